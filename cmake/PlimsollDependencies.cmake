@@ -1,0 +1,29 @@
+# The one list of what we build on. Every entry is a Debian/Ubuntu package (packages.apt); nothing is downloaded here.
+#
+#   target                who uses it                      without it
+#   rapidjson             readers, exporters (SAX)         no build
+#   ZLIB::ZLIB            readers (.gz)                    no build
+#   tsl::robin_map        model, readers (interning)       no build
+#   CLI11::CLI11          cli                              no build
+#   fmt::fmt-header-only  cli                              no build
+#   GTest::gmock_main     tests                            -DPLIMSOLL_TESTS=OFF
+#   benchmark::benchmark  bench                            -DPLIMSOLL_BENCH=OFF
+
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(fmt CONFIG REQUIRED)
+find_package(tsl-robin-map CONFIG REQUIRED)
+
+# Debian's RapidJSON exports its include folder, not a target.
+find_package(RapidJSON CONFIG REQUIRED)
+add_library(rapidjson INTERFACE IMPORTED)
+target_include_directories(rapidjson INTERFACE ${RapidJSON_INCLUDE_DIRS})
+
+if(PLIMSOLL_TESTS)
+  find_package(GTest CONFIG REQUIRED)
+  include(GoogleTest)
+endif()
+if(PLIMSOLL_BENCH)
+  find_package(benchmark CONFIG REQUIRED)
+endif()

@@ -1,0 +1,4 @@
+// The version of Plimsoll. This line is its only home: CMake and the Python package read it here.
+#pragma once
+
+#define PLIMSOLL_VERSION "0.1.0"

@@ -1,0 +1,41 @@
+// Feeds every file of the given folders and files to a fuzz target once. It stands in for libFuzzer
+// where the compiler has none, and makes the seed corpus a plain test. Fails when there was nothing
+// to replay.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+void replay(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int replayed = 0;
+  for (int i = 1; i < argc; ++i) {
+    const std::filesystem::path path(argv[i]);
+    if (!std::filesystem::is_directory(path)) {
+      replay(path);
+      ++replayed;
+      continue;
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (!entry.is_regular_file()) continue;
+      replay(entry.path());
+      ++replayed;
+    }
+  }
+  std::printf("replayed %d inputs\n", replayed);
+  return replayed > 0 ? 0 : 1;
+}
