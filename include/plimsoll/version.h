@@ -2,3 +2,6 @@
 #pragma once
 
 #define PLIMSOLL_VERSION "0.1.0"
+
+// `schema_version` of `plimsoll report --json`: stable within a major version.
+#define PLIMSOLL_REPORT_SCHEMA_VERSION "1.0"

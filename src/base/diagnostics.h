@@ -1,0 +1,40 @@
+// The second channel for trouble: input that is imperfect but usable. A kind of imperfection is
+// declared once, beside the reader that meets it, with a severity and a sentence the user can act on;
+// here it is counted. Reports show every diagnostic; unusable input is an Error instead.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::base {
+
+enum class Severity : std::uint8_t { kInfo, kDataLoss, kError };
+
+const char* to_string(Severity severity);
+
+struct DiagnosticKind {
+  const char* name;  // snake_case, stable: users filter on it
+  Severity severity;
+  const char* help;  // what it means for the numbers and what to do about it
+};
+
+struct Diagnostic {
+  const DiagnosticKind* kind;  // static storage
+  std::uint64_t count;
+  std::string first_example;  // the place and the numbers of the first one; may be empty
+};
+
+class Diagnostics {
+ public:
+  void add(const DiagnosticKind& kind, std::uint64_t count = 1, std::string_view example = {});
+  std::uint64_t count(const DiagnosticKind& kind) const;
+  // In the order in which each kind was first met.
+  const std::vector<Diagnostic>& all() const { return all_; }
+
+ private:
+  std::vector<Diagnostic> all_;
+};
+
+}  // namespace plimsoll::base

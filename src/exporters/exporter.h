@@ -1,0 +1,36 @@
+// Exporter: one output format. It computes nothing that a pass could: it writes what the trace and the report hold.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "model/trace.h"
+#include "model/user_line.h"
+#include "plimsoll/result.h"
+#include "report/report.h"
+
+namespace plimsoll::exporters {
+
+// Where the bytes go. write() returns an error once (disk full, closed pipe); the exporter passes it on and stops.
+class Output {
+ public:
+  virtual ~Output() = default;
+  virtual Status write(std::string_view bytes) = 0;
+};
+
+struct ExportInput {
+  const model::Trace& trace;
+  const report::Report& report;
+  const model::UserLines& lines;
+};
+
+class Exporter {
+ public:
+  virtual ~Exporter() = default;
+  virtual const char* name() const = 0;         // as in `plimsoll export --to NAME`
+  virtual const char* description() const = 0;  // one line for the help
+  virtual const char* suffix() const = 0;       // ".speedscope.json"
+  virtual Status write(const ExportInput& input, Output& output) const = 0;
+};
+
+}  // namespace plimsoll::exporters

@@ -1,0 +1,100 @@
+// The events of a trace as columns: one row an event, in the order in which the allocator did it (which
+// is authoritative; times may go backwards by a little between threads).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/column.h"
+#include "model/ids.h"
+
+namespace plimsoll::model {
+
+enum class Action : std::uint8_t {
+  kAlloc,
+  kFreeRequested,  // the program is done with it
+  kFreeCompleted,  // the allocator may reuse it (later only if a stream was still using it)
+  kSegmentAlloc,   // cudaMalloc
+  kSegmentFree,    // cudaFree
+  kSegmentMap,     // expandable segments: a range was mapped
+  kSegmentUnmap,
+  kSnapshot,
+  kOom,       // `address` holds the device's free bytes, `size_bytes` the request
+  kAnnotate,
+  kUnknown,   // an action of a later version: kept, counted, not understood
+};
+
+const char* to_string(Action action);  // the word in PyTorch's snapshots
+
+// One event on its way into the model.
+struct Event {
+  Action action = Action::kUnknown;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;  // requested bytes for alloc and free, segment bytes for segments
+  std::int64_t time_ns = kNoTime;
+  StreamId stream;
+  StackId stack;
+  PoolId pool;
+  StringId category;         // as the file says it; 0: none
+  StringId op;               // the operator that allocated
+  StringId layer;            // the module path
+  StringId compile_context;
+  StringId user_metadata;
+};
+
+// A column that costs nothing until a row differs from the default.
+template <typename Id>
+class OptionalColumn {
+ public:
+  Id operator[](std::size_t row) const { return row < rows_.size() ? rows_[row] : Id{}; }
+  bool present() const { return !rows_.empty(); }
+  void set(std::size_t row, Id id) {
+    if (id == Id{}) return;
+    if (row >= rows_.size()) rows_.resize(row + 1);
+    rows_[row] = id;
+  }
+  std::size_t memory_bytes() const { return rows_.memory_bytes(); }
+
+ private:
+  base::Column<Id> rows_;
+};
+
+struct Events {
+  base::Column<Action> action;
+  base::Column<std::uint64_t> address;
+  base::Column<std::uint64_t> size_bytes;
+  base::Column<std::int64_t> time_ns;
+  base::Column<StreamId> stream;
+  base::Column<StackId> stack;
+  OptionalColumn<PoolId> pool;
+  OptionalColumn<StringId> category;
+  OptionalColumn<StringId> op;
+  OptionalColumn<StringId> layer;
+  OptionalColumn<StringId> compile_context;
+  OptionalColumn<StringId> user_metadata;
+
+  std::size_t size() const { return action.size(); }
+  void push_back(const Event& event) {
+    const std::size_t row = action.size();
+    action.push_back(event.action);
+    address.push_back(event.address);
+    size_bytes.push_back(event.size_bytes);
+    time_ns.push_back(event.time_ns);
+    stream.push_back(event.stream);
+    stack.push_back(event.stack);
+    pool.set(row, event.pool);
+    category.set(row, event.category);
+    op.set(row, event.op);
+    layer.set(row, event.layer);
+    compile_context.set(row, event.compile_context);
+    user_metadata.set(row, event.user_metadata);
+  }
+  Event at(std::size_t row) const {
+    return Event{action[row],   address[row], size_bytes[row], time_ns[row],
+                 stream[row],   stack[row],   pool[row],       category[row],
+                 op[row],       layer[row],   compile_context[row], user_metadata[row]};
+  }
+  std::size_t memory_bytes() const;
+};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,24 @@
+// The row numbers of the model's tables. Row 0 of each table that can be "none" is the none.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "base/strong_id.h"
+
+namespace plimsoll::model {
+
+using StringId = base::StrongId<struct StringTag>;    // 0: the empty string, also "not recorded"
+using FrameId = base::StrongId<struct FrameTag>;      // a (file, function, line)
+using StackId = base::StrongId<struct StackTag>;      // 0: no stack was recorded
+using StreamId = base::StrongId<struct StreamTag>;    // row in Trace::streams
+using PoolId = base::StrongId<struct PoolTag>;        // row in Trace::pools; 0: not recorded
+using BlockId = base::StrongId<struct BlockTag>;      // row in Trace::blocks
+using SegmentId = base::StrongId<struct SegmentTag>;  // row in Trace::segments
+
+// No time was recorded.
+inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
+// No event, no block: the thing happened before the recording began, or has not happened yet.
+inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace plimsoll::model

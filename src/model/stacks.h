@@ -1,0 +1,78 @@
+// Frames and stacks, each distinct one once. A stack lists its frames innermost first, as PyTorch does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+
+#include "base/column.h"
+#include "model/ids.h"
+
+namespace plimsoll::model {
+
+struct Frame {
+  StringId file;
+  StringId function;
+  std::uint32_t line = 0;
+  std::uint32_t notes = 0;  // row in StackTable's notes; 0: none
+
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+// What a frame carries beyond the three: the fx_* keys of torch.compile. Key and value pairs, in order.
+using FrameNotes = std::vector<std::pair<StringId, StringId>>;
+
+class StackTable {
+ public:
+  StackTable();
+
+  FrameId intern_frame(Frame frame);
+  StackId intern_stack(std::span<const FrameId> frames);
+  std::uint32_t add_notes(FrameNotes notes);
+
+  const Frame& frame(FrameId id) const { return frames_[id.index()]; }
+  std::span<const FrameId> frames(StackId id) const {
+    return frame_ids_.span(starts_[id.index()], starts_[id.index() + 1] - starts_[id.index()]);
+  }
+  const FrameNotes& notes(std::uint32_t row) const { return notes_[row]; }
+
+  std::size_t frame_count() const { return frames_.size(); }
+  std::size_t stack_count() const { return starts_.size() - 1; }  // with the two empty ones
+  std::size_t memory_bytes() const;
+
+ private:
+  // Open-addressing tables of row numbers: the keys stand in the columns already.
+  class RowSet {
+   public:
+    template <typename Equal>
+    std::uint32_t* find(std::uint64_t hash, Equal&& equal);
+    void insert(std::uint64_t hash, std::uint32_t row);
+    bool must_grow() const { return (used_ + 1) * 2 > slots_.size(); }
+    template <typename HashOf>
+    void grow(HashOf&& hash_of);
+    std::size_t memory_bytes() const { return slots_.capacity() * sizeof(std::uint32_t); }
+
+   private:
+    std::vector<std::uint32_t> slots_;
+    std::size_t used_ = 0;
+  };
+
+  std::uint64_t hash_of_frame(std::uint32_t row) const;
+  std::uint64_t hash_of_stack(std::uint32_t row) const;
+
+  base::Column<Frame> frames_;
+  base::Column<FrameId> frame_ids_;      // the stacks, one after the other
+  base::Column<std::uint64_t> starts_;   // stack s is frame_ids_[starts_[s] .. starts_[s + 1])
+  std::vector<FrameNotes> notes_;
+  RowSet frame_rows_;
+  RowSet stack_rows_;
+};
+
+// Stack 0 means "none was recorded", stack 1 "one was recorded and it is empty".
+inline constexpr StackId kNoStack{0};
+inline constexpr StackId kEmptyStack{1};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,143 @@
+// Trace: one recording, whatever file it came from, as columns. Read only; TraceBuilder is the only door in.
+//
+//   streams, pools, strings, stacks    the small tables that rows point into
+//   events                             what happened, sliced by device
+//   segments, blocks                   the allocator's final state, when the file has it
+//   devices[d].lifetimes               each allocation from alloc to free, paired by the builder
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/column.h"
+#include "model/events.h"
+#include "model/ids.h"
+#include "model/stacks.h"
+#include "model/strings.h"
+
+namespace plimsoll::model {
+
+enum class DeviceType : std::uint8_t { kCpu, kCuda, kHip, kXpu, kOther };
+const char* to_string(DeviceType type);  // "cpu", "cuda", ...
+
+struct Device {
+  DeviceType type = DeviceType::kCuda;
+  std::int32_t ordinal = 0;  // -1 for the CPU, as torch.profiler writes it
+
+  friend auto operator<=>(const Device&, const Device&) = default;
+};
+std::string to_string(Device device);  // "cuda:0", "cpu"
+
+enum class SegmentType : std::uint8_t { kUnknown, kSmall, kLarge };
+enum class BlockState : std::uint8_t { kInactive, kActiveAllocated, kActivePendingFree };
+
+struct Pool {  // (0, 0) is the default pool
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+
+  friend bool operator==(const Pool&, const Pool&) = default;
+};
+
+// Final state, as the allocator told it. Blocks of a segment are neighbours in address order.
+struct Segment {
+  Device device;
+  std::uint64_t address = 0;
+  std::uint64_t total_size = 0;
+  std::uint64_t allocated_size = 0;
+  std::uint64_t active_size = 0;
+  std::uint64_t requested_size = 0;
+  StreamId stream;
+  StackId stack;
+  PoolId pool;
+  std::uint32_t first_block = 0;
+  std::uint32_t block_count = 0;
+  SegmentType type = SegmentType::kUnknown;
+  bool is_expandable = false;
+};
+
+struct Block {
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+  std::uint64_t requested_size = 0;  // stale when inactive: never sum it
+  StackId stack;
+  BlockState state = BlockState::kInactive;
+};
+
+// One setting of the allocator; nested ones have dotted names ("roundup_power2_divisions.1").
+struct Setting {
+  std::string name;
+  std::variant<bool, std::int64_t, double, std::string> value;
+};
+
+struct Annotation {
+  StringId name;
+  Device device;
+  std::int64_t begin_ns = kNoTime;  // kNoTime: it began before the recording
+  std::int64_t end_ns = kNoTime;    // kNoTime: it had not ended
+};
+
+// How much of the device's history the events tell.
+enum class History : std::uint8_t {
+  kNone,       // no events
+  kComplete,   // every event since recording began (memory may have been live before: the baseline)
+  kTruncated,  // the recorder's ring wrapped: early events are lost
+};
+const char* to_string(History history);
+
+// Allocations from birth to death. Baseline lifetimes (born before the first event) come first, then the others
+// in order of birth. Event numbers count from the device's first event; kNone where there is no such event.
+struct Lifetimes {
+  base::Column<std::uint32_t> alloc;
+  base::Column<std::uint32_t> free_requested;
+  base::Column<std::uint32_t> free_completed;
+  base::Column<std::uint32_t> block;  // the final block of a lifetime alive at the end, a row of Trace::blocks
+  std::uint32_t baseline_count = 0;
+
+  std::size_t size() const { return alloc.size(); }
+};
+
+struct DeviceTrace {
+  Device device;
+  std::size_t first_event = 0;  // rows [first_event, first_event + event_count) of Trace::events
+  std::size_t event_count = 0;
+  History history = History::kNone;
+  std::uint32_t first_segment = 0;  // rows of Trace::segments, which are sorted by device
+  std::uint32_t segment_count = 0;
+  Lifetimes lifetimes;
+  // Kineto traces tell running totals instead of a final state: what was allocated and reserved before the first event.
+  std::optional<std::uint64_t> allocated_before_bytes;
+  std::optional<std::uint64_t> reserved_before_bytes;
+};
+
+struct Trace {
+  std::string format;  // the reader's name: "torch_snapshot", "kineto", ...
+  StringTable strings;
+  StackTable stacks;
+  std::vector<std::uint64_t> streams;  // stream handles as numbers; row 0 is the default stream 0
+  std::vector<Pool> pools;             // row 0: not recorded
+  Events events;
+  base::Column<Segment> segments;
+  base::Column<Block> blocks;
+  std::vector<Setting> settings;
+  std::vector<Annotation> annotations;
+  std::vector<DeviceTrace> devices;  // sorted by device; also those that are named and empty
+  bool has_settings = false;
+  bool has_final_state = false;  // segments and blocks are known
+
+  const Setting* setting(std::string_view name) const;
+
+  // A lifetime's facts come from its alloc event, else from its free, else from its final block.
+  std::uint64_t size_bytes(const DeviceTrace& device, std::size_t lifetime) const;
+  std::uint64_t address(const DeviceTrace& device, std::size_t lifetime) const;
+  StackId stack(const DeviceTrace& device, std::size_t lifetime) const;
+  StreamId stream(const DeviceTrace& device, std::size_t lifetime) const;
+  // The row in `events` that tells most about the lifetime, or kNone if only its block is known.
+  std::size_t telling_event(const DeviceTrace& device, std::size_t lifetime) const;
+};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,69 @@
+// TraceBuilder: the only door into the model. Readers tell it what a file says, in any order; finish() sorts
+// devices, pairs allocs with frees into lifetimes, matches them with the final blocks, decides whether
+// history is complete, and counts what does not fit. One thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostics.h"
+#include "base/progress.h"
+#include "model/trace.h"
+#include "plimsoll/result.h"
+
+namespace plimsoll::model {
+
+class TraceBuilder {
+ public:
+  explicit TraceBuilder(base::Diagnostics& diagnostics) : diagnostics_(diagnostics) {
+    trace_.streams.push_back(0);
+    trace_.pools.push_back(Pool{});
+  }
+
+  StringTable& strings() { return trace_.strings; }
+  StackTable& stacks() { return trace_.stacks; }
+  StreamId stream(std::uint64_t handle);
+  PoolId pool(Pool pool);
+
+  // Adds an event and returns its row. It belongs to no device until place() says so.
+  std::uint64_t add_event(const Event& event) {
+    trace_.events.push_back(event);
+    return trace_.events.size() - 1;
+  }
+  std::uint64_t event_count() const { return trace_.events.size(); }
+  Event event(std::uint64_t row) const { return trace_.events.at(row); }
+  // Rows [first, first + count) are the next events of `device`. Each row at most once.
+  void place(Device device, std::uint64_t first, std::uint64_t count);
+  // The file names this device, perhaps with nothing on it.
+  void name_device(Device device);
+
+  void add_segment(const Segment& segment, std::span<const Block> blocks);  // also means: the final state is known
+  void final_state_known() { trace_.has_final_state = true; }
+  void add_setting(Setting setting);
+  void settings_known() { trace_.has_settings = true; }
+  void add_annotation(Annotation annotation) { trace_.annotations.push_back(annotation); }
+  void set_before(Device device, std::uint64_t allocated_bytes, std::uint64_t reserved_bytes);
+  void mark_truncated(Device device);  // the file itself says that its ring wrapped
+
+  Result<Trace> finish(std::string_view format, base::Progress& progress);
+
+ private:
+  struct Slice {
+    Device device;
+    std::uint64_t first;
+    std::uint64_t count;
+  };
+
+  DeviceTrace& device_trace(Device device);
+  Status gather_slices();
+  void sort_segments();
+
+  base::Diagnostics& diagnostics_;
+  Trace trace_;
+  std::vector<Slice> slices_;
+  std::vector<Device> truncated_;
+};
+
+}  // namespace plimsoll::model

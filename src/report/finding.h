@@ -1,0 +1,42 @@
+// Finding: verdict, evidence, next step, with the bytes. The same text in terminal, log, JSON and Python.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+
+namespace plimsoll::report {
+
+enum class FindingSeverity : std::uint8_t { kInfo, kWarning, kCritical };
+inline const char* to_string(FindingSeverity severity) {
+  switch (severity) {
+    case FindingSeverity::kInfo: return "info";
+    case FindingSeverity::kWarning: return "warning";
+    case FindingSeverity::kCritical: return "critical";
+  }
+  return "info";
+}
+
+struct Finding {
+  std::string id;  // snake_case, stable: "out_of_memory", "stranded_memory", ...
+  FindingSeverity severity = FindingSeverity::kInfo;
+  std::string title;                  // the verdict, one sentence with the bytes
+  std::vector<std::string> evidence;  // each one sentence with numbers
+  std::string next_step;              // what to change
+  std::uint64_t saving_bytes = 0;     // what that would save; 0 when it saves nothing or cannot be known
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{Field{"id", &Finding::id, "Stable name of the finding."},
+                      Field{"severity", &Finding::severity, "info, warning or critical."},
+                      Field{"title", &Finding::title, "The verdict."},
+                      Field{"evidence", &Finding::evidence, "Why we say so."},
+                      Field{"next_step", &Finding::next_step, "What to do."},
+                      Field{"saving_bytes", &Finding::saving_bytes,
+                            "What that would save; 0 when nothing or not known."}};
+  }
+};
+
+}  // namespace plimsoll::report
