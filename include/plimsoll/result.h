@@ -1,5 +1,6 @@
 // Expected failure as a value: Result<T> and Status. A small subset of std::expected, which our
-// compilers lack. An Error is one sentence a person can act on, with the numbers and the place in it.
+// compilers lack. An Error is one sentence a person can act on, with the numbers and the place in
+// it.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,10 @@ inline Error make_error(ErrorCode code, std::string message, const char* file = 
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT: implicit on purpose
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}      // NOLINT: implicit on purpose
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -88,8 +91,7 @@ class [[nodiscard]] Status {
 #define PLIMSOLL_TRY_NAME_(line) PLIMSOLL_TRY_CONCAT_(plimsoll_try_, line)
 
 // Declares or assigns `target` from a Result, or returns its error.
-#define PLIMSOLL_TRY_ASSIGN(target, expression)                        \
-  auto PLIMSOLL_TRY_NAME_(__LINE__) = (expression);                    \
-  if (!PLIMSOLL_TRY_NAME_(__LINE__))                                   \
-    return std::move(PLIMSOLL_TRY_NAME_(__LINE__)).error();            \
+#define PLIMSOLL_TRY_ASSIGN(target, expression)                                              \
+  auto PLIMSOLL_TRY_NAME_(__LINE__) = (expression);                                          \
+  if (!PLIMSOLL_TRY_NAME_(__LINE__)) return std::move(PLIMSOLL_TRY_NAME_(__LINE__)).error(); \
   target = std::move(PLIMSOLL_TRY_NAME_(__LINE__)).value()

@@ -1,5 +1,6 @@
-// Pass: one question asked of a trace. A pass reads the trace and the parts of the report that the passes it depends on
-// have filled, and fills its own part. It owns no timing, order, interruption or skipping: the runner does.
+// Pass: one question asked of a trace. A pass reads the trace and the parts of the report that the
+// passes it depends on have filled, and fills its own part. It owns no timing, order, interruption
+// or skipping: the runner does.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace plimsoll::analysis {
 struct Moment {
   enum class Kind : std::uint8_t { kPeak, kStart, kEnd, kOom, kEvent, kTime };
   Kind kind = Kind::kPeak;
-  std::uint64_t event = 0;    // kEvent: number within the device
-  std::int64_t time_ns = 0;   // kTime: as in the file, or since the first event if is_relative
+  std::uint64_t event = 0;   // kEvent: number within the device
+  std::int64_t time_ns = 0;  // kTime: as in the file, or since the first event if is_relative
   bool is_relative = false;
 };
 

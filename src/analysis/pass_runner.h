@@ -1,5 +1,5 @@
-// Runs passes in dependency order, times each, skips one with its reason when it cannot answer or when one that it
-// depends on did not run, and stops between passes when the user interrupts.
+// Runs passes in dependency order, times each, skips one with its reason when it cannot answer or
+// when one that it depends on did not run, and stops between passes when the user interrupts.
 #pragma once
 
 #include <memory>

@@ -4,9 +4,12 @@ namespace plimsoll::base {
 
 const char* to_string(Severity severity) {
   switch (severity) {
-    case Severity::kInfo: return "info";
-    case Severity::kDataLoss: return "data_loss";
-    case Severity::kError: return "error";
+    case Severity::kInfo:
+      return "info";
+    case Severity::kDataLoss:
+      return "data_loss";
+    case Severity::kError:
+      return "error";
   }
   return "error";
 }

@@ -1,6 +1,6 @@
 // The second channel for trouble: input that is imperfect but usable. A kind of imperfection is
-// declared once, beside the reader that meets it, with a severity and a sentence the user can act on;
-// here it is counted. Reports show every diagnostic; unusable input is an Error instead.
+// declared once, beside the reader that meets it, with a severity and a sentence the user can act
+// on; here it is counted. Reports show every diagnostic; unusable input is an Error instead.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// Field lists: a plain result struct names its members once, and JSON (its schema too), Python dicts and
-// documents come from that list. A struct takes part by having
+// Field lists: a plain result struct names its members once, and JSON (its schema too), Python
+// dicts and documents come from that list. A struct takes part by having
 //
 //   static constexpr auto fields() {
 //     return std::tuple{Field{"bytes", &PeakReport::bytes, "Live bytes at the peak."}, ...};
 //   }
 //
-// Values may be: bool, integers, double, std::string, enums with to_string, std::optional (JSON null when
-// empty: unknown), std::vector, and structs with fields().
+// Values may be: bool, integers, double, std::string, enums with to_string, std::optional (JSON
+// null when empty: unknown), std::vector, and structs with fields().
 #pragma once
 
 #include <concepts>
@@ -25,7 +25,7 @@ namespace plimsoll::base {
 template <typename Owner, typename Member>
 struct Field {
   const char* name;
-  Member Owner::*member;
+  Member Owner::* member;
   const char* doc;
 };
 template <typename Owner, typename Member>

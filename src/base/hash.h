@@ -1,5 +1,6 @@
 // Hashes for our own tables: never written to a file, so they may change at any time.
-// hash_bytes reads eight bytes at a time and mixes by a 64x64->128 multiplication (the scheme of wyhash).
+// hash_bytes reads eight bytes at a time and mixes by a 64x64->128 multiplication (the scheme of
+// wyhash).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 namespace plimsoll::base {
 
 inline std::uint64_t hash_mix(std::uint64_t a, std::uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 

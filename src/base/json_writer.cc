@@ -135,11 +135,21 @@ void JsonWriter::escaped(std::string_view text) {
       continue;
     }
     switch (byte) {
-      case '"': buffer_ += "\\\""; break;
-      case '\\': buffer_ += "\\\\"; break;
-      case '\n': buffer_ += "\\n"; break;
-      case '\r': buffer_ += "\\r"; break;
-      case '\t': buffer_ += "\\t"; break;
+      case '"':
+        buffer_ += "\\\"";
+        break;
+      case '\\':
+        buffer_ += "\\\\";
+        break;
+      case '\n':
+        buffer_ += "\\n";
+        break;
+      case '\r':
+        buffer_ += "\\r";
+        break;
+      case '\t':
+        buffer_ += "\\t";
+        break;
       default:
         if (byte < 0x20 || byte == 0x7f) {
           buffer_ += "\\u00";

@@ -1,6 +1,7 @@
 // JsonWriter: streams one JSON document into a string-like sink, in order, without building a tree.
-// Promises valid JSON for any input bytes: strings are escaped, bytes that are not UTF-8 become U+FFFD,
-// and doubles that JSON cannot say (nan, inf) become null. Commas and indentation are the writer's job.
+// Promises valid JSON for any input bytes: strings are escaped, bytes that are not UTF-8 become
+// U+FFFD, and doubles that JSON cannot say (nan, inf) become null. Commas and indentation are the
+// writer's job.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace plimsoll::base {
 class JsonWriter {
  public:
   enum class Style : std::uint8_t { kCompact, kIndented };
-  // Receives finished pieces of text. False means "no more": writing stops mattering (disk full, closed pipe).
+  // Receives finished pieces of text. False means "no more": writing stops mattering (disk full,
+  // closed pipe).
   using Sink = std::function<bool(std::string_view)>;
 
   explicit JsonWriter(Sink sink, Style style = Style::kCompact);

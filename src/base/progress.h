@@ -15,7 +15,8 @@ class Progress {
     static_cast<void>(stage), static_cast<void>(done), static_cast<void>(total);
   }
 
-  // Any thread (or a signal handler) may ask; the job looks when it advances. Relaxed: it carries no data.
+  // Any thread (or a signal handler) may ask; the job looks when it advances. Relaxed: it carries
+  // no data.
   void interrupt() { interrupted_.store(true, std::memory_order_relaxed); }
   bool interrupted() const { return interrupted_.load(std::memory_order_relaxed); }
 

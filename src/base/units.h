@@ -1,4 +1,5 @@
-// How people are shown sizes: MiB and GiB with one decimal, smaller ones in B and KiB. Machines get bytes.
+// How people are shown sizes: MiB and GiB with one decimal, smaller ones in B and KiB. Machines get
+// bytes.
 #pragma once
 
 #include <cstdint>

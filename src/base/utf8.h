@@ -1,4 +1,5 @@
-// UTF-8, as far as we need it: where a well-formed sequence ends. RFC 3629 (no overlong forms, no surrogates).
+// UTF-8, as far as we need it: where a well-formed sequence ends. RFC 3629 (no overlong forms, no
+// surrogates).
 #pragma once
 
 #include <cstddef>

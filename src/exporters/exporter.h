@@ -1,4 +1,5 @@
-// Exporter: one output format. It computes nothing that a pass could: it writes what the trace and the report hold.
+// Exporter: one output format. It computes nothing that a pass could: it writes what the trace and
+// the report hold.
 #pragma once
 
 #include <functional>
@@ -11,7 +12,8 @@
 
 namespace plimsoll::exporters {
 
-// Where the bytes go. write() returns an error once (disk full, closed pipe); the exporter passes it on and stops.
+// Where the bytes go. write() returns an error once (disk full, closed pipe); the exporter passes
+// it on and stops.
 class Output {
  public:
   virtual ~Output() = default;

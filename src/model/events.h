@@ -1,5 +1,5 @@
-// The events of a trace as columns: one row an event, in the order in which the allocator did it (which
-// is authoritative; times may go backwards by a little between threads).
+// The events of a trace as columns: one row an event, in the order in which the allocator did it
+// (which is authoritative; times may go backwards by a little between threads).
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ enum class Action : std::uint8_t {
   kSegmentMap,     // expandable segments: a range was mapped
   kSegmentUnmap,
   kSnapshot,
-  kOom,       // `address` holds the device's free bytes, `size_bytes` the request
+  kOom,  // `address` holds the device's free bytes, `size_bytes` the request
   kAnnotate,
-  kUnknown,   // an action of a later version: kept, counted, not understood
+  kUnknown,  // an action of a later version: kept, counted, not understood
 };
 
 const char* to_string(Action action);  // the word in PyTorch's snapshots
@@ -35,9 +35,9 @@ struct Event {
   StreamId stream;
   StackId stack;
   PoolId pool;
-  StringId category;         // as the file says it; 0: none
-  StringId op;               // the operator that allocated
-  StringId layer;            // the module path
+  StringId category;  // as the file says it; 0: none
+  StringId op;        // the operator that allocated
+  StringId layer;     // the module path
   StringId compile_context;
   StringId user_metadata;
 };
@@ -90,9 +90,10 @@ struct Events {
     user_metadata.set(row, event.user_metadata);
   }
   Event at(std::size_t row) const {
-    return Event{action[row],   address[row], size_bytes[row], time_ns[row],
-                 stream[row],   stack[row],   pool[row],       category[row],
-                 op[row],       layer[row],   compile_context[row], user_metadata[row]};
+    return Event{action[row],  address[row],         size_bytes[row],
+                 time_ns[row], stream[row],          stack[row],
+                 pool[row],    category[row],        op[row],
+                 layer[row],   compile_context[row], user_metadata[row]};
   }
   std::size_t memory_bytes() const;
 };

@@ -21,4 +21,8 @@ inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min()
 // No event, no block: the thing happened before the recording began, or has not happened yet.
 inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
+// A free_requested that came before the first event: the block is pending when the recording
+// begins.
+inline constexpr std::uint32_t kBeforeRecording = kNone - 1;
+
 }  // namespace plimsoll::model

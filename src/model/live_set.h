@@ -1,5 +1,6 @@
-// Which lifetimes are alive at a moment. A moment is "after event e of the device" (0-based), or before the
-// first event (kBeforeFirst). Active counts until free_completed, allocated until free_requested.
+// Which lifetimes are alive at a moment. A moment is "after event e of the device" (0-based), or
+// before the first event (kBeforeFirst). Active counts until free_completed, allocated until
+// free_requested.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,9 @@ inline constexpr std::int64_t kBeforeFirst = -1;
 
 enum class Liveness : std::uint8_t { kAllocated, kActive };
 
-// When the lifetime ends for this kind of liveness: an event number, or kNone if it never does.
+// When the lifetime ends for this kind of liveness: an event number, kNone if it never does, or
+// kBeforeRecording if it had ended before the first event (allocated only: the block is pending, so
+// still active).
 inline std::uint32_t death(const Lifetimes& lifetimes, std::size_t row, Liveness liveness) {
   const std::uint32_t completed = lifetimes.free_completed[row];
   if (liveness == Liveness::kActive) return completed;
@@ -21,14 +24,17 @@ inline std::uint32_t death(const Lifetimes& lifetimes, std::size_t row, Liveness
   return requested != kNone ? requested : completed;
 }
 
-inline bool is_live(const Lifetimes& lifetimes, std::size_t row, Liveness liveness, std::int64_t event) {
+inline bool is_live(const Lifetimes& lifetimes, std::size_t row, Liveness liveness,
+                    std::int64_t event) {
   const std::uint32_t born = lifetimes.alloc[row];
   if (born != kNone && std::int64_t{born} > event) return false;
   const std::uint32_t died = death(lifetimes, row, liveness);
+  if (died == kBeforeRecording) return false;
   return died == kNone || std::int64_t{died} > event;
 }
 
 // Rows of device.lifetimes, ascending.
-std::vector<std::uint32_t> live_set(const DeviceTrace& device, Liveness liveness, std::int64_t event);
+std::vector<std::uint32_t> live_set(const DeviceTrace& device, Liveness liveness,
+                                    std::int64_t event);
 
 }  // namespace plimsoll::model

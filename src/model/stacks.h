@@ -1,4 +1,5 @@
-// Frames and stacks, each distinct one once. A stack lists its frames innermost first, as PyTorch does.
+// Frames and stacks, each distinct one once. A stack lists its frames innermost first, as PyTorch
+// does.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,6 @@
 #include <span>
 #include <utility>
 #include <vector>
-
 
 #include "base/column.h"
 #include "model/ids.h"
@@ -22,7 +22,8 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// What a frame carries beyond the three: the fx_* keys of torch.compile. Key and value pairs, in order.
+// What a frame carries beyond the three: the fx_* keys of torch.compile. Key and value pairs, in
+// order.
 using FrameNotes = std::vector<std::pair<StringId, StringId>>;
 
 class StackTable {
@@ -64,8 +65,8 @@ class StackTable {
   std::uint64_t hash_of_stack(std::uint32_t row) const;
 
   base::Column<Frame> frames_;
-  base::Column<FrameId> frame_ids_;      // the stacks, one after the other
-  base::Column<std::uint64_t> starts_;   // stack s is frame_ids_[starts_[s] .. starts_[s + 1])
+  base::Column<FrameId> frame_ids_;     // the stacks, one after the other
+  base::Column<std::uint64_t> starts_;  // stack s is frame_ids_[starts_[s] .. starts_[s + 1])
   std::vector<FrameNotes> notes_;
   RowSet frame_rows_;
   RowSet stack_rows_;

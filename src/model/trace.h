@@ -1,4 +1,5 @@
-// Trace: one recording, whatever file it came from, as columns. Read only; TraceBuilder is the only door in.
+// Trace: one recording, whatever file it came from, as columns. Read only; TraceBuilder is the only
+// door in.
 //
 //   streams, pools, strings, stacks    the small tables that rows point into
 //   events                             what happened, sliced by device
@@ -83,19 +84,22 @@ struct Annotation {
 
 // How much of the device's history the events tell.
 enum class History : std::uint8_t {
-  kNone,       // no events
+  kNoEvents,   // there are none
   kComplete,   // every event since recording began (memory may have been live before: the baseline)
   kTruncated,  // the recorder's ring wrapped: early events are lost
 };
 const char* to_string(History history);
 
-// Allocations from birth to death. Baseline lifetimes (born before the first event) come first, then the others
-// in order of birth. Event numbers count from the device's first event; kNone where there is no such event.
+// Allocations from birth to death. Baseline lifetimes (born before the first event) come first,
+// then the others in order of birth. Event numbers count from the device's first event; kNone where
+// there is no such event, and free_requested is kBeforeRecording where the free was asked for
+// before the first event.
 struct Lifetimes {
   base::Column<std::uint32_t> alloc;
   base::Column<std::uint32_t> free_requested;
   base::Column<std::uint32_t> free_completed;
-  base::Column<std::uint32_t> block;  // the final block of a lifetime alive at the end, a row of Trace::blocks
+  base::Column<std::uint32_t>
+      block;  // the final block of a lifetime alive at the end, a row of Trace::blocks
   std::uint32_t baseline_count = 0;
 
   std::size_t size() const { return alloc.size(); }
@@ -105,11 +109,12 @@ struct DeviceTrace {
   Device device;
   std::size_t first_event = 0;  // rows [first_event, first_event + event_count) of Trace::events
   std::size_t event_count = 0;
-  History history = History::kNone;
+  History history = History::kNoEvents;
   std::uint32_t first_segment = 0;  // rows of Trace::segments, which are sorted by device
   std::uint32_t segment_count = 0;
   Lifetimes lifetimes;
-  // Kineto traces tell running totals instead of a final state: what was allocated and reserved before the first event.
+  // Kineto traces tell running totals instead of a final state: what was allocated and reserved
+  // before the first event.
   std::optional<std::uint64_t> allocated_before_bytes;
   std::optional<std::uint64_t> reserved_before_bytes;
 };
@@ -136,7 +141,7 @@ struct Trace {
   std::uint64_t address(const DeviceTrace& device, std::size_t lifetime) const;
   StackId stack(const DeviceTrace& device, std::size_t lifetime) const;
   StreamId stream(const DeviceTrace& device, std::size_t lifetime) const;
-  // The row in `events` that tells most about the lifetime, or kNone if only its block is known.
+  // The row in `events` that tells most about the lifetime; kNone if only its block is known.
   std::size_t telling_event(const DeviceTrace& device, std::size_t lifetime) const;
 };
 

@@ -1,6 +1,6 @@
-// TraceBuilder: the only door into the model. Readers tell it what a file says, in any order; finish() sorts
-// devices, pairs allocs with frees into lifetimes, matches them with the final blocks, decides whether
-// history is complete, and counts what does not fit. One thread.
+// TraceBuilder: the only door into the model. Readers tell it what a file says, in any order;
+// finish() sorts devices, pairs allocs with frees into lifetimes, matches them with the final
+// blocks, decides whether history is complete, and counts what does not fit. One thread.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class TraceBuilder {
   // The file names this device, perhaps with nothing on it.
   void name_device(Device device);
 
-  void add_segment(const Segment& segment, std::span<const Block> blocks);  // also means: the final state is known
+  void add_segment(const Segment& segment,
+                   std::span<const Block> blocks);  // also means: the final state is known
   void final_state_known() { trace_.has_final_state = true; }
   void add_setting(Setting setting);
   void settings_known() { trace_.has_settings = true; }

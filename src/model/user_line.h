@@ -1,6 +1,6 @@
-// The line a stack is charged to: its innermost Python frame outside torch (DESIGN section 5). Frames of generated
-// code (torch.compile's cache, <string>, <frozen ...>) come second: they are taken only if there is no other.
-// Computed once per distinct stack.
+// The line a stack is charged to: its innermost Python frame outside torch (DESIGN section 5).
+// Frames of generated code (torch.compile's cache, <string>, <frozen ...>) come second: they are
+// taken only if there is no other. Computed once per distinct stack.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ FrameOrigin origin_of(std::string_view file, std::string_view function);
 // Why a stack has no line.
 enum class NoLine : std::uint8_t {
   kHasLine,
-  kNoStack,     // nothing was recorded (stacks off, or the block is older than the recording)
-  kAutograd,    // native frames of an autograd thread: backward runs without Python frames
-  kNativeOnly,  // native or torch frames only
+  kNotRecorded,  // nothing was recorded (stacks off, or the block is older than the recording)
+  kAutograd,     // native frames of an autograd thread: backward runs without Python frames
+  kNativeOnly,   // native or torch frames only
 };
 
 class UserLines {
@@ -30,14 +30,16 @@ class UserLines {
   // Valid if why(stack) is kHasLine.
   FrameId frame(StackId stack) const { return lines_[stack.index()].frame; }
   NoLine why(StackId stack) const { return lines_[stack.index()].why; }
-  // "train.py:42 (forward)": the path shortened to its last two folders; or the reason in brackets, such as
-  // "[backward, no Python frame]". Equal labels mean the same file, line and function or the same reason.
+  // "train.py:42 (forward)": the path shortened to its last two folders; or the reason in brackets,
+  // such as
+  // "[backward, no Python frame]". Equal labels mean the same file, line and function or the same
+  // reason.
   std::string label(StackId stack) const;
 
  private:
   struct Line {
     FrameId frame;
-    NoLine why = NoLine::kNoStack;
+    NoLine why = NoLine::kNotRecorded;
   };
   const Trace& trace_;
   std::vector<Line> lines_;

@@ -18,7 +18,8 @@ enum class Confidence : std::uint8_t { kNo, kMaybe, kCertain };
 
 // What hostile input may make us spend. Checked before memory is taken.
 struct Limits {
-  std::uint64_t memory_bytes = std::uint64_t{1} << 36;  // the engine sets it from the file and the machine
+  std::uint64_t memory_bytes = std::uint64_t{1}
+                               << 36;  // the engine sets it from the file and the machine
 };
 
 struct ReadContext {

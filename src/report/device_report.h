@@ -1,5 +1,5 @@
-// The totals of one device. Baselines are rolled back from the final segments; signed, because a file whose events
-// and segments disagree can roll back below zero (a diagnostic says so).
+// The totals of one device. Baselines are rolled back from the final segments; signed, because a
+// file whose events and segments disagree can roll back below zero (a diagnostic says so).
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,11 @@ struct SeriesTotals {
     using base::Field;
     return std::tuple{
         Field{"baseline_bytes", &SeriesTotals::baseline_bytes, "Before the device's first event."},
-        Field{"peak_bytes", &SeriesTotals::peak_bytes, "Maximum over the baseline and after each event."},
+        Field{"peak_bytes", &SeriesTotals::peak_bytes,
+              "Maximum over the baseline and after each event."},
         Field{"peak_event", &SeriesTotals::peak_event,
-              "First event of the device after which the maximum holds; null: the baseline is the maximum."},
+              "First event of the device after which the maximum holds; null: the baseline is the "
+              "maximum."},
         Field{"peak_time_ns", &SeriesTotals::peak_time_ns, "Time of that event; null if unknown."},
         Field{"end_bytes", &SeriesTotals::end_bytes, "After the device's last event."}};
   }
@@ -68,12 +70,16 @@ struct DeviceReport {
               "Sizes of the allocated blocks at the end, after rounding."},
         Field{"segments", &DeviceReport::segments, "Segments at the end."},
         Field{"blocks", &DeviceReport::blocks, "Blocks at the end, in any state."},
-        Field{"blocks_allocated", &DeviceReport::blocks_allocated, "Blocks in state active_allocated."},
+        Field{"blocks_allocated", &DeviceReport::blocks_allocated,
+              "Blocks in state active_allocated."},
         Field{"frees_without_alloc", &DeviceReport::frees_without_alloc,
               "Allocations freed in the trace whose alloc is not in it."},
-        Field{"first_time_ns", &DeviceReport::first_time_ns, "Time of the first event; null if unknown."},
-        Field{"last_time_ns", &DeviceReport::last_time_ns, "Time of the last event; null if unknown."},
-        Field{"fragmentation", &DeviceReport::fragmentation, "Where reserved bytes are not allocated."},
+        Field{"first_time_ns", &DeviceReport::first_time_ns,
+              "Time of the first event; null if unknown."},
+        Field{"last_time_ns", &DeviceReport::last_time_ns,
+              "Time of the last event; null if unknown."},
+        Field{"fragmentation", &DeviceReport::fragmentation,
+              "Where reserved bytes are not allocated."},
         Field{"ooms", &DeviceReport::ooms, "Each time the device ran out of memory."}};
   }
 };

@@ -1,4 +1,5 @@
-// Finding: verdict, evidence, next step, with the bytes. The same text in terminal, log, JSON and Python.
+// Finding: verdict, evidence, next step, with the bytes. The same text in terminal, log, JSON and
+// Python.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,12 @@ namespace plimsoll::report {
 enum class FindingSeverity : std::uint8_t { kInfo, kWarning, kCritical };
 inline const char* to_string(FindingSeverity severity) {
   switch (severity) {
-    case FindingSeverity::kInfo: return "info";
-    case FindingSeverity::kWarning: return "warning";
-    case FindingSeverity::kCritical: return "critical";
+    case FindingSeverity::kInfo:
+      return "info";
+    case FindingSeverity::kWarning:
+      return "warning";
+    case FindingSeverity::kCritical:
+      return "critical";
   }
   return "info";
 }
@@ -25,7 +29,8 @@ struct Finding {
   std::string title;                  // the verdict, one sentence with the bytes
   std::vector<std::string> evidence;  // each one sentence with numbers
   std::string next_step;              // what to change
-  std::uint64_t saving_bytes = 0;     // what that would save; 0 when it saves nothing or cannot be known
+  std::uint64_t saving_bytes =
+      0;  // what that would save; 0 when it saves nothing or cannot be known
 
   static constexpr auto fields() {
     using base::Field;

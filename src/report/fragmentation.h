@@ -1,4 +1,5 @@
-// Where reserved bytes are not allocated: at the end of the recording, from the allocator's own block lists (exact).
+// Where reserved bytes are not allocated: at the end of the recording, from the allocator's own
+// block lists (exact).
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ struct PinningBlock {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"address", &PinningBlock::address, "Start of the block."},
-                      Field{"requested_bytes", &PinningBlock::requested_bytes, "What was asked for."},
-                      Field{"line", &PinningBlock::line, "Who allocated it."}};
+    return std::tuple{
+        Field{"address", &PinningBlock::address, "Start of the block."},
+        Field{"requested_bytes", &PinningBlock::requested_bytes, "What was asked for."},
+        Field{"line", &PinningBlock::line, "Who allocated it."}};
   }
 };
 
@@ -40,8 +42,10 @@ struct SegmentFragmentation {
         Field{"total_bytes", &SegmentFragmentation::total_bytes, "Held from the driver."},
         Field{"active_bytes", &SegmentFragmentation::active_bytes, "In blocks that are not free."},
         Field{"cached_bytes", &SegmentFragmentation::cached_bytes, "Free inside the segment."},
-        Field{"largest_free_bytes", &SegmentFragmentation::largest_free_bytes, "Largest free block."},
-        Field{"pinning_blocks", &SegmentFragmentation::pinning_blocks, "Blocks that keep it from release."},
+        Field{"largest_free_bytes", &SegmentFragmentation::largest_free_bytes,
+              "Largest free block."},
+        Field{"pinning_blocks", &SegmentFragmentation::pinning_blocks,
+              "Blocks that keep it from release."},
         Field{"pins", &SegmentFragmentation::pins, "The largest few of them."}};
   }
 };
@@ -51,18 +55,20 @@ struct PinningLine {
   std::string line;
   std::uint64_t blocks = 0;
   std::uint64_t block_bytes = 0;
-  std::uint64_t pinned_cached_bytes = 0;  // cached bytes of the segments in which this line has a block
-  std::uint64_t alone_cached_bytes = 0;   // of these, segments that only this line pins: freed if its blocks move
+  std::uint64_t pinned_cached_bytes =
+      0;  // cached bytes of the segments in which this line has a block
+  std::uint64_t alone_cached_bytes =
+      0;  // of these, segments that only this line pins: freed if its blocks move
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
-        Field{"line", &PinningLine::line, "Who allocated the blocks."},
-        Field{"blocks", &PinningLine::blocks, "Its blocks in partly free segments."},
-        Field{"block_bytes", &PinningLine::block_bytes, "Their bytes."},
-        Field{"pinned_cached_bytes", &PinningLine::pinned_cached_bytes, "Cached bytes in those segments."},
-        Field{"alone_cached_bytes", &PinningLine::alone_cached_bytes,
-              "Cached bytes in segments that no other line pins."}};
+    return std::tuple{Field{"line", &PinningLine::line, "Who allocated the blocks."},
+                      Field{"blocks", &PinningLine::blocks, "Its blocks in partly free segments."},
+                      Field{"block_bytes", &PinningLine::block_bytes, "Their bytes."},
+                      Field{"pinned_cached_bytes", &PinningLine::pinned_cached_bytes,
+                            "Cached bytes in those segments."},
+                      Field{"alone_cached_bytes", &PinningLine::alone_cached_bytes,
+                            "Cached bytes in segments that no other line pins."}};
   }
 };
 
@@ -73,26 +79,32 @@ struct Fragmentation {
   std::uint64_t pinned_bytes = 0;
   std::uint64_t largest_free_bytes = 0;
   double ratio = 0;
-  std::optional<std::uint64_t> stranded_request_bytes;  // the request that "stranded" is measured against
+  std::optional<std::uint64_t>
+      stranded_request_bytes;  // the request that "stranded" is measured against
   std::optional<std::uint64_t> stranded_bytes;
-  std::vector<SegmentFragmentation> segments;  // partly free ones, most cached bytes first; the largest few
-  std::vector<PinningLine> pinning_lines;      // most pinned bytes first; the largest few
+  std::vector<SegmentFragmentation>
+      segments;  // partly free ones, most cached bytes first; the largest few
+  std::vector<PinningLine> pinning_lines;  // most pinned bytes first; the largest few
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
         Field{"internal_bytes", &Fragmentation::internal_bytes, "Allocated minus requested."},
-        Field{"cached_bytes", &Fragmentation::cached_bytes, "Reserved minus active: reusable, not waste by itself."},
+        Field{"cached_bytes", &Fragmentation::cached_bytes,
+              "Reserved minus active: reusable, not waste by itself."},
         Field{"releasable_bytes", &Fragmentation::releasable_bytes,
               "Cached bytes in segments with no live block: empty_cache() would return them."},
-        Field{"pinned_bytes", &Fragmentation::pinned_bytes, "Cached bytes in segments that a live block pins."},
+        Field{"pinned_bytes", &Fragmentation::pinned_bytes,
+              "Cached bytes in segments that a live block pins."},
         Field{"largest_free_bytes", &Fragmentation::largest_free_bytes, "Largest free block."},
         Field{"ratio", &Fragmentation::ratio, "(reserved - allocated) / reserved."},
         Field{"stranded_request_bytes", &Fragmentation::stranded_request_bytes,
-              "The request measured against: the last one that failed, else the largest of the recording."},
+              "The request measured against: the last one that failed, else the largest of the "
+              "recording."},
         Field{"stranded_bytes", &Fragmentation::stranded_bytes,
               "Pinned bytes in free blocks too small for that request."},
-        Field{"segments", &Fragmentation::segments, "Partly free segments, most cached bytes first."},
+        Field{"segments", &Fragmentation::segments,
+              "Partly free segments, most cached bytes first."},
         Field{"pinning_lines", &Fragmentation::pinning_lines, "Who pins them."}};
   }
 };

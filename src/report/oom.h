@@ -21,9 +21,9 @@ struct Oom {
   std::int64_t requested_active_bytes = 0;
   std::int64_t reserved_bytes = 0;
   std::uint64_t largest_free_bytes = 0;  // inside the segments, at that moment
-  std::uint64_t stranded_bytes = 0;      // free in pinned segments, in pieces smaller than the request
-  std::string cause;  // one_large_request, fragmentation, steady_growth, too_big
-  std::vector<GroupRow> top_lines;       // what filled the device at that moment
+  std::uint64_t stranded_bytes = 0;  // free in pinned segments, in pieces smaller than the request
+  std::string cause;                 // one_large_request, fragmentation, steady_growth, too_big
+  std::vector<GroupRow> top_lines;   // what filled the device at that moment
   std::vector<std::string> pinning_lines;
 
   static constexpr auto fields() {
@@ -34,11 +34,14 @@ struct Oom {
         Field{"requested_bytes", &Oom::requested_bytes, "What was asked for (after rounding)."},
         Field{"device_free_bytes", &Oom::device_free_bytes, "What the driver had left."},
         Field{"line", &Oom::line, "Who asked."},
-        Field{"requested_allocated_bytes", &Oom::requested_allocated_bytes, "Live then, to free_requested."},
-        Field{"requested_active_bytes", &Oom::requested_active_bytes, "Live then, to free_completed."},
+        Field{"requested_allocated_bytes", &Oom::requested_allocated_bytes,
+              "Live then, to free_requested."},
+        Field{"requested_active_bytes", &Oom::requested_active_bytes,
+              "Live then, to free_completed."},
         Field{"reserved_bytes", &Oom::reserved_bytes, "Held from the driver then."},
         Field{"largest_free_bytes", &Oom::largest_free_bytes, "Largest gap in a segment then."},
-        Field{"stranded_bytes", &Oom::stranded_bytes, "Gaps smaller than the request, in pinned segments."},
+        Field{"stranded_bytes", &Oom::stranded_bytes,
+              "Gaps smaller than the request, in pinned segments."},
         Field{"cause", &Oom::cause, "one_large_request, fragmentation, steady_growth or too_big."},
         Field{"top_lines", &Oom::top_lines, "What filled the device then."},
         Field{"pinning_lines", &Oom::pinning_lines, "Who pins the stranded bytes."}};

@@ -1,15 +1,15 @@
-// Report: every figure the engine computes, as plain values with field lists. Passes fill it, everyone else reads it.
-// The JSON of `plimsoll report --json` is this struct, field by field.
+// Report: every figure the engine computes, as plain values with field lists. Passes fill it,
+// everyone else reads it. The JSON of `plimsoll report --json` is this struct, field by field.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/fields.h"
+#include "plimsoll/version.h"
 #include "report/device_report.h"
 #include "report/finding.h"
 #include "report/tables.h"
-#include "plimsoll/version.h"
 
 namespace plimsoll::report {
 
@@ -22,12 +22,12 @@ struct DiagnosticReport {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
-        Field{"name", &DiagnosticReport::name, "Stable name of the imperfection."},
-        Field{"severity", &DiagnosticReport::severity, "info, data_loss or error."},
-        Field{"count", &DiagnosticReport::count, "How often it was met."},
-        Field{"help", &DiagnosticReport::help, "What it means and what to do."},
-        Field{"example", &DiagnosticReport::example, "The first one: place and numbers. May be empty."}};
+    return std::tuple{Field{"name", &DiagnosticReport::name, "Stable name of the imperfection."},
+                      Field{"severity", &DiagnosticReport::severity, "info, data_loss or error."},
+                      Field{"count", &DiagnosticReport::count, "How often it was met."},
+                      Field{"help", &DiagnosticReport::help, "What it means and what to do."},
+                      Field{"example", &DiagnosticReport::example,
+                            "The first one: place and numbers. May be empty."}};
   }
 };
 
@@ -40,21 +40,26 @@ struct Source {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"path", &Source::path, "As the user gave it."},
-                      Field{"format", &Source::format, "The reader that understood it."},
-                      Field{"bytes", &Source::bytes, "Size of the file."},
-                      Field{"events", &Source::events, "Events of all devices."},
-                      Field{"diagnostics", &Source::diagnostics, "What is imperfect in the input."}};
+    return std::tuple{
+        Field{"path", &Source::path, "As the user gave it."},
+        Field{"format", &Source::format, "The reader that understood it."},
+        Field{"bytes", &Source::bytes, "Size of the file."},
+        Field{"events", &Source::events, "Events of all devices."},
+        Field{"diagnostics", &Source::diagnostics, "What is imperfect in the input."}};
   }
 };
 
 enum class PassState : std::uint8_t { kRan, kSkipped, kDisabled, kInterrupted };
 inline const char* to_string(PassState state) {
   switch (state) {
-    case PassState::kRan: return "ran";
-    case PassState::kSkipped: return "skipped";
-    case PassState::kDisabled: return "disabled";
-    case PassState::kInterrupted: return "interrupted";
+    case PassState::kRan:
+      return "ran";
+    case PassState::kSkipped:
+      return "skipped";
+    case PassState::kDisabled:
+      return "disabled";
+    case PassState::kInterrupted:
+      return "interrupted";
   }
   return "ran";
 }
@@ -84,12 +89,13 @@ struct Report {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"schema_version", &Report::schema_version, "Major.minor of this layout."},
-                      Field{"source", &Report::source, "The input."},
-                      Field{"devices", &Report::devices, "Totals of each device that the input names."},
-                      Field{"tables", &Report::tables, "What the memory is made of."},
-                      Field{"findings", &Report::findings, "Verdicts, gravest first."},
-                      Field{"passes", &Report::passes, "Which analyses ran, and why others did not."}};
+    return std::tuple{
+        Field{"schema_version", &Report::schema_version, "Major.minor of this layout."},
+        Field{"source", &Report::source, "The input."},
+        Field{"devices", &Report::devices, "Totals of each device that the input names."},
+        Field{"tables", &Report::tables, "What the memory is made of."},
+        Field{"findings", &Report::findings, "Verdicts, gravest first."},
+        Field{"passes", &Report::passes, "Which analyses ran, and why others did not."}};
   }
 };
 

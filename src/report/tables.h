@@ -10,14 +10,15 @@
 
 namespace plimsoll::report {
 
-// A group of live allocations at the moment asked about (the peak of requested_active unless the user says otherwise).
+// A group of live allocations at the moment asked about (the peak of requested_active unless the
+// user says otherwise).
 struct GroupRow {
   std::int32_t device = 0;
   std::string key;  // the line, operator, size class, ... as shown
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   std::uint64_t largest_bytes = 0;
-  double share = 0;  // of the live bytes at that moment
+  double share = 0;                // of the live bytes at that moment
   std::vector<std::string> stack;  // by_stack only: the frames, innermost first
 
   static constexpr auto fields() {
@@ -40,18 +41,21 @@ struct MomentRow {
   std::optional<std::int64_t> time_ns;
   std::uint64_t live_bytes = 0;  // requested, active
   std::uint64_t live_count = 0;
-  std::int64_t unexplained_bytes = 0;  // total minus live_bytes: what the events and blocks do not account for
+  std::int64_t unexplained_bytes =
+      0;  // total minus live_bytes: what the events and blocks do not account for
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"device", &MomentRow::device, "Ordinal; -1 for the CPU."},
-                      Field{"name", &MomentRow::name, "How the moment was chosen."},
-                      Field{"event", &MomentRow::event, "After this event; null: before the first one."},
-                      Field{"time_ns", &MomentRow::time_ns, "Its time; null if unknown."},
-                      Field{"live_bytes", &MomentRow::live_bytes, "Requested bytes of the live allocations."},
-                      Field{"live_count", &MomentRow::live_count, "How many allocations were live."},
-                      Field{"unexplained_bytes", &MomentRow::unexplained_bytes,
-                            "requested_active at the moment minus live_bytes; not 0 only in inconsistent files."}};
+    return std::tuple{
+        Field{"device", &MomentRow::device, "Ordinal; -1 for the CPU."},
+        Field{"name", &MomentRow::name, "How the moment was chosen."},
+        Field{"event", &MomentRow::event, "After this event; null: before the first one."},
+        Field{"time_ns", &MomentRow::time_ns, "Its time; null if unknown."},
+        Field{"live_bytes", &MomentRow::live_bytes, "Requested bytes of the live allocations."},
+        Field{"live_count", &MomentRow::live_count, "How many allocations were live."},
+        Field{
+            "unexplained_bytes", &MomentRow::unexplained_bytes,
+            "requested_active at the moment minus live_bytes; not 0 only in inconsistent files."}};
   }
 };
 
@@ -60,12 +64,12 @@ struct SiteRow {
   std::int32_t device = 0;
   std::string line;
   std::uint64_t allocations = 0;
-  std::uint64_t bytes = 0;              // sum of requested bytes over all allocations
-  std::uint64_t temporary = 0;          // freed again within kTemporaryEvents events
+  std::uint64_t bytes = 0;      // sum of requested bytes over all allocations
+  std::uint64_t temporary = 0;  // freed again within kTemporaryEvents events
   std::uint64_t temporary_bytes = 0;
-  std::uint64_t never_freed = 0;        // allocated in the recording, alive at its end
+  std::uint64_t never_freed = 0;  // allocated in the recording, alive at its end
   std::uint64_t never_freed_bytes = 0;
-  double byte_seconds = 0;              // bytes x lifetime, within the recording; 0 where times are unknown
+  double byte_seconds = 0;  // bytes x lifetime, within the recording; 0 where times are unknown
   std::uint64_t largest_bytes = 0;
   std::uint64_t commonest_size_bytes = 0;
   std::uint64_t commonest_size_count = 0;
@@ -76,16 +80,20 @@ struct SiteRow {
     using base::Field;
     return std::tuple{
         Field{"device", &SiteRow::device, "Ordinal; -1 for the CPU."},
-        Field{"line", &SiteRow::line, "The innermost Python line outside torch, or why there is none."},
+        Field{"line", &SiteRow::line,
+              "The innermost Python line outside torch, or why there is none."},
         Field{"allocations", &SiteRow::allocations, "Allocations made in the recording."},
         Field{"bytes", &SiteRow::bytes, "Sum of their requested bytes."},
-        Field{"temporary", &SiteRow::temporary, "Of these, freed again within 8 events of the device."},
+        Field{"temporary", &SiteRow::temporary,
+              "Of these, freed again within 8 events of the device."},
         Field{"temporary_bytes", &SiteRow::temporary_bytes, "Sum of the temporary ones' bytes."},
         Field{"never_freed", &SiteRow::never_freed, "Of these, alive at the end."},
         Field{"never_freed_bytes", &SiteRow::never_freed_bytes, "Sum of their bytes."},
-        Field{"byte_seconds", &SiteRow::byte_seconds, "Bytes times seconds alive, within the recording."},
+        Field{"byte_seconds", &SiteRow::byte_seconds,
+              "Bytes times seconds alive, within the recording."},
         Field{"largest_bytes", &SiteRow::largest_bytes, "The largest allocation."},
-        Field{"commonest_size_bytes", &SiteRow::commonest_size_bytes, "The size most often asked for."},
+        Field{"commonest_size_bytes", &SiteRow::commonest_size_bytes,
+              "The size most often asked for."},
         Field{"commonest_size_count", &SiteRow::commonest_size_count, "How often."}};
   }
 };
@@ -94,23 +102,26 @@ struct SiteRow {
 struct GrowthRow {
   std::int32_t device = 0;
   std::string line;
-  std::uint64_t steps = 0;              // boundaries looked at, after warm-up
-  std::int64_t first_bytes = 0;         // live from this site at the first of them
+  std::uint64_t steps = 0;       // boundaries looked at, after warm-up
+  std::int64_t first_bytes = 0;  // live from this site at the first of them
   std::int64_t last_bytes = 0;
-  double bytes_per_step = 0;            // robust slope (Theil-Sen)
-  double confidence = 0;                // share of step pairs that grew, minus those that shrank (Kendall's tau)
-  std::string boundary;                 // what marked the steps: the annotation's name, or "time"
+  double bytes_per_step = 0;  // robust slope (Theil-Sen)
+  double confidence = 0;  // share of step pairs that grew, minus those that shrank (Kendall's tau)
+  std::string boundary;   // what marked the steps: the annotation's name, or "time"
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
         Field{"device", &GrowthRow::device, "Ordinal; -1 for the CPU."},
-        Field{"line", &GrowthRow::line, "The innermost Python line outside torch, or why there is none."},
+        Field{"line", &GrowthRow::line,
+              "The innermost Python line outside torch, or why there is none."},
         Field{"steps", &GrowthRow::steps, "Step boundaries compared."},
-        Field{"first_bytes", &GrowthRow::first_bytes, "Live bytes of the site at the first boundary."},
+        Field{"first_bytes", &GrowthRow::first_bytes,
+              "Live bytes of the site at the first boundary."},
         Field{"last_bytes", &GrowthRow::last_bytes, "Live bytes of the site at the last boundary."},
         Field{"bytes_per_step", &GrowthRow::bytes_per_step, "Theil-Sen slope."},
-        Field{"confidence", &GrowthRow::confidence, "Kendall's tau of live bytes against steps, -1 to 1."},
+        Field{"confidence", &GrowthRow::confidence,
+              "Kendall's tau of live bytes against steps, -1 to 1."},
         Field{"boundary", &GrowthRow::boundary, "What marked the steps."}};
   }
 };
@@ -124,23 +135,24 @@ struct Tables {
   std::vector<GroupRow> by_pool;
   std::vector<GroupRow> by_category;  // empty when the file names no categories
   std::vector<GroupRow> by_operator;
-  std::vector<GroupRow> by_layer;     // empty when the file names no layers
+  std::vector<GroupRow> by_layer;  // empty when the file names no layers
   std::vector<SiteRow> sites;
   std::vector<GrowthRow> growth;
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"moments", &Tables::moments, "The moment the by_* tables speak of."},
-                      Field{"by_line", &Tables::by_line, "Live bytes by source line."},
-                      Field{"by_stack", &Tables::by_stack, "Live bytes by whole stack."},
-                      Field{"by_size", &Tables::by_size, "Live bytes by size class (powers of two)."},
-                      Field{"by_stream", &Tables::by_stream, "Live bytes by stream."},
-                      Field{"by_pool", &Tables::by_pool, "Live bytes by memory pool."},
-                      Field{"by_category", &Tables::by_category, "Live bytes by category."},
-                      Field{"by_operator", &Tables::by_operator, "Live bytes by operator."},
-                      Field{"by_layer", &Tables::by_layer, "Live bytes by module."},
-                      Field{"sites", &Tables::sites, "Allocation sites over the whole recording."},
-                      Field{"growth", &Tables::growth, "Sites that grow from step to step."}};
+    return std::tuple{
+        Field{"moments", &Tables::moments, "The moment the by_* tables speak of."},
+        Field{"by_line", &Tables::by_line, "Live bytes by source line."},
+        Field{"by_stack", &Tables::by_stack, "Live bytes by whole stack."},
+        Field{"by_size", &Tables::by_size, "Live bytes by size class (powers of two)."},
+        Field{"by_stream", &Tables::by_stream, "Live bytes by stream."},
+        Field{"by_pool", &Tables::by_pool, "Live bytes by memory pool."},
+        Field{"by_category", &Tables::by_category, "Live bytes by category."},
+        Field{"by_operator", &Tables::by_operator, "Live bytes by operator."},
+        Field{"by_layer", &Tables::by_layer, "Live bytes by module."},
+        Field{"sites", &Tables::sites, "Allocation sites over the whole recording."},
+        Field{"growth", &Tables::growth, "Sites that grow from step to step."}};
   }
 };
 

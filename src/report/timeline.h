@@ -1,6 +1,6 @@
-// Timeline: the running totals of a device, as a pyramid of buckets. Level 0 is the finest kept; each next level merges
-// `kFanOut` buckets into one. A bucket keeps minimum, maximum and last value of each series, so that a drawing of any
-// width shows every peak.
+// Timeline: the running totals of a device, as a pyramid of buckets. Level 0 is the finest kept;
+// each next level merges `kFanOut` buckets into one. A bucket keeps minimum, maximum and last value
+// of each series, so that a drawing of any width shows every peak.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@ namespace plimsoll::report {
 enum class Series : std::uint8_t {
   kRequestedAllocated,  // requested bytes, alloc to free_requested
   kRequestedActive,     // requested bytes, alloc to free_completed
-  kAllocatedRounded,    // requested rounded up to 512 bytes, alloc to free_requested: allocated bytes but for unsplit tails
+  kAllocatedRounded,  // requested rounded up to 512 bytes, alloc to free_requested: allocated bytes
+                      // but for unsplit tails
   kReserved,
 };
 inline constexpr std::size_t kSeriesCount = 4;
@@ -42,7 +43,8 @@ struct Timeline {
   std::array<std::int64_t, kSeriesCount> baseline_bytes{};
   std::vector<std::vector<TimelineBucket>> levels;
 
-  // The finest level with at most `points` buckets; the coarsest if none is that coarse. Null if there are no events.
+  // The finest level with at most `points` buckets; the coarsest if none is that coarse. Null if
+  // there are no events.
   const std::vector<TimelineBucket>* at_most(std::size_t points) const;
 };
 

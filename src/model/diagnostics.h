@@ -1,0 +1,54 @@
+// What can be imperfect about a trace whatever its format.
+#pragma once
+
+#include "base/diagnostics.h"
+
+namespace plimsoll::model {
+
+inline constexpr base::DiagnosticKind kFreeWithoutAlloc{
+    "free_without_alloc", base::Severity::kInfo,
+    "Frees of memory that was allocated before the first recorded event. It is counted in the "
+    "baseline, by its free's "
+    "size; its stack is that of the free."};
+inline constexpr base::DiagnosticKind kLiveBeforeRecording{
+    "live_before_recording", base::Severity::kInfo,
+    "Blocks that were live before the first event and still are. They are counted in the baseline; "
+    "start recording "
+    "before the model is built to see who allocated them."};
+inline constexpr base::DiagnosticKind kAllocOverLive{
+    "alloc_over_live", base::Severity::kDataLoss,
+    "Allocations at an address that was still in use: the free in between is missing from the "
+    "file. The older "
+    "allocation is taken to end there."};
+inline constexpr base::DiagnosticKind kFreeSizeDiffers{
+    "free_size_differs", base::Severity::kDataLoss,
+    "Frees whose size is not that of their allocation: events are missing or belong to another "
+    "recording."};
+inline constexpr base::DiagnosticKind kLiveWithoutBlock{
+    "live_without_block", base::Severity::kDataLoss,
+    "Allocations that the events leave live but that the final segments do not hold: events and "
+    "segments are not of "
+    "the same moment, so the baseline rolled back from the segments is not to be trusted."};
+inline constexpr base::DiagnosticKind kBlockSizeDiffers{
+    "block_size_differs", base::Severity::kDataLoss,
+    "Blocks of the final segments whose requested size is not that of the allocation at their "
+    "address: events and "
+    "segments are not of the same moment."};
+inline constexpr base::DiagnosticKind kBlockWhileFreed{
+    "block_while_freed", base::Severity::kDataLoss,
+    "Blocks of the final segments that are active although the events freed them: events and "
+    "segments are not of the "
+    "same moment."};
+inline constexpr base::DiagnosticKind kHistoryTruncated{
+    "history_truncated", base::Severity::kDataLoss,
+    "The recorder's ring was full and the earliest events are lost. Totals are exact; what "
+    "happened before the first "
+    "event is unknown. Record with a larger max_entries, or for fewer steps."};
+inline constexpr base::DiagnosticKind kUnplacedEvents{
+    "unplaced_events", base::Severity::kDataLoss,
+    "Events that stand outside any device's list. They are left out."};
+inline constexpr base::DiagnosticKind kUnknownAction{
+    "unknown_action", base::Severity::kInfo,
+    "Events with an action this version does not know. They are kept and change no total."};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,40 @@
+#include "model/events.h"
+
+namespace plimsoll::model {
+
+const char* to_string(Action action) {
+  switch (action) {
+    case Action::kAlloc:
+      return "alloc";
+    case Action::kFreeRequested:
+      return "free_requested";
+    case Action::kFreeCompleted:
+      return "free_completed";
+    case Action::kSegmentAlloc:
+      return "segment_alloc";
+    case Action::kSegmentFree:
+      return "segment_free";
+    case Action::kSegmentMap:
+      return "segment_map";
+    case Action::kSegmentUnmap:
+      return "segment_unmap";
+    case Action::kSnapshot:
+      return "snapshot";
+    case Action::kOom:
+      return "oom";
+    case Action::kAnnotate:
+      return "annotate";
+    case Action::kUnknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+std::size_t Events::memory_bytes() const {
+  return action.memory_bytes() + address.memory_bytes() + size_bytes.memory_bytes() +
+         time_ns.memory_bytes() + stream.memory_bytes() + stack.memory_bytes() +
+         pool.memory_bytes() + category.memory_bytes() + op.memory_bytes() + layer.memory_bytes() +
+         compile_context.memory_bytes() + user_metadata.memory_bytes();
+}
+
+}  // namespace plimsoll::model

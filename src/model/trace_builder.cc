@@ -1,0 +1,170 @@
+#include "model/trace_builder.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "model/diagnostics.h"
+#include "model/lifetime_pairing.h"
+
+namespace plimsoll::model {
+namespace {
+
+// Ring sizes are round: people write 100_000 or 2**20, never 22,332.
+bool looks_like_ring_size(std::size_t count) {
+  const bool is_power_of_two = (count & (count - 1)) == 0;
+  return count >= 1000 && (count % 1000 == 0 || is_power_of_two);
+}
+
+}  // namespace
+
+StreamId TraceBuilder::stream(std::uint64_t handle) {
+  auto& streams = trace_.streams;  // a handful
+  auto found = std::ranges::find(streams, handle);
+  if (found == streams.end()) {
+    streams.push_back(handle);
+    return StreamId{static_cast<std::uint32_t>(streams.size() - 1)};
+  }
+  return StreamId{static_cast<std::uint32_t>(found - streams.begin())};
+}
+
+PoolId TraceBuilder::pool(Pool pool) {
+  auto& pools = trace_.pools;
+  auto found = std::find(pools.begin() + 1, pools.end(), pool);
+  if (found == pools.end()) {
+    pools.push_back(pool);
+    return PoolId{static_cast<std::uint32_t>(pools.size() - 1)};
+  }
+  return PoolId{static_cast<std::uint32_t>(found - pools.begin())};
+}
+
+void TraceBuilder::place(Device device, std::uint64_t first, std::uint64_t count) {
+  name_device(device);
+  if (count == 0) return;
+  if (!slices_.empty()) {
+    Slice& last = slices_.back();
+    if (last.device == device && last.first + last.count == first) {
+      last.count += count;
+      return;
+    }
+  }
+  slices_.push_back(Slice{device, first, count});
+}
+
+DeviceTrace& TraceBuilder::device_trace(Device device) {
+  auto found = std::ranges::lower_bound(trace_.devices, device, {}, &DeviceTrace::device);
+  if (found == trace_.devices.end() || found->device != device) {
+    found = trace_.devices.emplace(found);
+    found->device = device;
+  }
+  return *found;
+}
+
+void TraceBuilder::name_device(Device device) { device_trace(device); }
+
+void TraceBuilder::add_segment(const Segment& segment, std::span<const Block> blocks) {
+  name_device(segment.device);
+  trace_.has_final_state = true;
+  Segment row = segment;
+  row.first_block = static_cast<std::uint32_t>(trace_.blocks.size());
+  row.block_count = static_cast<std::uint32_t>(blocks.size());
+  trace_.blocks.append(blocks);
+  trace_.segments.push_back(row);
+}
+
+void TraceBuilder::add_setting(Setting setting) {
+  trace_.has_settings = true;
+  trace_.settings.push_back(std::move(setting));
+}
+
+void TraceBuilder::set_before(Device device, std::uint64_t allocated_bytes,
+                              std::uint64_t reserved_bytes) {
+  DeviceTrace& trace = device_trace(device);
+  trace.allocated_before_bytes = allocated_bytes;
+  trace.reserved_before_bytes = reserved_bytes;
+}
+
+void TraceBuilder::mark_truncated(Device device) { truncated_.push_back(device); }
+
+// Makes each device's events one run of rows, in the order of the devices. Mostly they are so
+// already.
+Status TraceBuilder::gather_slices() {
+  std::ranges::stable_sort(slices_, {}, &Slice::device);
+  std::uint64_t next = 0;
+  bool in_place = true;
+  for (const Slice& slice : slices_) {
+    in_place = in_place && slice.first == next;
+    next += slice.count;
+  }
+  const std::uint64_t left_out =
+      trace_.events.size() - std::min<std::uint64_t>(next, trace_.events.size());
+  diagnostics_.add(kUnplacedEvents, left_out);
+  if (next > trace_.events.size()) {
+    return make_error(ErrorCode::kCorrupt, "the same events stand in the lists of two devices");
+  }
+  if (!in_place) {
+    Events ordered;
+    for (const Slice& slice : slices_) {
+      for (std::uint64_t row = slice.first; row < slice.first + slice.count; ++row) {
+        ordered.push_back(trace_.events.at(row));
+      }
+    }
+    trace_.events = std::move(ordered);
+  }
+  std::uint64_t first = 0;
+  for (const Slice& slice : slices_) {
+    DeviceTrace& device = device_trace(slice.device);
+    if (device.event_count == 0) device.first_event = first;
+    device.event_count += slice.count;
+    first += slice.count;
+  }
+  return {};
+}
+
+void TraceBuilder::sort_segments() {
+  auto key = [](const Segment& segment) { return std::pair(segment.device, segment.address); };
+  auto less = [&](const Segment& a, const Segment& b) { return key(a) < key(b); };
+  if (!std::is_sorted(trace_.segments.begin(), trace_.segments.end(), less)) {
+    std::stable_sort(trace_.segments.begin(), trace_.segments.end(), less);
+    // Blocks follow their segments, so that a segment can be found from a block by its row.
+    base::Column<Block> blocks;
+    blocks.reserve(trace_.blocks.size());
+    for (Segment& segment : trace_.segments) {
+      const auto rows = trace_.blocks.span(segment.first_block, segment.block_count);
+      segment.first_block = static_cast<std::uint32_t>(blocks.size());
+      blocks.append(rows);
+    }
+    trace_.blocks = std::move(blocks);
+  }
+  for (std::uint32_t row = 0; row < trace_.segments.size(); ++row) {
+    DeviceTrace& device = device_trace(trace_.segments[row].device);
+    if (device.segment_count == 0) device.first_segment = row;
+    ++device.segment_count;
+  }
+}
+
+Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& progress) {
+  trace_.format = format;
+  if (trace_.events.size() >= kBeforeRecording || trace_.blocks.size() >= kNone) {
+    return make_error(ErrorCode::kLimit, "more than 4,294,967,293 events or blocks in one file");
+  }
+  PLIMSOLL_TRY(gather_slices());
+  sort_segments();
+  for (DeviceTrace& device : trace_.devices) {
+    LifetimePairing(trace_, device, diagnostics_).run(progress);
+    if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while pairing");
+    if (device.event_count == 0) continue;
+    const bool is_told = std::ranges::find(truncated_, device.device) != truncated_.end();
+    const bool is_truncated = is_told || (device.lifetimes.baseline_count > 0 &&
+                                          looks_like_ring_size(device.event_count));
+    device.history = is_truncated ? History::kTruncated : History::kComplete;
+    if (is_truncated) {
+      diagnostics_.add(kHistoryTruncated, 1,
+                       to_string(device.device) + " holds exactly " +
+                           std::to_string(device.event_count) + " events");
+    }
+  }
+  return std::move(trace_);
+}
+
+}  // namespace plimsoll::model

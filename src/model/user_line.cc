@@ -1,0 +1,128 @@
+#include "model/user_line.h"
+
+namespace plimsoll::model {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool ends_with_any(std::string_view file, std::initializer_list<std::string_view> suffixes) {
+  for (std::string_view suffix : suffixes) {
+    if (file.ends_with(suffix)) return true;
+  }
+  return false;
+}
+
+// Paths come from Linux, macOS and Windows: compare with either separator.
+bool is_in_torch_package(std::string_view file) {
+  for (std::string_view root : {"site-packages", "dist-packages"}) {
+    for (std::size_t at = file.find(root); at != std::string_view::npos;
+         at = file.find(root, at + 1)) {
+      const std::string_view rest = file.substr(at + root.size());
+      if (rest.size() > 7 && (rest[0] == '/' || rest[0] == '\\') && rest.substr(1, 5) == "torch" &&
+          (rest[6] == '/' || rest[6] == '\\')) {
+        return true;
+      }
+    }
+  }
+  // A checkout of torch, or the C++ side naming Python helpers by their path inside the package.
+  return file.starts_with("torch/") || contains(file, "/pytorch/torch/");
+}
+
+bool is_generated(std::string_view file) {
+  return file.starts_with("<") || contains(file, "torchinductor_") ||
+         contains(file, "__compiled_fn") || contains(file, "/torchinductor/");
+}
+
+std::string_view last_folders(std::string_view path) {
+  std::size_t slashes = 0;
+  for (std::size_t at = path.size(); at > 0; --at) {
+    if (path[at - 1] != '/' && path[at - 1] != '\\') continue;
+    if (++slashes == 3) return path.substr(at);
+  }
+  return path;
+}
+
+}  // namespace
+
+FrameOrigin origin_of(std::string_view file, std::string_view function) {
+  static_cast<void>(function);
+  const bool is_python = ends_with_any(file, {".py", ".pyc", ".ipynb"}) || file.starts_with("<");
+  if (!is_python) return FrameOrigin::kNative;
+  if (is_in_torch_package(file)) return FrameOrigin::kTorch;
+  return is_generated(file) ? FrameOrigin::kGenerated : FrameOrigin::kUser;
+}
+
+UserLines::UserLines(const Trace& trace) : trace_(trace) {
+  const StackTable& stacks = trace.stacks;
+  std::vector<FrameOrigin> origins(stacks.frame_count());
+  std::vector<bool> is_autograd(stacks.frame_count());
+  for (std::uint32_t row = 0; row < stacks.frame_count(); ++row) {
+    const Frame& frame = stacks.frame(FrameId{row});
+    const std::string_view function = trace.strings[frame.function];
+    origins[row] = origin_of(trace.strings[frame.file], function);
+    is_autograd[row] = contains(function, "torch::autograd::Engine::") ||
+                       contains(function, "torch::autograd::python::PythonEngine::thread_init");
+  }
+  lines_.resize(stacks.stack_count());
+  for (std::uint32_t row = 0; row < stacks.stack_count(); ++row) {
+    Line& line = lines_[row];
+    bool backward = false;
+    bool has_generated = false;
+    const auto frames = stacks.frames(StackId{row});
+    if (frames.empty()) continue;
+    line.why = NoLine::kNativeOnly;
+    for (FrameId id : frames) {
+      backward = backward || is_autograd[id.index()];
+      if (origins[id.index()] == FrameOrigin::kUser) {
+        line = Line{id, NoLine::kHasLine};
+        has_generated = false;
+        break;
+      }
+      if (origins[id.index()] == FrameOrigin::kGenerated && !has_generated) {
+        line = Line{id, NoLine::kHasLine};
+        has_generated = true;
+      }
+    }
+    if (line.why != NoLine::kHasLine && backward) line.why = NoLine::kAutograd;
+  }
+}
+
+std::string UserLines::label(StackId stack) const {
+  switch (why(stack)) {
+    case NoLine::kHasLine:
+      break;
+    case NoLine::kNotRecorded:
+      return "[no stack recorded]";
+    case NoLine::kAutograd:
+      return "[backward, no Python frame]";
+    case NoLine::kNativeOnly:
+      return "[native code, no Python frame]";
+  }
+  const Frame& frame = trace_.stacks.frame(lines_[stack.index()].frame);
+  std::string label(last_folders(trace_.strings[frame.file]));
+  label += ":" + std::to_string(frame.line);
+  label += " (";
+  label += trace_.strings[frame.function];
+  label += ")";
+  return label;
+}
+
+std::string operator_of(const Trace& trace, StackId stack) {
+  // Frames run innermost first, so the last match is the outermost: the operator that the program
+  // called.
+  std::string found;
+  for (FrameId id : trace.stacks.frames(stack)) {
+    const std::string_view function = trace.strings[trace.stacks.frame(id).function];
+    constexpr std::string_view kOps = "at::_ops::";
+    const std::size_t ops = function.find(kOps);
+    if (ops == 0 || (ops != std::string_view::npos && function[ops - 1] == ' ')) {
+      const std::string_view rest = function.substr(ops + kOps.size());
+      found = "aten::" + std::string(rest.substr(0, rest.find("::")));
+    }
+  }
+  return found;
+}
+
+}  // namespace plimsoll::model
