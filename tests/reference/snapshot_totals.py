@@ -1,0 +1,180 @@
+"""The totals of a PyTorch memory snapshot, computed the slow and obvious way.
+
+This file is the judge of the engine's totals, so it shares no code with it and never tries to be clever.
+Run it by hand:  python tests/reference/snapshot_totals.py FILE   prints the totals as JSON.
+
+Definitions, per device (all sizes in bytes, all events counted from 0 within the device's own trace):
+
+  devices          every device the file names: 0 .. len(device_traces)-1, and the device of each segment
+  end              the sum over the final segments (see END below)
+  delta of event   what one trace entry adds to a series (see DELTA below)
+  baseline         end - sum of all deltas: what was there before the first event. It may be negative when events
+                   and segments of a file disagree.
+  peak             the largest value of the running sum, which starts at the baseline
+  peak_event       the first event after which the running sum equals the peak; null when the baseline itself is
+                   the largest value
+  peak_time_ns     time_us * 1000 of that event; null when there is no such event or it carries no time
+  frees_without_alloc   lifetimes that end in the trace and whose alloc is not in it. A lifetime ends with its
+                   free_requested or, when that was lost, with its free_completed.
+"""
+
+import base64
+import gzip
+import io
+import json
+import pickle
+import re
+import sys
+
+# END: how much one block or segment of the final state adds to each series.
+ALLOCATED_STATES = ("active_allocated",)
+ACTIVE_STATES = ("active_allocated", "active_pending_free", "active_awaiting_free")
+
+# DELTA: the sign with which an action's size enters each series.
+DELTA = {
+    "requested_allocated": {"alloc": +1, "free_requested": -1},
+    "requested_active": {"alloc": +1, "free_completed": -1},
+    "reserved": {"segment_alloc": +1, "segment_map": +1, "segment_free": -1, "segment_unmap": -1},
+}
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """Loads dicts, lists, tuples, strings and numbers. Refuses everything that could run code."""
+
+    def find_class(self, module, name):
+        raise pickle.UnpicklingError(f"refused: the pickle asks for {module}.{name}")
+
+    def persistent_load(self, pid):
+        raise pickle.UnpicklingError(f"refused: the pickle asks for the persistent object {pid!r}")
+
+
+def load(path):
+    """Returns the snapshot in `path` as a dict. Accepts a pickle, gzip around one, and a trace_plot HTML page."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    if not data.startswith(b"\x80"):
+        match = re.search(rb'"base64":\s*"([A-Za-z0-9+/=]+)"', data)
+        if match is None:
+            raise ValueError(f"{path}: neither a pickle nor a trace_plot page")
+        data = base64.b64decode(match.group(1))
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    snapshot = PlainUnpickler(io.BytesIO(data)).load()
+    return snapshot if isinstance(snapshot, dict) else {"segments": snapshot, "device_traces": []}
+
+
+def requested_size(block):
+    """What the program asked for: requested_size, or in torch 2.0 dumps without it, the newest history entry."""
+    if "requested_size" in block:
+        return block["requested_size"]
+    history = block.get("history")
+    return history[0]["real_size"] if history else block["size"]
+
+
+def blocks_of(segments):
+    return [block for segment in segments for block in segment["blocks"]]
+
+
+def end_bytes(segments, series):
+    if series == "reserved":
+        return sum(segment["total_size"] for segment in segments)
+    states = ALLOCATED_STATES if series == "requested_allocated" else ACTIVE_STATES
+    return sum(requested_size(block) for block in blocks_of(segments) if block["state"] in states)
+
+
+def deltas(trace, series):
+    return [DELTA[series].get(event["action"], 0) * event.get("size", 0) for event in trace]
+
+
+def time_ns(event):
+    return event["time_us"] * 1000 if "time_us" in event else None
+
+
+def series_totals(trace, segments, series):
+    end = end_bytes(segments, series)
+    changes = deltas(trace, series)
+    baseline = end - sum(changes)
+    peak, peak_event, running = baseline, None, baseline
+    for index, change in enumerate(changes):
+        running += change
+        if running > peak:
+            peak, peak_event = running, index
+    return {
+        "baseline_bytes": baseline,
+        "peak_bytes": peak,
+        "peak_event": peak_event,
+        "peak_time_ns": None if peak_event is None else time_ns(trace[peak_event]),
+        "end_bytes": end,
+    }
+
+
+def frees_without_alloc(trace):
+    live, freeing, count = set(), set(), 0
+    for event in trace:
+        action, address = event["action"], event.get("addr")
+        if action == "alloc":
+            live.add(address)
+            freeing.discard(address)
+        elif action == "free_requested":
+            count += address not in live
+            live.discard(address)
+            freeing.add(address)
+        elif action == "free_completed":
+            if address in freeing:  # its free_requested has been counted
+                freeing.discard(address)
+            else:
+                count += address not in live
+                live.discard(address)
+    return count
+
+
+def out_of_memory_events(trace):
+    return [
+        {
+            "event": index,
+            "time_ns": time_ns(event),
+            "requested_bytes": event["size"],
+            "device_free_bytes": event.get("device_free"),
+        }
+        for index, event in enumerate(trace)
+        if event["action"] == "oom"
+    ]
+
+
+def device_totals(snapshot, device):
+    traces = snapshot.get("device_traces", [])
+    trace = traces[device] if device < len(traces) else []
+    segments = [s for s in snapshot.get("segments", []) if s.get("device", 0) == device]
+    blocks = blocks_of(segments)
+    allocated = [block for block in blocks if block["state"] in ALLOCATED_STATES]
+    totals = {"device": device, "events": len(trace)}
+    for series in DELTA:
+        totals[series] = series_totals(trace, segments, series)
+    totals["allocated_bytes_end"] = sum(block["size"] for block in allocated)
+    totals["segments"] = len(segments)
+    totals["blocks"] = len(blocks)
+    totals["blocks_allocated"] = len(allocated)
+    totals["frees_without_alloc"] = frees_without_alloc(trace)
+    totals["ooms"] = out_of_memory_events(trace)
+    return totals
+
+
+def snapshot_totals(snapshot):
+    """The totals of every device that the snapshot names, in device order."""
+    devices = set(range(len(snapshot.get("device_traces", []))))
+    devices |= {segment.get("device", 0) for segment in snapshot.get("segments", [])}
+    return [device_totals(snapshot, device) for device in sorted(devices)]
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print("usage: snapshot_totals.py FILE", file=sys.stderr)
+        return 2
+    print(json.dumps({"devices": snapshot_totals(load(arguments[0]))}, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
