@@ -119,7 +119,7 @@ void Transformer::add_weight(uint64_t size_bytes) {
 void Transformer::load_weights() {
   const uint64_t vector_bytes = 16384;
   for (uint64_t layer = 0; layer < shape_.layers; ++layer) {
-    for (const uint64_t matrices : {3, 1, 4, 4}) {
+    for (const uint64_t matrices : {3u, 1u, 4u, 4u}) {
       add_weight(matrices * shape_.matrix_bytes);
       add_weight(matrices * vector_bytes);
     }

@@ -49,7 +49,7 @@ void free_at_random(Machine& machine, uint64_t events) {
   while (!machine.is_stopped()) {
     Random& random = machine.random();
     if (live.size() < kLive / 2 || (live.size() < kLive && random.below(2) == 0)) {
-      const uint64_t size = 512 << random.below(13);
+      const uint64_t size = uint64_t{512} << random.below(13);
       live.push_back(
           machine.take(size + random.below(size), static_cast<SiteId>(random.below(sites))));
     } else {

@@ -1,20 +1,24 @@
-"""Who is in memory, and how long: live sets, groupings, fragmentation, lifetimes and churn by brute force.
+"""Who is in memory, and how long, by brute force.
 
-Shares no code with the engine. Everything here replays addresses: quadratic where that is the obvious thing to do.
+Live sets, groupings, fragmentation, lifetimes and churn. Shares no code with the engine. Everything
+here replays addresses: quadratic where that is the obvious thing to do.
 
 Definitions (one device; event e means "after event e", and -1 means "before the first event"):
 
-  live set         address -> Block of every block that is allocated or pending free. The set at -1 is the set of the
-                   final segments rolled back through the whole trace; the set at e is that one replayed to e.
-  stack            the frames of the alloc event; for a block that was live at the baseline, the frames of the
-                   final segments if it is still there; else unknown, the empty tuple
-  line             the innermost Python frame of the stack outside torch: "file:line function", or "unknown"
-  lifetime         one alloc to its free_requested (or free_completed, when that one was lost)
-  bytes x time     size * (end time - start time) in byte-nanoseconds; a lifetime that is open on a side is cut at
-                   the first or last event's time
-  churn            lifetimes whose free_requested comes at most `within` events after their alloc
-  cached           reserved - active; internal = sum of (size - requested_size) over allocated blocks
-  pins             the allocated or pending blocks of a segment, which keep it from going back to the driver
+  live set      address -> Block of every block that is allocated or pending free. The set at -1 is
+                the set of the final segments rolled back through the whole trace; the set at e is
+                that one replayed to e.
+  stack         the frames of the alloc event; for a block that was live at the baseline, the frames
+                of the final segments if it is still there; else unknown, the empty tuple
+  line          the innermost Python frame of the stack outside torch, as "file:line function", or
+                "unknown"
+  lifetime      one alloc to its free_requested (or free_completed, when that one was lost)
+  bytes x time  size * (end time - start time) in byte-nanoseconds; a lifetime that is open on a
+                side is cut at the first or last event's time
+  churn         lifetimes whose free_requested comes at most `within` events after their alloc
+  cached        reserved - active
+  internal      the sum of (size - requested_size) over allocated blocks
+  pins          the allocated or pending blocks of a segment, which keep it from the driver
 """
 
 import collections
@@ -26,8 +30,11 @@ try:
 except ImportError:  # run as a script or with this folder on the path
     import snapshot_totals as totals
 
-# torch itself, and what torch.compile writes. A folder merely named "torch" (a virtual environment, say) is not torch.
-TORCH_FILE = re.compile(r"(site|dist)-packages/torch/|^torch/|/pytorch/torch/|/torchinductor_|^<frozen")
+# torch itself, and what torch.compile writes. A folder that is merely named "torch" (a virtual
+# environment, say) is not torch.
+TORCH_FILE = re.compile(
+    r"(site|dist)-packages/torch/|^torch/|/pytorch/torch/|/torchinductor_|^<frozen"
+)
 
 
 @dataclasses.dataclass
@@ -52,7 +59,7 @@ def segments_of(snapshot, device):
 
 
 def addressed_blocks(segment):
-    """(address, block) pairs; where a block has no address (torch 2.0) it follows its predecessor."""
+    """(address, block) pairs; a block without an address (torch 2.0) follows its predecessor."""
     address = segment["address"]
     for block in segment["blocks"]:
         address = block.get("address", address)
@@ -73,7 +80,9 @@ def final_live_set(snapshot, device):
         for address, block in addressed_blocks(segment):
             if block["state"] in totals.ACTIVE_STATES:
                 state = "allocated" if block["state"] in totals.ALLOCATED_STATES else "pending_free"
-                live[address] = Block(totals.requested_size(block), state, stack_of(block_frames(block)))
+                live[address] = Block(
+                    totals.requested_size(block), state, stack_of(block_frames(block))
+                )
     return live
 
 
@@ -148,7 +157,9 @@ def segment_fragmentation(segment):
         "free_bytes": segment["total_size"] - sum(b["size"] for _, b in active),
         "largest_gap_bytes": max(gaps),
         "internal_bytes": sum(
-            b["size"] - totals.requested_size(b) for _, b in active if b["state"] in totals.ALLOCATED_STATES
+            b["size"] - totals.requested_size(b)
+            for _, b in active
+            if b["state"] in totals.ALLOCATED_STATES
         ),
         "pins": [address for address, _ in active],
     }
@@ -165,14 +176,19 @@ def fragmentation(snapshot, device):
 
 
 def lifetimes(snapshot, device):
-    """Every lifetime that touches the trace or the baseline: dicts with alloc_event, free_event, size, byte_ns."""
+    """Every lifetime of the trace and the baseline: {alloc_event, free_event, size, byte_ns}."""
     trace = trace_of(snapshot, device)
     first = trace[0].get("time_us", 0) * 1000 if trace else 0
     last = trace[-1].get("time_us", 0) * 1000 if trace else 0
     open_lives = {}
     for address, block in baseline_live_set(snapshot, device).items():
         if block.state == "allocated":
-            open_lives[address] = {"alloc_event": None, "free_event": None, "size": block.size, "start_ns": first}
+            open_lives[address] = {
+                "alloc_event": None,
+                "free_event": None,
+                "size": block.size,
+                "start_ns": first,
+            }
     done = []
 
     def close(life, event_index, end_ns):
@@ -183,7 +199,12 @@ def lifetimes(snapshot, device):
     for index, event in enumerate(trace):
         action, address, now = event["action"], event.get("addr"), event.get("time_us", 0) * 1000
         if action == "alloc":
-            open_lives[address] = {"alloc_event": index, "free_event": None, "size": event["size"], "start_ns": now}
+            open_lives[address] = {
+                "alloc_event": index,
+                "free_event": None,
+                "size": event["size"],
+                "start_ns": now,
+            }
         elif action in ("free_requested", "free_completed") and address in open_lives:
             close(open_lives.pop(address), index, now)
     for life in open_lives.values():

@@ -1,21 +1,22 @@
 """The totals of a PyTorch memory snapshot, computed the slow and obvious way.
 
-This file is the judge of the engine's totals, so it shares no code with it and never tries to be clever.
-Run it by hand:  python tests/reference/snapshot_totals.py FILE   prints the totals as JSON.
+This file is the judge of the engine's totals: it shares no code with it and never tries to be
+clever. By hand:  python tests/reference/snapshot_totals.py FILE   prints the totals as JSON.
 
-Definitions, per device (all sizes in bytes, all events counted from 0 within the device's own trace):
+Definitions, per device (sizes in bytes, events counted from 0 within the device's own trace):
 
-  devices          every device the file names: 0 .. len(device_traces)-1, and the device of each segment
-  end              the sum over the final segments (see END below)
-  delta of event   what one trace entry adds to a series (see DELTA below)
-  baseline         end - sum of all deltas: what was there before the first event. It may be negative when events
-                   and segments of a file disagree.
-  peak             the largest value of the running sum, which starts at the baseline
-  peak_event       the first event after which the running sum equals the peak; null when the baseline itself is
-                   the largest value
-  peak_time_ns     time_us * 1000 of that event; null when there is no such event or it carries no time
-  frees_without_alloc   lifetimes that end in the trace and whose alloc is not in it. A lifetime ends with its
-                   free_requested or, when that was lost, with its free_completed.
+  devices       every device the file names: 0 .. len(device_traces)-1, and that of each segment
+  end           the sum over the final segments (see end_bytes)
+  delta         what one trace entry adds to a series (see DELTA)
+  baseline      end - sum of all deltas: what was there before the first event. It may be negative
+                when events and segments of a file disagree.
+  peak          the largest value of the running sum, which starts at the baseline
+  peak_event    the first event after which the running sum equals the peak; null when the baseline
+                itself is the largest value
+  peak_time_ns  time_us * 1000 of that event; null when there is no such event or it has no time
+  frees_without_alloc
+                lifetimes that end in the trace and whose alloc is not in it. A lifetime ends with
+                its free_requested or, when that was lost, with its free_completed.
 """
 
 import base64
@@ -26,7 +27,7 @@ import pickle
 import re
 import sys
 
-# END: how much one block or segment of the final state adds to each series.
+# The states of a final block that count as allocated, and as active.
 ALLOCATED_STATES = ("active_allocated",)
 ACTIVE_STATES = ("active_allocated", "active_pending_free", "active_awaiting_free")
 
@@ -49,7 +50,7 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 def load(path):
-    """Returns the snapshot in `path` as a dict. Accepts a pickle, gzip around one, and a trace_plot HTML page."""
+    """The snapshot in `path` as a dict: from a pickle, gzip around one, or a trace_plot page."""
     with open(path, "rb") as file:
         data = file.read()
     if data[:2] == b"\x1f\x8b":
@@ -66,7 +67,7 @@ def load(path):
 
 
 def requested_size(block):
-    """What the program asked for: requested_size, or in torch 2.0 dumps without it, the newest history entry."""
+    """What the program asked for; torch 2.0 may say it only in the newest history entry."""
     if "requested_size" in block:
         return block["requested_size"]
     history = block.get("history")
