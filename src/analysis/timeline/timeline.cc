@@ -1,0 +1,251 @@
+#include "analysis/timeline/timeline.h"
+
+#include <algorithm>
+
+#include "analysis/timeline/running_totals.h"
+#include "report/device_report.h"
+
+namespace plimsoll::analysis::timeline {
+namespace {
+
+using model::Action;
+using model::BlockState;
+using model::DeviceTrace;
+using model::kNone;
+using model::kNoTime;
+using model::Trace;
+using report::DeviceReport;
+using report::kSeriesCount;
+using report::SeriesTotals;
+using report::Timeline;
+using report::TimelineBucket;
+
+constexpr std::size_t kCoarseEnough = 64;  // a level this small needs no coarser one
+constexpr std::size_t kBucketsPerProgress = 1 << 13;
+
+// The events of one device, as bare pointers for tight loops.
+struct EventView {
+  const Action* action;
+  const std::uint64_t* size_bytes;
+  const std::int64_t* time_ns;
+  std::size_t count;
+};
+
+EventView view_of(const Trace& trace, const DeviceTrace& device) {
+  return {trace.events.action.data() + device.first_event,
+          trace.events.size_bytes.data() + device.first_event,
+          trace.events.time_ns.data() + device.first_event, device.event_count};
+}
+
+std::int64_t as_signed(std::uint64_t total) { return static_cast<std::int64_t>(total); }
+
+// What the final segments hold, which also fills the counts of blocks.
+Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport& out) {
+  Totals end{};
+  out.segments = device.segment_count;
+  for (std::uint32_t s = 0; s < device.segment_count; ++s) {
+    const model::Segment& segment = trace.segments[device.first_segment + s];
+    of(end, Series::kReserved) += segment.total_size;
+    out.blocks += segment.block_count;
+    for (const auto& block : trace.blocks.span(segment.first_block, segment.block_count)) {
+      if (block.state == BlockState::kInactive) continue;
+      of(end, Series::kRequestedActive) += block.requested_size;
+      if (block.state != BlockState::kActiveAllocated) continue;
+      of(end, Series::kRequestedAllocated) += block.requested_size;
+      of(end, Series::kAllocatedRounded) += rounded(block.requested_size);
+      out.allocated_bytes_end += block.size;
+      ++out.blocks_allocated;
+    }
+  }
+  return end;
+}
+
+Totals sum_of_changes(const EventView& events) {
+  Totals sum{};
+  for (std::size_t row = 0; row < events.count; ++row) {
+    for_each_change(events.action[row], events.size_bytes[row],
+                    [&](Series which, std::uint64_t delta) { of(sum, which) += delta; });
+  }
+  return sum;
+}
+
+Totals baseline_of(const Trace& trace, const DeviceTrace& device, DeviceReport& out) {
+  Totals baseline = final_totals(trace, device, out);
+  if (trace.has_final_state) {
+    const Totals sum = sum_of_changes(view_of(trace, device));
+    for (std::size_t i = 0; i < kSeriesCount; ++i) baseline[i] -= sum[i];
+    return baseline;
+  }
+  const std::uint64_t allocated = device.allocated_before_bytes.value_or(0);
+  of(baseline, Series::kRequestedAllocated) = allocated;
+  of(baseline, Series::kRequestedActive) = allocated;
+  of(baseline, Series::kAllocatedRounded) = allocated;
+  of(baseline, Series::kReserved) = device.reserved_before_bytes.value_or(0);
+  return baseline;
+}
+
+// Takes events [first, first + count) into `totals` and says what they did.
+TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size_t count,
+                           Totals& totals) {
+  TimelineBucket bucket;
+  bucket.first_event = first;
+  bucket.event_count = count;
+  bucket.first_time_ns = events.time_ns[first];
+  bucket.last_time_ns = events.time_ns[first + count - 1];
+  const auto add = [&](Series which, std::uint64_t delta) { of(totals, which) += delta; };
+  for_each_change(events.action[first], events.size_bytes[first], add);
+  for (std::size_t i = 0; i < kSeriesCount; ++i) {
+    bucket.series[i].min_bytes = bucket.series[i].max_bytes = as_signed(totals[i]);
+  }
+  for (std::size_t row = first + 1; row < first + count; ++row) {
+    for_each_change(events.action[row], events.size_bytes[row],
+                    [&](Series which, std::uint64_t delta) {
+                      const std::int64_t now = as_signed(of(totals, which) += delta);
+                      auto& series = bucket.series[static_cast<std::size_t>(which)];
+                      series.min_bytes = std::min(series.min_bytes, now);
+                      series.max_bytes = std::max(series.max_bytes, now);
+                    });
+  }
+  for (std::size_t i = 0; i < kSeriesCount; ++i) bucket.series[i].last_bytes = as_signed(totals[i]);
+  return bucket;
+}
+
+std::vector<TimelineBucket> finest_level(const EventView& events, Totals totals,
+                                         base::Progress& progress) {
+  std::vector<TimelineBucket> level;
+  if (events.count == 0) return level;
+  const std::size_t per_bucket = (events.count - 1) / Timeline::kFinestBuckets + 1;
+  level.reserve((events.count - 1) / per_bucket + 1);
+  for (std::size_t first = 0; first < events.count; first += per_bucket) {
+    if (level.size() % kBucketsPerProgress == 0) progress.advance("timeline", first, events.count);
+    if (progress.interrupted()) return level;
+    level.push_back(fill_bucket(events, first, std::min(per_bucket, events.count - first), totals));
+  }
+  return level;
+}
+
+void merge_into(TimelineBucket& into, const TimelineBucket& next) {
+  into.event_count += next.event_count;
+  into.last_time_ns = next.last_time_ns;
+  for (std::size_t i = 0; i < kSeriesCount; ++i) {
+    into.series[i].min_bytes = std::min(into.series[i].min_bytes, next.series[i].min_bytes);
+    into.series[i].max_bytes = std::max(into.series[i].max_bytes, next.series[i].max_bytes);
+    into.series[i].last_bytes = next.series[i].last_bytes;
+  }
+}
+
+void add_coarser_levels(Timeline& timeline) {
+  while (timeline.levels.back().size() > kCoarseEnough) {
+    const auto& finer = timeline.levels.back();
+    std::vector<TimelineBucket> level;
+    level.reserve(finer.size() / Timeline::kFanOut + 1);
+    for (std::size_t i = 0; i < finer.size(); ++i) {
+      if (i % Timeline::kFanOut == 0) {
+        level.push_back(finer[i]);
+      } else {
+        merge_into(level.back(), finer[i]);
+      }
+    }
+    timeline.levels.push_back(std::move(level));
+  }
+}
+
+// The first event of `bucket` after which the series stands at its maximum there. `before` is where
+// it stood when the bucket began.
+std::size_t event_of_maximum(const EventView& events, const TimelineBucket& bucket, Series which,
+                             std::int64_t before) {
+  const std::int64_t wanted = bucket.of(which).max_bytes;
+  auto total = static_cast<std::uint64_t>(before);
+  for (std::size_t row = bucket.first_event;; ++row) {
+    for_each_change(events.action[row], events.size_bytes[row],
+                    [&](Series changed, std::uint64_t delta) {
+                      if (changed == which) total += delta;
+                    });
+    if (as_signed(total) == wanted) return row;
+  }
+}
+
+SeriesTotals totals_of(const EventView& events, const Timeline& timeline, Series which) {
+  SeriesTotals out;
+  out.baseline_bytes = timeline.baseline_bytes[static_cast<std::size_t>(which)];
+  out.peak_bytes = out.end_bytes = out.baseline_bytes;
+  if (timeline.levels.empty()) return out;
+  const auto& level = timeline.levels.front();
+  out.end_bytes = level.back().of(which).last_bytes;
+  const auto highest = std::ranges::max_element(
+      level, {}, [&](const TimelineBucket& bucket) { return bucket.of(which).max_bytes; });
+  if (highest->of(which).max_bytes <= out.baseline_bytes) return out;
+  out.peak_bytes = highest->of(which).max_bytes;
+  const std::int64_t before =
+      highest == level.begin() ? out.baseline_bytes : (highest - 1)->of(which).last_bytes;
+  const std::size_t event = event_of_maximum(events, *highest, which, before);
+  out.peak_event = event;
+  if (events.time_ns[event] != kNoTime) out.peak_time_ns = events.time_ns[event];
+  return out;
+}
+
+void add_times(const EventView& events, DeviceReport& out) {
+  const auto is_known = [](std::int64_t time_ns) { return time_ns != kNoTime; };
+  const auto* const end = events.time_ns + events.count;
+  const auto* const first = std::find_if(events.time_ns, end, is_known);
+  if (first == end) return;
+  out.first_time_ns = *first;
+  const auto* last = end - 1;
+  while (!is_known(*last)) --last;
+  out.last_time_ns = *last;
+}
+
+// Allocations that some free of the trace speaks of, but no alloc.
+std::uint64_t frees_without_alloc(const model::Lifetimes& lifetimes) {
+  const auto is_event = [](std::uint32_t event) {
+    return event != kNone && event != model::kBeforeRecording;
+  };
+  std::uint64_t count = 0;
+  for (std::size_t row = 0; row < lifetimes.baseline_count; ++row) {
+    const bool is_freed =
+        is_event(lifetimes.free_requested[row]) || is_event(lifetimes.free_completed[row]);
+    count += is_freed ? 1 : 0;
+  }
+  return count;
+}
+
+DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Progress& progress) {
+  DeviceReport out;
+  out.device = device.device.ordinal;
+  out.device_type = model::to_string(device.device.type);
+  out.events = device.event_count;
+  out.history = model::to_string(device.history);
+  out.frees_without_alloc = frees_without_alloc(device.lifetimes);
+  const EventView events = view_of(trace, device);
+  add_times(events, out);
+
+  const Totals baseline = baseline_of(trace, device, out);
+  std::ranges::transform(baseline, out.timeline.baseline_bytes.begin(), as_signed);
+  auto level = finest_level(events, baseline, progress);
+  if (!level.empty()) {
+    out.timeline.levels.push_back(std::move(level));
+    add_coarser_levels(out.timeline);
+  }
+  out.requested_allocated = totals_of(events, out.timeline, Series::kRequestedAllocated);
+  out.requested_active = totals_of(events, out.timeline, Series::kRequestedActive);
+  out.reserved = totals_of(events, out.timeline, Series::kReserved);
+  return out;
+}
+
+class TimelinePass final : public Pass {
+ public:
+  const char* name() const override { return "timeline"; }
+  Status run(PassContext& context) const override {
+    context.report.devices.clear();
+    for (const DeviceTrace& device : context.trace.devices) {
+      context.report.devices.push_back(report_on(context.trace, device, context.progress));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<TimelinePass>(); }
+
+}  // namespace plimsoll::analysis::timeline

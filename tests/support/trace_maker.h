@@ -1,0 +1,129 @@
+// TraceMaker: a few words for writing small traces by hand in tests. Events go to the device last
+// named by on(); times are one microsecond apart unless at() says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/diagnostics.h"
+#include "base/progress.h"
+#include "model/trace.h"
+#include "model/trace_builder.h"
+
+namespace plimsoll::tests {
+
+struct FrameText {
+  std::string_view file;
+  std::uint32_t line = 0;
+  std::string_view function;
+};
+
+class TraceMaker {
+ public:
+  TraceMaker& on(model::Device device) {
+    device_ = device;
+    builder_.name_device(device);
+    return *this;
+  }
+  // The next event happens then; those after it follow one microsecond apart.
+  TraceMaker& at(std::int64_t time_ns) {
+    time_ns_ = time_ns;
+    return *this;
+  }
+  TraceMaker& without_times() {
+    has_times_ = false;
+    return *this;
+  }
+
+  // Innermost frame first.
+  model::StackId stack(std::initializer_list<FrameText> frames) {
+    std::vector<model::FrameId> ids;
+    for (const FrameText& text : frames) {
+      model::Frame frame;
+      frame.file = builder_.strings().intern(text.file);
+      frame.function = builder_.strings().intern(text.function);
+      frame.line = text.line;
+      ids.push_back(builder_.stacks().intern_frame(frame));
+    }
+    return builder_.stacks().intern_stack(ids);
+  }
+  model::StringId string(std::string_view text) { return builder_.strings().intern(text); }
+
+  TraceMaker& event(model::Event event) {
+    if (has_times_) event.time_ns = time_ns_;
+    time_ns_ += 1'000;
+    builder_.place(device_, builder_.add_event(event), 1);
+    return *this;
+  }
+  TraceMaker& event(model::Action action, std::uint64_t address, std::uint64_t size_bytes,
+                    model::StackId stack = model::kNoStack) {
+    model::Event row;
+    row.action = action;
+    row.address = address;
+    row.size_bytes = size_bytes;
+    row.stack = stack;
+    return event(row);
+  }
+  TraceMaker& alloc(std::uint64_t address, std::uint64_t size_bytes,
+                    model::StackId stack = model::kNoStack) {
+    return event(model::Action::kAlloc, address, size_bytes, stack);
+  }
+  // Requested and completed, two events.
+  TraceMaker& free(std::uint64_t address, std::uint64_t size_bytes,
+                   model::StackId stack = model::kNoStack) {
+    event(model::Action::kFreeRequested, address, size_bytes, stack);
+    return event(model::Action::kFreeCompleted, address, size_bytes, stack);
+  }
+
+  TraceMaker& segment(std::uint64_t address, std::uint64_t total_size,
+                      const std::vector<model::Block>& blocks, model::PoolId pool = {}) {
+    model::Segment row;
+    row.device = device_;
+    row.address = address;
+    row.total_size = total_size;
+    row.pool = pool;
+    builder_.add_segment(row, blocks);
+    return *this;
+  }
+  static model::Block block(std::uint64_t address, std::uint64_t size, std::uint64_t requested_size,
+                            model::BlockState state = model::BlockState::kActiveAllocated,
+                            model::StackId stack = model::kNoStack) {
+    model::Block row;
+    row.address = address;
+    row.size = size;
+    row.requested_size = requested_size;
+    row.state = state;
+    row.stack = stack;
+    return row;
+  }
+  TraceMaker& annotation(std::string_view name, std::int64_t begin_ns, std::int64_t end_ns) {
+    builder_.add_annotation(model::Annotation{string(name), device_, begin_ns, end_ns});
+    return *this;
+  }
+
+  model::TraceBuilder& builder() { return builder_; }
+  const base::Diagnostics& diagnostics() const { return diagnostics_; }
+  std::int64_t time_ns() const { return time_ns_; }  // of the next event
+
+  model::Trace finish() {
+    base::Progress progress;
+    auto trace = builder_.finish("made_by_hand", progress);
+    EXPECT_TRUE(trace.ok()) << (trace.ok() ? "" : trace.error().message);
+    return trace.ok() ? std::move(trace).value() : model::Trace{};
+  }
+
+ private:
+  base::Diagnostics diagnostics_;
+  model::TraceBuilder builder_{diagnostics_};
+  model::Device device_{model::DeviceType::kCuda, 0};
+  std::int64_t time_ns_ = 1'000'000;
+  bool has_times_ = true;
+};
+
+}  // namespace plimsoll::tests
