@@ -31,6 +31,7 @@ struct SegmentFragmentation {
   std::uint64_t total_bytes = 0;
   std::uint64_t active_bytes = 0;
   std::uint64_t cached_bytes = 0;
+  std::uint64_t pinned_bytes = 0;
   std::uint64_t largest_free_bytes = 0;
   std::uint64_t pinning_blocks = 0;
   std::vector<PinningBlock> pins;  // the largest few
@@ -42,6 +43,9 @@ struct SegmentFragmentation {
         Field{"total_bytes", &SegmentFragmentation::total_bytes, "Held from the driver."},
         Field{"active_bytes", &SegmentFragmentation::active_bytes, "In blocks that are not free."},
         Field{"cached_bytes", &SegmentFragmentation::cached_bytes, "Free inside the segment."},
+        Field{"pinned_bytes", &SegmentFragmentation::pinned_bytes,
+              "Cached bytes that cannot be released: all of them, but for the whole free pages of "
+              "an expandable segment."},
         Field{"largest_free_bytes", &SegmentFragmentation::largest_free_bytes,
               "Largest free block."},
         Field{"pinning_blocks", &SegmentFragmentation::pinning_blocks,
@@ -83,7 +87,7 @@ struct Fragmentation {
       stranded_request_bytes;  // the request that "stranded" is measured against
   std::optional<std::uint64_t> stranded_bytes;
   std::vector<SegmentFragmentation>
-      segments;  // partly free ones, most cached bytes first; the largest few
+      segments;  // partly free ones, most pinned bytes first; the largest few
   std::vector<PinningLine> pinning_lines;  // most pinned bytes first; the largest few
 
   static constexpr auto fields() {
@@ -93,18 +97,21 @@ struct Fragmentation {
         Field{"cached_bytes", &Fragmentation::cached_bytes,
               "Reserved minus active: reusable, not waste by itself."},
         Field{"releasable_bytes", &Fragmentation::releasable_bytes,
-              "Cached bytes in segments with no live block: empty_cache() would return them."},
+              "Cached bytes that empty_cache() would return: segments, or pages of expandable "
+              "segments, with no live block."},
         Field{"pinned_bytes", &Fragmentation::pinned_bytes,
-              "Cached bytes in segments that a live block pins."},
+              "Cached bytes in segments or pages that a live block pins."},
         Field{"largest_free_bytes", &Fragmentation::largest_free_bytes, "Largest free block."},
         Field{"ratio", &Fragmentation::ratio, "(reserved - allocated) / reserved."},
         Field{"stranded_request_bytes", &Fragmentation::stranded_request_bytes,
               "The request measured against: the last one that failed, else the largest of the "
               "recording."},
-        Field{"stranded_bytes", &Fragmentation::stranded_bytes,
-              "Pinned bytes in free blocks too small for that request."},
+        Field{
+            "stranded_bytes", &Fragmentation::stranded_bytes,
+            "Pinned bytes that could not serve that request: too small, or of another stream, pool "
+            "or segment type."},
         Field{"segments", &Fragmentation::segments,
-              "Partly free segments, most cached bytes first."},
+              "Partly free segments, most pinned bytes first."},
         Field{"pinning_lines", &Fragmentation::pinning_lines, "Who pins them."}};
   }
 };

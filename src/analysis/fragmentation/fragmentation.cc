@@ -1,0 +1,99 @@
+#include "analysis/fragmentation/fragmentation.h"
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "analysis/line_index.h"
+#include "analysis/pinning.h"
+#include "base/check.h"
+#include "model/heap_layout.h"
+
+namespace plimsoll::analysis::fragmentation {
+namespace {
+
+using model::Action;
+using model::DeviceTrace;
+using model::Trace;
+
+constexpr std::array<const char*, 1> kDependsOn{"timeline"};
+
+std::optional<Request> request_to_measure_against(const Trace& trace, const DeviceTrace& device) {
+  std::optional<std::size_t> failed, largest;
+  const std::size_t last = device.first_event + device.event_count;
+  for (std::size_t row = device.first_event; row < last; ++row) {
+    if (trace.events.action[row] == Action::kOom) failed = row;
+    if (trace.events.action[row] != Action::kAlloc) continue;
+    if (!largest || trace.events.size_bytes[row] > trace.events.size_bytes[*largest]) largest = row;
+  }
+  const std::optional<std::size_t> row = failed ? failed : largest;
+  if (!row) return {};
+  return Request{trace.events.size_bytes[*row], trace.events.stream[*row], trace.events.pool[*row]};
+}
+
+struct AllocatedBytes {
+  std::uint64_t allocated = 0;  // after rounding
+  std::uint64_t requested = 0;
+};
+
+AllocatedBytes allocated_bytes(const Trace& trace, const DeviceTrace& device) {
+  AllocatedBytes sum;
+  for (const auto& segment : trace.segments.span(device.first_segment, device.segment_count)) {
+    for (const auto& block : trace.blocks.span(segment.first_block, segment.block_count)) {
+      if (block.state != model::BlockState::kActiveAllocated) continue;
+      sum.allocated += block.size;
+      sum.requested += block.requested_size;
+    }
+  }
+  return sum;
+}
+
+report::Fragmentation measure(const Trace& trace, const DeviceTrace& device, LineIndex& lines) {
+  const std::optional<Request> request = request_to_measure_against(trace, device);
+  Pinning pinning = find_pinning(trace, model::final_layout(trace, device), lines, request);
+  const AllocatedBytes bytes = allocated_bytes(trace, device);
+  report::Fragmentation result;
+  if (bytes.allocated > bytes.requested) result.internal_bytes = bytes.allocated - bytes.requested;
+  result.cached_bytes = pinning.cached_bytes;
+  result.releasable_bytes = pinning.releasable_bytes;
+  result.pinned_bytes = pinning.pinned_bytes;
+  result.largest_free_bytes = pinning.largest_free_bytes;
+  if (pinning.reserved_bytes > 0) {
+    result.ratio =
+        1.0 - static_cast<double>(bytes.allocated) / static_cast<double>(pinning.reserved_bytes);
+  }
+  if (request) {
+    result.stranded_request_bytes = request->size_bytes;
+    result.stranded_bytes = pinning.stranded_bytes;
+  }
+  result.segments = std::move(pinning.segments);
+  result.pinning_lines = std::move(pinning.lines);
+  return result;
+}
+
+class FragmentationPass final : public Pass {
+ public:
+  const char* name() const override { return "fragmentation"; }
+  std::span<const char* const> depends_on() const override { return kDependsOn; }
+  std::string why_not(const Trace& trace) const override {
+    if (trace.has_final_state) return {};
+    return "needs the allocator's segments: this file has none";
+  }
+  Status run(PassContext& context) const override {
+    const Trace& trace = context.trace;
+    PLIMSOLL_CHECK(context.report.devices.size() == trace.devices.size());
+    LineIndex lines(context.lines);
+    for (std::size_t d = 0; d < trace.devices.size(); ++d) {
+      const DeviceTrace& device = trace.devices[d];
+      if (context.options.device && *context.options.device != device.device) continue;
+      context.report.devices[d].fragmentation = measure(trace, device, lines);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<FragmentationPass>(); }
+
+}  // namespace plimsoll::analysis::fragmentation

@@ -1,0 +1,14 @@
+// fragmentation: where reserved bytes are not allocated at the end of the recording, exactly, from
+// the allocator's own block lists. What is stranded is measured against the last request that
+// failed; if none did, against the largest allocation of the recording.
+#pragma once
+
+#include <memory>
+
+#include "analysis/pass.h"
+
+namespace plimsoll::analysis::fragmentation {
+
+std::unique_ptr<Pass> make();
+
+}  // namespace plimsoll::analysis::fragmentation

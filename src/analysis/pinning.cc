@@ -1,0 +1,202 @@
+#include "analysis/pinning.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <span>
+#include <utility>
+
+namespace plimsoll::analysis {
+namespace {
+
+using model::FreeGap;
+using model::HeapLayout;
+using model::PlacedBlock;
+using model::SegmentRange;
+using model::SegmentType;
+
+constexpr std::size_t kSegmentsKept = 8;
+constexpr std::size_t kPinsKept = 3;
+constexpr std::size_t kLinesKept = 10;
+
+// The default pool is (0, 0), and old files do not name it.
+bool is_private(const model::Trace& trace, model::PoolId pool) {
+  return trace.pools[pool.index()] != model::Pool{};
+}
+bool is_same_pool(const model::Trace& trace, model::PoolId a, model::PoolId b) {
+  return trace.pools[a.index()] == trace.pools[b.index()];
+}
+
+std::uint64_t page_bytes(const SegmentRange& segment) {
+  if (!segment.is_expandable) return std::max<std::uint64_t>(segment.size_bytes, 1);
+  return segment.type == SegmentType::kSmall ? model::kSmallSegmentBytes : model::kLargePageBytes;
+}
+
+// What is free in one segment, taken unit by unit.
+struct Unit {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t free_bytes;
+  std::uint64_t stranded_bytes;
+};
+
+class Account {
+ public:
+  Account(const model::Trace& trace, const HeapLayout& layout, LineIndex& lines,
+          const std::optional<Request>& request)
+      : trace_(trace), layout_(layout), lines_(lines), request_(request) {}
+
+  Pinning run() {
+    const std::vector<FreeGap> gaps = layout_.gaps();
+    for (const SegmentRange& segment : layout_.segments) {
+      found_.reserved_bytes += segment.size_bytes;
+    }
+    for (std::size_t first = 0; first < gaps.size();) {
+      std::size_t last = first;
+      while (last < gaps.size() && gaps[last].segment == gaps[first].segment) ++last;
+      add_segment(layout_.segments[gaps[first].segment],
+                  std::span(gaps).subspan(first, last - first));
+      first = last;
+    }
+    keep_most_pinned();
+    return std::move(found_);
+  }
+
+ private:
+  void add_segment(const SegmentRange& segment, std::span<const FreeGap> gaps) {
+    report::SegmentFragmentation row;
+    row.address = segment.address;
+    row.total_bytes = segment.size_bytes;
+    const bool serves = request_ && may_serve(trace_, segment, *request_);
+    for (const FreeGap& gap : gaps) {
+      row.cached_bytes += gap.size_bytes;
+      row.largest_free_bytes = std::max(row.largest_free_bytes, gap.size_bytes);
+      if (serves) {
+        found_.largest_usable_bytes = std::max(found_.largest_usable_bytes, gap.size_bytes);
+      }
+    }
+    row.active_bytes = segment.size_bytes - row.cached_bytes;
+    add_units(segment, gaps, serves, row);
+    found_.cached_bytes += row.cached_bytes;
+    found_.largest_free_bytes = std::max(found_.largest_free_bytes, row.largest_free_bytes);
+    const bool is_reachable = request_ && (!is_private(trace_, segment.pool) ||
+                                           is_same_pool(trace_, segment.pool, request_->pool));
+    if (is_reachable) found_.reachable_bytes += row.cached_bytes;
+    if (row.pinned_bytes > 0) found_.segments.push_back(std::move(row));
+  }
+
+  // Cuts the gaps at the borders of the units, and closes a unit when the next one begins.
+  void add_units(const SegmentRange& segment, std::span<const FreeGap> gaps, bool serves,
+                 report::SegmentFragmentation& row) {
+    const std::uint64_t page = page_bytes(segment);
+    Unit unit{segment.address, segment.address, 0, 0};
+    pins_.clear();
+    for (const FreeGap& gap : gaps) {
+      const bool is_stranded = request_ && !(serves && gap.size_bytes >= request_->size_bytes);
+      std::uint64_t at = gap.address;
+      while (at < gap.end()) {
+        if (at >= unit.end) {
+          close(unit, row);
+          const std::uint64_t into_page = (at - segment.address) % page;
+          if (into_page == 0) {  // whole free pages, however many
+            const std::uint64_t whole = (gap.end() - at) / page * page;
+            found_.releasable_bytes += whole;
+            at += whole;
+          }
+          const std::uint64_t begin = at - into_page;
+          unit = Unit{begin, begin + std::min(page, segment.end() - begin), 0, 0};
+          if (at == gap.end()) break;
+        }
+        const std::uint64_t piece = std::min(gap.end(), unit.end) - at;
+        unit.free_bytes += piece;
+        if (is_stranded) unit.stranded_bytes += piece;
+        at += piece;
+      }
+    }
+    close(unit, row);
+    keep_largest_pins(row);
+  }
+
+  void close(const Unit& unit, report::SegmentFragmentation& row) {
+    if (unit.free_bytes == 0) return;
+    if (unit.free_bytes == unit.end - unit.begin) {
+      found_.releasable_bytes += unit.free_bytes;
+      return;
+    }
+    found_.pinned_bytes += unit.free_bytes;
+    found_.stranded_bytes += unit.stranded_bytes;
+    row.pinned_bytes += unit.free_bytes;
+    charge_lines(unit);
+  }
+
+  // Every block that touches the unit pins it.
+  void charge_lines(const Unit& unit) {
+    unit_lines_.clear();
+    for (std::size_t b = layout_.first_block_after(unit.begin);
+         b < layout_.blocks.size() && layout_.blocks[b].address < unit.end; ++b) {
+      const std::uint32_t line = lines_.of(layout_.blocks[b].stack);
+      if (std::ranges::find(unit_lines_, line) == unit_lines_.end()) unit_lines_.push_back(line);
+      if (!pins_.empty() && pins_.back() == b) continue;  // it spans two units
+      pins_.push_back(b);
+      if (line >= by_line_.size()) by_line_.resize(line + 1);
+      by_line_[line].blocks += 1;
+      by_line_[line].block_bytes += layout_.blocks[b].requested_bytes;
+    }
+    for (const std::uint32_t line : unit_lines_) {
+      by_line_[line].pinned_cached_bytes += unit.free_bytes;
+      if (unit_lines_.size() == 1) by_line_[line].alone_cached_bytes += unit.free_bytes;
+    }
+  }
+
+  void keep_largest_pins(report::SegmentFragmentation& row) {
+    row.pinning_blocks = pins_.size();
+    const std::size_t kept = std::min(kPinsKept, pins_.size());
+    std::ranges::partial_sort(pins_, pins_.begin() + static_cast<std::ptrdiff_t>(kept),
+                              std::ranges::greater{},
+                              [&](std::size_t b) { return layout_.blocks[b].requested_bytes; });
+    for (std::size_t pin = 0; pin < kept; ++pin) {
+      const PlacedBlock& block = layout_.blocks[pins_[pin]];
+      row.pins.push_back(report::PinningBlock{block.address, block.requested_bytes,
+                                              lines_.label(lines_.of(block.stack))});
+    }
+  }
+
+  void keep_most_pinned() {
+    for (std::uint32_t line = 0; line < by_line_.size(); ++line) {
+      if (by_line_[line].blocks == 0) continue;
+      by_line_[line].line = lines_.label(line);
+      found_.lines.push_back(std::move(by_line_[line]));
+    }
+    std::ranges::stable_sort(found_.lines, std::greater{},
+                             &report::PinningLine::pinned_cached_bytes);
+    std::ranges::stable_sort(found_.segments, std::greater{},
+                             &report::SegmentFragmentation::pinned_bytes);
+    if (found_.lines.size() > kLinesKept) found_.lines.resize(kLinesKept);
+    if (found_.segments.size() > kSegmentsKept) found_.segments.resize(kSegmentsKept);
+  }
+
+  const model::Trace& trace_;
+  const HeapLayout& layout_;
+  LineIndex& lines_;
+  const std::optional<Request>& request_;
+  Pinning found_;
+  std::vector<report::PinningLine> by_line_;  // by LineIndex
+  std::vector<std::size_t> pins_;             // blocks that pin the segment at hand, ascending
+  std::vector<std::uint32_t> unit_lines_;
+};
+
+}  // namespace
+
+bool may_serve(const model::Trace& trace, const SegmentRange& segment, const Request& request) {
+  const bool is_small = request.size_bytes <= model::kLargestSmallRequest;
+  const SegmentType wanted = is_small ? SegmentType::kSmall : SegmentType::kLarge;
+  return segment.stream == request.stream && is_same_pool(trace, segment.pool, request.pool) &&
+         (segment.type == wanted || segment.type == SegmentType::kUnknown);
+}
+
+Pinning find_pinning(const model::Trace& trace, const HeapLayout& layout, LineIndex& lines,
+                     const std::optional<Request>& request) {
+  return Account(trace, layout, lines, request).run();
+}
+
+}  // namespace plimsoll::analysis
