@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,7 +22,9 @@ def samples() -> Path:
 
 @pytest.fixture(scope="session")
 def plimsoll_command() -> str:
-    """The command, as pip installed it beside this Python, or else as the dev preset built it."""
+    """The command: PLIMSOLL_BIN, or the one beside this Python, or that of the dev preset."""
+    if "PLIMSOLL_BIN" in os.environ:
+        return os.environ["PLIMSOLL_BIN"]
     beside = str(Path(sys.executable).parent)
     found = shutil.which("plimsoll", path=beside) or shutil.which(
         "plimsoll", path=str(ROOT / "build/dev/src/cli")
@@ -29,3 +32,36 @@ def plimsoll_command() -> str:
     if found is None:
         pytest.skip("plimsoll is not built: run scripts/test cpp, or pip install .")
     return found
+
+
+@pytest.fixture(scope="session")
+def snapshot_generator() -> str:
+    """The generator of made-up snapshots, of whichever preset has been built."""
+    for preset in ("dev", "release", "clang", "asan"):
+        found = ROOT / "build" / preset / "bench/generator/plimsoll_snapshot_generator"
+        if found.is_file():
+            return str(found)
+    pytest.skip("plimsoll_snapshot_generator is not built: run scripts/test cpp")
+
+
+@pytest.fixture(scope="session")
+def generated(snapshot_generator, tmp_path_factory) -> dict[str, Path]:
+    """One small file of each preset of the generator, and some in its other dialects."""
+    folder = tmp_path_factory.mktemp("generated")
+    small = ["--events", "20000", "--depth", "12"]
+    wanted: dict[str, list[str]] = {
+        "training": ["training", *small],
+        "random-free": ["random-free", *small],
+        "planted-jit": ["planted", "--dialect", "jit"],
+        "planted-2.11": ["planted", "--torch", "2.11"],
+        "wrapped-jit-2.11": ["wrapped", "--dialect", "jit", "--torch", "2.11"],
+    }
+    for preset in ("planted", "healthy", "oom-large", "oom-too-big", "oom-growth"):
+        wanted[preset] = [preset]
+    for preset in ("churn", "settings-conflict", "empty", "wrapped"):
+        wanted[preset] = [preset]
+    paths = {}
+    for name, (preset, *options) in wanted.items():
+        paths[name] = folder / f"{name}.pickle"
+        subprocess.run([snapshot_generator, preset, paths[name], *options], check=True)
+    return paths

@@ -129,6 +129,7 @@ SiteId StackTable::python_site(const std::string& op, const std::vector<Frame>& 
   std::vector<Frame> stack = head;
   for (const Frame& frame : interleave(python, fillers)) stack.push_back(frame);
   stack.insert(stack.end(), tail.begin(), tail.end());
+  if (depth_ != 0 && stack.size() > depth_) stack.resize(depth_);
   return add(stack);
 }
 

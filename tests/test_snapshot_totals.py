@@ -1,0 +1,102 @@
+"""The totals of `plimsoll report --json` equal those of the slow reference, to the byte."""
+
+import base64
+import gzip
+import json
+import pickle
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference import made_snapshots
+from reference import snapshot_totals as reference
+
+SAMPLES = (
+    "attention_blocks_only.pickle",
+    "by_hand_97_events.pickle",
+    "cut_down_inconsistent.pickle",
+    "forward_bf16_128.pickle",
+    "inductor.pickle",
+    "kv_cache_blocks_only.pickle",
+    "medium_128_inference.pickle",
+    "medium_512_training.pickle",
+    "recording_never_enabled.pickle",
+    "ring_wrapped.pickle",
+    "small_forward.pickle",
+    "torch_2_0_history_layout.pickle",
+    "trace_plot.html",
+    "transformer_forward.pickle",
+    "transformer_step_bf16.pickle",
+    "two_gpus_expandable_no_trace.pickle",
+    "windows_paths.pickle",
+    "xl_backward.pickle",
+    "xl_forward_4_devices.pickle",
+    "xl_forward_expandable.pickle",
+    "xl_full_step_4_devices.pickle",
+)
+
+
+def reported_devices(command, path):
+    done = subprocess.run(
+        [command, "report", "--json", str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{path}: exit code {done.returncode}: {done.stderr}"
+    return json.loads(done.stdout)["devices"]
+
+
+def assert_same_totals(command, path):
+    """Every total that the reference knows stands in the report with the same value."""
+    expected = reference.snapshot_totals(reference.load(path))
+    reported = reported_devices(command, path)
+    assert [d["device"] for d in reported] == [d["device"] for d in expected], path
+    for ours, theirs in zip(expected, reported, strict=True):
+        found = {key: theirs.get(key, "missing") for key in ours}
+        assert found == ours, f"{path}, device {ours['device']}"
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_real_file(plimsoll_command, samples, name):
+    path = samples / "snapshots" / name
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    assert_same_totals(plimsoll_command, path)
+
+
+def test_real_files_that_are_new(plimsoll_command, samples):
+    for path in sorted((samples / "snapshots").iterdir()):
+        if path.name not in SAMPLES:
+            assert_same_totals(plimsoll_command, path)
+
+
+def test_generated_file(plimsoll_command, generated):
+    for path in generated.values():
+        assert_same_totals(plimsoll_command, path)
+
+
+def wrapped_in(container, data):
+    if container == "gzip":
+        return gzip.compress(data)
+    if container == "html":
+        text = base64.b64encode(data + b"\0" * (-len(data) % 3))
+        page = b'<html><script>const local_files = [{"name": "snapshot.pickle", "base64": "%s"}]'
+        return page % text + b"\n</script></html>\n"
+    return data
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    random=st.randoms(use_true_random=False),
+    protocol=st.integers(2, 5),
+    container=st.sampled_from(("none", "none", "gzip", "html")),
+)
+def test_made_up_file(plimsoll_command, tmp_path, random, protocol, container):
+    path = tmp_path / "made_up.pickle"
+    snapshot = made_snapshots.make(random)
+    path.write_bytes(wrapped_in(container, pickle.dumps(snapshot, protocol=protocol)))
+    assert_same_totals(plimsoll_command, path)
