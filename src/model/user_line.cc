@@ -1,5 +1,9 @@
 #include "model/user_line.h"
 
+#include <tsl/robin_map.h>
+
+#include "base/hash.h"
+
 namespace plimsoll::model {
 namespace {
 
@@ -76,16 +80,39 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
     for (FrameId id : frames) {
       backward = backward || is_autograd[id.index()];
       if (origins[id.index()] == FrameOrigin::kUser) {
-        line = Line{id, NoLine::kHasLine};
+        line = Line{id, NoLine::kHasLine, LineId{}};
         has_generated = false;
         break;
       }
       if (origins[id.index()] == FrameOrigin::kGenerated && !has_generated) {
-        line = Line{id, NoLine::kHasLine};
+        line = Line{id, NoLine::kHasLine, LineId{}};
         has_generated = true;
       }
     }
     if (line.why != NoLine::kHasLine && backward) line.why = NoLine::kAutograd;
+  }
+  number_lines();
+}
+
+void UserLines::number_lines() {
+  struct Hash {
+    std::size_t operator()(const Frame& frame) const {
+      return base::hash_bytes(&frame, sizeof frame);
+    }
+  };
+  tsl::robin_map<Frame, std::uint32_t, Hash> ids;
+  for (std::uint32_t row = 0; row < lines_.size(); ++row) {
+    Line& line = lines_[row];
+    Frame key;  // a reason is a frame without a file, told apart by its notes
+    key.notes = static_cast<std::uint32_t>(line.why);
+    if (line.why == NoLine::kHasLine) {
+      key = trace_.stacks.frame(line.frame);
+      key.notes = 0;
+    }
+    const auto next = static_cast<std::uint32_t>(examples_.size());
+    const auto [place, is_new] = ids.try_emplace(key, next);
+    if (is_new) examples_.push_back(StackId{row});
+    line.id = LineId{place->second};
   }
 }
 

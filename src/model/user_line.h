@@ -30,6 +30,12 @@ class UserLines {
   // Valid if why(stack) is kHasLine.
   FrameId frame(StackId stack) const { return lines_[stack.index()].frame; }
   NoLine why(StackId stack) const { return lines_[stack.index()].why; }
+  // Groups by line without making labels: ids run from 0 to line_count(), and two stacks have the
+  // same one if they have the same file, line and function, or the same reason for having none.
+  LineId line(StackId stack) const { return lines_[stack.index()].id; }
+  std::size_t line_count() const { return examples_.size(); }
+  std::string label(LineId line) const { return label(examples_[line.index()]); }
+
   // "train.py:42 (forward)": the path shortened to its last two folders; or the reason in brackets,
   // such as
   // "[backward, no Python frame]". Equal labels mean the same file, line and function or the same
@@ -40,9 +46,13 @@ class UserLines {
   struct Line {
     FrameId frame;
     NoLine why = NoLine::kNotRecorded;
+    LineId id;
   };
+  void number_lines();
+
   const Trace& trace_;
-  std::vector<Line> lines_;
+  std::vector<Line> lines_;        // by stack
+  std::vector<StackId> examples_;  // by line: a stack that is charged to it
 };
 
 // The operator a stack was in: the outermost native frame of the form at::_ops::NAME::call or

@@ -1,0 +1,292 @@
+#include "analysis/composition/composition.h"
+
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/random_trace.h"
+#include "tests/support/run_pass.h"
+#include "tests/support/timeline_pass.h"
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::analysis::composition {
+namespace {
+
+using model::Action;
+using model::Device;
+using model::DeviceType;
+using report::GroupRow;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using tests::TraceMaker;
+using FinalState = tests::RandomTraceOptions::FinalState;
+
+constexpr Device kFirst{DeviceType::kCuda, 0};
+constexpr Device kSecond{DeviceType::kCuda, 1};
+
+Result<report::Report> try_run(const model::Trace& trace, const Options& options = {}) {
+  return tests::try_passes(trace, tests::passes(tests::timeline_pass(), make()), options);
+}
+
+report::Tables run(const model::Trace& trace, const Options& options = {}) {
+  return tests::run_passes(trace, tests::passes(tests::timeline_pass(), make()), options).tables;
+}
+
+Options at(Moment moment) {
+  Options options;
+  options.moment = moment;
+  return options;
+}
+
+Moment at_event(std::uint64_t event) { return {.kind = Moment::Kind::kEvent, .event = event}; }
+
+std::vector<std::string> keys(const std::vector<GroupRow>& rows) {
+  std::vector<std::string> keys;
+  for (const GroupRow& row : rows) keys.push_back(row.key + " = " + std::to_string(row.bytes));
+  return keys;
+}
+
+std::uint64_t bytes(const std::vector<GroupRow>& rows) {
+  return std::accumulate(rows.begin(), rows.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const GroupRow& row) { return sum + row.bytes; });
+}
+
+// Two lines, an operator, a failed request; everything live at the end is in the segments.
+class SmallTrace {
+ public:
+  SmallTrace() {
+    const auto embed = maker.stack({{"??", 0, "at::_ops::embedding::call(at::Tensor const&)"},
+                                    {"/home/u/model.py", 10, "forward"}});
+    const auto loss = maker.stack({{"/home/u/train.py", 5, "main"}});
+    maker
+        .alloc(0x1000, 3000, embed)      // 0
+        .alloc(0x2000, 2000, loss)       // 1
+        .alloc(0x3000, 1000, embed)      // 2: the peak
+        .event(Action::kOom, 77, 99999)  // 3
+        .free(0x2000, 2000, loss)        // 4, 5
+        .free(0x9000, 500, loss);        // 6, 7: born before the recording
+    maker.segment(0x0, 1 << 20,
+                  {TraceMaker::block(0x1000, 3072, 3000), TraceMaker::block(0x3000, 1024, 1000),
+                   TraceMaker::block(0x5000, 512, 64)});
+  }
+  TraceMaker maker;
+};
+
+TEST(Composition, tables_speak_of_the_peak_by_default) {
+  SmallTrace small;
+  const auto tables = run(small.maker.finish());
+  ASSERT_EQ(tables.moments.size(), 1u);
+  EXPECT_EQ(tables.moments[0].name, "peak");
+  EXPECT_EQ(tables.moments[0].event, 2u);
+  EXPECT_EQ(tables.moments[0].live_bytes, 6564u);
+  EXPECT_EQ(tables.moments[0].live_count, 5u);
+  EXPECT_EQ(tables.moments[0].unexplained_bytes, 0);
+  EXPECT_THAT(keys(tables.by_line),
+              ElementsAre("home/u/model.py:10 (forward) = 4000", "home/u/train.py:5 (main) = 2000",
+                          "[allocated before recording] = 564"));
+  EXPECT_EQ(tables.by_line[0].count, 2u);
+  EXPECT_EQ(tables.by_line[0].largest_bytes, 3000u);
+  EXPECT_DOUBLE_EQ(tables.by_line[0].share, 4000.0 / 6564.0);
+  EXPECT_THAT(keys(tables.by_operator), ElementsAre("aten::embedding = 4000", "[unknown] = 2564"));
+  EXPECT_THAT(keys(tables.by_size),
+              ElementsAre("2 KiB \u2013 4 KiB = 3000", "1 KiB \u2013 2 KiB = 2000",
+                          "512 B \u2013 1 KiB = 1000", "256 B \u2013 512 B = 500",
+                          "64 B \u2013 128 B = 64"));
+  EXPECT_THAT(keys(tables.by_stream), ElementsAre("stream 0 = 6564"));
+  EXPECT_THAT(tables.by_stack[0].stack,
+              ElementsAre("??:0 at::_ops::embedding::call(at::Tensor const&)",
+                          "/home/u/model.py:10 forward"));
+  EXPECT_THAT(tables.by_category, IsEmpty());
+  EXPECT_THAT(tables.by_layer, IsEmpty());
+  EXPECT_THAT(tables.by_pool, IsEmpty());
+}
+
+TEST(Composition, what_is_not_kept_is_one_row_so_that_tables_still_sum) {
+  SmallTrace small;
+  Options options;
+  options.top = 1;
+  const auto tables = run(small.maker.finish(), options);
+  EXPECT_THAT(keys(tables.by_line),
+              ElementsAre("home/u/model.py:10 (forward) = 4000", "[other: 2 groups] = 2564"));
+  EXPECT_EQ(tables.by_line[1].largest_bytes, 2000u);
+  EXPECT_EQ(tables.by_line[1].count, 3u);
+}
+
+TEST(Composition, groups_of_equal_bytes_are_kept_by_key) {
+  TraceMaker maker;
+  maker.alloc(1, 10, maker.stack({{"/c.py", 1, "f"}}));
+  maker.alloc(2, 10, maker.stack({{"/b.py", 1, "f"}}));
+  maker.alloc(3, 10, maker.stack({{"/a.py", 1, "f"}}));
+  Options options;
+  options.top = 2;
+  EXPECT_THAT(keys(run(maker.finish(), options).by_line),
+              ElementsAre("/a.py:1 (f) = 10", "/b.py:1 (f) = 10", "[other: 1 group] = 10"));
+}
+
+TEST(Composition, moments_can_be_chosen) {
+  SmallTrace small;
+  const auto trace = small.maker.finish();
+  const auto moment = [&](Moment wanted) { return run(trace, at(wanted)).moments.at(0); };
+  EXPECT_EQ(moment({.kind = Moment::Kind::kStart}).live_bytes, 564u);
+  EXPECT_FALSE(moment({.kind = Moment::Kind::kStart}).event.has_value());
+  EXPECT_EQ(moment({.kind = Moment::Kind::kEnd}).live_bytes, 4064u);
+  EXPECT_EQ(moment({.kind = Moment::Kind::kOom}).event, 3u);
+  EXPECT_EQ(moment({.kind = Moment::Kind::kOom}).live_bytes, 6564u);
+  EXPECT_EQ(moment(at_event(1)).live_bytes, 5564u);
+  EXPECT_EQ(moment(at_event(4)).live_bytes, 6564u);  // requested is not completed
+  EXPECT_EQ(moment(at_event(5)).live_bytes, 4564u);
+  EXPECT_EQ(moment({.kind = Moment::Kind::kTime, .time_ns = 1'001'999}).event, 1u);
+  EXPECT_EQ(moment({.kind = Moment::Kind::kTime, .time_ns = 2'000, .is_relative = true}).event, 2u);
+}
+
+TEST(Composition, moments_beyond_the_recording_are_errors_that_name_the_range) {
+  SmallTrace small;
+  const auto trace = small.maker.finish();
+  const auto message = [&](Moment wanted) {
+    const auto report = try_run(trace, at(wanted));
+    EXPECT_FALSE(report.ok());
+    if (report.ok()) return std::string();
+    EXPECT_EQ(report.error().code, ErrorCode::kInvalidArgument);
+    return report.error().message;
+  };
+  EXPECT_EQ(message(at_event(8)), "event 8 is outside the recording: cuda:0 has events 0 to 7");
+  EXPECT_THAT(message({.kind = Moment::Kind::kTime, .time_ns = 999'999}),
+              HasSubstr("1000000 to 1007000 ns, or 0 to 7000 ns after the first event"));
+  EXPECT_THAT(message({.kind = Moment::Kind::kTime, .time_ns = -1, .is_relative = true}),
+              HasSubstr("outside the recording"));
+}
+
+TEST(Composition, questions_without_an_answer_say_why) {
+  TraceMaker maker;
+  maker.without_times().alloc(1, 10);
+  const auto trace = maker.finish();
+  const auto time = try_run(trace, at({.kind = Moment::Kind::kTime}));
+  ASSERT_FALSE(time.ok());
+  EXPECT_THAT(time.error().message, HasSubstr("have no times"));
+  const auto oom = try_run(trace, at({.kind = Moment::Kind::kOom}));
+  ASSERT_FALSE(oom.ok());
+  EXPECT_THAT(oom.error().message, HasSubstr("no allocation failed"));
+  Options options;
+  options.device = kSecond;
+  const auto device = try_run(trace, options);
+  ASSERT_FALSE(device.ok());
+  EXPECT_THAT(device.error().message, HasSubstr("cuda:1; it knows cuda:0"));
+}
+
+TEST(Composition, device_without_events_shows_its_final_state) {
+  TraceMaker maker;
+  const auto stack = maker.stack({{"/a.py", 1, "f"}});
+  maker.segment(0, 4096,
+                {TraceMaker::block(0, 512, 100, model::BlockState::kActiveAllocated, stack),
+                 TraceMaker::block(512, 512, 30, model::BlockState::kActivePendingFree),
+                 TraceMaker::block(1024, 512, 7, model::BlockState::kInactive)},
+                maker.builder().pool({0, 1}));
+  const auto tables = run(maker.finish());
+  EXPECT_EQ(tables.moments.at(0).live_bytes, 130u);
+  EXPECT_THAT(keys(tables.by_line), ElementsAre("/a.py:1 (f) = 100", "[no stack recorded] = 30"));
+  EXPECT_THAT(keys(tables.by_pool), ElementsAre("pool (0, 1) = 130"));
+}
+
+TEST(Composition, one_device_can_be_asked_for) {
+  TraceMaker maker;
+  maker.on(kFirst).alloc(1, 10).on(kSecond).alloc(1, 20).alloc(2, 5);
+  const auto trace = maker.finish();
+  EXPECT_EQ(run(trace).moments.size(), 2u);
+  Options options;
+  options.device = kSecond;
+  const auto tables = run(trace, options);
+  ASSERT_EQ(tables.moments.size(), 1u);
+  EXPECT_EQ(tables.moments[0].device, 1);
+  EXPECT_EQ(bytes(tables.by_line), 25u);
+  // An event that only one device has.
+  const auto longer = run(trace, at(at_event(1)));
+  ASSERT_EQ(longer.moments.size(), 1u);
+  EXPECT_EQ(longer.moments[0].device, 1);
+}
+
+TEST(Composition, categories_layers_pools_and_operators_of_the_file_are_used) {
+  TraceMaker maker;
+  model::Event event;
+  event.action = Action::kAlloc;
+  event.address = 1;
+  event.size_bytes = 100;
+  event.category = maker.string("parameter");
+  event.layer = maker.string("model.0");
+  event.op = maker.string("aten::empty");
+  event.pool = maker.builder().pool({0, 0});
+  maker.event(event).alloc(2, 7);
+  const auto tables = run(maker.finish());
+  EXPECT_THAT(keys(tables.by_category), ElementsAre("parameter = 100", "unknown = 7"));
+  EXPECT_THAT(keys(tables.by_layer), ElementsAre("model.0 = 100", "[no layer] = 7"));
+  EXPECT_THAT(keys(tables.by_operator), ElementsAre("aten::empty = 100", "[unknown] = 7"));
+}
+
+// What is live after `event`. In random traces an address is used once, so it names an allocation.
+std::uint64_t replayed_bytes(const model::Trace& trace, std::int64_t event) {
+  struct Life {
+    std::uint64_t size_bytes;
+    std::int64_t born;
+    std::int64_t died;
+  };
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::map<std::uint64_t, Life> lives;
+  for (std::size_t row = 0; row < trace.events.size(); ++row) {
+    const auto e = trace.events.at(row);
+    const auto now = static_cast<std::int64_t>(row);
+    const Life unborn{e.size_bytes, -1, kNever};
+    if (e.action == Action::kAlloc) lives[e.address] = Life{e.size_bytes, now, kNever};
+    if (e.action == Action::kFreeRequested) lives.emplace(e.address, unborn);
+    if (e.action == Action::kFreeCompleted)
+      lives.emplace(e.address, unborn).first->second.died = now;
+  }
+  for (const auto& block : trace.blocks) {
+    if (block.state == model::BlockState::kInactive) continue;
+    lives.emplace(block.address, Life{block.requested_size, -1, kNever});
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& [address, life] : lives) {
+    if (life.born <= event && event < life.died) bytes += life.size_bytes;
+  }
+  return bytes;
+}
+
+TEST(Composition, rows_sum_to_what_a_replay_finds_live) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    const auto final_state = seed % 3 == 0 ? FinalState::kNone : FinalState::kConsistent;
+    const auto trace =
+        tests::random_trace({.seed = seed, .events = 120, .final_state = final_state});
+    for (const std::uint32_t event : {0u, 17u, 63u, 100u, 119u}) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + " event " + std::to_string(event));
+      Options options = at(at_event(event));
+      options.top = 3;
+      const auto tables = run(trace, options);
+      const auto& moment = tables.moments.at(0);
+      EXPECT_EQ(moment.live_bytes, replayed_bytes(trace, event));
+      for (const auto* table : {&tables.by_line, &tables.by_stack, &tables.by_size,
+                                &tables.by_stream, &tables.by_operator}) {
+        EXPECT_EQ(bytes(*table), moment.live_bytes);
+      }
+      if (final_state == FinalState::kConsistent) {
+        EXPECT_EQ(moment.unexplained_bytes, 0);
+      }
+    }
+  }
+}
+
+TEST(Composition, inconsistent_files_say_how_much_is_unexplained) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const auto trace = tests::random_trace({.seed = seed, .final_state = FinalState::kUnrelated});
+    const auto report = tests::run_passes(trace, tests::passes(tests::timeline_pass(), make()),
+                                          at({.kind = Moment::Kind::kEnd}));
+    const auto& moment = report.tables.moments.at(0);
+    EXPECT_EQ(static_cast<std::int64_t>(moment.live_bytes) + moment.unexplained_bytes,
+              report.devices[0].requested_active.end_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::composition

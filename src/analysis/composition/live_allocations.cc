@@ -1,0 +1,83 @@
+#include "analysis/composition/live_allocations.h"
+
+#include <algorithm>
+
+#include "model/live_set.h"
+
+namespace plimsoll::analysis::composition {
+namespace {
+
+using model::kNone;
+
+class Gather {
+ public:
+  Gather(const model::Trace& trace, const model::DeviceTrace& device, const model::UserLines& lines)
+      : trace_(trace), device_(device), lines_(lines) {}
+
+  LiveAllocation at(std::uint32_t lifetime) const {
+    const std::uint32_t block = device_.lifetimes.block[lifetime];
+    const std::uint32_t alloc = device_.lifetimes.alloc[lifetime];
+    LiveAllocation live =
+        alloc == kNone ? born_before(lifetime) : born_at(device_.first_event + alloc);
+    if (live.pool == model::PoolId{} && block != kNone) live.pool = segment_of(block).pool;
+    return live;
+  }
+
+ private:
+  LiveAllocation born_at(std::size_t event) const {
+    const model::Events& events = trace_.events;
+    LiveAllocation live;
+    live.size_bytes = events.size_bytes[event];
+    live.stack = events.stack[event];
+    live.line = lines_.line(live.stack);
+    live.stream = events.stream[event];
+    live.pool = events.pool[event];
+    live.category = events.category[event];
+    live.op = events.op[event];
+    live.layer = events.layer[event];
+    return live;
+  }
+
+  // Known by its final block, which remembers who allocated it, or by its free, which does not.
+  LiveAllocation born_before(std::uint32_t lifetime) const {
+    LiveAllocation live;
+    live.size_bytes = trace_.size_bytes(device_, lifetime);
+    live.stream = trace_.stream(device_, lifetime);
+    const std::size_t event = trace_.telling_event(device_, lifetime);
+    if (event != kNone) {
+      live.pool = trace_.events.pool[event];
+    } else {
+      live.stack = trace_.stack(device_, lifetime);
+    }
+    const bool is_nameless = trace_.stacks.frames(live.stack).empty() && device_.event_count > 0;
+    live.line = is_nameless ? before_recording(lines_) : lines_.line(live.stack);
+    return live;
+  }
+
+  const model::Segment& segment_of(std::uint32_t block) const {
+    const model::Segment* const first = trace_.segments.begin() + device_.first_segment;
+    const model::Segment* const next = std::upper_bound(
+        first, first + device_.segment_count, block,
+        [](std::uint32_t b, const model::Segment& segment) { return b < segment.first_block; });
+    return *(next - 1);
+  }
+
+  const model::Trace& trace_;
+  const model::DeviceTrace& device_;
+  const model::UserLines& lines_;
+};
+
+}  // namespace
+
+std::vector<LiveAllocation> live_allocations(const model::Trace& trace,
+                                             const model::DeviceTrace& device,
+                                             const model::UserLines& lines, std::int64_t event) {
+  const auto rows = model::live_set(device, model::Liveness::kActive, event);
+  const Gather gather(trace, device, lines);
+  std::vector<LiveAllocation> live;
+  live.reserve(rows.size());
+  for (const std::uint32_t row : rows) live.push_back(gather.at(row));
+  return live;
+}
+
+}  // namespace plimsoll::analysis::composition

@@ -1,0 +1,185 @@
+#include "analysis/composition/moment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/live_set.h"
+
+namespace plimsoll::analysis::composition {
+namespace {
+
+using model::DeviceTrace;
+using model::kBeforeFirst;
+using model::kNoTime;
+using model::Trace;
+using Found = std::optional<FoundMoment>;
+
+struct TimeRange {
+  std::int64_t first_ns = 0;
+  std::int64_t last_ns = 0;
+};
+
+std::int64_t last_event(const DeviceTrace& device) {
+  return static_cast<std::int64_t>(device.event_count) - 1;
+}
+
+std::int64_t peak_event(const report::DeviceReport& totals) {
+  const auto& event = totals.requested_active.peak_event;
+  return event ? static_cast<std::int64_t>(*event) : kBeforeFirst;
+}
+
+Found first_oom(const Trace& trace, const DeviceTrace& device) {
+  const auto actions = trace.events.action.span(device.first_event, device.event_count);
+  const auto oom = std::ranges::find(actions, model::Action::kOom);
+  if (oom == actions.end()) return std::nullopt;
+  return FoundMoment{"oom", oom - actions.begin()};
+}
+
+// The times that the asked-for devices span.
+std::optional<TimeRange> time_range(const PassContext& context) {
+  std::optional<TimeRange> range;
+  for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
+    const auto& wanted = context.options.device;
+    const report::DeviceReport& totals = context.report.devices[d];
+    if (wanted && context.trace.devices[d].device != *wanted) continue;
+    if (!totals.first_time_ns) continue;
+    if (!range) range = TimeRange{*totals.first_time_ns, *totals.last_time_ns};
+    range->first_ns = std::min(range->first_ns, *totals.first_time_ns);
+    range->last_ns = std::max(range->last_ns, *totals.last_time_ns);
+  }
+  return range;
+}
+
+// The last event at or before that time.
+FoundMoment at_time(const Trace& trace, const DeviceTrace& device, std::int64_t time_ns) {
+  const auto times = trace.events.time_ns.span(device.first_event, device.event_count);
+  std::int64_t event = last_event(device);
+  const auto is_later = [&](std::int64_t e) {
+    const std::int64_t time = times[static_cast<std::size_t>(e)];
+    return time == kNoTime || time > time_ns;
+  };
+  while (event >= 0 && is_later(event)) --event;
+  return {"time " + std::to_string(time_ns) + " ns", event};
+}
+
+Result<std::int64_t> absolute_time(const Moment& moment, const std::optional<TimeRange>& range) {
+  if (!range) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "the events of this file have no times: choose the moment by its event");
+  }
+  const std::int64_t span_ns = range->last_ns - range->first_ns;
+  const bool is_in_range =
+      moment.is_relative ? moment.time_ns >= 0 && moment.time_ns <= span_ns
+                         : moment.time_ns >= range->first_ns && moment.time_ns <= range->last_ns;
+  if (!is_in_range) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "time " + std::to_string(moment.time_ns) + " ns is outside the recording: " + "valid are " +
+            std::to_string(range->first_ns) + " to " + std::to_string(range->last_ns) +
+            " ns, or 0 to " + std::to_string(span_ns) + " ns after the first event");
+  }
+  return moment.is_relative ? range->first_ns + moment.time_ns : moment.time_ns;
+}
+
+Error no_such_moment(const PassContext& context) {
+  const Moment& moment = context.options.moment;
+  if (moment.kind == Moment::Kind::kOom) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "no allocation failed in this recording, so there is no out-of-memory moment");
+  }
+  const DeviceTrace* longest = nullptr;
+  for (const DeviceTrace& device : context.trace.devices) {
+    if (context.options.device && device.device != *context.options.device) continue;
+    if (longest == nullptr || device.event_count > longest->event_count) longest = &device;
+  }
+  if (longest == nullptr || longest->event_count == 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "this file holds no events to choose a moment from, only the final state");
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "event " + std::to_string(moment.event) +
+                        " is outside the recording: " + to_string(longest->device) +
+                        " has events 0 to " + std::to_string(longest->event_count - 1));
+}
+
+Status check_device(const PassContext& context) {
+  const auto& wanted = context.options.device;
+  const auto& devices = context.trace.devices;
+  const auto is_wanted = [&](const DeviceTrace& device) { return device.device == *wanted; };
+  if (!wanted || std::ranges::any_of(devices, is_wanted)) return {};
+  std::string names;
+  for (const DeviceTrace& device : devices) {
+    names += (names.empty() ? "" : ", ") + to_string(device.device);
+  }
+  return make_error(ErrorCode::kInvalidArgument, "this file says nothing of device " +
+                                                     to_string(*wanted) + "; it knows " +
+                                                     (names.empty() ? "none" : names));
+}
+
+Found find_on(const PassContext& context, std::size_t d, std::int64_t time_ns) {
+  const Moment& moment = context.options.moment;
+  const DeviceTrace& device = context.trace.devices[d];
+  switch (moment.kind) {
+    case Moment::Kind::kPeak:
+      return FoundMoment{"peak", peak_event(context.report.devices[d])};
+    case Moment::Kind::kStart:
+      return FoundMoment{"start", kBeforeFirst};
+    case Moment::Kind::kEnd:
+      return FoundMoment{"end", last_event(device)};
+    case Moment::Kind::kOom:
+      return first_oom(context.trace, device);
+    case Moment::Kind::kEvent:
+      if (moment.event >= device.event_count) return std::nullopt;
+      return FoundMoment{"event " + std::to_string(moment.event),
+                         static_cast<std::int64_t>(moment.event)};
+    case Moment::Kind::kTime:
+      return at_time(context.trace, device, time_ns);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<Found>> find_moments(const PassContext& context) {
+  PLIMSOLL_TRY(check_device(context));
+  const Moment& moment = context.options.moment;
+  std::int64_t time_ns = 0;
+  if (moment.kind == Moment::Kind::kTime) {
+    PLIMSOLL_TRY_ASSIGN(time_ns, absolute_time(moment, time_range(context)));
+  }
+  std::vector<Found> found;
+  for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
+    const bool is_wanted =
+        !context.options.device || context.trace.devices[d].device == *context.options.device;
+    found.push_back(is_wanted ? find_on(context, d, time_ns) : std::nullopt);
+  }
+  const bool may_be_absent =
+      moment.kind == Moment::Kind::kOom || moment.kind == Moment::Kind::kEvent;
+  if (may_be_absent && std::ranges::none_of(found, &Found::has_value)) {
+    return no_such_moment(context);
+  }
+  return found;
+}
+
+std::int64_t active_bytes_at(const Trace& trace, const DeviceTrace& device,
+                             const report::DeviceReport& totals, std::int64_t event) {
+  if (event == kBeforeFirst) return totals.requested_active.baseline_bytes;
+  // The timeline knows the total before the bucket that holds the event; the rest is added up.
+  const auto& level = totals.timeline.levels.front();
+  const auto wanted = static_cast<std::uint64_t>(event);
+  const std::uint64_t bucket = wanted / level.front().event_count;
+  const std::int64_t before =
+      bucket == 0 ? totals.requested_active.baseline_bytes
+                  : level[bucket - 1].of(report::Series::kRequestedActive).last_bytes;
+  auto total = static_cast<std::uint64_t>(before);
+  for (std::uint64_t row = level[bucket].first_event; row <= wanted; ++row) {
+    const model::Action action = trace.events.action[device.first_event + row];
+    const std::uint64_t size = trace.events.size_bytes[device.first_event + row];
+    if (action == model::Action::kAlloc) total += size;
+    if (action == model::Action::kFreeCompleted) total -= size;
+  }
+  return static_cast<std::int64_t>(total);
+}
+
+}  // namespace plimsoll::analysis::composition
