@@ -177,7 +177,7 @@ def make(random):
         snapshot["allocator_settings"] = {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1}
     if since(version, "2.5"):
         snapshot["external_annotations"] = []
-    if random.randint(0, 9) == 0:
+    if snapshot["segments"] and random.randint(0, 9) == 0:
         return snapshot["segments"]
     if random.randint(0, 9) == 0:
         del snapshot["device_traces"]
