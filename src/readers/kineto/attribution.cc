@@ -1,0 +1,229 @@
+#include "readers/kineto/attribution.h"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+
+#include "readers/kineto/diagnostics.h"
+
+namespace plimsoll::readers::kineto {
+namespace {
+
+// "path/file.py(123): func", as torch.profiler names a Python call.
+struct PythonName {
+  std::string_view file;
+  std::string_view function;
+  std::uint32_t line = 0;
+};
+
+PythonName parse_python_name(std::string_view text) {
+  for (std::size_t at = text.find('('); at != std::string_view::npos; at = text.find('(', at + 1)) {
+    std::uint32_t line = 0;
+    const char* const end = text.data() + text.size();
+    const auto [digits_end, error] = std::from_chars(text.data() + at + 1, end, line);
+    if (error != std::errc()) continue;
+    const std::string_view rest(digits_end, static_cast<std::size_t>(end - digits_end));
+    if (rest.starts_with("): ")) return {text.substr(0, at), rest.substr(3), line};
+  }
+  return {{}, text, 0};  // "<built-in method linear>": no Python line
+}
+
+// Dispatched operators are named "library::name", or are nodes of the autograd graph.
+bool is_dispatched(std::string_view name) {
+  return name.find("::") != std::string_view::npos ||
+         name.find("Backward") != std::string_view::npos;
+}
+
+}  // namespace
+
+Attribution::Attribution(const Recording& recording, model::TraceBuilder& builder,
+                         base::Diagnostics& diagnostics)
+    : recording_(recording),
+      builder_(builder),
+      diagnostics_(diagnostics),
+      index_(recording),
+      places_(recording.events.size()),
+      frame_ids_(recording.names.size()),
+      frame_is_made_(recording.names.size()) {}
+
+std::vector<Place> Attribution::run() {
+  find_python_threads();
+  find_forward_operators();
+  std::vector<Moment> moments;
+  for (std::uint32_t row = 0; row < recording_.events.size(); ++row) {
+    const MemoryEvent& event = recording_.events[row];
+    if (event.bytes > 0) moments.push_back({event.thread, event.time_ns, row});
+  }
+  index_.sweep(moments, [this](const Moment& moment, const Enclosing& enclosing) {
+    place_own(moment, enclosing);
+  });
+  index_.sweep(loan_moments_, [this](const Moment& moment, const Enclosing& enclosing) {
+    place_loan(moment, enclosing);
+  });
+  return std::move(places_);
+}
+
+// Kineto files the calls of threads it cannot name under thread 0; nobody else's are there.
+void Attribution::find_python_threads() {
+  has_python_.assign(recording_.threads.size(), false);
+  for (const Span& span : recording_.spans) {
+    if (span.kind == SpanKind::kPython) has_python_[span.thread.index()] = true;
+  }
+  std::vector<ThreadId> named, nameless;
+  for (std::uint32_t row = 0; row < has_python_.size(); ++row) {
+    if (!has_python_[row]) continue;
+    (recording_.threads[ThreadId{row}].ends_with("/0") ? nameless : named).push_back({row});
+  }
+  const auto& candidates = named.empty() ? nameless : named;
+  if (candidates.size() == 1) only_python_thread_ = candidates.front();
+}
+
+void Attribution::find_forward_operators() {
+  const auto& spans = recording_.spans;
+  for (std::uint32_t row = 0; row < spans.size(); ++row) {
+    if (spans[row].sequence != Span::kNoSequence && !spans[row].is_backward) {
+      forward_.push_back(row);
+    }
+  }
+  std::ranges::sort(forward_, {}, [&](std::uint32_t row) {
+    return std::tuple(spans[row].sequence, spans[row].begin_ns, row);
+  });
+}
+
+// The last forward operator with the backward node's sequence number that began before it.
+const Span* Attribution::forward_of(const Enclosing& enclosing) const {
+  const auto& spans = recording_.spans;
+  for (std::uint32_t row : enclosing.operators) {
+    if (!spans[row].is_backward) continue;
+    const auto after = std::ranges::lower_bound(
+        forward_, std::pair(spans[row].sequence, spans[row].begin_ns), {},
+        [&](std::uint32_t r) { return std::pair(spans[r].sequence, spans[r].begin_ns); });
+    if (after == forward_.begin()) return nullptr;
+    const Span& forward = spans[*(after - 1)];
+    return forward.sequence == spans[row].sequence ? &forward : nullptr;
+  }
+  return nullptr;
+}
+
+void Attribution::place_own(const Moment& moment, const Enclosing& enclosing) {
+  Place& place = places_[moment.row];
+  place.op = operator_of(enclosing);
+  place.layer = layer_of(enclosing);
+  frames_.clear();
+  const bool found_python = add_frames(enclosing);
+  if (found_python || !lend(moment, enclosing)) {
+    if (!frames_.empty()) place.stack = builder_.stacks().intern_stack(frames_);
+  }
+}
+
+bool Attribution::lend(const Moment& moment, const Enclosing& enclosing) {
+  if (has_python_[moment.thread.index()]) return false;
+  const Span* const forward = forward_of(enclosing);
+  if (forward == nullptr && only_python_thread_ == ThreadId{}) return false;
+  const auto row = static_cast<std::uint32_t>(loans_.size());
+  loans_.push_back({moment.row, static_cast<std::uint32_t>(loan_frames_.size()),
+                    static_cast<std::uint32_t>(frames_.size()), forward != nullptr});
+  loan_frames_.insert(loan_frames_.end(), frames_.begin(), frames_.end());
+  loan_moments_.push_back(forward != nullptr ? Moment{forward->thread, forward->begin_ns, row}
+                                             : Moment{only_python_thread_, moment.time_ns, row});
+  return true;
+}
+
+void Attribution::place_loan(const Moment& moment, const Enclosing& enclosing) {
+  const Loan& loan = loans_[moment.row];
+  Place& place = places_[loan.event];
+  const auto own = loan_frames_.begin() + loan.first_frame;
+  frames_.assign(own, own + loan.frame_count);
+  const bool found = add_python_frames(enclosing);
+  if (loan.is_forward) place.layer = layer_of(enclosing);
+  if (found) diagnostics_.add(loan.is_forward ? kChargedToForward : kPythonOfOtherThread);
+  if (!frames_.empty()) place.stack = builder_.stacks().intern_stack(frames_);
+}
+
+// Python calls and operators, woven by the time they began. Says whether there is any Python.
+bool Attribution::add_frames(const Enclosing& enclosing) {
+  const auto& spans = recording_.spans;
+  std::size_t python = enclosing.python.size();
+  std::size_t operators = enclosing.operators.size();
+  bool found_python = false;
+  auto inner = [&](std::uint32_t row) {
+    return std::pair(spans[row].begin_ns, -spans[row].end_ns);
+  };
+  while (python > 0 || operators > 0) {
+    const bool is_operator =
+        operators > 0 && (python == 0 || inner(enclosing.operators[operators - 1]) >=
+                                             inner(enclosing.python[python - 1]));
+    const Span& span =
+        spans[is_operator ? enclosing.operators[--operators] : enclosing.python[--python]];
+    if (span.kind == SpanKind::kModule) continue;
+    found_python = found_python || span.kind == SpanKind::kPython;
+    frames_.push_back(frame_of(span.name));
+  }
+  return found_python || add_python_frames(enclosing);
+}
+
+bool Attribution::add_python_frames(const Enclosing& enclosing) {
+  const std::size_t before = frames_.size();
+  for (auto row = enclosing.python.rbegin(); row != enclosing.python.rend(); ++row) {
+    const Span& span = recording_.spans[*row];
+    if (span.kind == SpanKind::kPython) frames_.push_back(frame_of(span.name));
+  }
+  if (frames_.size() > before) return true;
+  for (auto row = enclosing.operators.rbegin(); row != enclosing.operators.rend(); ++row) {
+    const Span& span = recording_.spans[*row];
+    if (span.call_stack == NameId{}) continue;
+    add_call_stack(span.call_stack);
+    break;
+  }
+  return frames_.size() > before;
+}
+
+// "file.py(1): f;file.py(2): g", innermost first.
+void Attribution::add_call_stack(NameId call_stack) {
+  std::string_view rest = recording_.names[call_stack];
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(';'), rest.size());
+    if (end > 0) frames_.push_back(frame_of(rest.substr(0, end)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+model::FrameId Attribution::frame_of(NameId name) {
+  if (!frame_is_made_[name.index()]) {
+    frame_ids_[name.index()] = frame_of(recording_.names[name]);
+    frame_is_made_[name.index()] = true;
+  }
+  return frame_ids_[name.index()];
+}
+
+model::FrameId Attribution::frame_of(std::string_view text) {
+  const PythonName python = parse_python_name(text);
+  model::Frame frame;
+  frame.file = builder_.strings().intern(python.file);
+  frame.function = builder_.strings().intern(python.function);
+  frame.line = python.line;
+  return builder_.stacks().intern_frame(frame);
+}
+
+model::StringId Attribution::operator_of(const Enclosing& enclosing) {
+  if (enclosing.operators.empty()) return {};
+  for (std::uint32_t row : enclosing.operators) {
+    const std::string_view name = recording_.names[recording_.spans[row].name];
+    if (is_dispatched(name)) return builder_.strings().intern(name);
+  }
+  const Span& outermost = recording_.spans[enclosing.operators.front()];
+  return builder_.strings().intern(recording_.names[outermost.name]);
+}
+
+model::StringId Attribution::layer_of(const Enclosing& enclosing) {
+  path_.clear();
+  for (std::uint32_t row : enclosing.python) {
+    const Span& span = recording_.spans[row];
+    if (span.kind != SpanKind::kModule) continue;
+    if (!path_.empty()) path_ += '.';
+    path_ += recording_.names[span.name];
+  }
+  return builder_.strings().intern(path_);
+}
+
+}  // namespace plimsoll::readers::kineto

@@ -1,0 +1,74 @@
+// Attribution: who made an allocation. Gives each `[memory]` event that allocates the stack, the
+// operator and the module path that enclose it; on threads without Python calls (the autograd
+// engine's) those of the forward operator with the same sequence number.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostics.h"
+#include "model/trace_builder.h"
+#include "readers/kineto/recording.h"
+#include "readers/kineto/span_index.h"
+
+namespace plimsoll::readers::kineto {
+
+struct Place {
+  model::StackId stack;
+  model::StringId op;
+  model::StringId layer;
+};
+
+class Attribution {
+ public:
+  Attribution(const Recording& recording, model::TraceBuilder& builder,
+              base::Diagnostics& diagnostics);
+
+  // One place for each row of Recording::events; frees have none.
+  std::vector<Place> run();
+
+ private:
+  // An event whose Python stack must come from elsewhere.
+  struct Loan {
+    std::uint32_t event = 0;
+    std::uint32_t first_frame = 0;  // its own frames, in loan_frames_
+    std::uint32_t frame_count = 0;
+    bool is_forward = false;  // from the forward operator, else from the only Python thread
+  };
+
+  void find_python_threads();
+  void find_forward_operators();
+  void place_own(const Moment& moment, const Enclosing& enclosing);
+  bool lend(const Moment& moment, const Enclosing& enclosing);
+  void place_loan(const Moment& moment, const Enclosing& enclosing);
+  const Span* forward_of(const Enclosing& enclosing) const;
+
+  // These append to frames_, innermost first.
+  bool add_frames(const Enclosing& enclosing);
+  void add_call_stack(NameId call_stack);
+  bool add_python_frames(const Enclosing& enclosing);
+  model::FrameId frame_of(NameId name);
+  model::FrameId frame_of(std::string_view text);
+  model::StringId operator_of(const Enclosing& enclosing);
+  model::StringId layer_of(const Enclosing& enclosing);
+
+  const Recording& recording_;
+  model::TraceBuilder& builder_;
+  base::Diagnostics& diagnostics_;
+  SpanIndex index_;
+  std::vector<bool> has_python_;        // by thread
+  ThreadId only_python_thread_;         // 0: there is none, or more than one
+  std::vector<std::uint32_t> forward_;  // span rows of forward operators by (sequence, begin)
+  std::vector<Place> places_;
+  std::vector<model::FrameId> frame_ids_;  // by name; 0 where not made yet
+  std::vector<bool> frame_is_made_;
+  std::vector<model::FrameId> frames_;
+  std::vector<model::FrameId> loan_frames_;
+  std::vector<Loan> loans_;
+  std::vector<Moment> loan_moments_;
+  std::string path_;
+};
+
+}  // namespace plimsoll::readers::kineto

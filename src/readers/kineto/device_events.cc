@@ -1,0 +1,126 @@
+#include "readers/kineto/device_events.h"
+
+#include <algorithm>
+
+#include "readers/kineto/diagnostics.h"
+
+namespace plimsoll::readers::kineto {
+namespace {
+
+using model::Action;
+using model::Event;
+
+std::uint64_t magnitude(std::int64_t bytes) {
+  return static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes);
+}
+
+}  // namespace
+
+void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
+  const auto& events = recording_.events;
+  std::ranges::stable_sort(rows, {}, [&](std::uint32_t row) { return events[row].time_ns; });
+  const std::uint64_t first = builder_.event_count();
+  set_before(device, events[rows.front()]);
+  for (const std::uint32_t row : rows) {
+    const MemoryEvent& event = events[row];
+    if (event.bytes > 0) {
+      add_segment_change(event);
+      add_alloc(event, places_[row]);
+    } else {
+      add_free(event);
+      add_segment_change(event);
+    }
+    check_total(device, event);
+  }
+  builder_.place(device, first, builder_.event_count() - first);
+}
+
+void DeviceEvents::set_before(model::Device device, const MemoryEvent& first) {
+  if (first.total_allocated == MemoryEvent::kNotTold) return;
+  // A total below the allocation it counts is a lie, which check_total tells.
+  std::int64_t before = 0;
+  if (__builtin_sub_overflow(first.total_allocated, first.bytes, &before) || before < 0) before = 0;
+  allocated_ = before;
+  reserved_ = first.total_reserved;
+  builder_.set_before(device, static_cast<std::uint64_t>(before),
+                      static_cast<std::uint64_t>(std::max<std::int64_t>(reserved_, 0)));
+}
+
+void DeviceEvents::add_alloc(const MemoryEvent& event, const Place& place) {
+  Event row;
+  row.action = Action::kAlloc;
+  row.address = address_of_alloc(event);
+  row.size_bytes = magnitude(event.bytes);
+  row.time_ns = event.time_ns;
+  row.stack = place.stack;
+  row.op = place.op;
+  row.layer = place.layer;
+  builder_.add_event(row);
+}
+
+void DeviceEvents::add_free(const MemoryEvent& event) {
+  Event row;
+  row.action = Action::kFreeRequested;
+  row.size_bytes = magnitude(event.bytes);
+  row.address = address_of_free(event, row.size_bytes);
+  row.time_ns = event.time_ns;
+  builder_.add_event(row);
+  row.action = Action::kFreeCompleted;
+  builder_.add_event(row);
+}
+
+void DeviceEvents::add_segment_change(const MemoryEvent& event) {
+  if (event.total_reserved == MemoryEvent::kNotTold) return;
+  if (reserved_ == MemoryEvent::kNotTold) reserved_ = event.total_reserved;
+  const std::int64_t change = event.total_reserved - reserved_;
+  if (change == 0) return;
+  reserved_ = event.total_reserved;
+  Event row;
+  row.action = change > 0 ? Action::kSegmentAlloc : Action::kSegmentFree;
+  row.size_bytes = magnitude(change);
+  row.address = new_address(row.size_bytes);
+  row.time_ns = event.time_ns;
+  builder_.add_event(row);
+  diagnostics_.add(kSyntheticSegments);
+}
+
+// After a disagreement the count goes on from the allocator's own total, so that one lost event is
+// counted once.
+void DeviceEvents::check_total(model::Device device, const MemoryEvent& event) {
+  if (event.total_allocated == MemoryEvent::kNotTold) return;
+  std::int64_t expected = event.total_allocated;
+  const bool is_known = allocated_ != MemoryEvent::kNotTold &&
+                        !__builtin_add_overflow(allocated_, event.bytes, &expected);
+  if (is_known && expected != event.total_allocated) {
+    diagnostics_.add(kTotalsDisagree, 1,
+                     to_string(device) + " at " + std::to_string(event.time_ns) +
+                         " ns: " + std::to_string(expected) + " bytes by the events, " +
+                         std::to_string(event.total_allocated) + " told");
+  }
+  allocated_ = event.total_allocated;
+}
+
+std::uint64_t DeviceEvents::new_address(std::uint64_t size_bytes) {
+  const std::uint64_t address = next_address_;
+  next_address_ += (size_bytes + 511) / 512 * 512;
+  return address;
+}
+
+std::uint64_t DeviceEvents::address_of_alloc(const MemoryEvent& event) {
+  if (event.has_address) return event.address;
+  const std::uint64_t address = new_address(magnitude(event.bytes));
+  live_by_size_[magnitude(event.bytes)].push_back(address);
+  return address;
+}
+
+std::uint64_t DeviceEvents::address_of_free(const MemoryEvent& event, std::uint64_t size_bytes) {
+  if (event.has_address) return event.address;
+  diagnostics_.add(kNoAddresses);
+  auto& live = live_by_size_[size_bytes];
+  if (live.empty()) return new_address(size_bytes);
+  const std::uint64_t address = live.back();
+  live.pop_back();
+  return address;
+}
+
+}  // namespace plimsoll::readers::kineto

@@ -1,0 +1,55 @@
+// DeviceEvents: turns the memory events of one device, put in order of time, into the model's
+// events. Each free is asked for and completed at once; each change of the reserved total becomes
+// one segment; traces without addresses get some, by pairing frees with the latest allocation of
+// the same size.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tsl/robin_map.h>
+
+#include "base/diagnostics.h"
+#include "base/hash.h"
+#include "model/trace_builder.h"
+#include "readers/kineto/attribution.h"
+#include "readers/kineto/recording.h"
+
+namespace plimsoll::readers::kineto {
+
+class DeviceEvents {
+ public:
+  DeviceEvents(const Recording& recording, const std::vector<Place>& places,
+               model::TraceBuilder& builder, base::Diagnostics& diagnostics)
+      : recording_(recording), places_(places), builder_(builder), diagnostics_(diagnostics) {}
+
+  // `rows` of Recording::events, all of one device, in the order of the file. One use.
+  void emit(model::Device device, std::vector<std::uint32_t> rows);
+
+ private:
+  struct SizeHash {
+    std::size_t operator()(std::uint64_t size) const { return base::hash_u64(size); }
+  };
+
+  void set_before(model::Device device, const MemoryEvent& first);
+  void add_alloc(const MemoryEvent& event, const Place& place);
+  void add_free(const MemoryEvent& event);
+  void add_segment_change(const MemoryEvent& event);
+  void check_total(model::Device device, const MemoryEvent& event);
+  std::uint64_t new_address(std::uint64_t size_bytes);
+  std::uint64_t address_of_alloc(const MemoryEvent& event);
+  std::uint64_t address_of_free(const MemoryEvent& event, std::uint64_t size_bytes);
+
+  const Recording& recording_;
+  const std::vector<Place>& places_;
+  model::TraceBuilder& builder_;
+  base::Diagnostics& diagnostics_;
+  std::int64_t allocated_ = MemoryEvent::kNotTold;
+  std::int64_t reserved_ = MemoryEvent::kNotTold;
+  // Addresses of our own making lie where no allocator puts any: above 2^62.
+  std::uint64_t next_address_ = std::uint64_t{1} << 62;
+  tsl::robin_map<std::uint64_t, std::vector<std::uint64_t>, SizeHash> live_by_size_;
+};
+
+}  // namespace plimsoll::readers::kineto

@@ -1,0 +1,58 @@
+// What may be imperfect in a torch.profiler trace, and what it means for the numbers.
+#pragma once
+
+#include "base/diagnostics.h"
+
+namespace plimsoll::readers::kineto {
+
+inline constexpr base::DiagnosticKind kNoMemoryEvents{
+    "no_memory_events", base::Severity::kError,
+    "The trace holds no memory events, so there is nothing to report. Profile again with "
+    "torch.profiler.profile(profile_memory=True, with_stack=True)."};
+inline constexpr base::DiagnosticKind kCutOff{
+    "cut_off", base::Severity::kDataLoss,
+    "The file ends early. What came before is read; the last part of the history is missing."};
+inline constexpr base::DiagnosticKind kDamagedJson{
+    "damaged_json", base::Severity::kDataLoss,
+    "The JSON is broken at this place. What came before is read, the rest is lost."};
+inline constexpr base::DiagnosticKind kBadMemoryEvent{
+    "bad_memory_event", base::Severity::kDataLoss,
+    "Memory events without a time, a device or a size are left out. Totals may be off by them."};
+inline constexpr base::DiagnosticKind kBadSpan{
+    "bad_span", base::Severity::kInfo,
+    "Operators or Python calls whose times cannot be read. Allocations inside them may lack a "
+    "line."};
+inline constexpr base::DiagnosticKind kZeroBytes{
+    "zero_bytes", base::Severity::kInfo,
+    "Memory events of zero bytes are left out. They change no total."};
+inline constexpr base::DiagnosticKind kBlockSizes{
+    "block_sizes", base::Severity::kInfo,
+    "torch.profiler records allocated bytes (blocks, after rounding), not requested bytes: here "
+    "the two are shown as equal, and internal fragmentation as zero. A memory snapshot tells "
+    "both."};
+inline constexpr base::DiagnosticKind kSyntheticSegments{
+    "synthetic_segments", base::Severity::kInfo,
+    "The trace tells how much is reserved, not by which segments. Each change of the total is "
+    "shown as one segment allocated or freed."};
+inline constexpr base::DiagnosticKind kNoAddresses{
+    "no_addresses", base::Severity::kInfo,
+    "This profiler (torch of 2021) wrote no addresses. Each free is taken to be of the most "
+    "recent live allocation of its size: totals are exact, lifetimes are likely."};
+inline constexpr base::DiagnosticKind kTotalsDisagree{
+    "totals_disagree", base::Severity::kDataLoss,
+    "The running sum of the events differs from the total that the allocator told with them: "
+    "events are missing, or stand in another order than they happened."};
+inline constexpr base::DiagnosticKind kSeveralProcesses{
+    "several_processes", base::Severity::kDataLoss,
+    "Memory events of several processes name the same device, and their totals are mixed. Open "
+    "the trace of one rank at a time."};
+inline constexpr base::DiagnosticKind kChargedToForward{
+    "charged_to_forward", base::Severity::kInfo,
+    "Allocations of the backward pass have no Python stack of their own. They show the stack and "
+    "the module of the forward operator with the same sequence number."};
+inline constexpr base::DiagnosticKind kPythonOfOtherThread{
+    "python_of_other_thread", base::Severity::kInfo,
+    "Allocations on threads without Python calls show what the only Python thread was doing at "
+    "that time."};
+
+}  // namespace plimsoll::readers::kineto

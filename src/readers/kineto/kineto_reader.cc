@@ -1,0 +1,149 @@
+#include "readers/kineto/kineto_reader.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
+#include "readers/kineto/attribution.h"
+#include "readers/kineto/device_events.h"
+#include "readers/kineto/diagnostics.h"
+#include "readers/kineto/event_parser.h"
+#include "readers/kineto/recording.h"
+#include "readers/kineto/window_stream.h"
+
+namespace plimsoll::readers::kineto {
+namespace {
+
+// Numbers stay text (times need all their digits); the parser's own stack, not the machine's, holds
+// the nesting.
+constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag |
+                            rapidjson::kParseTrailingCommasFlag | rapidjson::kParseNanAndInfFlag;
+
+// What a parse that did not reach its end means. Memory events that were read before a cut or a
+// damaged place are worth showing; anything else is the user's to know.
+Status judge(const rapidjson::ParseResult& result, const WindowStream& stream,
+             const EventParser& parser, const Recording& recording,
+             base::Diagnostics& diagnostics) {
+  if (parser.failure()) return *parser.failure();
+  const bool has_events = !recording.events.empty();
+  if (stream.failure()) {
+    if (stream.failure()->code != ErrorCode::kCorrupt || !has_events) return *stream.failure();
+    diagnostics.add(kCutOff, 1, stream.failure()->message);
+    return {};
+  }
+  const std::string place =
+      "byte " + std::to_string(result.Offset()) + ": " + rapidjson::GetParseError_En(result.Code());
+  if (stream.at_end()) {
+    if (!has_events) {
+      return make_error(ErrorCode::kCorrupt, "the trace is cut off (the JSON ends at " + place +
+                                                 "), before its first memory event");
+    }
+    diagnostics.add(kCutOff, 1, place);
+    return {};
+  }
+  if (!has_events) return make_error(ErrorCode::kCorrupt, "the JSON is broken at " + place);
+  diagnostics.add(kDamagedJson, 1, place);
+  return {};
+}
+
+Status read_json(ByteSource& source, ReadContext& context, Recording& recording) {
+  WindowStream stream(source, context.progress);
+  if (stream.at_end() && !stream.failure()) {
+    return make_error(ErrorCode::kCorrupt, "the file is empty");
+  }
+  Recorder recorder(recording, context.diagnostics, context.limits.memory_bytes);
+  EventParser parser(stream, recorder);
+  rapidjson::Reader reader;
+  const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, parser);
+  if (result.IsError() || stream.failure()) {
+    return judge(result, stream, parser, recording, context.diagnostics);
+  }
+  if (!parser.found_events()) {
+    return make_error(ErrorCode::kUnsupported,
+                      "this is JSON, but not a torch.profiler trace: it has no \"traceEvents\"");
+  }
+  return {};
+}
+
+void tell_what_to_know(const Recording& recording, base::Diagnostics& diagnostics) {
+  if (recording.events.empty()) {
+    diagnostics.add(kNoMemoryEvents);
+    return;
+  }
+  diagnostics.add(kBlockSizes);
+  if (recording.memory_pids > 1) diagnostics.add(kSeveralProcesses);
+}
+
+// Annotations are the host's, and every device with events has its share in them.
+void add_annotations(const Recording& recording, model::TraceBuilder& builder) {
+  for (const Span& span : recording.spans) {
+    if (span.kind != SpanKind::kAnnotation) continue;
+    model::Annotation annotation;
+    annotation.name = builder.strings().intern(recording.names[span.name]);
+    annotation.begin_ns = span.begin_ns;
+    annotation.end_ns = span.end_ns;
+    for (const model::Device device : recording.devices) {
+      annotation.device = device;
+      builder.add_annotation(annotation);
+    }
+  }
+}
+
+void add_devices(const Recording& recording, ReadContext& context) {
+  const std::vector<Place> places =
+      Attribution(recording, context.builder, context.diagnostics).run();
+  std::vector<std::vector<std::uint32_t>> rows(recording.devices.size());
+  for (std::uint32_t row = 0; row < recording.events.size(); ++row) {
+    rows[recording.events[row].device].push_back(row);
+  }
+  for (std::size_t device = 0; device < rows.size(); ++device) {
+    DeviceEvents(recording, places, context.builder, context.diagnostics)
+        .emit(recording.devices[device], std::move(rows[device]));
+  }
+}
+
+class KinetoReader final : public Reader {
+ public:
+  const char* name() const override { return "kineto"; }
+
+  Confidence sniff(std::span<const std::byte> head) const override {
+    std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+    auto skip_space = [&] {
+      text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    };
+    auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+    skip_space();
+    if (text.starts_with('{')) {
+      const bool is_ours = has("\"traceEvents\"") || has("\"schemaVersion\"");
+      return is_ours ? Confidence::kCertain : Confidence::kMaybe;
+    }
+    if (!text.starts_with('[')) return Confidence::kNo;
+    text.remove_prefix(1);
+    skip_space();
+    if (text.starts_with('{')) return has("\"ph\"") ? Confidence::kCertain : Confidence::kMaybe;
+    // A list of lists of numbers: export_memory_timeline. read() says so.
+    return text.empty() || text.starts_with('[') ? Confidence::kMaybe : Confidence::kNo;
+  }
+
+  Status read(ByteSource& source, ReadContext& context) const override {
+    Recording recording;
+    PLIMSOLL_TRY(read_json(source, context, recording));
+    tell_what_to_know(recording, context.diagnostics);
+    add_annotations(recording, context.builder);
+    add_devices(recording, context);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Reader> make() { return std::make_unique<KinetoReader>(); }
+
+}  // namespace plimsoll::readers::kineto
