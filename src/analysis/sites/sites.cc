@@ -1,0 +1,176 @@
+#include "analysis/sites/sites.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "analysis/sites/commonest_size.h"
+#include "model/ids.h"
+
+namespace plimsoll::analysis::sites {
+namespace {
+
+using model::kNone;
+using model::kNoTime;
+using report::SiteRow;
+
+constexpr std::size_t kLifetimesPerProgress = 1 << 20;
+
+// What a line adds up to, before anyone needs its name.
+struct SiteSums {
+  std::uint64_t allocations = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t temporary = 0;
+  std::uint64_t temporary_bytes = 0;
+  std::uint64_t never_freed = 0;
+  std::uint64_t never_freed_bytes = 0;
+  std::uint64_t largest_bytes = 0;
+  double byte_ns = 0;
+};
+
+class DeviceSites {
+ public:
+  DeviceSites(PassContext& context, const model::DeviceTrace& device)
+      : context_(context),
+        device_(device),
+        sizes_(context.trace.events.size_bytes.data() + device.first_event),
+        times_(context.trace.events.time_ns.data() + device.first_event),
+        stacks_(context.trace.events.stack.data() + device.first_event) {}
+
+  void append_rows(std::vector<SiteRow>& out) {
+    add_up();
+    const auto kept = lines_to_keep();
+    std::vector<SiteRow> rows = rows_of(kept);
+    add_commonest_sizes(kept, rows);
+    std::ranges::sort(rows, [](const SiteRow& a, const SiteRow& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.line < b.line;
+    });
+    std::ranges::move(rows, std::back_inserter(out));
+  }
+
+ private:
+  void add_up() {
+    sums_.resize(context_.lines.line_count());
+    const model::Lifetimes& lifetimes = device_.lifetimes;
+    const std::int64_t last_ns = device_.event_count > 0 ? times_[device_.event_count - 1] : 0;
+    for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+      if (row % kLifetimesPerProgress == 0) {
+        context_.progress.advance("sites", row, lifetimes.size());
+        if (context_.progress.interrupted()) return;
+      }
+      const std::uint32_t born = lifetimes.alloc[row];
+      const std::uint32_t died = lifetimes.free_completed[row];
+      const std::uint64_t size = sizes_[born];
+      SiteSums& site = sums_[context_.lines.line(stacks_[born]).index()];
+      ++site.allocations;
+      site.bytes += size;
+      site.largest_bytes = std::max(site.largest_bytes, size);
+      if (died != kNone && died - born <= SiteRow::kTemporaryEvents) {
+        ++site.temporary;
+        site.temporary_bytes += size;
+      }
+      if (died == kNone && lifetimes.free_requested[row] == kNone) {
+        ++site.never_freed;
+        site.never_freed_bytes += size;
+      }
+      site.byte_ns += byte_ns(size, times_[born], died == kNone ? last_ns : times_[died]);
+    }
+  }
+
+  static double byte_ns(std::uint64_t size, std::int64_t born_ns, std::int64_t died_ns) {
+    const bool is_known = born_ns != kNoTime && died_ns != kNoTime && died_ns > born_ns;
+    if (!is_known) return 0;
+    return static_cast<double>(size) *
+           (static_cast<double>(died_ns) - static_cast<double>(born_ns));
+  }
+
+  // The lines that lead by one of three measures, each once.
+  std::vector<std::uint32_t> lines_to_keep() const {
+    std::vector<std::uint32_t> kept;
+    for (const auto measure :
+         {&SiteSums::bytes, &SiteSums::never_freed_bytes, &SiteSums::temporary}) {
+      std::vector<std::uint32_t> lines;
+      for (std::uint32_t line = 0; line < sums_.size(); ++line) {
+        const bool has_any =
+            measure == &SiteSums::bytes ? sums_[line].allocations > 0 : sums_[line].*measure > 0;
+        if (has_any) lines.push_back(line);
+      }
+      const std::size_t top = std::min(context_.options.top, lines.size());
+      const auto end = lines.begin() + static_cast<std::ptrdiff_t>(top);
+      std::partial_sort(lines.begin(), end, lines.end(), [&](std::uint32_t a, std::uint32_t b) {
+        const auto left = sums_[a].*measure, right = sums_[b].*measure;
+        return left != right ? left > right : a < b;
+      });
+      kept.insert(kept.end(), lines.begin(), end);
+    }
+    std::ranges::sort(kept);
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    return kept;
+  }
+
+  std::vector<SiteRow> rows_of(const std::vector<std::uint32_t>& lines) const {
+    std::vector<SiteRow> rows;
+    for (const std::uint32_t line : lines) {
+      const SiteSums& sums = sums_[line];
+      SiteRow row;
+      row.device = device_.device.ordinal;
+      row.line = context_.lines.label(model::LineId{line});
+      row.allocations = sums.allocations;
+      row.bytes = sums.bytes;
+      row.temporary = sums.temporary;
+      row.temporary_bytes = sums.temporary_bytes;
+      row.never_freed = sums.never_freed;
+      row.never_freed_bytes = sums.never_freed_bytes;
+      row.byte_seconds = sums.byte_ns * 1e-9;
+      row.largest_bytes = sums.largest_bytes;
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  // A second look at the lifetimes, so that sizes are counted for the kept lines only.
+  void add_commonest_sizes(const std::vector<std::uint32_t>& kept, std::vector<SiteRow>& rows) {
+    std::vector<std::uint32_t> place(sums_.size(), kNone);
+    for (std::uint32_t i = 0; i < kept.size(); ++i) place[kept[i]] = i;
+    CommonestSizes sizes(kept.size());
+    const model::Lifetimes& lifetimes = device_.lifetimes;
+    for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+      const std::uint32_t born = lifetimes.alloc[row];
+      const std::uint32_t line = place[context_.lines.line(stacks_[born]).index()];
+      if (line != kNone) sizes.add(line, sizes_[born]);
+    }
+    const auto& commonest = sizes.find();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].commonest_size_bytes = commonest[i].size_bytes;
+      rows[i].commonest_size_count = commonest[i].count;
+    }
+  }
+
+  PassContext& context_;
+  const model::DeviceTrace& device_;
+  const std::uint64_t* sizes_;
+  const std::int64_t* times_;
+  const model::StackId* stacks_;
+  std::vector<SiteSums> sums_;  // by line
+};
+
+class SitesPass final : public Pass {
+ public:
+  const char* name() const override { return "sites"; }
+  std::string why_not(const model::Trace& trace) const override {
+    return trace.events.size() > 0 ? "" : "needs events: this file holds only the final state";
+  }
+  Status run(PassContext& context) const override {
+    for (const model::DeviceTrace& device : context.trace.devices) {
+      if (context.options.device && device.device != *context.options.device) continue;
+      DeviceSites(context, device).append_rows(context.report.tables.sites);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<SitesPass>(); }
+
+}  // namespace plimsoll::analysis::sites
