@@ -45,7 +45,10 @@ class Pass {
  public:
   virtual ~Pass() = default;
   virtual const char* name() const = 0;
+  // Passes whose answers it needs: it is skipped where one of them did not run.
   virtual std::span<const char* const> depends_on() const { return {}; }
+  // Passes whose answers it uses where there are any: it waits for their turn, no more.
+  virtual std::span<const char* const> runs_after() const { return {}; }
   // Empty if it can answer; else one sentence why not ("needs events: this file has none").
   virtual std::string why_not(const model::Trace& trace) const {
     static_cast<void>(trace);

@@ -18,10 +18,16 @@ const PassRun* find_run(const std::vector<PassRun>& runs, const char* name) {
   return found == runs.end() ? nullptr : &*found;
 }
 
-// True when every dependency of `pass` has had its turn.
-bool is_ready(const Pass& pass, const std::vector<PassRun>& runs) {
-  return std::ranges::all_of(pass.depends_on(),
-                             [&](const char* name) { return find_run(runs, name) != nullptr; });
+// True when every pass that `pass` depends on has had its turn, and none that it runs after waits.
+bool is_ready(const Pass& pass, const std::vector<PassRun>& runs,
+              const std::vector<const Pass*>& waiting) {
+  const auto has_run = [&](const char* name) { return find_run(runs, name) != nullptr; };
+  const auto is_waiting = [&](const char* name) {
+    return std::ranges::any_of(
+        waiting, [&](const Pass* other) { return std::strcmp(other->name(), name) == 0; });
+  };
+  return std::ranges::all_of(pass.depends_on(), has_run) &&
+         std::ranges::none_of(pass.runs_after(), is_waiting);
 }
 
 std::string why_skipped(const Pass& pass, const PassContext& context) {
@@ -57,7 +63,7 @@ Status run_passes(std::span<const std::unique_ptr<Pass>> passes, PassContext& co
   for (const auto& pass : passes) waiting.push_back(pass.get());
   while (!waiting.empty()) {
     auto next = std::ranges::find_if(
-        waiting, [&](const Pass* pass) { return is_ready(*pass, context.report.passes); });
+        waiting, [&](const Pass* pass) { return is_ready(*pass, context.report.passes, waiting); });
     PLIMSOLL_CHECK(next != waiting.end());  // a cycle, or a dependency that is not in the catalogue
     const Pass* pass = *next;
     waiting.erase(next);

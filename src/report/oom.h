@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "report/fragmentation.h"
 #include "report/tables.h"
 
 namespace plimsoll::report {
@@ -20,11 +21,14 @@ struct Oom {
   std::int64_t requested_allocated_bytes = 0;
   std::int64_t requested_active_bytes = 0;
   std::int64_t reserved_bytes = 0;
-  std::uint64_t largest_free_bytes = 0;  // inside the segments, at that moment
-  std::uint64_t stranded_bytes = 0;  // free in pinned segments, in pieces smaller than the request
-  std::string cause;                 // one_large_request, fragmentation, steady_growth, too_big
-  std::vector<GroupRow> top_lines;   // what filled the device at that moment
-  std::vector<std::string> pinning_lines;
+  std::uint64_t largest_free_bytes = 0;    // inside the segments, at that moment
+  std::uint64_t largest_usable_bytes = 0;  // of these, where the request may be served from
+  std::uint64_t stranded_bytes = 0;        // free in pinned segments, and of no use to the request
+  std::uint64_t grown_bytes = 0;           // live then because some line grows at every step
+  bool is_limited = false;          // the driver had room, and the request failed all the same
+  std::string cause;                // one_large_request, fragmentation, steady_growth, too_big
+  std::vector<GroupRow> top_lines;  // what filled the device at that moment
+  std::vector<PinningLine> pinning_lines;
 
   static constexpr auto fields() {
     using base::Field;
@@ -40,9 +44,17 @@ struct Oom {
               "Live then, to free_completed."},
         Field{"reserved_bytes", &Oom::reserved_bytes, "Held from the driver then."},
         Field{"largest_free_bytes", &Oom::largest_free_bytes, "Largest gap in a segment then."},
+        Field{"largest_usable_bytes", &Oom::largest_usable_bytes,
+              "Largest gap of the request's stream, pool and segment type then."},
         Field{"stranded_bytes", &Oom::stranded_bytes,
-              "Gaps smaller than the request, in pinned segments."},
-        Field{"cause", &Oom::cause, "one_large_request, fragmentation, steady_growth or too_big."},
+              "Pinned bytes that could not serve the request: too small, or of another stream, "
+              "pool or segment type."},
+        Field{"grown_bytes", &Oom::grown_bytes, "Live then by lines that grow at every step."},
+        Field{"is_limited", &Oom::is_limited,
+              "The driver had room and the request failed: a limit of the process is in force."},
+        Field{"cause", &Oom::cause,
+              "one_large_request, fragmentation, steady_growth or too_big; empty beyond the first "
+              "200 of a device, which are not examined."},
         Field{"top_lines", &Oom::top_lines, "What filled the device then."},
         Field{"pinning_lines", &Oom::pinning_lines, "Who pins the stranded bytes."}};
   }

@@ -1,0 +1,76 @@
+#include "analysis/oom/cause.h"
+
+#include <algorithm>
+
+namespace plimsoll::analysis::oom {
+namespace {
+
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+
+// Less than a tenth of the segments is the price of any caching allocator.
+constexpr double kStrandedShareOfReserved = 0.10;
+// A quarter of what is live is more than the slack people leave on a device.
+constexpr double kGrownShareOfLive = 0.25;
+// Half of all there is: no arrangement of the rest makes room for it twice.
+constexpr double kLargeShareOfAll = 0.50;
+// What the allocator may ask of the driver beyond the request (a segment is up to 20 MiB), and what
+// the driver keeps for itself.
+constexpr std::uint64_t kDriverSlackBytes = 64 * kMib;
+
+bool is_share(std::uint64_t part, double share, std::uint64_t whole) {
+  return part > 0 && static_cast<double>(part) >= share * static_cast<double>(whole);
+}
+
+std::uint64_t left_at_driver(const OomFacts& facts) {
+  return is_limited(facts) ? 0 : facts.device_free_bytes;
+}
+
+bool is_fragmentation(const OomFacts& facts) {
+  const bool fits_in_sum =
+      facts.reachable_free_bytes + left_at_driver(facts) >= facts.requested_bytes;
+  const bool fits_nowhere = facts.largest_usable_bytes < facts.requested_bytes;
+  const bool is_much =
+      facts.stranded_bytes >= facts.requested_bytes ||
+      is_share(facts.stranded_bytes, kStrandedShareOfReserved, facts.reserved_bytes);
+  return fits_in_sum && fits_nowhere && is_much;
+}
+
+}  // namespace
+
+const char* to_string(Cause cause) {
+  switch (cause) {
+    case Cause::kFragmentation:
+      return "fragmentation";
+    case Cause::kSteadyGrowth:
+      return "steady_growth";
+    case Cause::kOneLargeRequest:
+      return "one_large_request";
+    case Cause::kTooBig:
+      return "too_big";
+  }
+  return "too_big";
+}
+
+bool is_limited(const OomFacts& facts) {
+  return facts.device_free_bytes >= facts.requested_bytes &&
+         facts.device_free_bytes - facts.requested_bytes >= kDriverSlackBytes;
+}
+
+Cause cause_of(const OomFacts& facts) {
+  const bool is_growth = is_share(facts.grown_bytes, kGrownShareOfLive, facts.live_bytes);
+  if (is_fragmentation(facts)) {
+    const bool is_more_growth = is_growth && facts.grown_bytes > facts.stranded_bytes;
+    return is_more_growth ? Cause::kSteadyGrowth : Cause::kFragmentation;
+  }
+  if (is_growth) return Cause::kSteadyGrowth;
+  // Files without segments do not tell what is reserved; what is live surely is.
+  const std::uint64_t all =
+      std::max(facts.reserved_bytes, facts.live_bytes) + left_at_driver(facts);
+  if (facts.requested_bytes > facts.live_bytes ||
+      is_share(facts.requested_bytes, kLargeShareOfAll, all)) {
+    return Cause::kOneLargeRequest;
+  }
+  return Cause::kTooBig;
+}
+
+}  // namespace plimsoll::analysis::oom

@@ -1,0 +1,108 @@
+#include "analysis/oom/cause.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::analysis::oom {
+namespace {
+
+constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
+
+// A full device of 24 GiB, packed well: 20 GiB live, a request of 4 GiB.
+OomFacts too_big() {
+  OomFacts facts;
+  facts.requested_bytes = 4 * kGib;
+  facts.device_free_bytes = 2 * kGib;
+  facts.reserved_bytes = 21 * kGib;
+  facts.live_bytes = 20 * kGib;
+  facts.reachable_free_bytes = kGib;
+  facts.largest_usable_bytes = kGib / 2;
+  facts.stranded_bytes = kGib;
+  return facts;
+}
+
+// Six GiB more lie free, in pieces.
+OomFacts fragmented() {
+  OomFacts facts = too_big();
+  facts.live_bytes = 14 * kGib;
+  facts.reachable_free_bytes = 7 * kGib;
+  facts.stranded_bytes = 7 * kGib;
+  return facts;
+}
+
+TEST(Cause, what_is_live_and_needed_is_too_big) { EXPECT_EQ(cause_of(too_big()), Cause::kTooBig); }
+
+TEST(Cause, free_pieces_that_would_do_in_sum_are_fragmentation) {
+  EXPECT_EQ(cause_of(fragmented()), Cause::kFragmentation);
+}
+
+TEST(Cause, free_pieces_that_would_not_do_in_sum_are_not) {
+  OomFacts facts = fragmented();
+  facts.requested_bytes = 10 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+}
+
+TEST(Cause, a_few_stranded_bytes_that_tip_the_scale_are_not_fragmentation) {
+  OomFacts facts = too_big();
+  facts.device_free_bytes = 3 * kGib + kGib / 2;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+}
+
+TEST(Cause, a_gap_that_fits_is_not_fragmentation) {
+  OomFacts facts = fragmented();
+  facts.largest_usable_bytes = 5 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+}
+
+TEST(Cause, a_quarter_of_what_is_live_grew) {
+  OomFacts facts = too_big();
+  facts.grown_bytes = 5 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth);
+  facts.grown_bytes -= 1;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+}
+
+TEST(Cause, the_larger_of_growth_and_stranding_decides) {
+  OomFacts facts = fragmented();
+  facts.grown_bytes = 4 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kFragmentation);
+  facts.grown_bytes = 8 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth);
+}
+
+TEST(Cause, a_request_beyond_all_that_is_live_is_one_large_request) {
+  OomFacts facts = too_big();
+  facts.requested_bytes = 96 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kOneLargeRequest);
+  facts.requested_bytes = facts.live_bytes / 2;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+  facts.requested_bytes = (facts.reserved_bytes + facts.device_free_bytes) / 2 + 1;
+  EXPECT_EQ(cause_of(facts), Cause::kOneLargeRequest);
+}
+
+TEST(Cause, a_large_request_that_fails_for_growth_is_growth) {
+  OomFacts facts = too_big();
+  facts.requested_bytes = 13 * kGib;
+  facts.grown_bytes = 12 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth);
+}
+
+TEST(Cause, what_the_driver_has_does_not_count_where_it_would_have_sufficed) {
+  OomFacts facts = too_big();
+  EXPECT_FALSE(is_limited(facts));
+  facts.device_free_bytes = 50 * kGib;
+  EXPECT_TRUE(is_limited(facts));
+  facts.largest_usable_bytes = 0;
+  facts.stranded_bytes = facts.reachable_free_bytes = 3 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "3 GiB of segments do not make 4 GiB";
+}
+
+TEST(Cause, nothing_known_of_the_segments_is_never_fragmentation) {
+  OomFacts facts;
+  facts.requested_bytes = kGib;
+  facts.live_bytes = 20 * kGib;
+  facts.reserved_bytes = 22 * kGib;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::oom

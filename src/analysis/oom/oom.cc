@@ -1,0 +1,213 @@
+#include "analysis/oom/oom.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "analysis/line_index.h"
+#include "analysis/oom/cause.h"
+#include "analysis/pinning.h"
+#include "analysis/steady_growth.h"
+#include "base/check.h"
+#include "model/heap_layout.h"
+#include "model/live_set.h"
+
+namespace plimsoll::analysis::oom {
+namespace {
+
+using model::Action;
+using model::DeviceTrace;
+using model::Trace;
+
+constexpr std::array<const char*, 1> kDependsOn{"timeline"};
+constexpr std::array<const char*, 1> kRunsAfter{"growth"};
+constexpr std::size_t kTopLines = 5;
+// A loop that catches the error and retries can leave thousands. Beyond this many on a device each
+// is still listed with its totals, but not what it looked like.
+constexpr std::size_t kMostExamined = 200;
+
+// Running totals of one device, from the baselines that the timeline found. Unsigned, so that sizes
+// that make no sense wrap instead of overflowing.
+struct Totals {
+  std::uint64_t allocated;
+  std::uint64_t active;
+  std::uint64_t reserved;
+
+  void apply(Action action, std::uint64_t size) {
+    if (action == Action::kAlloc) allocated += size, active += size;
+    if (action == Action::kFreeRequested) allocated -= size;
+    if (action == Action::kFreeCompleted) active -= size;
+    if (action == Action::kSegmentAlloc || action == Action::kSegmentMap) reserved += size;
+    if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) reserved -= size;
+  }
+};
+
+// The events and the totals of all; who asked, and no more.
+std::vector<report::Oom> list_ooms(const PassContext& context, const DeviceTrace& device,
+                                   const report::DeviceReport& known) {
+  const model::Events& events = context.trace.events;
+  Totals totals{static_cast<std::uint64_t>(known.requested_allocated.baseline_bytes),
+                static_cast<std::uint64_t>(known.requested_active.baseline_bytes),
+                static_cast<std::uint64_t>(known.reserved.baseline_bytes)};
+  std::vector<report::Oom> ooms;
+  for (std::size_t event = 0; event < device.event_count; ++event) {
+    const std::size_t row = device.first_event + event;
+    totals.apply(events.action[row], events.size_bytes[row]);
+    if (events.action[row] != Action::kOom) continue;
+    report::Oom oom;
+    oom.event = event;
+    if (events.time_ns[row] != model::kNoTime) oom.time_ns = events.time_ns[row];
+    oom.requested_bytes = events.size_bytes[row];
+    oom.device_free_bytes = events.address[row];
+    oom.line = context.lines.label(events.stack[row]);
+    oom.requested_allocated_bytes = static_cast<std::int64_t>(totals.allocated);
+    oom.requested_active_bytes = static_cast<std::int64_t>(totals.active);
+    oom.reserved_bytes = static_cast<std::int64_t>(totals.reserved);
+    ooms.push_back(std::move(oom));
+  }
+  return ooms;
+}
+
+// Steps `live` (rows of lifetimes, at some earlier event) forward to `event`. `next_born` is the
+// first row not looked at yet: rows are in order of birth.
+void advance_live_set(const model::Lifetimes& lifetimes, std::int64_t event,
+                      std::vector<std::uint32_t>& live, std::size_t& next_born) {
+  const auto is_dead = [&](std::uint32_t row) {
+    return !model::is_live(lifetimes, row, model::Liveness::kActive, event);
+  };
+  std::erase_if(live, is_dead);
+  for (; next_born < lifetimes.size(); ++next_born) {
+    const std::uint32_t born = lifetimes.alloc[next_born];
+    if (born != model::kNone && std::int64_t{born} > event) break;
+    const auto row = static_cast<std::uint32_t>(next_born);
+    if (!is_dead(row)) live.push_back(row);
+  }
+}
+
+// What each line holds of the live allocations; indexed by LineIndex.
+std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace& device,
+                                          std::span<const std::uint32_t> live, LineIndex& lines) {
+  std::vector<report::GroupRow> rows;
+  for (const std::uint32_t lifetime : live) {
+    const std::uint32_t line = lines.of(trace.stack(device, lifetime));
+    if (line >= rows.size()) rows.resize(line + 1);
+    const std::uint64_t size = trace.size_bytes(device, lifetime);
+    rows[line].bytes += size;
+    rows[line].count += 1;
+    rows[line].largest_bytes = std::max(rows[line].largest_bytes, size);
+  }
+  for (std::uint32_t line = 0; line < rows.size(); ++line) {
+    rows[line].device = device.device.ordinal;
+    rows[line].key = lines.label(line);
+  }
+  return rows;
+}
+
+// What steady growth holds of `by_line`.
+std::uint64_t grown_bytes_of(const report::Tables& tables, std::int32_t device,
+                             std::span<const report::GroupRow> by_line) {
+  std::uint64_t sum = 0;
+  for (const report::GrowthRow& row : tables.growth) {
+    if (row.device != device || !is_steady_growth(row)) continue;
+    auto found = std::ranges::find(by_line, row.line, &report::GroupRow::key);
+    if (found != by_line.end()) sum += std::min(grown_bytes(row), found->bytes);
+  }
+  return sum;
+}
+
+void keep_top(std::vector<report::GroupRow>& rows) {
+  std::erase_if(rows, [](const report::GroupRow& row) { return row.count == 0; });
+  std::uint64_t all = 0;
+  for (const auto& row : rows) all += row.bytes;
+  for (auto& row : rows) {
+    row.share = all > 0 ? static_cast<double>(row.bytes) / static_cast<double>(all) : 0.0;
+  }
+  std::ranges::stable_sort(rows, std::ranges::greater{}, &report::GroupRow::bytes);
+  if (rows.size() > kTopLines) rows.resize(kTopLines);
+}
+
+std::uint64_t not_negative(std::int64_t bytes) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0));
+}
+
+class Examiner {
+ public:
+  Examiner(const PassContext& context, const DeviceTrace& device)
+      : context_(context), device_(device), lines_(context.lines) {}
+
+  void run(std::span<report::Oom> ooms) {
+    std::vector<std::int64_t> events;
+    for (const report::Oom& oom : ooms) events.push_back(static_cast<std::int64_t>(oom.event));
+    std::vector<std::vector<model::SegmentRange>> segments(ooms.size());
+    if (context_.trace.has_final_state) {
+      segments = model::segments_at(context_.trace, device_, events);
+    }
+    std::vector<std::uint32_t> live;
+    std::size_t next_born = 0;
+    for (std::size_t at = 0; at < ooms.size(); ++at) {
+      context_.progress.advance("oom", at, ooms.size());
+      if (context_.progress.interrupted()) return;
+      advance_live_set(device_.lifetimes, events[at], live, next_born);
+      examine(ooms[at], live, std::move(segments[at]));
+    }
+  }
+
+ private:
+  void examine(report::Oom& oom, std::span<const std::uint32_t> live,
+               std::vector<model::SegmentRange> segments) {
+    const Trace& trace = context_.trace;
+    const std::size_t row = device_.first_event + oom.event;
+    const Request request{oom.requested_bytes, trace.events.stream[row], trace.events.pool[row]};
+    const auto layout = model::layout_of(trace, device_, std::move(segments), live);
+    const Pinning pinning = find_pinning(trace, layout, lines_, request);
+    oom.largest_free_bytes = pinning.largest_free_bytes;
+    oom.largest_usable_bytes = pinning.largest_usable_bytes;
+    oom.stranded_bytes = pinning.stranded_bytes;
+    oom.pinning_lines = pinning.lines;
+    oom.top_lines = sum_by_line(trace, device_, live, lines_);
+    oom.grown_bytes = grown_bytes_of(context_.report.tables, device_.device.ordinal, oom.top_lines);
+    keep_top(oom.top_lines);
+    const OomFacts facts{oom.requested_bytes,
+                         oom.device_free_bytes,
+                         not_negative(oom.reserved_bytes),
+                         not_negative(oom.requested_active_bytes),
+                         pinning.reachable_bytes,
+                         oom.largest_usable_bytes,
+                         oom.stranded_bytes,
+                         oom.grown_bytes};
+    oom.cause = to_string(cause_of(facts));
+    oom.is_limited = is_limited(facts);
+  }
+
+  const PassContext& context_;
+  const DeviceTrace& device_;
+  LineIndex lines_;
+};
+
+class OomPass final : public Pass {
+ public:
+  const char* name() const override { return "oom"; }
+  std::span<const char* const> depends_on() const override { return kDependsOn; }
+  std::span<const char* const> runs_after() const override { return kRunsAfter; }
+  Status run(PassContext& context) const override {
+    const Trace& trace = context.trace;
+    PLIMSOLL_CHECK(context.report.devices.size() == trace.devices.size());
+    for (std::size_t d = 0; d < trace.devices.size(); ++d) {
+      const DeviceTrace& device = trace.devices[d];
+      if (context.options.device && *context.options.device != device.device) continue;
+      auto& ooms = context.report.devices[d].ooms;
+      ooms = list_ooms(context, device, context.report.devices[d]);
+      const std::size_t examined = std::min(ooms.size(), kMostExamined);
+      Examiner(context, device).run(std::span(ooms).first(examined));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<OomPass>(); }
+
+}  // namespace plimsoll::analysis::oom
