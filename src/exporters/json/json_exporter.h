@@ -1,0 +1,13 @@
+// The whole report as one JSON object, as `plimsoll report --json` prints it: the field lists of
+// report/ decide what is in it, docs/report.schema.json describes it.
+#pragma once
+
+#include <memory>
+
+#include "exporters/exporter.h"
+
+namespace plimsoll::exporters::json {
+
+std::unique_ptr<Exporter> make();
+
+}  // namespace plimsoll::exporters::json

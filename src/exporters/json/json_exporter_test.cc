@@ -1,0 +1,59 @@
+#include "exporters/json/json_exporter.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "exporters/json/report_schema.h"
+#include "tests/conformance/exporter_suite.h"
+#include "tests/support/json_text.h"
+
+namespace plimsoll::tests {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Json, ExporterSuite,
+                         testing::Values(ExporterCase{exporters::json::make, json_flaw}));
+
+TEST(JsonExporter, the_whole_report_is_written) {
+  TraceMaker maker;
+  const model::Trace trace = maker.alloc(0x1000, 100).finish();
+  const auto document = parsed_json(exported(*exporters::json::make(), trace));
+  EXPECT_STREQ(document["schema_version"].GetString(), PLIMSOLL_REPORT_SCHEMA_VERSION);
+  EXPECT_STREQ(document["source"]["path"].GetString(), "made.pickle");
+  EXPECT_EQ(document["devices"].Size(), 1u);
+  EXPECT_TRUE(document["devices"][0]["reserved"]["peak_event"].IsNull());
+  EXPECT_EQ(document["tables"]["moments"][0]["event"].GetInt(), 0);
+  EXPECT_TRUE(document["findings"].IsArray());
+}
+
+// The field lists and the page that documents them: renew with PLIMSOLL_BLESS=1.
+TEST(ReportSchema, the_page_in_docs_is_up_to_date) {
+  TextOutput schema;
+  ASSERT_TRUE(exporters::json::write_report_schema(schema).ok());
+  const std::string path = PLIMSOLL_SOURCE_DIR "/docs/report.schema.json";
+  if (std::getenv("PLIMSOLL_BLESS") != nullptr) std::ofstream(path) << schema.text;
+  std::ostringstream page;
+  page << std::ifstream(path).rdbuf();
+  EXPECT_EQ(schema.text, page.str())
+      << "the report has changed: run this test with PLIMSOLL_BLESS=1, and look at the difference";
+}
+
+TEST(ReportSchema, unknown_values_may_be_null_and_others_may_not) {
+  TextOutput schema;
+  ASSERT_TRUE(exporters::json::write_report_schema(schema).ok());
+  const auto document = parsed_json(schema.text);
+  EXPECT_STREQ(document["$ref"].GetString(), "#/$defs/Report");
+  const auto& totals = document["$defs"]["SeriesTotals"]["properties"];
+  EXPECT_STREQ(totals["peak_bytes"]["type"].GetString(), "integer");
+  EXPECT_STREQ(totals["peak_event"]["type"][1].GetString(), "null");
+  EXPECT_EQ(totals["peak_event"]["minimum"].GetInt(), 0);
+  const auto& devices = document["$defs"]["Report"]["properties"]["devices"];
+  EXPECT_STREQ(devices["items"]["$ref"].GetString(), "#/$defs/DeviceReport");
+  EXPECT_STRNE(devices["description"].GetString(), "");
+}
+
+}  // namespace
+}  // namespace plimsoll::tests

@@ -1,0 +1,81 @@
+// Exports traces written by hand: with a report whose moments and timelines are simple enough to
+// know by heart.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "exporters/exporter.h"
+#include "model/trace.h"
+#include "model/user_line.h"
+#include "plimsoll/result.h"
+#include "report/report.h"
+
+namespace plimsoll::tests {
+
+class TextOutput final : public exporters::Output {
+ public:
+  Status write(std::string_view bytes) override {
+    text += bytes;
+    return {};
+  }
+  std::string text;
+};
+
+// One level, one bucket an event; each series holds the number of the event in bytes.
+inline report::Timeline counting_timeline(const model::Trace& trace,
+                                          const model::DeviceTrace& device) {
+  report::Timeline timeline;
+  if (device.event_count == 0) return timeline;
+  timeline.levels.emplace_back();
+  for (std::uint64_t event = 0; event < std::min<std::uint64_t>(device.event_count, 5000);
+       ++event) {
+    report::TimelineBucket bucket;
+    bucket.first_event = event;
+    bucket.event_count = 1;
+    bucket.first_time_ns = bucket.last_time_ns = trace.events.time_ns[device.first_event + event];
+    const auto bytes = static_cast<std::int64_t>(event);
+    bucket.series.fill(report::SeriesBucket{bytes, bytes, bytes});
+    timeline.levels.back().push_back(bucket);
+  }
+  return timeline;
+}
+
+// The moment of each device is its end.
+inline report::Report report_at_end(const model::Trace& trace) {
+  report::Report report;
+  report.source.path = "made.pickle";
+  for (const model::DeviceTrace& device : trace.devices) {
+    report::DeviceReport row;
+    row.device = device.device.ordinal;
+    row.device_type = model::to_string(device.device.type);
+    row.events = device.event_count;
+    row.timeline = counting_timeline(trace, device);
+    report.devices.push_back(row);
+    report::MomentRow moment;
+    moment.device = device.device.ordinal;
+    moment.name = "end";
+    if (device.event_count > 0) moment.event = device.event_count - 1;
+    report.tables.moments.push_back(moment);
+  }
+  return report;
+}
+
+inline std::string exported(const exporters::Exporter& exporter, const model::Trace& trace,
+                            const report::Report& report) {
+  const model::UserLines lines(trace);
+  TextOutput output;
+  const Status status = exporter.write({trace, report, lines}, output);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return output.text;
+}
+
+inline std::string exported(const exporters::Exporter& exporter, const model::Trace& trace) {
+  return exported(exporter, trace, report_at_end(trace));
+}
+
+}  // namespace plimsoll::tests
