@@ -1,0 +1,76 @@
+#include "exporters/collapsed/collapsed_exporter.h"
+
+#include <string>
+#include <string_view>
+
+#include "exporters/live_stacks.h"
+
+namespace plimsoll::exporters::collapsed {
+namespace {
+
+constexpr std::size_t kFlushBytes = 1 << 16;
+
+void append_name(std::string& line, std::string_view name) {
+  for (char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == ';') {
+      line += ':';
+    } else {
+      line += byte < 0x20 || byte == 0x7f ? ' ' : c;
+    }
+  }
+}
+
+void append_frame(std::string& line, const model::Trace& trace, const model::Frame& frame) {
+  append_name(line, trace.strings[frame.function]);
+  line += " (";
+  append_name(line, trace.strings[frame.file]);
+  line += ':';
+  line += std::to_string(frame.line);
+  line += ')';
+}
+
+void append_stack(std::string& text, const ExportInput& input, model::StackId stack) {
+  const auto frames = input.trace.stacks.frames(stack);
+  if (frames.empty()) {
+    text += ';';
+    append_name(text, input.lines.label(stack));
+  }
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    text += ';';
+    append_frame(text, input.trace, input.trace.stacks.frame(*frame));
+  }
+}
+
+class CollapsedExporter final : public Exporter {
+ public:
+  const char* name() const override { return "collapsed"; }
+  const char* description() const override {
+    return "folded stacks of the live set, for flamegraph.pl, inferno and others";
+  }
+  const char* suffix() const override { return ".folded"; }
+
+  Status write(const ExportInput& input, Output& output) const override {
+    std::string text;
+    for (const LiveStacks& live : live_stacks(input)) {
+      const std::string root = model::to_string(live.device->device);
+      for (const StackBytes& row : live.stacks) {
+        text += root;
+        append_stack(text, input, row.stack);
+        text += ' ';
+        text += std::to_string(row.bytes);
+        text += '\n';
+        if (text.size() < kFlushBytes) continue;
+        PLIMSOLL_TRY(output.write(text));
+        text.clear();
+      }
+    }
+    return text.empty() ? Status{} : output.write(text);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Exporter> make() { return std::make_unique<CollapsedExporter>(); }
+
+}  // namespace plimsoll::exporters::collapsed

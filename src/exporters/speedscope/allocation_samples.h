@@ -1,0 +1,23 @@
+// The allocations of a device in their order, as few enough samples for a browser to draw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "model/trace.h"
+
+namespace plimsoll::exporters::speedscope {
+
+struct Sample {
+  model::StackId stack;
+  std::uint64_t bytes = 0;
+};
+
+// At most `most` samples, unless there are more distinct stacks than that. The allocations are cut
+// into windows of equal count, the smallest power of two that fits; in a window each stack is one
+// sample, where it first allocates.
+std::vector<Sample> allocation_samples(const model::Trace& trace, const model::DeviceTrace& device,
+                                       std::size_t most);
+
+}  // namespace plimsoll::exporters::speedscope

@@ -1,0 +1,175 @@
+#include "exporters/speedscope/speedscope_exporter.h"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "exporters/json_output.h"
+#include "exporters/live_stacks.h"
+#include "exporters/speedscope/allocation_samples.h"
+#include "plimsoll/version.h"
+
+namespace plimsoll::exporters::speedscope {
+namespace {
+
+constexpr std::size_t kMostSamples = 50'000;
+
+class Document {
+ public:
+  Document(const ExportInput& input, Output& output)
+      : input_(input),
+        out_(output, base::JsonWriter::Style::kCompact),
+        frame_numbers_(input.trace.stacks.frame_count(), model::kNone) {}
+
+  Status write();
+
+ private:
+  void write_profile(const std::string& name, const std::vector<Sample>& samples);
+  void write_sample(model::StackId stack);
+  void write_frames();
+  std::uint64_t number_of(model::FrameId frame);
+  std::uint64_t number_of_label(std::string label);
+  void member(const char* key, const std::string& text) {
+    out_.json().key(key);
+    out_.json().string(text);
+  }
+
+  const ExportInput& input_;
+  JsonOutput out_;
+  // Frames are numbered as samples meet them, and written last.
+  std::vector<std::uint32_t> frame_numbers_;
+  std::unordered_map<std::string, std::uint32_t> label_numbers_;
+  struct Shared {
+    model::FrameId frame;
+    std::string label;  // in place of a frame, unless empty
+  };
+  std::vector<Shared> shared_;
+};
+
+Status Document::write() {
+  base::JsonWriter& json = out_.json();
+  json.begin_object();
+  member("$schema", "https://www.speedscope.app/file-format-schema.json");
+  member("exporter", "plimsoll " PLIMSOLL_VERSION);
+  member("name", input_.report.source.path.empty() ? "memory" : input_.report.source.path);
+  json.key("activeProfileIndex");
+  json.number(std::uint64_t{0});
+  json.key("profiles");
+  json.begin_array();
+  bool is_empty = true;
+  for (const LiveStacks& live : live_stacks(input_)) {
+    const std::string device = model::to_string(live.device->device);
+    std::vector<Sample> samples;
+    for (const StackBytes& row : live.stacks) samples.push_back(Sample{row.stack, row.bytes});
+    if (!samples.empty()) write_profile(device + ", live at " + live.moment, samples);
+    is_empty = is_empty && samples.empty();
+    samples = allocation_samples(input_.trace, *live.device, kMostSamples);
+    if (!samples.empty()) write_profile(device + ", allocations over time", samples);
+    is_empty = is_empty && samples.empty();
+  }
+  if (is_empty) write_profile("nothing was live or allocated", {});
+  json.end_array();
+  write_frames();
+  json.end_object();
+  return out_.finish();
+}
+
+void Document::write_profile(const std::string& name, const std::vector<Sample>& samples) {
+  base::JsonWriter& json = out_.json();
+  std::uint64_t total = 0;
+  json.begin_object();
+  member("type", "sampled");
+  member("name", name);
+  member("unit", "bytes");
+  json.key("samples");
+  json.begin_array();
+  for (const Sample& sample : samples) {
+    if (!out_.ok()) break;
+    write_sample(sample.stack);
+  }
+  json.end_array();
+  json.key("weights");
+  json.begin_array();
+  for (const Sample& sample : samples) {
+    json.number(sample.bytes);
+    total += sample.bytes;
+  }
+  json.end_array();
+  json.key("startValue");
+  json.number(std::uint64_t{0});
+  json.key("endValue");
+  json.number(total);
+  json.end_object();
+}
+
+// Root first; the model has the innermost first.
+void Document::write_sample(model::StackId stack) {
+  const auto frames = input_.trace.stacks.frames(stack);
+  out_.json().begin_array();
+  if (frames.empty()) out_.json().number(number_of_label(input_.lines.label(stack)));
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    out_.json().number(number_of(*frame));
+  }
+  out_.json().end_array();
+}
+
+std::uint64_t Document::number_of(model::FrameId frame) {
+  std::uint32_t& number = frame_numbers_[frame.index()];
+  if (number == model::kNone) {
+    number = static_cast<std::uint32_t>(shared_.size());
+    shared_.push_back(Shared{frame, {}});
+  }
+  return number;
+}
+
+std::uint64_t Document::number_of_label(std::string label) {
+  const auto [found, is_new] =
+      label_numbers_.try_emplace(label, static_cast<std::uint32_t>(shared_.size()));
+  if (is_new) shared_.push_back(Shared{{}, std::move(label)});
+  return found->second;
+}
+
+void Document::write_frames() {
+  base::JsonWriter& json = out_.json();
+  json.key("shared");
+  json.begin_object();
+  json.key("frames");
+  json.begin_array();
+  for (const Shared& shared : shared_) {
+    if (!out_.ok()) break;
+    json.begin_object();
+    json.key("name");
+    if (!shared.label.empty()) {
+      json.string(shared.label);
+    } else {
+      const model::Frame& frame = input_.trace.stacks.frame(shared.frame);
+      json.string(input_.trace.strings[frame.function]);
+      json.key("file");
+      json.string(input_.trace.strings[frame.file]);
+      json.key("line");
+      json.number(std::uint64_t{frame.line});
+    }
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+class SpeedscopeExporter final : public Exporter {
+ public:
+  const char* name() const override { return "speedscope"; }
+  const char* description() const override {
+    return "flame graphs of the live set and of allocations over time, for speedscope";
+  }
+  const char* suffix() const override { return ".speedscope.json"; }
+
+  Status write(const ExportInput& input, Output& output) const override {
+    return Document(input, output).write();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Exporter> make() { return std::make_unique<SpeedscopeExporter>(); }
+
+}  // namespace plimsoll::exporters::speedscope

@@ -1,0 +1,22 @@
+// Flame graphs for speedscope (unit: bytes). Two profiles a device:
+//
+//   live at the moment      each stack once, weighted by its live requested bytes, largest first
+//   allocations over time   stacks in the order of allocation, weighted by the bytes allocated
+//
+// The second is drawn along the sequence of allocations in speedscope's time order view: the x axis
+// is bytes handed out so far, so that a step's phases stand side by side and a spike of allocation
+// is wide. (A stack of live sets at N moments was the alternative; speedscope has no way to show
+// that samples are alternatives and not a sum.) Its left heavy view is churn by stack. A recording
+// with more allocations than a browser can draw is cut into windows; within one, the allocations of
+// a stack are added up.
+#pragma once
+
+#include <memory>
+
+#include "exporters/exporter.h"
+
+namespace plimsoll::exporters::speedscope {
+
+std::unique_ptr<Exporter> make();
+
+}  // namespace plimsoll::exporters::speedscope

@@ -1,0 +1,105 @@
+#include "exporters/speedscope/speedscope_exporter.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "exporters/speedscope/allocation_samples.h"
+#include "tests/conformance/exporter_suite.h"
+#include "tests/support/json_text.h"
+
+namespace plimsoll::tests {
+namespace {
+
+using exporters::speedscope::allocation_samples;
+using exporters::speedscope::Sample;
+
+// The rules of speedscope's file-format-schema.json for what we write, and that the sums hold.
+std::string speedscope_flaw(std::string_view text) {
+  if (std::string flaw = json_flaw(text); !flaw.empty()) return flaw;
+  const auto document = parsed_json(text);
+  for (const char* key : {"$schema", "shared", "profiles"}) {
+    if (!document.HasMember(key)) return std::string("no ") + key;
+  }
+  const auto& frames = document["shared"]["frames"];
+  for (const auto& frame : frames.GetArray()) {
+    if (!frame["name"].IsString()) return "a frame without a name";
+  }
+  if (document["profiles"].Empty()) return "speedscope opens no file without a profile";
+  for (const auto& profile : document["profiles"].GetArray()) {
+    if (profile["type"] != "sampled" || profile["unit"] != "bytes") return "type or unit";
+    if (!profile["name"].IsString()) return "a profile without a name";
+    if (profile["samples"].Size() != profile["weights"].Size()) return "samples without weights";
+    double total = 0;
+    for (const auto& weight : profile["weights"].GetArray()) total += weight.GetDouble();
+    if (total != profile["endValue"].GetDouble()) return "endValue is not the sum";
+    if (profile["startValue"].GetDouble() != 0) return "startValue";
+    for (const auto& sample : profile["samples"].GetArray()) {
+      if (sample.Empty()) return "a sample without a stack";
+      for (const auto& frame : sample.GetArray()) {
+        if (frame.GetUint() >= frames.Size()) return "a sample with a frame that is not there";
+      }
+    }
+  }
+  return {};
+}
+
+INSTANTIATE_TEST_SUITE_P(Speedscope, ExporterSuite,
+                         testing::Values(ExporterCase{exporters::speedscope::make,
+                                                      speedscope_flaw}));
+
+std::string stack_text(const rapidjson::Document& document, unsigned profile, unsigned sample) {
+  std::string text;
+  for (const auto& frame : document["profiles"][profile]["samples"][sample].GetArray()) {
+    text += std::string(text.empty() ? "" : ";") +
+            document["shared"]["frames"][frame.GetUint()]["name"].GetString();
+  }
+  return text;
+}
+
+TEST(SpeedscopeExporter, each_device_has_a_profile_of_the_live_set_and_one_over_time) {
+  TraceMaker maker;
+  const auto first = maker.stack({{"a.py", 2, "leaf"}, {"a.py", 9, "root"}});
+  const auto second = maker.stack({{"b.py", 3, "other"}, {"a.py", 9, "root"}});
+  maker.alloc(0x1000, 10, first).free(0x1000, 10).alloc(0x2000, 5, second).alloc(0x3000, 7);
+  const auto document = parsed_json(exported(*exporters::speedscope::make(), maker.finish()));
+
+  ASSERT_EQ(document["profiles"].Size(), 2u);
+  const auto& live = document["profiles"][0];
+  EXPECT_STREQ(live["name"].GetString(), "cuda:0, live at end");
+  EXPECT_EQ(live["endValue"].GetInt(), 12);
+  EXPECT_EQ(live["weights"][0].GetInt(), 7);
+  EXPECT_EQ(stack_text(document, 0, 0), "[no stack recorded]");
+  EXPECT_EQ(stack_text(document, 0, 1), "root;other");
+
+  const auto& over_time = document["profiles"][1];
+  EXPECT_STREQ(over_time["name"].GetString(), "cuda:0, allocations over time");
+  EXPECT_EQ(over_time["endValue"].GetInt(), 22);
+  EXPECT_EQ(stack_text(document, 1, 0), "root;leaf");
+  EXPECT_EQ(stack_text(document, 1, 1), "root;other");
+  EXPECT_EQ(stack_text(document, 1, 2), "[no stack recorded]");
+  const auto& frame = document["shared"]["frames"][1];
+  EXPECT_EQ(frame.HasMember("file"), frame.HasMember("line"));
+}
+
+TEST(AllocationSamples, many_allocations_are_added_up_in_windows) {
+  TraceMaker maker;
+  const auto a = maker.stack({{"a.py", 1, "a"}});
+  const auto b = maker.stack({{"b.py", 1, "b"}});
+  for (std::uint64_t i = 0; i < 16; ++i) maker.alloc(0x1000 + i, 1, i % 2 == 0 ? a : b);
+  const model::Trace trace = maker.finish();
+  EXPECT_EQ(allocation_samples(trace, trace.devices[0], 16).size(), 16u);
+
+  const std::vector<Sample> fewer = allocation_samples(trace, trace.devices[0], 4);
+  ASSERT_EQ(fewer.size(), 4u);  // two windows of eight
+  EXPECT_EQ(fewer[0].stack, a);
+  EXPECT_EQ(fewer[1].stack, b);
+  for (const Sample& sample : fewer) EXPECT_EQ(sample.bytes, 4u);
+
+  EXPECT_EQ(allocation_samples(trace, trace.devices[0], 1).size(), 2u) << "two distinct stacks";
+}
+
+}  // namespace
+}  // namespace plimsoll::tests
