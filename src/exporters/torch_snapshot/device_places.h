@@ -1,0 +1,24 @@
+// Where each device of a trace stands in device_traces: PyTorch's readers take the place for the
+// device's number.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/trace.h"
+
+namespace plimsoll::exporters::torch_snapshot {
+
+class DevicePlaces {
+ public:
+  explicit DevicePlaces(const model::Trace& trace);
+
+  // By place; null where no device stands.
+  const std::vector<const model::DeviceTrace*>& devices() const { return devices_; }
+  std::uint64_t of(model::Device device) const;
+
+ private:
+  std::vector<const model::DeviceTrace*> devices_;
+};
+
+}  // namespace plimsoll::exporters::torch_snapshot

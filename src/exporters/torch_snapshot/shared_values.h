@@ -1,0 +1,52 @@
+// SharedValues: writes the values that a snapshot repeats (words, strings, frames, stacks). Each is
+// written once and recalled from then on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "exporters/torch_snapshot/pickle_writer.h"
+#include "exporters/torch_snapshot/words.h"
+#include "model/trace.h"
+
+namespace plimsoll::exporters::torch_snapshot {
+
+class SharedValues {
+ public:
+  SharedValues(const model::Trace& trace, PickleWriter& pickle);
+
+  void word(Word word);
+  void string(model::StringId id);
+  void stack(model::StackId id);
+  void pool(model::PoolId id);
+
+  void member(Word key, std::uint64_t value) {
+    word(key);
+    pickle_.integer(value);
+  }
+  void member(Word key, Word value) {
+    word(key);
+    word(value);
+  }
+  // Left out where the model has nothing.
+  void optional_member(Word key, model::StringId id);
+  void optional_member(Word key, model::PoolId id);
+  void optional_member(Word key, model::StackId id);
+
+ private:
+  void frame(model::FrameId id);
+  // True if `place` is taken: the value was recalled. Else it is to be written and remembered.
+  bool recalled(std::uint32_t place);
+  void remember(std::uint32_t& place);
+
+  const model::Trace& trace_;
+  PickleWriter& pickle_;
+  std::array<bool, kWordCount> is_written_{};
+  std::vector<std::uint32_t> string_places_;
+  std::vector<std::uint32_t> frame_places_;
+  std::vector<std::uint32_t> stack_places_;
+  std::uint32_t next_place_ = kWordCount;
+};
+
+}  // namespace plimsoll::exporters::torch_snapshot

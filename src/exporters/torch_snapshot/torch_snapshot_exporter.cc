@@ -1,0 +1,216 @@
+#include "exporters/torch_snapshot/torch_snapshot_exporter.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "exporters/torch_snapshot/device_places.h"
+#include "exporters/torch_snapshot/pickle_writer.h"
+#include "exporters/torch_snapshot/settings_tree.h"
+#include "exporters/torch_snapshot/shared_values.h"
+
+namespace plimsoll::exporters::torch_snapshot {
+namespace {
+
+std::int64_t microseconds(std::int64_t time_ns) {
+  const std::int64_t whole = time_ns / 1000;
+  return time_ns % 1000 < 0 ? whole - 1 : whole;
+}
+
+Word state_word(model::BlockState state) {
+  switch (state) {
+    case model::BlockState::kInactive:
+      return Word::kInactive;
+    case model::BlockState::kActiveAllocated:
+      return Word::kActiveAllocated;
+    case model::BlockState::kActivePendingFree:
+      return Word::kActivePendingFree;
+  }
+  return Word::kInactive;
+}
+
+class Snapshot {
+ public:
+  Snapshot(const model::Trace& trace, Output& output)
+      : trace_(trace), places_(trace), pickle_(output), shared_(trace, pickle_) {}
+
+  Status write() {
+    pickle_.dict();
+    pickle_.begin_dict_items();
+    shared_.word(Word::kSegments);
+    write_segments();
+    shared_.word(Word::kDeviceTraces);
+    write_traces();
+    if (trace_.has_settings) {
+      shared_.word(Word::kAllocatorSettings);
+      write_settings(pickle_, trace_.settings);
+    }
+    if (!trace_.annotations.empty()) {
+      shared_.word(Word::kExternalAnnotations);
+      write_annotations();
+    }
+    pickle_.end_dict_items();
+    return pickle_.finish();
+  }
+
+ private:
+  void write_segments();
+  void write_segment(const model::Segment& segment, std::uint64_t place);
+  void write_block(const model::Block& block);
+  void write_traces();
+  void write_event(std::size_t row);
+  void write_annotations();
+  void write_stage(const model::Annotation& annotation, Word stage, std::int64_t time_ns);
+
+  const model::Trace& trace_;
+  DevicePlaces places_;
+  PickleWriter pickle_;
+  SharedValues shared_;
+};
+
+void Snapshot::write_segments() {
+  pickle_.list();
+  for (std::size_t place = 0; place < places_.devices().size(); ++place) {
+    const model::DeviceTrace* device = places_.devices()[place];
+    if (device == nullptr) continue;
+    const auto segments = trace_.segments.span(device->first_segment, device->segment_count);
+    for (const model::Segment& segment : segments) {
+      if (!pickle_.ok()) return;
+      pickle_.item();
+      write_segment(segment, place);
+    }
+  }
+  pickle_.end_list();
+}
+
+void Snapshot::write_segment(const model::Segment& segment, std::uint64_t place) {
+  pickle_.dict();
+  pickle_.begin_dict_items();
+  shared_.member(Word::kDevice, place);
+  shared_.member(Word::kAddress, segment.address);
+  shared_.member(Word::kTotalSize, segment.total_size);
+  shared_.member(Word::kAllocatedSize, segment.allocated_size);
+  shared_.member(Word::kActiveSize, segment.active_size);
+  shared_.member(Word::kRequestedSize, segment.requested_size);
+  shared_.member(Word::kStream, trace_.streams[segment.stream.index()]);
+  if (segment.type != model::SegmentType::kUnknown) {
+    const bool is_small = segment.type == model::SegmentType::kSmall;
+    shared_.member(Word::kSegmentType, is_small ? Word::kSmall : Word::kLarge);
+  }
+  shared_.optional_member(Word::kSegmentPoolId, segment.pool);
+  shared_.word(Word::kIsExpandable);
+  pickle_.boolean(segment.is_expandable);
+  shared_.optional_member(Word::kFrames, segment.stack);
+  shared_.word(Word::kBlocks);
+  pickle_.list();
+  for (const model::Block& block : trace_.blocks.span(segment.first_block, segment.block_count)) {
+    pickle_.item();
+    write_block(block);
+  }
+  pickle_.end_list();
+  pickle_.end_dict_items();
+}
+
+void Snapshot::write_block(const model::Block& block) {
+  pickle_.dict();
+  pickle_.begin_dict_items();
+  shared_.member(Word::kAddress, block.address);
+  shared_.member(Word::kSize, block.size);
+  shared_.member(Word::kRequestedSize, block.requested_size);
+  shared_.member(Word::kState, state_word(block.state));
+  shared_.optional_member(Word::kFrames, block.stack);
+  pickle_.end_dict_items();
+}
+
+void Snapshot::write_traces() {
+  pickle_.list();
+  for (const model::DeviceTrace* device : places_.devices()) {
+    pickle_.item();
+    pickle_.list();
+    const std::size_t count = device == nullptr ? 0 : device->event_count;
+    for (std::size_t event = 0; event < count && pickle_.ok(); ++event) {
+      pickle_.item();
+      write_event(device->first_event + event);
+    }
+    pickle_.end_list();
+  }
+  pickle_.end_list();
+}
+
+void Snapshot::write_event(std::size_t row) {
+  const model::Events& events = trace_.events;
+  const model::Action action = events.action[row];
+  pickle_.dict();
+  pickle_.begin_dict_items();
+  shared_.member(Word::kAction, word_of(action));
+  shared_.member(action == model::Action::kOom ? Word::kDeviceFree : Word::kAddr,
+                 events.address[row]);
+  shared_.member(Word::kSize, events.size_bytes[row]);
+  shared_.member(Word::kStream, trace_.streams[events.stream[row].index()]);
+  if (events.time_ns[row] != model::kNoTime) {
+    shared_.word(Word::kTimeUs);
+    pickle_.integer(microseconds(events.time_ns[row]));
+  }
+  shared_.optional_member(Word::kCompileContext, events.compile_context[row]);
+  shared_.optional_member(Word::kUserMetadata, events.user_metadata[row]);
+  shared_.optional_member(Word::kCategory, events.category[row]);
+  shared_.optional_member(Word::kPoolId, events.pool[row]);
+  shared_.optional_member(Word::kFrames, events.stack[row]);
+  pickle_.end_dict_items();
+}
+
+// One list in the order of time, as the allocator keeps it.
+void Snapshot::write_annotations() {
+  struct Stage {
+    std::int64_t time_ns;
+    const model::Annotation* annotation;
+    Word word;
+  };
+  std::vector<Stage> stages;
+  for (const model::Annotation& annotation : trace_.annotations) {
+    if (annotation.begin_ns != model::kNoTime) {
+      stages.push_back(Stage{annotation.begin_ns, &annotation, Word::kStart});
+    }
+    if (annotation.end_ns != model::kNoTime) {
+      stages.push_back(Stage{annotation.end_ns, &annotation, Word::kEnd});
+    }
+  }
+  std::ranges::stable_sort(stages, {}, &Stage::time_ns);
+  pickle_.list();
+  for (const Stage& stage : stages) {
+    if (!pickle_.ok()) return;
+    pickle_.item();
+    write_stage(*stage.annotation, stage.word, stage.time_ns);
+  }
+  pickle_.end_list();
+}
+
+void Snapshot::write_stage(const model::Annotation& annotation, Word stage, std::int64_t time_ns) {
+  pickle_.dict();
+  pickle_.begin_dict_items();
+  shared_.member(Word::kStage, stage);
+  shared_.word(Word::kName);
+  shared_.string(annotation.name);
+  shared_.member(Word::kDevice, places_.of(annotation.device));
+  shared_.word(Word::kTimeUs);
+  pickle_.integer(microseconds(time_ns));
+  pickle_.end_dict_items();
+}
+
+class TorchSnapshotExporter final : public Exporter {
+ public:
+  const char* name() const override { return "snapshot"; }
+  const char* description() const override {
+    return "a PyTorch memory snapshot, for torch.cuda's own tools and viewer";
+  }
+  const char* suffix() const override { return ".pickle"; }
+
+  Status write(const ExportInput& input, Output& output) const override {
+    return Snapshot(input.trace, output).write();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Exporter> make() { return std::make_unique<TorchSnapshotExporter>(); }
+
+}  // namespace plimsoll::exporters::torch_snapshot

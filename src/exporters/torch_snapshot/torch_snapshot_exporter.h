@@ -1,0 +1,21 @@
+// A PyTorch memory snapshot (pickle protocol 4), as torch.cuda.memory._dump_snapshot writes it: what
+// the model holds of segments, traces, allocator settings and annotations, in PyTorch's own keys.
+// Reading the file again gives the same model.
+//
+//   - A device's place in device_traces is its ordinal; devices that have none (the CPU), or share
+//     one, come after the last.
+//   - Keys are left out where the model has nothing: time_us, frames (no stack was recorded),
+//     compile_context, user_metadata, category, pool_id.
+//   - Equal stacks are one list object, equal frames one dict: files come out smaller than PyTorch's.
+//   - Operators and layers have no key in this format; they are not written.
+#pragma once
+
+#include <memory>
+
+#include "exporters/exporter.h"
+
+namespace plimsoll::exporters::torch_snapshot {
+
+std::unique_ptr<Exporter> make();
+
+}  // namespace plimsoll::exporters::torch_snapshot
