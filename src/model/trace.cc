@@ -16,12 +16,16 @@ const char* to_string(DeviceType type) {
       return "xpu";
     case DeviceType::kOther:
       return "other";
+    case DeviceType::kPinnedHost:
+      return "pinned_host";
   }
   return "other";
 }
 
 std::string to_string(Device device) {
-  if (device.type == DeviceType::kCpu) return "cpu";
+  if (device.type == DeviceType::kCpu || device.type == DeviceType::kPinnedHost) {
+    return to_string(device.type);
+  }
   return std::string(to_string(device.type)) + ":" + std::to_string(device.ordinal);
 }
 

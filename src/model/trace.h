@@ -23,7 +23,7 @@
 
 namespace plimsoll::model {
 
-enum class DeviceType : std::uint8_t { kCpu, kCuda, kHip, kXpu, kOther };
+enum class DeviceType : std::uint8_t { kCuda, kHip, kXpu, kOther, kCpu, kPinnedHost };
 const char* to_string(DeviceType type);  // "cpu", "cuda", ...
 
 struct Device {

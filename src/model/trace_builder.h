@@ -33,6 +33,11 @@ class TraceBuilder {
     return trace_.events.size() - 1;
   }
   std::uint64_t event_count() const { return trace_.events.size(); }
+  std::uint64_t memory_bytes() const {
+    return trace_.events.memory_bytes() + trace_.stacks.memory_bytes() +
+           trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
+           slices_.capacity() * sizeof(Slice);
+  }
   Event event(std::uint64_t row) const { return trace_.events.at(row); }
   // Rows [first, first + count) are the next events of `device`. Each row at most once.
   void place(Device device, std::uint64_t first, std::uint64_t count);

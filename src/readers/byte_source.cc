@@ -66,25 +66,26 @@ class MemorySource final : public ByteSource {
 
 class PrependSource final : public ByteSource {
  public:
-  PrependSource(std::vector<std::byte> head, std::unique_ptr<ByteSource> rest)
-      : head_(std::move(head)), rest_(std::move(rest)) {}
+  PrependSource(std::vector<std::byte> head, ByteSource& rest, std::unique_ptr<ByteSource> owned)
+      : head_(std::move(head)), rest_(rest), owned_(std::move(owned)) {}
 
   Result<std::size_t> read(std::span<std::byte> into) override {
-    if (at_ == head_.size()) return rest_->read(into);
+    if (at_ == head_.size()) return rest_.read(into);
     const std::size_t count = std::min(into.size(), head_.size() - at_);
     std::memcpy(into.data(), head_.data() + at_, count);
     at_ += count;
     return count;
   }
   std::uint64_t size_hint() const override {
-    const std::uint64_t rest = rest_->size_hint();
+    const std::uint64_t rest = rest_.size_hint();
     return rest == 0 ? 0 : rest + head_.size() - at_;
   }
 
  private:
   std::vector<std::byte> head_;
   std::size_t at_ = 0;
-  std::unique_ptr<ByteSource> rest_;
+  ByteSource& rest_;
+  std::unique_ptr<ByteSource> owned_;  // rest_, if it is ours
 };
 
 class GunzipSource final : public ByteSource {
@@ -198,7 +199,12 @@ std::unique_ptr<ByteSource> gunzip(std::unique_ptr<ByteSource> compressed) {
 }
 
 std::unique_ptr<ByteSource> prepend(std::vector<std::byte> head, std::unique_ptr<ByteSource> rest) {
-  return std::make_unique<PrependSource>(std::move(head), std::move(rest));
+  ByteSource& borrowed = *rest;
+  return std::make_unique<PrependSource>(std::move(head), borrowed, std::move(rest));
+}
+
+std::unique_ptr<ByteSource> prepend(std::vector<std::byte> head, ByteSource& rest) {
+  return std::make_unique<PrependSource>(std::move(head), rest, nullptr);
 }
 
 }  // namespace plimsoll::readers

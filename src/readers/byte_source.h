@@ -37,5 +37,7 @@ std::unique_ptr<ByteSource> gunzip(std::unique_ptr<ByteSource> compressed);
 
 // `head` again, then the rest: for looking at the first bytes without losing them.
 std::unique_ptr<ByteSource> prepend(std::vector<std::byte> head, std::unique_ptr<ByteSource> rest);
+std::unique_ptr<ByteSource> prepend(std::vector<std::byte> head,
+                                    ByteSource& rest);  // `rest` outlives it
 
 }  // namespace plimsoll::readers

@@ -1,0 +1,267 @@
+#include "readers/torch_snapshot/snapshot_walk.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "readers/torch_snapshot/diagnostics.h"
+
+namespace plimsoll::readers::torch_snapshot {
+namespace {
+
+using model::Annotation;
+using model::Device;
+using model::DeviceType;
+
+constexpr std::int32_t kMostDevices = 4096;
+
+}  // namespace
+
+Status SnapshotWalk::walk(const Value& root) {
+  // Old dumps are the list of segments alone.
+  if (root.tag == Tag::kList || root.tag == Tag::kEmptyList) {
+    const bool is_segments =
+        root.tag == Tag::kEmptyList ||
+        std::ranges::any_of(arena_.lists[root.bits], [&](const Value& item) {
+          return item.tag == Tag::kDict &&
+                 Fields(records_.keys(), arena_.dicts[item.bits]).has(Key::kTotalSize);
+        });
+    if (!is_segments) {
+      return make_error(ErrorCode::kUnsupported,
+                        "this pickle is a list, but not of a memory snapshot's segments");
+    }
+    builder_.final_state_known();
+    walk_segments(root, DeviceType::kCuda);
+    return {};
+  }
+  if (root.tag != Tag::kDict) {
+    return make_error(ErrorCode::kUnsupported,
+                      "this pickle holds no memory snapshot: its top level is neither a dict nor a "
+                      "list of segments");
+  }
+  const Entries& entries = arena_.dicts[root.bits];
+  const Fields fields(records_.keys(), entries);
+  const Value* segments = fields.find(Key::kSegments);
+  const Value* traces = fields.find(Key::kDeviceTraces);
+  if (segments == nullptr && traces == nullptr) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "this pickle holds no memory snapshot: it has neither 'segments' nor 'device_traces'");
+  }
+  if (segments != nullptr) {
+    builder_.final_state_known();
+    walk_segments(*segments, DeviceType::kCuda);
+  } else {
+    diagnostics_.add(kMissingKey, 1, "snapshot.segments");
+  }
+  if (traces != nullptr) walk_traces(*traces, DeviceType::kCuda);
+  if (const Value* host = fields.find(Key::kHostSegments))
+    walk_segments(*host, DeviceType::kPinnedHost);
+  if (const Value* host = fields.find(Key::kHostTraces))
+    walk_traces(*host, DeviceType::kPinnedHost);
+  if (const Value* settings = fields.find(Key::kAllocatorSettings)) {
+    builder_.settings_known();
+    walk_settings(*settings, "", 0);
+  }
+  if (const Value* notes = fields.find(Key::kExternalAnnotations)) walk_annotations(*notes);
+  if (fields.has(Key::kUnknown)) count_unknown(entries, "snapshot");
+  return {};
+}
+
+// The items of a list or tuple that is no record; null, and counted, for anything else.
+const Items* SnapshotWalk::items_of(const Value& value, const char* what) {
+  static const Items kNoItems;
+  if (value.tag == Tag::kEmptyList || value.tag == Tag::kNone) return &kNoItems;
+  if (value.tag == Tag::kList || value.tag == Tag::kTuple) return &arena_.lists[value.bits];
+  records_.bad_value(what);
+  return nullptr;
+}
+
+void SnapshotWalk::count_unknown(const Entries& entries, const char* record) {
+  for (const auto& [key, value] : entries) {
+    if (records_.keys().of(key) != Key::kUnknown) continue;
+    const std::string name =
+        key.tag == Tag::kString ? std::string(builder_.strings()[key.as_string()]) : "?";
+    diagnostics_.add(kUnknownKey, 1, std::string(record) + "." + name);
+  }
+}
+
+// --- segments ----------------------------------------------------------------------------------
+
+void SnapshotWalk::walk_segments(const Value& list, DeviceType type) {
+  const Items* items = items_of(list, "segments");
+  if (items == nullptr) return;
+  for (const Value& item : *items) {
+    if (item.tag == Tag::kDict) {
+      walk_segment(item, type);
+    } else {
+      diagnostics_.add(kForeignItem, 1, "segments");
+    }
+  }
+}
+
+void SnapshotWalk::walk_segment(const Value& dict, DeviceType type) {
+  const Entries& entries = arena_.dicts[dict.bits];
+  const Fields fields(records_.keys(), entries);
+  if (fields.has(Key::kUnknown)) count_unknown(entries, "segment");
+  model::Segment segment;
+  segment.device = Device{type, 0};
+  if (fields.has(Key::kDevice)) {
+    const std::uint64_t ordinal = records_.unsigned_of(fields, Key::kDevice, "segment");
+    if (ordinal < static_cast<std::uint64_t>(kMostDevices)) {
+      segment.device.ordinal = static_cast<std::int32_t>(ordinal);
+    } else {
+      records_.bad_value("segment.device");
+    }
+  }
+  auto size = [&](Key key) {
+    return fields.has(key) ? records_.unsigned_of(fields, key, "segment") : 0;
+  };
+  segment.address = size(Key::kAddress);
+  segment.total_size = size(Key::kTotalSize);
+  segment.allocated_size = size(Key::kAllocatedSize);
+  segment.active_size = size(Key::kActiveSize);
+  segment.requested_size = size(Key::kRequestedSize);
+  segment.stream = records_.stream_of(fields);
+  segment.stack = records_.stack_of(fields, arena_);
+  segment.pool = records_.pool_of(fields, Key::kSegmentPoolId, arena_);
+  const std::string_view kind = builder_.strings()[records_.string_of(fields, Key::kSegmentType)];
+  if (kind == "small") segment.type = model::SegmentType::kSmall;
+  if (kind == "large") segment.type = model::SegmentType::kLarge;
+  if (const Value* flag = fields.find(Key::kIsExpandable)) {
+    segment.is_expandable = flag->tag == Tag::kBool && flag->bits == 1;
+  }
+
+  std::vector<model::Block> blocks;
+  std::uint64_t address = segment.address;
+  const Value* list = fields.find(Key::kBlocks);
+  const Items* items = list == nullptr ? nullptr : items_of(*list, "segment.blocks");
+  if (items == nullptr) {
+    diagnostics_.add(kMissingKey, 1, "segment.blocks");
+  } else {
+    for (const Value& item : *items) {
+      if (item.tag != Tag::kBlock) {
+        diagnostics_.add(kForeignItem, 1, "segment.blocks");
+        continue;
+      }
+      const RawBlock& raw = records_.block(item);
+      blocks.push_back(raw.block);
+      if (!raw.has_address) blocks.back().address = address;
+      address = blocks.back().address + raw.block.size;
+    }
+    if (address - segment.address != segment.total_size) {
+      diagnostics_.add(kSegmentSizeDiffers, 1, "segment at " + std::to_string(segment.address));
+    }
+  }
+  builder_.add_segment(segment, blocks);
+}
+
+// --- traces ------------------------------------------------------------------------------------
+
+void SnapshotWalk::walk_traces(const Value& list, DeviceType type) {
+  // Pinned host memory has one trace, not one a device.
+  if (list.tag == Tag::kEventRange) return walk_trace(list, Device{type, 0});
+  const Items* traces = items_of(list, "device_traces");
+  if (traces == nullptr) return;
+  if (traces->size() > static_cast<std::size_t>(kMostDevices)) {
+    diagnostics_.add(kForeignItem, traces->size() - kMostDevices, "device_traces");
+  }
+  const std::size_t count = std::min<std::size_t>(traces->size(), kMostDevices);
+  for (std::size_t ordinal = 0; ordinal < count; ++ordinal) {
+    walk_trace((*traces)[ordinal], Device{type, static_cast<std::int32_t>(ordinal)});
+  }
+}
+
+void SnapshotWalk::walk_trace(const Value& list, Device device) {
+  builder_.name_device(device);
+  if (list.tag == Tag::kEventRange) {
+    const EventRange& range = arena_.ranges[list.bits];
+    builder_.place(device, range.first, range.count);
+    return;
+  }
+  const Items* items = items_of(list, "device_traces");
+  if (items == nullptr) return;
+  // Events that do not stand in successive rows: the same dict twice, or shared between lists. Each
+  // use is an event.
+  for (const Value& item : *items) {
+    if (item.tag != Tag::kEvent) {
+      diagnostics_.add(kForeignItem, 1, "device_traces");
+      continue;
+    }
+    builder_.place(device, builder_.add_event(builder_.event(item.bits)), 1);
+  }
+}
+
+// --- settings and annotations ------------------------------------------------------------------
+
+void SnapshotWalk::walk_settings(const Value& dict, const std::string& prefix, int depth) {
+  if (dict.tag == Tag::kEmptyDict || dict.tag == Tag::kNone) return;
+  if (dict.tag != Tag::kDict || depth > 4) return records_.bad_value("allocator_settings");
+  for (const auto& [key, value] : arena_.dicts[dict.bits]) {
+    if (key.tag != Tag::kString) {
+      records_.bad_value("allocator_settings");
+      continue;
+    }
+    const std::string name = prefix + std::string(builder_.strings()[key.as_string()]);
+    switch (value.tag) {
+      case Tag::kBool:
+        builder_.add_setting({name, value.bits == 1});
+        break;
+      case Tag::kInt:
+        builder_.add_setting({name, value.as_int()});
+        break;
+      case Tag::kFloat:
+        builder_.add_setting({name, value.as_float()});
+        break;
+      case Tag::kString:
+        builder_.add_setting({name, std::string(builder_.strings()[value.as_string()])});
+        break;
+      default:
+        walk_settings(value, name + ".", depth + 1);
+    }
+  }
+}
+
+void SnapshotWalk::walk_annotations(const Value& list) {
+  const Items* items = items_of(list, "external_annotations");
+  if (items == nullptr) return;
+  std::vector<Annotation> open;
+  std::uint64_t unpaired = 0;
+  for (const Value& item : *items) {
+    if (item.tag != Tag::kDict) {
+      diagnostics_.add(kForeignItem, 1, "external_annotations");
+      continue;
+    }
+    const Fields fields(records_.keys(), arena_.dicts[item.bits]);
+    Annotation annotation;
+    annotation.name = records_.string_of(fields, Key::kName);
+    if (const Value* device = fields.find(Key::kDevice);
+        device != nullptr && device->is_unsigned()) {
+      annotation.device.ordinal =
+          static_cast<std::int32_t>(std::min<std::uint64_t>(device->bits, kMostDevices));
+    }
+    const std::int64_t time_ns = records_.time_ns_of(fields);
+    const std::string_view stage = builder_.strings()[records_.string_of(fields, Key::kStage)];
+    if (stage == "START") {
+      annotation.begin_ns = time_ns;
+      open.push_back(annotation);
+      continue;
+    }
+    // Ranges nest, so an END closes the last START of its name.
+    auto begin = std::find_if(open.rbegin(), open.rend(), [&](const Annotation& other) {
+      return other.name == annotation.name && other.device == annotation.device;
+    });
+    if (begin == open.rend()) {
+      ++unpaired;
+    } else {
+      annotation.begin_ns = begin->begin_ns;
+      open.erase(std::next(begin).base());
+    }
+    annotation.end_ns = time_ns;
+    builder_.add_annotation(annotation);
+  }
+  for (const Annotation& annotation : open) builder_.add_annotation(annotation);
+  diagnostics_.add(kUnpairedAnnotation, unpaired + open.size());
+}
+
+}  // namespace plimsoll::readers::torch_snapshot

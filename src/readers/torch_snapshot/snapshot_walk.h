@@ -1,0 +1,37 @@
+// Walks the value that the machine leaves: segments, device traces, settings, annotations, in
+// whatever layout the PyTorch version wrote, into the builder. Every key is optional by version;
+// what is missing or strange is counted.
+#pragma once
+
+#include "model/trace_builder.h"
+#include "plimsoll/result.h"
+#include "readers/torch_snapshot/pickle_value.h"
+#include "readers/torch_snapshot/snapshot_records.h"
+
+namespace plimsoll::readers::torch_snapshot {
+
+class SnapshotWalk {
+ public:
+  SnapshotWalk(const PickleArena& arena, SnapshotRecords& records, model::TraceBuilder& builder,
+               base::Diagnostics& diagnostics)
+      : arena_(arena), records_(records), builder_(builder), diagnostics_(diagnostics) {}
+
+  Status walk(const Value& root);
+
+ private:
+  void walk_segments(const Value& list, model::DeviceType type);
+  void walk_segment(const Value& dict, model::DeviceType type);
+  void walk_traces(const Value& list, model::DeviceType type);
+  void walk_trace(const Value& list, model::Device device);
+  void walk_settings(const Value& dict, const std::string& prefix, int depth);
+  void walk_annotations(const Value& list);
+  const Items* items_of(const Value& value, const char* what);
+  void count_unknown(const Entries& entries, const char* record);
+
+  const PickleArena& arena_;
+  SnapshotRecords& records_;
+  model::TraceBuilder& builder_;
+  base::Diagnostics& diagnostics_;
+};
+
+}  // namespace plimsoll::readers::torch_snapshot
