@@ -1,0 +1,23 @@
+// From a path to a Trace: opens the file, takes gzip off, lets the readers look at the first bytes
+// (never at the name), and bounds what the chosen one may spend.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/diagnostics.h"
+#include "base/progress.h"
+#include "model/trace.h"
+#include "plimsoll/result.h"
+
+namespace plimsoll::engine {
+
+struct Loaded {
+  model::Trace trace;
+  base::Diagnostics diagnostics;
+  std::uint64_t file_bytes = 0;
+};
+
+Result<Loaded> load(const std::string& path, base::Progress& progress);
+
+}  // namespace plimsoll::engine

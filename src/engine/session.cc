@@ -1,0 +1,119 @@
+#include "plimsoll/session.h"
+
+#include <new>
+#include <utility>
+
+#include "analysis/pass_runner.h"
+#include "base/json_writer.h"
+#include "engine/catalog.h"
+#include "engine/load.h"
+#include "engine/parse_options.h"
+#include "engine/session_state.h"
+
+namespace plimsoll {
+namespace {
+
+class CallbackProgress final : public base::Progress {
+ public:
+  explicit CallbackProgress(const ProgressCallback& callback) : callback_(callback) {}
+  void advance(const char* stage, std::uint64_t done, std::uint64_t total) override {
+    if (callback_ && !callback_(stage, done, total)) interrupt();
+  }
+
+ private:
+  const ProgressCallback& callback_;
+};
+
+class CallbackOutput final : public exporters::Output {
+ public:
+  explicit CallbackOutput(const std::function<bool(std::string_view)>& write) : write_(write) {}
+  Status write(std::string_view bytes) override {
+    if (write_(bytes)) return {};
+    return make_error(ErrorCode::kIo, "the output takes no more");
+  }
+
+ private:
+  const std::function<bool(std::string_view)>& write_;
+};
+
+report::Source describe_source(const std::string& path, const engine::Loaded& loaded) {
+  report::Source source;
+  source.path = path;
+  source.format = loaded.trace.format;
+  source.bytes = loaded.file_bytes;
+  source.events = loaded.trace.events.size();
+  for (const base::Diagnostic& diagnostic : loaded.diagnostics.all()) {
+    source.diagnostics.push_back(report::DiagnosticReport{
+        diagnostic.kind->name, to_string(diagnostic.kind->severity), diagnostic.count,
+        diagnostic.kind->help, diagnostic.first_example});
+  }
+  return source;
+}
+
+}  // namespace
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::open(const std::string& path, const OpenOptions& options) {
+  CallbackProgress progress(options.progress);
+  analysis::Options how;
+  how.top = options.top;
+  PLIMSOLL_TRY_ASSIGN(how.moment, engine::parse_moment(options.at));
+  PLIMSOLL_TRY_ASSIGN(engine::Loaded loaded, engine::load(path, progress));
+  if (!options.device.empty()) {
+    PLIMSOLL_TRY_ASSIGN(how.device, engine::parse_device(options.device, loaded.trace));
+  }
+  report::Source source = describe_source(path, loaded);
+  try {
+    auto state = std::make_unique<State>(std::move(loaded.trace));
+    state->report.source = std::move(source);
+    analysis::PassContext context{state->trace, state->lines, how, progress, state->report};
+    PLIMSOLL_TRY(analysis::run_passes(engine::catalog().passes, context));
+    return Session(std::move(state));
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorCode::kLimit,
+                      path + ": the machine has not enough memory to analyse it");
+  }
+}
+
+std::string Session::report_json() const {
+  std::string text;
+  base::JsonWriter json(
+      [&](std::string_view piece) {
+        text += piece;
+        return true;
+      },
+      base::JsonWriter::Style::kIndented);
+  base::write_json(json, state_->report);
+  json.finish();
+  text += '\n';
+  return text;
+}
+
+Status Session::export_to(std::string_view format,
+                          const std::function<bool(std::string_view)>& write) const {
+  const exporters::Exporter* exporter = engine::catalog().exporter(format);
+  if (exporter == nullptr) {
+    std::string known;
+    for (const ExportFormat& each : export_formats())
+      known += (known.empty() ? "" : ", ") + each.name;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no export format is called " + std::string(format) + "; there are " + known);
+  }
+  CallbackOutput output(write);
+  return exporter->write(exporters::ExportInput{state_->trace, state_->report, state_->lines},
+                         output);
+}
+
+std::vector<ExportFormat> Session::export_formats() {
+  std::vector<ExportFormat> formats;
+  for (const auto& exporter : engine::catalog().exporters) {
+    formats.push_back(ExportFormat{exporter->name(), exporter->description(), exporter->suffix()});
+  }
+  return formats;
+}
+
+}  // namespace plimsoll
