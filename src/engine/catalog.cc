@@ -3,6 +3,7 @@
 #include "analysis/composition/composition.h"
 #include "analysis/fragmentation/fragmentation.h"
 #include "analysis/timeline/timeline.h"
+#include "readers/kineto/kineto_reader.h"
 #include "readers/torch_snapshot/torch_snapshot_reader.h"
 
 namespace plimsoll::engine {
@@ -11,6 +12,7 @@ namespace {
 Catalog make_catalog() {
   Catalog catalog;
   catalog.readers.push_back(readers::torch_snapshot::make());
+  catalog.readers.push_back(readers::kineto::make());
 
   catalog.passes.push_back(analysis::timeline::make());
   catalog.passes.push_back(analysis::composition::make());
