@@ -107,7 +107,7 @@ struct GrowthRow {
   std::int64_t last_bytes = 0;
   double bytes_per_step = 0;  // robust slope (Theil-Sen)
   double confidence = 0;  // share of step pairs that grew, minus those that shrank (Kendall's tau)
-  std::string boundary;   // what marked the steps: the annotation's name, or "time"
+  std::string boundary;   // what marked the steps: the annotation's name, or "cycle"
 
   static constexpr auto fields() {
     using base::Field;

@@ -1,0 +1,117 @@
+#include "analysis/growth/boundaries.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "analysis/growth/cycles.h"
+
+namespace plimsoll::analysis::growth {
+namespace {
+
+using model::DeviceTrace;
+using model::kNoTime;
+using model::Trace;
+
+constexpr std::size_t kFewest = 3;        // compared, after warm-up
+constexpr std::size_t kFewestCycles = 6;  // found by ourselves: more must agree
+constexpr std::size_t kMost = 64;
+constexpr std::string_view kOptimizerStep = "Optimizer.step#";
+constexpr std::string_view kProfilerStep = "ProfilerStep#";
+
+struct MarkedSteps {
+  std::string name;
+  std::vector<std::int64_t> ends_ns;
+};
+
+// By name, the ends of the annotations that begin so. Those of this device, or, if it has none, of
+// any: annotations carry the device that was current on their thread.
+std::map<std::string, std::vector<std::int64_t>> ends_by_name(const Trace& trace,
+                                                              const DeviceTrace& device,
+                                                              std::string_view prefix) {
+  std::map<std::string, std::vector<std::int64_t>> here;
+  std::map<std::string, std::vector<std::int64_t>> anywhere;
+  for (const model::Annotation& annotation : trace.annotations) {
+    const std::string_view name = trace.strings[annotation.name];
+    if (!name.starts_with(prefix) || annotation.end_ns == kNoTime) continue;
+    // Profiler steps are numbered, so each has another name.
+    const std::string key(prefix == kProfilerStep ? "ProfilerStep" : name);
+    anywhere[key].push_back(annotation.end_ns);
+    if (annotation.device == device.device) here[key].push_back(annotation.end_ns);
+  }
+  return here.empty() ? anywhere : here;
+}
+
+// Of several optimizers, the one that steps most often.
+MarkedSteps marked_steps(const Trace& trace, const DeviceTrace& device, std::string_view prefix) {
+  MarkedSteps steps;
+  for (auto& [name, ends_ns] : ends_by_name(trace, device, prefix)) {
+    if (ends_ns.size() > steps.ends_ns.size()) steps = MarkedSteps{name, std::move(ends_ns)};
+  }
+  std::ranges::sort(steps.ends_ns);
+  return steps;
+}
+
+// For each time the first event after it, or event_count; each event once. A boundary before the
+// first event compares nothing and is left out.
+std::vector<std::uint32_t> first_events_after(const Trace& trace, const DeviceTrace& device,
+                                              const std::vector<std::int64_t>& times_ns) {
+  std::vector<std::uint32_t> events;
+  const auto times = trace.events.time_ns.span(device.first_event, device.event_count);
+  std::uint32_t event = 0;
+  for (const std::int64_t time_ns : times_ns) {
+    while (event < times.size() && times[event] <= time_ns) ++event;
+    if (event > 0 && (events.empty() || events.back() != event)) events.push_back(event);
+  }
+  return events;
+}
+
+std::vector<Boundary> without_warm_up(const std::vector<std::uint32_t>& events) {
+  const std::size_t warm_up = std::max<std::size_t>(1, events.size() / 4);
+  std::vector<Boundary> kept;
+  if (events.size() <= warm_up) return kept;
+  const std::size_t left = events.size() - warm_up;
+  const std::size_t count = std::min(left, kMost);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t step = warm_up + (count == 1 ? 0 : i * (left - 1) / (count - 1));
+    kept.push_back(Boundary{events[step], static_cast<std::uint32_t>(step)});
+  }
+  return kept;
+}
+
+}  // namespace
+
+Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
+  Boundaries found;
+  if (device.event_count == 0) {
+    found.why_none = "needs events: this file holds only the final state";
+    return found;
+  }
+  std::size_t most_steps = 0;
+  for (const std::string_view prefix : {kOptimizerStep, kProfilerStep}) {
+    const MarkedSteps steps = marked_steps(trace, device, prefix);
+    const auto events = first_events_after(trace, device, steps.ends_ns);
+    most_steps = std::max(most_steps, events.size());
+    found.name = steps.name;
+    found.kept = without_warm_up(events);
+    if (found.kept.size() >= kFewest) return found;
+  }
+  found.kept.clear();
+  if (most_steps > 0) {
+    found.why_none = "the recording holds " + std::to_string(most_steps) +
+                     (most_steps == 1 ? " step" : " steps") +
+                     ": record at least 4 to see what grows from step to step";
+    return found;
+  }
+  found.name = "cycle";
+  found.kept = without_warm_up(find_valleys(trace, device));
+  if (found.kept.size() >= kFewestCycles) return found;
+  found.kept.clear();
+  found.why_none =
+      "no steps are marked in the recording, and memory does not rise and fall in a regular way: "
+      "record several optimizer steps";
+  return found;
+}
+
+}  // namespace plimsoll::analysis::growth

@@ -1,0 +1,106 @@
+#include "analysis/growth/cycles.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::analysis::growth {
+namespace {
+
+using model::Action;
+
+constexpr std::size_t kSamples = 1 << 16;
+constexpr std::size_t kFewestValleys = 8;
+
+struct Sample {
+  std::uint32_t event;  // the moment before this event
+  double bytes;         // since the beginning of the recording
+};
+
+struct Valley {
+  Sample bottom;
+  double fall_bytes;  // from the top before it
+};
+
+// Sums wrap: a file may name any size.
+double as_bytes(std::uint64_t total) {
+  return static_cast<double>(static_cast<std::int64_t>(total));
+}
+
+std::vector<Sample> sample_total(const model::Trace& trace, const model::DeviceTrace& device) {
+  std::vector<Sample> samples;
+  const Action* const action = trace.events.action.data() + device.first_event;
+  const std::uint64_t* const size = trace.events.size_bytes.data() + device.first_event;
+  const auto count = static_cast<std::uint32_t>(device.event_count);
+  const auto every = static_cast<std::uint32_t>(count / kSamples + 1);
+  std::uint64_t total = 0;
+  for (std::uint32_t event = 0; event < count; ++event) {
+    if (event % every == 0) samples.push_back(Sample{event, as_bytes(total)});
+    if (action[event] == Action::kAlloc) total += size[event];
+    if (action[event] == Action::kFreeRequested) total -= size[event];
+  }
+  samples.push_back(Sample{count, as_bytes(total)});
+  return samples;
+}
+
+// Bottoms between a fall and a rise of at least `least` bytes each.
+std::vector<Valley> valleys_of(const std::vector<Sample>& samples, double least) {
+  std::vector<Valley> valleys;
+  const auto is_far = [least](double from, double to) { return to - from >= least; };
+  Sample top = samples.front();
+  Sample bottom = samples.front();
+  bool is_falling = false;
+  for (const Sample& now : samples) {
+    if (!is_falling) {
+      if (now.bytes > top.bytes) top = now;
+      if (is_far(now.bytes, top.bytes)) is_falling = true, bottom = now;
+      continue;
+    }
+    if (now.bytes < bottom.bytes) bottom = now;
+    if (is_far(bottom.bytes, now.bytes)) {
+      valleys.push_back(Valley{bottom, top.bytes - bottom.bytes});
+      is_falling = false;
+      top = now;
+    }
+  }
+  return valleys;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Whether falls are at least twice as deep as the way from one valley to the next.
+bool are_steps(const std::vector<Valley>& valleys) {
+  if (valleys.size() < kFewestValleys) return false;
+  std::vector<double> falls;
+  std::vector<double> changes;
+  for (std::size_t i = 1; i < valleys.size(); ++i) {
+    falls.push_back(valleys[i].fall_bytes);
+    changes.push_back(std::fabs(valleys[i].bottom.bytes - valleys[i - 1].bottom.bytes));
+  }
+  return median(falls) / 2 >= median(changes);
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> find_valleys(const model::Trace& trace,
+                                        const model::DeviceTrace& device) {
+  const auto samples = sample_total(trace, device);
+  const auto [low, high] = std::ranges::minmax(samples, {}, &Sample::bytes);
+  const double range = high.bytes - low.bytes;
+  // Deep humps first: the shallower ones inside a step are layers.
+  for (const double share : {0.5, 0.25, 0.125, 0.0625}) {
+    const auto valleys = valleys_of(samples, range * share);
+    if (range <= 0 || !are_steps(valleys)) continue;
+    std::vector<std::uint32_t> events;
+    for (const Valley& valley : valleys) {
+      if (valley.bottom.event > 0) events.push_back(valley.bottom.event);
+    }
+    return events;
+  }
+  return {};
+}
+
+}  // namespace plimsoll::analysis::growth

@@ -1,0 +1,119 @@
+#include "analysis/growth/growth.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/run_pass.h"
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::analysis::growth {
+namespace {
+
+using report::GrowthRow;
+using tests::TraceMaker;
+
+report::Report run(const model::Trace& trace, const Options& options = {}) {
+  return tests::run_passes(trace, tests::passes(make()), options);
+}
+
+// Training of a few steps; `body` adds what the test is about. Every step ends in an optimizer
+// step.
+model::Trace train(int steps, const std::function<void(TraceMaker&, std::uint64_t step)>& body) {
+  TraceMaker maker;
+  for (std::uint64_t step = 0; step < static_cast<std::uint64_t>(steps); ++step) {
+    maker.alloc(7, 5000).free(7, 5000);
+    body(maker, step);
+    maker.annotation("Optimizer.step#AdamW.step", maker.time_ns() - 500, maker.time_ns() - 1);
+  }
+  return maker.finish();
+}
+
+TEST(Growth, what_is_kept_each_step_grows) {
+  const auto trace = train(8, [](TraceMaker& maker, std::uint64_t step) {
+    maker.alloc(1000 + step, 256, maker.stack({{"/train.py", 91, "step"}}));
+  });
+  const auto report = run(trace);
+  ASSERT_EQ(report.tables.growth.size(), 1u);
+  const GrowthRow& row = report.tables.growth[0];
+  EXPECT_EQ(row.line, "/train.py:91 (step)");
+  EXPECT_EQ(row.steps, 6u);
+  EXPECT_EQ(row.first_bytes, 3 * 256);
+  EXPECT_EQ(row.last_bytes, 8 * 256);
+  EXPECT_DOUBLE_EQ(row.bytes_per_step, 256);
+  EXPECT_DOUBLE_EQ(row.confidence, 1);
+  EXPECT_EQ(row.boundary, "Optimizer.step#AdamW.step");
+}
+
+TEST(Growth, optimizer_state_that_appears_and_stays_does_not_grow) {
+  for (const std::uint64_t born : {0u, 1u, 2u, 4u}) {
+    const auto trace = train(8, [&](TraceMaker& maker, std::uint64_t step) {
+      if (step == born) maker.alloc(1000, 4096, maker.stack({{"/adam.py", 5, "init"}}));
+    });
+    EXPECT_TRUE(run(trace).tables.growth.empty());
+  }
+}
+
+TEST(Growth, activations_alive_at_some_boundaries_do_not_grow) {
+  const std::uint64_t sizes[] = {300, 900, 100, 700, 200, 800, 400, 600, 500, 350};
+  const auto trace = train(10, [&](TraceMaker& maker, std::uint64_t step) {
+    if (step > 0) maker.free(1000, sizes[step - 1]);
+    maker.alloc(1000, sizes[step], maker.stack({{"/model.py", 5, "forward"}}));
+  });
+  EXPECT_TRUE(run(trace).tables.growth.empty());
+}
+
+TEST(Growth, batches_that_happen_to_get_larger_in_few_steps_do_not_grow) {
+  const auto trace = train(4, [](TraceMaker& maker, std::uint64_t step) {
+    if (step > 0) maker.free(1000, step * 100);
+    maker.alloc(1000, (step + 1) * 100, maker.stack({{"/data.py", 5, "next"}}));
+  });
+  EXPECT_TRUE(run(trace).tables.growth.empty());
+}
+
+TEST(Growth, memory_that_is_freed_before_the_boundary_does_not_count) {
+  const auto trace = train(8, [](TraceMaker& maker, std::uint64_t step) {
+    const auto stack = maker.stack({{"/model.py", 5, "forward"}});
+    maker.alloc(1000, 100 * (step + 1), stack).free(1000, 100 * (step + 1), stack);
+  });
+  EXPECT_TRUE(run(trace).tables.growth.empty());
+}
+
+TEST(Growth, steepest_line_comes_first_and_top_rows_are_kept) {
+  const auto trace = train(8, [](TraceMaker& maker, std::uint64_t step) {
+    maker.alloc(1000 + step, 10, maker.stack({{"/slow.py", 1, "f"}}));
+    maker.alloc(2000 + step, 90, maker.stack({{"/fast.py", 1, "f"}}));
+  });
+  EXPECT_EQ(run(trace).tables.growth.size(), 2u);
+  Options options;
+  options.top = 1;
+  const auto rows = run(trace, options).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].line, "/fast.py:1 (f)");
+}
+
+TEST(Growth, cycles_serve_where_steps_are_not_marked) {
+  TraceMaker maker;
+  const auto leak = maker.stack({{"/train.py", 91, "step"}});
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    for (std::uint64_t layer = 1; layer <= 5; ++layer) maker.alloc(layer, 1000);
+    for (std::uint64_t layer = 1; layer <= 5; ++layer) maker.free(layer, 1000);
+    maker.alloc(100 + step, 10, leak);
+  }
+  const auto rows = run(maker.finish()).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].line, "/train.py:91 (step)");
+  EXPECT_EQ(rows[0].boundary, "cycle");
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 10);
+}
+
+TEST(Growth, single_step_is_skipped_with_its_reason) {
+  const auto trace = train(1, [](TraceMaker&, std::uint64_t) {});
+  const auto report = run(trace);
+  EXPECT_EQ(report.passes.at(0).state, report::PassState::kSkipped);
+  EXPECT_EQ(report.passes.at(0).reason,
+            "the recording holds 1 step: record at least 4 to see what grows from step to step");
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::growth
