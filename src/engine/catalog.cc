@@ -2,6 +2,8 @@
 
 #include "analysis/composition/composition.h"
 #include "analysis/fragmentation/fragmentation.h"
+#include "analysis/growth/growth.h"
+#include "analysis/sites/sites.h"
 #include "analysis/timeline/timeline.h"
 #include "readers/kineto/kineto_reader.h"
 #include "readers/torch_snapshot/torch_snapshot_reader.h"
@@ -17,6 +19,8 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::timeline::make());
   catalog.passes.push_back(analysis::composition::make());
   catalog.passes.push_back(analysis::fragmentation::make());
+  catalog.passes.push_back(analysis::sites::make());
+  catalog.passes.push_back(analysis::growth::make());
   return catalog;
 }
 
