@@ -1,6 +1,7 @@
 #include "readers/kineto/device_events.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "readers/kineto/diagnostics.h"
 
@@ -14,13 +15,24 @@ std::uint64_t magnitude(std::int64_t bytes) {
   return static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes);
 }
 
+// A sum that stays in bounds whatever a hostile file names.
+struct Bytes {
+  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  std::int64_t value = 0;
+
+  void add(std::int64_t bytes) {
+    if (__builtin_add_overflow(value, bytes, &value)) value = bytes < 0 ? -kMost : kMost;
+    value = std::max(value, -kMost);
+  }
+};
+
 }  // namespace
 
 void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
   const auto& events = recording_.events;
   std::ranges::stable_sort(rows, {}, [&](std::uint32_t row) { return events[row].time_ns; });
   const std::uint64_t first = builder_.event_count();
-  set_before(device, events[rows.front()]);
+  set_before(device, rows);
   for (const std::uint32_t row : rows) {
     const MemoryEvent& event = events[row];
     if (event.bytes > 0) {
@@ -35,15 +47,41 @@ void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
   builder_.place(device, first, builder_.event_count() - first);
 }
 
-void DeviceEvents::set_before(model::Device device, const MemoryEvent& first) {
-  if (first.total_allocated == MemoryEvent::kNotTold) return;
-  // A total below the allocation it counts is a lie, which check_total tells.
-  std::int64_t before = 0;
-  if (__builtin_sub_overflow(first.total_allocated, first.bytes, &before) || before < 0) before = 0;
-  allocated_ = before;
+// What was live before the first event: what the allocator's first total says, but no less than
+// what the trace itself shows (traces of 2021 tell no totals, damaged ones may tell any).
+void DeviceEvents::set_before(model::Device device, const std::vector<std::uint32_t>& rows) {
+  const MemoryEvent& first = recording_.events[rows.front()];
+  std::int64_t told = 0;
+  if (first.total_allocated != MemoryEvent::kNotTold) {
+    if (__builtin_sub_overflow(first.total_allocated, first.bytes, &told) || told < 0) told = 0;
+    allocated_ = told;
+  } else {
+    diagnostics_.add(kNoTotals, 1, to_string(device));
+  }
   reserved_ = first.total_reserved;
-  builder_.set_before(device, static_cast<std::uint64_t>(before),
+  builder_.set_before(device, std::max(static_cast<std::uint64_t>(told), least_before(rows)),
                       static_cast<std::uint64_t>(std::max<std::int64_t>(reserved_, 0)));
+}
+
+// The bytes that are freed without having been allocated; and never so few that the running sum
+// would fall below zero (a free may name more bytes than its allocation).
+std::uint64_t DeviceEvents::least_before(const std::vector<std::uint32_t>& rows) const {
+  tsl::robin_map<std::uint64_t, std::uint64_t, Hash> live;  // by address, or by size without one
+  Bytes unmatched, sum, lowest;
+  for (const std::uint32_t row : rows) {
+    const MemoryEvent& event = recording_.events[row];
+    const std::uint64_t key = event.has_address ? event.address : magnitude(event.bytes);
+    if (event.bytes > 0) {
+      ++live[key];
+    } else if (auto found = live.find(key); found != live.end()) {
+      if (event.has_address || --found.value() == 0) live.erase(found);
+    } else {
+      unmatched.add(-event.bytes);
+    }
+    sum.add(event.bytes);
+    lowest.value = std::min(lowest.value, sum.value);
+  }
+  return static_cast<std::uint64_t>(std::max(unmatched.value, -lowest.value));
 }
 
 void DeviceEvents::add_alloc(const MemoryEvent& event, const Place& place) {

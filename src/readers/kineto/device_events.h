@@ -28,11 +28,12 @@ class DeviceEvents {
   void emit(model::Device device, std::vector<std::uint32_t> rows);
 
  private:
-  struct SizeHash {
-    std::size_t operator()(std::uint64_t size) const { return base::hash_u64(size); }
+  struct Hash {
+    std::size_t operator()(std::uint64_t number) const { return base::hash_u64(number); }
   };
 
-  void set_before(model::Device device, const MemoryEvent& first);
+  void set_before(model::Device device, const std::vector<std::uint32_t>& rows);
+  std::uint64_t least_before(const std::vector<std::uint32_t>& rows) const;
   void add_alloc(const MemoryEvent& event, const Place& place);
   void add_free(const MemoryEvent& event);
   void add_segment_change(const MemoryEvent& event);
@@ -49,7 +50,7 @@ class DeviceEvents {
   std::int64_t reserved_ = MemoryEvent::kNotTold;
   // Addresses of our own making lie where no allocator puts any: above 2^62.
   std::uint64_t next_address_ = std::uint64_t{1} << 62;
-  tsl::robin_map<std::uint64_t, std::vector<std::uint64_t>, SizeHash> live_by_size_;
+  tsl::robin_map<std::uint64_t, std::vector<std::uint64_t>, Hash> live_by_size_;
 };
 
 }  // namespace plimsoll::readers::kineto

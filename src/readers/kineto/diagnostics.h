@@ -38,6 +38,10 @@ inline constexpr base::DiagnosticKind kNoAddresses{
     "no_addresses", base::Severity::kInfo,
     "This profiler (torch of 2021) wrote no addresses. Each free is taken to be of the most "
     "recent live allocation of its size: totals are exact, lifetimes are likely."};
+inline constexpr base::DiagnosticKind kNoTotals{
+    "no_totals", base::Severity::kDataLoss,
+    "This profiler (torch of 2021) wrote no totals. Memory that was allocated before the recording "
+    "and not freed in it is missing from every sum, and what was reserved is not known."};
 inline constexpr base::DiagnosticKind kTotalsDisagree{
     "totals_disagree", base::Severity::kDataLoss,
     "The running sum of the events differs from the total that the allocator told with them: "

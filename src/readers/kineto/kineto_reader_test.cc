@@ -175,6 +175,16 @@ TEST(KinetoReader, a_sum_that_differs_from_the_told_total_is_counted_once) {
   EXPECT_EQ(outcome.count(kTotalsDisagree), 1u);
 }
 
+TEST(KinetoReader, what_was_there_before_is_no_less_than_what_is_freed) {
+  const Outcome lost = read(trace_of(cuda("1", 512, 7, 512, 0) + "," + cuda("2", -900, 8, 0, 0)));
+  ASSERT_TRUE(lost.trace.ok());
+  EXPECT_EQ(lost.trace->devices[0].allocated_before_bytes, 900u);
+  EXPECT_EQ(lost.count(kTotalsDisagree), 1u);
+  const Outcome grown = read(trace_of(cuda("1", 8, 7, 8, 0) + "," + cuda("2", -900, 7, 0, 0)));
+  ASSERT_TRUE(grown.trace.ok());
+  EXPECT_EQ(grown.trace->devices[0].allocated_before_bytes, 892u);
+}
+
 TEST(KinetoReader, every_kind_of_device_has_its_own_events) {
   auto on = [](int type, int id) {
     return memory("1", R"("Bytes": 8, "Addr": 1, "Device Type": )" + std::to_string(type) +
@@ -201,7 +211,8 @@ TEST(KinetoReader, without_addresses_a_free_is_of_the_latest_allocation_of_its_s
   EXPECT_EQ(lifetimes.alloc[2], 1u);
   EXPECT_EQ(lifetimes.free_requested[2], 2u);
   EXPECT_EQ(outcome.count(kNoAddresses), 2u);
-  EXPECT_EQ(outcome.trace->devices[0].allocated_before_bytes, std::nullopt);
+  EXPECT_EQ(outcome.count(kNoTotals), 1u);
+  EXPECT_EQ(outcome.trace->devices[0].allocated_before_bytes, 16u);
 }
 
 TEST(KinetoReader, operators_of_2021_carry_the_stack_and_their_thread_as_a_string) {
