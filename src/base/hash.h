@@ -33,7 +33,7 @@ inline std::uint64_t hash_bytes(const void* data, std::size_t len, std::uint64_t
   if (len >= 8) {
     std::memcpy(&a, at, 8);
     std::memcpy(&b, at + 8, len - 8);
-  } else {
+  } else if (len > 0) {  // an empty string may have no address, which memcpy must not see
     std::memcpy(&a, at, len);
   }
   return hash_mix(a ^ kB ^ state, b ^ kA);
