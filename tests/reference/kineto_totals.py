@@ -28,7 +28,7 @@ def device_name(args):
 
 
 def memory_events(document):
-    """The args of the memory events by device, in order of time."""
+    """The args of the memory events by device, the CPU last, in order of time."""
     events = document["traceEvents"] if isinstance(document, dict) else document
     by_device = collections.defaultdict(list)
     for event in events:
@@ -36,7 +36,8 @@ def memory_events(document):
             by_device[device_name(event["args"])].append((event["ts"], event["args"]))
     for timed in by_device.values():
         timed.sort(key=lambda pair: pair[0])
-    return {name: [args for _, args in timed] for name, timed in sorted(by_device.items())}
+    in_order = sorted(by_device.items(), key=lambda item: (item[0] == "cpu", item[0]))
+    return {name: [args for _, args in timed] for name, timed in in_order}
 
 
 def freed_without_alloc(events):

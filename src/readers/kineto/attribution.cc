@@ -9,6 +9,8 @@
 namespace plimsoll::readers::kineto {
 namespace {
 
+constexpr std::size_t kLongestPath = 4096;  // no path of modules is believed beyond this
+
 // "path/file.py(123): func", as torch.profiler names a Python call.
 struct PythonName {
   std::string_view file;
@@ -37,16 +39,17 @@ bool is_dispatched(std::string_view name) {
 }  // namespace
 
 Attribution::Attribution(const Recording& recording, model::TraceBuilder& builder,
-                         base::Diagnostics& diagnostics)
+                         base::Diagnostics& diagnostics, std::uint64_t memory_limit)
     : recording_(recording),
       builder_(builder),
       diagnostics_(diagnostics),
+      memory_limit_(memory_limit),
       index_(recording),
       places_(recording.events.size()),
       frame_ids_(recording.names.size()),
       frame_is_made_(recording.names.size()) {}
 
-std::vector<Place> Attribution::run() {
+Result<std::vector<Place>> Attribution::run(base::Progress& progress) {
   find_python_threads();
   find_forward_operators();
   std::vector<Moment> moments;
@@ -54,13 +57,34 @@ std::vector<Place> Attribution::run() {
     const MemoryEvent& event = recording_.events[row];
     if (event.bytes > 0) moments.push_back({event.thread, event.time_ns, row});
   }
-  index_.sweep(moments, [this](const Moment& moment, const Enclosing& enclosing) {
-    place_own(moment, enclosing);
-  });
-  index_.sweep(loan_moments_, [this](const Moment& moment, const Enclosing& enclosing) {
-    place_loan(moment, enclosing);
-  });
+  PLIMSOLL_TRY(place_all(moments, progress, [this](const Moment& moment, const Enclosing& around) {
+    place_own(moment, around);
+  }));
+  PLIMSOLL_TRY(place_all(
+      loan_moments_, progress,
+      [this](const Moment& moment, const Enclosing& around) { place_loan(moment, around); }));
   return std::move(places_);
+}
+
+template <typename PlaceOne>
+Status Attribution::place_all(std::vector<Moment>& moments, base::Progress& progress,
+                              PlaceOne&& place) {
+  std::uint64_t placed = 0;
+  Status status;
+  index_.sweep(moments, [&](const Moment& moment, const Enclosing& enclosing) {
+    if (!status) return;
+    if (++placed % 1024 == 0) {
+      progress.advance("finding who allocated", placed, moments.size());
+      const std::uint64_t used = recording_.memory_bytes() + builder_.stacks().memory_bytes();
+      if (progress.interrupted()) {
+        status = make_error(ErrorCode::kInterrupted, "stopped while finding who allocated");
+      } else if (used > memory_limit_) {
+        status = out_of_memory_limit(memory_limit_);
+      }
+    }
+    place(moment, enclosing);
+  });
+  return status;
 }
 
 // Kineto files the calls of threads it cannot name under thread 0; nobody else's are there.
@@ -90,19 +114,24 @@ void Attribution::find_forward_operators() {
   });
 }
 
-// The last forward operator with the backward node's sequence number that began before it.
-const Span* Attribution::forward_of(const Enclosing& enclosing) const {
-  const auto& spans = recording_.spans;
-  for (std::uint32_t row : enclosing.operators) {
-    if (!spans[row].is_backward) continue;
-    const auto after = std::ranges::lower_bound(
-        forward_, std::pair(spans[row].sequence, spans[row].begin_ns), {},
-        [&](std::uint32_t r) { return std::pair(spans[r].sequence, spans[r].begin_ns); });
-    if (after == forward_.begin()) return nullptr;
-    const Span& forward = spans[*(after - 1)];
-    return forward.sequence == spans[row].sequence ? &forward : nullptr;
+// The innermost enclosing node of the autograd graph.
+const Span* Attribution::backward_node(const Enclosing& enclosing) const {
+  for (auto row = enclosing.operators.rbegin(); row != enclosing.operators.rend(); ++row) {
+    const Span& span = recording_.spans[*row];
+    if (span.is_backward) return &span;
   }
   return nullptr;
+}
+
+// The last forward operator with the node's sequence number that began before it.
+const Span* Attribution::forward_of(const Span& backward) const {
+  const auto& spans = recording_.spans;
+  const auto after = std::ranges::lower_bound(
+      forward_, std::pair(backward.sequence, backward.begin_ns), {},
+      [&](std::uint32_t row) { return std::pair(spans[row].sequence, spans[row].begin_ns); });
+  if (after == forward_.begin()) return nullptr;
+  const Span& forward = spans[*(after - 1)];
+  return forward.sequence == backward.sequence ? &forward : nullptr;
 }
 
 void Attribution::place_own(const Moment& moment, const Enclosing& enclosing) {
@@ -110,23 +139,30 @@ void Attribution::place_own(const Moment& moment, const Enclosing& enclosing) {
   place.op = operator_of(enclosing);
   place.layer = layer_of(enclosing);
   frames_.clear();
-  const bool found_python = add_frames(enclosing);
-  if (found_python || !lend(moment, enclosing)) {
-    if (!frames_.empty()) place.stack = builder_.stacks().intern_stack(frames_);
+  const Span* const node = backward_node(enclosing);
+  const Span* const forward = node == nullptr ? nullptr : forward_of(*node);
+  const bool has_python_in_node =
+      node != nullptr && !enclosing.python.empty() &&
+      recording_.spans[enclosing.python.back()].begin_ns > node->begin_ns;
+  if (forward != nullptr && !has_python_in_node) {
+    add_operator_frames(enclosing);
+    borrow(moment, forward);
+  } else if (!add_frames(enclosing) && !has_python_[moment.thread.index()] &&
+             only_python_thread_ != ThreadId{}) {
+    borrow(moment, nullptr);
+  } else if (!frames_.empty()) {
+    place.stack = builder_.stacks().intern_stack(frames_);
   }
 }
 
-bool Attribution::lend(const Moment& moment, const Enclosing& enclosing) {
-  if (has_python_[moment.thread.index()]) return false;
-  const Span* const forward = forward_of(enclosing);
-  if (forward == nullptr && only_python_thread_ == ThreadId{}) return false;
+// The rest of the stack comes from the forward operator, else from the only Python thread.
+void Attribution::borrow(const Moment& moment, const Span* forward) {
   const auto row = static_cast<std::uint32_t>(loans_.size());
   loans_.push_back({moment.row, static_cast<std::uint32_t>(loan_frames_.size()),
                     static_cast<std::uint32_t>(frames_.size()), forward != nullptr});
   loan_frames_.insert(loan_frames_.end(), frames_.begin(), frames_.end());
   loan_moments_.push_back(forward != nullptr ? Moment{forward->thread, forward->begin_ns, row}
                                              : Moment{only_python_thread_, moment.time_ns, row});
-  return true;
 }
 
 void Attribution::place_loan(const Moment& moment, const Enclosing& enclosing) {
@@ -135,12 +171,12 @@ void Attribution::place_loan(const Moment& moment, const Enclosing& enclosing) {
   const auto own = loan_frames_.begin() + loan.first_frame;
   frames_.assign(own, own + loan.frame_count);
   const bool found = add_python_frames(enclosing);
-  if (loan.is_forward) place.layer = layer_of(enclosing);
+  if (loan.is_forward) place.layer = layer_of(enclosing);  // the node's own thread is in none
   if (found) diagnostics_.add(loan.is_forward ? kChargedToForward : kPythonOfOtherThread);
   if (!frames_.empty()) place.stack = builder_.stacks().intern_stack(frames_);
 }
 
-// Python calls and operators, woven by the time they began. Says whether there is any Python.
+// Python calls and operators, woven by the time they began.
 bool Attribution::add_frames(const Enclosing& enclosing) {
   const auto& spans = recording_.spans;
   std::size_t python = enclosing.python.size();
@@ -178,10 +214,16 @@ bool Attribution::add_python_frames(const Enclosing& enclosing) {
   return frames_.size() > before;
 }
 
+void Attribution::add_operator_frames(const Enclosing& enclosing) {
+  for (auto row = enclosing.operators.rbegin(); row != enclosing.operators.rend(); ++row) {
+    frames_.push_back(frame_of(recording_.spans[*row].name));
+  }
+}
+
 // "file.py(1): f;file.py(2): g", innermost first.
 void Attribution::add_call_stack(NameId call_stack) {
   std::string_view rest = recording_.names[call_stack];
-  while (!rest.empty()) {
+  for (std::size_t count = 0; count < kDeepestStack && !rest.empty(); ++count) {
     const std::size_t end = std::min(rest.find(';'), rest.size());
     if (end > 0) frames_.push_back(frame_of(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -222,6 +264,7 @@ model::StringId Attribution::layer_of(const Enclosing& enclosing) {
     if (span.kind != SpanKind::kModule) continue;
     if (!path_.empty()) path_ += '.';
     path_ += recording_.names[span.name];
+    if (path_.size() > kLongestPath) break;
   }
   return builder_.strings().intern(path_);
 }

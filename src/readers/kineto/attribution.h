@@ -1,6 +1,7 @@
 // Attribution: who made an allocation. Gives each `[memory]` event that allocates the stack, the
-// operator and the module path that enclose it; on threads without Python calls (the autograd
-// engine's) those of the forward operator with the same sequence number.
+// operator and the module path that enclose it. Inside a node of the autograd graph stack and
+// module are those of the forward operator with the same sequence number, unless Python runs in the
+// node.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/diagnostics.h"
+#include "base/progress.h"
 #include "model/trace_builder.h"
 #include "readers/kineto/recording.h"
 #include "readers/kineto/span_index.h"
@@ -24,10 +26,10 @@ struct Place {
 class Attribution {
  public:
   Attribution(const Recording& recording, model::TraceBuilder& builder,
-              base::Diagnostics& diagnostics);
+              base::Diagnostics& diagnostics, std::uint64_t memory_limit);
 
-  // One place for each row of Recording::events; frees have none.
-  std::vector<Place> run();
+  // One place for each row of Recording::events; frees have none. One use.
+  Result<std::vector<Place>> run(base::Progress& progress);
 
  private:
   // An event whose Python stack must come from elsewhere.
@@ -40,15 +42,20 @@ class Attribution {
 
   void find_python_threads();
   void find_forward_operators();
+  // Calls place(moment, enclosing) for each moment, within the limits.
+  template <typename PlaceOne>
+  Status place_all(std::vector<Moment>& moments, base::Progress& progress, PlaceOne&& place);
   void place_own(const Moment& moment, const Enclosing& enclosing);
-  bool lend(const Moment& moment, const Enclosing& enclosing);
   void place_loan(const Moment& moment, const Enclosing& enclosing);
-  const Span* forward_of(const Enclosing& enclosing) const;
+  void borrow(const Moment& moment, const Span* forward);
+  const Span* backward_node(const Enclosing& enclosing) const;
+  const Span* forward_of(const Span& backward) const;
 
-  // These append to frames_, innermost first.
+  // These append to frames_, innermost first, and say whether there was any Python.
   bool add_frames(const Enclosing& enclosing);
-  void add_call_stack(NameId call_stack);
   bool add_python_frames(const Enclosing& enclosing);
+  void add_operator_frames(const Enclosing& enclosing);
+  void add_call_stack(NameId call_stack);
   model::FrameId frame_of(NameId name);
   model::FrameId frame_of(std::string_view text);
   model::StringId operator_of(const Enclosing& enclosing);
@@ -57,6 +64,7 @@ class Attribution {
   const Recording& recording_;
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
+  std::uint64_t memory_limit_;
   SpanIndex index_;
   std::vector<bool> has_python_;        // by thread
   ThreadId only_python_thread_;         // 0: there is none, or more than one

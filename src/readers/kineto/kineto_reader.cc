@@ -81,9 +81,16 @@ void tell_what_to_know(const Recording& recording, base::Diagnostics& diagnostic
 }
 
 // Annotations are the host's, and every device with events has its share in them.
-void add_annotations(const Recording& recording, model::TraceBuilder& builder) {
+Status add_annotations(const Recording& recording, ReadContext& context) {
+  model::TraceBuilder& builder = context.builder;
+  const auto is_annotation = [](const Span& span) { return span.kind == SpanKind::kAnnotation; };
+  const auto count = static_cast<std::uint64_t>(
+      std::count_if(recording.spans.begin(), recording.spans.end(), is_annotation));
+  if (count * recording.devices.size() > context.limits.memory_bytes / sizeof(model::Annotation)) {
+    return out_of_memory_limit(context.limits.memory_bytes);
+  }
   for (const Span& span : recording.spans) {
-    if (span.kind != SpanKind::kAnnotation) continue;
+    if (!is_annotation(span)) continue;
     model::Annotation annotation;
     annotation.name = builder.strings().intern(recording.names[span.name]);
     annotation.begin_ns = span.begin_ns;
@@ -93,11 +100,13 @@ void add_annotations(const Recording& recording, model::TraceBuilder& builder) {
       builder.add_annotation(annotation);
     }
   }
+  return {};
 }
 
-void add_devices(const Recording& recording, ReadContext& context) {
-  const std::vector<Place> places =
-      Attribution(recording, context.builder, context.diagnostics).run();
+Status add_devices(const Recording& recording, ReadContext& context) {
+  Attribution attribution(recording, context.builder, context.diagnostics,
+                          context.limits.memory_bytes);
+  PLIMSOLL_TRY_ASSIGN(const std::vector<Place> places, attribution.run(context.progress));
   std::vector<std::vector<std::uint32_t>> rows(recording.devices.size());
   for (std::uint32_t row = 0; row < recording.events.size(); ++row) {
     rows[recording.events[row].device].push_back(row);
@@ -106,6 +115,7 @@ void add_devices(const Recording& recording, ReadContext& context) {
     DeviceEvents(recording, places, context.builder, context.diagnostics)
         .emit(recording.devices[device], std::move(rows[device]));
   }
+  return {};
 }
 
 class KinetoReader final : public Reader {
@@ -136,9 +146,8 @@ class KinetoReader final : public Reader {
     Recording recording;
     PLIMSOLL_TRY(read_json(source, context, recording));
     tell_what_to_know(recording, context.diagnostics);
-    add_annotations(recording, context.builder);
-    add_devices(recording, context);
-    return {};
+    PLIMSOLL_TRY(add_annotations(recording, context));
+    return add_devices(recording, context);
   }
 };
 

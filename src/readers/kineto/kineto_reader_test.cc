@@ -195,7 +195,7 @@ TEST(KinetoReader, every_kind_of_device_has_its_own_events) {
   ASSERT_TRUE(outcome.trace.ok());
   std::vector<std::string> devices;
   for (const auto& device : outcome.trace->devices) devices.push_back(to_string(device.device));
-  EXPECT_EQ(devices, (std::vector<std::string>{"cpu", "cuda:0", "hip:1", "xpu:2"}));
+  EXPECT_EQ(devices, (std::vector<std::string>{"cuda:0", "hip:1", "xpu:2", "cpu"}));
 }
 
 TEST(KinetoReader, without_addresses_a_free_is_of_the_latest_allocation_of_its_size) {
@@ -241,6 +241,26 @@ TEST(KinetoReader, backward_has_the_line_and_module_of_its_forward_operator) {
             "cpu\n  alloc 4 @43000 | aten::mul | MulBackward0 | net.py:9 forward"
             " op=MulBackward0 layer=Net_0\n");
   EXPECT_EQ(outcome.count(kChargedToForward), 1u);
+}
+
+TEST(KinetoReader, backward_on_the_thread_of_the_forward_has_its_line_too) {
+  const std::string before =
+      span("python_function", "nn.Module: Net_0", 0, 20) + "," +
+      span("python_function", "net.py(9): forward", 1, 18) + "," +
+      span("cpu_op", "aten::mul", 2, 3, "1", R"("Sequence number": 5, "Fwd thread id": 0)") + "," +
+      span("python_function", "train.py(3): backward", 30, 60) + "," +
+      span("cpu_op", "MulBackward0", 40, 20, "1", R"("Sequence number": 5, "Fwd thread id": 1)");
+  EXPECT_EQ(describe(read(trace_of(before + "," + memory("43", kCpu4)))),
+            "cpu\n  alloc 4 @43000 | MulBackward0 | net.py:9 forward"
+            " op=MulBackward0 layer=Net_0\n");
+  // Python that runs in the node knows better: a backward of the user's own, a checkpoint.
+  const Outcome own =
+      read(trace_of(before + "," + span("python_function", "net.py(30): backward", 42, 5) + "," +
+                    memory("43", kCpu4)));
+  EXPECT_EQ(describe(own),
+            "cpu\n  alloc 4 @43000 | net.py:30 backward | MulBackward0 | train.py:3 backward"
+            " op=MulBackward0\n");
+  EXPECT_EQ(own.count(kChargedToForward), 0u);
 }
 
 TEST(KinetoReader, a_thread_without_python_shows_what_the_only_python_thread_did) {
@@ -340,6 +360,17 @@ TEST(KinetoReader, nesting_strings_and_memory_have_bounds) {
   for (int i = 0; i < 3000; ++i) many += "," + cuda("1", 512, 7, 512, 0);
   const Outcome too_many = read(trace_of(many), SIZE_MAX, Limits{.memory_bytes = 1 << 16});
   EXPECT_EQ(too_many.trace.error().code, ErrorCode::kLimit);
+  std::string nested;
+  for (int i = 0; i < 5000; ++i) nested += span("cpu_op", "aten::mul", i, 10000) + ",";
+  const Outcome deep_stack = read(trace_of(nested + memory("6000", kCpu4)));
+  ASSERT_TRUE(deep_stack.trace.ok());
+  EXPECT_EQ(deep_stack.trace->stacks.frames(deep_stack.trace->events.at(0).stack).size(), 1024u);
+  std::string devices;
+  for (int i = 0; i < 2000; ++i) {
+    devices +=
+        memory("1", R"("Bytes": 8, "Device Type": 1, "Device Id": )" + std::to_string(i)) + ",";
+  }
+  EXPECT_LT(read(trace_of(devices)).trace->devices.size(), 300u);
 }
 
 TEST(KinetoReader, sniffing_looks_at_the_content) {
@@ -373,12 +404,12 @@ struct Sample {
 };
 
 const std::vector<Sample> kSamples = {
-    {"bert_small_h100.json.gz", {{"cpu", 18}, {"cuda:0", 218}}},
+    {"bert_small_h100.json.gz", {{"cuda:0", 218}, {"cpu", 18}}},
     {"ddp_resnet18_cpu_memory_only.json.gz", {{"cpu", 210}}},
-    {"normalization_unordered_mi300.json.gz", {{"cpu", 60}, {"hip:0", 415}}},
-    {"resnet50_2021.pt.trace.json.gz", {{"cpu", 4618}, {"cuda:0", 8220}}},
-    {"timesformer_h100.json.gz", {{"cpu", 58}, {"cuda:0", 1206}}},
-    {"vit_h100.json.gz", {{"cpu", 48}, {"cuda:0", 572}}},
+    {"normalization_unordered_mi300.json.gz", {{"hip:0", 415}, {"cpu", 60}}},
+    {"resnet50_2021.pt.trace.json.gz", {{"cuda:0", 8220}, {"cpu", 4618}}},
+    {"timesformer_h100.json.gz", {{"cuda:0", 1206}, {"cpu", 58}}},
+    {"vit_h100.json.gz", {{"cuda:0", 572}, {"cpu", 48}}},
     {"vit_mi300.json.gz", {{"hip:0", 620}}},
     {"vllm_graph_capture.pt.trace.json.gz", {{"hip:0", 1114}}},
 };

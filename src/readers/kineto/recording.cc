@@ -11,6 +11,7 @@
 namespace plimsoll::readers::kineto {
 namespace {
 
+constexpr std::size_t kMostDevices = 256;  // of one process; more are not believed
 constexpr std::string_view kModulePrefix = "nn.Module: ";
 // The autograd engine wraps each node in a span of its own; the node's name is what people know.
 constexpr std::string_view kEvaluatePrefix = "autograd::engine::evaluate_function: ";
@@ -75,12 +76,16 @@ void TraceEvent::clear() {
   }
 }
 
+Error out_of_memory_limit(std::uint64_t limit_bytes) {
+  return make_error(ErrorCode::kLimit,
+                    "the trace needs more than the " +
+                        base::format_bytes(static_cast<std::int64_t>(limit_bytes)) +
+                        " of memory it may have");
+}
+
 Status Recorder::add(const TraceEvent& event) {
   if (++seen_ % 1024 == 0 && recording_.memory_bytes() > memory_limit_) {
-    return make_error(ErrorCode::kLimit,
-                      "the trace needs more than the " +
-                          base::format_bytes(static_cast<std::int64_t>(memory_limit_)) +
-                          " of memory it may have");
+    return out_of_memory_limit(memory_limit_);
   }
   if (event.phase == "X") {
     if (const auto kind = span_kind_of(event)) add_span(event, *kind);
@@ -93,7 +98,8 @@ Status Recorder::add(const TraceEvent& event) {
 void Recorder::add_memory(const TraceEvent& event) {
   const auto time_ns = nanoseconds_of_microseconds(event.time);
   if (!time_ns || !event.bytes || !event.device_type ||
-      *event.bytes == std::numeric_limits<std::int64_t>::min()) {
+      *event.bytes == std::numeric_limits<std::int64_t>::min() ||
+      recording_.devices.size() > kMostDevices) {
     diagnostics_.add(kBadMemoryEvent, 1, "time \"" + event.time + "\"");
     return;
   }

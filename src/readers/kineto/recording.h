@@ -83,6 +83,8 @@ struct Recording {
   }
 };
 
+Error out_of_memory_limit(std::uint64_t limit_bytes);
+
 // Takes the events of a trace one by one, keeps those that matter and counts those it cannot use.
 class Recorder {
  public:

@@ -4,13 +4,6 @@
 #include <tuple>
 
 namespace plimsoll::readers::kineto {
-namespace {
-
-// A stack deeper than this is not believed; its outermost frames are left out.
-constexpr std::size_t kDeepestStack = 1024;
-
-}  // namespace
-
 SpanIndex::SpanIndex(const Recording& recording) : recording_(recording) {
   const auto& spans = recording.spans;
   starts_.assign(recording.threads.size() + 1, 0);

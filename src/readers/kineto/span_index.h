@@ -12,6 +12,9 @@
 
 namespace plimsoll::readers::kineto {
 
+// A stack deeper than this is not believed; its outermost frames are left out.
+inline constexpr std::size_t kDeepestStack = 1024;
+
 // One moment asked about. `row` is the asker's own.
 struct Moment {
   ThreadId thread;
