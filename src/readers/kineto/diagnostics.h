@@ -37,7 +37,7 @@ inline constexpr base::DiagnosticKind kSyntheticSegments{
 inline constexpr base::DiagnosticKind kNoAddresses{
     "no_addresses", base::Severity::kInfo,
     "This profiler (torch of 2021) wrote no addresses. Each free is taken to be of the most "
-    "recent live allocation of its size: totals are exact, lifetimes are likely."};
+    "recent live allocation of its size. Sums do not depend on this, lifetimes do."};
 inline constexpr base::DiagnosticKind kNoTotals{
     "no_totals", base::Severity::kDataLoss,
     "This profiler (torch of 2021) wrote no totals. Memory that was allocated before the recording "
