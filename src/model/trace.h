@@ -129,8 +129,8 @@ struct Trace {
   base::Column<Segment> segments;
   base::Column<Block> blocks;
   std::vector<Setting> settings;
-  std::vector<Annotation> annotations;
-  std::vector<DeviceTrace> devices;  // sorted by device; also those that are named and empty
+  std::vector<Annotation> annotations;  // in the order in which they began
+  std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
   bool has_settings = false;
   bool has_final_state = false;  // segments and blocks are known
 

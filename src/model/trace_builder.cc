@@ -1,7 +1,10 @@
 #include "model/trace_builder.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "model/diagnostics.h"
@@ -143,6 +146,22 @@ void TraceBuilder::sort_segments() {
   }
 }
 
+// By begin, then end: what began before the recording first, what has not ended last. The name's
+// text decides the rest, so that the order does not depend on the file's.
+void TraceBuilder::sort_annotations() {
+  auto end_ns = [](const Annotation& annotation) {
+    const bool is_open = annotation.end_ns == kNoTime;
+    return is_open ? std::numeric_limits<std::int64_t>::max() : annotation.end_ns;
+  };
+  std::ranges::sort(trace_.annotations, [&](const Annotation& a, const Annotation& b) {
+    const auto key = [&](const Annotation& annotation) {
+      return std::tuple(annotation.begin_ns, end_ns(annotation), annotation.device,
+                        trace_.strings[annotation.name]);
+    };
+    return key(a) < key(b);
+  });
+}
+
 Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& progress) {
   trace_.format = format;
   if (trace_.events.size() >= kBeforeRecording || trace_.blocks.size() >= kNone) {
@@ -150,6 +169,7 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
   }
   PLIMSOLL_TRY(gather_slices());
   sort_segments();
+  sort_annotations();
   for (DeviceTrace& device : trace_.devices) {
     LifetimePairing(trace_, device, diagnostics_).run(progress);
     if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while pairing");

@@ -65,6 +65,7 @@ class TraceBuilder {
   DeviceTrace& device_trace(Device device);
   Status gather_slices();
   void sort_segments();
+  void sort_annotations();
 
   base::Diagnostics& diagnostics_;
   Trace trace_;
