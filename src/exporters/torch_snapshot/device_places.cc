@@ -11,6 +11,10 @@ constexpr std::int32_t kMostPlaces = 1024;
 DevicePlaces::DevicePlaces(const model::Trace& trace) {
   std::vector<const model::DeviceTrace*> after;
   for (const model::DeviceTrace& device : trace.devices) {
+    if (device.device.type == model::DeviceType::kPinnedHost && pinned_host_ == nullptr) {
+      pinned_host_ = &device;
+      continue;
+    }
     const std::int32_t ordinal = device.device.ordinal;
     const bool has_place =
         device.device.type != model::DeviceType::kCpu && ordinal >= 0 && ordinal < kMostPlaces;

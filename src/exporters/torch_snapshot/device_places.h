@@ -16,9 +16,12 @@ class DevicePlaces {
   // By place; null where no device stands.
   const std::vector<const model::DeviceTrace*>& devices() const { return devices_; }
   std::uint64_t of(model::Device device) const;
+  // Pinned host memory stands in lists of its own; null if the trace has none.
+  const model::DeviceTrace* pinned_host() const { return pinned_host_; }
 
  private:
   std::vector<const model::DeviceTrace*> devices_;
+  const model::DeviceTrace* pinned_host_ = nullptr;
 };
 
 }  // namespace plimsoll::exporters::torch_snapshot

@@ -1,8 +1,8 @@
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
 
-#include <algorithm>
-#include <vector>
+#include <cstdint>
 
+#include "exporters/torch_snapshot/annotation_stages.h"
 #include "exporters/torch_snapshot/device_places.h"
 #include "exporters/torch_snapshot/pickle_writer.h"
 #include "exporters/torch_snapshot/settings_tree.h"
@@ -40,6 +40,7 @@ class Snapshot {
     write_segments();
     shared_.word(Word::kDeviceTraces);
     write_traces();
+    if (const model::DeviceTrace* host = places_.pinned_host()) write_host(*host);
     if (trace_.has_settings) {
       shared_.word(Word::kAllocatorSettings);
       write_settings(pickle_, trace_.settings);
@@ -54,12 +55,15 @@ class Snapshot {
 
  private:
   void write_segments();
+  void write_segments_of(const model::DeviceTrace& device, std::uint64_t place);
   void write_segment(const model::Segment& segment, std::uint64_t place);
   void write_block(const model::Block& block);
   void write_traces();
+  void write_events_of(const model::DeviceTrace& device);
+  void write_host(const model::DeviceTrace& host);
   void write_event(std::size_t row);
   void write_annotations();
-  void write_stage(const model::Annotation& annotation, Word stage, std::int64_t time_ns);
+  void write_stage(const Stage& stage);
 
   const model::Trace& trace_;
   DevicePlaces places_;
@@ -71,15 +75,18 @@ void Snapshot::write_segments() {
   pickle_.list();
   for (std::size_t place = 0; place < places_.devices().size(); ++place) {
     const model::DeviceTrace* device = places_.devices()[place];
-    if (device == nullptr) continue;
-    const auto segments = trace_.segments.span(device->first_segment, device->segment_count);
-    for (const model::Segment& segment : segments) {
-      if (!pickle_.ok()) return;
-      pickle_.item();
-      write_segment(segment, place);
-    }
+    if (device != nullptr) write_segments_of(*device, place);
   }
   pickle_.end_list();
+}
+
+void Snapshot::write_segments_of(const model::DeviceTrace& device, std::uint64_t place) {
+  const auto segments = trace_.segments.span(device.first_segment, device.segment_count);
+  for (const model::Segment& segment : segments) {
+    if (!pickle_.ok()) return;
+    pickle_.item();
+    write_segment(segment, place);
+  }
 }
 
 void Snapshot::write_segment(const model::Segment& segment, std::uint64_t place) {
@@ -126,13 +133,29 @@ void Snapshot::write_traces() {
   for (const model::DeviceTrace* device : places_.devices()) {
     pickle_.item();
     pickle_.list();
-    const std::size_t count = device == nullptr ? 0 : device->event_count;
-    for (std::size_t event = 0; event < count && pickle_.ok(); ++event) {
-      pickle_.item();
-      write_event(device->first_event + event);
-    }
+    if (device != nullptr) write_events_of(*device);
     pickle_.end_list();
   }
+  pickle_.end_list();
+}
+
+void Snapshot::write_events_of(const model::DeviceTrace& device) {
+  const std::size_t end = device.first_event + device.event_count;
+  for (std::size_t row = device.first_event; row < end && pickle_.ok(); ++row) {
+    pickle_.item();
+    write_event(row);
+  }
+}
+
+// Pinned host memory has its own two keys, and one list of events.
+void Snapshot::write_host(const model::DeviceTrace& host) {
+  shared_.word(Word::kHostSegments);
+  pickle_.list();
+  write_segments_of(host, static_cast<std::uint64_t>(host.device.ordinal));
+  pickle_.end_list();
+  shared_.word(Word::kHostTraces);
+  pickle_.list();
+  write_events_of(host);
   pickle_.end_list();
 }
 
@@ -158,41 +181,25 @@ void Snapshot::write_event(std::size_t row) {
   pickle_.end_dict_items();
 }
 
-// One list in the order of time, as the allocator keeps it.
 void Snapshot::write_annotations() {
-  struct Stage {
-    std::int64_t time_ns;
-    const model::Annotation* annotation;
-    Word word;
-  };
-  std::vector<Stage> stages;
-  for (const model::Annotation& annotation : trace_.annotations) {
-    if (annotation.begin_ns != model::kNoTime) {
-      stages.push_back(Stage{annotation.begin_ns, &annotation, Word::kStart});
-    }
-    if (annotation.end_ns != model::kNoTime) {
-      stages.push_back(Stage{annotation.end_ns, &annotation, Word::kEnd});
-    }
-  }
-  std::ranges::stable_sort(stages, {}, &Stage::time_ns);
   pickle_.list();
-  for (const Stage& stage : stages) {
+  for (const Stage& stage : stages_of(trace_.annotations)) {
     if (!pickle_.ok()) return;
     pickle_.item();
-    write_stage(*stage.annotation, stage.word, stage.time_ns);
+    write_stage(stage);
   }
   pickle_.end_list();
 }
 
-void Snapshot::write_stage(const model::Annotation& annotation, Word stage, std::int64_t time_ns) {
+void Snapshot::write_stage(const Stage& stage) {
   pickle_.dict();
   pickle_.begin_dict_items();
-  shared_.member(Word::kStage, stage);
+  shared_.member(Word::kStage, stage.is_start ? Word::kStart : Word::kEnd);
   shared_.word(Word::kName);
-  shared_.string(annotation.name);
-  shared_.member(Word::kDevice, places_.of(annotation.device));
+  shared_.string(stage.annotation->name);
+  shared_.member(Word::kDevice, places_.of(stage.annotation->device));
   shared_.word(Word::kTimeUs);
-  pickle_.integer(microseconds(time_ns));
+  pickle_.integer(microseconds(stage.time_ns));
   pickle_.end_dict_items();
 }
 

@@ -122,7 +122,7 @@ TEST(TorchSnapshotExporter, devices_stand_at_their_ordinal_and_the_cpu_comes_las
     return "[{'action': 'snapshot', 'addr': 0, 'size': " + std::to_string(size) + ", 'stream': 0}]";
   };
   EXPECT_EQ(snapshot_text(maker), "{'segments': [], 'device_traces': [[], [], " + event(2) + ", " +
-                                      event(1) + ", " + event(3) + ", " + event(4) + "]}");
+                                      event(3) + ", " + event(4) + ", " + event(1) + "]}");
 }
 
 }  // namespace
