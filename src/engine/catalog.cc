@@ -5,6 +5,12 @@
 #include "analysis/growth/growth.h"
 #include "analysis/sites/sites.h"
 #include "analysis/timeline/timeline.h"
+#include "exporters/collapsed/collapsed_exporter.h"
+#include "exporters/json/json_exporter.h"
+#include "exporters/speedscope/speedscope_exporter.h"
+#include "exporters/timeline_csv/timeline_csv_exporter.h"
+#include "exporters/timeline_json/timeline_json_exporter.h"
+#include "exporters/torch_snapshot/torch_snapshot_exporter.h"
 #include "readers/kineto/kineto_reader.h"
 #include "readers/torch_snapshot/torch_snapshot_reader.h"
 
@@ -21,6 +27,13 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::fragmentation::make());
   catalog.passes.push_back(analysis::sites::make());
   catalog.passes.push_back(analysis::growth::make());
+
+  catalog.exporters.push_back(exporters::json::make());
+  catalog.exporters.push_back(exporters::speedscope::make());
+  catalog.exporters.push_back(exporters::collapsed::make());
+  catalog.exporters.push_back(exporters::timeline_json::make());
+  catalog.exporters.push_back(exporters::timeline_csv::make());
+  catalog.exporters.push_back(exporters::torch_snapshot::make());
   return catalog;
 }
 
