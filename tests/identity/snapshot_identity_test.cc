@@ -1,0 +1,122 @@
+// A snapshot that is read, exported and read again gives the same model: nothing that we understand
+// of PyTorch's format is lost on the way.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/progress.h"
+#include "engine/load.h"
+#include "exporters/torch_snapshot/torch_snapshot_exporter.h"
+#include "tests/support/export_made.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/samples.h"
+#include "tests/support/trace_difference.h"
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+model::Trace read(const fs::path& path) {
+  base::Progress progress;
+  auto loaded = engine::load(path.string(), progress);
+  EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().message);
+  return loaded.ok() ? std::move(loaded.value().trace) : model::Trace{};
+}
+
+model::Trace written_and_read(const model::Trace& trace) {
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+  const fs::path path = fs::path(testing::TempDir()) / (std::string(test.name()) + ".pickle");
+  std::ofstream(path, std::ios::binary) << exported(*exporters::torch_snapshot::make(), trace);
+  model::Trace again = read(path);
+  fs::remove(path);
+  return again;
+}
+
+TEST(SnapshotIdentity, of_every_sample) {
+  PLIMSOLL_NEEDS_SAMPLES();
+  std::size_t count = 0;
+  for (const auto& file : fs::directory_iterator(samples_folder() / "snapshots")) {
+    SCOPED_TRACE(file.path().filename());
+    const model::Trace trace = read(file.path());
+    EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "");
+    ++count;
+  }
+  EXPECT_GT(count, 0u);
+}
+
+TEST(SnapshotIdentity, of_random_traces) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const model::Trace trace = RandomTrace({.seed = seed, .events = 2000}).make();
+    EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "") << "seed " << seed;
+  }
+}
+
+// Everything that the format can say, in one small trace.
+TEST(SnapshotIdentity, of_every_field) {
+  using model::BlockState;
+  using model::DeviceType;
+  TraceMaker maker;
+  model::TraceBuilder& builder = maker.builder();
+  model::Frame noted;
+  noted.file = maker.string("graph.py");
+  noted.function = maker.string("forward");
+  noted.line = 0xFFFF'FFFF;
+  noted.notes =
+      builder.stacks().add_notes({{maker.string("fx_node_op"), maker.string("call_function")},
+                                  {maker.string("fx_node_name"), maker.string("mul")}});
+  const model::FrameId frame = builder.stacks().intern_frame(noted);
+  const auto stack = builder.stacks().intern_stack({&frame, 1});
+  const auto pool = builder.pool({0, 7});
+
+  for (std::int32_t ordinal : {0, 2}) {
+    maker.on({DeviceType::kCuda, ordinal});
+    maker.segment(
+        1u << 21, 1u << 21,
+        {TraceMaker::block(1u << 21, 512, 500, BlockState::kActiveAllocated, stack),
+         TraceMaker::block((1u << 21) + 512, 512, 400, BlockState::kActivePendingFree,
+                           model::kEmptyStack),
+         TraceMaker::block((1u << 21) + 1024, (1u << 21) - 1024, 3, BlockState::kInactive)},
+        pool);
+    model::Event event;
+    event.action = model::Action::kAlloc;
+    event.address = 1u << 21;
+    event.size_bytes = 500;
+    event.stream = builder.stream(0x7fff'1234'5678);
+    event.stack = stack;
+    event.pool = pool;
+    event.category = maker.string("gradient");
+    event.compile_context = maker.string("N/A");
+    event.user_metadata = maker.string("note \xed\xb3\xbf");
+    maker.event(event);
+    for (auto action :
+         {model::Action::kSegmentAlloc, model::Action::kSegmentFree, model::Action::kSegmentMap,
+          model::Action::kSegmentUnmap, model::Action::kSnapshot, model::Action::kOom,
+          model::Action::kAnnotate, model::Action::kUnknown}) {
+      maker.event(action, 0xFFFF'FFFF'FFFF'FFFF, 1ull << 63, model::kEmptyStack);
+    }
+    maker.event(model::Action::kFreeRequested, (1u << 21) + 512, 400);
+  }
+  maker.on({DeviceType::kCuda, 0});
+  maker.annotation("inner", 5'000, 5'000).annotation("inner", 3'000, 5'000);
+  maker.annotation("step", 5'000, 9'000).annotation("cut", model::kNoTime, 9'000);
+  maker.annotation("open", 1'000, model::kNoTime);
+  builder.add_setting({"PYTORCH_CUDA_ALLOC_CONF", std::string("expandable_segments:True")});
+  builder.add_setting({"max_split_size", std::int64_t{-1}});
+  builder.add_setting({"garbage_collection_threshold", 0.8});
+  builder.add_setting({"expandable_segments", true});
+  builder.add_setting({"roundup_power2_divisions.1", std::int64_t{0}});
+  builder.add_setting({"roundup_power2_divisions.2", std::int64_t{4}});
+  builder.name_device({DeviceType::kCuda, 1});
+  maker.on({DeviceType::kPinnedHost, 0}).alloc(0x1000, 64).free(0x1000, 64);
+
+  const model::Trace trace = maker.finish();
+  EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "");
+}
+
+}  // namespace
+}  // namespace plimsoll::tests
