@@ -1,0 +1,169 @@
+#include "report/text_devices.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "base/units.h"
+#include "report/text_layout.h"
+#include "report/text_table.h"
+#include "report/text_words.h"
+
+namespace plimsoll::report {
+namespace {
+
+constexpr std::size_t kOomsShown = 3;
+constexpr std::size_t kPinningLinesShown = 3;
+
+std::string heading(const DeviceReport& device, Color color) {
+  std::string facts;
+  if (device.events > 0) {
+    facts = base::format_count(device.events) + (device.events == 1 ? " event" : " events");
+    if (device.first_time_ns && device.last_time_ns) {
+      facts += " in " + base::format_duration(*device.last_time_ns - *device.first_time_ns);
+    }
+    if (device.history == "truncated") facts += ", earlier ones are lost";
+  } else {
+    facts = "no events, only the state at the end";
+  }
+  return styled(device_name(device), Style::kBold, color) + "  " + facts + "\n";
+}
+
+bool is_same(const SeriesTotals& a, const SeriesTotals& b) {
+  return a.baseline_bytes == b.baseline_bytes && a.peak_bytes == b.peak_bytes &&
+         a.end_bytes == b.end_bytes && a.peak_event == b.peak_event;
+}
+
+void add_totals(TextTable& table, const DeviceReport& device, std::string name,
+                const SeriesTotals& totals) {
+  const bool is_known = totals.baseline_bytes >= 0;
+  const auto known = [&](std::int64_t bytes) {
+    return is_known ? base::format_bytes(bytes) : std::string("unknown");
+  };
+  std::string when;
+  if (device.events > 0) {
+    when = totals.peak_event ? moment_text(device, totals.peak_event, totals.peak_time_ns)
+                             : "from the start";
+  }
+  table.add_row({std::move(name), known(totals.baseline_bytes), known(totals.peak_bytes),
+                 base::format_bytes(totals.end_bytes), std::move(when)});
+}
+
+std::string totals_text(const DeviceReport& device, std::size_t width, Color color) {
+  using enum TextTable::Align;
+  TextTable table({{"", kWords},
+                   {"start", kNumber},
+                   {"peak", kNumber},
+                   {"end", kNumber},
+                   {device.events > 0 ? "peak reached at" : "", kWords}});
+  if (is_same(device.requested_allocated, device.requested_active)) {
+    add_totals(table, device, "requested", device.requested_active);
+  } else {
+    add_totals(table, device, "requested, allocated", device.requested_allocated);
+    add_totals(table, device, "requested, active", device.requested_active);
+  }
+  if (device.segments > 0 || device.reserved.peak_bytes != 0) {
+    add_totals(table, device, "reserved", device.reserved);
+  }
+  std::string out = table.to_text(width, color);
+  if (const std::uint64_t bytes = disagreement_bytes(device); bytes > 0) {
+    out += "  " +
+           wrap("Start and peak are unknown: events and segments disagree by " + bytes_text(bytes) +
+                    ".",
+                2, width) +
+           "\n";
+  }
+  return out;
+}
+
+// "  name       text, wrapped under itself"
+std::string labelled(std::string_view name, std::string_view text, std::size_t width, Color color) {
+  constexpr std::size_t kIndent = 17;
+  return styled(pad_right("  " + std::string(name), kIndent), Style::kDim, color) +
+         wrap(text, kIndent, width) + "\n";
+}
+
+std::string stranded_text(const DeviceReport& device) {
+  const Fragmentation& where = device.fragmentation;
+  if (!where.stranded_bytes || !where.stranded_request_bytes) return {};
+  return bytes_text(*where.stranded_bytes) + " of that could not serve a request of " +
+         bytes_text(*where.stranded_request_bytes) +
+         (device.ooms.empty() ? " (the largest recorded)" : " (the last one that failed)");
+}
+
+std::string pinning_text(const PinningLine& line) {
+  std::string text = printable(line.line) + ": " + base::format_count(line.blocks) +
+                     (line.blocks == 1 ? " block of " : " blocks, ") + bytes_text(line.block_bytes);
+  return text + (line.blocks == 1 ? " pins " : " together, pin ") +
+         bytes_text(line.pinned_cached_bytes);
+}
+
+std::string fragmentation_text(const DeviceReport& device, std::size_t width, Color color) {
+  if (device.segments == 0) return {};
+  const Fragmentation& where = device.fragmentation;
+  const auto reserved =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, device.reserved.end_bytes));
+  std::string out =
+      labelled("at the end",
+               bytes_text(reserved) + " reserved: " + bytes_text(device.allocated_bytes_end) +
+                   " allocated, " + bytes_text(where.cached_bytes) + " cached (reusable)",
+               width, color);
+  if (where.cached_bytes > 0) {
+    out += labelled("cached",
+                    bytes_text(where.releasable_bytes) + " that empty_cache() would release, " +
+                        bytes_text(where.pinned_bytes) + " pinned by live blocks",
+                    width, color);
+  }
+  if (where.pinned_bytes > 0) {
+    if (const std::string text = stranded_text(device); !text.empty()) {
+      out += labelled("stranded", text, width, color);
+    }
+  }
+  out += labelled("fragmentation",
+                  "ratio " + base::format_percent(where.ratio) + ", internal " +
+                      bytes_text(where.internal_bytes) + ", largest free block " +
+                      bytes_text(where.largest_free_bytes),
+                  width, color);
+  if (where.pinned_bytes > reserved / 10) {
+    for (std::size_t i = 0; i < std::min(where.pinning_lines.size(), kPinningLinesShown); ++i) {
+      out +=
+          labelled(i == 0 ? "pinned by" : "", pinning_text(where.pinning_lines[i]), width, color);
+    }
+  }
+  return out;
+}
+
+std::string oom_text(const DeviceReport& device, const Oom& oom) {
+  std::string text = bytes_text(oom.requested_bytes) + " asked for";
+  if (!oom.line.empty()) text += " by " + printable(oom.line);
+  text += " at " + moment_text(device, oom.event, oom.time_ns) + "; the driver had " +
+          bytes_text(oom.device_free_bytes) + " free";
+  if (oom.reserved_bytes > 0) {
+    text += ", " + base::format_bytes(oom.reserved_bytes) + " reserved, " +
+            base::format_bytes(oom.requested_active_bytes) + " requested";
+  }
+  return text;
+}
+
+std::string ooms_text(const DeviceReport& device, std::size_t width, Color color) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(device.ooms.size(), kOomsShown); ++i) {
+    out += labelled(i == 0 ? "out of memory" : "", oom_text(device, device.ooms[i]), width, color);
+  }
+  if (device.ooms.size() > kOomsShown) {
+    out += labelled("",
+                    "and " + base::format_count(device.ooms.size() - kOomsShown) +
+                        " times more (--json lists all)",
+                    width, color);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string device_text(const DeviceReport& device, std::size_t width, Color color) {
+  return heading(device, color) + totals_text(device, width, color) +
+         fragmentation_text(device, width, color) + ooms_text(device, width, color);
+}
+
+}  // namespace plimsoll::report

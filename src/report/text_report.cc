@@ -1,0 +1,184 @@
+#include "report/text_report.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/units.h"
+#include "report/text_devices.h"
+#include "report/text_layout.h"
+#include "report/text_words.h"
+
+namespace plimsoll::report {
+namespace {
+
+constexpr std::size_t kNarrowest = 60;
+
+Style style_of(FindingSeverity severity) {
+  switch (severity) {
+    case FindingSeverity::kInfo:
+      return Style::kInfo;
+    case FindingSeverity::kWarning:
+      return Style::kWarning;
+    case FindingSeverity::kCritical:
+      return Style::kCritical;
+  }
+  return Style::kPlain;
+}
+
+std::string upper(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return text;
+}
+
+// A mark in the margin and a sentence wrapped beside it.
+std::string marked(std::string_view mark, Style mark_style, std::string_view text, Style style,
+                   const TextOptions& options) {
+  const std::size_t indent = display_width(mark) + 1;
+  std::string out = styled(mark, mark_style, options.color) + " ";
+  std::string lines = wrap(text, indent, options.width);
+  return out + styled(lines, style, options.color) + "\n";
+}
+
+std::string finding_text(const Finding& finding, const TextOptions& options) {
+  const Style style = style_of(finding.severity);
+  std::string out = marked(upper(to_string(finding.severity)), style, printable(finding.title),
+                           Style::kBold, options);
+  for (const std::string& line : finding.evidence) {
+    out += marked("  -", Style::kDim, printable(line), Style::kPlain, options);
+  }
+  if (finding.next_step.empty()) return out;
+  std::string step = printable(finding.next_step);
+  const std::string saving = bytes_text(finding.saving_bytes);
+  if (finding.saving_bytes > 0 && step.find(saving) == std::string::npos) {
+    step += " Saves up to " + saving + ".";
+  }
+  return out + marked("  \u2192", style, step, Style::kPlain, options);
+}
+
+const DeviceReport* fullest(const Report& report, const TextOptions& options) {
+  const DeviceReport* best = nullptr;
+  for (const DeviceReport& device : report.devices) {
+    if (!is_asked_for(device, options.device) || !has_content(device)) continue;
+    if (best == nullptr || device.requested_active.peak_bytes > best->requested_active.peak_bytes) {
+      best = &device;
+    }
+  }
+  return best;
+}
+
+// The one sentence for a recording without findings.
+std::string calm_text(const Report& report, const TextOptions& options) {
+  const DeviceReport* device = fullest(report, options);
+  if (device == nullptr) return "This file holds no memory events and no memory.";
+  const auto judged = std::ranges::find(report.passes, "findings", &PassRun::name);
+  const bool is_judged = judged != report.passes.end() && judged->state == PassState::kRan;
+  std::string text = is_judged ? "Nothing wrong found." : "No verdict was asked for.";
+  if (disagreement_bytes(*device) > 0) return text;
+  text += " Peak " + base::format_bytes(device->requested_active.peak_bytes) + " requested";
+  if (report.devices.size() > 1) text += " on " + device_name(*device);
+  if (device->requested_active.peak_event) {
+    text += " at " + moment_text(*device, device->requested_active.peak_event,
+                                 device->requested_active.peak_time_ns);
+  }
+  return text + ".";
+}
+
+std::string verdict_text(const Report& report, const TextOptions& options) {
+  if (report.findings.empty()) {
+    return styled(wrap(calm_text(report, options), 0, options.width), Style::kGood, options.color) +
+           "\n";
+  }
+  std::string out;
+  for (const Finding& finding : report.findings) {
+    if (!out.empty()) out += "\n";
+    out += finding_text(finding, options);
+  }
+  return out;
+}
+
+std::string devices_text(const Report& report, const TextOptions& options) {
+  std::string out;
+  std::string empty_ones;
+  for (const DeviceReport& device : report.devices) {
+    if (!is_asked_for(device, options.device)) continue;
+    if (!has_content(device)) {
+      empty_ones += (empty_ones.empty() ? "" : ", ") + device_name(device);
+      continue;
+    }
+    out += "\n" + device_text(device, options.width, options.color);
+    for (const TableKind kind : options.tables) {
+      const std::string table =
+          table_text(report, device, kind, options.top, options.width, options.color);
+      if (!table.empty()) out += "\n" + table;
+    }
+  }
+  if (!empty_ones.empty()) {
+    out +=
+        "\n" + wrap(empty_ones + ": nothing recorded, nothing reserved.", 2, options.width) + "\n";
+  }
+  return out;
+}
+
+std::string diagnostics_text(const Report& report, const TextOptions& options) {
+  std::string out;
+  for (const DiagnosticReport& each : report.source.diagnostics) {
+    if (out.empty()) out = "\n" + styled("About the input", Style::kBold, options.color) + "\n";
+    const bool is_grave = each.severity != "info";
+    const std::string text = base::format_count(each.count) + " \u00d7 " + printable(each.name) +
+                             ": " + printable(each.help);
+    out += marked("  -", is_grave ? Style::kWarning : Style::kDim, text, Style::kPlain, options);
+  }
+  return out;
+}
+
+// Questions without an answer, those with the same reason in one line.
+std::string unanswered_text(const Report& report, const TextOptions& options) {
+  std::vector<std::pair<std::string, std::string>> by_reason;
+  for (const PassRun& pass : report.passes) {
+    if (pass.state == PassState::kRan || pass.state == PassState::kDisabled) continue;
+    const std::string reason = printable(pass.reason.empty() ? to_string(pass.state) : pass.reason);
+    const auto same = std::ranges::find(by_reason, reason, &decltype(by_reason)::value_type::first);
+    if (same == by_reason.end()) {
+      by_reason.emplace_back(reason, pass.name);
+    } else {
+      same->second += ", " + pass.name;
+    }
+  }
+  std::string out;
+  for (const auto& [reason, names] : by_reason) {
+    if (out.empty()) out = "\n" + styled("Not answered", Style::kBold, options.color) + "\n";
+    out += marked("  -", Style::kDim, names + ": " + reason, Style::kPlain, options);
+  }
+  return out;
+}
+
+std::string footer_text(const Report& report, const TextOptions& options) {
+  const Source& source = report.source;
+  std::string facts = " \u00b7 " + printable(source.format) + " \u00b7 " +
+                      bytes_text(source.bytes) + " \u00b7 " + base::format_count(source.events) +
+                      (source.events == 1 ? " event" : " events");
+  if (options.elapsed_ns) {
+    facts += " \u00b7 took " + base::format_duration(*options.elapsed_ns);
+  }
+  const std::size_t used = display_width(facts);
+  const std::size_t room = options.width > used + 12 ? options.width - used : 12;
+  return "\n" +
+         styled(shorten_place(printable(source.path), room) + facts, Style::kDim, options.color) +
+         "\n";
+}
+
+}  // namespace
+
+std::string to_text(const Report& report, const TextOptions& options) {
+  TextOptions fitted = options;
+  fitted.width = std::max(options.width, kNarrowest);
+  return verdict_text(report, fitted) + devices_text(report, fitted) +
+         diagnostics_text(report, fitted) + unanswered_text(report, fitted) +
+         footer_text(report, fitted);
+}
+
+}  // namespace plimsoll::report

@@ -1,0 +1,149 @@
+#include "report/text_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "report/text_layout.h"
+
+namespace plimsoll::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+DeviceReport device(std::int32_t ordinal) {
+  DeviceReport made;
+  made.device = ordinal;
+  made.device_type = "cuda";
+  made.events = 6486;
+  made.history = "complete";
+  made.first_time_ns = 1'000'000'000;
+  made.last_time_ns = 3'000'000'000;
+  for (SeriesTotals DeviceReport::* series :
+       {&DeviceReport::requested_allocated, &DeviceReport::requested_active}) {
+    made.*series = SeriesTotals{kGiB, 12 * kGiB, 1843, 1'510'000'000, 2 * kGiB};
+  }
+  return made;
+}
+
+Report report_of(std::vector<DeviceReport> devices) {
+  Report report;
+  report.source = Source{"run/snapshot.pickle", "torch_snapshot", 4096, 6486, {}};
+  report.devices = std::move(devices);
+  return report;
+}
+
+Report healthy() {
+  Report report = report_of({device(0)});
+  report.passes.push_back({"findings", PassState::kRan, "", 1});
+  return report;
+}
+
+TEST(TextReport, no_finding_is_one_calm_sentence_with_the_peak) {
+  EXPECT_THAT(to_text(healthy(), {}),
+              StartsWith("Nothing wrong found. Peak 12.0 GiB requested at event 1,843 of 6,486 "
+                         "(510.0 ms).\n"));
+}
+
+TEST(TextReport, findings_come_first_with_evidence_next_step_and_saving) {
+  Report report = healthy();
+  report.findings.push_back(Finding{"out_of_memory",
+                                    FindingSeverity::kCritical,
+                                    "It ran out.",
+                                    {"4.0 GiB were asked for."},
+                                    "Ask for less.",
+                                    1u << 30});
+  EXPECT_THAT(to_text(report, {}), StartsWith("CRITICAL It ran out.\n"
+                                              "  - 4.0 GiB were asked for.\n"
+                                              "  \u2192 Ask for less. Saves up to 1.0 GiB.\n"));
+}
+
+TEST(TextReport, a_saving_that_the_next_step_names_is_not_said_twice) {
+  Report report = healthy();
+  report.findings.push_back(
+      Finding{"x", FindingSeverity::kInfo, "t", {}, "Frees 1.0 GiB.", 1u << 30});
+  EXPECT_THAT(to_text(report, {}), Not(HasSubstr("Saves")));
+}
+
+TEST(TextReport, a_negative_baseline_is_unknown) {
+  Report report = healthy();
+  report.devices[0].requested_allocated.baseline_bytes = -2 * kGiB;
+  report.devices[0].requested_active.baseline_bytes = -2 * kGiB;
+  const std::string text = to_text(report, {});
+  EXPECT_THAT(text, HasSubstr("events and segments disagree by 2.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("requested  unknown  unknown  2.0 GiB"));
+  EXPECT_THAT(text, Not(HasSubstr("-2.0 GiB")));
+}
+
+TEST(TextReport, devices_with_nothing_share_one_line) {
+  DeviceReport empty;
+  empty.device = 1;
+  empty.device_type = "cuda";
+  DeviceReport other = empty;
+  other.device = 2;
+  EXPECT_THAT(to_text(report_of({device(0), empty, other}), {}),
+              HasSubstr("cuda:1, cuda:2: nothing recorded, nothing reserved.\n"));
+}
+
+TEST(TextReport, only_the_device_asked_for_is_shown) {
+  TextOptions options;
+  options.device = "cuda:1";
+  const std::string text = to_text(report_of({device(0), device(1)}), options);
+  EXPECT_THAT(text, HasSubstr("cuda:1"));
+  EXPECT_THAT(text, Not(HasSubstr("cuda:0")));
+}
+
+TEST(TextReport, questions_left_open_for_one_reason_share_a_line) {
+  Report report = healthy();
+  report.passes = {{"oom", PassState::kSkipped, "this file has no events", 0},
+                   {"timeline", PassState::kRan, "", 5},
+                   {"sites", PassState::kSkipped, "this file has no events", 0}};
+  EXPECT_THAT(to_text(report, {}), HasSubstr("oom, sites: this file has no events\n"));
+}
+
+// Names from a file cannot colour the terminal or move its cursor.
+TEST(TextReport, text_from_the_file_is_made_printable) {
+  Report report = healthy();
+  report.source.path = "\x1b[2J.pickle";
+  report.findings.push_back(Finding{"x", FindingSeverity::kInfo, "\x1b]0;t\x07", {"\r"}, "\n", 0});
+  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.by_line.push_back({0, "\x1b[31mred.py:1", 8, 1, 8, 1.0, {}});
+  EXPECT_THAT(to_text(report, {}), Not(HasSubstr("\x1b")));
+}
+
+TEST(TextReport, what_the_rows_leave_out_is_summed_up) {
+  Report report = healthy();
+  report.tables.moments.push_back({0, "peak", 1843, {}, 100, 10, 0});
+  report.tables.by_line.push_back({0, "a.py:1", 60, 4, 20, 0.6, {}});
+  report.tables.by_line.push_back({0, "b.py:1", 30, 4, 20, 0.3, {}});
+  TextOptions options;
+  options.top = 1;
+  EXPECT_THAT(to_text(report, options),
+              HasSubstr("   40 B  40.0%      6           everything else\n"));
+}
+
+TEST(TextReport, no_line_is_wider_than_asked) {
+  Report report = healthy();
+  const std::string words(400, 'x');
+  report.source.path = "folder/" + words;
+  report.source.diagnostics.push_back({"name", "info", 3, words + " " + words, ""});
+  report.findings.push_back(Finding{"x", FindingSeverity::kWarning, words, {words}, words, 7});
+  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.by_line.push_back({0, words, 8, 1, 8, 1.0, {}});
+  for (const std::size_t width : {60u, 80u, 100u}) {
+    TextOptions options;
+    options.width = width;
+    std::istringstream lines(to_text(report, options));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(display_width(line), width) << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::report

@@ -1,0 +1,72 @@
+#include "report/text_table.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "report/text_layout.h"
+
+namespace plimsoll::report {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kNarrowest = 16;  // of the last column, whatever the width asked for
+
+std::string without_trailing_spaces(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+}  // namespace
+
+void TextTable::add_row(std::vector<std::string> cells, Style style) {
+  cells.resize(columns_.size());
+  rows_.push_back(Row{std::move(cells), style, {}});
+}
+
+void TextTable::add_note(std::string text) { rows_.back().notes.push_back(std::move(text)); }
+
+std::vector<std::size_t> TextTable::column_widths(std::size_t width) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    std::size_t widest = display_width(columns_[c].header);
+    for (const Row& row : rows_) widest = std::max(widest, display_width(row.cells[c]));
+    widths.push_back(widest);
+  }
+  const std::size_t others =
+      std::accumulate(widths.begin(), widths.end() - 1, kIndent + kGap * (widths.size() - 1));
+  const std::size_t room = std::max(width > others ? width - others : 0, kNarrowest);
+  widths.back() = std::min(widths.back(), room);
+  return widths;
+}
+
+std::string TextTable::to_text(std::size_t width, Color color) const {
+  const std::vector<std::size_t> widths = column_widths(width);
+  const auto line = [&](auto cell, Style style) {
+    std::string text(kIndent, ' ');
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      if (c > 0) text += std::string(kGap, ' ');
+      const std::string fitted = shorten_place(cell(c), widths[c]);
+      text += columns_[c].align == Align::kNumber ? pad_left(fitted, widths[c])
+                                                  : pad_right(fitted, widths[c]);
+    }
+    return styled(without_trailing_spaces(std::move(text)), style, color) + "\n";
+  };
+
+  std::string out =
+      line([&](std::size_t c) -> const std::string& { return columns_[c].header; }, Style::kDim);
+  const std::size_t note_indent =
+      std::accumulate(widths.begin(), widths.end() - 1, kIndent + kGap * (widths.size() - 1)) + 2;
+  for (const Row& row : rows_) {
+    out += line([&](std::size_t c) -> const std::string& { return row.cells[c]; }, row.style);
+    for (const std::string& note : row.notes) {
+      const std::size_t room = std::max(width > note_indent ? width - note_indent : 0, kNarrowest);
+      out += std::string(note_indent, ' ');
+      out += styled(shorten_place(note, room), Style::kDim, color) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace plimsoll::report
