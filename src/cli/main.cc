@@ -1,18 +1,78 @@
-// Temporary
-#include <cstdio>
-#include <cstring>
-#include <string>
+// The command `plimsoll`: finds the command, parses its words, runs it. What it promises about exit
+// codes stands in exit_code.h.
 
-#include "plimsoll/session.h"
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/help.h"
+#include "cli/interruption.h"
+#include "cli/suggestion.h"
+#include "cli/terminal.h"
+#include "plimsoll/version.h"
+
+namespace plimsoll::cli {
+namespace {
+
+int say(const Status& status) {
+  if (status) return kFine;
+  complain(status.error().message);
+  return exit_code_of(status.error().code);
+}
+
+int wrong_command(const std::string& word) {
+  std::vector<std::string> known = {"--version", "--help"};
+  for (const Command& command : commands()) known.push_back(command.name);
+  const char* what = word.starts_with("-") ? "option " : "command ";
+  complain("there is no " + (what + word) + did_you_mean(word, known) + " (plimsoll --help)");
+  return kWrongUse;
+}
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  const auto end = std::ranges::find(words, "--");
+  return std::any_of(words.begin(), end,
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
+int run(std::vector<std::string> words) {
+  if (words.empty()) {
+    complain("say what to do, such as plimsoll report snapshot.pickle (plimsoll --help)");
+    return kWrongUse;
+  }
+  const std::string first = words.front();
+  if (first == "--version") return say(print("plimsoll " PLIMSOLL_VERSION "\n"));
+  if (first == "--help" || first == "-h") return say(print(overview()));
+  const Command* command = find_command(first);
+  if (command == nullptr) return wrong_command(first);
+  words.erase(words.begin());
+  if (asks_for_help(words)) return say(print(help_of(*command)));
+  const auto arguments = parse(*command, words);
+  if (!arguments) {
+    complain(arguments.error().message);
+    return kWrongUse;
+  }
+  return command->run(*arguments);
+}
+
+}  // namespace
+}  // namespace plimsoll::cli
 
 int main(int argc, char** argv) {
-  if (argc < 2) return 2;
-  auto session = plimsoll::Session::open(argv[argc - 1]);
-  if (!session) {
-    std::fprintf(stderr, "plimsoll: %s\n", session.error().message.c_str());
-    return 3;
+  using namespace plimsoll::cli;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a failed write
+  watch_for_interruption();
+  try {
+    return run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+  } catch (const std::bad_alloc&) {
+    complain("the machine has not enough memory for this");
+  } catch (const std::exception& error) {
+    complain(std::string("this is a bug in plimsoll, please report it: ") + error.what());
   }
-  const std::string json = session->report_json();
-  std::fwrite(json.data(), 1, json.size(), stdout);
-  return 0;
+  return kOurFault;
 }

@@ -1,0 +1,68 @@
+// Command: one word after `plimsoll`, as data: what it takes, what it says about itself, what it
+// runs. Parsing, help and docs/cli.md are made from this alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::cli {
+
+enum class Count : std::uint8_t { kOne, kAtMostOne, kOneOrMore };
+
+struct Positional {
+  std::string name;  // "FILE"
+  std::string help;
+  Count count = Count::kOne;
+};
+
+struct Option {
+  std::string name;        // "--top"
+  std::string short_name;  // "-o"; may be empty
+  std::string value;       // "N"; empty: a switch
+  std::string help;
+  std::vector<std::string> choices = {};  // empty: any
+  bool is_list = false;                   // may be given again, and as a,b,c
+  bool is_required = false;
+};
+
+// What the user gave, by the name of the option or positional.
+class Arguments {
+ public:
+  bool has(const std::string& name) const { return values_.count(name) != 0; }
+  // The value, or the alternative if it was not given.
+  std::string value(const std::string& name, std::string alternative = {}) const {
+    const auto found = values_.find(name);
+    return found == values_.end() || found->second.empty() ? std::move(alternative)
+                                                           : found->second.back();
+  }
+  std::vector<std::string> values(const std::string& name) const {
+    const auto found = values_.find(name);
+    return found == values_.end() ? std::vector<std::string>{} : found->second;
+  }
+  void set(const std::string& name, std::vector<std::string> values) {
+    values_[name] = std::move(values);
+  }
+
+ private:
+  std::map<std::string, std::vector<std::string>> values_;
+};
+
+struct Example {
+  std::string command;
+  std::string meaning;
+};
+
+struct Command {
+  std::string name;
+  std::string summary;      // one line
+  std::string description;  // one paragraph
+  std::vector<Positional> positionals;
+  std::vector<Option> options;
+  std::vector<Example> examples;
+  int (*run)(const Arguments&) = nullptr;  // the exit code
+};
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,128 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "cli/suggestion.h"
+
+namespace plimsoll::cli {
+namespace {
+
+// What CLI11 writes into while it parses.
+struct Slots {
+  std::map<std::string, std::vector<std::string>> values;
+  std::map<std::string, bool> switches;
+};
+
+Error wrong_use(const Command& command, const std::string& sentence) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    sentence + " (plimsoll " + command.name + " --help)");
+}
+
+void declare(CLI::App& app, const Option& option, Slots& slots) {
+  const std::string names =
+      option.short_name.empty() ? option.name : option.short_name + "," + option.name;
+  if (option.value.empty()) {
+    app.add_flag(names, slots.switches[option.name]);
+    return;
+  }
+  CLI::Option* declared = app.add_option(names, slots.values[option.name]);
+  declared->expected(1)->allow_extra_args(false);
+  if (option.is_list) {
+    declared->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+Status check_choices(const Command& command, const Option& option,
+                     const std::vector<std::string>& given) {
+  if (option.choices.empty()) return {};
+  for (const std::string& value : given) {
+    if (std::ranges::find(option.choices, value) != option.choices.end()) continue;
+    return wrong_use(command, option.name + " " + value + " is not one of " +
+                                  joined(option.choices) + did_you_mean(value, option.choices));
+  }
+  return {};
+}
+
+Status check_unknown(const Command& command, const std::vector<std::string>& unknown) {
+  if (unknown.empty()) return {};
+  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  if (!word.starts_with("-")) {
+    return wrong_use(command,
+                     "\"" + word + "\" is one argument too many for plimsoll " + command.name);
+  }
+  std::vector<std::string> known = {"--help"};
+  for (const Option& option : command.options) known.push_back(option.name);
+  return wrong_use(
+      command, "plimsoll " + command.name + " has no option " + word + did_you_mean(word, known));
+}
+
+Status check_positionals(const Command& command, const Slots& slots) {
+  for (const Positional& positional : command.positionals) {
+    const auto& given = slots.values.at(positional.name);
+    if (given.size() > 1 && positional.count != Count::kOneOrMore) {
+      return wrong_use(command,
+                       "plimsoll " + command.name + " takes one " + positional.name + ", not more");
+    }
+    if (given.empty() && positional.count != Count::kAtMostOne) {
+      return wrong_use(command, "plimsoll " + command.name + " needs a " + positional.name);
+    }
+  }
+  return {};
+}
+
+Result<Arguments> gather(const Command& command, const CLI::App& app, Slots& slots) {
+  PLIMSOLL_TRY(check_unknown(command, app.remaining()));
+  PLIMSOLL_TRY(check_positionals(command, slots));
+  for (const Option& option : command.options) {
+    if (option.value.empty()) continue;
+    PLIMSOLL_TRY(check_choices(command, option, slots.values[option.name]));
+    if (option.is_required && slots.values[option.name].empty()) {
+      return wrong_use(command,
+                       "plimsoll " + command.name + " needs " + option.name + " " + option.value);
+    }
+  }
+  Arguments arguments;
+  for (auto& [name, values] : slots.values) {
+    if (!values.empty()) arguments.set(name, std::move(values));
+  }
+  for (const auto& [name, is_on] : slots.switches) {
+    if (is_on) arguments.set(name, {});
+  }
+  return arguments;
+}
+
+}  // namespace
+
+Result<Arguments> parse(const Command& command, const std::vector<std::string>& words) {
+  CLI::App app;
+  Slots slots;
+  app.set_help_flag();  // main answers --help
+  app.allow_extras();
+  for (const Positional& positional : command.positionals) {
+    CLI::Option* declared = app.add_option(positional.name, slots.values[positional.name]);
+    if (positional.count != Count::kOneOrMore) declared->expected(0, 1);
+  }
+  for (const Option& option : command.options) declare(app, option, slots);
+  const auto dashes = std::ranges::find(words, "--");
+  std::vector<std::string> reversed(words.begin(), dashes);
+  std::ranges::reverse(reversed);
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    const std::string name = text.substr(0, text.find(':'));
+    const bool is_missing = text.find("missing") != std::string::npos;
+    return wrong_use(command, name + (is_missing ? " needs a value" : " is given more than once"));
+  } catch (const CLI::ParseError& error) {
+    return wrong_use(command, error.what());
+  }
+  if (dashes != words.end() && !command.positionals.empty()) {  // names, whatever they begin with
+    auto& names = slots.values[command.positionals.front().name];
+    names.insert(names.end(), dashes + 1, words.end());
+  }
+  return gather(command, app, slots);
+}
+
+}  // namespace plimsoll::cli

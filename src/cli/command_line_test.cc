@@ -1,0 +1,61 @@
+#include "cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Command command() {
+  Command made;
+  made.name = "look";
+  made.positionals = {{"FILE", "", Count::kOneOrMore}};
+  made.options = {{"--by", "", "TABLE", "", {"line", "stack"}, true},
+                  {"--output", "-o", "PATH", ""},
+                  {"--json", "", "", ""}};
+  return made;
+}
+
+std::string error_of(const std::vector<std::string>& words) {
+  const auto parsed = parse(command(), words);
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(CommandLine, words_become_arguments) {
+  const auto parsed =
+      parse(command(), {"a", "--by=line", "--json", "b", "-o", "c", "--by", "stack,line"});
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_THAT(parsed->values("FILE"), ElementsAre("a", "b"));
+  EXPECT_THAT(parsed->values("--by"), ElementsAre("line", "stack", "line"));
+  EXPECT_EQ(parsed->value("--output"), "c");
+  EXPECT_TRUE(parsed->has("--json"));
+}
+
+TEST(CommandLine, what_is_not_given_is_not_there) {
+  const auto parsed = parse(command(), {"a"});
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_FALSE(parsed->has("--json"));
+  EXPECT_FALSE(parsed->has("--by"));
+  EXPECT_EQ(parsed->value("--output", "else"), "else");
+}
+
+TEST(CommandLine, a_file_may_begin_with_a_dash_after_two_dashes) {
+  const auto parsed = parse(command(), {"--json", "--", "-a"});
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_THAT(parsed->values("FILE"), ElementsAre("-a"));
+}
+
+TEST(CommandLine, mistakes_are_named_with_what_was_meant) {
+  EXPECT_THAT(error_of({"a", "--jsno"}), HasSubstr("no option --jsno; did you mean --json?"));
+  EXPECT_THAT(error_of({"a", "--by", "lien"}),
+              HasSubstr("--by lien is not one of line, stack; did you mean line?"));
+  EXPECT_THAT(error_of({"--json"}), HasSubstr("needs a FILE"));
+  EXPECT_THAT(error_of({"a", "-o"}), HasSubstr("--output needs a value"));
+  EXPECT_THAT(error_of({"a", "-o", "b", "-o", "c"}), HasSubstr("--output is given more than once"));
+}
+
+}  // namespace
+}  // namespace plimsoll::cli

@@ -1,0 +1,18 @@
+#include "cli/commands.h"
+
+#include <algorithm>
+
+namespace plimsoll::cli {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {report_command(), export_command(), schema_command(),
+                                             help_command()};
+  return table;
+}
+
+const Command* find_command(std::string_view name) {
+  const auto found = std::ranges::find(commands(), name, &Command::name);
+  return found == commands().end() ? nullptr : &*found;
+}
+
+}  // namespace plimsoll::cli

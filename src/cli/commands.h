@@ -1,0 +1,18 @@
+// The table of commands. Adding one costs its file, a line here and a line in the table.
+#pragma once
+
+#include <vector>
+
+#include "cli/command.h"
+
+namespace plimsoll::cli {
+
+Command report_command();
+Command export_command();
+Command schema_command();
+Command help_command();
+
+const std::vector<Command>& commands();
+const Command* find_command(std::string_view name);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,48 @@
+// plimsoll help: the same as --help, and docs/cli.md.
+
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/help.h"
+#include "cli/suggestion.h"
+#include "cli/terminal.h"
+
+namespace plimsoll::cli {
+namespace {
+
+Result<std::string> text_for(const Arguments& arguments) {
+  if (arguments.has("--markdown")) return markdown();
+  const std::string name = arguments.value("COMMAND");
+  if (name.empty()) return overview();
+  const Command* command = find_command(name);
+  if (command != nullptr) return help_of(*command);
+  std::vector<std::string> known;
+  for (const Command& each : commands()) known.push_back(each.name);
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "there is no command " + name + did_you_mean(name, known) + " (plimsoll --help)");
+}
+
+int run_help(const Arguments& arguments) {
+  const auto text = text_for(arguments);
+  const Status status = text ? print(*text) : Status(text.error());
+  if (status) return kFine;
+  complain(status.error().message);
+  return exit_code_of(status.error().code);
+}
+
+}  // namespace
+
+Command help_command() {
+  Command command;
+  command.name = "help";
+  command.summary = "Say what the commands take";
+  command.description = "Prints what --help prints.";
+  command.positionals = {{"COMMAND", "The command to explain.", Count::kAtMostOne}};
+  command.options = {{"--markdown", "", "", "All of it as docs/cli.md has it."}};
+  command.run = run_help;
+  return command;
+}
+
+}  // namespace plimsoll::cli

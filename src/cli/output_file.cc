@@ -1,0 +1,93 @@
+#include "cli/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace plimsoll::cli {
+namespace {
+
+Error cannot_write(const std::string& path, int why) {
+  // Not a fault of the input, whatever the system's reason.
+  return make_error(ErrorCode::kInternal, path + ": cannot write: " + std::strerror(why));
+}
+
+// Where a symbolic link leads, so that the file is replaced and the link stays.
+std::string resolved(const std::string& path) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  if (real == nullptr) return path;
+  std::string out = real;
+  std::free(real);
+  return out;
+}
+
+}  // namespace
+
+Result<OutputFile> OutputFile::create(const std::string& path, Existing existing) {
+  if (path == "-") return OutputFile("standard output", "", stdout);
+  struct stat info{};
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) {
+    return make_error(ErrorCode::kInvalidArgument, path + " is a folder; say -o and a file's name");
+  }
+  if (exists && !S_ISREG(info.st_mode)) {
+    std::FILE* device = std::fopen(path.c_str(), "wb");
+    if (device == nullptr) return cannot_write(path, errno);
+    return OutputFile(path, "", device);
+  }
+  if (exists && existing == Existing::kRefuse) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      path + " exists; say --force to replace it, or -o and another name");
+  }
+  const std::string place = exists ? resolved(path) : path;
+  const std::string temporary = place + ".plimsoll-" + std::to_string(::getpid());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) return cannot_write(path, errno);
+  return OutputFile(place, temporary, ::fdopen(descriptor, "wb"));
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::exchange(other.file_, nullptr)),
+      size_bytes_(other.size_bytes_),
+      errno_(other.errno_) {}
+
+OutputFile::~OutputFile() {
+  if (file_ == nullptr || file_ == stdout) return;
+  std::fclose(file_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+bool OutputFile::write(std::string_view bytes) {
+  if (errno_ != 0) return false;
+  errno = 0;
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) {
+    size_bytes_ += bytes.size();
+    return true;
+  }
+  errno_ = errno == 0 ? EIO : errno;
+  return false;
+}
+
+bool OutputFile::reader_has_gone() const { return errno_ == EPIPE; }
+
+Status OutputFile::finish() {
+  std::FILE* file = std::exchange(file_, nullptr);
+  errno = 0;
+  const int closed = file == stdout ? std::fflush(file) : std::fclose(file);
+  if (closed != 0 && errno_ == 0) errno_ = errno == 0 ? EIO : errno;
+  if (errno_ == 0 && !temporary_.empty() && ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    errno_ = errno;
+  }
+  if (errno_ == 0) return {};
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  return cannot_write(path_, errno_);
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,40 @@
+// A file that appears whole or not at all: written beside its place under another name and renamed
+// when it is done. A device or pipe (/dev/stdout) is written to directly; "-" is stdout.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "plimsoll/result.h"
+
+namespace plimsoll::cli {
+
+enum class Existing : std::uint8_t { kRefuse, kReplace };
+
+class OutputFile {
+ public:
+  static Result<OutputFile> create(const std::string& path, Existing existing);
+
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();  // discards what was not finished
+
+  bool write(std::string_view bytes);  // false once it takes no more
+  Status finish();                     // flushes, checks, renames
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  bool reader_has_gone() const;  // of a pipe
+
+ private:
+  OutputFile(std::string path, std::string temporary, std::FILE* file)
+      : path_(std::move(path)), temporary_(std::move(temporary)), file_(file) {}
+
+  std::string path_;
+  std::string temporary_;  // empty: written directly
+  std::FILE* file_ = nullptr;
+  std::uint64_t size_bytes_ = 0;
+  int errno_ = 0;  // of the first write that failed
+};
+
+}  // namespace plimsoll::cli

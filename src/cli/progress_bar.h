@@ -1,0 +1,40 @@
+// One line on stderr that says how far a long job is. Shown after a second, ten times a second, on
+// a terminal only; gone when the job is done. Used by the job's thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::cli {
+
+// "reading big.pickle  [#######             ]  35%  372.0 MiB of 1.0 GiB, 3 s left"
+std::string progress_line(std::string_view stage, std::string_view name, std::uint64_t done,
+                          std::uint64_t total, std::chrono::milliseconds elapsed);
+
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string name);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // As ProgressCallback: false if the user has pressed Ctrl-C.
+  bool advance(std::string_view stage, std::uint64_t done, std::uint64_t total);
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string name_;
+  bool is_visible_ = false;
+  bool is_wanted_;
+  Clock::time_point began_;
+  Clock::time_point drawn_;
+  std::string stage_;
+  Clock::time_point stage_began_;
+};
+
+}  // namespace plimsoll::cli

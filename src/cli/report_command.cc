@@ -1,0 +1,203 @@
+// plimsoll report: verdict and tables of one recording, or of several one after the other.
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/progress_bar.h"
+#include "cli/suggestion.h"
+#include "cli/terminal.h"
+#include "engine/session_state.h"
+#include "plimsoll/session.h"
+#include "report/text_report.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::size_t kRowsShown = 10;  // of each table, if the user does not say
+
+struct Question {
+  std::vector<std::string> files;
+  OpenOptions open;
+  report::TextOptions text;
+  bool is_json = false;
+  std::vector<std::string> fail_on;
+};
+
+Result<std::size_t> parse_top(const std::string& text) {
+  std::size_t rows = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
+  if (error != std::errc{} || end != text.data() + text.size() || rows == 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--top " + text + " is no number of rows: say 1 or more");
+  }
+  return rows;
+}
+
+Result<Question> make_question(const Arguments& arguments) {
+  Question question;
+  question.files = arguments.values("FILE");
+  question.open.device = arguments.value("--device");
+  question.open.at = arguments.value("--at", "peak");
+  question.text.device = question.open.device;
+  question.is_json = arguments.has("--json");
+  question.fail_on = arguments.values("--fail-on");
+  question.text.color = output_color(arguments.value("--color", "auto"));
+  question.text.width = output_width();
+  question.text.top = kRowsShown;
+  if (arguments.has("--top")) {
+    PLIMSOLL_TRY_ASSIGN(question.text.top, parse_top(arguments.value("--top")));
+    question.open.top = question.text.top;
+  }
+  if (arguments.has("--by")) {
+    question.text.tables.clear();
+    for (const std::string& name : arguments.values("--by")) {
+      question.text.tables.push_back(*report::table_named(name));  // checked as a choice
+    }
+  }
+  return question;
+}
+
+bool is_to_fail_on(const report::Report& report, const std::vector<std::string>& fail_on) {
+  const auto names = [&](const report::Finding& finding) {
+    return std::ranges::any_of(fail_on, [&](const std::string& word) {
+      using enum report::FindingSeverity;
+      for (const auto least : {kInfo, kWarning, kCritical}) {
+        if (word == to_string(least)) return finding.severity >= least;
+      }
+      return word == finding.id;
+    });
+  };
+  return std::ranges::any_of(report.findings, names);
+}
+
+struct Answer {
+  std::string text;
+  int exit_code = kFine;
+};
+
+Result<Answer> answer(const std::string& path, const Question& question) {
+  const auto began = std::chrono::steady_clock::now();
+  ProgressBar bar(path);
+  OpenOptions options = question.open;
+  options.progress = [&](std::string_view stage, std::uint64_t done, std::uint64_t total) {
+    return bar.advance(stage, done, total);
+  };
+  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, options));
+  bar.clear();
+  Answer answer;
+  if (question.is_json) {
+    answer.text = session.report_json();
+  } else {
+    report::TextOptions how = question.text;
+    how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();
+    answer.text = report::to_text(session.state().report, how);
+  }
+  if (is_to_fail_on(session.state().report, question.fail_on)) answer.exit_code = kFindingToFailOn;
+  return answer;
+}
+
+// What stands around the answers of several files: headings, or the brackets of a JSON array.
+class Sequence {
+ public:
+  explicit Sequence(const Question& question) : question_(question) {}
+
+  std::string before(const std::string& path) {
+    const bool is_first = std::exchange(is_first_, false);
+    if (question_.files.size() == 1) return {};
+    if (question_.is_json) return is_first ? "[\n" : ",\n";
+    return (is_first ? "" : "\n\n") +
+           report::styled("== " + path + " ==", report::Style::kBold, question_.text.color) +
+           "\n\n";
+  }
+  std::string end() const {
+    if (question_.files.size() == 1 || !question_.is_json) return {};
+    return is_first_ ? "[]\n" : "]\n";
+  }
+
+ private:
+  const Question& question_;
+  bool is_first_ = true;
+};
+
+int say(const Error& error) {
+  complain(error.message);
+  return exit_code_of(error.code);
+}
+
+// The gravest exit code of all files; one that cannot be read does not keep the others from it.
+int run_report(const Arguments& arguments) {
+  const auto question = make_question(arguments);
+  if (!question) return say(question.error());
+  Sequence sequence(*question);
+  int exit_code = kFine;
+  for (const std::string& path : question->files) {
+    auto answered = answer(path, *question);
+    if (!answered) {
+      exit_code = std::max(exit_code, say(answered.error()));
+      if (exit_code == kInterrupted) return exit_code;
+      continue;
+    }
+    exit_code = std::max(exit_code, answered->exit_code);
+    if (Status status = print(sequence.before(path) + answered->text); !status) {
+      return say(status.error());
+    }
+  }
+  if (Status status = print(sequence.end()); !status) return say(status.error());
+  return exit_code;
+}
+
+}  // namespace
+
+Command report_command() {
+  Command command;
+  command.name = "report";
+  command.summary = "Say what is wrong in a recording, and what fills the memory";
+  command.description =
+      "Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or the HTML of "
+      "trace_plot) "
+      "and torch.profiler traces, also compressed with gzip, and prints the findings first: "
+      "verdict, "
+      "evidence, next step; then what each device held and what filled it. The format is found "
+      "from the content, never from the name, and no file can run code.";
+  command.positionals = {
+      {"FILE", "The recording; several are answered one after the other.", Count::kOneOrMore}};
+  command.options = {
+      {"--by", "", "TABLE", "What the memory is split by (default line); may be given again.",
+       report::table_names(), true},
+      {"--at", "", "MOMENT",
+       "The moment the tables speak of: peak (default), start, end, oom, the number of an event, "
+       "or a "
+       "time since the first event such as 1.5s, 300ms, 20us."},
+      {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
+      {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
+      {"--json", "", "",
+       "One JSON object as `plimsoll schema` describes it; an array of them for several files."},
+      {"--fail-on",
+       "",
+       "WHAT",
+       "Exit with status 1 if there is a finding of this severity (info, warning, critical) or a "
+       "graver one, or with this id; may be given again.",
+       {},
+       true},
+      {"--color",
+       "",
+       "WHEN",
+       "Colour (default auto: on a terminal, unless NO_COLOR is set).",
+       {"auto", "always", "never"}},
+  };
+  command.examples = {
+      {"plimsoll report snapshot.pickle", "the verdict, and the lines that fill the peak"},
+      {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
+      {"plimsoll report snapshot.pickle --at oom --by size", "at the last out of memory"},
+      {"plimsoll report *.pickle --json --fail-on critical", "for scripts and CI"},
+  };
+  command.run = run_report;
+  return command;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,18 @@
+// "did you mean …?" for a mistyped word.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::cli {
+
+// The known word nearest to `word`; empty if none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
+
+// "; did you mean report?" or nothing: to be put behind a sentence.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
+
+std::string joined(const std::vector<std::string>& words);  // "a, b, c"
+
+}  // namespace plimsoll::cli

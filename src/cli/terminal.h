@@ -1,0 +1,27 @@
+// What stands at the other end of stdout and stderr, and what the user asked us to make of it.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "plimsoll/result.h"
+#include "report/text_style.h"
+
+namespace plimsoll::cli {
+
+// Columns for the report on stdout: those of the terminal, at most 100; 100 when piped.
+std::size_t output_width();
+
+// `when`: "auto", "always" or "never". auto: on a terminal that is not dumb, unless NO_COLOR is
+// set.
+report::Color output_color(std::string_view when);
+
+bool can_show_progress();  // stderr is a terminal that can redraw a line
+
+// Writes all of it to stdout. A reader that has gone (`| head`) is no error.
+Status print(std::string_view text);
+
+// "plimsoll: <sentence>" to stderr.
+void complain(std::string_view sentence);
+
+}  // namespace plimsoll::cli
