@@ -23,37 +23,53 @@ inline std::uint64_t& of(Totals& totals, Series which) {
   return totals[static_cast<std::size_t>(which)];
 }
 
-// Calls change(series, delta) for each total that the event changes; `delta` is modulo 2^64.
-template <typename Change>
-inline void for_each_change(model::Action action, std::uint64_t size_bytes, Change&& change) {
+// How an action moves each total, in sizes: +1, -1 or 0. A table, because the order of allocs and
+// frees is as good as random and a wrongly guessed branch costs more than four multiplications.
+struct Signs {
+  std::uint64_t allocated = 0;  // requested_allocated and allocated_rounded
+  std::uint64_t active = 0;
+  std::uint64_t reserved = 0;
+};
+
+constexpr Signs signs_of(model::Action action) {
   using model::Action;
+  constexpr std::uint64_t kPlus = 1;
+  constexpr std::uint64_t kMinus = ~std::uint64_t{0};  // -1, modulo 2^64
   switch (action) {
     case Action::kAlloc:
-      change(Series::kRequestedAllocated, size_bytes);
-      change(Series::kRequestedActive, size_bytes);
-      change(Series::kAllocatedRounded, rounded(size_bytes));
-      break;
+      return {.allocated = kPlus, .active = kPlus};
     case Action::kFreeRequested:
-      change(Series::kRequestedAllocated, 0 - size_bytes);
-      change(Series::kAllocatedRounded, 0 - rounded(size_bytes));
-      break;
+      return {.allocated = kMinus};
     case Action::kFreeCompleted:
-      change(Series::kRequestedActive, 0 - size_bytes);
-      break;
+      return {.active = kMinus};
     case Action::kSegmentAlloc:
     case Action::kSegmentMap:
-      change(Series::kReserved, size_bytes);
-      break;
+      return {.reserved = kPlus};
     case Action::kSegmentFree:
     case Action::kSegmentUnmap:
-      change(Series::kReserved, 0 - size_bytes);
-      break;
+      return {.reserved = kMinus};
     case Action::kSnapshot:
     case Action::kOom:
     case Action::kAnnotate:
     case Action::kUnknown:
       break;
   }
+  return {};
+}
+
+inline constexpr std::size_t kActionCount = static_cast<std::size_t>(model::Action::kUnknown) + 1;
+inline constexpr auto kSigns = [] {
+  std::array<Signs, kActionCount> signs{};
+  for (std::size_t i = 0; i < kActionCount; ++i) signs[i] = signs_of(static_cast<model::Action>(i));
+  return signs;
+}();
+
+inline void apply(model::Action action, std::uint64_t size_bytes, Totals& totals) {
+  const Signs& signs = kSigns[static_cast<std::size_t>(action)];
+  of(totals, Series::kRequestedAllocated) += signs.allocated * size_bytes;
+  of(totals, Series::kRequestedActive) += signs.active * size_bytes;
+  of(totals, Series::kAllocatedRounded) += signs.allocated * rounded(size_bytes);
+  of(totals, Series::kReserved) += signs.reserved * size_bytes;
 }
 
 }  // namespace plimsoll::analysis::timeline

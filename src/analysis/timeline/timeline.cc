@@ -60,19 +60,11 @@ Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport&
   return end;
 }
 
-Totals sum_of_changes(const EventView& events) {
-  Totals sum{};
-  for (std::size_t row = 0; row < events.count; ++row) {
-    for_each_change(events.action[row], events.size_bytes[row],
-                    [&](Series which, std::uint64_t delta) { of(sum, which) += delta; });
-  }
-  return sum;
-}
-
-Totals baseline_of(const Trace& trace, const DeviceTrace& device, DeviceReport& out) {
+// What was live before the first event; `sum` is what all events together changed.
+Totals baseline_of(const Trace& trace, const DeviceTrace& device, const Totals& sum,
+                   DeviceReport& out) {
   Totals baseline = final_totals(trace, device, out);
   if (trace.has_final_state) {
-    const Totals sum = sum_of_changes(view_of(trace, device));
     for (std::size_t i = 0; i < kSeriesCount; ++i) baseline[i] -= sum[i];
     return baseline;
   }
@@ -92,25 +84,28 @@ TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size
   bucket.event_count = count;
   bucket.first_time_ns = events.time_ns[first];
   bucket.last_time_ns = events.time_ns[first + count - 1];
-  const auto add = [&](Series which, std::uint64_t delta) { of(totals, which) += delta; };
-  for_each_change(events.action[first], events.size_bytes[first], add);
-  for (std::size_t i = 0; i < kSeriesCount; ++i) {
-    bucket.series[i].min_bytes = bucket.series[i].max_bytes = as_signed(totals[i]);
-  }
+  Totals now = totals;  // a copy that stays in registers
+  apply(events.action[first], events.size_bytes[first], now);
+  std::array<std::int64_t, kSeriesCount> low{};
+  std::ranges::transform(now, low.begin(), as_signed);
+  auto high = low;
   for (std::size_t row = first + 1; row < first + count; ++row) {
-    for_each_change(events.action[row], events.size_bytes[row],
-                    [&](Series which, std::uint64_t delta) {
-                      const std::int64_t now = as_signed(of(totals, which) += delta);
-                      auto& series = bucket.series[static_cast<std::size_t>(which)];
-                      series.min_bytes = std::min(series.min_bytes, now);
-                      series.max_bytes = std::max(series.max_bytes, now);
-                    });
+    apply(events.action[row], events.size_bytes[row], now);
+    for (std::size_t i = 0; i < kSeriesCount; ++i) {
+      low[i] = std::min(low[i], as_signed(now[i]));
+      high[i] = std::max(high[i], as_signed(now[i]));
+    }
   }
-  for (std::size_t i = 0; i < kSeriesCount; ++i) bucket.series[i].last_bytes = as_signed(totals[i]);
+  for (std::size_t i = 0; i < kSeriesCount; ++i) {
+    bucket.series[i] = {low[i], high[i], as_signed(now[i])};
+  }
+  totals = now;
   return bucket;
 }
 
-std::vector<TimelineBucket> finest_level(const EventView& events, Totals totals,
+// Counts from zero, since the baseline is known only after the last event; `totals` receives what
+// all events together changed.
+std::vector<TimelineBucket> finest_level(const EventView& events, Totals& totals,
                                          base::Progress& progress) {
   std::vector<TimelineBucket> level;
   if (events.count == 0) return level;
@@ -122,6 +117,17 @@ std::vector<TimelineBucket> finest_level(const EventView& events, Totals totals,
     level.push_back(fill_bucket(events, first, std::min(per_bucket, events.count - first), totals));
   }
   return level;
+}
+
+void lift(std::vector<TimelineBucket>& level, const Totals& baseline) {
+  for (TimelineBucket& bucket : level) {
+    for (std::size_t i = 0; i < kSeriesCount; ++i) {
+      auto& series = bucket.series[i];
+      for (std::int64_t* value : {&series.min_bytes, &series.max_bytes, &series.last_bytes}) {
+        *value = as_signed(static_cast<std::uint64_t>(*value) + baseline[i]);
+      }
+    }
+  }
 }
 
 void merge_into(TimelineBucket& into, const TimelineBucket& next) {
@@ -155,14 +161,14 @@ void add_coarser_levels(Timeline& timeline) {
 std::size_t event_of_maximum(const EventView& events, const TimelineBucket& bucket, Series which,
                              std::int64_t before) {
   const std::int64_t wanted = bucket.of(which).max_bytes;
-  auto total = static_cast<std::uint64_t>(before);
-  for (std::size_t row = bucket.first_event;; ++row) {
-    for_each_change(events.action[row], events.size_bytes[row],
-                    [&](Series changed, std::uint64_t delta) {
-                      if (changed == which) total += delta;
-                    });
-    if (as_signed(total) == wanted) return row;
+  Totals totals{};
+  of(totals, which) = static_cast<std::uint64_t>(before);
+  std::size_t row = bucket.first_event;
+  for (; row + 1 < bucket.first_event + bucket.event_count; ++row) {
+    apply(events.action[row], events.size_bytes[row], totals);
+    if (as_signed(of(totals, which)) == wanted) break;
   }
+  return row;
 }
 
 SeriesTotals totals_of(const EventView& events, const Timeline& timeline, Series which) {
@@ -219,10 +225,12 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   const EventView events = view_of(trace, device);
   add_times(events, out);
 
-  const Totals baseline = baseline_of(trace, device, out);
+  Totals sum{};
+  auto level = finest_level(events, sum, progress);
+  const Totals baseline = baseline_of(trace, device, sum, out);
   std::ranges::transform(baseline, out.timeline.baseline_bytes.begin(), as_signed);
-  auto level = finest_level(events, baseline, progress);
   if (!level.empty()) {
+    lift(level, baseline);
     out.timeline.levels.push_back(std::move(level));
     add_coarser_levels(out.timeline);
   }

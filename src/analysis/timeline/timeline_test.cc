@@ -121,7 +121,7 @@ TEST(Timeline, random_traces_agree_with_the_definitions) {
 }
 
 TEST(Timeline, long_traces_have_wide_buckets_on_the_finest_level) {
-  const auto trace = tests::random_trace({.seed = 7, .events = 150'000});
+  const auto trace = tests::random_trace({.seed = 7, .events = 70'000});
   expect_agrees_with_definitions(trace);
   const auto report = run(trace);
   const auto& levels = report.devices[0].timeline.levels;
