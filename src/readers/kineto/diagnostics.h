@@ -50,6 +50,10 @@ inline constexpr base::DiagnosticKind kSeveralProcesses{
     "several_processes", base::Severity::kDataLoss,
     "Memory events of several processes name the same device, and their totals are mixed. Open "
     "the trace of one rank at a time."};
+inline constexpr base::DiagnosticKind kFunctionLines{
+    "function_lines", base::Severity::kInfo,
+    "torch.profiler tells the line where a Python function begins, not the line that was running: "
+    "each allocation is charged to its function. A memory snapshot tells the line."};
 inline constexpr base::DiagnosticKind kChargedToForward{
     "charged_to_forward", base::Severity::kInfo,
     "Allocations of the backward pass have no Python stack of their own. They show the stack and "

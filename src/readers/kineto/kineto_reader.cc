@@ -77,6 +77,10 @@ void tell_what_to_know(const Recording& recording, base::Diagnostics& diagnostic
     return;
   }
   diagnostics.add(kBlockSizes);
+  const auto is_python = [](const Span& span) { return span.kind == SpanKind::kPython; };
+  if (std::any_of(recording.spans.begin(), recording.spans.end(), is_python)) {
+    diagnostics.add(kFunctionLines);
+  }
   if (recording.memory_pids > 1) diagnostics.add(kSeveralProcesses);
 }
 

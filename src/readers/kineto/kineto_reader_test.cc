@@ -125,6 +125,7 @@ TEST(KinetoReader, the_totals_give_what_was_there_before) {
   EXPECT_EQ(outcome.trace->devices[0].reserved_before_bytes, 4096u);
   EXPECT_EQ(outcome.count(kTotalsDisagree), 0u);
   EXPECT_EQ(outcome.count(kBlockSizes), 1u);
+  EXPECT_EQ(outcome.count(kFunctionLines), 1u);
 }
 
 TEST(KinetoReader, annotations_keep_their_begin_and_end) {
