@@ -56,8 +56,8 @@ inline constexpr base::DiagnosticKind kFunctionLines{
     "each allocation is charged to its function. A memory snapshot tells the line."};
 inline constexpr base::DiagnosticKind kChargedToForward{
     "charged_to_forward", base::Severity::kInfo,
-    "Allocations of the backward pass have no Python stack of their own. They show the stack and "
-    "the module of the forward operator with the same sequence number."};
+    "Allocations of the backward pass show the Python stack and the module of the forward operator "
+    "that made their autograd node, found by its sequence number."};
 inline constexpr base::DiagnosticKind kPythonOfOtherThread{
     "python_of_other_thread", base::Severity::kInfo,
     "Allocations on threads without Python calls show what the only Python thread was doing at "
