@@ -36,7 +36,7 @@ std::string pool_name(const model::Trace& trace, model::PoolId pool) {
 std::string frame_name(const model::Trace& trace, model::FrameId frame) {
   const model::Frame& row = trace.stacks.frame(frame);
   std::string name(trace.strings[row.file]);
-  name += ":" + std::to_string(row.line) + " ";
+  if (!name.empty()) name += ":" + std::to_string(row.line) + " ";
   name += trace.strings[row.function];
   return name;
 }

@@ -237,6 +237,11 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   out.requested_allocated = totals_of(events, out.timeline, Series::kRequestedAllocated);
   out.requested_active = totals_of(events, out.timeline, Series::kRequestedActive);
   out.reserved = totals_of(events, out.timeline, Series::kReserved);
+  // Files that tell running totals in place of a final state count blocks, not requests.
+  if (!trace.has_final_state && device.allocated_before_bytes) {
+    const std::int64_t end_bytes = std::max<std::int64_t>(out.requested_allocated.end_bytes, 0);
+    out.allocated_bytes_end = static_cast<std::uint64_t>(end_bytes);
+  }
   return out;
 }
 

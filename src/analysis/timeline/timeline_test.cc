@@ -184,6 +184,7 @@ TEST(Timeline, without_segments_it_begins_at_what_was_live_before) {
   EXPECT_EQ(report.devices[0].requested_allocated.baseline_bytes, 1000);
   EXPECT_EQ(report.devices[0].requested_active.end_bytes, 1100);
   EXPECT_EQ(report.devices[0].reserved.end_bytes, 5000);
+  EXPECT_EQ(report.devices[0].allocated_bytes_end, 1100u);
 }
 
 TEST(Timeline, device_without_events_reports_its_segments) {
