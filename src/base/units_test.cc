@@ -1,0 +1,35 @@
+#include "base/units.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::base {
+namespace {
+
+TEST(Units, bytes_have_one_decimal_above_a_kibibyte) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(format_bytes(20 << 20), "20.0 MiB");
+  EXPECT_EQ(format_bytes(std::int64_t{3} << 30), "3.0 GiB");
+  EXPECT_EQ(format_bytes(std::int64_t{5} << 40), "5.0 TiB");
+  EXPECT_EQ(format_bytes(-(std::int64_t{3} << 19)), "-1.5 MiB");
+}
+
+TEST(Units, counts_are_grouped_by_thousands) {
+  EXPECT_EQ(format_count(0), "0");
+  EXPECT_EQ(format_count(999), "999");
+  EXPECT_EQ(format_count(1000), "1,000");
+  EXPECT_EQ(format_count(1234567), "1,234,567");
+}
+
+TEST(Units, durations_choose_their_unit) {
+  EXPECT_EQ(format_duration(12), "12 ns");
+  EXPECT_EQ(format_duration(1'500), "1.5 us");
+  EXPECT_EQ(format_duration(1'500'000), "1.5 ms");
+  EXPECT_EQ(format_duration(3'200'000'000), "3.2 s");
+}
+
+TEST(Units, shares_are_percent) { EXPECT_EQ(format_percent(0.1234), "12.3%"); }
+
+}  // namespace
+}  // namespace plimsoll::base

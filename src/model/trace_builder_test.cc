@@ -1,0 +1,117 @@
+#include "model/trace_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/diagnostics.h"
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::model {
+namespace {
+
+using testing::ElementsAre;
+using tests::TraceMaker;
+
+constexpr Device kFirst{DeviceType::kCuda, 0};
+constexpr Device kSecond{DeviceType::kCuda, 1};
+
+std::vector<std::uint64_t> sizes_of(const Trace& trace, const DeviceTrace& device) {
+  const auto sizes = trace.events.size_bytes.span(device.first_event, device.event_count);
+  return {sizes.begin(), sizes.end()};
+}
+
+TEST(TraceBuilder, events_of_a_device_become_neighbours_and_keep_their_order) {
+  TraceMaker maker;
+  maker.on(kSecond).alloc(1, 10).on(kFirst).alloc(1, 20).on(kSecond).alloc(2, 11);
+  maker.on(kFirst).alloc(2, 21);
+  const Trace trace = maker.finish();
+  ASSERT_EQ(trace.devices.size(), 2u);
+  EXPECT_EQ(trace.devices[0].device, kFirst);
+  EXPECT_THAT(sizes_of(trace, trace.devices[0]), ElementsAre(20, 21));
+  EXPECT_THAT(sizes_of(trace, trace.devices[1]), ElementsAre(10, 11));
+}
+
+TEST(TraceBuilder, optional_columns_follow_their_events) {
+  TraceMaker maker;
+  Event event;
+  event.action = Action::kAlloc;
+  event.layer = maker.string("blocks.0");
+  maker.on(kSecond).alloc(1, 10).event(event).on(kFirst).alloc(1, 20);
+  const Trace trace = maker.finish();
+  EXPECT_TRUE(trace.events.layer.present());
+  EXPECT_EQ(trace.events.layer[2], event.layer);
+  EXPECT_EQ(trace.events.layer[0], StringId{});
+  EXPECT_FALSE(trace.events.category.present());
+}
+
+TEST(TraceBuilder, events_outside_any_device_are_left_out_and_counted) {
+  TraceMaker maker;
+  maker.builder().add_event(Event{});
+  maker.alloc(1, 10);
+  const Trace trace = maker.finish();
+  EXPECT_EQ(trace.devices.at(0).event_count, 1u);
+  EXPECT_EQ(trace.events.size(), 1u);
+  EXPECT_EQ(maker.diagnostics().count(kUnplacedEvents), 1u);
+}
+
+TEST(TraceBuilder, the_same_event_twice_is_an_error) {
+  TraceMaker maker;
+  maker.on(kFirst).alloc(1, 10);
+  maker.builder().place(kSecond, 0, 1);
+  base::Progress progress;
+  const auto trace = maker.builder().finish("made_by_hand", progress);
+  ASSERT_FALSE(trace.ok());
+  EXPECT_EQ(trace.error().code, ErrorCode::kCorrupt);
+}
+
+TEST(TraceBuilder, segments_are_sorted_and_their_blocks_go_with_them) {
+  TraceMaker maker;
+  maker.on(kSecond).segment(0x5000, 512, {TraceMaker::block(0x5000, 512, 1)});
+  maker.on(kFirst).segment(0x9000, 512, {TraceMaker::block(0x9000, 512, 2)});
+  maker.on(kFirst).segment(0x1000, 1024,
+                           {TraceMaker::block(0x1000, 512, 3), TraceMaker::block(0x1200, 512, 4)});
+  const Trace trace = maker.finish();
+  EXPECT_EQ(trace.devices[0].segment_count, 2u);
+  EXPECT_EQ(trace.devices[1].first_segment, 2u);
+  std::vector<std::uint64_t> requested;
+  for (const Segment& segment : trace.segments) {
+    for (const Block& block : trace.blocks.span(segment.first_block, segment.block_count)) {
+      requested.push_back(block.requested_size);
+    }
+  }
+  EXPECT_THAT(requested, ElementsAre(3, 4, 2, 1));
+  EXPECT_TRUE(trace.has_final_state);
+}
+
+TEST(TraceBuilder, history_is_truncated_where_a_round_number_of_events_begins_late) {
+  const auto history_of = [](int allocs, bool begins_late) {
+    TraceMaker maker;
+    if (begins_late) maker.event(Action::kFreeCompleted, 1, 10);
+    for (int i = begins_late ? 1 : 0; i < allocs; ++i) {
+      maker.alloc(static_cast<std::uint64_t>(i) + 100, 10);
+    }
+    return maker.finish().devices.at(0).history;
+  };
+  EXPECT_EQ(history_of(1000, true), History::kTruncated);
+  EXPECT_EQ(history_of(1024, true), History::kTruncated);
+  EXPECT_EQ(history_of(1001, true), History::kComplete);
+  EXPECT_EQ(history_of(1000, false), History::kComplete);
+}
+
+TEST(TraceBuilder, a_file_that_says_so_is_truncated) {
+  TraceMaker maker;
+  maker.alloc(1, 10);
+  maker.builder().mark_truncated(kFirst);
+  EXPECT_EQ(maker.finish().devices.at(0).history, History::kTruncated);
+}
+
+TEST(TraceBuilder, streams_and_pools_are_interned) {
+  TraceMaker maker;
+  EXPECT_EQ(maker.builder().stream(0), StreamId{0});
+  EXPECT_EQ(maker.builder().stream(77), maker.builder().stream(77));
+  EXPECT_EQ(maker.builder().pool({0, 1}), maker.builder().pool({0, 1}));
+  EXPECT_NE(maker.builder().pool({0, 0}), PoolId{0});  // row 0 is "not recorded"
+}
+
+}  // namespace
+}  // namespace plimsoll::model
