@@ -1,4 +1,4 @@
-"""What the tests across rooms share: where the samples lie, and which command is under test."""
+"""What all Python tests share: where the samples lie, and which command is under test."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="session")

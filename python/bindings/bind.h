@@ -1,0 +1,10 @@
+// What module.cc puts together.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace plimsoll::python {
+
+void bind_session(nanobind::module_& module);
+
+}  // namespace plimsoll::python

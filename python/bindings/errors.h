@@ -1,0 +1,24 @@
+// From the engine's error values to Python's exceptions. The only place of the bindings that
+// throws. The exceptions themselves are Python: plimsoll.errors.
+#pragma once
+
+#include <utility>
+
+#include "plimsoll/result.h"
+
+namespace plimsoll::python {
+
+// Throws the exception of plimsoll.errors that belongs to the error's code. Needs the GIL.
+[[noreturn]] void raise(const Error& error);
+
+inline void raise_if_failed(const Status& status) {
+  if (!status) raise(status.error());
+}
+
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result) raise(result.error());
+  return std::move(result).value();
+}
+
+}  // namespace plimsoll::python

@@ -1,0 +1,121 @@
+"""The exceptions of plimsoll: one hierarchy, each also the builtin a Python user would expect.
+
+Error                       catch this for everything
+├── InvalidArgumentError    also ValueError
+├── NotFoundError           also FileNotFoundError
+├── NoPermissionError       also PermissionError
+├── InputOutputError        also OSError
+├── UnreadableError         also ValueError: the file is not what we can read
+│   ├── UnsupportedError    no reader knows its format
+│   ├── CorruptError        it breaks its own format
+│   ├── UnsafeFileError     it asks to run code; plimsoll never does
+│   └── LimitError          it asks for more memory than is sensible
+├── CancelledError          the work was stopped
+└── InternalError           also RuntimeError: a bug in plimsoll
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import ClassVar
+
+
+class Error(Exception):
+    """Something plimsoll could not do.
+
+    Attributes:
+        code: A stable word for the kind of trouble, such as ``"corrupt"``.
+        message: One sentence with the place and what to do; also ``str(error)``.
+    """
+
+    code: str
+    message: str
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, str]]:
+        return type(self), (self.code, self.message)
+
+
+class _SystemError(Error, OSError):
+    """An error that the operating system reported: `errno` and `filename` are set."""
+
+    number: ClassVar[int] = errno.EIO
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.errno = self.number
+        self.strerror = message
+
+
+class InvalidArgumentError(Error, ValueError):
+    """The caller asked for something that does not exist."""
+
+
+class NotFoundError(_SystemError, FileNotFoundError):
+    """There is no such file."""
+
+    number = errno.ENOENT
+
+
+class NoPermissionError(_SystemError, PermissionError):
+    """The file may not be read or written."""
+
+    number = errno.EACCES
+
+
+class InputOutputError(_SystemError):
+    """Reading or writing failed half-way."""
+
+
+class UnreadableError(Error, ValueError):
+    """The file is not one that plimsoll can read; subclasses say why."""
+
+
+class UnsupportedError(UnreadableError):
+    """No reader knows these bytes, or this build cannot read them."""
+
+
+class CorruptError(UnreadableError):
+    """The file breaks its own format: cut off, or damaged."""
+
+
+class UnsafeFileError(UnreadableError):
+    """The file asks to run code. Do not load it with ``pickle.load`` either."""
+
+
+class LimitError(UnreadableError):
+    """The file asks for more memory than plimsoll is willing to spend."""
+
+
+class CancelledError(Error):
+    """The work was stopped before it was done."""
+
+
+class InternalError(Error, RuntimeError):
+    """A bug in plimsoll. Please report it with the file, if you can share it."""
+
+
+_BY_CODE: dict[str, type[Error]] = {
+    "invalid_argument": InvalidArgumentError,
+    "not_found": NotFoundError,
+    "permission": NoPermissionError,
+    "io": InputOutputError,
+    "unsupported": UnsupportedError,
+    "corrupt": CorruptError,
+    "unsafe": UnsafeFileError,
+    "limit": LimitError,
+    "interrupted": CancelledError,
+    "internal": InternalError,
+}
+
+
+def from_code(code: str, message: str) -> Error:
+    """The exception for an error code of the engine."""
+    return _BY_CODE.get(code, Error)(code, message)

@@ -1,0 +1,191 @@
+"""An opened recording: its report as plain data, its findings, its exports."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from plimsoll import _core
+from plimsoll.errors import Error, InvalidArgumentError
+
+Progress = Callable[[str, int, int], object]
+"""Called with (stage, done, total) while a file is read; total is 0 when it is not known."""
+
+
+class ExportFormat(NamedTuple):
+    """One format that `Trace.export` writes."""
+
+    name: str
+    description: str
+    suffix: str
+
+
+def export_formats() -> list[ExportFormat]:
+    """The formats that `Trace.export` writes.
+
+    Example:
+        >>> [format.name for format in plimsoll.export_formats() if format.suffix == ".folded"]
+        ['collapsed']
+    """
+    return [ExportFormat(*each) for each in _core.export_formats()]
+
+
+class Trace:
+    """One recording, read and analysed. Made by `plimsoll.open`; immutable.
+
+    Example:
+        >>> trace = plimsoll.open(path)
+        >>> trace.report["source"]["format"]
+        'torch_snapshot'
+        >>> for finding in trace.findings:
+        ...     print(finding["severity"], finding["title"], finding["next_step"])
+    """
+
+    def __init__(self, session: _core.Session) -> None:
+        self._session = session
+        self._report: dict[str, Any] | None = None
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The whole report: the object that ``plimsoll report --json`` prints.
+
+        Sizes are bytes, times are nanoseconds; docs/report.schema.json describes every key.
+        """
+        if self._report is None:
+            self._report = json.loads(self._session.report_json())
+        return self._report
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """Totals of each device that the recording names: baseline, peak and end, in bytes."""
+        devices: list[dict[str, Any]] = self.report["devices"]
+        return devices
+
+    @property
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """What the memory is made of: rows by line, by stack, by size and so on, largest first."""
+        tables: dict[str, list[dict[str, Any]]] = self.report["tables"]
+        return tables
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """Verdicts, gravest first: each with its title, evidence, next step and what that saves."""
+        findings: list[dict[str, Any]] = self.report["findings"]
+        return findings
+
+    def export(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Writes the recording in another format.
+
+        The file appears when it is complete; what was there before stays until then.
+
+        Args:
+            path: Where to write.
+            format: A name of `plimsoll.export_formats`; may be left out when the end of `path`
+                says it.
+
+        Raises:
+            InvalidArgumentError: There is no such format, or the end of `path` does not say which.
+            OSError: The file cannot be written.
+        """
+        target = _path_text(path)
+        name = format if format is not None else _format_of(target)
+        partial = f"{target}.{os.getpid()}.partial"
+        try:
+            with builtins.open(partial, "wb") as file:
+                self._session.export_to(name, file.write)
+            os.replace(partial, target)
+        except BaseException:
+            if os.path.exists(partial):
+                os.unlink(partial)
+            raise
+
+    def __repr__(self) -> str:
+        source = self.report["source"]
+        devices = ", ".join(map(_device_name, self.devices)) or "no device"
+        verdict = self.findings[0]["title"] if self.findings else "nothing found wrong"
+        facts = f"{source['events']:,} events on {devices}"
+        return f"<plimsoll.Trace {source['path']!r}: {facts}; {verdict}>"
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    device: str | int | None = None,
+    at: str | int | None = None,
+    top: int = 20,
+    progress: Progress | None = None,
+) -> Trace:
+    """Reads and analyses a recording of memory: a PyTorch snapshot or a torch.profiler trace.
+
+    The format is found out from the content. No file can run code, whatever is in it. Other
+    Python threads run meanwhile, and Ctrl-C stops it.
+
+    Args:
+        path: The file; may be compressed with gzip.
+        device: Analyse only this one: ``"cuda:0"``, ``0``, ``"cpu"``. Default: all.
+        at: The moment that the tables describe: ``"peak"`` (default), ``"start"``, ``"end"``,
+            ``"oom"``, an event number, or a time since the first event, such as ``"1.5s"``.
+        top: How many rows to keep of each table.
+        progress: Called now and then with (stage, done, total). Raise from it to stop.
+
+    Returns:
+        The trace.
+
+    Raises:
+        NotFoundError: There is no such file. Also a ``FileNotFoundError``.
+        NoPermissionError: It may not be read. Also a ``PermissionError``.
+        UnreadableError: It is not a recording, is damaged, or asks to run code.
+        InvalidArgumentError: It has no such device or moment. Also a ``ValueError``.
+
+    Example:
+        >>> trace = plimsoll.open(path, at="end", top=5)
+        >>> trace.devices[0]["requested_allocated"]["peak_bytes"] > 0
+        True
+    """
+    text = _path_text(path)
+    if top < 0:
+        raise InvalidArgumentError("invalid_argument", f"top is {top}; it counts rows, from 0")
+    chosen = "" if device is None else str(device)
+    moment = "" if at is None else str(at)
+    try:
+        return Trace(_core.open(os.fsencode(text), chosen, moment, top, progress))
+    except Error as error:
+        if isinstance(error, OSError):
+            error.filename = text
+        raise
+
+
+def _device_name(device: dict[str, Any]) -> str:
+    """``cuda:0``, ``cpu``."""
+    kind, ordinal = device["device_type"], device["device"]
+    return f"{kind}:{ordinal}" if ordinal >= 0 and kind != "cpu" else str(kind)
+
+
+def _path_text(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(
+            f"the path {text!r} is bytes; plimsoll takes str and pathlib.Path: "
+            "convert it with os.fsdecode"
+        )
+    if "\0" in text:
+        raise InvalidArgumentError("invalid_argument", f"the path {text!r} has a zero byte in it")
+    return text
+
+
+def _format_of(path: str) -> str:
+    """The export format that the end of a file name stands for."""
+    formats = export_formats()
+    chosen = [format for format in formats if path.endswith(format.suffix)]
+    if not chosen and (ending := os.path.splitext(path)[1]):
+        chosen = [format for format in formats if format.suffix.endswith(ending)]
+    if len(chosen) == 1:
+        return chosen[0].name
+    known = ", ".join(f"{format.name} ({format.suffix})" for format in chosen or formats)
+    raise InvalidArgumentError(
+        "invalid_argument",
+        f"the name {path} does not say which format to write; say one of {known}",
+    )

@@ -1,0 +1,56 @@
+"""The package as it is installed: what it brings, what it must not bring."""
+
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nanobind.stubgen import StubGen
+
+import plimsoll
+from plimsoll import _core
+
+STUB = Path(__file__).resolve().parents[1] / "plimsoll" / "_core.pyi"
+MODULES = ["plimsoll", "plimsoll.errors", "plimsoll.trace"]
+
+
+def run_python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_version_is_that_of_the_header():
+    header = Path(__file__).resolve().parents[2] / "include/plimsoll/version.h"
+    assert f'PLIMSOLL_VERSION "{plimsoll.__version__}"' in header.read_text()
+
+
+def test_import_brings_nothing_heavy():
+    loaded = run_python("import sys, plimsoll; print(*sys.modules)").split()
+    assert "plimsoll._core" in loaded
+    heavy = {"torch", "numpy", "pyarrow", "pandas", "polars", "duckdb", "asyncio", "subprocess"}
+    assert heavy.isdisjoint(loaded)
+
+
+def test_the_command_lies_beside_python(generated):
+    command = Path(sys.executable).parent / "plimsoll"
+    ran = subprocess.run([command, "report", generated["healthy"]], check=False)
+    assert ran.returncode == 0
+
+
+def test_stub_is_what_nanobind_makes_of_the_module():
+    generator = StubGen(_core)
+    generator.put(_core)
+    assert STUB.read_text() == generator.get(), (
+        f"renew it: python -m nanobind.stubgen -m plimsoll._core -o {STUB.relative_to(Path.cwd())}"
+    )
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_are_true(name, generated):
+    names = {"plimsoll": plimsoll, "path": generated["planted"]}
+    for test in doctest.DocTestFinder().find(importlib.import_module(name), globs=names):
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        assert runner.run(test).failed == 0, test.name
