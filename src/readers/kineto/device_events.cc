@@ -37,7 +37,11 @@ void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
     const MemoryEvent& event = events[row];
     if (event.bytes > 0) {
       add_segment_change(event);
-      add_alloc(event, places_[row]);
+      if (event.is_out_of_memory) {
+        add_out_of_memory(event, places_[row]);
+      } else {
+        add_alloc(event, places_[row]);
+      }
     } else {
       add_free(event);
       add_segment_change(event);
@@ -53,7 +57,7 @@ void DeviceEvents::set_before(model::Device device, const std::vector<std::uint3
   const MemoryEvent& first = recording_.events[rows.front()];
   std::int64_t told = 0;
   if (first.total_allocated != MemoryEvent::kNotTold) {
-    if (__builtin_sub_overflow(first.total_allocated, first.bytes, &told) || told < 0) told = 0;
+    if (__builtin_sub_overflow(first.total_allocated, first.change(), &told) || told < 0) told = 0;
     allocated_ = told;
   } else {
     diagnostics_.add(kNoTotals, 1, to_string(device));
@@ -70,6 +74,7 @@ std::uint64_t DeviceEvents::least_before(const std::vector<std::uint32_t>& rows)
   Bytes unmatched, sum, lowest;
   for (const std::uint32_t row : rows) {
     const MemoryEvent& event = recording_.events[row];
+    if (event.is_out_of_memory) continue;
     const std::uint64_t key = event.has_address ? event.address : magnitude(event.bytes);
     if (event.bytes > 0) {
       ++live[key];
@@ -107,6 +112,19 @@ void DeviceEvents::add_free(const MemoryEvent& event) {
   builder_.add_event(row);
 }
 
+// What the driver had left, which the model keeps in place of the address, is not told.
+void DeviceEvents::add_out_of_memory(const MemoryEvent& event, const Place& place) {
+  Event row;
+  row.action = Action::kOom;
+  row.size_bytes = magnitude(event.bytes);
+  row.time_ns = event.time_ns;
+  row.stack = place.stack;
+  row.op = place.op;
+  row.layer = place.layer;
+  builder_.add_event(row);
+  diagnostics_.add(kDriverFreeUnknown);
+}
+
 void DeviceEvents::add_segment_change(const MemoryEvent& event) {
   if (event.total_reserved == MemoryEvent::kNotTold) return;
   if (reserved_ == MemoryEvent::kNotTold) reserved_ = event.total_reserved;
@@ -128,7 +146,7 @@ void DeviceEvents::check_total(model::Device device, const MemoryEvent& event) {
   if (event.total_allocated == MemoryEvent::kNotTold) return;
   std::int64_t expected = event.total_allocated;
   const bool is_known = allocated_ != MemoryEvent::kNotTold &&
-                        !__builtin_add_overflow(allocated_, event.bytes, &expected);
+                        !__builtin_add_overflow(allocated_, event.change(), &expected);
   if (is_known && expected != event.total_allocated) {
     diagnostics_.add(kTotalsDisagree, 1,
                      to_string(device) + " at " + std::to_string(event.time_ns) +

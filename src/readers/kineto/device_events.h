@@ -36,6 +36,7 @@ class DeviceEvents {
   std::uint64_t least_before(const std::vector<std::uint32_t>& rows) const;
   void add_alloc(const MemoryEvent& event, const Place& place);
   void add_free(const MemoryEvent& event);
+  void add_out_of_memory(const MemoryEvent& event, const Place& place);
   void add_segment_change(const MemoryEvent& event);
   void check_total(model::Device device, const MemoryEvent& event);
   std::uint64_t new_address(std::uint64_t size_bytes);

@@ -46,6 +46,11 @@ inline constexpr base::DiagnosticKind kTotalsDisagree{
     "totals_disagree", base::Severity::kDataLoss,
     "The running sum of the events differs from the total that the allocator told with them: "
     "events are missing, or stand in another order than they happened."};
+inline constexpr base::DiagnosticKind kDriverFreeUnknown{
+    "driver_free_unknown", base::Severity::kDataLoss,
+    "torch.profiler does not tell what the driver had left when memory ran out: it is shown as 0. "
+    "A "
+    "memory snapshot tells it."};
 inline constexpr base::DiagnosticKind kSeveralProcesses{
     "several_processes", base::Severity::kDataLoss,
     "Memory events of several processes name the same device, and their totals are mixed. Open "

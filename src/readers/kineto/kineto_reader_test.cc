@@ -176,6 +176,22 @@ TEST(KinetoReader, a_sum_that_differs_from_the_told_total_is_counted_once) {
   EXPECT_EQ(outcome.count(kTotalsDisagree), 1u);
 }
 
+TEST(KinetoReader, a_failed_request_changes_no_total_and_names_who_asked) {
+  std::string failed = cuda("5", 1 << 20, 0, 512, 2048);
+  failed.replace(failed.find("[memory]"), 8, "[OutOfMemory]");
+  const Outcome outcome =
+      read(trace_of(span("cpu_op", "aten::empty", 4, 5) + "," + cuda("1", 512, 7, 512, 4096) + "," +
+                    failed + "," + cuda("9", 8, 9, 520, 2048)));
+  EXPECT_EQ(describe(outcome),
+            "cuda:0\n"
+            "  alloc 512 @1000\n"
+            "  segment_free 2048 @5000\n"
+            "  oom 1048576 @5000 | aten::empty op=aten::empty\n"
+            "  alloc 8 @9000 | aten::empty op=aten::empty\n");
+  EXPECT_EQ(outcome.count(kTotalsDisagree), 0u);
+  EXPECT_EQ(outcome.count(kDriverFreeUnknown), 1u);
+}
+
 TEST(KinetoReader, what_was_there_before_is_no_less_than_what_is_freed) {
   const Outcome lost = read(trace_of(cuda("1", 512, 7, 512, 0) + "," + cuda("2", -900, 8, 0, 0)));
   ASSERT_TRUE(lost.trace.ok());

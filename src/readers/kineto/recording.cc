@@ -11,6 +11,7 @@
 namespace plimsoll::readers::kineto {
 namespace {
 
+constexpr std::string_view kOutOfMemory = "[OutOfMemory]";
 constexpr std::size_t kMostDevices = 256;  // of one process; more are not believed
 constexpr std::string_view kModulePrefix = "nn.Module: ";
 // The autograd engine wraps each node in a span of its own; the node's name is what people know.
@@ -89,8 +90,8 @@ Status Recorder::add(const TraceEvent& event) {
   }
   if (event.phase == "X") {
     if (const auto kind = span_kind_of(event)) add_span(event, *kind);
-  } else if (event.name == "[memory]" && (event.phase == "i" || event.phase == "I")) {
-    add_memory(event);
+  } else if (event.phase == "i" || event.phase == "I") {
+    if (event.name == "[memory]" || event.name == kOutOfMemory) add_memory(event);
   }
   return {};
 }
@@ -99,7 +100,8 @@ void Recorder::add_memory(const TraceEvent& event) {
   const auto time_ns = nanoseconds_of_microseconds(event.time);
   if (!time_ns || !event.bytes || !event.device_type ||
       *event.bytes == std::numeric_limits<std::int64_t>::min() ||
-      recording_.devices.size() > kMostDevices) {
+      recording_.devices.size() > kMostDevices ||
+      (event.name == kOutOfMemory && *event.bytes < 0)) {
     diagnostics_.add(kBadMemoryEvent, 1, "time \"" + event.time + "\"");
     return;
   }
@@ -122,6 +124,7 @@ void Recorder::add_memory(const TraceEvent& event) {
   MemoryEvent row;
   row.time_ns = *time_ns;
   row.bytes = *event.bytes;
+  row.is_out_of_memory = event.name == kOutOfMemory;
   row.has_address = event.address.has_value();
   row.address = static_cast<std::uint64_t>(event.address.value_or(0));
   row.total_allocated = total_or_not_told(event.total_allocated);

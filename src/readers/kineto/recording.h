@@ -43,13 +43,17 @@ using ThreadId = model::StringId;  // row in Recording::threads
 
 struct MemoryEvent {
   std::int64_t time_ns = 0;
-  std::int64_t bytes = 0;  // allocated above zero, freed below
+  std::int64_t bytes = 0;  // allocated (or asked for in vain) above zero, freed below
   std::uint64_t address = 0;
   std::int64_t total_allocated = kNotTold;  // after the event
   std::int64_t total_reserved = kNotTold;
   ThreadId thread;
   std::uint32_t device = 0;  // row in Recording::devices
   bool has_address = false;
+  bool is_out_of_memory = false;  // the request failed
+
+  // What it adds to the allocated bytes.
+  std::int64_t change() const { return is_out_of_memory ? 0 : bytes; }
 
   static constexpr std::int64_t kNotTold = -1;
 };
