@@ -132,7 +132,7 @@ std::string UserLines::label(StackId stack) const {
   }
   const Frame& frame = trace_.stacks.frame(lines_[stack.index()].frame);
   std::string label(last_folders(trace_.strings[frame.file]));
-  label += ":" + std::to_string(frame.line);
+  if (frame.line != kUnknownLine) label += ":" + std::to_string(frame.line);
   label += " (";
   label += trace_.strings[frame.function];
   label += ")";

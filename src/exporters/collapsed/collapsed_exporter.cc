@@ -25,8 +25,7 @@ void append_frame(std::string& line, const model::Trace& trace, const model::Fra
   append_name(line, trace.strings[frame.function]);
   line += " (";
   append_name(line, trace.strings[frame.file]);
-  line += ':';
-  line += std::to_string(frame.line);
+  if (frame.line != model::kUnknownLine) line += ":" + std::to_string(frame.line);
   line += ')';
 }
 

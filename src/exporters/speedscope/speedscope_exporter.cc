@@ -146,8 +146,10 @@ void Document::write_frames() {
       json.string(input_.trace.strings[frame.function]);
       json.key("file");
       json.string(input_.trace.strings[frame.file]);
-      json.key("line");
-      json.number(std::uint64_t{frame.line});
+      if (frame.line != model::kUnknownLine) {
+        json.key("line");
+        json.number(std::uint64_t{frame.line});
+      }
     }
     json.end_object();
   }
