@@ -1,5 +1,5 @@
-"""A snapshot that goes through `plimsoll export --to snapshot` holds, for CPython's own pickle.load,
-what it held before: field by field, for every field that the schema knows."""
+"""What `export --to snapshot` writes of a snapshot, CPython's own pickle.load finds as it was:
+field by field, for every field that the schema knows."""
 
 from __future__ import annotations
 
