@@ -1,9 +1,12 @@
 #include "exporters/speedscope/speedscope_exporter.h"
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "exporters/flame_frames.h"
 #include "exporters/json_output.h"
 #include "exporters/live_stacks.h"
 #include "exporters/speedscope/allocation_samples.h"
@@ -14,10 +17,20 @@ namespace {
 
 constexpr std::size_t kMostSamples = 50'000;
 
+void write_place(base::JsonWriter& json, std::string_view file, std::uint32_t line) {
+  if (file.empty()) return;
+  json.key("file");
+  json.string(file);
+  if (line == model::kUnknownLine) return;
+  json.key("line");
+  json.number(std::uint64_t{line});
+}
+
 class Document {
  public:
   Document(const ExportInput& input, Output& output)
       : input_(input),
+        flame_(input.trace),
         out_(output, base::JsonWriter::Style::kCompact),
         frame_numbers_(input.trace.stacks.frame_count(), model::kNone) {}
 
@@ -35,6 +48,7 @@ class Document {
   }
 
   const ExportInput& input_;
+  FlameFrames flame_;
   JsonOutput out_;
   // Frames are numbered as samples meet them, and written last.
   std::vector<std::uint32_t> frame_numbers_;
@@ -102,14 +116,11 @@ void Document::write_profile(const std::string& name, const std::vector<Sample>&
   json.end_object();
 }
 
-// Root first; the model has the innermost first.
 void Document::write_sample(model::StackId stack) {
-  const auto frames = input_.trace.stacks.frames(stack);
+  const std::vector<model::FrameId>& frames = flame_.root_first(stack);
   out_.json().begin_array();
   if (frames.empty()) out_.json().number(number_of_label(input_.lines.label(stack)));
-  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-    out_.json().number(number_of(*frame));
-  }
+  for (model::FrameId frame : frames) out_.json().number(number_of(frame));
   out_.json().end_array();
 }
 
@@ -144,12 +155,7 @@ void Document::write_frames() {
     } else {
       const model::Frame& frame = input_.trace.stacks.frame(shared.frame);
       json.string(input_.trace.strings[frame.function]);
-      json.key("file");
-      json.string(input_.trace.strings[frame.file]);
-      if (frame.line != model::kUnknownLine) {
-        json.key("line");
-        json.number(std::uint64_t{frame.line});
-      }
+      write_place(json, input_.trace.strings[frame.file], frame.line);
     }
     json.end_object();
   }
