@@ -1,9 +1,11 @@
 #include "exporters/speedscope/speedscope_exporter.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "exporters/flame_frames.h"
@@ -37,6 +39,7 @@ class Document {
   Status write();
 
  private:
+  std::vector<Sample> live_samples(const LiveStacks& live);
   void write_profile(const std::string& name, const std::vector<Sample>& samples);
   void write_sample(model::StackId stack);
   void write_frames();
@@ -73,8 +76,7 @@ Status Document::write() {
   bool is_empty = true;
   for (const LiveStacks& live : live_stacks(input_)) {
     const std::string device = model::to_string(live.device->device);
-    std::vector<Sample> samples;
-    for (const StackBytes& row : live.stacks) samples.push_back(Sample{row.stack, row.bytes});
+    std::vector<Sample> samples = live_samples(live);
     if (!samples.empty()) write_profile(device + ", live at " + live.moment, samples);
     is_empty = is_empty && samples.empty();
     samples = allocation_samples(input_.trace, *live.device, kMostSamples);
@@ -86,6 +88,19 @@ Status Document::write() {
   write_frames();
   json.end_object();
   return out_.finish();
+}
+
+// In the order of their frames, so that neighbours share their callers and speedscope draws them as
+// one box.
+std::vector<Sample> Document::live_samples(const LiveStacks& live) {
+  std::vector<std::pair<std::vector<model::FrameId>, Sample>> rows;
+  for (const StackBytes& row : live.stacks) {
+    rows.emplace_back(flame_.root_first(row.stack), Sample{row.stack, row.bytes});
+  }
+  std::ranges::stable_sort(rows, {}, [](const auto& row) -> const auto& { return row.first; });
+  std::vector<Sample> samples;
+  for (const auto& [frames, sample] : rows) samples.push_back(sample);
+  return samples;
 }
 
 void Document::write_profile(const std::string& name, const std::vector<Sample>& samples) {

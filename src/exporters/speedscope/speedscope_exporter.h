@@ -1,6 +1,6 @@
 // Flame graphs for speedscope (unit: bytes). Two profiles a device:
 //
-//   live at the moment      each stack once, weighted by its live requested bytes, largest first
+//   live at the moment      each stack once, weighted by its live requested bytes
 //   allocations over time   stacks in the order of allocation, weighted by the bytes allocated
 //
 // Frames of the interpreter are left out (flame_frames.h).
