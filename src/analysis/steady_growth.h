@@ -19,11 +19,9 @@ inline bool is_steady_growth(const report::GrowthRow& row) {
          row.bytes_per_step > 0 && row.last_bytes > row.first_bytes;
 }
 
-// Slope times steps, but never more than is there at the last step.
+// What was added between the first and the last step compared.
 inline std::uint64_t grown_bytes(const report::GrowthRow& row) {
-  const double grown = row.bytes_per_step * static_cast<double>(row.steps - 1);
-  const double most = static_cast<double>(std::max<std::int64_t>(row.last_bytes, 0));
-  return static_cast<std::uint64_t>(std::clamp(grown, 0.0, most));
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(row.last_bytes - row.first_bytes, 0));
 }
 
 }  // namespace plimsoll::analysis

@@ -76,6 +76,29 @@ struct PinningLine {
   }
 };
 
+// The moment at which most was reserved: what lay free when the allocator went to the driver for
+// more.
+struct ReservedPeak {
+  std::optional<std::uint64_t> event;  // null: reserved bytes never rose in the recording
+  std::string line;                    // whose request it was
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t stranded_bytes = 0;
+  std::vector<PinningLine> pinning_lines;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"event", &ReservedPeak::event,
+              "Event of the device; null if reserved bytes never rose above their baseline in the "
+              "recording, and then the rest says nothing."},
+        Field{"line", &ReservedPeak::line, "Whose request made reserved bytes rise."},
+        Field{"requested_bytes", &ReservedPeak::requested_bytes, "What it asked for."},
+        Field{"stranded_bytes", &ReservedPeak::stranded_bytes,
+              "Pinned bytes then that could not serve that request."},
+        Field{"pinning_lines", &ReservedPeak::pinning_lines, "Who pinned them."}};
+  }
+};
+
 struct Fragmentation {
   std::uint64_t internal_bytes = 0;
   std::uint64_t cached_bytes = 0;
@@ -89,6 +112,7 @@ struct Fragmentation {
   std::vector<SegmentFragmentation>
       segments;  // partly free ones, most pinned bytes first; the largest few
   std::vector<PinningLine> pinning_lines;  // most pinned bytes first; the largest few
+  ReservedPeak at_reserved_peak;
 
   static constexpr auto fields() {
     using base::Field;
@@ -112,7 +136,9 @@ struct Fragmentation {
             "or segment type."},
         Field{"segments", &Fragmentation::segments,
               "Partly free segments, most pinned bytes first."},
-        Field{"pinning_lines", &Fragmentation::pinning_lines, "Who pins them."}};
+        Field{"pinning_lines", &Fragmentation::pinning_lines, "Who pins them."},
+        Field{"at_reserved_peak", &Fragmentation::at_reserved_peak,
+              "What was stranded when most was reserved."}};
   }
 };
 

@@ -8,6 +8,7 @@
 #include "analysis/pinning.h"
 #include "base/check.h"
 #include "model/heap_layout.h"
+#include "model/live_set.h"
 
 namespace plimsoll::analysis::fragmentation {
 namespace {
@@ -71,6 +72,34 @@ report::Fragmentation measure(const Trace& trace, const DeviceTrace& device, Lin
   return result;
 }
 
+// The request behind the event that made reserved bytes rise: the allocation that follows it.
+std::optional<std::size_t> next_request(const Trace& trace, const DeviceTrace& device,
+                                        std::size_t event) {
+  for (std::size_t e = event + 1; e < device.event_count; ++e) {
+    const Action action = trace.events.action[device.first_event + e];
+    if (action == Action::kAlloc || action == Action::kOom) return device.first_event + e;
+  }
+  return {};
+}
+
+report::ReservedPeak measure_reserved_peak(const PassContext& context, const DeviceTrace& device,
+                                           std::optional<std::uint64_t> peak_event,
+                                           LineIndex& lines) {
+  if (!peak_event) return {};
+  const Trace& trace = context.trace;
+  const auto row = next_request(trace, device, *peak_event);
+  if (!row) return {};
+  const Request request{trace.events.size_bytes[*row], trace.events.stream[*row],
+                        trace.events.pool[*row]};
+  const std::array<std::int64_t, 1> moment{static_cast<std::int64_t>(*peak_event)};
+  const auto live = model::live_set(device, model::Liveness::kActive, moment[0]);
+  const auto layout =
+      model::layout_of(trace, device, model::segments_at(trace, device, moment)[0], live);
+  Pinning pinning = find_pinning(trace, layout, lines, request);
+  return report::ReservedPeak{*peak_event, context.lines.label(trace.events.stack[*row]),
+                              request.size_bytes, pinning.stranded_bytes, std::move(pinning.lines)};
+}
+
 class FragmentationPass final : public Pass {
  public:
   const char* name() const override { return "fragmentation"; }
@@ -86,7 +115,10 @@ class FragmentationPass final : public Pass {
     for (std::size_t d = 0; d < trace.devices.size(); ++d) {
       const DeviceTrace& device = trace.devices[d];
       if (context.options.device && *context.options.device != device.device) continue;
-      context.report.devices[d].fragmentation = measure(trace, device, lines);
+      report::DeviceReport& out = context.report.devices[d];
+      out.fragmentation = measure(trace, device, lines);
+      out.fragmentation.at_reserved_peak =
+          measure_reserved_peak(context, device, out.reserved.peak_event, lines);
     }
     return {};
   }

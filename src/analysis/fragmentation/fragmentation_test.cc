@@ -17,16 +17,24 @@ constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 // Stands for the pass that fills report.devices.
 class FakeTimeline final : public Pass {
  public:
+  explicit FakeTimeline(std::optional<std::uint64_t> reserved_peak = {})
+      : reserved_peak_(reserved_peak) {}
   const char* name() const override { return "timeline"; }
   Status run(PassContext& context) const override {
     context.report.devices.resize(context.trace.devices.size());
+    for (auto& device : context.report.devices) device.reserved.peak_event = reserved_peak_;
     return {};
   }
+
+ private:
+  std::optional<std::uint64_t> reserved_peak_;
 };
 
-report::Fragmentation run(const model::Trace& trace) {
+report::Fragmentation run(const model::Trace& trace,
+                          std::optional<std::uint64_t> reserved_peak = {}) {
   const auto report = tests::run_passes(
-      trace, tests::passes(std::unique_ptr<Pass>(std::make_unique<FakeTimeline>()), make()));
+      trace,
+      tests::passes(std::unique_ptr<Pass>(std::make_unique<FakeTimeline>(reserved_peak)), make()));
   return report.devices.empty() ? report::Fragmentation{} : report.devices[0].fragmentation;
 }
 
@@ -75,6 +83,26 @@ TEST(Fragmentation, a_failed_request_comes_before_a_larger_allocation) {
   const auto found = run(maker.finish());
   EXPECT_EQ(found.stranded_request_bytes, 10 * kMib);
   EXPECT_EQ(found.stranded_bytes, 2 * kMib) << "the 12 MiB gap serves 10 MiB";
+}
+
+TEST(Fragmentation, sees_what_lay_stranded_when_most_was_reserved) {
+  TraceMaker maker;
+  const model::StackId keep = maker.stack({{"/home/u/keep.py", 7, "keep"}});
+  const model::StackId ask = maker.stack({{"/home/u/ask.py", 8, "ask"}});
+  maker.alloc(0, 900 * kMib).alloc(900 * kMib, 2 * kMib, keep).free(0, 900 * kMib);
+  maker.event(Action::kSegmentAlloc, 5000 * kMib, 950 * kMib, ask);  // event 4
+  maker.alloc(5000 * kMib, 950 * kMib, ask).free(5000 * kMib, 950 * kMib, ask);
+  maker.free(900 * kMib, 2 * kMib, keep);
+  maker.segment(0, 1000 * kMib, {TraceMaker::block(0, 1000 * kMib, 1, BlockState::kInactive)});
+  maker.segment(5000 * kMib, 950 * kMib,
+                {TraceMaker::block(5000 * kMib, 950 * kMib, 1, BlockState::kInactive)});
+  const auto peak = run(maker.finish(), 4).at_reserved_peak;
+  EXPECT_EQ(peak.event, 4u);
+  EXPECT_EQ(peak.line, "home/u/ask.py:8 (ask)");
+  EXPECT_EQ(peak.requested_bytes, 950 * kMib);
+  EXPECT_EQ(peak.stranded_bytes, 998 * kMib);
+  ASSERT_EQ(peak.pinning_lines.size(), 1u);
+  EXPECT_EQ(peak.pinning_lines[0].line, "home/u/keep.py:7 (keep)");
 }
 
 TEST(Fragmentation, is_skipped_with_its_reason_without_segments) {
