@@ -45,14 +45,22 @@ def reported_devices(command, path):
     return json.loads(done.stdout)["devices"]
 
 
+def known_part(reported, expected):
+    """What is reported, less what the reference does not know: it says nothing of a row's cause."""
+    if isinstance(expected, dict):
+        return {key: known_part(reported.get(key, "missing"), expected[key]) for key in expected}
+    if isinstance(expected, list) and len(expected) == len(reported):
+        return [known_part(r, e) for r, e in zip(reported, expected, strict=True)]
+    return reported
+
+
 def assert_same_totals(command, path):
     """Every total that the reference knows stands in the report with the same value."""
     expected = reference.snapshot_totals(reference.load(path))
     reported = reported_devices(command, path)
     assert [d["device"] for d in reported] == [d["device"] for d in expected], path
     for ours, theirs in zip(expected, reported, strict=True):
-        found = {key: theirs.get(key, "missing") for key in ours}
-        assert found == ours, f"{path}, device {ours['device']}"
+        assert known_part(theirs, ours) == ours, f"{path}, device {ours['device']}"
 
 
 @pytest.mark.parametrize("name", SAMPLES)

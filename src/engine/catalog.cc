@@ -1,8 +1,10 @@
 #include "engine/catalog.h"
 
 #include "analysis/composition/composition.h"
+#include "analysis/findings/findings.h"
 #include "analysis/fragmentation/fragmentation.h"
 #include "analysis/growth/growth.h"
+#include "analysis/oom/oom.h"
 #include "analysis/sites/sites.h"
 #include "analysis/timeline/timeline.h"
 #include "exporters/collapsed/collapsed_exporter.h"
@@ -27,6 +29,8 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::fragmentation::make());
   catalog.passes.push_back(analysis::sites::make());
   catalog.passes.push_back(analysis::growth::make());
+  catalog.passes.push_back(analysis::oom::make());
+  catalog.passes.push_back(analysis::findings::make());
 
   catalog.exporters.push_back(exporters::json::make());
   catalog.exporters.push_back(exporters::speedscope::make());

@@ -1,8 +1,5 @@
 #include "exporters/torch_snapshot/shared_values.h"
 
-#include <cstdint>
-#include <limits>
-
 namespace plimsoll::exporters::torch_snapshot {
 
 SharedValues::SharedValues(const model::Trace& trace, PickleWriter& pickle)
@@ -49,8 +46,7 @@ void SharedValues::frame(model::FrameId id) {
   string(frame.file);
   word(Word::kName);
   string(frame.function);
-  const bool is_known = frame.line != model::kUnknownLine;
-  member(Word::kLine, is_known ? frame.line : std::numeric_limits<std::uint64_t>::max());
+  member(Word::kLine, frame.line);
   if (frame.notes != 0) {
     for (const auto& [key, value] : trace_.stacks.notes(frame.notes)) {
       string(key);

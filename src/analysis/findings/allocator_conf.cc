@@ -1,0 +1,103 @@
+#include "analysis/findings/allocator_conf.h"
+
+#include <charconv>
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::Setting;
+
+bool is_true(std::string_view word) { return word == "True" || word == "true" || word == "1"; }
+
+std::optional<std::uint64_t> as_bytes(std::string_view mebibytes) {
+  std::uint64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(mebibytes.data(), mebibytes.data() + mebibytes.size(), value);
+  const bool is_number = error == std::errc{} && end == mebibytes.data() + mebibytes.size();
+  constexpr std::uint64_t kMostMib = std::uint64_t{1} << 40;
+  if (!is_number || value == 0 || value > kMostMib) return {};
+  return value << 20;
+}
+
+double as_number(const Setting& setting) {
+  if (const auto* value = std::get_if<double>(&setting.value)) return *value;
+  if (const auto* value = std::get_if<std::int64_t>(&setting.value)) {
+    return static_cast<double>(*value);
+  }
+  return 0;
+}
+
+void take_raw(AllocatorConf& conf) {
+  for (const auto& [name, value] : split_conf(conf.raw)) {
+    if (name == "expandable_segments") conf.asked_for_expandable_segments = is_true(value);
+    if (name == "max_split_size_mb") conf.max_split_size_bytes = as_bytes(value);
+    if (name == "garbage_collection_threshold") {
+      const auto* const end = value.data() + value.size();
+      std::from_chars(value.data(), end, conf.garbage_collection_threshold);
+    }
+  }
+  conf.expandable_segments = conf.asked_for_expandable_segments;
+}
+
+// The parsed values are what is in force; -1 is "unlimited".
+void take_parsed(const model::Trace& trace, AllocatorConf& conf) {
+  if (const Setting* setting = trace.setting("expandable_segments")) {
+    const auto* value = std::get_if<bool>(&setting->value);
+    conf.expandable_segments = value != nullptr ? *value : as_number(*setting) != 0;
+  }
+  if (const Setting* setting = trace.setting("max_split_size")) {
+    const auto* value = std::get_if<std::int64_t>(&setting->value);
+    conf.max_split_size_bytes.reset();
+    if (value != nullptr && *value > 0 && *value != INT64_MAX) {
+      conf.max_split_size_bytes = static_cast<std::uint64_t>(*value);
+    }
+  }
+  if (const Setting* setting = trace.setting("garbage_collection_threshold")) {
+    conf.garbage_collection_threshold = as_number(*setting);
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw) {
+  std::vector<std::pair<std::string, std::string>> items;
+  std::string name, value;
+  bool in_value = false;
+  int depth = 0;
+  const auto finish = [&] {
+    if (in_value && !name.empty()) items.emplace_back(name, value);
+    name.clear(), value.clear();
+    in_value = false;
+  };
+  for (const char c : raw) {
+    if (c == ' ') continue;
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (c == ',' && depth <= 0) {
+      finish();
+    } else if (c == ':' && !in_value) {
+      in_value = true;
+    } else {
+      (in_value ? value : name) += c;
+    }
+  }
+  finish();
+  return items;
+}
+
+AllocatorConf allocator_conf(const model::Trace& trace) {
+  AllocatorConf conf;
+  conf.is_known = trace.has_settings;
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+    const Setting* setting = trace.setting(name);
+    if (setting == nullptr) continue;
+    if (const auto* raw = std::get_if<std::string>(&setting->value); raw && !raw->empty()) {
+      conf.raw = *raw;
+    }
+  }
+  take_raw(conf);
+  take_parsed(trace, conf);
+  return conf;
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,65 @@
+#include "analysis/findings/findings.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "analysis/findings/rules.h"
+#include "base/check.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr std::array<const char*, 6> kRunsAfter{"timeline", "composition",   "sites",
+                                                "growth",   "fragmentation", "oom"};
+
+// Gravest first where severities are equal.
+constexpr std::array kRules{out_of_memory,     recording_was_empty,
+                            no_memory_events,  memory_growth,
+                            stranded_memory,   allocator_settings_conflict,
+                            history_truncated, repeated_large_allocation,
+                            segment_churn,     churn};
+
+class FindingsPass final : public Pass {
+ public:
+  const char* name() const override { return "findings"; }
+  std::span<const char* const> runs_after() const override { return kRunsAfter; }
+  Status run(PassContext& context) const override {
+    PLIMSOLL_CHECK(context.report.devices.size() == context.trace.devices.size());
+    Facts facts{context.trace,
+                context.lines,
+                context.report,
+                context.options,
+                allocator_conf(context.trace),
+                {}};
+    for (const model::DeviceTrace& device : context.trace.devices) {
+      facts.traffic.push_back(traffic_of(context.trace, context.lines, device));
+    }
+    Findings found;
+    for (const auto& rule : kRules) {
+      Findings more = rule(facts);
+      std::ranges::move(more, std::back_inserter(found));
+    }
+    std::ranges::stable_sort(found, std::ranges::greater{}, &report::Finding::severity);
+    context.report.findings = std::move(found);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::vector<DeviceFacts> devices_of(const Facts& facts) {
+  std::vector<DeviceFacts> devices;
+  for (std::size_t d = 0; d < facts.trace.devices.size(); ++d) {
+    const model::DeviceTrace& device = facts.trace.devices[d];
+    if (facts.options.device && *facts.options.device != device.device) continue;
+    devices.push_back(
+        DeviceFacts{device, facts.report.devices[d], facts.traffic[d], to_string(device.device)});
+  }
+  return devices;
+}
+
+std::unique_ptr<Pass> make() { return std::make_unique<FindingsPass>(); }
+
+}  // namespace plimsoll::analysis::findings

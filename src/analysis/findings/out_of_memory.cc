@@ -1,0 +1,172 @@
+// out_of_memory: the request that failed, by its cause class, with the step that fits that class.
+// Retries of the same line are one finding: the first, and how many followed.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "analysis/findings/rules.h"
+#include "analysis/findings/text.h"
+#include "analysis/steady_growth.h"
+#include "base/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using report::Oom;
+
+// A loop that meets the error at ever other lines would fill the report with it; the rest is
+// counted.
+constexpr std::size_t kMostTold = 3;
+
+struct Burst {
+  const Oom* first;
+  std::uint64_t count;
+};
+
+std::vector<Burst> bursts_of(const std::vector<Oom>& ooms) {
+  std::vector<Burst> bursts;
+  for (const Oom& oom : ooms) {
+    if (!bursts.empty() && bursts.back().first->line == oom.line) {
+      ++bursts.back().count;
+    } else {
+      bursts.push_back(Burst{&oom, 1});
+    }
+  }
+  return bursts;
+}
+
+// What the driver had to offer; nothing where a limit of the process forbade it.
+std::uint64_t left_at_driver(const Oom& oom) { return oom.is_limited ? 0 : oom.device_free_bytes; }
+
+std::uint64_t missing_bytes(const Oom& oom) {
+  const std::uint64_t left = left_at_driver(oom);
+  return oom.requested_bytes > left ? oom.requested_bytes - left : 0;
+}
+
+std::string top_line(const Oom& oom) {
+  return oom.top_lines.empty() ? std::string("the largest holder") : oom.top_lines.front().key;
+}
+
+void tell_fragmentation(const Facts& facts, const DeviceFacts& device, const Oom& oom,
+                        report::Finding& finding) {
+  finding.title = device.name +
+                  " ran out of memory through fragmentation: " + bytes_text(oom.stranded_bytes) +
+                  " lay free in pieces that could not serve " + bytes_text(oom.requested_bytes);
+  finding.evidence.push_back("The largest free piece it could have used was " +
+                             bytes_text(oom.largest_usable_bytes) +
+                             "; live blocks pin the segments, so none could be released.");
+  for (auto& sentence : pinning_sentences(oom.pinning_lines)) {
+    finding.evidence.push_back(std::move(sentence));
+  }
+  const std::string pin = what_is_kept(oom.pinning_lines);
+  const std::string move =
+      "llocate " + pin + " before the large temporaries, or copy it to the CPU";
+  finding.next_step =
+      facts.conf.expandable_segments
+          ? "expandable_segments is on already. A" + move + "."
+          : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts. If "
+            "that is not possible, a" +
+                move + ".";
+  finding.saving_bytes = oom.stranded_bytes;
+}
+
+void tell_growth(const Facts& facts, const DeviceFacts& device, const Oom& oom,
+                 report::Finding& finding) {
+  finding.title =
+      device.name + " ran out of memory through steady growth: " + bytes_text(oom.grown_bytes) +
+      " of the " + bytes_text(oom.requested_active_bytes) + " live were added step by step";
+  std::string first;
+  for (const report::GrowthRow& row : facts.report.tables.growth) {
+    if (row.device != device.report.device || !is_steady_growth(row)) continue;
+    if (first.empty()) first = row.line;
+    finding.evidence.push_back(
+        row.line + " grew by " + bytes_text(static_cast<std::int64_t>(row.bytes_per_step)) +
+        " a step, to " + bytes_text(row.last_bytes) + " after " + counted(row.steps, "step") + ".");
+    if (finding.evidence.size() == kMostTold + 1) break;
+  }
+  finding.next_step = "Let go of what " + (first.empty() ? top_line(oom) : first) + kLetGo;
+  finding.saving_bytes = oom.grown_bytes;
+}
+
+void tell_large_request(const DeviceFacts& device, const Oom& oom, report::Finding& finding) {
+  finding.title = device.name + " ran out of memory on one large request: " + oom.line +
+                  " asked for " + bytes_text(oom.requested_bytes) + " at once, with " +
+                  bytes_text(oom.requested_active_bytes) + " live";
+  finding.next_step = "Make " + oom.line +
+                      " ask for less at a time: a smaller batch or chunk, or a fused operator that "
+                      "never holds the whole tensor. It must ask for " +
+                      bytes_text(missing_bytes(oom)) + " less to fit.";
+  finding.saving_bytes = missing_bytes(oom);
+}
+
+void tell_too_big(const DeviceFacts& device, const Oom& oom, report::Finding& finding) {
+  finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
+                  " were live and needed, and " + oom.line + " asked for " +
+                  bytes_text(oom.requested_bytes) + " more";
+  finding.next_step = "It needs at least " + bytes_text(missing_bytes(oom)) + " more. Begin with " +
+                      top_line(oom) +
+                      ": if it holds activations, use gradient checkpointing or a smaller batch; "
+                      "if it holds parameters or optimizer state, shard, offload or shrink them.";
+}
+
+void tell_cause(const Facts& facts, const DeviceFacts& device, const Oom& oom,
+                report::Finding& finding) {
+  if (oom.cause == "fragmentation") return tell_fragmentation(facts, device, oom, finding);
+  if (oom.cause == "steady_growth") return tell_growth(facts, device, oom, finding);
+  if (oom.cause == "one_large_request") return tell_large_request(device, oom, finding);
+  tell_too_big(device, oom, finding);
+}
+
+void tell_surroundings(const Facts& facts, const Burst& burst, report::Finding& finding) {
+  const Oom& oom = *burst.first;
+  if (!oom.top_lines.empty()) {
+    finding.evidence.push_back("Most was held by " + holders_text(oom.top_lines) + ".");
+  }
+  if (oom.is_limited) {
+    finding.evidence.push_back("The device had " + bytes_text(oom.device_free_bytes) +
+                               " free all the same: a limit of the process is in force "
+                               "(set_per_process_memory_fraction).");
+  }
+  if (facts.conf.max_split_size_bytes && oom.largest_usable_bytes >= oom.requested_bytes) {
+    finding.evidence.push_back("A free block of " + bytes_text(oom.largest_usable_bytes) +
+                               " would have been large enough, but max_split_size_mb keeps blocks "
+                               "of that size whole.");
+  }
+  if (burst.count > 1) {
+    finding.evidence.push_back("The same line failed " + base::format_count(burst.count) +
+                               " times in a row; this is the first.");
+  }
+}
+
+report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst& burst) {
+  const Oom& oom = *burst.first;
+  report::Finding finding;
+  finding.id = "out_of_memory";
+  finding.severity = report::FindingSeverity::kCritical;
+  finding.evidence.push_back(
+      oom.line + " asked for " + bytes_text(oom.requested_bytes) + " (event " +
+      base::format_count(oom.event) + "). " + bytes_text(oom.requested_active_bytes) + " of " +
+      bytes_text(oom.reserved_bytes) + " reserved were live, and the device had " +
+      bytes_text(oom.device_free_bytes) + " free.");
+  tell_cause(facts, device, oom, finding);
+  tell_surroundings(facts, burst, finding);
+  return finding;
+}
+
+}  // namespace
+
+Findings out_of_memory(const Facts& facts) {
+  Findings findings;
+  for (const DeviceFacts& device : devices_of(facts)) {
+    const std::vector<Burst> bursts = bursts_of(device.report.ooms);
+    const std::size_t told = std::min(kMostTold, bursts.size());
+    for (std::size_t at = 0; at < told; ++at) findings.push_back(tell(facts, device, bursts[at]));
+    if (bursts.size() > told) {
+      findings.back().evidence.push_back(
+          "It happened at " + counted(bursts.size() - told, "more place") + " after that.");
+    }
+  }
+  return findings;
+}
+
+}  // namespace plimsoll::analysis::findings

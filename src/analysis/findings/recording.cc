@@ -1,0 +1,118 @@
+// recording_was_empty, no_memory_events, history_truncated: what the recording lacks, what can
+// still be said, and how to record so that more can.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "analysis/findings/rules.h"
+#include "analysis/findings/text.h"
+#include "base/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::Action;
+
+// A ring ten times larger holds ten times the steps. PyTorch keeps the entries in host memory, a
+// few hundred bytes each, so this is cheap up to millions.
+constexpr std::uint64_t kRingFactor = 10;
+
+// _record_memory_history(enabled="state") keeps the stacks of live blocks and a ring of one event.
+constexpr std::ptrdiff_t kMostOfNoHistory = 1;
+
+bool is_allocation_event(Action action) {
+  return action == Action::kAlloc || action == Action::kFreeRequested ||
+         action == Action::kFreeCompleted;
+}
+
+std::uint64_t blocks_with_stack(const model::Trace& trace) {
+  std::uint64_t count = 0;
+  for (const model::Block& block : trace.blocks) {
+    if (block.state != model::BlockState::kInactive && block.stack.value > 1) ++count;
+  }
+  return count;
+}
+
+std::string record_call(std::uint64_t entries) {
+  return "torch.cuda.memory._record_memory_history(max_entries=" + std::to_string(entries) + ")";
+}
+
+}  // namespace
+
+Findings recording_was_empty(const Facts& facts) {
+  const model::Trace& trace = facts.trace;
+  if (!trace.has_final_state) return {};
+  if (std::ranges::count_if(trace.events.action, is_allocation_event) > kMostOfNoHistory) return {};
+  std::uint64_t active = 0, bytes = 0;
+  for (const model::Block& block : trace.blocks) {
+    if (block.state == model::BlockState::kInactive) continue;
+    ++active;
+    bytes += block.requested_size;
+  }
+  report::Finding finding;
+  finding.id = "recording_was_empty";
+  finding.severity = report::FindingSeverity::kWarning;
+  const std::uint64_t with_stack = blocks_with_stack(trace);
+  const std::string blocks = counted(active, "live block") + " of " + bytes_text(bytes);
+  finding.title = with_stack > 0
+                      ? "The file holds no history: " + blocks + ", but not how they came to be"
+                      : "Nothing was recorded: the file holds " + blocks + ", and no history";
+  if (with_stack == active && active > 0) {
+    finding.evidence.push_back("Every block has a stack, so what is live is known by line.");
+  } else if (with_stack > 0) {
+    finding.evidence.push_back(
+        base::format_count(with_stack) +
+        " of the blocks have a stack; of the others only the size is known.");
+  } else if (active > 0) {
+    finding.evidence.push_back("No block has a stack, so what is live is known by size only.");
+  }
+  finding.evidence.push_back("Peaks, growth and who asked when are not known.");
+  finding.next_step = "Call " + record_call(100'000) +
+                      " before the model is built, run a few steps, and call "
+                      "torch.cuda.memory._dump_snapshot(path) while recording is still on.";
+  return {finding};
+}
+
+Findings no_memory_events(const Facts& facts) {
+  for (const report::DiagnosticReport& diagnostic : facts.report.source.diagnostics) {
+    if (diagnostic.name != "no_memory_events") continue;
+    report::Finding finding;
+    finding.id = "no_memory_events";
+    finding.severity = report::FindingSeverity::kWarning;
+    finding.title = "The trace holds no memory events, so there is nothing to report";
+    finding.evidence.push_back("torch.profiler writes them only when asked to.");
+    finding.next_step =
+        "Profile again with torch.profiler.profile(profile_memory=True, with_stack=True).";
+    return {finding};
+  }
+  return {};
+}
+
+Findings history_truncated(const Facts& facts) {
+  Findings findings;
+  for (const DeviceFacts& device : devices_of(facts)) {
+    if (device.trace.history != model::History::kTruncated) continue;
+    const std::uint64_t events = device.trace.event_count;
+    report::Finding finding;
+    finding.id = "history_truncated";
+    finding.severity = report::FindingSeverity::kWarning;
+    finding.title = "The recording on " + device.name + " wrapped: only the last " +
+                    base::format_count(events) + " events are left";
+    finding.evidence.push_back(
+        bytes_text(device.report.requested_active.baseline_bytes) +
+        " were live before the first event that is left. Totals are exact from there on; what "
+        "happened before, and a higher peak if there was one, is lost.");
+    if (device.report.frees_without_alloc > 0) {
+      finding.evidence.push_back(counted(device.report.frees_without_alloc, "allocation") +
+                                 " freed here " +
+                                 (device.report.frees_without_alloc == 1 ? "was" : "were") +
+                                 " made before it; who made them is not known.");
+    }
+    finding.next_step = "Record with " + record_call(events * kRingFactor) +
+                        ", or for fewer steps: start recording later and dump sooner.";
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace plimsoll::analysis::findings

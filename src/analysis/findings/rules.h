@@ -1,0 +1,50 @@
+// The rules. Each looks at the facts and gives the findings it can defend, or none: a healthy file
+// has no finding. Their thresholds stand beside them, each with the reason for it, and all together
+// in docs/findings.md.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "analysis/findings/allocator_conf.h"
+#include "analysis/findings/traffic.h"
+#include "analysis/pass.h"
+#include "model/trace.h"
+#include "report/finding.h"
+#include "report/report.h"
+
+namespace plimsoll::analysis::findings {
+
+struct Facts {
+  const model::Trace& trace;
+  const model::UserLines& lines;
+  const report::Report& report;
+  const Options& options;
+  AllocatorConf conf;
+  std::vector<Traffic> traffic;  // same order as Trace::devices
+};
+
+// One device of those the user asks about.
+struct DeviceFacts {
+  const model::DeviceTrace& trace;
+  const report::DeviceReport& report;
+  const Traffic& traffic;
+  std::string name;  // "cuda:0"
+};
+std::vector<DeviceFacts> devices_of(const Facts& facts);
+
+using Findings = std::vector<report::Finding>;
+
+Findings out_of_memory(const Facts& facts);
+Findings stranded_memory(const Facts& facts);
+Findings memory_growth(const Facts& facts);
+Findings recording_was_empty(const Facts& facts);
+Findings no_memory_events(const Facts& facts);
+Findings history_truncated(const Facts& facts);
+Findings allocator_settings_conflict(const Facts& facts);
+Findings segment_churn(const Facts& facts);
+Findings repeated_large_allocation(const Facts& facts);
+Findings churn(const Facts& facts);
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,357 @@
+// Each rule on facts made by hand: raised where it should be, silent just below its threshold. What
+// the sentences look like as a whole is in tests/golden/findings.
+#include "analysis/findings/rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::Action;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using tests::TraceMaker;
+
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
+
+// One device whose report a test fills as it likes.
+class Case {
+ public:
+  Case() { maker.on(model::Device{}); }
+
+  report::DeviceReport& device() {
+    if (report.devices.empty()) report.devices.resize(1);
+    return report.devices[0];
+  }
+  Findings run(Findings (*rule)(const Facts&)) {
+    device();
+    const model::Trace trace = maker.finish();
+    const model::UserLines lines(trace);
+    const Options options;
+    Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
+    for (const auto& each : trace.devices) facts.traffic.push_back(traffic_of(trace, lines, each));
+    return rule(facts);
+  }
+
+  TraceMaker maker;
+  report::Report report;
+};
+
+void set_expandable(Case& c) {
+  c.maker.builder().add_setting(model::Setting{"expandable_segments", true});
+}
+
+report::PinningLine pinning_line(std::string line) {
+  report::PinningLine row;
+  row.line = std::move(line);
+  row.blocks = 3;
+  row.block_bytes = 6 * kMib;
+  row.pinned_cached_bytes = 9 * kGib;
+  return row;
+}
+
+report::Oom oom(std::string cause, std::string line = "a.py:1 (f)") {
+  report::Oom row;
+  row.cause = std::move(cause);
+  row.line = std::move(line);
+  row.requested_bytes = 4 * kGib;
+  row.device_free_bytes = kGib;
+  row.stranded_bytes = 9 * kGib;
+  return row;
+}
+
+TEST(OutOfMemory, fragmentation_advises_expandable_segments_unless_they_are_on) {
+  for (const bool is_on : {false, true}) {
+    Case c;
+    if (is_on) set_expandable(c);
+    c.device().ooms = {oom("fragmentation")};
+    c.device().ooms[0].pinning_lines = {pinning_line("keep.py:2 (g)")};
+    const Findings found = c.run(out_of_memory);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].severity, report::FindingSeverity::kCritical);
+    EXPECT_EQ(found[0].saving_bytes, 9 * kGib);
+    EXPECT_THAT(found[0].next_step, HasSubstr("llocate what keep.py:2 (g) keeps before"));
+    EXPECT_THAT(found[0].next_step,
+                HasSubstr(is_on ? "is on already" : "=expandable_segments:True"));
+  }
+}
+
+TEST(OutOfMemory, a_pin_without_a_line_is_not_called_by_its_brackets) {
+  Case c;
+  c.device().ooms = {oom("fragmentation")};
+  c.device().ooms[0].pinning_lines = {pinning_line("[backward, no Python frame]")};
+  EXPECT_THAT(c.run(out_of_memory)[0].next_step,
+              HasSubstr("allocate the long-lived blocks before"));
+}
+
+TEST(OutOfMemory, says_how_much_is_missing) {
+  Case c;
+  c.device().ooms = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
+  const Findings found = c.run(out_of_memory);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_THAT(found[0].next_step, HasSubstr("It needs at least 3.0 GiB more"));
+  EXPECT_THAT(found[1].next_step, HasSubstr("It must ask for 3.0 GiB less to fit"));
+  EXPECT_EQ(found[1].saving_bytes, 3 * kGib);
+}
+
+TEST(OutOfMemory, under_a_limit_what_the_device_has_is_no_help) {
+  Case c;
+  c.device().ooms = {oom("too_big")};
+  c.device().ooms[0].device_free_bytes = 40 * kGib;
+  c.device().ooms[0].is_limited = true;
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].next_step, HasSubstr("at least 4.0 GiB more"));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("set_per_process_memory_fraction")));
+}
+
+TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
+  Case c;
+  for (int i = 0; i < 4; ++i) c.device().ooms.push_back(oom("too_big"));
+  const Findings found = c.run(out_of_memory);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("failed 4 times in a row")));
+}
+
+TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
+  Case c;
+  for (int i = 0; i < 10; ++i) c.device().ooms.push_back(oom("too_big", std::to_string(i)));
+  const Findings found = c.run(out_of_memory);
+  ASSERT_THAT(found, SizeIs(3));
+  EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places")));
+}
+
+struct Stranded {
+  std::uint64_t reserved;
+  std::uint64_t live;
+  std::uint64_t stranded;
+};
+
+Findings stranded_case(Stranded bytes) {
+  Case c;
+  c.device().reserved.peak_bytes = static_cast<std::int64_t>(bytes.reserved);
+  c.device().requested_active.peak_bytes = static_cast<std::int64_t>(bytes.live);
+  auto& peak = c.device().fragmentation.at_reserved_peak;
+  peak.event = 7;
+  peak.line = "a.py:1 (f)";
+  peak.stranded_bytes = bytes.stranded;
+  return c.run(stranded_memory);
+}
+
+TEST(StrandedMemory, is_found_where_it_made_the_allocator_reserve_more) {
+  const Findings found = stranded_case({93 * kGib, 77 * kGib, 16 * kGib});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].saving_bytes, 16 * kGib);
+  EXPECT_THAT(stranded_case({1000 * kMib, 600 * kMib, 400 * kMib}), SizeIs(1));
+}
+
+TEST(StrandedMemory, is_not_found_where_everything_reserved_was_needed_once) {
+  EXPECT_THAT(stranded_case({93 * kGib, 92 * kGib, 60 * kGib}), IsEmpty());
+}
+
+TEST(StrandedMemory, the_usual_price_of_a_caching_allocator_is_not_told) {
+  EXPECT_THAT(stranded_case({3600 * kMib, 3100 * kMib, 500 * kMib}), IsEmpty());
+  EXPECT_THAT(stranded_case({20 * kGib, 19 * kGib, kGib}), IsEmpty());
+  EXPECT_THAT(stranded_case({400 * kMib, 150 * kMib, 250 * kMib}), IsEmpty());
+}
+
+TEST(StrandedMemory, is_not_told_twice) {
+  Case c;
+  c.device().ooms = {oom("fragmentation")};
+  c.device().reserved.peak_bytes = static_cast<std::int64_t>(93 * kGib);
+  c.device().fragmentation.at_reserved_peak.event = 7;
+  c.device().fragmentation.at_reserved_peak.stranded_bytes = 50 * kGib;
+  EXPECT_THAT(c.run(stranded_memory), IsEmpty());
+}
+
+report::GrowthRow growth(double bytes_per_step) {
+  report::GrowthRow row;
+  row.line = "a.py:1 (f)";
+  row.steps = 10;
+  row.first_bytes = 0;
+  row.last_bytes = static_cast<std::int64_t>(9 * bytes_per_step);
+  row.bytes_per_step = bytes_per_step;
+  row.confidence = 1;
+  row.boundary = "ProfilerStep";
+  return row;
+}
+
+TEST(MemoryGrowth, is_critical_when_it_is_a_quarter_of_what_is_live) {
+  for (const std::uint64_t live : {3600 * kMib, 3601 * kMib}) {
+    Case c;
+    c.device().requested_active.end_bytes = static_cast<std::int64_t>(live);
+    c.report.tables.growth = {growth(100.0 * kMib)};
+    const Findings found = c.run(memory_growth);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].severity, live == 3600 * kMib ? report::FindingSeverity::kCritical
+                                                     : report::FindingSeverity::kWarning);
+    EXPECT_EQ(found[0].saving_bytes, 900 * kMib);
+    EXPECT_THAT(found[0].title, HasSubstr("grows by 100.0 MiB a step, by 900.0 MiB"));
+  }
+}
+
+TEST(MemoryGrowth, a_list_of_scalar_losses_is_not_told) {
+  Case c;
+  c.report.tables.growth = {growth(512)};
+  EXPECT_THAT(c.run(memory_growth), IsEmpty());
+}
+
+TEST(MemoryGrowth, few_steps_or_a_wavering_line_are_not_told) {
+  Case c;
+  c.report.tables.growth = {growth(100.0 * kMib), growth(100.0 * kMib)};
+  c.report.tables.growth[0].steps = 4;
+  c.report.tables.growth[1].confidence = 0.7;
+  EXPECT_THAT(c.run(memory_growth), IsEmpty());
+}
+
+TEST(MemoryGrowth, of_another_device_is_told_of_that_device) {
+  Case c;
+  c.report.tables.growth = {growth(100.0 * kMib)};
+  c.report.tables.growth[0].device = 1;
+  EXPECT_THAT(c.run(memory_growth), IsEmpty());
+}
+
+TEST(Settings, max_split_size_with_expandable_segments_is_a_conflict) {
+  Case c;
+  set_expandable(c);
+  EXPECT_THAT(c.run(allocator_settings_conflict), IsEmpty());
+  Case d;
+  set_expandable(d);
+  d.maker.builder().add_setting(model::Setting{"max_split_size", std::int64_t{128 << 20}});
+  d.maker.builder().add_setting(model::Setting{"garbage_collection_threshold", 0.8});
+  EXPECT_THAT(d.run(allocator_settings_conflict), SizeIs(2));
+}
+
+TEST(Settings, a_wish_that_was_not_granted_is_told) {
+  Case c;
+  c.maker.builder().add_setting(
+      model::Setting{"PYTORCH_CUDA_ALLOC_CONF", std::string("expandable_segments:True")});
+  c.maker.builder().add_setting(model::Setting{"expandable_segments", false});
+  const Findings found = c.run(allocator_settings_conflict);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("asked for but is off"));
+}
+
+TEST(RecordingWasEmpty, says_what_to_call_and_what_is_known) {
+  Case c;
+  c.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
+  const Findings found = c.run(recording_was_empty);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, AllOf(HasSubstr("1 live block of 1.0 MiB"), HasSubstr("Nothing")));
+  EXPECT_THAT(found[0].next_step, HasSubstr("_record_memory_history(max_entries=100000)"));
+}
+
+TEST(RecordingWasEmpty, a_ring_of_one_event_is_no_history_and_two_are) {
+  Case c;
+  c.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
+  c.maker.event(Action::kFreeCompleted, 5 * kMib, 8);
+  EXPECT_THAT(c.run(recording_was_empty), SizeIs(1));
+  Case d;
+  d.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
+  d.maker.free(5 * kMib, 8);
+  EXPECT_THAT(d.run(recording_was_empty), IsEmpty());
+}
+
+TEST(NoMemoryEvents, comes_from_the_readers_diagnostic) {
+  Case c;
+  EXPECT_THAT(c.run(no_memory_events), IsEmpty());
+  Case d;
+  d.report.source.diagnostics.push_back({"no_memory_events", "error", 1, "", ""});
+  EXPECT_THAT(d.run(no_memory_events), SizeIs(1));
+}
+
+TEST(HistoryTruncated, suggests_ten_times_the_ring) {
+  Case c;
+  for (std::uint64_t i = 0; i < 1000; ++i) c.maker.event(Action::kSnapshot, 0, 0);
+  c.maker.builder().mark_truncated(model::Device{});
+  c.device().frees_without_alloc = 1;
+  const Findings found = c.run(history_truncated);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].next_step, HasSubstr("max_entries=10000)"));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("1 allocation freed here was made before it")));
+}
+
+// A wave: give back `segments`, then take one again.
+void add_wave(Case& c, int segments, model::StackId stack) {
+  for (int i = 0; i < segments; ++i) c.maker.event(Action::kSegmentFree, 0, 2 * kMib, stack);
+  for (int i = 0; i < segments; ++i) c.maker.event(Action::kSegmentAlloc, 0, 2 * kMib, stack);
+}
+
+TEST(SegmentChurn, names_empty_cache_where_it_was_that) {
+  Case c;
+  const auto stack = c.maker.stack({{"/x/site-packages/torch/cuda/memory.py", 9, "empty_cache"},
+                                    {"/home/u/train.py", 5, "loop"}});
+  for (int i = 0; i < 5; ++i) add_wave(c, 10, stack);
+  const Findings found = c.run(segment_churn);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].next_step, HasSubstr("Remove torch.cuda.empty_cache()"));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("home/u/train.py:5 (loop), by torch.cuda")));
+}
+
+TEST(SegmentChurn, a_cache_emptied_between_phases_is_right) {
+  Case c;
+  for (int i = 0; i < 4; ++i) add_wave(c, 100, model::kNoStack);
+  EXPECT_THAT(c.run(segment_churn), IsEmpty());
+}
+
+report::SiteRow throwaway(std::uint64_t count, std::uint64_t size) {
+  report::SiteRow row;
+  row.line = "a.py:1 (f)";
+  row.allocations = row.temporary = row.commonest_size_count = count;
+  row.commonest_size_bytes = size;
+  row.bytes = row.temporary_bytes = count * size;
+  return row;
+}
+
+TEST(Churn, is_told_when_one_line_makes_half_of_all_allocations) {
+  for (const int others : {2000, 2001}) {
+    Case c;
+    for (int i = 0; i < 2000 + others; ++i) c.maker.alloc(0, 8).free(0, 8);
+    c.report.tables.sites = {throwaway(2000, 8)};
+    EXPECT_THAT(c.run(churn), SizeIs(others == 2000 ? 1 : 0));
+  }
+}
+
+TEST(Churn, of_a_stack_without_a_line_is_not_told) {
+  Case c;
+  for (int i = 0; i < 3000; ++i) c.maker.alloc(0, 8).free(0, 8);
+  c.report.tables.sites = {throwaway(3000, 8)};
+  c.report.tables.sites[0].line = "[backward, no Python frame]";
+  EXPECT_THAT(c.run(churn), IsEmpty());
+}
+
+TEST(RepeatedLargeAllocation, from_the_cache_costs_nothing_and_is_not_told) {
+  Case c;
+  for (int i = 0; i < 60; ++i) c.maker.alloc(0, 64 * kMib).free(0, 64 * kMib);
+  for (int i = 0; i < 61; ++i) c.maker.alloc(1, 64 * kMib).free(1, 64 * kMib);
+  c.report.tables.sites = {throwaway(60, 64 * kMib)};
+  EXPECT_THAT(c.run(repeated_large_allocation), IsEmpty());
+}
+
+TEST(RepeatedLargeAllocation, is_told_when_it_went_to_the_driver_or_is_most_of_all) {
+  Case c;
+  const auto stack = c.maker.stack({{"a.py", 1, "f"}});
+  for (int i = 0; i < 60; ++i) c.maker.alloc(0, 64 * kMib, stack).free(0, 64 * kMib, stack);
+  c.report.tables.sites = {throwaway(60, 64 * kMib)};
+  const Findings found = c.run(repeated_large_allocation);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("cudaMalloc"))));
+
+  Case d;
+  const auto line = d.maker.stack({{"a.py", 1, "f"}});
+  for (int i = 0; i < 200; ++i) d.maker.alloc(1, 64 * kMib).free(1, 64 * kMib);
+  for (int i = 0; i < 6; ++i) add_wave(d, 1, line);
+  d.report.tables.sites = {throwaway(60, 64 * kMib)};
+  EXPECT_THAT(d.run(repeated_large_allocation)[0].evidence,
+              Contains(HasSubstr("6 allocations had to wait for the driver")));
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,78 @@
+// stranded_memory: the allocator went to the driver for more although much lay free, because what
+// lay free could not serve the request and could not be released. Cached bytes are no waste by
+// themselves, so this is measured where it cost something: at the highest point of reserved bytes,
+// against the request that made it rise.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "analysis/findings/rules.h"
+#include "analysis/findings/text.h"
+#include "base/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+// Any caching allocator wastes some: healthy steps without expandable segments strand up to a
+// seventh of what they reserve. So: a quarter of it, if that is more than a small change of the
+// batch would need; or, where that much memory is worth a setting, a tenth.
+constexpr std::uint64_t kSmallBytes = std::uint64_t{256} << 20;
+constexpr double kSmallShare = 0.25;
+constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 30;
+constexpr double kLargeShare = 0.10;
+
+// An out-of-memory finding about the same thing says it better.
+bool is_told_already(const DeviceFacts& device) {
+  return std::ranges::any_of(device.report.ooms,
+                             [](const report::Oom& oom) { return oom.cause == "fragmentation"; });
+}
+
+bool is_substantial(std::uint64_t bytes, std::uint64_t reserved) {
+  return (bytes >= kSmallBytes && is_at_least(bytes, kSmallShare, reserved)) ||
+         (bytes >= kLargeBytes && is_at_least(bytes, kLargeShare, reserved));
+}
+
+// What is reserved at most beyond what is live at most: had nothing been stranded, this much less
+// would have done.
+std::uint64_t excess_bytes(const report::DeviceReport& device) {
+  const std::int64_t excess = device.reserved.peak_bytes - device.requested_active.peak_bytes;
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(excess, 0));
+}
+
+}  // namespace
+
+Findings stranded_memory(const Facts& facts) {
+  Findings findings;
+  for (const DeviceFacts& device : devices_of(facts)) {
+    const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
+    if (!peak.event || is_told_already(device)) continue;
+    const auto reserved = static_cast<std::uint64_t>(device.report.reserved.peak_bytes);
+    const std::uint64_t cost = std::min(peak.stranded_bytes, excess_bytes(device.report));
+    if (!is_substantial(cost, reserved)) continue;
+    report::Finding finding;
+    finding.id = "stranded_memory";
+    finding.severity = report::FindingSeverity::kWarning;
+    finding.title = bytes_text(peak.stranded_bytes) + " of the " + bytes_text(reserved) +
+                    " reserved on " + device.name +
+                    " were stranded: free, but of no use and not to be released";
+    finding.evidence.push_back(
+        peak.line + " asked for " + bytes_text(peak.requested_bytes) + " (event " +
+        base::format_count(*peak.event) + ") and got new memory from the driver. At most " +
+        bytes_text(device.report.requested_active.peak_bytes) + " were ever live at once.");
+    for (auto& sentence : pinning_sentences(peak.pinning_lines)) {
+      finding.evidence.push_back(std::move(sentence));
+    }
+    const std::string pin = what_is_kept(peak.pinning_lines);
+    finding.next_step = facts.conf.expandable_segments
+                            ? "expandable_segments is on already. Allocate " + pin +
+                                  " before the large temporaries."
+                            : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the "
+                              "process starts, or allocate " +
+                                  pin + " before the large temporaries.";
+    finding.saving_bytes = cost;
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,57 @@
+#include "analysis/findings/text.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr std::size_t kNamed = 3;  // lines named in one sentence, or sentences about lines
+
+}  // namespace
+
+std::string bytes_text(std::int64_t bytes) { return base::format_bytes(bytes); }
+std::string bytes_text(std::uint64_t bytes) {
+  return base::format_bytes(static_cast<std::int64_t>(bytes));
+}
+
+std::string counted(std::uint64_t count, const char* singular) {
+  return base::format_count(count) + " " + singular + (count == 1 ? "" : "s");
+}
+
+std::string holders_text(std::span<const report::GroupRow> rows) {
+  std::string text;
+  for (const report::GroupRow& row : rows.first(std::min(kNamed, rows.size()))) {
+    text += text.empty() ? "" : ", ";
+    text += row.key + " " + bytes_text(row.bytes) + " (" + base::format_percent(row.share) + ")";
+  }
+  return text;
+}
+
+std::vector<std::string> pinning_sentences(std::span<const report::PinningLine> lines) {
+  std::vector<std::string> sentences;
+  for (const report::PinningLine& line : lines.first(std::min(kNamed, lines.size()))) {
+    std::string text = line.line + " pins " + bytes_text(line.pinned_cached_bytes) + " with " +
+                       counted(line.blocks, "block") + " of " + bytes_text(line.block_bytes) +
+                       " in all";
+    if (line.alone_cached_bytes > 0) {
+      text += "; " + bytes_text(line.alone_cached_bytes) + " of it alone";
+    }
+    sentences.push_back(text + ".");
+  }
+  return sentences;
+}
+
+bool is_named(const std::string& line) { return !line.empty() && line.front() != '['; }
+
+std::string what_is_kept(std::span<const report::PinningLine> pinning) {
+  if (pinning.empty() || !is_named(pinning.front().line)) return "the long-lived blocks";
+  return "what " + pinning.front().line + " keeps";
+}
+
+bool is_at_least(std::uint64_t part, double share, std::uint64_t whole) {
+  return static_cast<double>(part) >= share * static_cast<double>(whole);
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,38 @@
+// How findings say numbers: the same words everywhere.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/fragmentation.h"
+#include "report/tables.h"
+
+namespace plimsoll::analysis::findings {
+
+std::string bytes_text(std::uint64_t bytes);  // "1.5 GiB"
+std::string bytes_text(std::int64_t bytes);
+std::string counted(std::uint64_t count, const char* singular);  // "1 block", "12,345 blocks"
+
+// "a.py:1 (f) 2.0 GiB (40.0%), b.py:2 (g) 1.0 GiB (20.0%)": the first few.
+std::string holders_text(std::span<const report::GroupRow> rows);
+
+// The end of a sentence about a line that holds more at every step.
+inline constexpr const char* kLetGo =
+    " keeps from step to step: usually a list, dict or attribute that gathers tensors. Keep "
+    ".item() "
+    "or .detach().cpu() of them instead.";
+
+// One sentence for each of the first few lines that pin.
+std::vector<std::string> pinning_sentences(std::span<const report::PinningLine> lines);
+
+// "what a.py:1 (f) keeps" of the line that pins most; words for it where it has no name.
+std::string what_is_kept(std::span<const report::PinningLine> pinning);
+
+// False for the labels of stacks without a line: "[no stack recorded]".
+bool is_named(const std::string& line);
+
+bool is_at_least(std::uint64_t part, double share, std::uint64_t whole);
+
+}  // namespace plimsoll::analysis::findings

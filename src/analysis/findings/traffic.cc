@@ -1,0 +1,75 @@
+#include "analysis/findings/traffic.h"
+
+#include <algorithm>
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::Action;
+
+// The Python function or its C++ end, whichever the stacks show.
+bool calls_empty_cache(const model::Trace& trace, model::StackId stack) {
+  return std::ranges::any_of(trace.stacks.frames(stack), [&](model::FrameId id) {
+    const std::string_view function = trace.strings[trace.stacks.frame(id).function];
+    return function.find("empty_cache") != std::string_view::npos ||
+           function.find("emptyCache") != std::string_view::npos;
+  });
+}
+
+// Counts waves: a wave is over, and counts, when memory is taken again.
+class Waves {
+ public:
+  Waves(const model::Trace& trace, const model::UserLines& lines) : trace_(trace), lines_(lines) {}
+  void give(model::StackId stack) {
+    if (is_open_) return;
+    is_open_ = true;
+    stack_ = stack;
+  }
+  void take(Traffic& traffic) {
+    if (!is_open_) return;
+    is_open_ = false;
+    ++traffic.waves;
+    by_empty_cache_ += calls_empty_cache(trace_, stack_) ? 1 : 0;
+    const std::string line = lines_.label(stack_);
+    const std::uint64_t count = ++by_line_[line];
+    if (count > most_) most_ = count, traffic.line = line;
+    traffic.by_empty_cache = by_empty_cache_ * 2 > traffic.waves;
+  }
+
+ private:
+  const model::Trace& trace_;
+  const model::UserLines& lines_;
+  bool is_open_ = false;
+  model::StackId stack_;
+  std::uint64_t by_empty_cache_ = 0;
+  std::uint64_t most_ = 0;
+  std::unordered_map<std::string, std::uint64_t> by_line_;
+};
+
+}  // namespace
+
+Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
+                   const model::DeviceTrace& device) {
+  const model::Events& events = trace.events;
+  Traffic traffic;
+  Waves waves(trace, lines);
+  const std::size_t last = device.first_event + device.event_count;
+  for (std::size_t row = device.first_event; row < last; ++row) {
+    const Action action = events.action[row];
+    if (action == Action::kAlloc) {
+      ++traffic.allocations;
+      traffic.allocated_bytes += events.size_bytes[row];
+    } else if (action == Action::kSegmentAlloc || action == Action::kSegmentMap) {
+      waves.take(traffic);
+      ++traffic.segments_taken;
+      ++traffic.taken_by_line[lines.label(events.stack[row])];
+    } else if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) {
+      waves.give(events.stack[row]);
+      ++traffic.segments_given;
+      traffic.given_bytes += events.size_bytes[row];
+    }
+  }
+  return traffic;
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,95 @@
+"""What the findings say: word for word on generated snapshots, and which there are on real ones.
+
+PLIMSOLL_BLESS=1 renews tests/golden/findings; read the difference aloud before you commit it.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden" / "findings"
+
+# The findings of each preset, gravest first. A healthy run has none.
+GENERATED = {
+    "healthy": [],
+    "training": [],
+    "random-free": [],
+    "planted": ["out_of_memory", "memory_growth"],
+    "planted-jit": ["out_of_memory", "memory_growth"],
+    "planted-2.11": ["out_of_memory", "memory_growth"],
+    "oom-large": ["out_of_memory"],
+    "oom-too-big": ["out_of_memory"],
+    "oom-growth": ["out_of_memory", "memory_growth"],
+    "churn": ["churn"],
+    "settings-conflict": ["allocator_settings_conflict"],
+    "empty": ["recording_was_empty"],
+    "wrapped": ["history_truncated"],
+    "wrapped-jit-2.11": ["history_truncated"],
+}
+
+CAUSES = {
+    "planted": "fragmentation",
+    "oom-large": "one_large_request",
+    "oom-too-big": "too_big",
+    "oom-growth": "steady_growth",
+}
+
+# Real files, each judged by reading it; those not named here are healthy.
+SAMPLES = {
+    "attention_blocks_only.pickle": ["recording_was_empty"],
+    "kv_cache_blocks_only.pickle": ["recording_was_empty"],
+    "recording_never_enabled.pickle": ["recording_was_empty"],
+    "torch_2_0_history_layout.pickle": ["recording_was_empty"],
+    "two_gpus_expandable_no_trace.pickle": ["recording_was_empty", "allocator_settings_conflict"],
+    "ring_wrapped.pickle": ["history_truncated"],
+    "no_memory_events.json.gz": ["no_memory_events"],
+}
+
+
+def report_of(command: str, path: Path) -> dict:
+    done = subprocess.run(
+        [command, "report", "--json", path], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def text_of(findings: list[dict]) -> str:
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding['severity']} {finding['id']} (saves {finding['saving_bytes']})")
+        lines.append(f"  {finding['title']}")
+        lines += [f"  - {sentence}" for sentence in finding["evidence"]]
+        lines.append(f"  > {finding['next_step']}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_each_preset_has_the_findings_that_were_planted(name, generated, plimsoll_command):
+    report = report_of(plimsoll_command, generated[name])
+    assert [finding["id"] for finding in report["findings"]] == GENERATED[name]
+    if name in CAUSES:
+        assert [oom["cause"] for oom in report["devices"][0]["ooms"]] == [CAUSES[name]]
+
+
+@pytest.mark.parametrize("name", [name for name, ids in GENERATED.items() if ids and "-2" not in name])
+def test_findings_read_as_they_should(name, generated, plimsoll_command):
+    text = text_of(report_of(plimsoll_command, generated[name])["findings"])
+    page = GOLDEN / f"{name}.txt"
+    if "PLIMSOLL_BLESS" in os.environ:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+    assert text == page.read_text(encoding="utf-8")
+
+
+def test_real_files_have_the_findings_that_a_reader_of_them_would_make(samples, plimsoll_command):
+    found = {}
+    for path in sorted([*(samples / "snapshots").iterdir(), *(samples / "kineto").iterdir()]):
+        if path.name == "memory_timeline.raw.json.gz":  # not a trace; refused
+            continue
+        ids = [finding["id"] for finding in report_of(plimsoll_command, path)["findings"]]
+        if ids:
+            found[path.name] = ids
+    assert found == SAMPLES
