@@ -34,6 +34,8 @@ class Column {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;
   }
+  // For hot loops that have reserved the room.
+  void push_back_reserved(T value) { data_[size_++] = value; }
   void append(std::span<const T> values) {
     if (values.size() > capacity_ - size_) grow(size_ + values.size());
     for (const T& value : values) data_[size_++] = value;

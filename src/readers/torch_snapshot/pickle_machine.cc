@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/hash.h"
 #include "readers/torch_snapshot/pickle_opcodes.h"
 
 namespace plimsoll::readers::torch_snapshot {
@@ -11,6 +12,8 @@ namespace {
 
 // No opcode that the hot loop handles itself is longer, so one comparison a turn is enough.
 constexpr std::size_t kHotBytes = 16;
+// How much of the window the hot loop takes at a time: it bounds the room it needs on the stack.
+constexpr std::ptrdiff_t kHotStretch = 1 << 16;
 
 constexpr int kTagShift = 56;
 constexpr std::uint64_t kBitsMask = (std::uint64_t{1} << kTagShift) - 1;
@@ -18,6 +21,15 @@ constexpr std::uint64_t kWide = std::uint64_t{0xFF} << kTagShift;
 
 bool is_fresh(Tag tag) { return tag == Tag::kFreshList || tag == Tag::kFreshDict; }
 bool is_wide(Tag tag) { return tag == Tag::kInt || tag == Tag::kUint || tag == Tag::kFloat; }
+
+// A memo slot that can go onto the stack as it is.
+bool is_plain(std::uint64_t slot) {
+  return (slot & kWide) != kWide && !is_fresh(static_cast<Tag>(slot >> kTagShift));
+}
+
+Value unpack(std::uint64_t slot) {
+  return Value{static_cast<Tag>(slot >> kTagShift), kNoMemo, slot & kBitsMask};
+}
 
 std::uint64_t pack(Tag tag, std::uint64_t bits) {
   return static_cast<std::uint64_t>(tag) << kTagShift | bits;
@@ -123,8 +135,8 @@ Status PickleMachine::need(std::size_t bytes) {
 
 Status PickleMachine::check_budget() const {
   const std::uint64_t used = stack_.memory_bytes() + marks_.memory_bytes() + memo_.memory_bytes() +
-                             wide_memo_.memory_bytes() + arena_bytes_ + strings_.memory_bytes() +
-                             records_.memory_bytes();
+                             wide_memo_.memory_bytes() + runs_.memory_bytes() + arena_bytes_ +
+                             strings_.memory_bytes() + records_.memory_bytes();
   if (used <= limits_.memory_bytes) return {};
   return make_error(ErrorCode::kLimit, "reading this file takes more than " +
                                            std::to_string(limits_.memory_bytes >> 20) +
@@ -233,6 +245,7 @@ Status PickleMachine::memo_put(std::uint64_t index) {
                                              std::to_string(memo_.size()) + " was due");
   }
   Value& value = stack_.back();
+  if (index < memo_.size()) runs_.clear();  // what they refer to may change
   if (index >= memo_.size()) memo_.resize(index + 1, pack(Tag::kNone, 0));
   if (is_wide(value.tag)) {
     wide_memo_.push_back(value);
@@ -408,37 +421,87 @@ Result<Value> PickleMachine::run() {
   return stack_.back();
 }
 
+// A list of memo references only, `] MEMOIZE? ( ref ref ... e`, whose bytes were met before or
+// whose items turn out to be a record. Returns where the input goes on, or null if it is none of
+// that and must be run opcode by opcode.
+const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::uint8_t* safe) {
+  const bool is_memoized = at[1] == static_cast<std::uint8_t>(Opcode::kMemoize);
+  const std::uint8_t* const mark = at + (is_memoized ? 2 : 1);
+  if (*mark != static_cast<std::uint8_t>(Opcode::kMark)) return nullptr;
+  const std::uint8_t* const first = mark + 1;
+  const std::uint8_t* end = first;
+  while (end <= safe) {
+    if (*end == static_cast<std::uint8_t>(Opcode::kLongBinGet)) {
+      end += 5;
+    } else if (*end == static_cast<std::uint8_t>(Opcode::kBinGet)) {
+      end += 2;
+    } else {
+      break;
+    }
+  }
+  if (end > safe || end == first || *end != static_cast<std::uint8_t>(Opcode::kAppends))
+    return nullptr;
+  const std::span run(first, end);
+  const std::uint64_t hash = base::hash_bytes(run.data(), run.size());
+  const Value* known = runs_.find(run, hash);
+  if (known == nullptr) {
+    run_.clear();
+    for (const std::uint8_t* ref = first; ref < end;) {
+      const bool is_long = *ref == static_cast<std::uint8_t>(Opcode::kLongBinGet);
+      const std::uint64_t index = is_long ? load<std::uint32_t>(ref + 1) : ref[1];
+      if (index >= memo_.size()) return nullptr;
+      const auto tag = static_cast<Tag>(memo_[index] >> kTagShift);
+      if (tag != Tag::kFrame) return nullptr;
+      run_.push_back(Value{tag, kNoMemo, memo_[index] & kBitsMask});
+      ref += is_long ? 5 : 2;
+    }
+    const Value record = records_.from_list(run_.span(), arena_);
+    if (record.tag != Tag::kStack) return nullptr;
+    runs_.insert(run, hash, record);
+    known = runs_.find(run, hash);
+  }
+  Value list = *known;
+  if (is_memoized) {
+    list.memo = static_cast<std::uint32_t>(memo_.size());
+    memo_.push_back(pack(list.tag, list.bits));
+  }
+  push(list);
+  return end + 1;
+}
+
 // The opcodes that make up nearly all of a snapshot, as long as plenty of input is in the window.
 // Returns at the first opcode that it does not know, which step() then takes.
 Status PickleMachine::run_hot() {
   const std::uint8_t* at = input_.cursor;
-  const std::uint8_t* const safe =
-      input_.limit - kHotBytes;  // pointers stay in the window: it is larger
   if (input_.available() < kHotBytes) return {};
+  const std::uint8_t* const safe = std::min(input_.limit - kHotBytes, at + kHotStretch);
+  stack_.reserve(stack_.size() + kHotStretch + 1);  // no opcode pushes more than one value
   while (at <= safe) {
     switch (static_cast<Opcode>(*at)) {
-      case Opcode::kBinGet:
+      case Opcode::kBinGet: {
+        const std::uint64_t index = at[1];
+        if (index >= memo_.size() || !is_plain(memo_[index])) goto leave;
+        stack_.push_back_reserved(unpack(memo_[index]));
+        at += 2;
+        break;
+      }
       case Opcode::kLongBinGet: {
-        const bool is_long = *at == static_cast<std::uint8_t>(Opcode::kLongBinGet);
-        const std::uint64_t index = is_long ? load<std::uint32_t>(at + 1) : at[1];
-        if (index >= memo_.size()) goto leave;
-        const std::uint64_t slot = memo_[index];
-        const auto tag = static_cast<Tag>(slot >> kTagShift);
-        if ((slot & kWide) == kWide || is_fresh(tag)) goto leave;
-        push(Value{tag, kNoMemo, slot & kBitsMask});
-        at += is_long ? 5 : 2;
+        const std::uint64_t index = load<std::uint32_t>(at + 1);
+        if (index >= memo_.size() || !is_plain(memo_[index])) goto leave;
+        stack_.push_back_reserved(unpack(memo_[index]));
+        at += 5;
         break;
       }
       case Opcode::kBinInt1:
-        push(integer(at[1]));
+        stack_.push_back_reserved(integer(at[1]));
         at += 2;
         break;
       case Opcode::kBinInt2:
-        push(integer(load<std::uint16_t>(at + 1)));
+        stack_.push_back_reserved(integer(load<std::uint16_t>(at + 1)));
         at += 3;
         break;
       case Opcode::kBinInt:
-        push(integer(load<std::int32_t>(at + 1)));
+        stack_.push_back_reserved(integer(load<std::int32_t>(at + 1)));
         at += 5;
         break;
       case Opcode::kLong1: {
@@ -446,7 +509,7 @@ Status PickleMachine::run_hot() {
         if (len == 0 || len > 8) goto leave;
         const unsigned shift = 64 - 8 * len;
         const auto shifted = static_cast<std::int64_t>(load<std::uint64_t>(at + 2) << shift);
-        push(integer(shifted >> shift));
+        stack_.push_back_reserved(integer(shifted >> shift));
         at += 2 + len;
         break;
       }
@@ -454,7 +517,9 @@ Status PickleMachine::run_hot() {
         const std::size_t len = at[1];
         if (static_cast<std::size_t>(input_.limit - at) < 2 + len) goto leave;
         const std::string_view text(reinterpret_cast<const char*>(at + 2), len);
-        push(Value{Tag::kString, kNoMemo, strings_.intern(text).value});
+        // PyTorch writes "N/A" anew for each event: ask for the string just seen before hashing.
+        if (text != strings_[last_string_]) last_string_ = strings_.intern(text);
+        stack_.push_back_reserved(Value{Tag::kString, kNoMemo, last_string_.value});
         at += 2 + len;
         break;
       }
@@ -470,6 +535,20 @@ Status PickleMachine::run_hot() {
       case Opcode::kMark:
         marks_.push_back(stack_.size());
         ++at;
+        break;
+      case Opcode::kEmptyDict:
+        input_.cursor = at;
+        PLIMSOLL_TRY(push_fresh(Tag::kFreshDict));
+        ++at;
+        break;
+      case Opcode::kEmptyList:
+        if (const std::uint8_t* next = take_run(at, safe)) {
+          at = next;
+        } else {
+          input_.cursor = at;
+          PLIMSOLL_TRY(push_fresh(Tag::kFreshList));
+          ++at;
+        }
         break;
       case Opcode::kSetItems:
       case Opcode::kAppends: {

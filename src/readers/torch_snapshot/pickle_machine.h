@@ -18,6 +18,7 @@
 #include "plimsoll/result.h"
 #include "readers/torch_snapshot/pickle_input.h"
 #include "readers/torch_snapshot/pickle_value.h"
+#include "readers/torch_snapshot/run_cache.h"
 
 namespace plimsoll::readers::torch_snapshot {
 
@@ -59,6 +60,7 @@ class PickleMachine {
 
  private:
   Status run_hot();
+  const std::uint8_t* take_run(const std::uint8_t* at, const std::uint8_t* safe);
   Status step();
 
   Status refill();
@@ -100,6 +102,8 @@ class PickleMachine {
   base::Column<std::uint64_t> marks_;
   base::Column<std::uint64_t> memo_;  // tag in the top byte, bits below
   base::Column<Value> wide_memo_;  // what does not fit into 56 bits: numbers, which nobody memoizes
+  RunCache runs_;                  // lists that are memo references only, by their bytes
+  base::Column<Value> run_;        // scratch
   std::uint64_t total_bytes_ = 0;  // of the input, if known; for progress
   std::uint64_t opcode_at_ = 0;
   std::uint64_t arena_bytes_ = 0;
