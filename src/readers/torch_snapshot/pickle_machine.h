@@ -104,6 +104,7 @@ class PickleMachine {
   base::Column<Value> wide_memo_;  // what does not fit into 56 bits: numbers, which nobody memoizes
   RunCache runs_;                  // lists that are memo references only, by their bytes
   base::Column<Value> run_;        // scratch
+  model::StringId last_string_;
   std::uint64_t total_bytes_ = 0;  // of the input, if known; for progress
   std::uint64_t opcode_at_ = 0;
   std::uint64_t arena_bytes_ = 0;

@@ -1,0 +1,62 @@
+// A whole snapshot: HTML or pickle, schema walk, builder, lifetimes. Whatever comes out must keep
+// the model's promises.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/check.h"
+#include "model/live_set.h"
+#include "model/user_line.h"
+#include "readers/byte_source.h"
+#include "readers/torch_snapshot/torch_snapshot_reader.h"
+
+namespace {
+
+using namespace plimsoll;
+
+// Every row that a trace points with is there, and lifetimes are in order.
+void check_promises(const model::Trace& trace) {
+  std::size_t placed = 0;
+  for (const model::DeviceTrace& device : trace.devices) {
+    PLIMSOLL_CHECK(device.first_event == placed || device.event_count == 0);
+    placed += device.event_count;
+    PLIMSOLL_CHECK(placed <= trace.events.size());
+    PLIMSOLL_CHECK(device.first_segment + device.segment_count <= trace.segments.size());
+    const model::Lifetimes& lifetimes = device.lifetimes;
+    PLIMSOLL_CHECK(lifetimes.baseline_count <= lifetimes.size());
+    for (std::size_t row = 0; row < lifetimes.size(); ++row) {
+      PLIMSOLL_CHECK((lifetimes.alloc[row] == model::kNone) == (row < lifetimes.baseline_count));
+      PLIMSOLL_CHECK(trace.stack(device, row).index() < trace.stacks.stack_count());
+      PLIMSOLL_CHECK(trace.stream(device, row).index() < trace.streams.size());
+      static_cast<void>(trace.address(device, row));
+      if (lifetimes.free_completed[row] != model::kNone) {
+        PLIMSOLL_CHECK(lifetimes.free_completed[row] < device.event_count);
+      }
+    }
+    const auto live = model::live_set(device, model::Liveness::kActive, model::kBeforeFirst);
+    PLIMSOLL_CHECK(live.size() <= lifetimes.baseline_count);
+  }
+  for (const model::Segment& segment : trace.segments) {
+    PLIMSOLL_CHECK(segment.first_block + segment.block_count <= trace.blocks.size());
+  }
+  const model::UserLines lines(trace);
+  for (std::uint32_t stack = 0; stack < trace.stacks.stack_count(); ++stack) {
+    PLIMSOLL_CHECK(!lines.label(model::StackId{stack}).empty());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto source = readers::view_memory(std::as_bytes(std::span(data, size)), 61);
+  base::Diagnostics diagnostics;
+  base::Progress progress;
+  model::TraceBuilder builder(diagnostics);
+  readers::ReadContext context{builder, diagnostics, progress,
+                               readers::Limits{std::uint64_t{64} << 20}};
+  if (!readers::torch_snapshot::make()->read(*source, context)) return 0;
+  const auto trace = builder.finish("torch_snapshot", progress);
+  if (trace.ok()) check_promises(*trace);
+  return 0;
+}
