@@ -13,7 +13,7 @@ namespace {
 // No opcode that the hot loop handles itself is longer, so one comparison a turn is enough.
 constexpr std::size_t kHotBytes = 16;
 // How much of the window the hot loop takes at a time: it bounds the room it needs on the stack.
-constexpr std::ptrdiff_t kHotStretch = 1 << 16;
+constexpr std::size_t kHotStretch = 1 << 16;
 
 constexpr int kTagShift = 56;
 constexpr std::uint64_t kBitsMask = (std::uint64_t{1} << kTagShift) - 1;
@@ -474,8 +474,9 @@ const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::u
 Status PickleMachine::run_hot() {
   const std::uint8_t* at = input_.cursor;
   if (input_.available() < kHotBytes) return {};
-  const std::uint8_t* const safe = std::min(input_.limit - kHotBytes, at + kHotStretch);
-  stack_.reserve(stack_.size() + kHotStretch + 1);  // no opcode pushes more than one value
+  const std::size_t stretch = std::min(input_.available() - kHotBytes, kHotStretch);
+  const std::uint8_t* const safe = at + stretch;
+  stack_.reserve(stack_.size() + stretch + 1);  // no opcode pushes more than one value
   while (at <= safe) {
     switch (static_cast<Opcode>(*at)) {
       case Opcode::kBinGet: {
