@@ -74,7 +74,9 @@ def test_each_preset_has_the_findings_that_were_planted(name, generated, plimsol
         assert [oom["cause"] for oom in report["devices"][0]["ooms"]] == [CAUSES[name]]
 
 
-@pytest.mark.parametrize("name", [name for name, ids in GENERATED.items() if ids and "-2" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name, ids in GENERATED.items() if ids and "-2" not in name]
+)
 def test_findings_read_as_they_should(name, generated, plimsoll_command):
     text = text_of(report_of(plimsoll_command, generated[name])["findings"])
     page = GOLDEN / f"{name}.txt"

@@ -18,6 +18,11 @@ using report::Oom;
 // counted.
 constexpr std::size_t kMostTold = 3;
 
+// No device for training is this small: others hold the rest of it.
+constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
+// So many events after it, and the program has caught the error and gone on.
+constexpr std::uint64_t kEventsOfGoingOn = 1'000;
+
 struct Burst {
   const Oom* first;
   std::uint64_t count;
@@ -117,8 +122,20 @@ void tell_cause(const Facts& facts, const DeviceFacts& device, const Oom& oom,
   tell_too_big(device, oom, finding);
 }
 
-void tell_surroundings(const Facts& facts, const Burst& burst, report::Finding& finding) {
+void tell_others(const Oom& oom, report::Finding& finding) {
+  const std::uint64_t reserved =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes, 0));
+  const std::uint64_t all = reserved + oom.device_free_bytes;
+  if (reserved == 0 || all >= kSmallestDeviceBytes) return;
+  finding.evidence.push_back("Reserved and free are only " + bytes_text(all) +
+                             " together. If the device is larger, other processes hold the rest: "
+                             "look at nvidia-smi.");
+}
+
+void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
+                       report::Finding& finding) {
   const Oom& oom = *burst.first;
+  tell_others(oom, finding);
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was held by " + holders_text(oom.top_lines) + ".");
   }
@@ -136,6 +153,12 @@ void tell_surroundings(const Facts& facts, const Burst& burst, report::Finding& 
     finding.evidence.push_back("The same line failed " + base::format_count(burst.count) +
                                " times in a row; this is the first.");
   }
+  const Oom& last = *(burst.first + (burst.count - 1));
+  const std::uint64_t after = device.report.events - std::min(device.report.events, last.event);
+  if (after > kEventsOfGoingOn) {
+    finding.evidence.push_back("The program went on: " + base::format_count(after) +
+                               " events follow.");
+  }
 }
 
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst& burst) {
@@ -149,7 +172,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst&
       bytes_text(oom.reserved_bytes) + " reserved were live, and the device had " +
       bytes_text(oom.device_free_bytes) + " free.");
   tell_cause(facts, device, oom, finding);
-  tell_surroundings(facts, burst, finding);
+  tell_surroundings(facts, device, burst, finding);
   return finding;
 }
 

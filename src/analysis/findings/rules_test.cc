@@ -128,6 +128,23 @@ TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
   EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places")));
 }
 
+TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
+  Case c;
+  c.device().ooms = {oom("one_large_request"), oom("one_large_request", "b.py:2 (g)")};
+  c.device().ooms[0].reserved_bytes = static_cast<std::int64_t>(2 * kGib);
+  c.device().ooms[1].reserved_bytes = static_cast<std::int64_t>(20 * kGib);
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("only 3.0 GiB together")));
+  EXPECT_THAT(found[1].evidence, Not(Contains(HasSubstr("together"))));
+}
+
+TEST(OutOfMemory, says_when_the_program_went_on) {
+  Case c;
+  c.device().ooms = {oom("too_big")};
+  c.device().events = 5000;
+  EXPECT_THAT(c.run(out_of_memory)[0].evidence, Contains(HasSubstr("went on: 5,000 events")));
+}
+
 struct Stranded {
   std::uint64_t reserved;
   std::uint64_t live;

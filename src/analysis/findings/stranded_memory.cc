@@ -32,6 +32,12 @@ bool is_substantial(std::uint64_t bytes, std::uint64_t reserved) {
          (bytes >= kLargeBytes && is_at_least(bytes, kLargeShare, reserved));
 }
 
+// Events and segments of two different moments roll back to nonsense, which a negative baseline
+// shows.
+bool is_consistent(const report::DeviceReport& device) {
+  return device.reserved.baseline_bytes >= 0 && device.requested_active.baseline_bytes >= 0;
+}
+
 // What is reserved at most beyond what is live at most: had nothing been stranded, this much less
 // would have done.
 std::uint64_t excess_bytes(const report::DeviceReport& device) {
@@ -45,7 +51,7 @@ Findings stranded_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
     const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
-    if (!peak.event || is_told_already(device)) continue;
+    if (!peak.event || is_told_already(device) || !is_consistent(device.report)) continue;
     const auto reserved = static_cast<std::uint64_t>(device.report.reserved.peak_bytes);
     const std::uint64_t cost = std::min(peak.stranded_bytes, excess_bytes(device.report));
     if (!is_substantial(cost, reserved)) continue;
