@@ -53,9 +53,10 @@ struct MomentRow {
         Field{"time_ns", &MomentRow::time_ns, "Its time; null if unknown."},
         Field{"live_bytes", &MomentRow::live_bytes, "Requested bytes of the live allocations."},
         Field{"live_count", &MomentRow::live_count, "How many allocations were live."},
-        Field{
-            "unexplained_bytes", &MomentRow::unexplained_bytes,
-            "requested_active at the moment minus live_bytes; not 0 only in inconsistent files."}};
+        Field{"unexplained_bytes", &MomentRow::unexplained_bytes,
+              "requested_active at the moment minus live_bytes: what was live but has no row, "
+              "because "
+              "the file tells only the total of what came before, or contradicts itself."}};
   }
 };
 
