@@ -120,8 +120,10 @@ Status PickleMachine::refill() {
   PLIMSOLL_TRY_ASSIGN(const bool is_enough, input_.fill(4 * kHotBytes));
   static_cast<void>(is_enough);  // near the end there is less, and that is fine
   const std::uint64_t offset = input_.offset();
-  if (total_bytes_ == 0) total_bytes_ = offset + input_.available() + input_.bytes_left_hint();
-  progress_.advance("reading", offset, std::max(total_bytes_, offset));
+  if (const std::uint64_t left = input_.bytes_left_hint(); total_bytes_ == 0 && left > 0) {
+    total_bytes_ = offset + input_.available() + left;
+  }
+  progress_.advance("reading", offset, total_bytes_ == 0 ? 0 : std::max(total_bytes_, offset));
   if (progress_.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while reading");
   return check_budget();
 }
