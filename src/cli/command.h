@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace plimsoll::cli {
@@ -50,9 +51,10 @@ class Arguments {
   std::map<std::string, std::vector<std::string>> values_;
 };
 
-struct Example {
-  std::string command;
-  std::string meaning;
+// A list under the options: examples, formats.
+struct Section {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> rows;
 };
 
 struct Command {
@@ -61,7 +63,7 @@ struct Command {
   std::string description;  // one paragraph
   std::vector<Positional> positionals;
   std::vector<Option> options;
-  std::vector<Example> examples;
+  std::vector<Section> sections;
   int (*run)(const Arguments&) = nullptr;  // the exit code
 };
 

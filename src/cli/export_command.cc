@@ -100,11 +100,9 @@ Command export_command() {
   Command command;
   command.name = "export";
   command.summary = "Write a recording in another format";
-  command.description = "The formats:";
-  for (const ExportFormat& format : Session::export_formats()) {
-    command.description += " " + format.name + " (" + format.description + ");";
-  }
-  command.description.back() = '.';
+  command.description =
+      "Reads a recording and writes it as something else: for other viewers, for spreadsheets, for "
+      "programs.";
   command.positionals = {{"FILE", "The recording."}};
   command.options = {
       {"--to", "", "FORMAT", "The format.", format_names(), false, true},
@@ -116,10 +114,14 @@ Command export_command() {
       {"--at", "", "MOMENT", "For formats that speak of a moment: as in plimsoll report."},
       {"--device", "", "DEVICE", "Only this device, where the format can: as in plimsoll report."},
   };
-  command.examples = {
-      {"plimsoll export snapshot.pickle --to speedscope", "a flame graph for speedscope.app"},
-      {"plimsoll export snapshot.pickle --to collapsed -o - | flamegraph.pl", "through a pipe"},
-  };
+  command.sections = {
+      {"formats", {}},
+      {"examples",
+       {{"plimsoll export snapshot.pickle --to speedscope", "for https://www.speedscope.app"},
+        {"plimsoll export run.pickle --to collapsed -o - | flamegraph.pl", "through a pipe"}}}};
+  for (const ExportFormat& format : Session::export_formats()) {
+    command.sections.front().rows.emplace_back(format.name, format.description);
+  }
   command.run = run_export;
   return command;
 }

@@ -93,13 +93,8 @@ std::string help_of(const Command& which) {
       "usage: " + usage(which) + "\n\n" + report::wrap(which.description, 0, kWidth) + "\n";
   const Rows rows = option_rows(which);
   if (!rows.empty()) text += "\n" + two_columns(rows);
-  if (!which.examples.empty()) {
-    text += "\nexamples:\n";
-    Rows examples;
-    for (const Example& example : which.examples) {
-      examples.emplace_back(example.command, example.meaning);
-    }
-    text += two_columns(examples);
+  for (const Section& section : which.sections) {
+    text += "\n" + section.title + ":\n" + two_columns(section.rows);
   }
   return text;
 }

@@ -167,7 +167,7 @@ Command report_command() {
   command.positionals = {
       {"FILE", "The recording; several are answered one after the other.", Count::kOneOrMore}};
   command.options = {
-      {"--by", "", "TABLE", "What the memory is split by (default line); may be given again.",
+      {"--by", "", "TABLE", "What the memory is split by (default line); several as a,b.",
        report::table_names(), true},
       {"--at", "", "MOMENT",
        "The moment the tables speak of: peak (default), start, end, oom, the number of an event, "
@@ -181,7 +181,7 @@ Command report_command() {
        "",
        "WHAT",
        "Exit with status 1 if there is a finding of this severity (info, warning, critical) or a "
-       "graver one, or with this id; may be given again.",
+       "graver one, or with this id; several as a,b.",
        {},
        true},
       {"--color",
@@ -190,12 +190,12 @@ Command report_command() {
        "Colour (default auto: on a terminal, unless NO_COLOR is set).",
        {"auto", "always", "never"}},
   };
-  command.examples = {
-      {"plimsoll report snapshot.pickle", "the verdict, and the lines that fill the peak"},
-      {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
-      {"plimsoll report snapshot.pickle --at oom --by size", "at the last out of memory"},
-      {"plimsoll report *.pickle --json --fail-on critical", "for scripts and CI"},
-  };
+  command.sections = {
+      {"examples",
+       {{"plimsoll report snapshot.pickle", "the verdict, and what fills the peak"},
+        {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
+        {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},
+        {"plimsoll report *.pickle --json --fail-on critical", "for scripts and CI"}}}};
   command.run = run_report;
   return command;
 }

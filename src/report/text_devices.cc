@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "report/text_layout.h"
@@ -34,28 +36,29 @@ bool is_same(const SeriesTotals& a, const SeriesTotals& b) {
          a.end_bytes == b.end_bytes && a.peak_event == b.peak_event;
 }
 
+// A row of the totals: the end alone where there are no events, and so no other time.
 void add_totals(TextTable& table, const DeviceReport& device, std::string name,
                 const SeriesTotals& totals) {
-  const bool is_known = totals.baseline_bytes >= 0;
-  const auto known = [&](std::int64_t bytes) {
-    return is_known ? base::format_bytes(bytes) : std::string("unknown");
-  };
-  std::string when;
-  if (device.events > 0) {
-    when = totals.peak_event ? moment_text(device, totals.peak_event, totals.peak_time_ns)
-                             : "from the start";
+  if (device.events == 0) {
+    table.add_row({std::move(name), base::format_bytes(totals.end_bytes)});
+    return;
   }
+  const auto known = [&](std::int64_t bytes) {
+    return totals.baseline_bytes >= 0 ? base::format_bytes(bytes) : std::string("unknown");
+  };
+  std::string when = totals.peak_event ? moment_text(device, totals.peak_event, totals.peak_time_ns)
+                                       : "from the start";
   table.add_row({std::move(name), known(totals.baseline_bytes), known(totals.peak_bytes),
                  base::format_bytes(totals.end_bytes), std::move(when)});
 }
 
 std::string totals_text(const DeviceReport& device, std::size_t width, Color color) {
   using enum TextTable::Align;
-  TextTable table({{"", kWords},
-                   {"start", kNumber},
-                   {"peak", kNumber},
-                   {"end", kNumber},
-                   {device.events > 0 ? "peak reached at" : "", kWords}});
+  std::vector<TextTable::Column> columns = {{"", kWords}, {"end"}};
+  if (device.events > 0) {
+    columns = {{"", kWords}, {"start"}, {"peak"}, {"end"}, {"peak reached at", kWords}};
+  }
+  TextTable table(std::move(columns));
   if (is_same(device.requested_allocated, device.requested_active)) {
     add_totals(table, device, "requested", device.requested_active);
   } else {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kGap = 2;
+constexpr std::size_t kNoteIndent = 12;
 constexpr std::size_t kNarrowest = 16;  // of the last column, whatever the width asked for
 
 std::string without_trailing_spaces(std::string line) {
@@ -56,13 +57,11 @@ std::string TextTable::to_text(std::size_t width, Color color) const {
 
   std::string out =
       line([&](std::size_t c) -> const std::string& { return columns_[c].header; }, Style::kDim);
-  const std::size_t note_indent =
-      std::accumulate(widths.begin(), widths.end() - 1, kIndent + kGap * (widths.size() - 1)) + 2;
   for (const Row& row : rows_) {
     out += line([&](std::size_t c) -> const std::string& { return row.cells[c]; }, row.style);
     for (const std::string& note : row.notes) {
-      const std::size_t room = std::max(width > note_indent ? width - note_indent : 0, kNarrowest);
-      out += std::string(note_indent, ' ');
+      const std::size_t room = std::max(width > kNoteIndent ? width - kNoteIndent : 0, kNarrowest);
+      out += std::string(kNoteIndent, ' ');
       out += styled(shorten_place(note, room), Style::kDim, color) + "\n";
     }
   }

@@ -23,7 +23,7 @@ class TextTable {
 
   // One cell a column; text from files must be printable() already.
   void add_row(std::vector<std::string> cells, Style style = Style::kPlain);
-  // A line of text under the last row, indented to the last column.
+  // A line of text under the last row, indented a little.
   void add_note(std::string text);
 
   bool empty() const { return rows_.empty(); }

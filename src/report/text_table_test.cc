@@ -35,7 +35,8 @@ TEST(TextTable, notes_stand_under_their_row) {
   TextTable table({{"n"}, {"stack", kWords}});
   table.add_row({"1", "a.py:1"});
   table.add_note("main.py:3 main");
-  EXPECT_EQ(table.to_text(100, Color::kOff), "  n  stack\n  1  a.py:1\n       main.py:3 main\n");
+  EXPECT_EQ(table.to_text(100, Color::kOff),
+            "  n  stack\n  1  a.py:1\n            main.py:3 main\n");
 }
 
 TEST(TextTable, colour_does_not_change_the_layout) {

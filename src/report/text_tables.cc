@@ -76,8 +76,8 @@ std::uint64_t older_bytes(const MomentRow& moment) {
 // "What fills cuda:0 at its peak, event 120 of 9,153 (0.9 ms): 20.8 GiB in 76 allocations"
 std::string moment_heading(const DeviceReport& device, const MomentRow& moment) {
   std::string at;
-  if (moment.name == "peak") at = " at its peak";
-  if (moment.name == "end") at = " at the end";
+  if (moment.name == "peak" && device.events > 0) at = " at its peak";
+  if (moment.name == "end" || device.events == 0) at = " at the end";
   if (moment.name == "start") at = " at the start";
   if (moment.name == "oom") at = " when it ran out of memory";
   if (moment.event) {
@@ -165,12 +165,12 @@ std::string growth_table(const Report& report, const DeviceReport& device, std::
   const std::vector<const GrowthRow*> rows = rows_of(report.tables.growth, device);
   if (rows.empty()) return out + nothing("None that the recording shows.");
   TextTable table(
-      {{"a step"}, {"first"}, {"last"}, {"steps"}, {"step is", kWords}, {"line", kWords}});
+      {{"per step"}, {"first"}, {"last"}, {"steps"}, {"a step is", kWords}, {"line", kWords}});
   for (std::size_t i = 0; i < std::min(rows.size(), top); ++i) {
     const GrowthRow& row = *rows[i];
     table.add_row({base::format_bytes(static_cast<std::int64_t>(row.bytes_per_step)),
                    base::format_bytes(row.first_bytes), base::format_bytes(row.last_bytes),
-                   base::format_count(row.steps), shorten_place(printable(row.boundary), 24),
+                   base::format_count(row.steps), shorten_place(printable(row.boundary), 16),
                    printable(row.line)});
   }
   return out + table.to_text(width, color);
