@@ -11,6 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 
 
+def pytest_addoption(parser):
+    parser.addoption("--bless", action="store_true", help="write golden answers anew")
+
+
 @pytest.fixture(scope="session")
 def samples() -> Path:
     """The real files that are too big for the repository."""

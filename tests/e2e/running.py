@@ -1,0 +1,48 @@
+"""How the end-to-end tests run the command."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+
+class Plimsoll:
+    """The command under test; each call is a run of it."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __call__(self, *words, env=None, cwd=None, stdout=subprocess.PIPE, **how) -> Outcome:
+        """Run with these words, in an environment that says nothing about colour."""
+        ran = subprocess.run(
+            [self.command, *map(str, words)],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            env=environment() | (env or {}),
+            cwd=cwd,
+            timeout=60,
+            check=False,
+            **how,
+        )
+        return Outcome(ran.returncode, (ran.stdout or b"").decode(), ran.stderr.decode())
+
+
+def environment() -> dict[str, str]:
+    ours = {"NO_COLOR", "COLUMNS", "TERM"}
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
+def complains(outcome: Outcome, status: int, *words: str) -> None:
+    """Assert that the run failed with this status and one sentence that has these words."""
+    assert outcome.status == status, outcome
+    assert outcome.out == ""
+    assert outcome.err.startswith("plimsoll: "), outcome.err
+    assert outcome.err.count("\n") == 1, outcome.err
+    for word in words:
+        assert word in outcome.err, outcome.err

@@ -1,0 +1,49 @@
+"""Help, and the documents that are made from it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .running import complains
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ("report", "export", "schema", "help")
+
+
+def test_help_names_every_command(plimsoll):
+    outcome = plimsoll("--help")
+    assert outcome.status == 0
+    assert all(f"\n  {command} " in outcome.out for command in COMMANDS)
+    assert outcome.out == plimsoll("help").out == plimsoll("-h").out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_explains_itself(plimsoll, command):
+    outcome = plimsoll(command, "--help")
+    assert outcome.status == 0
+    assert outcome.out.startswith(f"usage: plimsoll {command}")
+    assert outcome.out == plimsoll("help", command).out
+    assert max(map(len, outcome.out.splitlines())) <= 100
+
+
+def test_version(plimsoll):
+    header = (ROOT / "include/plimsoll/version.h").read_text()
+    name, version = plimsoll("--version").out.split()
+    assert name == "plimsoll"
+    assert f'PLIMSOLL_VERSION "{version}"' in header
+
+
+def test_wrong_words(plimsoll):
+    complains(plimsoll("help", "reprt"), 2, "did you mean report?")
+    complains(plimsoll("--verison"), 2, "did you mean --version?")
+
+
+def test_the_schema_is_that_of_the_documents(plimsoll):
+    printed = json.loads(plimsoll("schema").out)
+    assert printed == json.loads((ROOT / "docs/report.schema.json").read_text())
+
+
+def test_docs_cli_md_is_what_the_command_says(plimsoll):
+    written = (ROOT / "docs/cli.md").read_text()
+    assert plimsoll("help", "--markdown").out == written, "plimsoll help --markdown > docs/cli.md"

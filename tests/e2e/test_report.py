@@ -1,0 +1,172 @@
+"""plimsoll report, as a user or a script meets it."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+
+import pytest
+
+from .bombs import bomb
+from .running import complains, environment
+
+
+def test_json_of_one_file_is_an_object(plimsoll, healthy):
+    report = json.loads(plimsoll("report", "--json", healthy).out)
+    assert report["source"]["path"] == str(healthy)
+
+
+def test_json_of_several_files_is_an_array(plimsoll, healthy, planted):
+    reports = json.loads(plimsoll("report", "--json", healthy, planted).out)
+    assert [report["source"]["path"] for report in reports] == [str(healthy), str(planted)]
+
+
+def test_several_files_stand_under_headings(plimsoll, healthy, planted):
+    lines = plimsoll("report", healthy, planted).out.splitlines()
+    assert [line for line in lines if line.startswith("==")] == [
+        f"== {healthy} ==",
+        f"== {planted} ==",
+    ]
+
+
+def test_one_bad_file_does_not_keep_the_others_from_their_report(plimsoll, healthy, tmp_path):
+    missing = tmp_path / "missing.pickle"
+    outcome = plimsoll("report", "--json", missing, healthy)
+    assert outcome.status == 3
+    assert len(json.loads(outcome.out)) == 1
+    assert str(missing) in outcome.err
+    assert json.loads(plimsoll("report", "--json", missing, missing).out or "[]") == []
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        *("line", "stack", "size", "stream", "pool", "category"),
+        *("operator", "layer", "site", "growth", "segment"),
+    ],
+)
+def test_every_table_is_printed(plimsoll, planted, table):
+    outcome = plimsoll("report", planted, "--by", table, "--top", "3")
+    assert outcome.status == 0, outcome
+    assert outcome.err == ""
+
+
+def test_top_counts_rows(plimsoll, planted):
+    report = json.loads(plimsoll("report", "--json", "--top", "1", planted).out)
+    _, the_rest = report["tables"]["by_line"]
+    assert the_rest["key"].startswith("[other: ")
+    assert "everything else" in plimsoll("report", "--top", "1", planted).out
+
+
+def test_at_and_device_choose(plimsoll, planted):
+    assert "What fills cuda:0 at the start: 0 B" in plimsoll("report", planted, "--at=start").out
+    assert plimsoll("report", planted, "--device", "cuda:0").status == 0
+
+
+def test_wrong_use_is_status_2(plimsoll, planted):
+    complains(plimsoll("report"), 2, "needs a FILE")
+    complains(plimsoll(), 2, "plimsoll --help")
+    complains(plimsoll("reprot", planted), 2, "no command reprot; did you mean report?")
+    complains(plimsoll("report", planted, "--jsno"), 2, "--jsno; did you mean --json?")
+    complains(plimsoll("report", planted, "--by", "lien"), 2, "did you mean line?")
+    complains(plimsoll("report", planted, "--top", "0"), 2, "--top 0")
+    complains(plimsoll("report", planted, "--top", "ten"), 2, "--top ten")
+    complains(plimsoll("report", planted, "--at", "noon"), 2, "--at noon", "peak")
+    complains(plimsoll("report", planted, "--device", "cuda:7"), 2, "cuda:7", "cuda:0")
+    complains(plimsoll("report", planted, "--color", "red"), 2, "--color red")
+
+
+def test_no_colour_when_piped(plimsoll, planted):
+    assert "\x1b" not in plimsoll("report", planted).out
+    assert "\x1b[" in plimsoll("report", planted, "--color", "always").out
+    assert "\x1b" not in plimsoll("report", planted, "--color=never").out
+
+
+class Terminal:
+    """The command with stdout and stderr on a terminal."""
+
+    def __init__(self, command, *words, env=None):
+        self.ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [command, *map(str, words)],
+            stdout=theirs,
+            stderr=theirs,
+            env=environment() | {"TERM": "xterm"} | (env or {}),
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def read(self) -> bool:
+        """Wait for more to be shown; False when the command has closed the terminal."""
+        assert select.select([self.ours], [], [], 30)[0], self.shown
+        try:
+            self.shown += os.read(self.ours, 65536).decode()
+        except OSError:  # how Linux says that the other end is closed
+            return False
+        return True
+
+    def status(self) -> int:
+        """Read to the end; the exit status."""
+        while self.read():
+            pass
+        os.close(self.ours)
+        return self.process.wait(30)
+
+
+def on_a_terminal(command, *words, env=None):
+    terminal = Terminal(command, *words, env=env)
+    assert terminal.status() == 0
+    return terminal.shown
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A file that takes far longer to read than any test waits."""
+    path = tmp_path / "endless.pickle"
+    path.write_bytes(bomb(b"\x80\x04", b"N0", 8_000_000_000))
+    return path
+
+
+def test_a_long_job_shows_its_progress_and_stops_at_ctrl_c(plimsoll_command, endless):
+    terminal = Terminal(plimsoll_command, "report", endless)
+    while "reading endless.pickle" not in terminal.shown:
+        assert terminal.read(), terminal.shown
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.status() == 130
+    assert terminal.shown.rstrip().endswith("stopped while reading")
+
+
+def test_no_progress_bar_when_piped(plimsoll_command, endless):
+    words = [plimsoll_command, "report", str(endless)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert out == b""
+    assert err.startswith(b"plimsoll: ")
+    assert err.count(b"\n") == 1
+
+
+def test_colour_on_a_terminal_unless_no_color(plimsoll_command, planted):
+    words = ("report", planted)
+    assert "\x1b[" in on_a_terminal(plimsoll_command, *words)
+    assert "\x1b" not in on_a_terminal(plimsoll_command, *words, env={"NO_COLOR": "1"})
+    assert "\x1b" not in on_a_terminal(plimsoll_command, *words, env={"TERM": "dumb"})
+
+
+def test_a_reader_that_goes_away_is_no_trouble(plimsoll_command, planted):
+    line = f"{plimsoll_command} report {planted} --by stack --by segment | head -n 1"
+    ran = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, check=False)
+    assert ran.returncode == 0
+    assert ran.stderr == b""
+
+
+def test_a_full_disk_is_said(plimsoll, planted):
+    with open("/dev/full", "wb") as full:
+        outcome = plimsoll("report", planted, stdout=full)
+    assert outcome.status == 4
+    assert "No space left" in outcome.err
