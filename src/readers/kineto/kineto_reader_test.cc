@@ -331,7 +331,7 @@ TEST(KinetoReader, several_processes_on_one_device_are_told) {
 }
 
 TEST(KinetoReader, a_file_cut_at_any_byte_is_an_error_or_tells_what_is_missing) {
-  const std::size_t first_event_ends = kSmallStep.find("]", kSmallStep.find("14.125"));
+  const std::size_t first_event_ends = kSmallStep.find(']', kSmallStep.find("14.125"));
   for (std::size_t size = 0; size < kSmallStep.size(); ++size) {
     const Outcome outcome = read(std::string_view(kSmallStep).substr(0, size));
     if (!outcome.trace) {

@@ -32,7 +32,9 @@ class WindowStream {
   Ch Peek() const { return *at_; }  // NUL at the end
   Ch Take() {
     const char taken = *at_;
-    if (at_ != end_ && ++at_ == end_) refill();
+    if (at_ == end_) return taken;
+    ++at_;
+    if (at_ == end_) refill();
     return taken;
   }
   std::size_t Tell() const {
