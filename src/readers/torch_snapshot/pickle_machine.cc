@@ -536,6 +536,7 @@ Status PickleMachine::run_hot() {
         break;
       }
       case Opcode::kMark:
+        if (marks_.size() >= limits_.open_containers) goto leave;
         marks_.push_back(stack_.size());
         ++at;
         break;
@@ -577,7 +578,11 @@ Status PickleMachine::step() {
   const std::uint8_t opcode = *input_.cursor++;
   switch (static_cast<Opcode>(opcode)) {
     case Opcode::kMark:
-      if (marks_.size() >= limits_.open_containers) return corrupt("too many MARKs");
+      if (marks_.size() >= limits_.open_containers) {
+        return make_error(ErrorCode::kLimit,
+                          "more than " + std::to_string(limits_.open_containers) +
+                              " MARKs are open at once: this is no memory snapshot");
+      }
       marks_.push_back(stack_.size());
       return {};
     case Opcode::kStop:
