@@ -4,54 +4,12 @@
 #include <cstring>
 #include <utility>
 
-#include "base/hash.h"
 #include "readers/torch_snapshot/pickle_opcodes.h"
+#include "readers/torch_snapshot/pickle_slots.h"
 
 namespace plimsoll::readers::torch_snapshot {
-namespace {
 
-// No opcode that the hot loop handles itself is longer, so one comparison a turn is enough.
-constexpr std::size_t kHotBytes = 16;
-// How much of the window the hot loop takes at a time: it bounds the room it needs on the stack.
-constexpr std::size_t kHotStretch = 1 << 16;
-
-constexpr int kTagShift = 56;
-constexpr std::uint64_t kBitsMask = (std::uint64_t{1} << kTagShift) - 1;
-constexpr std::uint64_t kWide = std::uint64_t{0xFF} << kTagShift;
-
-bool is_fresh(Tag tag) { return tag == Tag::kFreshList || tag == Tag::kFreshDict; }
-bool is_wide(Tag tag) { return tag == Tag::kInt || tag == Tag::kUint || tag == Tag::kFloat; }
-
-// A memo slot that can go onto the stack as it is.
-bool is_plain(std::uint64_t slot) {
-  return (slot & kWide) != kWide && !is_fresh(static_cast<Tag>(slot >> kTagShift));
-}
-
-Value unpack(std::uint64_t slot) {
-  return Value{static_cast<Tag>(slot >> kTagShift), kNoMemo, slot & kBitsMask};
-}
-
-std::uint64_t pack(Tag tag, std::uint64_t bits) {
-  return static_cast<std::uint64_t>(tag) << kTagShift | bits;
-}
-
-template <typename T>
-T load(const std::uint8_t* at) {
-  T value;
-  std::memcpy(&value, at,
-              sizeof value);  // pickle is little-endian, and so are the machines we build for
-  return value;
-}
-
-std::uint64_t load_big_endian(const std::uint8_t* at) {
-  return __builtin_bswap64(load<std::uint64_t>(at));
-}
-
-Value integer(std::int64_t value) {
-  return Value{Tag::kInt, kNoMemo, static_cast<std::uint64_t>(value)};
-}
-
-}  // namespace
+// The machine's tables: stack, memo, containers, bounds. How it runs stands in pickle_run.cc.
 
 // --- errors ------------------------------------------------------------------------------------
 
@@ -117,7 +75,7 @@ Error PickleMachine::foreign(std::uint8_t opcode) const {
 // --- input and bounds --------------------------------------------------------------------------
 
 Status PickleMachine::refill() {
-  PLIMSOLL_TRY_ASSIGN(const bool is_enough, input_.fill(4 * kHotBytes));
+  PLIMSOLL_TRY_ASSIGN(const bool is_enough, input_.fill(kLeastWindow));
   static_cast<void>(is_enough);  // near the end there is less, and that is fine
   const std::uint64_t offset = input_.offset();
   if (const std::uint64_t left = input_.bytes_left_hint(); total_bytes_ == 0 && left > 0) {
@@ -164,6 +122,15 @@ Status PickleMachine::push_fresh(Tag tag) {
                                              ": this is no memory snapshot");
   }
   push(Value{tag, kNoMemo, 0});
+  return {};
+}
+
+Status PickleMachine::push_mark() {
+  if (marks_.size() >= limits_.open_containers) {
+    return make_error(ErrorCode::kLimit, "more than " + std::to_string(limits_.open_containers) +
+                                             " MARKs are open at once: this is no memory snapshot");
+  }
+  marks_.push_back(stack_.size());
   return {};
 }
 
@@ -408,348 +375,6 @@ Status PickleMachine::set_items(std::size_t first, bool is_whole) {
   }
   stack_.resize(first);
   return {};
-}
-
-// --- running -----------------------------------------------------------------------------------
-
-Result<Value> PickleMachine::run() {
-  while (!stopped_) {
-    if (input_.available() < 4 * kHotBytes) PLIMSOLL_TRY(refill());
-    PLIMSOLL_TRY(run_hot());
-    PLIMSOLL_TRY(step());
-  }
-  if (stack_.size() != 1 || !marks_.empty()) return corrupt("it does not leave exactly one value");
-  settle({stack_.data(), 1});
-  return stack_.back();
-}
-
-// A list of memo references only, `] MEMOIZE? ( ref ref ... e`, whose bytes were met before or
-// whose items turn out to be a record. Returns where the input goes on, or null if it is none of
-// that and must be run opcode by opcode.
-const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::uint8_t* safe) {
-  const bool is_memoized = at[1] == static_cast<std::uint8_t>(Opcode::kMemoize);
-  const std::uint8_t* const mark = at + (is_memoized ? 2 : 1);
-  if (*mark != static_cast<std::uint8_t>(Opcode::kMark)) return nullptr;
-  const std::uint8_t* const first = mark + 1;
-  const std::uint8_t* end = first;
-  while (end <= safe) {
-    if (*end == static_cast<std::uint8_t>(Opcode::kLongBinGet)) {
-      end += 5;
-    } else if (*end == static_cast<std::uint8_t>(Opcode::kBinGet)) {
-      end += 2;
-    } else {
-      break;
-    }
-  }
-  if (end > safe || end == first || *end != static_cast<std::uint8_t>(Opcode::kAppends))
-    return nullptr;
-  const std::span run(first, end);
-  const std::uint64_t hash = base::hash_bytes(run.data(), run.size());
-  const Value* known = runs_.find(run, hash);
-  if (known == nullptr) {
-    run_.clear();
-    for (const std::uint8_t* ref = first; ref < end;) {
-      const bool is_long = *ref == static_cast<std::uint8_t>(Opcode::kLongBinGet);
-      const std::uint64_t index = is_long ? load<std::uint32_t>(ref + 1) : ref[1];
-      if (index >= memo_.size()) return nullptr;
-      const auto tag = static_cast<Tag>(memo_[index] >> kTagShift);
-      if (tag != Tag::kFrame) return nullptr;
-      run_.push_back(Value{tag, kNoMemo, memo_[index] & kBitsMask});
-      ref += is_long ? 5 : 2;
-    }
-    const Value record = records_.from_list(run_.span(), arena_);
-    if (record.tag != Tag::kStack) return nullptr;
-    runs_.insert(run, hash, record);
-    known = runs_.find(run, hash);
-  }
-  Value list = *known;
-  if (is_memoized) {
-    list.memo = static_cast<std::uint32_t>(memo_.size());
-    memo_.push_back(pack(list.tag, list.bits));
-  }
-  push(list);
-  return end + 1;
-}
-
-// The opcodes that make up nearly all of a snapshot, as long as plenty of input is in the window.
-// Returns at the first opcode that it does not know, which step() then takes.
-Status PickleMachine::run_hot() {
-  const std::uint8_t* at = input_.cursor;
-  if (input_.available() < kHotBytes) return {};
-  const std::size_t stretch = std::min(input_.available() - kHotBytes, kHotStretch);
-  const std::uint8_t* const safe = at + stretch;
-  stack_.reserve(stack_.size() + stretch + 1);  // no opcode pushes more than one value
-  while (at <= safe) {
-    switch (static_cast<Opcode>(*at)) {
-      case Opcode::kBinGet: {
-        const std::uint64_t index = at[1];
-        if (index >= memo_.size() || !is_plain(memo_[index])) goto leave;
-        stack_.push_back_reserved(unpack(memo_[index]));
-        at += 2;
-        break;
-      }
-      case Opcode::kLongBinGet: {
-        const std::uint64_t index = load<std::uint32_t>(at + 1);
-        if (index >= memo_.size() || !is_plain(memo_[index])) goto leave;
-        stack_.push_back_reserved(unpack(memo_[index]));
-        at += 5;
-        break;
-      }
-      case Opcode::kBinInt1:
-        stack_.push_back_reserved(integer(at[1]));
-        at += 2;
-        break;
-      case Opcode::kBinInt2:
-        stack_.push_back_reserved(integer(load<std::uint16_t>(at + 1)));
-        at += 3;
-        break;
-      case Opcode::kBinInt:
-        stack_.push_back_reserved(integer(load<std::int32_t>(at + 1)));
-        at += 5;
-        break;
-      case Opcode::kLong1: {
-        const unsigned len = at[1];
-        if (len == 0 || len > 8) goto leave;
-        const unsigned shift = 64 - 8 * len;
-        const auto shifted = static_cast<std::int64_t>(load<std::uint64_t>(at + 2) << shift);
-        stack_.push_back_reserved(integer(shifted >> shift));
-        at += 2 + len;
-        break;
-      }
-      case Opcode::kShortBinUnicode: {
-        const std::size_t len = at[1];
-        if (static_cast<std::size_t>(input_.limit - at) < 2 + len) goto leave;
-        const std::string_view text(reinterpret_cast<const char*>(at + 2), len);
-        // PyTorch writes "N/A" anew for each event: ask for the string just seen before hashing.
-        if (text != strings_[last_string_]) last_string_ = strings_.intern(text);
-        stack_.push_back_reserved(Value{Tag::kString, kNoMemo, last_string_.value});
-        at += 2 + len;
-        break;
-      }
-      case Opcode::kMemoize: {
-        if (stack_.empty()) goto leave;
-        Value& value = stack_.back();
-        if (is_wide(value.tag) || value.memo != kNoMemo) goto leave;
-        if (is_fresh(value.tag)) value.memo = static_cast<std::uint32_t>(memo_.size());
-        memo_.push_back(pack(value.tag, value.bits));
-        ++at;
-        break;
-      }
-      case Opcode::kMark:
-        if (marks_.size() >= limits_.open_containers) goto leave;
-        marks_.push_back(stack_.size());
-        ++at;
-        break;
-      case Opcode::kEmptyDict:
-        input_.cursor = at;
-        PLIMSOLL_TRY(push_fresh(Tag::kFreshDict));
-        ++at;
-        break;
-      case Opcode::kEmptyList:
-        if (const std::uint8_t* next = take_run(at, safe)) {
-          at = next;
-        } else {
-          input_.cursor = at;
-          PLIMSOLL_TRY(push_fresh(Tag::kFreshList));
-          ++at;
-        }
-        break;
-      case Opcode::kSetItems:
-      case Opcode::kAppends: {
-        input_.cursor = at + 1;
-        PLIMSOLL_TRY_ASSIGN(const std::size_t first, pop_mark());
-        PLIMSOLL_TRY(*at == static_cast<std::uint8_t>(Opcode::kAppends) ? append(first)
-                                                                        : set_items(first, true));
-        ++at;
-        break;
-      }
-      default:
-        goto leave;
-    }
-  }
-leave:
-  input_.cursor = at;
-  return {};
-}
-
-Status PickleMachine::step() {
-  opcode_at_ = input_.offset();
-  PLIMSOLL_TRY(need(1));
-  const std::uint8_t opcode = *input_.cursor++;
-  switch (static_cast<Opcode>(opcode)) {
-    case Opcode::kMark:
-      if (marks_.size() >= limits_.open_containers) {
-        return make_error(ErrorCode::kLimit,
-                          "more than " + std::to_string(limits_.open_containers) +
-                              " MARKs are open at once: this is no memory snapshot");
-      }
-      marks_.push_back(stack_.size());
-      return {};
-    case Opcode::kStop:
-      stopped_ = true;
-      return {};
-    case Opcode::kPop: {
-      if (!marks_.empty() && marks_.back() == stack_.size())
-        return pop_mark().ok() ? Status{} : corrupt("POP");
-      PLIMSOLL_TRY(need_on_stack(1));
-      truncate(stack_.size() - 1);
-      return {};
-    }
-    case Opcode::kPopMark: {
-      PLIMSOLL_TRY_ASSIGN(const std::size_t first, pop_mark());
-      truncate(first);
-      return {};
-    }
-    case Opcode::kDup: {
-      PLIMSOLL_TRY(need_on_stack(1));
-      settle({stack_.end() - 1, 1});
-      push(Value(stack_.back()));
-      return {};
-    }
-    case Opcode::kNone:
-      push(Value{});
-      return {};
-    case Opcode::kNewTrue:
-      push(Value{Tag::kBool, kNoMemo, 1});
-      return {};
-    case Opcode::kNewFalse:
-      push(Value{Tag::kBool, kNoMemo, 0});
-      return {};
-    case Opcode::kBinInt1:
-      PLIMSOLL_TRY(need(1));
-      push(integer(*input_.cursor));
-      input_.cursor += 1;
-      return {};
-    case Opcode::kBinInt2:
-      PLIMSOLL_TRY(need(2));
-      push(integer(load<std::uint16_t>(input_.cursor)));
-      input_.cursor += 2;
-      return {};
-    case Opcode::kBinInt:
-      PLIMSOLL_TRY(need(4));
-      push(integer(load<std::int32_t>(input_.cursor)));
-      input_.cursor += 4;
-      return {};
-    case Opcode::kBinFloat:
-      PLIMSOLL_TRY(need(8));
-      push(Value{Tag::kFloat, kNoMemo, load_big_endian(input_.cursor)});
-      input_.cursor += 8;
-      return {};
-    case Opcode::kLong1: {
-      PLIMSOLL_TRY(need(1));
-      const std::uint64_t len = *input_.cursor++;
-      return push_integer(len);
-    }
-    case Opcode::kLong4: {
-      PLIMSOLL_TRY(need(4));
-      const auto len = load<std::int32_t>(input_.cursor);
-      input_.cursor += 4;
-      if (len < 0) return corrupt("an integer of negative length");
-      return push_integer(static_cast<std::uint64_t>(len));
-    }
-    case Opcode::kShortBinUnicode:
-    case Opcode::kShortBinString: {
-      PLIMSOLL_TRY(need(1));
-      const std::uint64_t len = *input_.cursor++;
-      return push_string(len);
-    }
-    case Opcode::kBinUnicode:
-    case Opcode::kBinString: {
-      PLIMSOLL_TRY(need(4));
-      const std::uint64_t len = load<std::uint32_t>(input_.cursor);
-      input_.cursor += 4;
-      return push_string(len);
-    }
-    case Opcode::kBinUnicode8: {
-      PLIMSOLL_TRY(need(8));
-      const std::uint64_t len = load<std::uint64_t>(input_.cursor);
-      input_.cursor += 8;
-      return push_string(len);
-    }
-    case Opcode::kShortBinBytes:
-    case Opcode::kBinBytes:
-    case Opcode::kBinBytes8: {
-      const bool is_short = opcode == static_cast<std::uint8_t>(Opcode::kShortBinBytes);
-      const bool is_8 = opcode == static_cast<std::uint8_t>(Opcode::kBinBytes8);
-      const std::size_t width = is_short ? 1 : is_8 ? 8 : 4;
-      PLIMSOLL_TRY(need(width));
-      std::uint64_t len = 0;
-      std::memcpy(&len, input_.cursor, width);
-      input_.cursor += width;
-      PLIMSOLL_TRY(skip_bytes(len));
-      push(Value{Tag::kBytes, kNoMemo, 0});
-      return {};
-    }
-    case Opcode::kEmptyList:
-      return push_fresh(Tag::kFreshList);
-    case Opcode::kEmptyDict:
-      return push_fresh(Tag::kFreshDict);
-    case Opcode::kEmptyTuple:
-      return make_tuple(stack_.size());
-    case Opcode::kTuple: {
-      PLIMSOLL_TRY_ASSIGN(const std::size_t first, pop_mark());
-      return make_tuple(first);
-    }
-    case Opcode::kTuple1:
-    case Opcode::kTuple2:
-    case Opcode::kTuple3: {
-      const std::size_t count = opcode - static_cast<std::size_t>(Opcode::kTuple1) + 1;
-      PLIMSOLL_TRY(need_on_stack(count));
-      return make_tuple(stack_.size() - count);
-    }
-    case Opcode::kAppend:
-      PLIMSOLL_TRY(need_on_stack(2));
-      return append(stack_.size() - 1);
-    case Opcode::kSetItem:
-      PLIMSOLL_TRY(need_on_stack(3));
-      return set_items(stack_.size() - 2, false);
-    case Opcode::kAppends: {
-      PLIMSOLL_TRY_ASSIGN(const std::size_t first, pop_mark());
-      return append(first);
-    }
-    case Opcode::kSetItems: {
-      PLIMSOLL_TRY_ASSIGN(const std::size_t first, pop_mark());
-      return set_items(first, true);
-    }
-    case Opcode::kBinGet:
-      PLIMSOLL_TRY(need(1));
-      return memo_get(*input_.cursor++);
-    case Opcode::kLongBinGet: {
-      PLIMSOLL_TRY(need(4));
-      const std::uint64_t index = load<std::uint32_t>(input_.cursor);
-      input_.cursor += 4;
-      return memo_get(index);
-    }
-    case Opcode::kBinPut:
-      PLIMSOLL_TRY(need(1));
-      return memo_put(*input_.cursor++);
-    case Opcode::kLongBinPut: {
-      PLIMSOLL_TRY(need(4));
-      const std::uint64_t index = load<std::uint32_t>(input_.cursor);
-      input_.cursor += 4;
-      return memo_put(index);
-    }
-    case Opcode::kMemoize:
-      return memo_put(memo_.size());
-    case Opcode::kFrame:
-      PLIMSOLL_TRY(need(8));
-      input_.cursor += 8;
-      return {};
-    case Opcode::kProto: {
-      PLIMSOLL_TRY(need(1));
-      const unsigned version = *input_.cursor++;
-      if (version > 5) {
-        return make_error(ErrorCode::kUnsupported,
-                          "pickle protocol " + std::to_string(version) + "; 2 to 5 are known");
-      }
-      return {};
-    }
-    case Opcode::kStackGlobal:
-    case Opcode::kGlobal:
-      break;
-  }
-  if (const char* name = unsafe_name(opcode)) return refused(name);
-  return foreign(opcode);
 }
 
 }  // namespace plimsoll::readers::torch_snapshot

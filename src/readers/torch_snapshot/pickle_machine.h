@@ -17,6 +17,7 @@
 #include "model/strings.h"
 #include "plimsoll/result.h"
 #include "readers/torch_snapshot/pickle_input.h"
+#include "readers/torch_snapshot/pickle_opcodes.h"
 #include "readers/torch_snapshot/pickle_value.h"
 #include "readers/torch_snapshot/run_cache.h"
 
@@ -62,6 +63,8 @@ class PickleMachine {
   Status run_hot();
   const std::uint8_t* take_run(const std::uint8_t* at, const std::uint8_t* safe);
   Status step();
+  Status push_plain(Opcode opcode, std::uint64_t argument);
+  Status run_structure(Opcode opcode, std::uint64_t argument);
 
   Status refill();
   Status need(std::size_t bytes);
@@ -69,6 +72,7 @@ class PickleMachine {
 
   void push(const Value& value);
   Status push_fresh(Tag tag);
+  Status push_mark();
   Status push_string(std::uint64_t len);
   Status push_integer(std::uint64_t len);
   Status skip_bytes(std::uint64_t len);

@@ -1,6 +1,7 @@
 // The opcodes of pickle, by their names in CPython's Lib/pickle.py, and what we think of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace plimsoll::readers::torch_snapshot {
@@ -46,9 +47,65 @@ enum class Opcode : std::uint8_t {
   kBinBytes8 = 0x8e,
   kMemoize = 0x94,
   kFrame = 0x95,
-  kStackGlobal = 0x93,
-  kGlobal = 'c',
 };
+
+// The bytes of an opcode's argument; a number, or the length of what follows.
+inline std::size_t argument_width(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kBinGet:
+    case Opcode::kBinPut:
+    case Opcode::kBinInt1:
+    case Opcode::kLong1:
+    case Opcode::kShortBinUnicode:
+    case Opcode::kShortBinString:
+    case Opcode::kShortBinBytes:
+    case Opcode::kProto:
+      return 1;
+    case Opcode::kBinInt2:
+      return 2;
+    case Opcode::kBinInt:
+    case Opcode::kLong4:
+    case Opcode::kBinUnicode:
+    case Opcode::kBinString:
+    case Opcode::kBinBytes:
+    case Opcode::kLongBinGet:
+    case Opcode::kLongBinPut:
+      return 4;
+    case Opcode::kBinFloat:
+    case Opcode::kBinUnicode8:
+    case Opcode::kBinBytes8:
+    case Opcode::kFrame:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+// It pushes a value that holds no other.
+inline bool is_plain_value(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kNone:
+    case Opcode::kNewTrue:
+    case Opcode::kNewFalse:
+    case Opcode::kBinInt1:
+    case Opcode::kBinInt2:
+    case Opcode::kBinInt:
+    case Opcode::kBinFloat:
+    case Opcode::kLong1:
+    case Opcode::kLong4:
+    case Opcode::kShortBinUnicode:
+    case Opcode::kShortBinString:
+    case Opcode::kBinUnicode:
+    case Opcode::kBinString:
+    case Opcode::kBinUnicode8:
+    case Opcode::kShortBinBytes:
+    case Opcode::kBinBytes:
+    case Opcode::kBinBytes8:
+      return true;
+    default:
+      return false;
+  }
+}
 
 // The name of an opcode that could run code or reach outside the file, else null.
 inline const char* unsafe_name(std::uint8_t opcode) {
