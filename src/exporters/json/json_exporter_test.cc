@@ -21,12 +21,12 @@ TEST(JsonExporter, the_whole_report_is_written) {
   TraceMaker maker;
   const model::Trace trace = maker.alloc(0x1000, 100).finish();
   const auto document = parsed_json(exported(*exporters::json::make(), trace));
-  EXPECT_STREQ(document["schema_version"].GetString(), PLIMSOLL_REPORT_SCHEMA_VERSION);
-  EXPECT_STREQ(document["source"]["path"].GetString(), "made.pickle");
-  EXPECT_EQ(document["devices"].Size(), 1u);
-  EXPECT_TRUE(document["devices"][0]["reserved"]["peak_event"].IsNull());
-  EXPECT_EQ(document["tables"]["moments"][0]["event"].GetInt(), 0);
-  EXPECT_TRUE(document["findings"].IsArray());
+  EXPECT_EQ(document["schema_version"].text, PLIMSOLL_REPORT_SCHEMA_VERSION);
+  EXPECT_EQ(document["source"]["path"].text, "made.pickle");
+  EXPECT_EQ(document["devices"].size(), 1u);
+  EXPECT_TRUE(document["devices"][0]["reserved"]["peak_event"].is_null());
+  EXPECT_EQ(document["tables"]["moments"][0]["event"].integer(), 0);
+  EXPECT_TRUE(document["findings"].is_array());
 }
 
 // The field lists and the page that documents them: renew with PLIMSOLL_BLESS=1.
@@ -45,14 +45,14 @@ TEST(ReportSchema, unknown_values_may_be_null_and_others_may_not) {
   TextOutput schema;
   ASSERT_TRUE(exporters::json::write_report_schema(schema).ok());
   const auto document = parsed_json(schema.text);
-  EXPECT_STREQ(document["$ref"].GetString(), "#/$defs/Report");
+  EXPECT_EQ(document["$ref"].text, "#/$defs/Report");
   const auto& totals = document["$defs"]["SeriesTotals"]["properties"];
-  EXPECT_STREQ(totals["peak_bytes"]["type"].GetString(), "integer");
-  EXPECT_STREQ(totals["peak_event"]["type"][1].GetString(), "null");
-  EXPECT_EQ(totals["peak_event"]["minimum"].GetInt(), 0);
+  EXPECT_EQ(totals["peak_bytes"]["type"].text, "integer");
+  EXPECT_EQ(totals["peak_event"]["type"][1].text, "null");
+  EXPECT_EQ(totals["peak_event"]["minimum"].integer(), 0);
   const auto& devices = document["$defs"]["Report"]["properties"]["devices"];
-  EXPECT_STREQ(devices["items"]["$ref"].GetString(), "#/$defs/DeviceReport");
-  EXPECT_STRNE(devices["description"].GetString(), "");
+  EXPECT_EQ(devices["items"]["$ref"].text, "#/$defs/DeviceReport");
+  EXPECT_NE(devices["description"].text, "");
 }
 
 }  // namespace

@@ -21,25 +21,26 @@ std::string speedscope_flaw(std::string_view text) {
   if (std::string flaw = json_flaw(text); !flaw.empty()) return flaw;
   const auto document = parsed_json(text);
   for (const char* key : {"$schema", "shared", "profiles"}) {
-    if (!document.HasMember(key)) return std::string("no ") + key;
+    if (!document.has(key)) return std::string("no ") + key;
   }
   const auto& frames = document["shared"]["frames"];
-  for (const auto& frame : frames.GetArray()) {
-    if (!frame["name"].IsString()) return "a frame without a name";
+  for (const auto& frame : frames.items) {
+    if (!frame["name"].is_string()) return "a frame without a name";
   }
-  if (document["profiles"].Empty()) return "speedscope opens no file without a profile";
-  for (const auto& profile : document["profiles"].GetArray()) {
-    if (profile["type"] != "sampled" || profile["unit"] != "bytes") return "type or unit";
-    if (!profile["name"].IsString()) return "a profile without a name";
-    if (profile["samples"].Size() != profile["weights"].Size()) return "samples without weights";
+  if (document["profiles"].items.empty()) return "speedscope opens no file without a profile";
+  for (const auto& profile : document["profiles"].items) {
+    if (profile["type"].text != "sampled" || profile["unit"].text != "bytes") return "type or unit";
+    if (!profile["name"].is_string()) return "a profile without a name";
+    if (profile["samples"].size() != profile["weights"].size()) return "samples without weights";
     double total = 0;
-    for (const auto& weight : profile["weights"].GetArray()) total += weight.GetDouble();
-    if (total != profile["endValue"].GetDouble()) return "endValue is not the sum";
-    if (profile["startValue"].GetDouble() != 0) return "startValue";
-    for (const auto& sample : profile["samples"].GetArray()) {
-      if (sample.Empty()) return "a sample without a stack";
-      for (const auto& frame : sample.GetArray()) {
-        if (frame.GetUint() >= frames.Size()) return "a sample with a frame that is not there";
+    for (const auto& weight : profile["weights"].items) total += weight.number();
+    if (total != profile["endValue"].number()) return "endValue is not the sum";
+    if (profile["startValue"].number() != 0) return "startValue";
+    for (const auto& sample : profile["samples"].items) {
+      if (sample.items.empty()) return "a sample without a stack";
+      for (const auto& frame : sample.items) {
+        if (static_cast<std::size_t>(frame.integer()) >= frames.size())
+          return "a sample with a frame that is not there";
       }
     }
   }
@@ -50,11 +51,11 @@ INSTANTIATE_TEST_SUITE_P(Speedscope, ExporterSuite,
                          testing::Values(ExporterCase{exporters::speedscope::make,
                                                       speedscope_flaw}));
 
-std::string stack_text(const rapidjson::Document& document, unsigned profile, unsigned sample) {
+std::string stack_text(const JsonValue& document, unsigned profile, unsigned sample) {
   std::string text;
-  for (const auto& frame : document["profiles"][profile]["samples"][sample].GetArray()) {
+  for (const auto& frame : document["profiles"][profile]["samples"][sample].items) {
     text += std::string(text.empty() ? "" : ";") +
-            document["shared"]["frames"][frame.GetUint()]["name"].GetString();
+            document["shared"]["frames"][static_cast<std::size_t>(frame.integer())]["name"].text;
   }
   return text;
 }
@@ -66,22 +67,22 @@ TEST(SpeedscopeExporter, each_device_has_a_profile_of_the_live_set_and_one_over_
   maker.alloc(0x1000, 10, first).free(0x1000, 10).alloc(0x2000, 5, second).alloc(0x3000, 7);
   const auto document = parsed_json(exported(*exporters::speedscope::make(), maker.finish()));
 
-  ASSERT_EQ(document["profiles"].Size(), 2u);
+  ASSERT_EQ(document["profiles"].size(), 2u);
   const auto& live = document["profiles"][0];
-  EXPECT_STREQ(live["name"].GetString(), "cuda:0, live at end");
-  EXPECT_EQ(live["endValue"].GetInt(), 12);
-  EXPECT_EQ(live["weights"][0].GetInt(), 7);
+  EXPECT_EQ(live["name"].text, "cuda:0, live at end");
+  EXPECT_EQ(live["endValue"].integer(), 12);
+  EXPECT_EQ(live["weights"][0].integer(), 7);
   EXPECT_EQ(stack_text(document, 0, 0), "[no stack recorded]");
   EXPECT_EQ(stack_text(document, 0, 1), "root;other");
 
   const auto& over_time = document["profiles"][1];
-  EXPECT_STREQ(over_time["name"].GetString(), "cuda:0, allocations over time");
-  EXPECT_EQ(over_time["endValue"].GetInt(), 22);
+  EXPECT_EQ(over_time["name"].text, "cuda:0, allocations over time");
+  EXPECT_EQ(over_time["endValue"].integer(), 22);
   EXPECT_EQ(stack_text(document, 1, 0), "root;leaf");
   EXPECT_EQ(stack_text(document, 1, 1), "root;other");
   EXPECT_EQ(stack_text(document, 1, 2), "[no stack recorded]");
   const auto& frame = document["shared"]["frames"][1];
-  EXPECT_EQ(frame.HasMember("file"), frame.HasMember("line"));
+  EXPECT_EQ(frame.has("file"), frame.has("line"));
 }
 
 TEST(AllocationSamples, many_allocations_are_added_up_in_windows) {
