@@ -13,6 +13,7 @@
 #include "cli/terminal.h"
 #include "engine/session_state.h"
 #include "plimsoll/session.h"
+#include "report/text_layout.h"
 #include "report/text_report.h"
 
 namespace plimsoll::cli {
@@ -111,7 +112,8 @@ class Sequence {
     if (question_.files.size() == 1) return {};
     if (question_.is_json) return is_first ? "[\n" : ",\n";
     return (is_first ? "" : "\n\n") +
-           report::styled("== " + path + " ==", report::Style::kBold, question_.text.color) +
+           report::styled("== " + report::printable(path) + " ==", report::Style::kBold,
+                          question_.text.color) +
            "\n\n";
   }
   std::string end() const {
@@ -123,6 +125,12 @@ class Sequence {
   const Question& question_;
   bool is_first_ = true;
 };
+
+std::vector<std::string> fail_on_choices() {
+  std::vector<std::string> words = {"info", "warning", "critical"};
+  words.insert(words.end(), report::kFindingIds.begin(), report::kFindingIds.end());
+  return words;
+}
 
 int say(const Error& error) {
   complain(error.message);
@@ -177,13 +185,11 @@ Command report_command() {
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
       {"--json", "", "",
        "One JSON object as `plimsoll schema` describes it; an array of them for several files."},
-      {"--fail-on",
-       "",
-       "WHAT",
-       "Exit with status 1 if there is a finding of this severity (info, warning, critical) or a "
-       "graver one, or with this id; several as a,b.",
-       {},
-       true},
+      {"--fail-on", "", "WHAT",
+       "Exit with status 1 if there is a finding of this severity or a graver one, or with this "
+       "id; "
+       "several as a,b.",
+       fail_on_choices(), true},
       {"--color",
        "",
        "WHEN",

@@ -2,8 +2,10 @@
 // Python.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fields.h"
@@ -22,6 +24,20 @@ inline const char* to_string(FindingSeverity severity) {
   }
   return "info";
 }
+
+// Every id that a finding may have, for --fail-on and its like. Ids are never renamed.
+inline constexpr std::array<std::string_view, 10> kFindingIds = {
+    "out_of_memory",
+    "stranded_memory",
+    "memory_growth",
+    "recording_was_empty",
+    "no_memory_events",
+    "history_truncated",
+    "allocator_settings_conflict",
+    "segment_churn",
+    "repeated_large_allocation",
+    "churn",
+};
 
 struct Finding {
   std::string id;  // snake_case, stable: "out_of_memory", "stranded_memory", ...
