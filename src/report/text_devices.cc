@@ -14,9 +14,6 @@
 namespace plimsoll::report {
 namespace {
 
-constexpr std::size_t kOomsShown = 3;
-constexpr std::size_t kPinningLinesShown = 3;
-
 std::string heading(const DeviceReport& device, Color color) {
   std::string facts;
   if (device.events > 0) {
@@ -127,39 +124,22 @@ std::string fragmentation_text(const DeviceReport& device, std::size_t width, Co
                       bytes_text(where.internal_bytes) + ", largest free block " +
                       bytes_text(where.largest_free_bytes),
                   width, color);
-  if (where.pinned_bytes > reserved / 10) {
-    for (std::size_t i = 0; i < std::min(where.pinning_lines.size(), kPinningLinesShown); ++i) {
-      out +=
-          labelled(i == 0 ? "pinned by" : "", pinning_text(where.pinning_lines[i]), width, color);
-    }
+  if (where.pinned_bytes > reserved / 10 && !where.pinning_lines.empty()) {
+    out += labelled("pinned by", pinning_text(where.pinning_lines.front()), width, color);
   }
   return out;
 }
 
-std::string oom_text(const DeviceReport& device, const Oom& oom) {
-  std::string text = bytes_text(oom.requested_bytes) + " asked for";
-  if (!oom.line.empty()) text += " by " + printable(oom.line);
-  text += " at " + moment_text(device, oom.event, oom.time_ns) + "; the driver had " +
-          bytes_text(oom.device_free_bytes) + " free";
-  if (oom.reserved_bytes > 0) {
-    text += ", " + base::format_bytes(oom.reserved_bytes) + " reserved, " +
-            base::format_bytes(oom.requested_active_bytes) + " requested";
-  }
-  return text;
-}
-
+// The findings tell of each; here only that it happened.
 std::string ooms_text(const DeviceReport& device, std::size_t width, Color color) {
-  std::string out;
-  for (std::size_t i = 0; i < std::min(device.ooms.size(), kOomsShown); ++i) {
-    out += labelled(i == 0 ? "out of memory" : "", oom_text(device, device.ooms[i]), width, color);
-  }
-  if (device.ooms.size() > kOomsShown) {
-    out += labelled("",
-                    "and " + base::format_count(device.ooms.size() - kOomsShown) +
-                        " times more (--json lists all)",
-                    width, color);
-  }
-  return out;
+  if (device.ooms.empty()) return {};
+  const Oom& last = device.ooms.back();
+  std::string text = device.ooms.size() == 1
+                         ? "once: "
+                         : base::format_count(device.ooms.size()) + " times, the last time: ";
+  text += bytes_text(last.requested_bytes) + " asked for at " +
+          moment_text(device, last.event, last.time_ns);
+  return labelled("out of memory", text, width, color);
 }
 
 }  // namespace

@@ -77,7 +77,9 @@ std::string calm_text(const Report& report, const TextOptions& options) {
   const auto judged = std::ranges::find(report.passes, "findings", &PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == PassState::kRan;
   std::string text = is_judged ? "Nothing wrong found." : "No verdict was asked for.";
-  if (disagreement_bytes(*device) > 0) return text;
+  if (disagreement_bytes(*device) > 0) {
+    return text + " But events and segments disagree, so the peak is not known.";
+  }
   text += " Peak " + base::format_bytes(device->requested_active.peak_bytes) + " requested";
   if (report.devices.size() > 1) text += " on " + device_name(*device);
   if (device->requested_active.peak_event) {
@@ -156,19 +158,19 @@ std::string unanswered_text(const Report& report, const TextOptions& options) {
   return out;
 }
 
+// One line, or two where the path would have to be cut.
 std::string footer_text(const Report& report, const TextOptions& options) {
   const Source& source = report.source;
-  std::string facts = " \u00b7 " + printable(source.format) + " \u00b7 " +
-                      bytes_text(source.bytes) + " \u00b7 " + base::format_count(source.events) +
+  const std::string path = shorten_place(printable(source.path), options.width);
+  std::string facts = printable(source.format) + " \u00b7 " + bytes_text(source.bytes) +
+                      " \u00b7 " + base::format_count(source.events) +
                       (source.events == 1 ? " event" : " events");
   if (options.elapsed_ns) {
     facts += " \u00b7 took " + base::format_duration(*options.elapsed_ns);
   }
-  const std::size_t used = display_width(facts);
-  const std::size_t room = options.width > used + 12 ? options.width - used : 12;
-  return "\n" +
-         styled(shorten_place(printable(source.path), room) + facts, Style::kDim, options.color) +
-         "\n";
+  const bool fits = display_width(path) + 3 + display_width(facts) <= options.width;
+  const std::string text = path + (fits ? " \u00b7 " : "\n") + facts;
+  return "\n" + styled(text, Style::kDim, options.color) + "\n";
 }
 
 }  // namespace

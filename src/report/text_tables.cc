@@ -139,6 +139,9 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
                              " less than these: events and blocks do not agree in this file.",
                          2, width));
   }
+  if (moment.name == "peak" && !device.ooms.empty()) {
+    text += styled("  What filled it when it ran out of memory: --at oom\n", Style::kDim, color);
+  }
   return text;
 }
 
