@@ -1,0 +1,66 @@
+"""What `plimsoll` prints, word for word.
+
+Each .txt file here is one case: a recording (`generated: PRESET` of the snapshot generator, or
+`made: RECIPE` of made.py), the question (what follows `plimsoll report FILE`), and the text that
+answers it. `pytest tests/golden --bless` writes the answers anew: read the difference before you
+commit it.
+"""
+
+import os
+import pickle
+import re
+import subprocess
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from . import made
+
+CASES = sorted(Path(__file__).parent.glob("*.txt"))
+MOST_LINES = 60
+
+
+@pytest.fixture(scope="session")
+def recordings(generated, tmp_path_factory):
+    """A folder with every recording that a case may name."""
+    folder = tmp_path_factory.mktemp("golden")
+    for name, path in generated.items():
+        (folder / f"{name}.pickle").symlink_to(path)
+    for name, make in made.RECIPES.items():
+        (folder / f"{name}.pickle").write_bytes(pickle.dumps(make(), protocol=4))
+    return folder
+
+
+def read(case: Path) -> tuple[str, str, str]:
+    """The recording, the question and the expected answer."""
+    head, _, expected = case.read_text(encoding="utf-8").partition("\n---\n")
+    fields = dict(
+        line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in head.split("\n")
+    )
+    return fields.get("generated") or fields["made"], fields.get("question", ""), expected
+
+
+def width(line: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_golden(case, plimsoll_command, recordings, request):
+    recording, question, expected = read(case)
+    ran = subprocess.run(
+        [plimsoll_command, "report", f"{recording}.pickle", *question.split()],
+        cwd=recordings,
+        env=dict(os.environ, NO_COLOR="1"),
+        capture_output=True,
+        check=False,
+    )
+    assert ran.stderr == b""
+    answer = re.sub(r"took [0-9.]+ \w+", "took a moment", ran.stdout.decode())
+    if request.config.getoption("--bless") and answer != expected:
+        head = case.read_text(encoding="utf-8").partition("\n---\n")[0]
+        case.write_text(f"{head}\n---\n{answer}", encoding="utf-8")
+        expected = answer
+    assert answer == expected
+    assert max(map(width, answer.splitlines())) <= 100
+    assert len(answer.splitlines()) <= MOST_LINES
