@@ -21,6 +21,12 @@ inline constexpr base::DiagnosticKind kForeignItem{
 inline constexpr base::DiagnosticKind kSegmentSizeDiffers{
     "segment_size_differs", base::Severity::kDataLoss,
     "Segments whose blocks do not add up to their size."};
+inline constexpr base::DiagnosticKind kMadeUpSegments{
+    "made_up_segments", base::Severity::kDataLoss,
+    "Segments that torch.profiler made up around its allocations (profile_plot): one a device, the "
+    "CPU last. What is "
+    "reserved, cached or fragmented means nothing in this file; requested bytes and categories "
+    "do."};
 inline constexpr base::DiagnosticKind kUnpairedAnnotation{
     "unpaired_annotation", base::Severity::kInfo,
     "Annotations whose START or END is not in the file: they began before the recording or had not "

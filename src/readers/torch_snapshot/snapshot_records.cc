@@ -1,6 +1,7 @@
 #include "readers/torch_snapshot/snapshot_records.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <string>
 
@@ -109,6 +110,7 @@ Value SnapshotRecords::make_frame(const Fields& fields, std::span<const Value> i
   const std::uint64_t line = unsigned_of(fields, Key::kLine, "frame");
   frame.line = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(line, std::numeric_limits<std::uint32_t>::max()));
+  if (frame.line == 0) split_profiler_name(frame);
   if (fields.has(Key::kUnknown)) {
     model::FrameNotes notes;  // fx_node_op and its like
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -122,6 +124,21 @@ Value SnapshotRecords::make_frame(const Fields& fields, std::span<const Value> i
     if (!notes.empty()) frame.notes = builder_.stacks().add_notes(std::move(notes));
   }
   return Value{Tag::kFrame, kNoMemo, builder_.stacks().intern_frame(frame).value};
+}
+
+// torch.profiler's profile_plot leaves the file "none" and puts the place into the name:
+// "train.py(6): step".
+void SnapshotRecords::split_profiler_name(model::Frame& frame) {
+  const std::string_view name = builder_.strings()[frame.function];
+  const std::size_t close = name.find("): ");
+  const std::size_t open = close == name.npos ? name.npos : name.rfind('(', close);
+  if (open == name.npos || builder_.strings()[frame.file] != "none") return;
+  std::uint32_t line = 0;
+  const auto [end, error] = std::from_chars(name.data() + open + 1, name.data() + close, line);
+  if (error != std::errc{} || end != name.data() + close) return;
+  frame.line = line;
+  frame.file = builder_.strings().intern(name.substr(0, open));
+  frame.function = builder_.strings().intern(name.substr(close + 3));
 }
 
 Value SnapshotRecords::make_block(const Fields& fields, const PickleArena& arena) {

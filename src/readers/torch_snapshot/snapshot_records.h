@@ -46,6 +46,7 @@ class SnapshotRecords final : public RecordMaker {
  private:
   Value make_event(const Fields& fields, const PickleArena& arena);
   Value make_frame(const Fields& fields, std::span<const Value> items);
+  void split_profiler_name(model::Frame& frame);
   Value make_block(const Fields& fields, const PickleArena& arena);
   void read_history(const Value& history, const PickleArena& arena, RawBlock& raw,
                     bool has_requested);

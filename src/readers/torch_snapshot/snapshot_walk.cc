@@ -132,6 +132,9 @@ void SnapshotWalk::walk_segment(const Value& dict, DeviceType type) {
     segment.is_expandable = flag->tag == Tag::kBool && flag->bits == 1;
   }
 
+  const bool is_made_up = !fields.has(Key::kSegmentType) && !fields.has(Key::kAllocatedSize);
+  if (is_made_up && type != DeviceType::kPinnedHost) diagnostics_.add(kMadeUpSegments);
+
   std::vector<model::Block> blocks;
   std::uint64_t address = segment.address;
   const Value* list = fields.find(Key::kBlocks);
