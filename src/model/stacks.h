@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "model/ids.h"
 
 namespace plimsoll::model {
+
+// A line that the recorder could not tell: PyTorch writes -1, as an unsigned number.
+inline constexpr std::uint32_t kUnknownLine = std::numeric_limits<std::uint32_t>::max();
 
 struct Frame {
   StringId file;

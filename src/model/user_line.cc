@@ -66,7 +66,10 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
     const Frame& frame = stacks.frame(FrameId{row});
     const std::string_view function = trace.strings[frame.function];
     origins[row] = origin_of(trace.strings[frame.file], function);
-    is_autograd[row] = contains(function, "torch::autograd::Engine::") ||
+    // torch.profiler names the nodes of the graph (AddmmBackward0), which are frames without a
+    // file.
+    const bool is_node = trace.strings[frame.file].empty() && contains(function, "Backward");
+    is_autograd[row] = is_node || contains(function, "torch::autograd::Engine::") ||
                        contains(function, "torch::autograd::python::PythonEngine::thread_init");
   }
   lines_.resize(stacks.stack_count());
@@ -129,7 +132,7 @@ std::string UserLines::label(StackId stack) const {
   }
   const Frame& frame = trace_.stacks.frame(lines_[stack.index()].frame);
   std::string label(last_folders(trace_.strings[frame.file]));
-  label += ":" + std::to_string(frame.line);
+  if (frame.line != kUnknownLine) label += ":" + std::to_string(frame.line);
   label += " (";
   label += trace_.strings[frame.function];
   label += ")";

@@ -51,6 +51,8 @@ TEST(UserLines, stacks_without_a_line_say_why) {
   EXPECT_EQ(label_of({kNative, kTorch}), "[native code, no Python frame]");
   EXPECT_EQ(label_of({kNative, {"??", 0, "torch::autograd::Engine::thread_main(...)"}}),
             "[backward, no Python frame]");
+  EXPECT_EQ(label_of({{"", 0, "aten::mm"}, {"", 0, "AddmmBackward0"}}),
+            "[backward, no Python frame]");
   EXPECT_EQ(label_of({}), "[no stack recorded]");
 }
 

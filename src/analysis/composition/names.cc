@@ -36,7 +36,10 @@ std::string pool_name(const model::Trace& trace, model::PoolId pool) {
 std::string frame_name(const model::Trace& trace, model::FrameId frame) {
   const model::Frame& row = trace.stacks.frame(frame);
   std::string name(trace.strings[row.file]);
-  if (!name.empty()) name += ":" + std::to_string(row.line) + " ";
+  if (!name.empty()) {
+    if (row.line != model::kUnknownLine) name += ":" + std::to_string(row.line);
+    name += " ";
+  }
   name += trace.strings[row.function];
   return name;
 }

@@ -2,7 +2,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "exporters/flame_frames.h"
 #include "exporters/live_stacks.h"
 
 namespace plimsoll::exporters::collapsed {
@@ -23,22 +25,23 @@ void append_name(std::string& line, std::string_view name) {
 
 void append_frame(std::string& line, const model::Trace& trace, const model::Frame& frame) {
   append_name(line, trace.strings[frame.function]);
+  const std::string_view file = trace.strings[frame.file];
+  if (file.empty()) return;
   line += " (";
-  append_name(line, trace.strings[frame.file]);
-  line += ':';
-  line += std::to_string(frame.line);
+  append_name(line, file);
+  if (frame.line != model::kUnknownLine) line += ":" + std::to_string(frame.line);
   line += ')';
 }
 
-void append_stack(std::string& text, const ExportInput& input, model::StackId stack) {
-  const auto frames = input.trace.stacks.frames(stack);
+void append_stack(std::string& text, const ExportInput& input,
+                  const std::vector<model::FrameId>& frames, model::StackId stack) {
   if (frames.empty()) {
     text += ';';
     append_name(text, input.lines.label(stack));
   }
-  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+  for (model::FrameId frame : frames) {
     text += ';';
-    append_frame(text, input.trace, input.trace.stacks.frame(*frame));
+    append_frame(text, input.trace, input.trace.stacks.frame(frame));
   }
 }
 
@@ -51,12 +54,13 @@ class CollapsedExporter final : public Exporter {
   const char* suffix() const override { return ".folded"; }
 
   Status write(const ExportInput& input, Output& output) const override {
+    FlameFrames flame(input.trace);
     std::string text;
     for (const LiveStacks& live : live_stacks(input)) {
       const std::string root = model::to_string(live.device->device);
       for (const StackBytes& row : live.stacks) {
         text += root;
-        append_stack(text, input, row.stack);
+        append_stack(text, input, flame.root_first(row.stack), row.stack);
         text += ' ';
         text += std::to_string(row.bytes);
         text += '\n';

@@ -61,11 +61,13 @@ TEST(CollapsedExporter, the_moment_is_that_of_the_tables) {
   EXPECT_EQ(exported(*exporters::collapsed::make(), trace, report), "");
 }
 
-TEST(CollapsedExporter, separators_in_names_are_replaced) {
+TEST(CollapsedExporter, separators_in_names_are_replaced_and_unknown_lines_left_out) {
   TraceMaker maker;
   maker.alloc(0x1000, 10, maker.stack({{"a;b\n.py", 2, "f;\tg"}}));
+  maker.alloc(0x2000, 1, maker.stack({{"a.py", model::kUnknownLine, "f"}}));
   EXPECT_EQ(exported(*exporters::collapsed::make(), maker.finish()),
-            "cuda:0;f: g (a:b .py:2) 10\n");
+            "cuda:0;f: g (a:b .py:2) 10\n"
+            "cuda:0;f (a.py) 1\n");
 }
 
 }  // namespace

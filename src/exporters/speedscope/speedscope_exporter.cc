@@ -1,9 +1,14 @@
 #include "exporters/speedscope/speedscope_exporter.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "exporters/flame_frames.h"
 #include "exporters/json_output.h"
 #include "exporters/live_stacks.h"
 #include "exporters/speedscope/allocation_samples.h"
@@ -14,16 +19,27 @@ namespace {
 
 constexpr std::size_t kMostSamples = 50'000;
 
+void write_place(base::JsonWriter& json, std::string_view file, std::uint32_t line) {
+  if (file.empty()) return;
+  json.key("file");
+  json.string(file);
+  if (line == model::kUnknownLine) return;
+  json.key("line");
+  json.number(std::uint64_t{line});
+}
+
 class Document {
  public:
   Document(const ExportInput& input, Output& output)
       : input_(input),
+        flame_(input.trace),
         out_(output, base::JsonWriter::Style::kCompact),
         frame_numbers_(input.trace.stacks.frame_count(), model::kNone) {}
 
   Status write();
 
  private:
+  std::vector<Sample> live_samples(const LiveStacks& live);
   void write_profile(const std::string& name, const std::vector<Sample>& samples);
   void write_sample(model::StackId stack);
   void write_frames();
@@ -35,6 +51,7 @@ class Document {
   }
 
   const ExportInput& input_;
+  FlameFrames flame_;
   JsonOutput out_;
   // Frames are numbered as samples meet them, and written last.
   std::vector<std::uint32_t> frame_numbers_;
@@ -59,8 +76,7 @@ Status Document::write() {
   bool is_empty = true;
   for (const LiveStacks& live : live_stacks(input_)) {
     const std::string device = model::to_string(live.device->device);
-    std::vector<Sample> samples;
-    for (const StackBytes& row : live.stacks) samples.push_back(Sample{row.stack, row.bytes});
+    std::vector<Sample> samples = live_samples(live);
     if (!samples.empty()) write_profile(device + ", live at " + live.moment, samples);
     is_empty = is_empty && samples.empty();
     samples = allocation_samples(input_.trace, *live.device, kMostSamples);
@@ -72,6 +88,19 @@ Status Document::write() {
   write_frames();
   json.end_object();
   return out_.finish();
+}
+
+// In the order of their frames, so that neighbours share their callers and speedscope draws them as
+// one box.
+std::vector<Sample> Document::live_samples(const LiveStacks& live) {
+  std::vector<std::pair<std::vector<model::FrameId>, Sample>> rows;
+  for (const StackBytes& row : live.stacks) {
+    rows.emplace_back(flame_.root_first(row.stack), Sample{row.stack, row.bytes});
+  }
+  std::ranges::stable_sort(rows, {}, [](const auto& row) -> const auto& { return row.first; });
+  std::vector<Sample> samples;
+  for (const auto& [frames, sample] : rows) samples.push_back(sample);
+  return samples;
 }
 
 void Document::write_profile(const std::string& name, const std::vector<Sample>& samples) {
@@ -102,14 +131,11 @@ void Document::write_profile(const std::string& name, const std::vector<Sample>&
   json.end_object();
 }
 
-// Root first; the model has the innermost first.
 void Document::write_sample(model::StackId stack) {
-  const auto frames = input_.trace.stacks.frames(stack);
+  const std::vector<model::FrameId>& frames = flame_.root_first(stack);
   out_.json().begin_array();
   if (frames.empty()) out_.json().number(number_of_label(input_.lines.label(stack)));
-  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-    out_.json().number(number_of(*frame));
-  }
+  for (model::FrameId frame : frames) out_.json().number(number_of(frame));
   out_.json().end_array();
 }
 
@@ -144,10 +170,7 @@ void Document::write_frames() {
     } else {
       const model::Frame& frame = input_.trace.stacks.frame(shared.frame);
       json.string(input_.trace.strings[frame.function]);
-      json.key("file");
-      json.string(input_.trace.strings[frame.file]);
-      json.key("line");
-      json.number(std::uint64_t{frame.line});
+      write_place(json, input_.trace.strings[frame.file], frame.line);
     }
     json.end_object();
   }

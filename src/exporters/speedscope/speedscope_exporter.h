@@ -1,7 +1,9 @@
 // Flame graphs for speedscope (unit: bytes). Two profiles a device:
 //
-//   live at the moment      each stack once, weighted by its live requested bytes, largest first
+//   live at the moment      each stack once, weighted by its live requested bytes
 //   allocations over time   stacks in the order of allocation, weighted by the bytes allocated
+//
+// Frames of the interpreter are left out (flame_frames.h).
 //
 // The second is drawn along the sequence of allocations in speedscope's time order view: the x axis
 // is bytes handed out so far, so that a step's phases stand side by side and a spike of allocation

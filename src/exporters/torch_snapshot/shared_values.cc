@@ -1,5 +1,8 @@
 #include "exporters/torch_snapshot/shared_values.h"
 
+#include <cstdint>
+#include <limits>
+
 namespace plimsoll::exporters::torch_snapshot {
 
 SharedValues::SharedValues(const model::Trace& trace, PickleWriter& pickle)
@@ -46,7 +49,8 @@ void SharedValues::frame(model::FrameId id) {
   string(frame.file);
   word(Word::kName);
   string(frame.function);
-  member(Word::kLine, frame.line);
+  const bool is_known = frame.line != model::kUnknownLine;
+  member(Word::kLine, is_known ? frame.line : std::numeric_limits<std::uint64_t>::max());
   if (frame.notes != 0) {
     for (const auto& [key, value] : trace_.stacks.notes(frame.notes)) {
       string(key);

@@ -1,0 +1,71 @@
+#include "exporters/flame_frames.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "model/user_line.h"
+
+namespace plimsoll::exporters {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+// How the functions begin that stand between the program's own: CPython, the C library, and the
+// recorder that took the stack.
+constexpr std::array kPlumbing = {
+    "Py"sv,
+    "_Py"sv,
+    "pymain_"sv,
+    "pyrun_"sv,
+    "run_mod"sv,
+    "run_eval_code_obj"sv,
+    "slot_"sv,
+    "type_call"sv,
+    "cfunction_"sv,
+    "method_vector"sv,
+    "vectorcall_"sv,
+    "binary_op"sv,
+    "ternary_op"sv,
+    "subtype_dealloc"sv,
+    "tupledealloc"sv,
+    "_start"sv,
+    "start_thread"sv,
+    "__libc_"sv,
+    "__clone"sv,
+    "clone"sv,
+    "pthread_"sv,
+    "__xmknodat"sv,
+    "execute_native_thread_routine"sv,
+    "torch::unwind::"sv,
+    "torch::CapturedTraceback::"sv,
+    "torch::cuda::(anonymous namespace)::gather"sv,
+};
+
+bool is_plumbing(std::string_view file, std::string_view function) {
+  if (model::origin_of(file, function) != model::FrameOrigin::kNative) return false;
+  return std::ranges::any_of(kPlumbing,
+                             [&](std::string_view prefix) { return function.starts_with(prefix); });
+}
+
+}  // namespace
+
+FlameFrames::FlameFrames(const model::Trace& trace)
+    : trace_(trace), is_plumbing_(trace.stacks.frame_count()) {
+  for (std::uint32_t row = 0; row < is_plumbing_.size(); ++row) {
+    const model::Frame& frame = trace.stacks.frame(model::FrameId{row});
+    is_plumbing_[row] = is_plumbing(trace.strings[frame.file], trace.strings[frame.function]);
+  }
+}
+
+const std::vector<model::FrameId>& FlameFrames::root_first(model::StackId stack) {
+  const auto frames = trace_.stacks.frames(stack);
+  frames_.clear();
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    if (!is_plumbing_[frame->index()]) frames_.push_back(*frame);
+  }
+  if (frames_.empty()) frames_.assign(frames.rbegin(), frames.rend());
+  return frames_;
+}
+
+}  // namespace plimsoll::exporters

@@ -1,0 +1,26 @@
+// The frames of a stack as a flame graph wants them: root first, and without the interpreter's and
+// the recorder's own. PyTorch records Python and native frames in one stack, and CPython's
+// evaluation loop between any two functions of the program would push equal Python frames to
+// different depths and break the graph apart.
+#pragma once
+
+#include <vector>
+
+#include "model/trace.h"
+
+namespace plimsoll::exporters {
+
+class FlameFrames {
+ public:
+  explicit FlameFrames(const model::Trace& trace);
+
+  // Valid until the next call. Empty only for an empty stack: one of plumbing alone is kept whole.
+  const std::vector<model::FrameId>& root_first(model::StackId stack);
+
+ private:
+  const model::Trace& trace_;
+  std::vector<bool> is_plumbing_;  // by frame
+  std::vector<model::FrameId> frames_;
+};
+
+}  // namespace plimsoll::exporters
