@@ -3,7 +3,8 @@
 //
 //   {"schema_version", "series": [names], "devices": [{"device", "device_type",
 //     "baseline_bytes": {series: bytes}, "points": {"first_event": [...], "event_count": [...],
-//     "time_ns": [... or null], series: {"min_bytes": [...], "max_bytes": [...], "last_bytes": [...]}}}]}
+//     "time_ns": [... or null], series: {"min_bytes": [...], "max_bytes": [...], "last_bytes":
+//     [...]}}}]}
 #pragma once
 
 #include <memory>

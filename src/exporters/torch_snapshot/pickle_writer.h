@@ -1,7 +1,7 @@
 // PickleWriter: streams one pickle (protocol 4) of dicts, lists, pairs, strings and numbers, in the
-// shape that CPython's own writer gives: frames of about 64 KiB, lists in batches of 1000 (PyTorch's
-// viewer passes a whole batch as arguments of one call). Nothing is remembered unless the caller
-// asks: remember() names the value just written, recall() writes it again.
+// shape that CPython's own writer gives: frames of about 64 KiB, lists in batches of 1000
+// (PyTorch's viewer passes a whole batch as arguments of one call). Nothing is remembered unless
+// the caller asks: remember() names the value just written, recall() writes it again.
 //
 //   ]        list()          }        dict()         K M J 0x8a  integer
 //   ( … e    its items       ( … u    its items      q r / h j   remember / recall
