@@ -2,7 +2,6 @@
 // for the cause of an out-of-memory and for the finding about growth.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "report/tables.h"
@@ -21,7 +20,8 @@ inline bool is_steady_growth(const report::GrowthRow& row) {
 
 // What was added between the first and the last step compared.
 inline std::uint64_t grown_bytes(const report::GrowthRow& row) {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(row.last_bytes - row.first_bytes, 0));
+  if (row.last_bytes <= row.first_bytes) return 0;
+  return static_cast<std::uint64_t>(row.last_bytes) - static_cast<std::uint64_t>(row.first_bytes);
 }
 
 }  // namespace plimsoll::analysis

@@ -16,10 +16,6 @@ constexpr double kLeastBytesPerStep = 64.0 * 1024;
 constexpr double kCriticalShareOfLive = 0.25;
 constexpr std::size_t kLinesNamed = 4;
 
-std::string step_text(const report::GrowthRow& row) {
-  return bytes_text(static_cast<std::int64_t>(row.bytes_per_step)) + " a step";
-}
-
 report::Finding tell(const DeviceFacts& device, const std::vector<report::GrowthRow>& rows) {
   double per_step = 0;
   std::uint64_t grown = 0;
@@ -35,11 +31,10 @@ report::Finding tell(const DeviceFacts& device, const std::vector<report::Growth
   finding.severity = is_at_least(grown, kCriticalShareOfLive, live)
                          ? report::FindingSeverity::kCritical
                          : report::FindingSeverity::kWarning;
-  finding.title = "Memory on " + device.name + " grows by " +
-                  bytes_text(static_cast<std::int64_t>(per_step)) + " a step, by " +
+  finding.title = "Memory on " + device.name + " grows by " + rate_text(per_step) + ", by " +
                   bytes_text(grown) + " in this recording";
   for (const auto& row : std::span(rows).first(std::min(kLinesNamed, rows.size()))) {
-    finding.evidence.push_back(row.line + ": " + step_text(row) + ", from " +
+    finding.evidence.push_back(row.line + ": " + rate_text(row.bytes_per_step) + ", from " +
                                bytes_text(row.first_bytes) + " to " + bytes_text(row.last_bytes) +
                                ".");
   }

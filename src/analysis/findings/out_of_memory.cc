@@ -84,9 +84,9 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const Oom& oom,
   for (const report::GrowthRow& row : facts.report.tables.growth) {
     if (row.device != device.report.device || !is_steady_growth(row)) continue;
     if (first.empty()) first = row.line;
-    finding.evidence.push_back(
-        row.line + " grew by " + bytes_text(static_cast<std::int64_t>(row.bytes_per_step)) +
-        " a step, to " + bytes_text(row.last_bytes) + " after " + counted(row.steps, "step") + ".");
+    finding.evidence.push_back(row.line + " grew by " + rate_text(row.bytes_per_step) + ", to " +
+                               bytes_text(row.last_bytes) + " after " + counted(row.steps, "step") +
+                               ".");
     if (finding.evidence.size() == kMostTold + 1) break;
   }
   finding.next_step = "Let go of what " + (first.empty() ? top_line(oom) : first) + kLetGo;

@@ -41,8 +41,10 @@ bool is_consistent(const report::DeviceReport& device) {
 // What is reserved at most beyond what is live at most: had nothing been stranded, this much less
 // would have done.
 std::uint64_t excess_bytes(const report::DeviceReport& device) {
-  const std::int64_t excess = device.reserved.peak_bytes - device.requested_active.peak_bytes;
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(excess, 0));
+  const std::int64_t reserved = device.reserved.peak_bytes;
+  const std::int64_t live = device.requested_active.peak_bytes;
+  if (reserved <= live) return 0;
+  return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
 }
 
 }  // namespace

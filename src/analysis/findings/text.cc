@@ -16,6 +16,12 @@ std::string bytes_text(std::uint64_t bytes) {
   return base::format_bytes(static_cast<std::int64_t>(bytes));
 }
 
+std::string rate_text(double bytes_per_step) {
+  constexpr double kMost = 9e18;  // what an integer holds, whatever a file says
+  return bytes_text(static_cast<std::int64_t>(std::clamp(bytes_per_step, -kMost, kMost))) +
+         " a step";
+}
+
 std::string counted(std::uint64_t count, const char* singular) {
   return base::format_count(count) + " " + singular + (count == 1 ? "" : "s");
 }

@@ -13,6 +13,7 @@ namespace plimsoll::analysis::findings {
 
 std::string bytes_text(std::uint64_t bytes);  // "1.5 GiB"
 std::string bytes_text(std::int64_t bytes);
+std::string rate_text(double bytes_per_step);                    // "1.5 MiB a step"
 std::string counted(std::uint64_t count, const char* singular);  // "1 block", "12,345 blocks"
 
 // "a.py:1 (f) 2.0 GiB (40.0%), b.py:2 (g) 1.0 GiB (20.0%)": the first few.

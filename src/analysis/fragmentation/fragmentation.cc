@@ -96,7 +96,7 @@ report::ReservedPeak measure_reserved_peak(const PassContext& context, const Dev
   const auto layout =
       model::layout_of(trace, device, model::segments_at(trace, device, moment)[0], live);
   Pinning pinning = find_pinning(trace, layout, lines, request);
-  return report::ReservedPeak{*peak_event, context.lines.label(trace.events.stack[*row]),
+  return report::ReservedPeak{peak_event, context.lines.label(trace.events.stack[*row]),
                               request.size_bytes, pinning.stranded_bytes, std::move(pinning.lines)};
 }
 
