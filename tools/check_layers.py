@@ -34,7 +34,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters/*": {"base", "model", "report", "exporters"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
-        "simulator", "exporters", "exporters/*", "plimsoll/session.h",
+        "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
     },
     "monitor": {"base", "report", "plimsoll/monitor.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},

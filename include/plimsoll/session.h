@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plimsoll/result.h"
+#include "plimsoll/table.h"
 
 namespace plimsoll {
 
@@ -28,21 +29,12 @@ struct OpenOptions {
   ProgressCallback progress;
 };
 
-// One column of a table, borrowed from the session. Strings are dictionary-coded: `values` are rows
-// of `dictionary`.
-struct Column {
-  enum class Type : std::uint8_t { kUint8, kUint32, kUint64, kInt32, kInt64, kString };
-  std::string name;
-  Type type = Type::kUint64;
-  const void* values =
-      nullptr;  // `rows` values, contiguous; kString: uint32 rows of the dictionary
-  std::size_t rows = 0;
-  std::vector<std::string_view> dictionary;  // kString only
-};
-
-struct Table {
-  std::string name;
-  std::vector<Column> columns;
+// How the report is laid out as text.
+struct TextOptions {
+  std::size_t width = 100;                  // columns, 60 at least
+  std::size_t top = 10;                     // rows of each table
+  std::vector<std::string> tables{"line"};  // "line", "stack", "size"...
+  bool has_color = false;
 };
 
 struct ExportFormat {
@@ -62,22 +54,24 @@ class Session {
 
   // The report as one JSON object (docs/report.schema.json).
   std::string report_json() const;
+  // The report as a person reads it: the verdicts first.
+  Result<std::string> report_text(const TextOptions& options = {}) const;
 
   // Writes the recording in another format. `write` returns false when it can take no more.
   Status export_to(std::string_view format,
                    const std::function<bool(std::string_view)>& write) const;
   static std::vector<ExportFormat> export_formats();
 
-  // The recording's own columns: "events", "lifetimes", "blocks", "segments", "frames", "stacks".
-  // Borrowed from the session.
-  std::vector<Table> tables() const;
+  // The recording's own columns. The table keeps the recording alive and may outlive the session.
+  Result<Table> table(std::string_view name) const;
+  static std::vector<std::string> table_names();  // "events", "lifetimes", ...
 
   struct State;
   const State& state() const { return *state_; }  // for the engine's own layers
 
  private:
-  explicit Session(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Session(std::shared_ptr<const State> state);
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace plimsoll

@@ -5,6 +5,7 @@
 
 namespace plimsoll::python {
 
+void bind_arrow(nanobind::module_& module);
 void bind_session(nanobind::module_& module);
 
 }  // namespace plimsoll::python

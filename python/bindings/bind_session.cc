@@ -88,6 +88,16 @@ std::string report_json(const Session& session) {
   return session.report_json();
 }
 
+std::string report_text(const Session& session, std::size_t width, std::size_t top,
+                        std::vector<std::string> tables, bool color) {
+  Result<std::string> text = [&] {
+    nb::gil_scoped_release no_gil;
+    return session.report_text(
+        TextOptions{.width = width, .top = top, .tables = std::move(tables), .has_color = color});
+  }();
+  return value_or_raise(std::move(text));
+}
+
 void export_to(const Session& session, const std::string& format, nb::callable write) {
   Caller caller;
   Status status = [&] {
@@ -114,6 +124,8 @@ std::vector<std::tuple<std::string, std::string, std::string>> export_formats() 
 void bind_session(nb::module_& module) {
   nb::class_<Session>(module, "Session", "An opened recording; immutable.")
       .def("report_json", &report_json, "The report as JSON text.")
+      .def("report_text", &report_text, nb::arg("width"), nb::arg("top"), nb::arg("tables"),
+           nb::arg("color"), "The report as a person reads it.")
       .def("export_to", &export_to, nb::arg("format"), nb::arg("write"),
            nb::sig("def export_to(self, format: str, write: "
                    "collections.abc.Callable[[bytes], object]) -> None"),

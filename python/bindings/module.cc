@@ -11,4 +11,5 @@ NB_MODULE(_core, module) {
   module.doc() = "The compiled half of plimsoll. Private: use the package.";
   module.def("version", [] { return PLIMSOLL_VERSION; });
   plimsoll::python::bind_session(module);
+  plimsoll::python::bind_arrow(module);
 }

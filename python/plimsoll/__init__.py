@@ -8,6 +8,7 @@ Example:
 """
 
 from plimsoll import _core
+from plimsoll._core import Table
 from plimsoll.errors import (
     CancelledError,
     CorruptError,
@@ -37,6 +38,7 @@ __all__ = [
     "LimitError",
     "NoPermissionError",
     "NotFoundError",
+    "Table",
     "Trace",
     "UnreadableError",
     "UnsafeFileError",

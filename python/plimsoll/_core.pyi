@@ -1,6 +1,6 @@
 """The compiled half of plimsoll. Private: use the package."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 def version() -> str: ...
@@ -11,6 +11,9 @@ class Session:
     def report_json(self) -> str:
         """The report as JSON text."""
 
+    def report_text(self, width: int, top: int, tables: Sequence[str], color: bool) -> str:
+        """The report as a person reads it."""
+
     def export_to(self, format: str, write: Callable[[bytes], object]) -> None:
         """Hands the recording in another format to `write`, piece by piece."""
 
@@ -19,3 +22,30 @@ def open(path: bytes, device: str, at: str, top: int, progress: Callable[[str, i
 
 def export_formats() -> list[tuple[str, str, str]]:
     """Name, description and suffix of each export format."""
+
+class Table:
+    """
+    Columns of a recording, for anything that reads the Arrow PyCapsule interface:
+    ``pyarrow.table(table)``, ``polars.DataFrame(table)``, ``duckdb.sql(...)``.
+
+    The columns are not copied: they keep the recording in memory as long as anyone has them.
+    """
+
+    @property
+    def name(self) -> str:
+        """Such as ``events``."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What each column says, by its name."""
+
+    def __len__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+    def __arrow_c_schema__(self) -> object: ...
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def table(session: Session, name: str) -> Table:
+    """One of the recording's own tables."""

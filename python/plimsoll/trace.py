@@ -5,10 +5,13 @@ from __future__ import annotations
 import builtins
 import json
 import os
-from collections.abc import Callable
+import shutil
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from plimsoll import _core
+from plimsoll._core import Table
 from plimsoll.errors import Error, InvalidArgumentError
 
 Progress = Callable[[str, int, int], object]
@@ -40,13 +43,16 @@ class Trace:
         >>> trace = plimsoll.open(path)
         >>> trace.report["source"]["format"]
         'torch_snapshot'
-        >>> for finding in trace.findings:
-        ...     print(finding["severity"], finding["title"], finding["next_step"])
+        >>> for finding in trace.findings:  # also "title", "evidence", "next_step", "saving_bytes"
+        ...     print(finding["severity"], finding["id"])
+        critical out_of_memory
+        warning memory_growth
     """
 
     def __init__(self, session: _core.Session) -> None:
         self._session = session
         self._report: dict[str, Any] | None = None
+        self._tables: dict[str, Table] = {}
 
     @property
     def report(self) -> dict[str, Any]:
@@ -76,6 +82,78 @@ class Trace:
         findings: list[dict[str, Any]] = self.report["findings"]
         return findings
 
+    @property
+    def events(self) -> Table:
+        """What happened: one row an event, device by device, in the order of the recording.
+
+        Example:
+            >>> import pyarrow
+            >>> events = pyarrow.table(trace.events)
+            >>> events.column_names[:5]
+            ['device', 'event', 'action', 'address', 'size_bytes']
+            >>> events.num_rows == trace.report["source"]["events"]
+            True
+        """
+        return self._table("events")
+
+    @property
+    def lifetimes(self) -> Table:
+        """Each allocation from alloc to free, as numbers of events on its device.
+
+        One batch a device; ``size_bytes`` is what was requested. Events are null where the
+        allocation was older than the recording or outlived it.
+        """
+        return self._table("lifetimes")
+
+    @property
+    def segments(self) -> Table:
+        """What the allocator held from the driver at the end; sizes in bytes."""
+        return self._table("segments")
+
+    @property
+    def blocks(self) -> Table:
+        """The blocks of the segments at the end, in the order of their addresses; in bytes."""
+        return self._table("blocks")
+
+    @property
+    def stacks(self) -> Table:
+        """The distinct stacks, each a list of rows of `frames`, innermost first."""
+        return self._table("stacks")
+
+    @property
+    def frames(self) -> Table:
+        """The distinct frames: ``file``, ``function``, ``line``."""
+        return self._table("frames")
+
+    def _table(self, name: str) -> Table:
+        if name not in self._tables:
+            self._tables[name] = _core.table(self._session, name)
+        return self._tables[name]
+
+    def summary(
+        self, *, by: Sequence[str] = ("line",), top: int = 10, width: int = 100, color: bool = False
+    ) -> str:
+        """The report as ``plimsoll report`` prints it: the verdicts first.
+
+        Args:
+            by: What the memory is split by: ``"line"``, ``"stack"``, ``"size"``, ``"layer"``…
+            top: How many rows of each table, at most as many as `plimsoll.open` kept.
+            width: Columns of the text, 60 at least.
+            color: With escape sequences for a terminal.
+
+        Raises:
+            InvalidArgumentError: `by` names no table.
+        """
+        if isinstance(by, str):
+            by = [by]
+        return self._session.report_text(width, max(top, 0), list(by), color)
+
+    def print_summary(self, *, by: Sequence[str] = ("line",), top: int = 10) -> None:
+        """Prints `summary`, in colour where standard output is a terminal."""
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        width = shutil.get_terminal_size((100, 24)).columns if color else 100
+        print(self.summary(by=by, top=top, width=max(width, 60), color=color), end="")
+
     def export(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Writes the recording in another format.
 
@@ -101,6 +179,9 @@ class Trace:
             if os.path.exists(partial):
                 os.unlink(partial)
             raise
+
+    def __str__(self) -> str:
+        return self.summary()
 
     def __repr__(self) -> str:
         source = self.report["source"]

@@ -182,3 +182,25 @@ def test_failed_export_leaves_the_old_file(trace, tmp_path):
         trace.export(old, "tar")
     assert old.read_text() == "old"
     assert list(tmp_path.iterdir()) == [Path(old)]
+
+
+def test_summary_is_what_the_command_prints(generated, plimsoll_command):
+    path = generated["planted"]
+    printed = subprocess.run(
+        [plimsoll_command, "report", path, "--by", "size", "--top", "3"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    ours = plimsoll.open(path, top=3).summary(by=["size"], top=3)
+    assert ours.splitlines()[:5] == printed.splitlines()[:5]
+
+
+def test_summary_refuses_unknown_tables(trace):
+    with pytest.raises(plimsoll.InvalidArgumentError, match="no table is called colour"):
+        trace.summary(by="colour")
+
+
+def test_print_summary_prints_str(trace, capsys):
+    trace.print_summary()
+    assert capsys.readouterr().out == str(trace)

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from nanobind.stubgen import StubGen
 import plimsoll
 from plimsoll import _core
 
-STUB = Path(__file__).resolve().parents[1] / "plimsoll" / "_core.pyi"
+ROOT = Path(__file__).resolve().parents[2]
+STUB = ROOT / "python/plimsoll/_core.pyi"
 MODULES = ["plimsoll", "plimsoll.errors", "plimsoll.trace"]
 
 
@@ -23,7 +25,7 @@ def run_python(code: str) -> str:
 
 
 def test_version_is_that_of_the_header():
-    header = Path(__file__).resolve().parents[2] / "include/plimsoll/version.h"
+    header = ROOT / "include/plimsoll/version.h"
     assert f'PLIMSOLL_VERSION "{plimsoll.__version__}"' in header.read_text()
 
 
@@ -44,13 +46,33 @@ def test_stub_is_what_nanobind_makes_of_the_module():
     generator = StubGen(_core)
     generator.put(_core)
     assert STUB.read_text() == generator.get(), (
-        f"renew it: python -m nanobind.stubgen -m plimsoll._core -o {STUB.relative_to(Path.cwd())}"
+        f"renew it: python -m nanobind.stubgen -m plimsoll._core -o {STUB.relative_to(ROOT)}"
     )
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_are_true(name, generated):
     names = {"plimsoll": plimsoll, "path": generated["planted"]}
+    names["trace"] = plimsoll.open(names["path"])
     for test in doctest.DocTestFinder().find(importlib.import_module(name), globs=names):
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
         assert runner.run(test).failed == 0, test.name
+
+
+def test_the_manual_is_true(generated, monkeypatch):
+    monkeypatch.chdir(generated["planted"].parent)
+    Path("snapshot.pickle").write_bytes(generated["planted"].read_bytes())
+    manual = ROOT / "docs/python.md"
+    text = re.sub(r"^```.*$", "", manual.read_text(), flags=re.MULTILINE)
+    test = doctest.DocTestParser().get_doctest(text, {}, manual.name, str(manual), 0)
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_manual_names_every_column(generated):
+    manual = (ROOT / "docs/python.md").read_text()
+    trace = plimsoll.open(generated["planted-2.11"])
+    for table in (trace.events, trace.lifetimes, trace.segments, trace.blocks, trace.stacks):
+        row = next(line for line in manual.splitlines() if line.startswith(f"| `{table.name}` |"))
+        named = re.findall(r"`(\w+)`", row.split("|")[3])
+        assert set(table.columns) <= set(named)
+        assert all(table.columns.values())

@@ -9,6 +9,8 @@
 #include "engine/load.h"
 #include "engine/parse_options.h"
 #include "engine/session_state.h"
+#include "engine/tables.h"
+#include "report/text_report.h"
 
 namespace plimsoll {
 namespace {
@@ -36,6 +38,12 @@ class CallbackOutput final : public exporters::Output {
   const std::function<bool(std::string_view)>& write_;
 };
 
+std::string list_of(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
+  return list;
+}
+
 report::Source describe_source(const std::string& path, const engine::Loaded& loaded) {
   report::Source source;
   source.path = path;
@@ -52,7 +60,7 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
 
 }  // namespace
 
-Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::Session(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
@@ -68,11 +76,12 @@ Result<Session> Session::open(const std::string& path, const OpenOptions& option
   }
   report::Source source = describe_source(path, loaded);
   try {
-    auto state = std::make_unique<State>(std::move(loaded.trace));
+    auto state = std::make_shared<State>(std::move(loaded.trace));
+    state->device = options.device;
     state->report.source = std::move(source);
     analysis::PassContext context{state->trace, state->lines, how, progress, state->report};
     PLIMSOLL_TRY(analysis::run_passes(engine::catalog().passes, context));
-    return Session(std::move(state));
+    return Session(std::shared_ptr<const State>(std::move(state)));
   } catch (const std::bad_alloc&) {
     return make_error(ErrorCode::kLimit,
                       path + ": the machine has not enough memory to analyse it");
@@ -93,15 +102,43 @@ std::string Session::report_json() const {
   return text;
 }
 
+Result<std::string> Session::report_text(const TextOptions& options) const {
+  report::TextOptions how;
+  how.width = options.width;
+  how.top = options.top;
+  how.device = state_->device;
+  how.color = options.has_color ? report::Color::kOn : report::Color::kOff;
+  how.tables.clear();
+  for (const std::string& name : options.tables) {
+    const auto kind = report::table_named(name);
+    if (!kind) {
+      return make_error(ErrorCode::kInvalidArgument, "no table is called " + name + "; there are " +
+                                                         list_of(report::table_names()));
+    }
+    how.tables.push_back(*kind);
+  }
+  return report::to_text(state_->report, how);
+}
+
+Result<Table> Session::table(std::string_view name) const {
+  return engine::make_table(name, state_);
+}
+
+std::vector<std::string> Session::table_names() {
+  std::vector<std::string> names;
+  for (const engine::TableKind& kind : engine::table_kinds()) names.emplace_back(kind.name);
+  return names;
+}
+
 Status Session::export_to(std::string_view format,
                           const std::function<bool(std::string_view)>& write) const {
   const exporters::Exporter* exporter = engine::catalog().exporter(format);
   if (exporter == nullptr) {
-    std::string known;
-    for (const ExportFormat& each : export_formats())
-      known += (known.empty() ? "" : ", ") + each.name;
-    return make_error(ErrorCode::kInvalidArgument,
-                      "no export format is called " + std::string(format) + "; there are " + known);
+    std::vector<std::string> known;
+    for (const ExportFormat& each : export_formats()) known.push_back(each.name);
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "no export format is called " + std::string(format) + "; there are " + list_of(known));
   }
   CallbackOutput output(write);
   return exporter->write(exporters::ExportInput{state_->trace, state_->report, state_->lines},

@@ -2,7 +2,9 @@
 // public face.
 #pragma once
 
-#include "base/diagnostics.h"
+#include <string>
+#include <utility>
+
 #include "model/trace.h"
 #include "model/user_line.h"
 #include "plimsoll/session.h"
@@ -18,6 +20,7 @@ struct Session::State {
   model::Trace trace;
   model::UserLines lines;  // points into trace
   report::Report report;
+  std::string device;  // the only one of the report, as in OpenOptions; empty: all
 };
 
 }  // namespace plimsoll

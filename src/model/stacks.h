@@ -43,6 +43,9 @@ class StackTable {
     return frame_ids_.span(starts_[id.index()], starts_[id.index() + 1] - starts_[id.index()]);
   }
   const FrameNotes& notes(std::uint32_t row) const { return notes_[row]; }
+  // The columns themselves: stack s is all_frame_ids()[starts()[s] .. starts()[s + 1]).
+  std::span<const FrameId> all_frame_ids() const { return frame_ids_.span(); }
+  std::span<const std::uint64_t> starts() const { return starts_.span(); }
 
   std::size_t frame_count() const { return frames_.size(); }
   std::size_t stack_count() const { return starts_.size() - 1; }  // with the two empty ones
@@ -70,7 +73,7 @@ class StackTable {
 
   base::Column<Frame> frames_;
   base::Column<FrameId> frame_ids_;     // the stacks, one after the other
-  base::Column<std::uint64_t> starts_;  // stack s is frame_ids_[starts_[s] .. starts_[s + 1])
+  base::Column<std::uint64_t> starts_;  // one more than there are stacks
   std::vector<FrameNotes> notes_;
   RowSet frame_rows_;
   RowSet stack_rows_;

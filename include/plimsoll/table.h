@@ -1,0 +1,71 @@
+// Table: columns of a recording, laid out as Apache Arrow lays them out, so that they can be handed
+// to pyarrow, polars, DuckDB and others as they are. Fixed-width values stand one after the other;
+// bitmaps have the first row in the lowest bit; lists and texts have offsets, one more than rows.
+// Most columns are the engine's own memory, which the table keeps alive: copies of a Table are
+// cheap only behind a pointer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll {
+
+enum class ColumnType : std::uint8_t {
+  kBool,  // a bitmap
+  kUint8,
+  kUint32,
+  kUint64,
+  kInt64,
+  kUint32List,
+};
+
+// Texts that a column refers to by row. Valid UTF-8.
+struct Dictionary {
+  std::vector<std::int64_t> offsets{0};
+  std::string text;
+
+  std::size_t size() const { return offsets.size() - 1; }
+  std::string_view operator[](std::size_t row) const {
+    const auto first = static_cast<std::size_t>(offsets[row]);
+    return std::string_view(text).substr(first, static_cast<std::size_t>(offsets[row + 1]) - first);
+  }
+};
+
+struct Field {
+  std::string name;
+  std::string description;
+  ColumnType type = ColumnType::kUint64;
+  std::shared_ptr<const Dictionary> dictionary;  // not null: text, and the values are its rows
+  bool may_be_null = false;
+};
+
+struct Column {
+  const void* values = nullptr;            // kUint32List: the items of all lists
+  const std::uint64_t* offsets = nullptr;  // kUint32List only
+  const std::uint8_t* validity = nullptr;  // bitmap of the rows that are not null; null: all
+  std::size_t null_count = 0;
+};
+
+struct Batch {
+  std::size_t rows = 0;
+  std::vector<Column> columns;  // as Table::fields
+};
+
+struct Table {
+  std::string name;
+  std::vector<Field> fields;
+  std::vector<Batch> batches;                       // one at least, which may have no rows
+  std::vector<std::shared_ptr<const void>> owners;  // of the memory behind the columns
+
+  std::size_t rows() const {
+    std::size_t sum = 0;
+    for (const Batch& batch : batches) sum += batch.rows;
+    return sum;
+  }
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,19 @@
+// Hands a Table to whoever speaks the Arrow C interfaces, without copying: every exported struct
+// holds a share of the table, and so of the recording, until its release callback is called.
+#pragma once
+
+#include <memory>
+
+#include "arrow_abi.h"
+#include "plimsoll/table.h"
+
+namespace plimsoll::python {
+
+using TablePtr = std::shared_ptr<const Table>;
+
+// A struct with the table's columns as children.
+void export_schema(const Table& table, ArrowSchema* out);
+// The table's batches, one after the other.
+void export_stream(TablePtr table, ArrowArrayStream* out);
+
+}  // namespace plimsoll::python

@@ -1,0 +1,112 @@
+// Tables for Python, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and others take
+// them as they are, and none of these is needed here.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "arrow_export.h"
+#include "bind.h"
+#include "errors.h"
+#include "plimsoll/session.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+struct SharedTable {
+  TablePtr table;
+};
+
+// The consumer takes the struct's content and leaves it marked as released; if nobody came, the
+// capsule releases it.
+template <typename Struct>
+nb::capsule capsule_of(std::unique_ptr<Struct> content, const char* name) {
+  nb::capsule capsule(content.get(), name, [](void* pointer) noexcept {
+    auto* last = static_cast<Struct*>(pointer);
+    if (last->release != nullptr) last->release(last);
+    delete last;
+  });
+  static_cast<void>(content.release());
+  return capsule;
+}
+
+SharedTable table_of(const Session& session, const std::string& name) {
+  Result<Table> table = [&] {
+    nb::gil_scoped_release no_gil;
+    return session.table(name);
+  }();
+  return SharedTable{std::make_shared<Table>(value_or_raise(std::move(table)))};
+}
+
+nb::capsule schema_capsule(const SharedTable& self) {
+  auto schema = std::make_unique<ArrowSchema>();
+  export_schema(*self.table, schema.get());
+  return capsule_of(std::move(schema), "arrow_schema");
+}
+
+nb::capsule stream_capsule(const SharedTable& self, const nb::object& requested_schema) {
+  static_cast<void>(requested_schema);  // a wish; we have one way to give the columns
+  auto stream = std::make_unique<ArrowArrayStream>();
+  export_stream(self.table, stream.get());
+  return capsule_of(std::move(stream), "arrow_array_stream");
+}
+
+nb::dict columns_of(const SharedTable& self) {
+  nb::dict columns;
+  for (const Field& field : self.table->fields) {
+    columns[field.name.c_str()] = field.description;
+  }
+  return columns;
+}
+
+std::vector<std::uintptr_t> addresses_of(const SharedTable& self, std::string_view name) {
+  std::vector<std::uintptr_t> addresses;
+  for (std::size_t i = 0; i < self.table->fields.size(); ++i) {
+    if (self.table->fields[i].name != name) continue;
+    for (const Batch& batch : self.table->batches) {
+      addresses.push_back(reinterpret_cast<std::uintptr_t>(batch.columns[i].values));
+    }
+  }
+  return addresses;
+}
+
+std::string text_of(const SharedTable& self) {
+  std::string names;
+  for (const Field& field : self.table->fields) names += (names.empty() ? "" : ", ") + field.name;
+  return "<plimsoll.Table '" + self.table->name + "': " + std::to_string(self.table->rows()) +
+         " rows of " + names + ">";
+}
+
+}  // namespace
+
+void bind_arrow(nb::module_& module) {
+  nb::class_<SharedTable>(
+      module, "Table",
+      "Columns of a recording, for anything that reads the Arrow PyCapsule interface:\n"
+      "``pyarrow.table(table)``, ``polars.DataFrame(table)``, ``duckdb.sql(...)``.\n\n"
+      "The columns are not copied: they keep the recording in memory as long as anyone has them.")
+      .def_prop_ro(
+          "name", [](const SharedTable& self) { return self.table->name; }, "Such as ``events``.")
+      .def_prop_ro("columns", &columns_of, nb::sig("def columns(self) -> dict[str, str]"),
+                   "What each column says, by its name.")
+      .def("__len__", [](const SharedTable& self) { return self.table->rows(); })
+      .def("__repr__", &text_of)
+      .def("__arrow_c_schema__", &schema_capsule, nb::sig("def __arrow_c_schema__(self) -> object"))
+      .def("__arrow_c_stream__", &stream_capsule, nb::arg("requested_schema").none() = nb::none(),
+           nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None) -> object"))
+      .def("_addresses", &addresses_of, nb::arg("column"),
+           "Where the values of a column lie, one address a batch; for tests.");
+  module.def("table", &table_of, nb::arg("session"), nb::arg("name"),
+             "One of the recording's own tables.");
+}
+
+}  // namespace plimsoll::python

@@ -1,0 +1,146 @@
+"""The columns of a trace, read through the Arrow PyCapsule interface by others."""
+
+import gc
+import weakref
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import plimsoll
+
+NAMES = ["events", "lifetimes", "segments", "blocks", "stacks", "frames"]
+BORROWED = {
+    "events": ["action", "address", "size_bytes", "time_ns", "stack"],
+    "lifetimes": ["alloc_event", "free_requested_event", "free_completed_event", "block"],
+    "stacks": ["frames"],
+}
+
+
+@pytest.fixture(scope="module")
+def trace(generated):
+    return plimsoll.open(generated["planted-2.11"])
+
+
+def table(trace, name):
+    return pa.table(getattr(trace, name))
+
+
+def values_of(chunk):
+    if pa.types.is_dictionary(chunk.type):
+        chunk = chunk.indices
+    return chunk.buffers()[-1].address
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pyarrow_reads_every_table(trace, name):
+    ours = getattr(trace, name)
+    read = pa.table(ours)
+    read.validate(full=True)
+    assert read.column_names == list(ours.columns)
+    assert read.num_rows == len(ours) > 0
+    assert pa.schema(ours) == read.schema
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_polars_reads_the_same(trace, name):
+    read = pl.DataFrame(getattr(trace, name))
+    same = pl.from_arrow(table(trace, name))
+    assert read.equals(same)
+    assert read.to_dicts() == table(trace, name).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [(name, column) for name in BORROWED for column in BORROWED[name]]
+)
+def test_columns_are_not_copied(trace, name, column):
+    ours = getattr(trace, name)
+    addresses = ours._addresses(column)
+    assert [values_of(chunk) for chunk in pa.table(ours)[column].chunks] == addresses
+    assert [values_of(chunk) for chunk in pa.table(ours)[column].chunks] == addresses
+
+
+def test_columns_outlive_the_trace(generated):
+    trace = plimsoll.open(generated["training"])
+    expected = table(trace, "events")["size_bytes"].to_pylist()
+    events = pa.table(trace.events)
+    watch = weakref.ref(trace)
+    del trace
+    gc.collect()
+    assert watch() is None
+    assert events["size_bytes"].to_pylist() == expected
+
+
+def test_capsules_that_nobody_takes_are_released(trace):
+    for _ in range(3):
+        trace.events.__arrow_c_stream__()
+        trace.events.__arrow_c_schema__()
+    gc.collect()
+    assert len(trace.events) == len(pa.table(trace.events))
+
+
+def test_totals_of_the_report_follow_from_the_columns(trace):
+    totals = trace.devices[0]["requested_allocated"]
+    change = 0
+    held = totals["baseline_bytes"]
+    peak = held
+    events = table(trace, "events")
+    for action, size in zip(
+        events["action"].to_pylist(), events["size_bytes"].to_pylist(), strict=True
+    ):
+        change = {"alloc": size, "free_requested": -size}.get(action, 0)
+        held += change
+        peak = max(peak, held)
+    assert (peak, held) == (totals["peak_bytes"], totals["end_bytes"])
+
+
+def test_live_lifetimes_are_the_end(trace):
+    rows = pl.DataFrame(trace.lifetimes)
+    live = rows.filter(
+        pl.col("free_requested_event").is_null()
+        & pl.col("free_completed_event").is_null()
+        & ~pl.col("is_pending_at_start")
+    )
+    end = trace.devices[0]["requested_allocated"]["end_bytes"]
+    assert live["size_bytes"].sum() == end
+
+
+def test_tables_join(trace):
+    events = pl.DataFrame(trace.events).select("stack", "action", "size_bytes")
+    stacks = pl.DataFrame(trace.stacks).explode("frames")
+    frames = pl.DataFrame(trace.frames)
+    lines = (
+        events.filter(pl.col("action") == "alloc")
+        .join(stacks, on="stack")
+        .join(frames, left_on="frames", right_on="frame")
+    )
+    assert lines.height > 0
+    assert lines.filter(pl.col("file").cast(pl.String).str.ends_with(".py")).height > 0
+
+
+def test_blocks_fill_their_segments(trace):
+    blocks = table(trace, "blocks").group_by("segment").aggregate([("size_bytes", "sum")])
+    sums = dict(
+        zip(blocks["segment"].to_pylist(), blocks["size_bytes_sum"].to_pylist(), strict=True)
+    )
+    sizes = table(trace, "segments")["size_bytes"].to_pylist()
+    assert [sums[row] for row in range(len(sizes))] == sizes
+
+
+def test_a_recording_without_events_has_empty_tables(generated):
+    trace = plimsoll.open(generated["empty"])
+    assert len(trace.events) == 0
+    assert table(trace, "events").num_rows == 0
+    assert pl.DataFrame(trace.events).height == 0
+
+
+def test_sums_in_arrow(trace):
+    events = table(trace, "events")
+    allocs = events.filter(pc.equal(events["action"].cast(pa.string()), "alloc"))
+    assert allocs.num_rows > 0
+
+
+def test_repr_names_the_columns(trace):
+    assert repr(trace.frames).startswith("<plimsoll.Table 'frames': ")
+    assert "file, function, line" in repr(trace.frames)

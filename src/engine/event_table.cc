@@ -1,0 +1,94 @@
+// The table `events`: one row an event, device by device, in the order of the recording.
+
+#include <string>
+
+#include "engine/table_builder.h"
+#include "engine/tables.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using model::Events;
+
+std::shared_ptr<const Dictionary> action_names() {
+  auto names = std::make_shared<Dictionary>();
+  for (unsigned action = 0; action <= static_cast<unsigned>(model::Action::kUnknown); ++action) {
+    TableBuilder::append(*names, to_string(static_cast<model::Action>(action)));
+  }
+  return names;
+}
+
+// The device of each row of `events`: rows stand device by device.
+void add_device_and_number(TableBuilder& table) {
+  const auto& devices = table.trace().devices;
+  std::size_t at = 0;
+  const auto device_of = [&](std::size_t row) {
+    while (row < devices[at].first_event ||
+           row >= devices[at].first_event + devices[at].event_count) {
+      at = at + 1 < devices.size() ? at + 1 : 0;
+    }
+    return at;
+  };
+  table.add("device", "such as cuda:0", table.devices(device_of));
+  table.add("event", "number of the event on its device, from 0",
+            table.compute<std::uint32_t>([&](std::size_t row) {
+              return static_cast<std::uint32_t>(row - devices[device_of(row)].first_event);
+            }));
+}
+
+void add_optional(TableBuilder& table, const char* name, const char* description,
+                  const model::OptionalColumn<model::StringId>& column) {
+  if (!column.present()) return;
+  Cells cells = table.strings([&](std::size_t row) { return column[row]; });
+  table.add(name, description, table.with_nulls(std::move(cells), [&](std::size_t row) {
+    return column[row] == model::StringId{};
+  }));
+}
+
+void add_pool(TableBuilder& table, const Events& events) {
+  if (!events.pool.present()) return;
+  auto names = std::make_shared<Dictionary>();
+  for (const model::Pool& pool : table.trace().pools) {
+    TableBuilder::append(
+        *names, "(" + std::to_string(pool.first) + ", " + std::to_string(pool.second) + ")");
+  }
+  Cells cells =
+      table.compute<std::uint32_t>([&](std::size_t row) { return events.pool[row].value; });
+  cells.dictionary = std::move(names);
+  table.add("pool", "memory pool, as PyTorch's pair of numbers",
+            table.with_nulls(std::move(cells),
+                             [&](std::size_t row) { return events.pool[row] == model::PoolId{}; }));
+}
+
+}  // namespace
+
+Table event_table(const StatePtr& state) {
+  TableBuilder table("events", state);
+  const Events& events = table.trace().events;
+  table.begin_batch(events.size());
+  add_device_and_number(table);
+  Cells actions = table.borrow(events.action.data());
+  actions.dictionary = action_names();
+  table.add("action", "as PyTorch's snapshots say it", std::move(actions));
+  table.add("address", "of the block or segment; of oom: the device's free bytes",
+            table.borrow(events.address.data()));
+  table.add("size_bytes", "requested bytes; of segment actions: the segment's",
+            table.borrow(events.size_bytes.data()));
+  table.add("time_ns", "as recorded",
+            table.with_nulls(table.borrow(events.time_ns.data()), [&](std::size_t row) {
+              return events.time_ns[row] == model::kNoTime;
+            }));
+  table.add("stream", "handle of the stream, 0 for the default",
+            table.compute<std::uint64_t>(
+                [&](auto row) { return table.trace().streams[events.stream[row].index()]; }));
+  table.add("stack", "row of the table stacks", table.borrow(events.stack.data()));
+  add_pool(table, events);
+  add_optional(table, "category", "as the file says it", events.category);
+  add_optional(table, "operator", "the operator that allocated", events.op);
+  add_optional(table, "layer", "path of the module", events.layer);
+  add_optional(table, "compile_context", "of torch.compile", events.compile_context);
+  add_optional(table, "user_metadata", "what the program attached", events.user_metadata);
+  return table.finish();
+}
+
+}  // namespace plimsoll::engine

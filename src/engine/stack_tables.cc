@@ -1,0 +1,51 @@
+// The tables `stacks` and `frames`. The number of a stack or a frame is its row; it also stands in
+// a column, for joins.
+
+#include "engine/table_builder.h"
+#include "engine/tables.h"
+
+namespace plimsoll::engine {
+namespace {
+
+// Offsets are signed in Arrow; ours are smaller than any size in memory, so their bits are the
+// same.
+static_assert(sizeof(model::FrameId) == sizeof(std::uint32_t));
+
+Cells row_numbers(TableBuilder& table) {
+  return table.compute<std::uint32_t>(
+      [](std::size_t row) { return static_cast<std::uint32_t>(row); });
+}
+
+}  // namespace
+
+Table stack_table(const StatePtr& state) {
+  TableBuilder table("stacks", state);
+  const model::StackTable& stacks = table.trace().stacks;
+  table.begin_batch(stacks.stack_count());
+  table.add("stack", "number of the stack", row_numbers(table));
+  Cells frames{ColumnType::kUint32List, {}, nullptr};
+  frames.column.values = stacks.all_frame_ids().data();
+  frames.column.offsets = stacks.starts().data();
+  table.add("frames", "rows of the table frames, innermost first; null: none was recorded",
+            table.with_nulls(std::move(frames),
+                             [](std::size_t row) { return row == model::kNoStack.index(); }));
+  return table.finish();
+}
+
+Table frame_table(const StatePtr& state) {
+  TableBuilder table("frames", state);
+  const model::StackTable& stacks = table.trace().stacks;
+  const auto frame = [&](std::size_t row) -> const model::Frame& {
+    return stacks.frame(model::FrameId{static_cast<std::uint32_t>(row)});
+  };
+  table.begin_batch(stacks.frame_count());
+  table.add("frame", "number of the frame", row_numbers(table));
+  table.add("file", "as recorded", table.strings([&](std::size_t row) { return frame(row).file; }));
+  table.add("function", "as recorded",
+            table.strings([&](std::size_t row) { return frame(row).function; }));
+  table.add("line", "in the file; 0 where there is none",
+            table.compute<std::uint32_t>([&](std::size_t row) { return frame(row).line; }));
+  return table.finish();
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,32 @@
+#include "engine/tables.h"
+
+#include <new>
+#include <string>
+
+namespace plimsoll::engine {
+
+const std::vector<TableKind>& table_kinds() {
+  static const std::vector<TableKind> kinds = {
+      {"events", event_table}, {"lifetimes", lifetime_table}, {"segments", segment_table},
+      {"blocks", block_table}, {"stacks", stack_table},       {"frames", frame_table},
+  };
+  return kinds;
+}
+
+Result<Table> make_table(std::string_view name, const StatePtr& state) {
+  std::string known;
+  for (const TableKind& kind : table_kinds()) {
+    known += (known.empty() ? "" : ", ") + std::string(kind.name);
+    if (kind.name != name) continue;
+    try {
+      return kind.make(state);
+    } catch (const std::bad_alloc&) {
+      return make_error(ErrorCode::kLimit,
+                        "the machine has not enough memory for the table " + std::string(name));
+    }
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "no table is called " + std::string(name) + "; there are " + known);
+}
+
+}  // namespace plimsoll::engine

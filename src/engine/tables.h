@@ -1,0 +1,31 @@
+// The tables of a recording, by name: what Session::table() hands out. One function a table.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/session_state.h"
+#include "plimsoll/result.h"
+#include "plimsoll/table.h"
+
+namespace plimsoll::engine {
+
+using StatePtr = std::shared_ptr<const Session::State>;
+
+Table event_table(const StatePtr& state);
+Table lifetime_table(const StatePtr& state);
+Table segment_table(const StatePtr& state);
+Table block_table(const StatePtr& state);
+Table stack_table(const StatePtr& state);
+Table frame_table(const StatePtr& state);
+
+struct TableKind {
+  std::string_view name;
+  Table (*make)(const StatePtr& state);
+};
+const std::vector<TableKind>& table_kinds();
+
+Result<Table> make_table(std::string_view name, const StatePtr& state);
+
+}  // namespace plimsoll::engine
