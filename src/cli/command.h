@@ -34,10 +34,9 @@ class Arguments {
  public:
   bool has(const std::string& name) const { return values_.count(name) != 0; }
   // The value, or the alternative if it was not given.
-  std::string value(const std::string& name, std::string alternative = {}) const {
+  std::string value(const std::string& name, const std::string& alternative = {}) const {
     const auto found = values_.find(name);
-    return found == values_.end() || found->second.empty() ? std::move(alternative)
-                                                           : found->second.back();
+    return found == values_.end() || found->second.empty() ? alternative : found->second.back();
   }
   std::vector<std::string> values(const std::string& name) const {
     const auto found = values_.find(name);

@@ -5,9 +5,9 @@
 namespace plimsoll::cli {
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> table = {report_command(), export_command(), schema_command(),
-                                             help_command()};
-  return table;
+  static const std::vector<Command> kTable = {report_command(), export_command(), schema_command(),
+                                              help_command()};
+  return kTable;
 }
 
 const Command* find_command(std::string_view name) {

@@ -64,15 +64,15 @@ int run(std::vector<std::string> words) {
 }  // namespace plimsoll::cli
 
 int main(int argc, char** argv) {
-  using namespace plimsoll::cli;
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a failed write
-  watch_for_interruption();
+  plimsoll::cli::watch_for_interruption();
   try {
-    return run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+    return plimsoll::cli::run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const std::bad_alloc&) {
-    complain("the machine has not enough memory for this");
+    plimsoll::cli::complain("the machine has not enough memory for this");
   } catch (const std::exception& error) {
-    complain(std::string("this is a bug in plimsoll, please report it: ") + error.what());
+    plimsoll::cli::complain(std::string("this is a bug in plimsoll, please report it: ") +
+                            error.what());
   }
-  return kOurFault;
+  return plimsoll::cli::kOurFault;
 }

@@ -1,6 +1,7 @@
 #include "cli/progress_bar.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -41,12 +42,12 @@ std::string progress_line(std::string_view stage, std::string_view name, std::ui
           amount_text(stage, done, total);
   if (share > 0.01) {
     const double left_s = static_cast<double>(elapsed.count()) / 1000 * (1 - share) / share;
-    text += ", " + std::to_string(static_cast<long>(left_s + 0.5)) + " s left";
+    text += ", " + std::to_string(std::lround(left_s)) + " s left";
   }
   return text;
 }
 
-ProgressBar::ProgressBar(std::string name)
+ProgressBar::ProgressBar(const std::string& name)
     : name_(base_name(name)), is_wanted_(can_show_progress()), began_(Clock::now()) {}
 
 ProgressBar::~ProgressBar() { clear(); }
@@ -63,7 +64,8 @@ bool ProgressBar::advance(std::string_view stage, std::uint64_t done, std::uint6
   drawn_ = now;
   is_visible_ = true;
   const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - stage_began_);
-  const std::string line = "\r\x1b[K" + progress_line(stage, name_, done, total, elapsed);
+  const std::string text = progress_line(stage, name_, done, total, elapsed);
+  const std::string line = "\r\x1b[K" + report::shorten_place(text, progress_width() - 1);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   return true;

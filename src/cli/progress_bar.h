@@ -16,7 +16,7 @@ std::string progress_line(std::string_view stage, std::string_view name, std::ui
 
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string name);
+  explicit ProgressBar(const std::string& name);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;

@@ -42,6 +42,12 @@ report::Color output_color(std::string_view when) {
   return ::isatty(STDOUT_FILENO) != 0 ? Color::kOn : Color::kOff;
 }
 
+std::size_t progress_width() {
+  winsize size{};
+  const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col : 80;
+}
+
 bool can_show_progress() { return ::isatty(STDERR_FILENO) != 0 && !is_dumb(); }
 
 Status print(std::string_view text) {

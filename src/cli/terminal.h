@@ -16,7 +16,8 @@ std::size_t output_width();
 // set.
 report::Color output_color(std::string_view when);
 
-bool can_show_progress();  // stderr is a terminal that can redraw a line
+bool can_show_progress();      // stderr is a terminal that can redraw a line
+std::size_t progress_width();  // its columns
 
 // Writes all of it to stdout. A reader that has gone (`| head`) is no error.
 Status print(std::string_view text);

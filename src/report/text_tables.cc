@@ -126,14 +126,14 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
   const std::vector<const MomentRow*> moments = rows_of(report.tables.moments, device);
   if (moments.empty()) return {};
   const MomentRow& moment = *moments.front();
-  const std::string out = heading(wrap(moment_heading(device, moment), 2, width), color);
+  std::string text = heading(wrap(moment_heading(device, moment), 2, width), color);
   std::vector<const GroupRow*> rows = rows_of(report.tables.*what.rows, device);
-  if (rows.empty() && moment.live_count == 0) return out;
+  if (rows.empty() && moment.live_count == 0) return text;
   if (rows.empty()) {
-    return out + nothing("This file does not say: it records no " + std::string(what.key) + ".");
+    return text + nothing("This file does not say: it records no " + std::string(what.key) + ".");
   }
   rows.resize(std::min(rows.size(), top));
-  std::string text = out + group_rows(rows, moment, what).to_text(width, color);
+  text += group_rows(rows, moment, what).to_text(width, color);
   if (moment.unexplained_bytes < 0) {
     text += nothing(wrap("The running total is " + bytes_text(magnitude(moment.unexplained_bytes)) +
                              " less than these: events and blocks do not agree in this file.",
@@ -212,10 +212,10 @@ std::string segment_table(const DeviceReport& device, std::size_t top, std::size
 }  // namespace
 
 const std::vector<std::string>& table_names() {
-  static const std::vector<std::string> names = {"line", "stack",    "size",     "stream",
-                                                 "pool", "category", "operator", "layer",
-                                                 "site", "growth",   "segment"};
-  return names;
+  static const std::vector<std::string> kNames = {"line", "stack",    "size",     "stream",
+                                                  "pool", "category", "operator", "layer",
+                                                  "site", "growth",   "segment"};
+  return kNames;
 }
 
 std::optional<TableKind> table_named(std::string_view name) {
