@@ -180,3 +180,14 @@ def test_words_of_the_file_cannot_drive_the_terminal(plimsoll, tmp_path):
         assert outcome.status == 0, outcome
         assert "\x1b" not in outcome.out
         assert "\x07" not in outcome.out
+
+
+def test_settings_within_settings_do_not_multiply(plimsoll, tmp_path):
+    """A few kilobytes that name a sextillion settings: each level holds the next many times."""
+    level = {f"setting {i}": 1 for i in range(100)}
+    for _ in range(10):
+        level = {f"level {i}": level for i in range(100)}
+    path = tmp_path / "settings.pickle"
+    snapshot = {"segments": [], "device_traces": [[]], "allocator_settings": level}
+    path.write_bytes(pickle.dumps(snapshot, 4))
+    assert plimsoll("report", path).status == 0

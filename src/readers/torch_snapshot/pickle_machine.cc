@@ -335,6 +335,7 @@ Status PickleMachine::append(std::size_t first) {
     }
     PLIMSOLL_TRY(become(at, list));
   } else if (list.tag == Tag::kList) {
+    grew_ = true;
     Items& all = arena_.lists[list.bits];
     all.insert(all.end(), items.begin(), items.end());
     arena_bytes_ += items.size_bytes();
@@ -367,6 +368,7 @@ Status PickleMachine::set_items(std::size_t first, bool is_whole) {
   }
   const Value& now = stack_[at];
   if (now.tag == Tag::kDict) {
+    if (dict.tag == Tag::kDict) grew_ = true;
     Entries& entries = arena_.dicts[now.bits];
     for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
     arena_bytes_ += items.size_bytes();

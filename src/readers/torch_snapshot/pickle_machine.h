@@ -114,6 +114,7 @@ class PickleMachine {
   std::uint64_t arena_bytes_ = 0;
   std::uint64_t unfilled_ = 0;  // fresh containers on the stack
   bool stopped_ = false;
+  bool grew_ = false;  // a container was filled in several goes, and may hold itself
 };
 
 }  // namespace plimsoll::readers::torch_snapshot

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/hash.h"
+#include "readers/torch_snapshot/pickle_cycles.h"
 #include "readers/torch_snapshot/pickle_machine.h"
 #include "readers/torch_snapshot/pickle_opcodes.h"
 #include "readers/torch_snapshot/pickle_slots.h"
@@ -28,6 +29,9 @@ Result<Value> PickleMachine::run() {
   }
   if (stack_.size() != 1 || !marks_.empty()) return corrupt("it does not leave exactly one value");
   settle({stack_.data(), 1});
+  if (grew_ && contains_itself(stack_.back(), arena_)) {
+    return corrupt("a container contains itself");
+  }
   return stack_.back();
 }
 

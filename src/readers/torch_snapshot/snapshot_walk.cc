@@ -9,6 +9,10 @@
 namespace plimsoll::readers::torch_snapshot {
 namespace {
 
+// PyTorch has some thirty settings. A dict may stand in itself many times over without being large
+// in the file, so the walk needs an end of its own.
+constexpr std::size_t kMostSettings = 1000;
+
 using model::Annotation;
 using model::Device;
 using model::DeviceType;
@@ -201,6 +205,8 @@ void SnapshotWalk::walk_settings(const Value& dict, const std::string& prefix, i
   if (dict.tag == Tag::kEmptyDict || dict.tag == Tag::kNone) return;
   if (dict.tag != Tag::kDict || depth > 4) return records_.bad_value("allocator_settings");
   for (const auto& [key, value] : arena_.dicts[dict.bits]) {
+    if (settings_seen_ == kMostSettings) return records_.bad_value("allocator_settings");
+    ++settings_seen_;
     if (key.tag != Tag::kString) {
       records_.bad_value("allocator_settings");
       continue;

@@ -32,6 +32,7 @@ class SnapshotWalk {
   SnapshotRecords& records_;
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
+  std::size_t settings_seen_ = 0;
 };
 
 }  // namespace plimsoll::readers::torch_snapshot
