@@ -71,7 +71,7 @@ def test_each_preset_has_the_findings_that_were_planted(name, generated, plimsol
     report = report_of(plimsoll_command, generated[name])
     assert [finding["id"] for finding in report["findings"]] == GENERATED[name]
     if name in CAUSES:
-        assert [oom["cause"] for oom in report["devices"][0]["ooms"]] == [CAUSES[name]]
+        assert [oom["cause"] for oom in report["devices"][0]["oom_details"]] == [CAUSES[name]]
 
 
 @pytest.mark.parametrize(

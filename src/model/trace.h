@@ -28,7 +28,8 @@ const char* to_string(DeviceType type);  // "cpu", "cuda", ...
 
 struct Device {
   DeviceType type = DeviceType::kCuda;
-  std::int32_t ordinal = 0;  // -1 for the CPU, as torch.profiler writes it
+  std::int32_t ordinal =
+      0;  // -1 for the CPU, as torch.profiler writes it; -2 for pinned host memory
 
   friend auto operator<=>(const Device&, const Device&) = default;
 };

@@ -52,12 +52,14 @@ struct DeviceReport {
   std::optional<std::int64_t> last_time_ns;
   Fragmentation fragmentation;
   std::vector<Oom> ooms;
+  std::vector<OomDetails> oom_details;
   Timeline timeline;  // not in the JSON of the report: the timeline exporters carry it
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &DeviceReport::device, "Ordinal; -1 for the CPU."},
+        Field{"device", &DeviceReport::device,
+              "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"device_type", &DeviceReport::device_type, "cuda, hip, cpu, ..."},
         Field{"events", &DeviceReport::events, "Events recorded on this device."},
         Field{"history", &DeviceReport::history, "complete, truncated (the ring wrapped) or none."},
@@ -80,7 +82,9 @@ struct DeviceReport {
               "Time of the last event; null if unknown."},
         Field{"fragmentation", &DeviceReport::fragmentation,
               "Where reserved bytes are not allocated."},
-        Field{"ooms", &DeviceReport::ooms, "Each time the device ran out of memory."}};
+        Field{"ooms", &DeviceReport::ooms, "Each time the device ran out of memory."},
+        Field{"oom_details", &DeviceReport::oom_details,
+              "The same, with what the device looked like and why it ran out."}};
   }
 };
 

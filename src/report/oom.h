@@ -1,4 +1,4 @@
-// One out-of-memory event, and what the device looked like at it.
+// Out-of-memory events: the bare facts of each, and what the device looked like at it.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,23 @@
 namespace plimsoll::report {
 
 struct Oom {
+  std::uint64_t event = 0;
+  std::optional<std::int64_t> time_ns;
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t device_free_bytes = 0;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"event", &Oom::event, "Event of the device."},
+        Field{"time_ns", &Oom::time_ns, "Its time; null if unknown."},
+        Field{"requested_bytes", &Oom::requested_bytes, "What was asked for (after rounding)."},
+        Field{"device_free_bytes", &Oom::device_free_bytes, "What the driver had left."}};
+  }
+};
+
+// The same events in the same order, with what our analysis adds.
+struct OomDetails {
   std::uint64_t event = 0;
   std::optional<std::int64_t> time_ns;
   std::uint64_t requested_bytes = 0;
@@ -33,30 +50,33 @@ struct Oom {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"event", &Oom::event, "Event of the device."},
-        Field{"time_ns", &Oom::time_ns, "Its time; null if unknown."},
-        Field{"requested_bytes", &Oom::requested_bytes, "What was asked for (after rounding)."},
-        Field{"device_free_bytes", &Oom::device_free_bytes, "What the driver had left."},
-        Field{"line", &Oom::line, "Who asked."},
-        Field{"requested_allocated_bytes", &Oom::requested_allocated_bytes,
+        Field{"event", &OomDetails::event, "Event of the device."},
+        Field{"time_ns", &OomDetails::time_ns, "Its time; null if unknown."},
+        Field{"requested_bytes", &OomDetails::requested_bytes,
+              "What was asked for (after rounding)."},
+        Field{"device_free_bytes", &OomDetails::device_free_bytes, "What the driver had left."},
+        Field{"line", &OomDetails::line, "Who asked."},
+        Field{"requested_allocated_bytes", &OomDetails::requested_allocated_bytes,
               "Live then, to free_requested."},
-        Field{"requested_active_bytes", &Oom::requested_active_bytes,
+        Field{"requested_active_bytes", &OomDetails::requested_active_bytes,
               "Live then, to free_completed."},
-        Field{"reserved_bytes", &Oom::reserved_bytes, "Held from the driver then."},
-        Field{"largest_free_bytes", &Oom::largest_free_bytes, "Largest gap in a segment then."},
-        Field{"largest_usable_bytes", &Oom::largest_usable_bytes,
+        Field{"reserved_bytes", &OomDetails::reserved_bytes, "Held from the driver then."},
+        Field{"largest_free_bytes", &OomDetails::largest_free_bytes,
+              "Largest gap in a segment then."},
+        Field{"largest_usable_bytes", &OomDetails::largest_usable_bytes,
               "Largest gap of the request's stream, pool and segment type then."},
-        Field{"stranded_bytes", &Oom::stranded_bytes,
+        Field{"stranded_bytes", &OomDetails::stranded_bytes,
               "Pinned bytes that could not serve the request: too small, or of another stream, "
               "pool or segment type."},
-        Field{"grown_bytes", &Oom::grown_bytes, "Live then by lines that grow at every step."},
-        Field{"is_limited", &Oom::is_limited,
+        Field{"grown_bytes", &OomDetails::grown_bytes,
+              "Live then by lines that grow at every step."},
+        Field{"is_limited", &OomDetails::is_limited,
               "The driver had room and the request failed: a limit of the process is in force."},
-        Field{"cause", &Oom::cause,
+        Field{"cause", &OomDetails::cause,
               "one_large_request, fragmentation, steady_growth or too_big; empty beyond the first "
               "200 of a device, which are not examined."},
-        Field{"top_lines", &Oom::top_lines, "What filled the device then."},
-        Field{"pinning_lines", &Oom::pinning_lines, "Who pins the stranded bytes."}};
+        Field{"top_lines", &OomDetails::top_lines, "What filled the device then."},
+        Field{"pinning_lines", &OomDetails::pinning_lines, "Who pins the stranded bytes."}};
   }
 };
 

@@ -23,13 +23,14 @@ struct GroupRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"device", &GroupRow::device, "Ordinal; -1 for the CPU."},
-                      Field{"key", &GroupRow::key, "What the group has in common."},
-                      Field{"bytes", &GroupRow::bytes, "Requested bytes live at the moment."},
-                      Field{"count", &GroupRow::count, "Allocations live at the moment."},
-                      Field{"largest_bytes", &GroupRow::largest_bytes, "The largest of them."},
-                      Field{"share", &GroupRow::share, "Of all live bytes at the moment, 0 to 1."},
-                      Field{"stack", &GroupRow::stack, "Frames, innermost first; by_stack only."}};
+    return std::tuple{
+        Field{"device", &GroupRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
+        Field{"key", &GroupRow::key, "What the group has in common."},
+        Field{"bytes", &GroupRow::bytes, "Requested bytes live at the moment."},
+        Field{"count", &GroupRow::count, "Allocations live at the moment."},
+        Field{"largest_bytes", &GroupRow::largest_bytes, "The largest of them."},
+        Field{"share", &GroupRow::share, "Of all live bytes at the moment, 0 to 1."},
+        Field{"stack", &GroupRow::stack, "Frames, innermost first; by_stack only."}};
   }
 };
 
@@ -47,7 +48,7 @@ struct MomentRow {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &MomentRow::device, "Ordinal; -1 for the CPU."},
+        Field{"device", &MomentRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"name", &MomentRow::name, "How the moment was chosen."},
         Field{"event", &MomentRow::event, "After this event; null: before the first one."},
         Field{"time_ns", &MomentRow::time_ns, "Its time; null if unknown."},
@@ -80,7 +81,7 @@ struct SiteRow {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &SiteRow::device, "Ordinal; -1 for the CPU."},
+        Field{"device", &SiteRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"line", &SiteRow::line,
               "The innermost Python line outside torch, or why there is none."},
         Field{"allocations", &SiteRow::allocations, "Allocations made in the recording."},
@@ -113,7 +114,7 @@ struct GrowthRow {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &GrowthRow::device, "Ordinal; -1 for the CPU."},
+        Field{"device", &GrowthRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"line", &GrowthRow::line,
               "The innermost Python line outside torch, or why there is none."},
         Field{"steps", &GrowthRow::steps, "Step boundaries compared."},

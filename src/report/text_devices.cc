@@ -88,7 +88,7 @@ std::string stranded_text(const DeviceReport& device) {
   if (!where.stranded_bytes || !where.stranded_request_bytes) return {};
   return bytes_text(*where.stranded_bytes) + " of that could not serve a request of " +
          bytes_text(*where.stranded_request_bytes) +
-         (device.ooms.empty() ? " (the largest recorded)" : " (the last one that failed)");
+         (device.oom_details.empty() ? " (the largest recorded)" : " (the last one that failed)");
 }
 
 std::string pinning_text(const PinningLine& line) {
@@ -132,11 +132,12 @@ std::string fragmentation_text(const DeviceReport& device, std::size_t width, Co
 
 // The findings tell of each; here only that it happened.
 std::string ooms_text(const DeviceReport& device, std::size_t width, Color color) {
-  if (device.ooms.empty()) return {};
-  const Oom& last = device.ooms.back();
-  std::string text = device.ooms.size() == 1
-                         ? "once: "
-                         : base::format_count(device.ooms.size()) + " times, the last time: ";
+  if (device.oom_details.empty()) return {};
+  const OomDetails& last = device.oom_details.back();
+  std::string text =
+      device.oom_details.size() == 1
+          ? "once: "
+          : base::format_count(device.oom_details.size()) + " times, the last time: ";
   text += bytes_text(last.requested_bytes) + " asked for at " +
           moment_text(device, last.event, last.time_ns);
   return labelled("out of memory", text, width, color);

@@ -112,7 +112,7 @@ TEST(SnapshotIdentity, of_every_field) {
   builder.add_setting({"roundup_power2_divisions.1", std::int64_t{0}});
   builder.add_setting({"roundup_power2_divisions.2", std::int64_t{4}});
   builder.name_device({DeviceType::kCuda, 1});
-  maker.on({DeviceType::kPinnedHost, 0}).alloc(0x1000, 64).free(0x1000, 64);
+  maker.on({DeviceType::kPinnedHost, -2}).alloc(0x1000, 64).free(0x1000, 64);
 
   const model::Trace trace = maker.finish();
   EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "");

@@ -12,7 +12,7 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-using report::Oom;
+using report::OomDetails;
 
 // A loop that meets the error at ever other lines would fill the report with it; the rest is
 // counted.
@@ -24,13 +24,13 @@ constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
 constexpr std::uint64_t kEventsOfGoingOn = 1'000;
 
 struct Burst {
-  const Oom* first;
+  const OomDetails* first;
   std::uint64_t count;
 };
 
-std::vector<Burst> bursts_of(const std::vector<Oom>& ooms) {
+std::vector<Burst> bursts_of(const std::vector<OomDetails>& ooms) {
   std::vector<Burst> bursts;
-  for (const Oom& oom : ooms) {
+  for (const OomDetails& oom : ooms) {
     if (!bursts.empty() && bursts.back().first->line == oom.line) {
       ++bursts.back().count;
     } else {
@@ -41,18 +41,20 @@ std::vector<Burst> bursts_of(const std::vector<Oom>& ooms) {
 }
 
 // What the driver had to offer; nothing where a limit of the process forbade it.
-std::uint64_t left_at_driver(const Oom& oom) { return oom.is_limited ? 0 : oom.device_free_bytes; }
+std::uint64_t left_at_driver(const OomDetails& oom) {
+  return oom.is_limited ? 0 : oom.device_free_bytes;
+}
 
-std::uint64_t missing_bytes(const Oom& oom) {
+std::uint64_t missing_bytes(const OomDetails& oom) {
   const std::uint64_t left = left_at_driver(oom);
   return oom.requested_bytes > left ? oom.requested_bytes - left : 0;
 }
 
-std::string top_line(const Oom& oom) {
+std::string top_line(const OomDetails& oom) {
   return oom.top_lines.empty() ? std::string("the largest holder") : oom.top_lines.front().key;
 }
 
-void tell_fragmentation(const Facts& facts, const DeviceFacts& device, const Oom& oom,
+void tell_fragmentation(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                         report::Finding& finding) {
   finding.title = device.name +
                   " ran out of memory through fragmentation: " + bytes_text(oom.stranded_bytes) +
@@ -75,7 +77,7 @@ void tell_fragmentation(const Facts& facts, const DeviceFacts& device, const Oom
   finding.saving_bytes = oom.stranded_bytes;
 }
 
-void tell_growth(const Facts& facts, const DeviceFacts& device, const Oom& oom,
+void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                  report::Finding& finding) {
   finding.title =
       device.name + " ran out of memory through steady growth: " + bytes_text(oom.grown_bytes) +
@@ -93,7 +95,8 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const Oom& oom,
   finding.saving_bytes = oom.grown_bytes;
 }
 
-void tell_large_request(const DeviceFacts& device, const Oom& oom, report::Finding& finding) {
+void tell_large_request(const DeviceFacts& device, const OomDetails& oom,
+                        report::Finding& finding) {
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
                   " asked for " + bytes_text(oom.requested_bytes) + " at once, with " +
                   bytes_text(oom.requested_active_bytes) + " live";
@@ -104,7 +107,7 @@ void tell_large_request(const DeviceFacts& device, const Oom& oom, report::Findi
   finding.saving_bytes = missing_bytes(oom);
 }
 
-void tell_too_big(const DeviceFacts& device, const Oom& oom, report::Finding& finding) {
+void tell_too_big(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
                   " were live and needed, and " + oom.line + " asked for " +
                   bytes_text(oom.requested_bytes) + " more";
@@ -114,7 +117,7 @@ void tell_too_big(const DeviceFacts& device, const Oom& oom, report::Finding& fi
                       "if it holds parameters or optimizer state, shard, offload or shrink them.";
 }
 
-void tell_cause(const Facts& facts, const DeviceFacts& device, const Oom& oom,
+void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                 report::Finding& finding) {
   if (oom.cause == "fragmentation") return tell_fragmentation(facts, device, oom, finding);
   if (oom.cause == "steady_growth") return tell_growth(facts, device, oom, finding);
@@ -122,7 +125,7 @@ void tell_cause(const Facts& facts, const DeviceFacts& device, const Oom& oom,
   tell_too_big(device, oom, finding);
 }
 
-void tell_others(const Oom& oom, report::Finding& finding) {
+void tell_others(const OomDetails& oom, report::Finding& finding) {
   const std::uint64_t reserved =
       static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes, 0));
   const std::uint64_t all = reserved + oom.device_free_bytes;
@@ -134,7 +137,7 @@ void tell_others(const Oom& oom, report::Finding& finding) {
 
 void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
                        report::Finding& finding) {
-  const Oom& oom = *burst.first;
+  const OomDetails& oom = *burst.first;
   tell_others(oom, finding);
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was held by " + holders_text(oom.top_lines) + ".");
@@ -153,7 +156,7 @@ void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burs
     finding.evidence.push_back("The same line failed " + base::format_count(burst.count) +
                                " times in a row; this is the first.");
   }
-  const Oom& last = *(burst.first + (burst.count - 1));
+  const OomDetails& last = *(burst.first + (burst.count - 1));
   const std::uint64_t after = device.report.events - std::min(device.report.events, last.event);
   if (after > kEventsOfGoingOn) {
     finding.evidence.push_back("The program went on: " + base::format_count(after) +
@@ -162,7 +165,7 @@ void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burs
 }
 
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst& burst) {
-  const Oom& oom = *burst.first;
+  const OomDetails& oom = *burst.first;
   report::Finding finding;
   finding.id = "out_of_memory";
   finding.severity = report::FindingSeverity::kCritical;
@@ -181,7 +184,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst&
 Findings out_of_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
-    const std::vector<Burst> bursts = bursts_of(device.report.ooms);
+    const std::vector<Burst> bursts = bursts_of(device.report.oom_details);
     const std::size_t told = std::min(kMostTold, bursts.size());
     for (std::size_t at = 0; at < told; ++at) findings.push_back(tell(facts, device, bursts[at]));
     if (bursts.size() > told) {

@@ -58,8 +58,8 @@ report::PinningLine pinning_line(std::string line) {
   return row;
 }
 
-report::Oom oom(std::string cause, std::string line = "a.py:1 (f)") {
-  report::Oom row;
+report::OomDetails oom(std::string cause, std::string line = "a.py:1 (f)") {
+  report::OomDetails row;
   row.cause = std::move(cause);
   row.line = std::move(line);
   row.requested_bytes = 4 * kGib;
@@ -72,8 +72,8 @@ TEST(OutOfMemory, fragmentation_advises_expandable_segments_unless_they_are_on) 
   for (const bool is_on : {false, true}) {
     Case c;
     if (is_on) set_expandable(c);
-    c.device().ooms = {oom("fragmentation")};
-    c.device().ooms[0].pinning_lines = {pinning_line("keep.py:2 (g)")};
+    c.device().oom_details = {oom("fragmentation")};
+    c.device().oom_details[0].pinning_lines = {pinning_line("keep.py:2 (g)")};
     const Findings found = c.run(out_of_memory);
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_EQ(found[0].severity, report::FindingSeverity::kCritical);
@@ -86,15 +86,15 @@ TEST(OutOfMemory, fragmentation_advises_expandable_segments_unless_they_are_on) 
 
 TEST(OutOfMemory, a_pin_without_a_line_is_not_called_by_its_brackets) {
   Case c;
-  c.device().ooms = {oom("fragmentation")};
-  c.device().ooms[0].pinning_lines = {pinning_line("[backward, no Python frame]")};
+  c.device().oom_details = {oom("fragmentation")};
+  c.device().oom_details[0].pinning_lines = {pinning_line("[backward, no Python frame]")};
   EXPECT_THAT(c.run(out_of_memory)[0].next_step,
               HasSubstr("allocate the long-lived blocks before"));
 }
 
 TEST(OutOfMemory, says_how_much_is_missing) {
   Case c;
-  c.device().ooms = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
+  c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_THAT(found[0].next_step, HasSubstr("It needs at least 3.0 GiB more"));
@@ -104,9 +104,9 @@ TEST(OutOfMemory, says_how_much_is_missing) {
 
 TEST(OutOfMemory, under_a_limit_what_the_device_has_is_no_help) {
   Case c;
-  c.device().ooms = {oom("too_big")};
-  c.device().ooms[0].device_free_bytes = 40 * kGib;
-  c.device().ooms[0].is_limited = true;
+  c.device().oom_details = {oom("too_big")};
+  c.device().oom_details[0].device_free_bytes = 40 * kGib;
+  c.device().oom_details[0].is_limited = true;
   const Findings found = c.run(out_of_memory);
   EXPECT_THAT(found[0].next_step, HasSubstr("at least 4.0 GiB more"));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("set_per_process_memory_fraction")));
@@ -114,7 +114,7 @@ TEST(OutOfMemory, under_a_limit_what_the_device_has_is_no_help) {
 
 TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
   Case c;
-  for (int i = 0; i < 4; ++i) c.device().ooms.push_back(oom("too_big"));
+  for (int i = 0; i < 4; ++i) c.device().oom_details.push_back(oom("too_big"));
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("failed 4 times in a row")));
@@ -122,7 +122,7 @@ TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
 
 TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
   Case c;
-  for (int i = 0; i < 10; ++i) c.device().ooms.push_back(oom("too_big", std::to_string(i)));
+  for (int i = 0; i < 10; ++i) c.device().oom_details.push_back(oom("too_big", std::to_string(i)));
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(3));
   EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places")));
@@ -130,9 +130,9 @@ TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
 
 TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
   Case c;
-  c.device().ooms = {oom("one_large_request"), oom("one_large_request", "b.py:2 (g)")};
-  c.device().ooms[0].reserved_bytes = static_cast<std::int64_t>(2 * kGib);
-  c.device().ooms[1].reserved_bytes = static_cast<std::int64_t>(20 * kGib);
+  c.device().oom_details = {oom("one_large_request"), oom("one_large_request", "b.py:2 (g)")};
+  c.device().oom_details[0].reserved_bytes = static_cast<std::int64_t>(2 * kGib);
+  c.device().oom_details[1].reserved_bytes = static_cast<std::int64_t>(20 * kGib);
   const Findings found = c.run(out_of_memory);
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("only 3.0 GiB together")));
   EXPECT_THAT(found[1].evidence, Not(Contains(HasSubstr("together"))));
@@ -140,7 +140,7 @@ TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
 
 TEST(OutOfMemory, says_when_the_program_went_on) {
   Case c;
-  c.device().ooms = {oom("too_big")};
+  c.device().oom_details = {oom("too_big")};
   c.device().events = 5000;
   EXPECT_THAT(c.run(out_of_memory)[0].evidence, Contains(HasSubstr("went on: 5,000 events")));
 }
@@ -181,7 +181,7 @@ TEST(StrandedMemory, the_usual_price_of_a_caching_allocator_is_not_told) {
 
 TEST(StrandedMemory, is_not_told_twice) {
   Case c;
-  c.device().ooms = {oom("fragmentation")};
+  c.device().oom_details = {oom("fragmentation")};
   c.device().reserved.peak_bytes = static_cast<std::int64_t>(93 * kGib);
   c.device().fragmentation.at_reserved_peak.event = 7;
   c.device().fragmentation.at_reserved_peak.stranded_bytes = 50 * kGib;

@@ -23,8 +23,9 @@ constexpr double kLargeShare = 0.10;
 
 // An out-of-memory finding about the same thing says it better.
 bool is_told_already(const DeviceFacts& device) {
-  return std::ranges::any_of(device.report.ooms,
-                             [](const report::Oom& oom) { return oom.cause == "fragmentation"; });
+  return std::ranges::any_of(device.report.oom_details, [](const report::OomDetails& oom) {
+    return oom.cause == "fragmentation";
+  });
 }
 
 bool is_substantial(std::uint64_t bytes, std::uint64_t reserved) {

@@ -45,18 +45,18 @@ struct Totals {
 };
 
 // The events and the totals of all; who asked, and no more.
-std::vector<report::Oom> list_ooms(const PassContext& context, const DeviceTrace& device,
-                                   const report::DeviceReport& known) {
+std::vector<report::OomDetails> list_ooms(const PassContext& context, const DeviceTrace& device,
+                                          const report::DeviceReport& known) {
   const model::Events& events = context.trace.events;
   Totals totals{static_cast<std::uint64_t>(known.requested_allocated.baseline_bytes),
                 static_cast<std::uint64_t>(known.requested_active.baseline_bytes),
                 static_cast<std::uint64_t>(known.reserved.baseline_bytes)};
-  std::vector<report::Oom> ooms;
+  std::vector<report::OomDetails> ooms;
   for (std::size_t event = 0; event < device.event_count; ++event) {
     const std::size_t row = device.first_event + event;
     totals.apply(events.action[row], events.size_bytes[row]);
     if (events.action[row] != Action::kOom) continue;
-    report::Oom oom;
+    report::OomDetails oom;
     oom.event = event;
     if (events.time_ns[row] != model::kNoTime) oom.time_ns = events.time_ns[row];
     oom.requested_bytes = events.size_bytes[row];
@@ -137,9 +137,10 @@ class Examiner {
   Examiner(const PassContext& context, const DeviceTrace& device)
       : context_(context), device_(device), lines_(context.lines) {}
 
-  void run(std::span<report::Oom> ooms) {
+  void run(std::span<report::OomDetails> ooms) {
     std::vector<std::int64_t> events;
-    for (const report::Oom& oom : ooms) events.push_back(static_cast<std::int64_t>(oom.event));
+    for (const report::OomDetails& oom : ooms)
+      events.push_back(static_cast<std::int64_t>(oom.event));
     std::vector<std::vector<model::SegmentRange>> segments(ooms.size());
     if (context_.trace.has_final_state) {
       segments = model::segments_at(context_.trace, device_, events);
@@ -155,7 +156,7 @@ class Examiner {
   }
 
  private:
-  void examine(report::Oom& oom, std::span<const std::uint32_t> live,
+  void examine(report::OomDetails& oom, std::span<const std::uint32_t> live,
                std::vector<model::SegmentRange> segments) {
     const Trace& trace = context_.trace;
     const std::size_t row = device_.first_event + oom.event;
@@ -197,8 +198,12 @@ class OomPass final : public Pass {
     for (std::size_t d = 0; d < trace.devices.size(); ++d) {
       const DeviceTrace& device = trace.devices[d];
       if (context.options.device && *context.options.device != device.device) continue;
-      auto& ooms = context.report.devices[d].ooms;
+      auto& ooms = context.report.devices[d].oom_details;
       ooms = list_ooms(context, device, context.report.devices[d]);
+      for (const report::OomDetails& oom : ooms) {
+        context.report.devices[d].ooms.push_back(
+            report::Oom{oom.event, oom.time_ns, oom.requested_bytes, oom.device_free_bytes});
+      }
       const std::size_t examined = std::min(ooms.size(), kMostExamined);
       Examiner(context, device).run(std::span(ooms).first(examined));
     }

@@ -38,15 +38,16 @@ class FakePass final : public Pass {
   std::int64_t baseline_;
 };
 
-std::vector<report::Oom> run(const model::Trace& trace, std::vector<report::GrowthRow> growth = {},
-                             std::int64_t reserved = 0) {
+std::vector<report::OomDetails> run(const model::Trace& trace,
+                                    std::vector<report::GrowthRow> growth = {},
+                                    std::int64_t reserved = 0) {
   const auto report = tests::run_passes(
       trace, tests::passes(
                  make(),
                  std::unique_ptr<Pass>(std::make_unique<FakePass>(
                      "timeline", std::vector<report::GrowthRow>{}, reserved)),
                  std::unique_ptr<Pass>(std::make_unique<FakePass>("growth", std::move(growth)))));
-  return report.devices.at(0).ooms;
+  return report.devices.at(0).oom_details;
 }
 
 void add_large_segment(TraceMaker& maker, std::uint64_t address, std::uint64_t size,
@@ -78,7 +79,7 @@ TEST(Oom, sees_the_pieces_of_that_moment_not_of_the_end) {
   maker.builder().final_state_known();
   const auto ooms = run(maker.finish());
   ASSERT_EQ(ooms.size(), 1u);
-  const report::Oom& oom = ooms[0];
+  const report::OomDetails& oom = ooms[0];
   EXPECT_EQ(oom.line, "home/u/train.py:9 (attend)");
   EXPECT_EQ(oom.event, 20u);
   EXPECT_EQ(oom.requested_bytes, 2 * kGib);
@@ -140,7 +141,7 @@ TEST(Oom, what_is_live_at_each_event_is_the_live_set_of_that_event) {
       const model::Trace trace =
           tests::random_trace({.seed = seed, .events = 400, .lines = 4, .final_state = state});
       const model::DeviceTrace& device = trace.devices[0];
-      for (const report::Oom& oom : run(trace)) {
+      for (const report::OomDetails& oom : run(trace)) {
         std::uint64_t bytes = 0, count = 0;
         for (const std::uint32_t row : model::live_set(device, model::Liveness::kActive,
                                                        static_cast<std::int64_t>(oom.event))) {

@@ -18,6 +18,7 @@ using model::Device;
 using model::DeviceType;
 
 constexpr std::int32_t kMostDevices = 4096;
+constexpr std::int32_t kPinnedHostOrdinal = -2;  // no device's, and not the CPU's
 
 }  // namespace
 
@@ -109,8 +110,8 @@ void SnapshotWalk::walk_segment(const Value& dict, DeviceType type) {
   const Fields fields(records_.keys(), entries);
   if (fields.has(Key::kUnknown)) count_unknown(entries, "segment");
   model::Segment segment;
-  segment.device = Device{type, 0};
-  if (fields.has(Key::kDevice)) {
+  segment.device = Device{type, type == DeviceType::kPinnedHost ? kPinnedHostOrdinal : 0};
+  if (fields.has(Key::kDevice) && type != DeviceType::kPinnedHost) {
     const std::uint64_t ordinal = records_.unsigned_of(fields, Key::kDevice, "segment");
     if (ordinal < static_cast<std::uint64_t>(kMostDevices)) {
       segment.device.ordinal = static_cast<std::int32_t>(ordinal);
@@ -166,8 +167,15 @@ void SnapshotWalk::walk_segment(const Value& dict, DeviceType type) {
 // --- traces ------------------------------------------------------------------------------------
 
 void SnapshotWalk::walk_traces(const Value& list, DeviceType type) {
-  // Pinned host memory has one trace, not one a device.
-  if (list.tag == Tag::kEventRange) return walk_trace(list, Device{type, 0});
+  // Pinned host memory is one place, whatever the number of devices.
+  if (type == DeviceType::kPinnedHost) {
+    const Device host{type, kPinnedHostOrdinal};
+    if (list.tag == Tag::kEventRange) return walk_trace(list, host);
+    const Items* traces = items_of(list, "host_traces");
+    for (std::size_t at = 0; traces != nullptr && at < traces->size(); ++at)
+      walk_trace((*traces)[at], host);
+    return;
+  }
   const Items* traces = items_of(list, "device_traces");
   if (traces == nullptr) return;
   if (traces->size() > static_cast<std::size_t>(kMostDevices)) {
