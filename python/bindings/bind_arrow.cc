@@ -101,8 +101,9 @@ void bind_arrow(nb::module_& module) {
       .def("__len__", [](const SharedTable& self) { return self.table->rows(); })
       .def("__repr__", &text_of)
       .def("__arrow_c_schema__", &schema_capsule, nb::sig("def __arrow_c_schema__(self) -> object"))
-      .def("__arrow_c_stream__", &stream_capsule, nb::arg("requested_schema").none() = nb::none(),
-           nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None) -> object"))
+      .def(
+          "__arrow_c_stream__", &stream_capsule, nb::arg("requested_schema").none() = nb::none(),
+          nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None) -> object"))
       .def("_addresses", &addresses_of, nb::arg("column"),
            "Where the values of a column lie, one address a batch; for tests.");
   module.def("table", &table_of, nb::arg("session"), nb::arg("name"),
