@@ -7,14 +7,12 @@ namespace plimsoll::model {
 
 inline constexpr base::DiagnosticKind kFreeWithoutAlloc{
     "free_without_alloc", base::Severity::kInfo,
-    "Frees of memory that was allocated before the first recorded event. It is counted in the "
-    "baseline, by its free's "
-    "size; its stack is that of the free."};
+    "Frees of memory allocated before the first event: counted in the baseline."};
 inline constexpr base::DiagnosticKind kLiveBeforeRecording{
     "live_before_recording", base::Severity::kInfo,
-    "Blocks that were live before the first event and still are. They are counted in the baseline; "
-    "start recording "
-    "before the model is built to see who allocated them."};
+    "Blocks live from before the first event to the end: counted in the baseline. Record before "
+    "the "
+    "model is built to see who allocated them."};
 inline constexpr base::DiagnosticKind kAllocOverLive{
     "alloc_over_live", base::Severity::kDataLoss,
     "Allocations at an address that was still in use: the free in between is missing from the "
