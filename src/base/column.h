@@ -34,8 +34,10 @@ class Column {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;
   }
-  // For hot loops that have reserved the room.
+  // For hot loops that have reserved the room: they write behind the end and then say how far.
   void push_back_reserved(T value) { data_[size_++] = value; }
+  void set_end(const T* end) { size_ = static_cast<std::size_t>(end - data_); }
+  std::size_t capacity() const { return capacity_; }
   void append(std::span<const T> values) {
     if (values.size() > capacity_ - size_) grow(size_ + values.size());
     for (const T& value : values) data_[size_++] = value;

@@ -24,6 +24,19 @@ inline std::uint64_t hash_bytes(const void* data, std::size_t len, std::uint64_t
   const auto* at = static_cast<const unsigned char*>(data);
   std::uint64_t state = seed ^ kA ^ len;
   std::uint64_t a = 0, b = 0;
+  if (len >= 64) {  // two chains, so that one multiplication need not wait for the other
+    std::uint64_t other = state ^ kB;
+    std::uint64_t c = 0, d = 0;
+    for (; len >= 32; at += 32, len -= 32) {
+      std::memcpy(&a, at, 8);
+      std::memcpy(&b, at + 8, 8);
+      std::memcpy(&c, at + 16, 8);
+      std::memcpy(&d, at + 24, 8);
+      state = hash_mix(a ^ kB ^ state, b ^ kA);
+      other = hash_mix(c ^ kA ^ other, d ^ kB);
+    }
+    state ^= other;
+  }
   for (; len >= 16; at += 16, len -= 16) {
     std::memcpy(&a, at, 8);
     std::memcpy(&b, at + 8, 8);

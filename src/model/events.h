@@ -82,12 +82,10 @@ struct Events {
     time_ns.push_back(event.time_ns);
     stream.push_back(event.stream);
     stack.push_back(event.stack);
-    pool.set(row, event.pool);
-    category.set(row, event.category);
-    op.set(row, event.op);
-    layer.set(row, event.layer);
-    compile_context.set(row, event.compile_context);
-    user_metadata.set(row, event.user_metadata);
+    const std::uint32_t rare = event.pool.value | event.category.value | event.op.value |
+                               event.layer.value | event.compile_context.value |
+                               event.user_metadata.value;
+    if (rare != 0) set_rare(row, event);
   }
   Event at(std::size_t row) const {
     return Event{action[row],  address[row],         size_bytes[row],
@@ -96,6 +94,16 @@ struct Events {
                  layer[row],   compile_context[row], user_metadata[row]};
   }
   std::size_t memory_bytes() const;
+
+ private:
+  void set_rare(std::size_t row, const Event& event) {
+    pool.set(row, event.pool);
+    category.set(row, event.category);
+    op.set(row, event.op);
+    layer.set(row, event.layer);
+    compile_context.set(row, event.compile_context);
+    user_metadata.set(row, event.user_metadata);
+  }
 };
 
 }  // namespace plimsoll::model

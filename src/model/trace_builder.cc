@@ -99,6 +99,7 @@ Status TraceBuilder::gather_slices() {
     in_place = in_place && slice.first == next;
     next += slice.count;
   }
+  in_place = in_place && next == trace_.events.size();
   const std::uint64_t left_out =
       trace_.events.size() - std::min<std::uint64_t>(next, trace_.events.size());
   diagnostics_.add(kUnplacedEvents, left_out);

@@ -54,6 +54,18 @@ TEST(TraceBuilder, events_outside_any_device_are_left_out_and_counted) {
   EXPECT_EQ(maker.diagnostics().count(kUnplacedEvents), 1u);
 }
 
+TEST(TraceBuilder, events_after_the_last_device_are_left_out_too) {
+  base::Diagnostics diagnostics;
+  TraceBuilder builder(diagnostics);
+  for (int i = 0; i < 3; ++i) builder.add_event(Event{});
+  builder.place(Device{}, 0, 2);
+  base::Progress progress;
+  const auto trace = builder.finish("test", progress);
+  ASSERT_TRUE(trace.ok());
+  EXPECT_EQ(trace->events.size(), 2u);
+  EXPECT_EQ(diagnostics.count(kUnplacedEvents), 1u);
+}
+
 TEST(TraceBuilder, the_same_event_twice_is_an_error) {
   TraceMaker maker;
   maker.on(kFirst).alloc(1, 10);

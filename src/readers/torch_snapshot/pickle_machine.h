@@ -61,7 +61,7 @@ class PickleMachine {
 
  private:
   Status run_hot();
-  const std::uint8_t* take_run(const std::uint8_t* at, const std::uint8_t* safe);
+  const std::uint8_t* take_run(const std::uint8_t* at, const std::uint8_t* safe, Value& list);
   Status step();
   Status push_plain(Opcode opcode, std::uint64_t argument);
   Status run_structure(Opcode opcode, std::uint64_t argument);

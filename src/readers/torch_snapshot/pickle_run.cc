@@ -38,7 +38,8 @@ Result<Value> PickleMachine::run() {
 // A list of memo references only, `] MEMOIZE? ( ref ref ... e`, whose bytes were met before or
 // whose items turn out to be a record. Returns where the input goes on, or null if it is none of
 // that and must be run opcode by opcode.
-const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::uint8_t* safe) {
+const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::uint8_t* safe,
+                                            Value& list) {
   const bool is_memoized = at[1] == static_cast<std::uint8_t>(Opcode::kMemoize);
   const std::uint8_t* const mark = at + (is_memoized ? 2 : 1);
   if (*mark != static_cast<std::uint8_t>(Opcode::kMark)) return nullptr;
@@ -74,49 +75,51 @@ const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::u
     runs_.insert(run, hash, record);
     known = runs_.find(run, hash);
   }
-  Value list = *known;
+  list = *known;
   if (is_memoized) {
     list.memo = static_cast<std::uint32_t>(memo_.size());
     memo_.push_back(pack(list.tag, list.bits));
   }
-  push(list);
   return end + 1;
 }
 
 // The opcodes that make up nearly all of a snapshot, as long as plenty of input is in the window.
-// Returns at the first opcode that it does not know, which step() then takes.
+// Returns at the first opcode that it does not know, which step() then takes. The top of the stack
+// lives in a register here: `leave` and every call that looks at the stack must see it written back
+// first.
 Status PickleMachine::run_hot() {
   const std::uint8_t* at = input_.cursor;
   if (input_.available() < kHotBytes) return {};
   const std::size_t stretch = std::min(input_.available() - kHotBytes, kHotStretch);
   const std::uint8_t* const safe = at + stretch;
   stack_.reserve(stack_.size() + stretch + 1);  // no opcode pushes more than one value
+  Value* top = stack_.end();
   while (at <= safe) {
     switch (static_cast<Opcode>(*at)) {
       case Opcode::kBinGet: {
         const std::uint64_t index = at[1];
         if (index >= memo_.size() || !is_plain(memo_[index])) goto leave;
-        stack_.push_back_reserved(unpack(memo_[index]));
+        *top++ = unpack(memo_[index]);
         at += 2;
         break;
       }
       case Opcode::kLongBinGet: {
         const std::uint64_t index = load<std::uint32_t>(at + 1);
         if (index >= memo_.size() || !is_plain(memo_[index])) goto leave;
-        stack_.push_back_reserved(unpack(memo_[index]));
+        *top++ = unpack(memo_[index]);
         at += 5;
         break;
       }
       case Opcode::kBinInt1:
-        stack_.push_back_reserved(integer(at[1]));
+        *top++ = integer(at[1]);
         at += 2;
         break;
       case Opcode::kBinInt2:
-        stack_.push_back_reserved(integer(load<std::uint16_t>(at + 1)));
+        *top++ = integer(load<std::uint16_t>(at + 1));
         at += 3;
         break;
       case Opcode::kBinInt:
-        stack_.push_back_reserved(integer(load<std::int32_t>(at + 1)));
+        *top++ = integer(load<std::int32_t>(at + 1));
         at += 5;
         break;
       case Opcode::kLong1: {
@@ -124,7 +127,7 @@ Status PickleMachine::run_hot() {
         if (len == 0 || len > 8) goto leave;
         const unsigned shift = 64 - 8 * len;
         const auto shifted = static_cast<std::int64_t>(load<std::uint64_t>(at + 2) << shift);
-        stack_.push_back_reserved(integer(shifted >> shift));
+        *top++ = integer(shifted >> shift);
         at += 2 + len;
         break;
       }
@@ -134,13 +137,13 @@ Status PickleMachine::run_hot() {
         const std::string_view text(reinterpret_cast<const char*>(at + 2), len);
         // PyTorch writes "N/A" anew for each event: ask for the string just seen before hashing.
         if (text != strings_[last_string_]) last_string_ = strings_.intern(text);
-        stack_.push_back_reserved(Value{Tag::kString, kNoMemo, last_string_.value});
+        *top++ = Value{Tag::kString, kNoMemo, last_string_.value};
         at += 2 + len;
         break;
       }
       case Opcode::kMemoize: {
-        if (stack_.empty()) goto leave;
-        Value& value = stack_.back();
+        if (top == stack_.data()) goto leave;
+        Value& value = top[-1];
         if (is_wide(value.tag) || value.memo != kNoMemo) goto leave;
         if (is_fresh(value.tag)) value.memo = static_cast<std::uint32_t>(memo_.size());
         memo_.push_back(pack(value.tag, value.bits));
@@ -149,30 +152,35 @@ Status PickleMachine::run_hot() {
       }
       case Opcode::kMark:
         if (marks_.size() >= limits_.open_containers) goto leave;
-        marks_.push_back(stack_.size());
+        marks_.push_back(static_cast<std::uint64_t>(top - stack_.data()));
         ++at;
         break;
       case Opcode::kEmptyDict:
-        input_.cursor = at;
-        PLIMSOLL_TRY(push_fresh(Tag::kFreshDict));
+        if (unfilled_ >= limits_.open_containers) goto leave;
+        ++unfilled_;
+        *top++ = Value{Tag::kFreshDict, kNoMemo, 0};
         ++at;
         break;
-      case Opcode::kEmptyList:
-        if (const std::uint8_t* next = take_run(at, safe)) {
+      case Opcode::kEmptyList: {
+        Value list{Tag::kFreshList, kNoMemo, 0};
+        if (const std::uint8_t* next = take_run(at, safe, list)) {
           at = next;
         } else {
-          input_.cursor = at;
-          PLIMSOLL_TRY(push_fresh(Tag::kFreshList));
+          if (unfilled_ >= limits_.open_containers) goto leave;
+          ++unfilled_;
           ++at;
         }
+        *top++ = list;
         break;
+      }
       case Opcode::kSetItems:
       case Opcode::kAppends: {
-        input_.cursor = at + 1;
+        const bool is_list = static_cast<Opcode>(*at) == Opcode::kAppends;
+        input_.cursor = ++at;
+        stack_.set_end(top);
         PLIMSOLL_TRY_ASSIGN(const std::size_t first, pop_mark());
-        PLIMSOLL_TRY(*at == static_cast<std::uint8_t>(Opcode::kAppends) ? append(first)
-                                                                        : set_items(first, true));
-        ++at;
+        PLIMSOLL_TRY(is_list ? append(first) : set_items(first, true));
+        top = stack_.end();
         break;
       }
       default:
@@ -181,6 +189,7 @@ Status PickleMachine::run_hot() {
   }
 leave:
   input_.cursor = at;
+  stack_.set_end(top);
   return {};
 }
 

@@ -191,7 +191,11 @@ void SnapshotWalk::walk_trace(const Value& list, Device device) {
   builder_.name_device(device);
   if (list.tag == Tag::kEventRange) {
     const EventRange& range = arena_.ranges[list.bits];
-    builder_.place(device, range.first, range.count);
+    if (placed_.insert(list.bits).second) return builder_.place(device, range.first, range.count);
+    // The same list again: its events happen again.
+    for (std::uint64_t row = range.first; row < range.first + range.count; ++row) {
+      builder_.place(device, builder_.add_event(builder_.event(row)), 1);
+    }
     return;
   }
   const Items* items = items_of(list, "device_traces");

@@ -3,6 +3,10 @@
 // what is missing or strange is counted.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+
 #include "model/trace_builder.h"
 #include "plimsoll/result.h"
 #include "readers/torch_snapshot/pickle_value.h"
@@ -32,6 +36,7 @@ class SnapshotWalk {
   SnapshotRecords& records_;
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
+  std::unordered_set<std::uint64_t> placed_;  // event ranges that belong to a device already
   std::size_t settings_seen_ = 0;
 };
 
