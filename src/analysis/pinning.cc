@@ -42,7 +42,7 @@ struct Unit {
 
 class Account {
  public:
-  Account(const model::Trace& trace, const HeapLayout& layout, LineIndex& lines,
+  Account(const model::Trace& trace, const HeapLayout& layout, const model::UserLines& lines,
           const std::optional<Request>& request)
       : trace_(trace), layout_(layout), lines_(lines), request_(request) {}
 
@@ -134,7 +134,7 @@ class Account {
     unit_lines_.clear();
     for (std::size_t b = layout_.first_block_after(unit.begin);
          b < layout_.blocks.size() && layout_.blocks[b].address < unit.end; ++b) {
-      const std::uint32_t line = lines_.of(layout_.blocks[b].stack);
+      const std::uint32_t line = lines_.line(layout_.blocks[b].stack).value;
       if (std::ranges::find(unit_lines_, line) == unit_lines_.end()) unit_lines_.push_back(line);
       if (!pins_.empty() && pins_.back() == b) continue;  // it spans two units
       pins_.push_back(b);
@@ -156,15 +156,15 @@ class Account {
                               [&](std::size_t b) { return layout_.blocks[b].requested_bytes; });
     for (std::size_t pin = 0; pin < kept; ++pin) {
       const PlacedBlock& block = layout_.blocks[pins_[pin]];
-      row.pins.push_back(report::PinningBlock{block.address, block.requested_bytes,
-                                              lines_.label(lines_.of(block.stack))});
+      row.pins.push_back(
+          report::PinningBlock{block.address, block.requested_bytes, lines_.label(block.stack)});
     }
   }
 
   void keep_most_pinned() {
     for (std::uint32_t line = 0; line < by_line_.size(); ++line) {
       if (by_line_[line].blocks == 0) continue;
-      by_line_[line].line = lines_.label(line);
+      by_line_[line].line = lines_.label(model::LineId{line});
       found_.lines.push_back(std::move(by_line_[line]));
     }
     std::ranges::stable_sort(found_.lines, std::greater{},
@@ -177,10 +177,10 @@ class Account {
 
   const model::Trace& trace_;
   const HeapLayout& layout_;
-  LineIndex& lines_;
+  const model::UserLines& lines_;
   const std::optional<Request>& request_;
   Pinning found_;
-  std::vector<report::PinningLine> by_line_;  // by LineIndex
+  std::vector<report::PinningLine> by_line_;  // by LineId
   std::vector<std::size_t> pins_;             // blocks that pin the segment at hand, ascending
   std::vector<std::uint32_t> unit_lines_;
 };
@@ -194,8 +194,8 @@ bool may_serve(const model::Trace& trace, const SegmentRange& segment, const Req
          (segment.type == wanted || segment.type == SegmentType::kUnknown);
 }
 
-Pinning find_pinning(const model::Trace& trace, const HeapLayout& layout, LineIndex& lines,
-                     const std::optional<Request>& request) {
+Pinning find_pinning(const model::Trace& trace, const HeapLayout& layout,
+                     const model::UserLines& lines, const std::optional<Request>& request) {
   return Account(trace, layout, lines, request).run();
 }
 

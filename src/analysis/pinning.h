@@ -18,9 +18,9 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/line_index.h"
 #include "model/heap_layout.h"
 #include "model/trace.h"
+#include "model/user_line.h"
 #include "report/fragmentation.h"
 
 namespace plimsoll::analysis {
@@ -50,7 +50,7 @@ struct Pinning {
 bool may_serve(const model::Trace& trace, const model::SegmentRange& segment,
                const Request& request);
 
-Pinning find_pinning(const model::Trace& trace, const model::HeapLayout& layout, LineIndex& lines,
-                     const std::optional<Request>& request);
+Pinning find_pinning(const model::Trace& trace, const model::HeapLayout& layout,
+                     const model::UserLines& lines, const std::optional<Request>& request);
 
 }  // namespace plimsoll::analysis

@@ -28,8 +28,7 @@ struct Lines {
   }
   Pinning find(const HeapLayout& layout, const std::optional<Request>& request = {}) const {
     const model::UserLines user_lines(trace);
-    LineIndex index(user_lines);
-    return find_pinning(trace, layout, index, request);
+    return find_pinning(trace, layout, user_lines, request);
   }
 
   TraceMaker maker;
@@ -111,7 +110,6 @@ TEST(Pinning, only_a_gap_that_fits_in_the_right_pool_and_stream_serves_a_request
   const model::StackId stack = maker.stack({{"/home/u/a.py", 1, "f"}});
   const model::Trace trace = maker.finish();
   const model::UserLines user_lines(trace);
-  LineIndex lines(user_lines);
   HeapLayout layout;
   std::uint64_t address = 0;
   for (int which = 0; which < 5; ++which, address += 100 * kMib) {
@@ -123,7 +121,7 @@ TEST(Pinning, only_a_gap_that_fits_in_the_right_pool_and_stream_serves_a_request
     const std::uint64_t block = which == 4 ? 16 * kMib : 8 * kMib;
     layout.blocks.push_back(PlacedBlock{address, block, block, stack});
   }
-  const Pinning found = find_pinning(trace, layout, lines, Request{10 * kMib, {}, {}});
+  const Pinning found = find_pinning(trace, layout, user_lines, Request{10 * kMib, {}, {}});
   EXPECT_EQ(found.largest_usable_bytes, 12 * kMib);
   EXPECT_EQ(found.pinned_bytes, 52 * kMib);
   EXPECT_EQ(found.stranded_bytes, 40 * kMib) << "all but the gap of segment 0";

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/line_index.h"
 #include "analysis/pinning.h"
 #include "base/check.h"
 #include "model/heap_layout.h"
@@ -49,7 +48,8 @@ AllocatedBytes allocated_bytes(const Trace& trace, const DeviceTrace& device) {
   return sum;
 }
 
-report::Fragmentation measure(const Trace& trace, const DeviceTrace& device, LineIndex& lines) {
+report::Fragmentation measure(const Trace& trace, const DeviceTrace& device,
+                              const model::UserLines& lines) {
   const std::optional<Request> request = request_to_measure_against(trace, device);
   Pinning pinning = find_pinning(trace, model::final_layout(trace, device), lines, request);
   const AllocatedBytes bytes = allocated_bytes(trace, device);
@@ -83,8 +83,7 @@ std::optional<std::size_t> next_request(const Trace& trace, const DeviceTrace& d
 }
 
 report::ReservedPeak measure_reserved_peak(const PassContext& context, const DeviceTrace& device,
-                                           std::optional<std::uint64_t> peak_event,
-                                           LineIndex& lines) {
+                                           std::optional<std::uint64_t> peak_event) {
   if (!peak_event) return {};
   const Trace& trace = context.trace;
   const auto row = next_request(trace, device, *peak_event);
@@ -95,7 +94,7 @@ report::ReservedPeak measure_reserved_peak(const PassContext& context, const Dev
   const auto live = model::live_set(device, model::Liveness::kActive, moment[0]);
   const auto layout =
       model::layout_of(trace, device, model::segments_at(trace, device, moment)[0], live);
-  Pinning pinning = find_pinning(trace, layout, lines, request);
+  Pinning pinning = find_pinning(trace, layout, context.lines, request);
   return report::ReservedPeak{peak_event, context.lines.label(trace.events.stack[*row]),
                               request.size_bytes, pinning.stranded_bytes, std::move(pinning.lines)};
 }
@@ -111,14 +110,13 @@ class FragmentationPass final : public Pass {
   Status run(PassContext& context) const override {
     const Trace& trace = context.trace;
     PLIMSOLL_CHECK(context.report.devices.size() == trace.devices.size());
-    LineIndex lines(context.lines);
     for (std::size_t d = 0; d < trace.devices.size(); ++d) {
       const DeviceTrace& device = trace.devices[d];
       if (context.options.device && *context.options.device != device.device) continue;
       report::DeviceReport& out = context.report.devices[d];
-      out.fragmentation = measure(trace, device, lines);
+      out.fragmentation = measure(trace, device, context.lines);
       out.fragmentation.at_reserved_peak =
-          measure_reserved_peak(context, device, out.reserved.peak_event, lines);
+          measure_reserved_peak(context, device, out.reserved.peak_event);
     }
     return {};
   }

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/line_index.h"
 #include "analysis/oom/cause.h"
 #include "analysis/pinning.h"
 #include "analysis/steady_growth.h"
@@ -86,12 +85,13 @@ void advance_live_set(const model::Lifetimes& lifetimes, std::int64_t event,
   }
 }
 
-// What each line holds of the live allocations; indexed by LineIndex.
+// What each line holds of the live allocations; indexed by LineId.
 std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace& device,
-                                          std::span<const std::uint32_t> live, LineIndex& lines) {
+                                          std::span<const std::uint32_t> live,
+                                          const model::UserLines& lines) {
   std::vector<report::GroupRow> rows;
   for (const std::uint32_t lifetime : live) {
-    const std::uint32_t line = lines.of(trace.stack(device, lifetime));
+    const std::uint32_t line = lines.line(trace.stack(device, lifetime)).value;
     if (line >= rows.size()) rows.resize(line + 1);
     const std::uint64_t size = trace.size_bytes(device, lifetime);
     rows[line].bytes += size;
@@ -100,7 +100,7 @@ std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace&
   }
   for (std::uint32_t line = 0; line < rows.size(); ++line) {
     rows[line].device = device.device.ordinal;
-    rows[line].key = lines.label(line);
+    rows[line].key = lines.label(model::LineId{static_cast<std::uint32_t>(line)});
   }
   return rows;
 }
@@ -135,7 +135,7 @@ std::uint64_t not_negative(std::int64_t bytes) {
 class Examiner {
  public:
   Examiner(const PassContext& context, const DeviceTrace& device)
-      : context_(context), device_(device), lines_(context.lines) {}
+      : context_(context), device_(device) {}
 
   void run(std::span<report::OomDetails> ooms) {
     std::vector<std::int64_t> events;
@@ -162,12 +162,12 @@ class Examiner {
     const std::size_t row = device_.first_event + oom.event;
     const Request request{oom.requested_bytes, trace.events.stream[row], trace.events.pool[row]};
     const auto layout = model::layout_of(trace, device_, std::move(segments), live);
-    const Pinning pinning = find_pinning(trace, layout, lines_, request);
+    const Pinning pinning = find_pinning(trace, layout, context_.lines, request);
     oom.largest_free_bytes = pinning.largest_free_bytes;
     oom.largest_usable_bytes = pinning.largest_usable_bytes;
     oom.stranded_bytes = pinning.stranded_bytes;
     oom.pinning_lines = pinning.lines;
-    oom.top_lines = sum_by_line(trace, device_, live, lines_);
+    oom.top_lines = sum_by_line(trace, device_, live, context_.lines);
     oom.grown_bytes = grown_bytes_of(context_.report.tables, device_.device.ordinal, oom.top_lines);
     keep_top(oom.top_lines);
     const OomFacts facts{oom.requested_bytes,
@@ -184,7 +184,6 @@ class Examiner {
 
   const PassContext& context_;
   const DeviceTrace& device_;
-  LineIndex lines_;
 };
 
 class OomPass final : public Pass {
