@@ -85,7 +85,7 @@ void advance_live_set(const model::Lifetimes& lifetimes, std::int64_t event,
   }
 }
 
-// What each line holds of the live allocations; indexed by LineId.
+// What each line holds of the live allocations.
 std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace& device,
                                           std::span<const std::uint32_t> live,
                                           const model::UserLines& lines) {
@@ -100,8 +100,9 @@ std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace&
   }
   for (std::uint32_t line = 0; line < rows.size(); ++line) {
     rows[line].device = device.device.ordinal;
-    rows[line].key = lines.label(model::LineId{static_cast<std::uint32_t>(line)});
+    if (rows[line].count > 0) rows[line].key = lines.label(model::LineId{line});
   }
+  std::erase_if(rows, [](const report::GroupRow& row) { return row.count == 0; });
   return rows;
 }
 
