@@ -135,7 +135,7 @@ TEST(ViewMemory, pieces_are_no_larger_than_asked) {
 }
 
 TEST(Prepend, the_head_comes_first_whatever_the_window) {
-  for (const std::size_t window : {1, 2, 3, 64}) {
+  for (const std::size_t window : {1u, 2u, 3u, 64u}) {
     const auto head = bytes_of("abc");
     const auto source = prepend({head.begin(), head.end()}, view_memory(bytes_of("defgh"), 2));
     EXPECT_EQ(source->size_hint(), 8u);
@@ -154,7 +154,7 @@ TEST(Gunzip, any_pieces_give_the_same_bytes) {
   for (int i = 0; i < 20000; ++i) text += "line " + std::to_string(i) + "\n";
   const std::string compressed = gzip(text);
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{4096}, SIZE_MAX}) {
-    for (const std::size_t window : {7, 65536}) {
+    for (const std::size_t window : {7u, 65536u}) {
       const auto all = gunzip_all(compressed, piece, window);
       ASSERT_TRUE(all.ok()) << all.error().message;
       EXPECT_TRUE(*all == text) << "piece " << piece << ", window " << window;

@@ -115,7 +115,8 @@ TEST(KinetoReader, an_allocation_has_the_stack_operator_and_module_that_enclose_
 
 TEST(KinetoReader, any_chunking_gives_the_same_trace) {
   const std::string whole = describe(read(kSmallStep));
-  for (const std::size_t piece : {1, 7, 4096}) EXPECT_EQ(describe(read(kSmallStep, piece)), whole);
+  for (const std::size_t piece : {1u, 7u, 4096u})
+    EXPECT_EQ(describe(read(kSmallStep, piece)), whole);
 }
 
 TEST(KinetoReader, the_totals_give_what_was_there_before) {
