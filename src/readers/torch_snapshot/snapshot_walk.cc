@@ -68,6 +68,9 @@ Status SnapshotWalk::walk(const Value& root) {
     builder_.settings_known();
     walk_settings(*settings, "", 0);
   }
+  if (has_overflowed_) {
+    for (const Device& device : traced_) builder_.mark_truncated(device);
+  }
   if (const Value* notes = fields.find(Key::kExternalAnnotations)) walk_annotations(*notes);
   if (fields.has(Key::kUnknown)) count_unknown(entries, "snapshot");
   return {};
@@ -189,6 +192,7 @@ void SnapshotWalk::walk_traces(const Value& list, DeviceType type) {
 
 void SnapshotWalk::walk_trace(const Value& list, Device device) {
   builder_.name_device(device);
+  traced_.push_back(device);
   if (list.tag == Tag::kEventRange) {
     const EventRange& range = arena_.ranges[list.bits];
     if (placed_.insert(list.bits).second) return builder_.place(device, range.first, range.count);
@@ -227,6 +231,7 @@ void SnapshotWalk::walk_settings(const Value& dict, const std::string& prefix, i
     switch (value.tag) {
       case Tag::kBool:
         builder_.add_setting({name, value.bits == 1});
+        if (name == "trace_alloc_overflowed") has_overflowed_ = value.bits == 1;
         break;
       case Tag::kInt:
         builder_.add_setting({name, value.as_int()});

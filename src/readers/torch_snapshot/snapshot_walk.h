@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "model/trace_builder.h"
 #include "plimsoll/result.h"
@@ -37,7 +38,9 @@ class SnapshotWalk {
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
   std::unordered_set<std::uint64_t> placed_;  // event ranges that belong to a device already
+  std::vector<model::Device> traced_;
   std::size_t settings_seen_ = 0;
+  bool has_overflowed_ = false;  // the file says that the recorder's ring was full
 };
 
 }  // namespace plimsoll::readers::torch_snapshot

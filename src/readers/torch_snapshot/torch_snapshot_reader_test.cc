@@ -186,5 +186,25 @@ TEST(TorchSnapshotReader, an_event_that_stands_twice_is_two_events) {
   EXPECT_EQ(outcome.diagnostics.count(kMissingKey), 1U);  // 'segments'
 }
 
+// {'device_traces': [[event]], 'allocator_settings': {'trace_alloc_overflowed': True}}
+constexpr std::string_view kOverflowed =
+    "\x80\x02}X\x0d\x00\x00\x00"
+    "device_traces"
+    "]]}X\x06\x00\x00\x00"
+    "action"
+    "X\x05\x00\x00\x00"
+    "alloc"
+    "saasX\x12\x00\x00\x00"
+    "allocator_settings"
+    "}X\x16\x00\x00\x00"
+    "trace_alloc_overflowed"
+    "\x88ss."sv;
+
+TEST(TorchSnapshotReader, a_ring_that_says_it_overflowed_is_truncated_history) {
+  const Outcome outcome = read(kOverflowed);
+  ASSERT_TRUE(outcome.trace.ok()) << outcome.trace.error().message;
+  EXPECT_EQ(outcome.trace->devices.at(0).history, model::History::kTruncated);
+}
+
 }  // namespace
 }  // namespace plimsoll::readers::torch_snapshot
