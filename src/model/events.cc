@@ -30,10 +30,28 @@ const char* to_string(Action action) {
   return "unknown";
 }
 
+const char* to_string(Phase phase) {
+  switch (phase) {
+    case Phase::kOther:
+      return "other";
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kOptimizer:
+      return "optimizer";
+    case Phase::kData:
+      return "data";
+  }
+  return "other";
+}
+
 std::size_t Events::memory_bytes() const {
   return action.memory_bytes() + address.memory_bytes() + size_bytes.memory_bytes() +
          time_ns.memory_bytes() + stream.memory_bytes() + stack.memory_bytes() +
-         pool.memory_bytes() + category.memory_bytes() + op.memory_bytes() + layer.memory_bytes() +
+         pool.memory_bytes() + category.memory_bytes() + op.memory_bytes() +
+         inner_op.memory_bytes() + forward_op.memory_bytes() + layer.memory_bytes() +
+         tensor.memory_bytes() + phase.memory_bytes() + flags.memory_bytes() +
          compile_context.memory_bytes() + user_metadata.memory_bytes();
 }
 

@@ -26,6 +26,24 @@ enum class Action : std::uint8_t {
 
 const char* to_string(Action action);  // the word in PyTorch's snapshots
 
+// What the thread was in the middle of (DESIGN section 5).
+enum class Phase : std::uint8_t { kOther, kForward, kBackward, kOptimizer, kData };
+const char* to_string(Phase phase);
+
+// What the recorder knows of an allocation besides.
+enum class EventFlags : std::uint8_t {
+  kNothing = 0,
+  kTemporary = 1,         // freed before the outermost operator that allocated it returned
+  kSavedForBackward = 2,  // made in forward, alive when backward began
+  kAdopted = 4,           // it lived before it was first met: the event is when it was met
+};
+inline EventFlags operator|(EventFlags a, EventFlags b) {
+  return static_cast<EventFlags>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+inline bool has(EventFlags flags, EventFlags flag) {
+  return (static_cast<unsigned>(flags) & static_cast<unsigned>(flag)) != 0;
+}
+
 // One event on its way into the model.
 struct Event {
   Action action = Action::kUnknown;
@@ -35,9 +53,14 @@ struct Event {
   StreamId stream;
   StackId stack;
   PoolId pool;
-  StringId category;  // as the file says it; 0: none
-  StringId op;        // the operator that allocated
-  StringId layer;     // the module path
+  StringId category;    // as the file says it; 0: none
+  StringId op;          // the outermost operator of the allocating thread
+  StringId inner_op;    // the innermost one
+  StringId forward_op;  // in backward: the operator that made the autograd node
+  StringId layer;       // the module path
+  TensorId tensor;      // row in Trace::tensors; 0: not known
+  Phase phase = Phase::kOther;
+  EventFlags flags = EventFlags::kNothing;
   StringId compile_context;
   StringId user_metadata;
 };
@@ -69,7 +92,12 @@ struct Events {
   OptionalColumn<PoolId> pool;
   OptionalColumn<StringId> category;
   OptionalColumn<StringId> op;
+  OptionalColumn<StringId> inner_op;
+  OptionalColumn<StringId> forward_op;
   OptionalColumn<StringId> layer;
+  OptionalColumn<TensorId> tensor;
+  OptionalColumn<Phase> phase;  // present: the recording tells phases
+  OptionalColumn<EventFlags> flags;
   OptionalColumn<StringId> compile_context;
   OptionalColumn<StringId> user_metadata;
 
@@ -83,15 +111,18 @@ struct Events {
     stream.push_back(event.stream);
     stack.push_back(event.stack);
     const std::uint32_t rare = event.pool.value | event.category.value | event.op.value |
-                               event.layer.value | event.compile_context.value |
-                               event.user_metadata.value;
+                               event.inner_op.value | event.forward_op.value | event.layer.value |
+                               event.tensor.value | static_cast<std::uint32_t>(event.phase) |
+                               static_cast<std::uint32_t>(event.flags) |
+                               event.compile_context.value | event.user_metadata.value;
     if (rare != 0) set_rare(row, event);
   }
   Event at(std::size_t row) const {
-    return Event{action[row],  address[row],         size_bytes[row],
-                 time_ns[row], stream[row],          stack[row],
-                 pool[row],    category[row],        op[row],
-                 layer[row],   compile_context[row], user_metadata[row]};
+    return Event{action[row],       address[row],  size_bytes[row], time_ns[row],
+                 stream[row],       stack[row],    pool[row],       category[row],
+                 op[row],           inner_op[row], forward_op[row], layer[row],
+                 tensor[row],       phase[row],    flags[row],      compile_context[row],
+                 user_metadata[row]};
   }
   std::size_t memory_bytes() const;
 
@@ -100,7 +131,12 @@ struct Events {
     pool.set(row, event.pool);
     category.set(row, event.category);
     op.set(row, event.op);
+    inner_op.set(row, event.inner_op);
+    forward_op.set(row, event.forward_op);
     layer.set(row, event.layer);
+    tensor.set(row, event.tensor);
+    phase.set(row, event.phase);
+    flags.set(row, event.flags);
     compile_context.set(row, event.compile_context);
     user_metadata.set(row, event.user_metadata);
   }

@@ -15,6 +15,7 @@ using LineId = base::StrongId<struct LineTag>;        // what stacks are charged
 using StreamId = base::StrongId<struct StreamTag>;    // row in Trace::streams
 using PoolId = base::StrongId<struct PoolTag>;        // row in Trace::pools; 0: not recorded
 using BlockId = base::StrongId<struct BlockTag>;      // row in Trace::blocks
+using TensorId = base::StrongId<struct TensorTag>;    // row in Trace::tensors; 0: not known
 using SegmentId = base::StrongId<struct SegmentTag>;  // row in Trace::segments
 
 // No time was recorded.

@@ -83,6 +83,30 @@ struct Annotation {
   std::int64_t end_ns = kNoTime;    // kNoTime: it had not ended
 };
 
+// What is known of a tensor that some memory holds.
+struct Tensor {
+  StringId name;   // "fc1.weight", "fc1.weight.exp_avg"; 0: it has none
+  StringId dtype;  // "float32"
+  StringId shape;  // "[64, 3, 7, 7]"
+
+  friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+// A place in the stream of events that the program or the recorder marked.
+enum class MarkKind : std::uint8_t {
+  kStep,
+  kRegionBegin,
+  kRegionEnd,
+  kBackwardBegin,
+  kBackwardEnd
+};
+struct Mark {
+  MarkKind kind = MarkKind::kStep;
+  std::int64_t time_ns = kNoTime;
+  std::uint64_t step = 0;  // kStep: the number of the step that ends here
+  StringId name;           // of a region
+};
+
 // How much of the device's history the events tell.
 enum class History : std::uint8_t {
   kNoEvents,   // there are none
@@ -114,6 +138,8 @@ struct DeviceTrace {
   std::uint32_t first_segment = 0;  // rows of Trace::segments, which are sorted by device
   std::uint32_t segment_count = 0;
   Lifetimes lifetimes;
+  // For each row of Trace::marks: how many of the device's events came before it.
+  base::Column<std::uint32_t> mark_events;
   // Kineto traces tell running totals instead of a final state: what was allocated and reserved
   // before the first event.
   std::optional<std::uint64_t> allocated_before_bytes;
@@ -131,6 +157,8 @@ struct Trace {
   base::Column<Block> blocks;
   std::vector<Setting> settings;
   std::vector<Annotation> annotations;  // in the order in which they began
+  std::vector<Tensor> tensors;          // row 0: not known
+  std::vector<Mark> marks;              // in the order in which they were made
   std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
   bool has_settings = false;
   bool has_final_state = false;  // segments and blocks are known

@@ -87,6 +87,16 @@ void TraceBuilder::set_before(Device device, std::uint64_t allocated_bytes,
   trace.reserved_before_bytes = reserved_bytes;
 }
 
+TensorId TraceBuilder::add_tensor(Tensor tensor) {
+  trace_.tensors.push_back(tensor);
+  return TensorId{static_cast<std::uint32_t>(trace_.tensors.size() - 1)};
+}
+
+void TraceBuilder::add_mark(const Mark& mark) {
+  trace_.marks.push_back(mark);
+  mark_rows_.push_back(event_count());
+}
+
 void TraceBuilder::mark_truncated(Device device) { truncated_.push_back(device); }
 
 // Makes each device's events one run of rows, in the order of the devices. Mostly they are so
@@ -147,6 +157,27 @@ void TraceBuilder::sort_segments() {
   }
 }
 
+// Slices of one device ascend, and so do marks: each device's events are walked once.
+void TraceBuilder::place_marks() {
+  if (mark_rows_.empty()) return;
+  for (DeviceTrace& device : trace_.devices) {
+    auto slice = std::ranges::find(slices_, device.device, &Slice::device);
+    std::uint64_t before = 0;  // events of the device in the slices passed
+    for (const std::uint64_t row : mark_rows_) {
+      const auto is_passed = [&] {
+        return slice != slices_.end() && slice->device == device.device &&
+               slice->first + slice->count <= row;
+      };
+      for (; is_passed(); ++slice) before += slice->count;
+      std::uint64_t count = before;
+      if (slice != slices_.end() && slice->device == device.device && slice->first < row) {
+        count += row - slice->first;
+      }
+      device.mark_events.push_back(static_cast<std::uint32_t>(count));
+    }
+  }
+}
+
 // By begin, then end: what began before the recording first, what has not ended last. The name's
 // text decides the rest, so that the order does not depend on the file's.
 void TraceBuilder::sort_annotations() {
@@ -169,6 +200,7 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
     return make_error(ErrorCode::kLimit, "more than 4,294,967,293 events or blocks in one file");
   }
   PLIMSOLL_TRY(gather_slices());
+  place_marks();
   sort_segments();
   sort_annotations();
   for (DeviceTrace& device : trace_.devices) {

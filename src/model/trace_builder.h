@@ -20,6 +20,7 @@ class TraceBuilder {
   explicit TraceBuilder(base::Diagnostics& diagnostics) : diagnostics_(diagnostics) {
     trace_.streams.push_back(0);
     trace_.pools.push_back(Pool{});
+    trace_.tensors.push_back(Tensor{});
   }
 
   StringTable& strings() { return trace_.strings; }
@@ -39,6 +40,11 @@ class TraceBuilder {
            slices_.capacity() * sizeof(Slice);
   }
   Event event(std::uint64_t row) const { return trace_.events.at(row); }
+  // For what is known with hindsight only: the columns of an event that was added already.
+  Events& events() { return trace_.events; }
+  TensorId add_tensor(Tensor tensor);  // always a new row: intern before
+  // Between the last event added and the next, on every device.
+  void add_mark(const Mark& mark);
   // Rows [first, first + count) are the next events of `device`. Each row at most once.
   void place(Device device, std::uint64_t first, std::uint64_t count);
   // The file names this device, perhaps with nothing on it.
@@ -64,12 +70,14 @@ class TraceBuilder {
 
   DeviceTrace& device_trace(Device device);
   Status gather_slices();
+  void place_marks();
   void sort_segments();
   void sort_annotations();
 
   base::Diagnostics& diagnostics_;
   Trace trace_;
   std::vector<Slice> slices_;
+  std::vector<std::uint64_t> mark_rows_;  // by mark: how many events had been added
   std::vector<Device> truncated_;
 };
 

@@ -126,4 +126,33 @@ TEST(TraceBuilder, streams_and_pools_are_interned) {
 }
 
 }  // namespace
+TEST(TraceBuilder, marks_stand_between_the_events_of_each_device) {
+  base::Diagnostics diagnostics;
+  TraceBuilder builder(diagnostics);
+  const Device cpu{DeviceType::kCpu, -1};
+  const Device cuda{DeviceType::kCuda, 0};
+  const auto alloc = [&](Device device, std::uint64_t address) {
+    Event event;
+    event.action = Action::kAlloc;
+    event.address = address;
+    event.size_bytes = 64;
+    builder.place(device, builder.add_event(event), 1);
+  };
+  builder.add_mark(Mark{MarkKind::kStep, kNoTime, 0, {}});
+  alloc(cpu, 64);
+  alloc(cuda, 64);
+  builder.add_mark(Mark{MarkKind::kStep, kNoTime, 1, {}});
+  alloc(cpu, 128);
+  alloc(cpu, 192);
+  builder.add_mark(Mark{MarkKind::kStep, kNoTime, 2, {}});
+  base::Progress progress;
+  const auto trace = builder.finish("test", progress);
+  ASSERT_TRUE(trace.ok());
+  ASSERT_EQ(trace->devices.size(), 2u);
+  const auto& on_cuda = trace->devices[0].mark_events;
+  const auto& on_cpu = trace->devices[1].mark_events;
+  EXPECT_EQ(std::vector(on_cuda.begin(), on_cuda.end()), (std::vector<std::uint32_t>{0, 1, 1}));
+  EXPECT_EQ(std::vector(on_cpu.begin(), on_cpu.end()), (std::vector<std::uint32_t>{0, 1, 3}));
+}
+
 }  // namespace plimsoll::model

@@ -1,0 +1,192 @@
+/* The recorder's C interface: what an allocator, a framework adapter or a training loop calls to
+ * have its memory recorded. Everything here may be called from any thread, never throws, never
+ * blocks on a file, and does nothing while no recording runs.
+ *
+ * An adapter is a binary of its own and links nothing of ours: it is handed a plimsoll_recorder_api
+ * and checks abi_version. Members are only ever appended, and size_bytes says how many there are; a
+ * change of what is there makes a new abi_version.
+ *
+ *   plimsoll_context* context = api->context();        // once a thread
+ *   context->layer = api->name("model.fc1", 9);        // what the thread is doing, written by that
+ * thread alone api->alloc(context, device, address, 4096); api->free(context, device, address);
+ */
+#ifndef PLIMSOLL_RECORDER_C_H_
+#define PLIMSOLL_RECORDER_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PLIMSOLL_RECORDER_ABI 1u
+
+#if defined(_WIN32)
+#define PLIMSOLL_EXPORT
+#else
+#define PLIMSOLL_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* What a thread is in the middle of. */
+enum plimsoll_phase {
+  PLIMSOLL_PHASE_OTHER = 0,
+  PLIMSOLL_PHASE_FORWARD = 1,
+  PLIMSOLL_PHASE_BACKWARD = 2,
+  PLIMSOLL_PHASE_OPTIMIZER = 3,
+  PLIMSOLL_PHASE_DATA = 4
+};
+
+enum plimsoll_device_type {
+  PLIMSOLL_DEVICE_CPU = 0,
+  PLIMSOLL_DEVICE_CUDA = 1,
+  PLIMSOLL_DEVICE_HIP = 2,
+  PLIMSOLL_DEVICE_XPU = 3,
+  PLIMSOLL_DEVICE_PINNED_HOST = 4,
+  PLIMSOLL_DEVICE_OTHER = 5
+};
+
+/* What a tensor is to the program that holds it. KNOWN: nothing but its dtype and shape is known.
+ */
+enum plimsoll_role {
+  PLIMSOLL_ROLE_KNOWN = 0,
+  PLIMSOLL_ROLE_PARAMETER = 1,
+  PLIMSOLL_ROLE_GRADIENT = 2,
+  PLIMSOLL_ROLE_OPTIMIZER_STATE = 3,
+  PLIMSOLL_ROLE_BUFFER = 4,
+  PLIMSOLL_ROLE_INPUT = 5
+};
+
+enum plimsoll_mark {
+  PLIMSOLL_MARK_STEP = 0,           /* value: the number of the step that ends here */
+  PLIMSOLL_MARK_REGION_BEGIN = 1,   /* value: name id */
+  PLIMSOLL_MARK_REGION_END = 2,     /* value: name id */
+  PLIMSOLL_MARK_BACKWARD_BEGIN = 3, /* value: 0 */
+  PLIMSOLL_MARK_BACKWARD_END = 4,   /* value: 0 */
+  PLIMSOLL_MARK_OUT_OF_MEMORY = 5   /* value: the bytes asked for */
+};
+
+/* What this thread is doing: read at each alloc and free. Written by its own thread alone; ids are
+ * those that name() and stack() gave, 0: none or not known. */
+typedef struct plimsoll_context {
+  uint32_t layer; /* name of the module whose forward runs; in backward, of the forward operator's
+                     module */
+  uint32_t outer_op;    /* name of the outermost operator running; in backward the autograd node */
+  uint32_t inner_op;    /* name of the innermost one */
+  uint32_t forward_op;  /* in backward: name of the forward operator that made the autograd node */
+  uint32_t stack;       /* Python stack at the start of the outermost operator (in backward: of the
+                           forward one) */
+  uint32_t op_instance; /* counts this thread's outermost operators: another number, another call;
+                           0: none runs */
+  uint8_t phase;        /* plimsoll_phase */
+  uint8_t reserved[7];  /* 0 */
+} plimsoll_context;
+
+typedef struct plimsoll_frame {
+  uint32_t file;     /* name id */
+  uint32_t function; /* name id */
+  uint32_t line;     /* from 1; 0: not known */
+} plimsoll_frame;
+
+typedef struct plimsoll_recorder_api {
+  uint32_t abi_version; /* PLIMSOLL_RECORDER_ABI */
+  uint32_t size_bytes;  /* of this struct */
+
+  /* This thread's context. Never null; the same address as long as the thread lives. */
+  plimsoll_context* (*context)(void);
+  /* Not 0 while at least one recording runs. */
+  int (*is_recording)(void);
+
+  /* Hot. alloc: after the memory was taken. free: before it is given back. */
+  void (*alloc)(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes);
+  void (*free)(plimsoll_context* context, uint8_t device, uint64_t address);
+
+  /* Memory that lived already when it was first met: at the start of the recording, or taken behind
+   * the adapter's back. `tensor` may be 0. An address that is live already is only tagged. */
+  void (*adopt)(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes,
+                uint32_t tensor);
+  /* The live memory at `address` holds this tensor. Of several roles the gravest holds, in the
+   * order of plimsoll_role, KNOWN last; unknown addresses are passed over. */
+  void (*tag)(plimsoll_context* context, uint8_t device, uint64_t address, uint32_t tensor);
+  /* With hindsight: what this thread's running outermost operator allocated belongs to this phase.
+   */
+  void (*set_phase)(plimsoll_context* context, uint8_t phase);
+  void (*mark)(plimsoll_context* context, uint8_t mark, uint64_t value);
+
+  /* Interning: not hot, takes a lock and may allocate. The same text gives the same id for the life
+   * of the process. */
+  uint32_t (*name)(const char* text, size_t size_bytes);
+  uint32_t (*stack)(const plimsoll_frame* frames, size_t count); /* innermost first */
+  /* A stack id to be used now and told later by define_stack(), because the frames cannot be read
+   * here. */
+  uint32_t (*reserve_stack)(void);
+  void (*define_stack)(uint32_t stack, const plimsoll_frame* frames, size_t count);
+  uint32_t (*tensor)(uint8_t role, uint32_t name, uint32_t dtype, uint32_t shape); /* name ids */
+  uint8_t (*device)(uint8_t device_type, int32_t ordinal); /* 0 is the CPU */
+} plimsoll_recorder_api;
+
+/* The recorder of this process; lives for ever. */
+PLIMSOLL_EXPORT const plimsoll_recorder_api* plimsoll_recorder(void);
+
+/* Recordings: what becomes of the events. Several may run at once; each begins with everything that
+ * is live. */
+enum plimsoll_sink {
+  PLIMSOLL_SINK_FILE = 0,
+  PLIMSOLL_SINK_MEMORY = 1,
+  PLIMSOLL_SINK_STREAM = 2,
+  PLIMSOLL_SINK_NULL = 3
+};
+
+typedef struct plimsoll_recording_options {
+  uint32_t size_bytes; /* sizeof(plimsoll_recording_options) */
+  uint8_t sink;        /* plimsoll_sink */
+  uint8_t
+      in_children; /* after fork: 0 the child records nothing, 1 into a file of its own, PATH.PID */
+  uint8_t reserved[2];
+  const char* path;    /* FILE: where to */
+  uint64_t max_events; /* keep the newest so many, about; 0: all of them. A FILE is then rewritten
+                          now and then */
+  /* STREAM: gets each block as it is made; returns 0 when it can take no more. Called on the drain
+   * thread. */
+  int (*write)(void* user, const void* data, size_t size_bytes);
+  void* user;
+  const char* const*
+      meta; /* what to write into the file's head: key, value, key, value, ..., NULL */
+} plimsoll_recording_options;
+
+typedef struct plimsoll_recording plimsoll_recording;
+
+typedef struct plimsoll_recording_state {
+  uint64_t events;        /* recorded so far */
+  uint64_t dropped;       /* lost because a ring was full */
+  uint64_t evicted;       /* forgotten because of max_events */
+  uint64_t written_bytes; /* by the sink */
+  uint64_t live_bytes;    /* on all devices, of what is recorded */
+  uint64_t live_count;
+  int32_t error; /* errno of the sink's first failure, 0: none. Recording goes on, this sink gets no
+                    more */
+  int32_t reserved;
+} plimsoll_recording_state;
+
+/* Null on failure, and then *error says why in one sentence (static or thread-local storage). */
+PLIMSOLL_EXPORT plimsoll_recording* plimsoll_recording_start(
+    const plimsoll_recording_options* options, const char** error);
+/* Waits until every event of before this call is in the sink. */
+PLIMSOLL_EXPORT void plimsoll_recording_flush(plimsoll_recording* recording);
+PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,
+                                                  plimsoll_recording_state* state);
+/* Flushes, ends the file and gives `state` (may be null). The recording is gone afterwards. */
+PLIMSOLL_EXPORT void plimsoll_recording_stop(plimsoll_recording* recording,
+                                             plimsoll_recording_state* state);
+/* MEMORY: the whole trace as it would stand in a file, now. free() it. Null when there is no memory
+ * for it. */
+PLIMSOLL_EXPORT void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes);
+/* Live bytes on all devices now, and the most there were since the last reset; exact, as of this
+ * call. */
+PLIMSOLL_EXPORT uint64_t plimsoll_recording_peak_bytes(plimsoll_recording* recording, int reset);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,101 @@
+// What a trace file says, as values: the definitions that ids refer to, and the events. How they
+// stand in the file is docs/format.md; encoder.h writes them, decoder.h reads them, and both speak
+// in these words.
+//
+// Ids of names, stacks, sites and tensors are given by the writer and defined before they are used;
+// 0 is "none". An allocation is known by its serial number, which counts all allocations and
+// adoptions of the recorder from 0.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace plimsoll::format {
+
+inline constexpr std::uint64_t kNoSerial = ~std::uint64_t{0};
+
+// ---- definitions ------------------------------------------------------------------------------
+
+struct Frame {
+  std::uint32_t file = 0;
+  std::uint32_t function = 0;
+  std::uint32_t line = 0;
+};
+
+struct Device {
+  std::uint8_t type = 0;  // plimsoll_device_type
+  std::int32_t ordinal = 0;
+};
+
+// Where and in the middle of what memory was allocated.
+struct Site {
+  std::uint32_t layer = 0;
+  std::uint32_t outer_op = 0;
+  std::uint32_t inner_op = 0;
+  std::uint32_t forward_op = 0;
+  std::uint32_t stack = 0;
+  std::uint8_t phase = 0;
+  std::uint8_t device = 0;
+  friend bool operator==(const Site&, const Site&) = default;
+};
+
+// What a tensor is: role as in plimsoll_role, the others names.
+struct Tensor {
+  std::uint8_t role = 0;
+  std::uint32_t name = 0;
+  std::uint32_t dtype = 0;
+  std::uint32_t shape = 0;
+  friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+// ---- events -----------------------------------------------------------------------------------
+
+struct Alloc {
+  std::int64_t time_ns = 0;  // since the Unix epoch
+  std::uint32_t thread = 0;
+  std::uint32_t site = 0;
+  std::uint64_t serial = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  bool is_adopted = false;  // it lived before it was first met
+};
+
+struct Free {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint64_t serial = kNoSerial;  // kNoSerial: nobody saw it being allocated; then address
+  std::uint64_t address = 0;
+  bool in_op = false;  // before the outermost operator that allocated it returned
+};
+
+struct Tag {
+  std::uint64_t serial = 0;
+  std::uint32_t tensor = 0;
+};
+
+struct SetPhase {
+  std::uint64_t serial = 0;
+  std::uint8_t phase = 0;
+};
+
+struct Mark {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint8_t kind = 0;  // plimsoll_mark
+  std::uint64_t value = 0;
+};
+
+// Events that were lost because a thread's ring was full.
+struct Dropped {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint64_t count = 0;
+};
+
+// Events that were forgotten on purpose (max_events): what follows begins with all that is live.
+struct Evicted {
+  std::uint64_t count = 0;
+};
+
+}  // namespace plimsoll::format
