@@ -147,7 +147,9 @@ typedef struct plimsoll_recording_options {
   uint64_t max_events; /* keep the newest so many, about; 0: all of them. A FILE is then rewritten
                           now and then */
   /* STREAM: gets each block as it is made; returns 0 when it can take no more. Called on the drain
-   * thread. */
+   * thread, and on a thread that flushes or stops; one call at a time. It must not call the
+   * recording's functions. Whoever holds a lock that it takes lets go of it before flush and stop.
+   * What is left at the end of the process is not sent. */
   int (*write)(void* user, const void* data, size_t size_bytes);
   void* user;
   const char* const*
@@ -163,6 +165,11 @@ typedef struct plimsoll_recording_state {
   uint64_t written_bytes; /* by the sink */
   uint64_t live_bytes;    /* on all devices, of what is recorded */
   uint64_t live_count;
+  uint64_t replaced;  /* allocations that ended because another one took their address: a free was
+                         missed */
+  uint64_t unmatched; /* frees of memory that nobody saw being allocated */
+  uint64_t refused;   /* names, stacks, sites and tensors beyond what the process may define: 0 was
+                         given */
   int32_t error; /* errno of the sink's first failure, 0: none. Recording goes on, this sink gets no
                     more */
   int32_t reserved;
