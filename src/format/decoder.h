@@ -1,0 +1,84 @@
+// Decoder: a trace file in pieces of any size, told to a visitor record by record, in the order of
+// the file. Whatever the bytes are, it neither fails nor holds more than a block and its tables;
+// what is wrong with them is counted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "format/block_stream.h"
+#include "format/definition_decoder.h"
+#include "format/event_decoder.h"
+
+namespace plimsoll::format {
+
+// A visitor that derives from this says only what it wants to hear.
+struct NoRecords : NoEvents, NoDefinitions {
+  void on_block(const Block&) {}  // before the records in it
+  void on_end(const End&) {}
+};
+
+template <typename Visitor>
+class Decoder {
+ public:
+  explicit Decoder(Visitor& visitor) : visitor_(visitor) {}
+
+  void push(std::span<const std::byte> piece) {
+    stream_.push(piece);
+    tell_blocks();
+  }
+  // No more will come. Afterwards the counts are final.
+  void finish() {
+    stream_.finish();
+    tell_blocks();
+  }
+
+  BlockStream::Kind kind() const { return stream_.kind(); }
+  const Prelude& prelude() const { return stream_.prelude(); }
+  const Damage& damage() const { return stream_.damage(); }
+  bool is_ended() const { return is_ended_; }                         // the end block was there
+  std::uint64_t unknown_records() const { return unknown_records_; }  // of a later version
+
+ private:
+  void tell_blocks() {
+    while (const auto block = stream_.next()) {
+      visitor_.on_block(*block);
+      if (!tell(*block)) stream_.damage().add(block->offset, block->head.events);
+    }
+  }
+
+  bool tell(const Block& block) {
+    switch (block.head.kind) {
+      case BlockKind::kDefinitions: {
+        const bool is_whole = definitions_.decode(block.payload, visitor_);
+        unknown_records_ += definitions_.unknown_records();
+        return is_whole;
+      }
+      case BlockKind::kEvents: {
+        // A site's definition takes at least ten bytes, and all there are stand in the file.
+        events_.set_site_limit(kFreeSites + block.offset / kLeastSiteBytes);
+        const auto outcome = events_.decode(block.payload, visitor_);
+        unknown_records_ += events_.unknown_records();
+        return outcome == EventDecoder::Outcome::kWhole;
+      }
+      case BlockKind::kEnd:
+        is_ended_ = true;
+        visitor_.on_end(read_end(block.payload));
+        return true;
+    }
+    return true;
+  }
+
+  static constexpr std::uint64_t kFreeSites = 1 << 12;
+  static constexpr std::uint64_t kLeastSiteBytes = 4;
+
+  Visitor& visitor_;
+  BlockStream stream_;
+  DefinitionDecoder definitions_;
+  EventDecoder events_;
+  std::uint64_t unknown_records_ = 0;
+  bool is_ended_ = false;
+};
+
+}  // namespace plimsoll::format

@@ -1,0 +1,83 @@
+// What encoder and decoder both remember of each site while they go through one block: the size
+// and the address of its last allocation, and which site came after it. They forget it at the next
+// block, so that each block is read alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <type_traits>
+
+namespace plimsoll::format {
+
+struct SiteState {
+  std::uint64_t size_bytes = 0;
+  std::uint64_t address = 0;
+  std::uint32_t next_site = 0;
+  std::uint32_t block = 0;  // the block all this is of
+};
+
+class SiteMemory {
+ public:
+  SiteMemory() = default;
+  SiteMemory(const SiteMemory&) = delete;
+  SiteMemory& operator=(const SiteMemory&) = delete;
+  ~SiteMemory() { std::free(states_); }
+
+  // Forgets everything. `address` is what a site's first allocation is compared with.
+  void begin_block(std::uint64_t address) noexcept {
+    last_address_ = address;
+    last_site_ = 0;
+    if (++block_ != 0) return;
+    for (std::size_t site = 0; site < size_; ++site) states_[site] = SiteState{};
+    block_ = 1;
+  }
+
+  // The site that came after the last one before.
+  std::uint32_t predicted_site() const noexcept {
+    if (last_site_ >= size_ || states_[last_site_].block != block_) return 0;
+    return states_[last_site_].next_site;
+  }
+
+  // The state of a site, as of this block. Null if there is no memory for it; it stays where it is
+  // until the next call.
+  SiteState* at(std::uint32_t site) noexcept {
+    if (site >= size_ && !grow(site)) return nullptr;
+    SiteState* state = &states_[site];
+    if (state->block != block_) *state = SiteState{0, last_address_, 0, block_};
+    return state;
+  }
+
+  void remember(SiteState* state, std::uint32_t site, std::uint64_t size_bytes,
+                std::uint64_t address) noexcept {
+    state->size_bytes = size_bytes;
+    state->address = address;
+    last_address_ = address;
+    if (last_site_ < size_) {
+      SiteState* last = &states_[last_site_];
+      if (last->block == block_) last->next_site = site;
+    }
+    last_site_ = site;
+  }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<SiteState>);
+
+  bool grow(std::uint32_t site) noexcept {
+    std::size_t size = size_ < 64 ? 64 : size_ * 2;
+    if (size <= site) size = std::size_t{site} + 1;
+    void* moved = std::realloc(static_cast<void*>(states_), size * sizeof(SiteState));
+    if (moved == nullptr) return false;
+    states_ = static_cast<SiteState*>(moved);
+    for (; size_ < size; ++size_) states_[size_] = SiteState{};
+    return true;
+  }
+
+  SiteState* states_ = nullptr;
+  std::size_t size_ = 0;
+  std::uint64_t last_address_ = 0;
+  std::uint32_t last_site_ = 0;
+  std::uint32_t block_ = 0;
+};
+
+}  // namespace plimsoll::format
