@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ class Session {
  public:
   // Reads and analyses `path`. Errors name the path and say what is wrong with it.
   static Result<Session> open(const std::string& path, const OpenOptions& options = {});
+  // The same for a recording in memory; `name` stands for the path in messages and in the report.
+  static Result<Session> open_memory(std::span<const std::byte> bytes, const std::string& name,
+                                     const OpenOptions& options = {});
 
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -71,6 +75,8 @@ class Session {
 
  private:
   explicit Session(std::shared_ptr<const State> state);
+  template <typename Load>
+  static Result<Session> analyse(Load&& load, const std::string& name, const OpenOptions& options);
   std::shared_ptr<const State> state_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -63,8 +64,9 @@ class Pace {
   std::chrono::steady_clock::time_point next_;
 };
 
-Session open_session(nb::bytes path, std::string device, std::string at, std::size_t top,
-                     nb::object progress) {
+template <typename Open>
+Session open_with(Open&& open, std::string device, std::string at, std::size_t top,
+                  nb::object progress) {
   Caller caller;
   Pace pace;
   OpenOptions options{.device = std::move(device), .at = std::move(at), .top = top, .progress = {}};
@@ -74,13 +76,27 @@ Session open_session(nb::bytes path, std::string device, std::string at, std::si
       if (!progress.is_none()) progress(stage, done, total);
     });
   };
-  const std::string file(path.c_str(), path.size());
   Result<Session> session = [&] {
     nb::gil_scoped_release no_gil;
-    return Session::open(file, options);
+    return open(options);
   }();
   caller.rethrow();
   return value_or_raise(std::move(session));
+}
+
+Session open_session(nb::bytes path, std::string device, std::string at, std::size_t top,
+                     nb::object progress) {
+  const std::string file(path.c_str(), path.size());
+  return open_with([&](const OpenOptions& options) { return Session::open(file, options); },
+                   std::move(device), std::move(at), top, std::move(progress));
+}
+
+Session open_bytes(nb::bytes data, const std::string& name, std::string device, std::string at,
+                   std::size_t top, nb::object progress) {
+  const auto bytes = std::as_bytes(std::span(data.c_str(), data.size()));
+  return open_with(
+      [&](const OpenOptions& options) { return Session::open_memory(bytes, name, options); },
+      std::move(device), std::move(at), top, std::move(progress));
 }
 
 std::string report_json(const Session& session) {
@@ -135,6 +151,12 @@ void bind_session(nb::module_& module) {
              nb::sig("def open(path: bytes, device: str, at: str, top: int, progress: "
                      "collections.abc.Callable[[str, int, int], object] | None) -> Session"),
              "Reads and analyses a file. Empty strings ask for the default.");
+  module.def("open_bytes", &open_bytes, nb::arg("data"), nb::arg("name"), nb::arg("device"),
+             nb::arg("at"), nb::arg("top"), nb::arg("progress").none(),
+             nb::sig("def open_bytes(data: bytes, name: str, device: str, at: str, top: int, "
+                     "progress: collections.abc.Callable[[str, int, int], object] | None) -> "
+                     "Session"),
+             "The same for a recording in memory.");
   module.def("export_formats", &export_formats,
              "Name, description and suffix of each export format.");
 }

@@ -23,7 +23,7 @@ from plimsoll.errors import (
     UnsafeFileError,
     UnsupportedError,
 )
-from plimsoll.trace import ExportFormat, Trace, export_formats, open
+from plimsoll.trace import ExportFormat, Trace, export_formats, open, open_bytes
 
 __version__ = _core.version()
 
@@ -46,4 +46,5 @@ __all__ = [
     "__version__",
     "export_formats",
     "open",
+    "open_bytes",
 ]

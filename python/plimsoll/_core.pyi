@@ -20,6 +20,9 @@ class Session:
 def open(path: bytes, device: str, at: str, top: int, progress: Callable[[str, int, int], object] | None) -> Session:
     """Reads and analyses a file. Empty strings ask for the default."""
 
+def open_bytes(data: bytes, name: str, device: str, at: str, top: int, progress: Callable[[str, int, int], object] | None) -> Session:
+    """The same for a recording in memory."""
+
 def export_formats() -> list[tuple[str, str, str]]:
     """Name, description and suffix of each export format."""
 

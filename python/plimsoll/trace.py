@@ -121,6 +121,11 @@ class Trace:
         return self._table("stacks")
 
     @property
+    def marks(self) -> Table:
+        """Where steps, regions and backward passes begin and end, among each device's events."""
+        return self._table("marks")
+
+    @property
     def frames(self) -> Table:
         """The distinct frames: ``file``, ``function``, ``line``."""
         return self._table("frames")
@@ -227,16 +232,50 @@ def open(
         True
     """
     text = _path_text(path)
-    if top < 0:
-        raise InvalidArgumentError("invalid_argument", f"top is {top}; it counts rows, from 0")
-    chosen = "" if device is None else str(device)
-    moment = "" if at is None else str(at)
+    asked = _question(device, at, top)
     try:
-        return Trace(_core.open(os.fsencode(text), chosen, moment, top, progress))
+        return Trace(_core.open(os.fsencode(text), *asked, progress))
     except Error as error:
         if isinstance(error, OSError):
             error.filename = text
         raise
+
+
+def open_bytes(
+    data: bytes | bytearray | memoryview,
+    *,
+    name: str = "<bytes>",
+    device: str | int | None = None,
+    at: str | int | None = None,
+    top: int = 20,
+    progress: Progress | None = None,
+) -> Trace:
+    """Reads and analyses a recording that is in memory already.
+
+    Args:
+        data: What would stand in the file.
+        name: Stands for the path in messages and in the report.
+        device: As for `open`, and so are the others.
+        at: The moment that the tables describe.
+        top: How many rows to keep of each table.
+        progress: Called now and then with (stage, done, total).
+
+    Raises:
+        UnreadableError: It is not a recording, is damaged, or asks to run code.
+        InvalidArgumentError: It has no such device or moment. Also a ``ValueError``.
+
+    Example:
+        >>> data = builtins.open(path, "rb").read()
+        >>> plimsoll.open_bytes(data).devices == plimsoll.open(path).devices
+        True
+    """
+    return Trace(_core.open_bytes(bytes(data), name, *_question(device, at, top), progress))
+
+
+def _question(device: str | int | None, at: str | int | None, top: int) -> tuple[str, str, int]:
+    if top < 0:
+        raise InvalidArgumentError("invalid_argument", f"top is {top}; it counts rows, from 0")
+    return "" if device is None else str(device), "" if at is None else str(at), top
 
 
 def _device_name(device: dict[str, Any]) -> str:

@@ -60,6 +60,43 @@ void add_pool(TableBuilder& table, const Events& events) {
                              [&](std::size_t row) { return events.pool[row] == model::PoolId{}; }));
 }
 
+void add_phase_and_flags(TableBuilder& table, const Events& events) {
+  if (events.phase.present()) {
+    auto names = std::make_shared<Dictionary>();
+    for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
+      TableBuilder::append(*names, to_string(static_cast<model::Phase>(phase)));
+    }
+    Cells cells = table.compute<std::uint8_t>(
+        [&](std::size_t row) { return static_cast<std::uint8_t>(events.phase[row]); });
+    cells.dictionary = std::move(names);
+    table.add("phase", "what the thread was in the middle of", std::move(cells));
+  }
+  if (!events.flags.present()) return;
+  const auto add = [&](const char* name, const char* description, model::EventFlags flag) {
+    table.add(name, description,
+              table.flags([&](std::size_t row) { return has(events.flags[row], flag); }));
+  };
+  using enum model::EventFlags;
+  add("is_temporary", "freed before the operator that allocated it returned", kTemporary);
+  add("is_saved_for_backward", "made in forward, alive when backward began", kSavedForBackward);
+  add("is_adopted", "it lived before it was first met", kAdopted);
+}
+
+void add_tensor(TableBuilder& table, const Events& events) {
+  if (!events.tensor.present()) return;
+  const auto add = [&](const char* name, const char* description, auto member) {
+    const auto id = [&](std::size_t row) {
+      return table.trace().tensors[events.tensor[row].index()].*member;
+    };
+    table.add(name, description, table.with_nulls(table.strings(id), [&](std::size_t row) {
+      return id(row) == model::StringId{};
+    }));
+  };
+  add("tensor", "the tensor's name, where it has one", &model::Tensor::name);
+  add("dtype", "of the tensor in the memory, where one is known", &model::Tensor::dtype);
+  add("shape", "of the same tensor", &model::Tensor::shape);
+}
+
 }  // namespace
 
 Table event_table(const StatePtr& state) {
@@ -84,8 +121,13 @@ Table event_table(const StatePtr& state) {
   table.add("stack", "row of the table stacks", table.borrow(events.stack.data()));
   add_pool(table, events);
   add_optional(table, "category", "as the file says it", events.category);
-  add_optional(table, "operator", "the operator that allocated", events.op);
+  add_optional(table, "operator", "the outermost operator that ran", events.op);
+  add_optional(table, "inner_operator", "the innermost one", events.inner_op);
+  add_optional(table, "forward_operator", "in backward: what made the autograd node",
+               events.forward_op);
   add_optional(table, "layer", "path of the module", events.layer);
+  add_phase_and_flags(table, events);
+  add_tensor(table, events);
   add_optional(table, "compile_context", "of torch.compile", events.compile_context);
   add_optional(table, "user_metadata", "what the program attached", events.user_metadata);
   return table.finish();

@@ -85,8 +85,8 @@ std::uint64_t memory_limit(std::uint64_t file_bytes, bool is_compressed) {
   return machine == 0 ? wanted : std::min(wanted, machine);
 }
 
-Result<Loaded> load_unchecked(const std::string& path, base::Progress& progress) {
-  PLIMSOLL_TRY_ASSIGN(std::unique_ptr<ByteSource> source, readers::open_file(path));
+Result<Loaded> load_unchecked(std::unique_ptr<ByteSource> source, const std::string& path,
+                              base::Progress& progress) {
   Loaded loaded;
   loaded.file_bytes = source->size_hint();
   PLIMSOLL_TRY_ASSIGN(std::vector<std::byte> head, read_head(*source));
@@ -116,14 +116,25 @@ Result<Loaded> load_unchecked(const std::string& path, base::Progress& progress)
   return loaded;
 }
 
-}  // namespace
-
-Result<Loaded> load(const std::string& path, base::Progress& progress) {
+Result<Loaded> load_source(Result<std::unique_ptr<ByteSource>> source, const std::string& path,
+                           base::Progress& progress) {
+  if (!source) return std::move(source).error();
   try {
-    return load_unchecked(path, progress);
+    return load_unchecked(std::move(*source), path, progress);
   } catch (const std::bad_alloc&) {
     return make_error(ErrorCode::kLimit, path + ": the machine has not enough memory to read it");
   }
+}
+
+}  // namespace
+
+Result<Loaded> load(const std::string& path, base::Progress& progress) {
+  return load_source(readers::open_file(path), path, progress);
+}
+
+Result<Loaded> load(std::span<const std::byte> bytes, const std::string& name,
+                    base::Progress& progress) {
+  return load_source(readers::view_memory(bytes), name, progress);
 }
 
 }  // namespace plimsoll::engine

@@ -2,7 +2,9 @@
 // (never at the name), and bounds what the chosen one may spend.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/diagnostics.h"
@@ -19,5 +21,8 @@ struct Loaded {
 };
 
 Result<Loaded> load(const std::string& path, base::Progress& progress);
+// The same for bytes in memory; `name` stands for the path in messages.
+Result<Loaded> load(std::span<const std::byte> bytes, const std::string& name,
+                    base::Progress& progress);
 
 }  // namespace plimsoll::engine

@@ -65,12 +65,13 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-Result<Session> Session::open(const std::string& path, const OpenOptions& options) {
+template <typename Load>
+Result<Session> Session::analyse(Load&& load, const std::string& path, const OpenOptions& options) {
   CallbackProgress progress(options.progress);
   analysis::Options how;
   how.top = options.top;
   PLIMSOLL_TRY_ASSIGN(how.moment, engine::parse_moment(options.at));
-  PLIMSOLL_TRY_ASSIGN(engine::Loaded loaded, engine::load(path, progress));
+  PLIMSOLL_TRY_ASSIGN(engine::Loaded loaded, load(progress));
   if (!options.device.empty()) {
     PLIMSOLL_TRY_ASSIGN(how.device, engine::parse_device(options.device, loaded.trace));
   }
@@ -86,6 +87,17 @@ Result<Session> Session::open(const std::string& path, const OpenOptions& option
     return make_error(ErrorCode::kLimit,
                       path + ": the machine has not enough memory to analyse it");
   }
+}
+
+Result<Session> Session::open(const std::string& path, const OpenOptions& options) {
+  return analyse([&](base::Progress& progress) { return engine::load(path, progress); }, path,
+                 options);
+}
+
+Result<Session> Session::open_memory(std::span<const std::byte> bytes, const std::string& name,
+                                     const OpenOptions& options) {
+  return analyse([&](base::Progress& progress) { return engine::load(bytes, name, progress); },
+                 name, options);
 }
 
 std::string Session::report_json() const {

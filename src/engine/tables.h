@@ -19,6 +19,7 @@ Table segment_table(const StatePtr& state);
 Table block_table(const StatePtr& state);
 Table stack_table(const StatePtr& state);
 Table frame_table(const StatePtr& state);
+Table mark_table(const StatePtr& state);
 
 struct TableKind {
   std::string_view name;

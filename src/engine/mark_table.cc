@@ -1,0 +1,52 @@
+// The table `marks`: one row a mark and device: the step boundaries, regions and backward passes
+// that the recorder or the program marked.
+
+#include "engine/table_builder.h"
+#include "engine/tables.h"
+
+namespace plimsoll::engine {
+namespace {
+
+std::shared_ptr<const Dictionary> kind_names() {
+  auto names = std::make_shared<Dictionary>();
+  for (const char* name :
+       {"step", "region_begin", "region_end", "backward_begin", "backward_end"}) {
+    TableBuilder::append(*names, name);
+  }
+  return names;
+}
+
+void add_batch(TableBuilder& table, const model::DeviceTrace& device, std::size_t number) {
+  const auto& marks = table.trace().marks;
+  table.begin_batch(device.mark_events.size());
+  table.add("device", "such as cuda:0", table.devices([&](std::size_t) { return number; }));
+  table.add("event", "how many of the device's events came before it",
+            table.borrow(device.mark_events.data()));
+  Cells kinds = table.compute<std::uint8_t>(
+      [&](std::size_t row) { return static_cast<std::uint8_t>(marks[row].kind); });
+  kinds.dictionary = kind_names();
+  table.add("kind", "what begins or ends here", std::move(kinds));
+  table.add("step", "of a step: its number",
+            table.with_nulls(
+                table.compute<std::uint64_t>([&](std::size_t row) { return marks[row].step; }),
+                [&](std::size_t row) { return marks[row].kind != model::MarkKind::kStep; }));
+  table.add("name", "of a region",
+            table.with_nulls(table.strings([&](std::size_t row) { return marks[row].name; }),
+                             [&](std::size_t row) { return marks[row].name.value == 0; }));
+  table.add("time_ns", "as recorded",
+            table.compute<std::int64_t>([&](std::size_t row) { return marks[row].time_ns; }));
+}
+
+}  // namespace
+
+Table mark_table(const StatePtr& state) {
+  TableBuilder table("marks", state);
+  const auto& devices = table.trace().devices;
+  for (std::size_t number = 0; number < devices.size(); ++number) {
+    add_batch(table, devices[number], number);
+  }
+  if (devices.empty()) add_batch(table, model::DeviceTrace{}, 0);
+  return table.finish();
+}
+
+}  // namespace plimsoll::engine
