@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""Fits an image by 2-D Gaussians, which are cloned, split and pruned as in splatting trainers.
+
+The picture is drawn by this program. Gaussians are blended front to back, tile by tile, in plain
+torch. Every --densification_interval iterations those whose position still has a large gradient are
+cloned or split and the faint ones removed, which replaces each Parameter and its Adam state: memory
+grows and moves while it trains, as it does in the trainers for scenes.
+
+    python examples/gaussian_splatting.py                  # some 25 s on two slow cores
+    plimsoll run examples/gaussian_splatting.py -i 300     # the same, recorded
+    python examples/gaussian_splatting.py --device cuda --size 512 --gaussians 5000 -i 7000
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+TILE = 16  # pixels, each way
+
+
+def draw(size: int) -> torch.Tensor:
+    """The picture, (3, size, size) in 0..1: a ship on the sea, soft and sharp things in it."""
+    axis = (torch.arange(size) + 0.5) / size
+    y, x = torch.meshgrid(axis, axis, indexing="ij")
+
+    def cover(inside: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(inside * size * 2)  # an edge of about a pixel
+
+    def paint(image: torch.Tensor, inside: torch.Tensor, colour: tuple) -> torch.Tensor:
+        mask = cover(inside)
+        return image * (1 - mask) + torch.tensor(colour).view(3, 1, 1) * mask
+
+    sky = torch.stack([0.95 - 0.5 * y, 0.75 - 0.2 * y, 0.6 + 0.3 * y])
+    sun = 0.4 * torch.exp(-((x - 0.75) ** 2 + (y - 0.22) ** 2) / 0.01)
+    image = (sky + sun * torch.tensor([1.0, 0.7, 0.2]).view(3, 1, 1)).clamp(0, 1)
+    for left, right, top in ((0.30, 0.47, 0.18), (0.49, 0.62, 0.26)):  # sails
+        slope = (x - left) - (right - left) * (0.62 - y) / (0.62 - top) * 0.35
+        sail = torch.minimum(torch.minimum(slope, right - x), torch.minimum(y - top, 0.62 - y))
+        image = paint(image, sail, (0.96, 0.94, 0.86))
+    for mast in (0.475, 0.63):
+        image = paint(image, torch.minimum(0.006 - (x - mast).abs(), y - 0.12), (0.3, 0.18, 0.1))
+    deck = torch.minimum(y - 0.64, 0.80 - y)
+    hull = torch.minimum(
+        deck, torch.minimum(x - 0.2 - (y - 0.64) * 0.4, 0.8 - x - (y - 0.64) * 0.5)
+    )
+    image = paint(image, hull, (0.35, 0.1, 0.1))
+    ring = 0.006 - (((x - 0.5) ** 2 + (y - 0.71) ** 2).sqrt() - 0.03).abs()
+    image = paint(image, ring, (0.95, 0.95, 0.95))
+    line = torch.minimum(0.004 - (y - 0.71).abs(), 0.055 - (x - 0.5).abs())
+    image = paint(image, line, (0.95, 0.95, 0.95))  # the mark
+    waves = 0.015 * torch.sin(40 * x + 6 * torch.sin(7 * x)) + 0.008 * torch.sin(90 * x - 20 * y)
+    water = torch.stack([0.1 + 0.1 * y, 0.25 + 0.25 * y, 0.35 + 0.3 * y]) + 4 * waves * (y - 0.7)
+    mask = cover(y - 0.76 - waves)
+    return (image * (1 - mask) + water * mask).clamp(0, 1)
+
+
+class Gaussians(nn.Module):
+    """The Gaussians, as the numbers that are optimised: all of them before their activations."""
+
+    names = ("xy", "scaling", "rotation", "colour", "opacity")
+
+    def __init__(self, count: int, generator: torch.Generator) -> None:
+        super().__init__()
+        scale = math.log(0.5 / math.sqrt(count))
+        self.xy = nn.Parameter(torch.rand(count, 2, generator=generator))
+        self.scaling = nn.Parameter(torch.full((count, 2), scale))
+        self.rotation = nn.Parameter(math.pi * torch.rand(count, generator=generator))
+        self.colour = nn.Parameter(0.5 * torch.randn(count, 3, generator=generator))
+        self.opacity = nn.Parameter(torch.full((count,), 0.5))
+
+    def __len__(self) -> int:
+        return len(self.xy)
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Inverse covariances as (a, b, c), radii in the image, colours, opacities."""
+        variance = torch.exp(2 * self.scaling)
+        cos, sin = torch.cos(self.rotation), torch.sin(self.rotation)
+        vx, vy = variance.unbind(-1)
+        a = cos * cos / vx + sin * sin / vy
+        b = cos * sin * (1 / vx - 1 / vy)
+        c = sin * sin / vx + cos * cos / vy
+        radius = 3 * torch.exp(self.scaling.detach().amax(-1))
+        return (
+            torch.stack([a, b, c], -1),
+            radius,
+            torch.sigmoid(self.colour),
+            torch.sigmoid(self.opacity),
+        )
+
+
+class Renderer(nn.Module):
+    """Blends Gaussians front to back, for each tile those that touch it, some tiles at a time."""
+
+    def __init__(self, size: int, tiles_at_once: int) -> None:
+        super().__init__()
+        self.size = size
+        self.tiles_at_once = tiles_at_once
+        side = size // TILE
+        corner = torch.arange(side) * TILE / size
+        top, left = torch.meshgrid(corner, corner, indexing="ij")
+        inner = (torch.arange(TILE) + 0.5) / size
+        y, x = torch.meshgrid(inner, inner, indexing="ij")
+        self.register_buffer("corners", torch.stack([left, top], -1).view(-1, 1, 2))
+        self.register_buffer("pixels", torch.stack([x, y], -1).view(1, -1, 2))
+
+    def forward(self, gaussians: Gaussians) -> torch.Tensor:
+        """The image, (3, size, size)."""
+        shape, radius, colour, opacity = gaussians()
+        low, high = self.corners, self.corners + TILE / self.size
+        nearest = gaussians.xy.detach().clamp(low, high)  # (tiles, gaussians, 2)
+        touches = (nearest - gaussians.xy.detach()).norm(dim=-1) < radius
+        tiles = [
+            self._blend(touching, places, gaussians.xy, (shape, colour, opacity))
+            for touching, places in zip(
+                touches.split(self.tiles_at_once),
+                (self.corners + self.pixels).split(self.tiles_at_once),
+                strict=True,
+            )
+        ]
+        side = self.size // TILE
+        image = torch.cat(tiles).view(side, side, TILE, TILE, 3)
+        return image.permute(4, 0, 2, 1, 3).reshape(3, self.size, self.size)
+
+    def _blend(
+        self,
+        touches: torch.Tensor,
+        places: torch.Tensor,
+        xy: torch.Tensor,
+        looks: tuple[torch.Tensor, ...],
+    ) -> torch.Tensor:
+        """The colours of these places, (tiles, TILE * TILE, 3)."""
+        shape, colour, opacity = looks
+        most = max(1, int(touches.sum(-1).max()))
+        # The Gaussians of each tile in their order, filled up with ones that do not touch.
+        present, which = torch.sort(touches.to(torch.int8), dim=-1, descending=True, stable=True)
+        present, which = present[:, :most], which[:, :most]
+        dx, dy = (places.unsqueeze(1) - xy[which].unsqueeze(2)).unbind(-1)
+        a, b, c = shape[which].unsqueeze(2).unbind(-1)
+        power = -0.5 * (a * dx * dx + 2 * b * dx * dy + c * dy * dy)
+        alpha = (opacity[which] * present).unsqueeze(2) * torch.exp(power)
+        alpha = alpha.clamp(max=0.99)
+        through = torch.cumprod(1 - alpha, dim=1)
+        before = torch.cat([torch.ones_like(through[:, :1]), through[:, :-1]], dim=1)
+        return torch.einsum("tgp,tgc->tpc", alpha * before, colour[which])
+
+
+class Densifier:
+    """Adds Gaussians where the image is not yet right and removes those that do nothing.
+
+    Parameters change their number of rows, so each is replaced in the model and in the optimizer,
+    and its Adam state with it.
+    """
+
+    def __init__(
+        self, gaussians: Gaussians, optimizer: torch.optim.Adam, args: argparse.Namespace
+    ) -> None:
+        self.gaussians = gaussians
+        self.optimizer = optimizer
+        self.args = args
+        self.generator = torch.Generator(args.device).manual_seed(args.seed)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.gradient = torch.zeros(len(self.gaussians), device=self.gaussians.xy.device)
+        self.seen = 0
+
+    def observe(self) -> None:
+        """After backward: remembers how strongly each position is pulled."""
+        self.gradient += self.gaussians.xy.grad.norm(dim=-1)
+        self.seen += 1
+
+    @torch.no_grad()
+    def densify_and_prune(self) -> tuple[int, int, int]:
+        """How many were cloned, split and removed."""
+        gaussians, args = self.gaussians, self.args
+        pulled = self.gradient / max(1, self.seen) > args.densify_grad_threshold
+        strongest = torch.zeros_like(pulled)
+        room = max(0, args.max_gaussians - len(gaussians))
+        strongest[self.gradient.topk(min(room, len(gaussians))).indices] = True
+        pulled &= strongest
+        large = gaussians.scaling.exp().amax(-1) > args.percent_dense
+        clone, split = pulled & ~large, pulled & large
+        kept = ~split & (torch.sigmoid(gaussians.opacity) > args.min_opacity)
+        fresh = {name: [getattr(gaussians, name)[clone]] for name in gaussians.names}
+        for name, rows in self._halves(split).items():
+            fresh[name].append(rows)
+        for group in self.optimizer.param_groups:
+            name = group["name"]
+            self._replace(group, kept, torch.cat(fresh[name]))
+        removed = int((~kept & ~split).sum())
+        self._forget()
+        return int(clone.sum()), int(split.sum()), removed
+
+    def _halves(self, split: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Two smaller Gaussians for each large one, placed at random inside it."""
+        gaussians = self.gaussians
+        rows = {
+            name: getattr(gaussians, name)[split].repeat_interleave(2, 0)
+            for name in gaussians.names
+        }
+        scale = rows["scaling"].exp()
+        draw_ = torch.randn(scale.shape, generator=self.generator, device=scale.device) * scale
+        cos, sin = torch.cos(rows["rotation"]), torch.sin(rows["rotation"])
+        along, across = draw_.unbind(-1)
+        offset = torch.stack([cos * along - sin * across, sin * along + cos * across], -1)
+        rows["xy"] = rows["xy"] + offset
+        rows["scaling"] = rows["scaling"] - math.log(1.6)
+        return rows
+
+    def _replace(self, group: dict, kept: torch.Tensor, fresh: torch.Tensor) -> None:
+        """The parameter of this group becomes its kept rows and the fresh ones."""
+        old = group["params"][0]
+        new = nn.Parameter(torch.cat([old[kept], fresh]))
+        state = self.optimizer.state.pop(old, None)
+        if state:
+            for key in ("exp_avg", "exp_avg_sq"):
+                state[key] = torch.cat([state[key][kept], torch.zeros_like(fresh)])
+            self.optimizer.state[new] = state
+        group["params"][0] = new
+        setattr(self.gaussians, group["name"], new)
+
+    @torch.no_grad()
+    def reset_opacity(self) -> None:
+        """Makes all of them faint, so that those nobody needs stay so and are pruned."""
+        for group in self.optimizer.param_groups:
+            if group["name"] == "opacity":
+                old = group["params"][0]
+                faint = old.clamp(max=math.log(0.1 / 0.9))
+                self._replace(
+                    group, torch.zeros(len(old), dtype=torch.bool, device=old.device), faint
+                )
+
+
+def similarity(image: torch.Tensor, target: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
+    """SSIM of two images, averaged."""
+
+    def blur(x: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(x.unsqueeze(0), window, padding=window.shape[-1] // 2, groups=3)
+
+    mean, mean_target = blur(image), blur(target)
+    variance = blur(image * image) - mean**2
+    variance_target = blur(target * target) - mean_target**2
+    covariance = blur(image * target) - mean * mean_target
+    first = (2 * mean * mean_target + 0.01**2) / (mean**2 + mean_target**2 + 0.01**2)
+    second = (2 * covariance + 0.03**2) / (variance + variance_target + 0.03**2)
+    return (first * second).mean()
+
+
+def blur_window(device: torch.device) -> torch.Tensor:
+    line = torch.exp(-((torch.arange(11.0) - 5) ** 2) / (2 * 1.5**2))
+    line = line / line.sum()
+    return (line[:, None] * line[None, :]).expand(3, 1, 11, 11).contiguous().to(device)
+
+
+def optimizer_of(gaussians: Gaussians, args: argparse.Namespace) -> torch.optim.Adam:
+    """One group a parameter, named, so that densification can find it."""
+    rates = {
+        "xy": args.position_lr,
+        "scaling": args.scaling_lr,
+        "rotation": args.rotation_lr,
+        "colour": args.colour_lr,
+        "opacity": args.opacity_lr,
+    }
+    return torch.optim.Adam(
+        [
+            {"params": [getattr(gaussians, name)], "lr": rate, "name": name}
+            for name, rate in rates.items()
+        ],
+        eps=1e-15,
+    )
+
+
+def psnr(image: torch.Tensor, target: torch.Tensor) -> float:
+    return -10 * math.log10(F.mse_loss(image.clamp(0, 1), target).item())
+
+
+def save(folder: Path, iteration: int, gaussians: Gaussians, optimizer: torch.optim.Adam) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {
+        "iteration": iteration,
+        "gaussians": gaussians.state_dict(),
+        "optimizer": optimizer.state_dict(),
+    }
+    torch.save(state, folder / f"checkpoint_{iteration}.pt")
+
+
+def train(args: argparse.Namespace) -> float:
+    """Fits the picture and returns the PSNR reached."""
+    device = torch.device(args.device)
+    target = draw(args.size).to(device)
+    generator = torch.Generator().manual_seed(args.seed)
+    gaussians = Gaussians(args.gaussians, generator).to(device)
+    renderer = Renderer(args.size, args.tiles_at_once).to(device)
+    optimizer = optimizer_of(gaussians, args)
+    densifier = Densifier(gaussians, optimizer, args)
+    window = blur_window(device)
+    began = time.perf_counter()
+    reached = 0.0
+    for iteration in range(1, args.iterations + 1):
+        image = renderer(gaussians)
+        wrong = 1 - similarity(image, target, window)
+        loss = (1 - args.lambda_dssim) * F.l1_loss(image, target) + args.lambda_dssim * wrong
+        loss.backward()
+        densifying = args.densify_from_iter <= iteration <= args.densify_until_iter
+        if densifying:
+            densifier.observe()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if densifying and iteration % args.densification_interval == 0:
+            cloned, split, removed = densifier.densify_and_prune()
+            print(
+                f"iteration {iteration}  cloned {cloned}, split {split}, removed {removed}: "
+                f"{len(gaussians)} Gaussians"
+            )
+        if densifying and iteration % args.opacity_reset_interval == 0:
+            densifier.reset_opacity()
+        if iteration % args.report_every == 0 or iteration == args.iterations:
+            reached = psnr(image.detach(), target)
+            print(
+                f"iteration {iteration}  loss {loss.item():.4f}  PSNR {reached:.2f} dB  "
+                f"{time.perf_counter() - began:.1f} s",
+                flush=True,
+            )
+        if args.checkpoint_interval and iteration % args.checkpoint_interval == 0:
+            save(args.output_dir, iteration, gaussians, optimizer)
+    return reached
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("-i", "--iterations", "--steps", type=int, default=300, help="optimizer steps (300)")
+    add("--size", type=int, default=96, help=f"pixels each way, a multiple of {TILE} (96)")
+    add("--gaussians", type=int, default=300, help="to begin with (300)")
+    add("--max_gaussians", type=int, default=100_000, help="add none beyond so many (100000)")
+    add("--tiles_at_once", type=int, default=36, help="tiles blended in one go (36)")
+    add("--densify_from_iter", type=int, default=50)
+    add("--densify_until_iter", type=int, default=220)
+    add("--densification_interval", type=int, default=30)
+    add("--densify_grad_threshold", type=float, default=3e-3)
+    add("--percent_dense", type=float, default=0.03, help="split what is larger, clone the rest")
+    add("--min_opacity", type=float, default=0.08, help="remove what is fainter (0.08)")
+    add("--opacity_reset_interval", type=int, default=120)
+    add("--lambda_dssim", type=float, default=0.2)
+    add("--position_lr", type=float, default=2e-3)
+    add("--scaling_lr", type=float, default=2e-2)
+    add("--rotation_lr", type=float, default=2e-2)
+    add("--colour_lr", type=float, default=5e-2)
+    add("--opacity_lr", type=float, default=5e-2)
+    add("--report_every", type=int, default=50, help="iterations between lines (50)")
+    add("--checkpoint_interval", type=int, default=0, help="iterations between files (0: none)")
+    add("-o", "--output_dir", type=Path, default=Path("splatting_output"))
+    add("--device", default="cpu", help="cpu, cuda, cuda:1 (cpu)")
+    add("--seed", type=int, default=0)
+    args = parser.parse_args(argv)
+    if args.size % TILE:
+        parser.error(f"--size {args.size} is no multiple of {TILE}")
+    return args
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_arguments(argv)
+    torch.manual_seed(args.seed)
+    train(args)
+
+
+if __name__ == "__main__":
+    main()
