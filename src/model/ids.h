@@ -17,6 +17,7 @@ using PoolId = base::StrongId<struct PoolTag>;        // row in Trace::pools; 0:
 using BlockId = base::StrongId<struct BlockTag>;      // row in Trace::blocks
 using TensorId = base::StrongId<struct TensorTag>;    // row in Trace::tensors; 0: not known
 using SegmentId = base::StrongId<struct SegmentTag>;  // row in Trace::segments
+using LayerId = base::StrongId<struct LayerTag>;      // see Layers; 0: none
 
 // No time was recorded.
 inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();

@@ -24,6 +24,18 @@ struct FrameText {
   std::string_view function;
 };
 
+// What a recorder of ours tells of an allocation besides its size.
+struct Told {
+  std::string_view layer = {};
+  std::string_view category = {};
+  model::Phase phase = model::Phase::kOther;
+  std::string_view op = {};
+  std::string_view forward_op = {};
+  model::EventFlags flags = model::EventFlags::kNothing;
+  model::TensorId tensor = {};
+  model::StackId stack = model::kNoStack;
+};
+
 class TraceMaker {
  public:
   TraceMaker& on(model::Device device) {
@@ -74,6 +86,36 @@ class TraceMaker {
                     model::StackId stack = model::kNoStack) {
     return event(model::Action::kAlloc, address, size_bytes, stack);
   }
+  TraceMaker& alloc_told(std::uint64_t address, std::uint64_t size_bytes, const Told& told) {
+    model::Event row;
+    row.action = model::Action::kAlloc;
+    row.address = address;
+    row.size_bytes = size_bytes;
+    row.layer = string(told.layer);
+    row.category = string(told.category);
+    row.phase = told.phase;
+    row.op = string(told.op);
+    row.forward_op = string(told.forward_op);
+    row.flags = told.flags;
+    row.tensor = told.tensor;
+    row.stack = told.stack;
+    return event(row);
+  }
+  model::TensorId tensor(std::string_view name, std::string_view dtype = "float32",
+                         std::string_view shape = {}) {
+    return builder_.add_tensor(model::Tensor{string(name), string(dtype), string(shape)});
+  }
+  // The marks stand between the last event and the next.
+  TraceMaker& step(std::uint64_t number) { return mark(model::MarkKind::kStep, number, {}); }
+  TraceMaker& begin_region(std::string_view name) {
+    return mark(model::MarkKind::kRegionBegin, 0, name);
+  }
+  TraceMaker& end_region(std::string_view name) {
+    return mark(model::MarkKind::kRegionEnd, 0, name);
+  }
+  TraceMaker& begin_backward() { return mark(model::MarkKind::kBackwardBegin, 0, {}); }
+  TraceMaker& end_backward() { return mark(model::MarkKind::kBackwardEnd, 0, {}); }
+
   // Requested and completed, two events.
   TraceMaker& free(std::uint64_t address, std::uint64_t size_bytes,
                    model::StackId stack = model::kNoStack) {
@@ -119,6 +161,11 @@ class TraceMaker {
   }
 
  private:
+  TraceMaker& mark(model::MarkKind kind, std::uint64_t step, std::string_view name) {
+    builder_.add_mark(model::Mark{kind, time_ns_, step, string(name)});
+    return *this;
+  }
+
   base::Diagnostics diagnostics_;
   model::TraceBuilder builder_{diagnostics_};
   model::Device device_{model::DeviceType::kCuda, 0};

@@ -1,0 +1,20 @@
+// The categories of DESIGN section 5, as events name them. What no reader could attribute has the
+// category kUnknown, or none at all: both mean the same.
+#pragma once
+
+#include <string_view>
+
+namespace plimsoll::model {
+
+inline constexpr std::string_view kParameter = "parameter";
+inline constexpr std::string_view kGradient = "gradient";  // a parameter's .grad
+inline constexpr std::string_view kOptimizerState = "optimizer_state";
+inline constexpr std::string_view kBuffer = "buffer";
+inline constexpr std::string_view kInput = "input";
+inline constexpr std::string_view kActivation = "activation";
+inline constexpr std::string_view kActivationGradient = "activation_gradient";
+inline constexpr std::string_view kTemporary = "temporary";
+inline constexpr std::string_view kOther = "other";
+inline constexpr std::string_view kUnknownCategory = "unknown";
+
+}  // namespace plimsoll::model

@@ -1,0 +1,58 @@
+// The modules of a trace as a tree, and which of them each allocation belongs to.
+//
+// A layer is a module path ("UNet.down.0.conv"), and the layers around it are its prefixes at dots.
+// An allocation belongs to the layer whose forward ran, in backward to that of the forward
+// operator; but what a module owns belongs to its owner, whoever allocated it. There the tensor's
+// name tells:
+//
+//   parameter, buffer   "fc1.weight"          owner "fc1"
+//   gradient            "fc1.weight[.grad]"   owner "fc1"
+//   optimizer_state     "fc1.weight.exp_avg"  owner "fc1": "fc1.weight" is a tensor's name, too
+//
+// Layers are numbered as they are met; a layer's ancestors have smaller numbers. One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "model/ids.h"
+#include "model/trace.h"
+
+namespace plimsoll::model {
+
+inline constexpr LayerId kNoLayer{0};
+
+class Layers {
+ public:
+  explicit Layers(const Trace& trace);
+
+  // Whether anything in the trace can tell a layer.
+  static bool are_known(const Trace& trace) { return trace.events.layer.present(); }
+
+  LayerId of(std::size_t event);  // a row of Trace::events
+  LayerId named(std::string_view path);
+
+  const std::string& path(LayerId layer) const { return layers_[layer.index()].path; }
+  LayerId parent(LayerId layer) const { return layers_[layer.index()].parent; }  // kNoLayer: a root
+  std::size_t size() const { return layers_.size(); }                            // with kNoLayer
+
+ private:
+  struct Layer {
+    std::string path;
+    LayerId parent;
+  };
+  LayerId owner_of(StringId tensor_name, StringId category);
+
+  const Trace& trace_;
+  std::vector<Layer> layers_;
+  std::unordered_map<std::string, LayerId> ids_;
+  std::unordered_set<std::string_view> tensor_names_;
+  std::vector<std::uint32_t> by_word_;                        // by StringId of a path
+  std::unordered_map<std::uint64_t, std::uint32_t> by_name_;  // by tensor name and category
+};
+
+}  // namespace plimsoll::model
