@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "report/attribution.h"
 
 namespace plimsoll::report {
 
@@ -44,6 +45,10 @@ struct MomentRow {
   std::uint64_t live_count = 0;
   std::int64_t unexplained_bytes =
       0;  // total minus live_bytes: what the events and blocks do not account for
+  std::optional<std::uint64_t> step;  // of that event, as are the others below
+  std::string phase;
+  std::string layer;
+  std::string op;
 
   static constexpr auto fields() {
     using base::Field;
@@ -57,7 +62,14 @@ struct MomentRow {
         Field{"unexplained_bytes", &MomentRow::unexplained_bytes,
               "requested_active at the moment minus live_bytes: what was live but has no row, "
               "because "
-              "the file tells only the total of what came before, or contradicts itself."}};
+              "the file tells only the total of what came before, or contradicts itself."},
+        Field{"step", &MomentRow::step,
+              "The step of that event; null if no steps are marked, or after the last mark."},
+        Field{"phase", &MomentRow::phase,
+              "Of that event if it allocates: forward, backward, optimizer, data, other; empty: "
+              "not known."},
+        Field{"layer", &MomentRow::layer, "Of that event if it allocates; may be empty."},
+        Field{"operator", &MomentRow::op, "Of that event if it allocates; may be empty."}};
   }
 };
 
@@ -103,7 +115,8 @@ struct SiteRow {
 // A site whose live bytes at the step boundaries go up.
 struct GrowthRow {
   std::int32_t device = 0;
-  std::string line;
+  std::string line;              // growth only
+  std::string key;               // the line, layer or category
   std::uint64_t steps = 0;       // boundaries looked at, after warm-up
   std::int64_t first_bytes = 0;  // live from this site at the first of them
   std::int64_t last_bytes = 0;
@@ -116,7 +129,8 @@ struct GrowthRow {
     return std::tuple{
         Field{"device", &GrowthRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"line", &GrowthRow::line,
-              "The innermost Python line outside torch, or why there is none."},
+              "The innermost Python line outside torch, or why there is none; growth only."},
+        Field{"key", &GrowthRow::key, "What grows: the line, the layer or the category."},
         Field{"steps", &GrowthRow::steps, "Step boundaries compared."},
         Field{"first_bytes", &GrowthRow::first_bytes,
               "Live bytes of the site at the first boundary."},
@@ -138,8 +152,21 @@ struct Tables {
   std::vector<GroupRow> by_category;  // empty when the file names no categories
   std::vector<GroupRow> by_operator;
   std::vector<GroupRow> by_layer;  // empty when the file names no layers
+  std::vector<GroupRow> by_phase;  // this and the next four: empty when the file does not tell
+  std::vector<GroupRow> by_step;
+  std::vector<GroupRow> by_dtype;
+  std::vector<GroupRow> by_region;
+  std::vector<GroupRow> by_tensor;
+  std::vector<GroupRow> unknown_by_reason;
+  std::vector<LayerRow> layers;
+  std::vector<StepRow> steps;
+  std::vector<SavedRow> saved;
+  std::vector<GroupRow> saved_by_operator;
+  std::vector<GroupRow> saved_by_layer;
   std::vector<SiteRow> sites;
   std::vector<GrowthRow> growth;
+  std::vector<GrowthRow> growth_by_layer;
+  std::vector<GrowthRow> growth_by_category;
 
   static constexpr auto fields() {
     using base::Field;
@@ -153,8 +180,28 @@ struct Tables {
         Field{"by_category", &Tables::by_category, "Live bytes by category."},
         Field{"by_operator", &Tables::by_operator, "Live bytes by operator."},
         Field{"by_layer", &Tables::by_layer, "Live bytes by module."},
+        Field{"by_phase", &Tables::by_phase,
+              "Live bytes by what the program was in the middle of when it allocated them."},
+        Field{"by_step", &Tables::by_step, "Live bytes by the step that allocated them."},
+        Field{"by_dtype", &Tables::by_dtype, "Live bytes by the dtype of the tensor in them."},
+        Field{"by_region", &Tables::by_region,
+              "Live bytes by the innermost region of the program in which they were allocated."},
+        Field{"by_tensor", &Tables::by_tensor,
+              "Live bytes by the tensor's name, or its dtype and shape."},
+        Field{"unknown_by_reason", &Tables::unknown_by_reason,
+              "The rows of category unknown, by why they are unknown."},
+        Field{"layers", &Tables::layers,
+              "Each layer: live bytes by phase and by kind, and its own peak; by path."},
+        Field{"steps", &Tables::steps, "Each step: peak, end, categories; the last 10,000."},
+        Field{"saved", &Tables::saved, "Where most was kept for backward."},
+        Field{"saved_by_operator", &Tables::saved_by_operator,
+              "Those bytes by the operator that made them."},
+        Field{"saved_by_layer", &Tables::saved_by_layer,
+              "Those bytes by the layer that made them."},
         Field{"sites", &Tables::sites, "Allocation sites over the whole recording."},
-        Field{"growth", &Tables::growth, "Sites that grow from step to step."}};
+        Field{"growth", &Tables::growth, "Sites that grow from step to step."},
+        Field{"growth_by_layer", &Tables::growth_by_layer, "Layers that grow."},
+        Field{"growth_by_category", &Tables::growth_by_category, "Categories that grow."}};
   }
 };
 

@@ -3,10 +3,12 @@
 // otherwise.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/trace.h"
@@ -23,6 +25,8 @@ struct RandomTraceOptions {
     kConsistent,
     kUnrelated
   } final_state = FinalState::kConsistent;
+  // As our own recorder tells it: layers, categories, phases, tensors, flags and marks.
+  enum class Telling : std::uint8_t { kStacksOnly, kEverything } telling = Telling::kStacksOnly;
 };
 
 class RandomTrace {
@@ -52,12 +56,19 @@ class RandomTrace {
   std::uint64_t next_address() { return last_address_ += 1 << 20; }
 
   void add_something() {
+    if (options_.telling == RandomTraceOptions::Telling::kEverything && below(10) == 0) {
+      add_mark();
+    }
     const std::uint32_t what = below(100);
     if (what < 45) {
       const Live born{below(1 << 16), stacks_[below(static_cast<std::uint32_t>(stacks_.size()))]};
       const std::uint64_t address = next_address();
       live_[address] = born;
-      maker_.alloc(address, born.size_bytes, born.stack);
+      if (options_.telling == RandomTraceOptions::Telling::kStacksOnly) {
+        maker_.alloc(address, born.size_bytes, born.stack);
+      } else {
+        maker_.alloc_told(address, born.size_bytes, something_told(born.stack));
+      }
     } else if (what < 90) {
       free_one();
     } else if (what < 94) {
@@ -66,6 +77,45 @@ class RandomTrace {
       maker_.event(model::Action::kSegmentFree, below(1000), 1 << below(22));
     } else {
       maker_.event(what == 98 ? model::Action::kOom : model::Action::kUnknown, 7, 1 << 20);
+    }
+  }
+
+  Told something_told(model::StackId stack) {
+    static constexpr std::array<std::string_view, 7> kLayers = {
+        "", "Net", "Net.down", "Net.down.0.conv", "Net.down.0", "Net.up.1", "Loss"};
+    static constexpr std::array<std::string_view, 10> kCategories = {
+        "",       "unknown",    "parameter",           "gradient",  "optimizer_state",
+        "buffer", "activation", "activation_gradient", "temporary", "other"};
+    static constexpr std::array<std::string_view, 3> kOps = {"", "aten::mm", "aten::conv2d"};
+    static constexpr std::array<std::string_view, 4> kTensors = {
+        "", "Net.down.weight", "Net.up.1.bias", "Net.down.weight.exp_avg"};
+    Told told;
+    told.layer = kLayers[below(kLayers.size())];
+    told.category = kCategories[below(kCategories.size())];
+    told.op = kOps[below(kOps.size())];
+    told.phase = static_cast<model::Phase>(below(5));
+    told.flags = static_cast<model::EventFlags>(below(8));
+    told.stack = below(4) == 0 ? model::kNoStack : stack;
+    if (below(2) == 0) {
+      told.tensor = maker_.tensor(kTensors[below(kTensors.size())],
+                                  below(2) == 0 ? "float32" : "bfloat16", "[3]");
+    }
+    return told;
+  }
+  void add_mark() {
+    switch (below(6)) {
+      case 0:
+      case 1:
+        maker_.step(++step_);
+        break;
+      case 2:
+        maker_.begin_region(below(2) == 0 ? "outer" : "inner");
+        break;
+      case 3:
+        maker_.end_region(below(2) == 0 ? "outer" : "inner");
+        break;
+      default:
+        maker_.begin_backward();
     }
   }
 
@@ -107,6 +157,7 @@ class RandomTrace {
   std::vector<model::StackId> stacks_;
   std::map<std::uint64_t, Live> live_;
   std::uint64_t last_address_ = 0;
+  std::uint64_t step_ = 0;
 };
 
 inline model::Trace random_trace(RandomTraceOptions options) { return RandomTrace(options).make(); }

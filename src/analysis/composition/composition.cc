@@ -5,11 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/composition/groups.h"
+#include "analysis/composition/grouping.h"
 #include "analysis/composition/live_allocations.h"
 #include "analysis/composition/moment.h"
 #include "analysis/composition/names.h"
 #include "model/live_set.h"
+#include "model/steps.h"
 
 namespace plimsoll::analysis::composition {
 namespace {
@@ -18,6 +19,20 @@ using model::Trace;
 using report::GroupRow;
 using report::MomentRow;
 using Table = std::vector<GroupRow>;
+
+// What the program was doing at that event.
+void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32_t event,
+               MomentRow& row) {
+  const auto ends = model::step_ends(trace, device);
+  const std::size_t step = model::step_of(ends, event);
+  if (step < ends.size()) row.step = ends[step].step;
+  const std::size_t at = device.first_event + event;
+  const model::Events& events = trace.events;
+  if (!events.phase.present() || events.action[at] != model::Action::kAlloc) return;
+  row.phase = to_string(events.phase[at]);
+  row.layer = trace.strings[events.layer[at]];
+  row.op = trace.strings[events.op[at]];
+}
 
 MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMoment& moment,
                      std::span<const LiveAllocation> live) {
@@ -29,6 +44,7 @@ MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMomen
     row.event = static_cast<std::uint64_t>(moment.event);
     const std::int64_t time_ns = context.trace.events.time_ns[device.first_event + *row.event];
     if (time_ns != model::kNoTime) row.time_ns = time_ns;
+    add_doing(context.trace, device, static_cast<std::uint32_t>(*row.event), row);
   }
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;
@@ -42,52 +58,30 @@ MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMomen
 // The tables of one device at its moment.
 class DeviceTables {
  public:
-  DeviceTables(PassContext& context, const MomentRow& moment, std::span<const LiveAllocation> live)
-      : context_(context), trace_(context.trace), moment_(moment), live_(live) {}
+  DeviceTables(PassContext& context, const Grouping& grouping)
+      : context_(context), trace_(context.trace), grouping_(grouping) {}
 
   void fill(report::Tables& tables) {
     by_line(tables.by_line);
     by_stack(tables.by_stack);
     by_operator(tables.by_operator);
-    group(
+    grouping_.group(
         kSizeClasses, [](const auto& live) { return size_class(live.size_bytes); }, size_class_name,
         tables.by_size);
-    group(
+    grouping_.group(
         trace_.streams.size(), [](const auto& live) { return live.stream.value; },
         [&](auto id) { return "stream " + std::to_string(trace_.streams[id]); }, tables.by_stream);
     if (trace_.pools.size() > 1) {
-      group(
+      grouping_.group(
           trace_.pools.size(), [](const auto& live) { return live.pool.value; },
           [&](auto id) { return pool_name(trace_, model::PoolId{id}); }, tables.by_pool);
     }
-    if (trace_.events.category.present()) {
-      group(
-          trace_.strings.size(), [](const auto& live) { return live.category.value; },
-          [&](auto id) { return word(id, "unknown"); }, tables.by_category);
-    }
-    if (trace_.events.layer.present()) {
-      group(
-          trace_.strings.size(), [](const auto& live) { return live.layer.value; },
-          [&](auto id) { return word(id, "[no layer]"); }, tables.by_layer);
-    }
+    fill_told_tables(grouping_, tables);
   }
 
  private:
-  template <typename IdOf, typename NameOf>
-  void group(std::size_t id_count, IdOf&& id_of, NameOf&& name_of, Table& out) {
-    describe_groups(
-        id_count, id_of, [&](std::uint32_t id, GroupRow& row) { row.key = name_of(id); }, out);
-  }
-
-  template <typename IdOf>
-  void describe_groups(std::size_t id_count, IdOf&& id_of, const Describe& describe, Table& out) {
-    Groups groups(id_count);
-    for (const LiveAllocation& live : live_) groups.add(id_of(live), live.size_bytes);
-    append_rows(groups.take(), context_.options.top, moment_, describe, out);
-  }
-
   void by_line(Table& out) {
-    group(
+    grouping_.group(
         context_.lines.line_count() + 1, [](const auto& live) { return live.line.value; },
         [&](auto id) { return line_name(model::LineId{id}); }, out);
   }
@@ -96,7 +90,7 @@ class DeviceTables {
   void by_stack(Table& out) {
     const auto stack_count = static_cast<std::uint32_t>(trace_.stacks.stack_count());
     const model::LineId before = before_recording(context_.lines);
-    describe_groups(
+    grouping_.describe_groups(
         stack_count + 1,
         [&](const LiveAllocation& live) {
           return live.line == before ? stack_count : live.stack.value;
@@ -114,10 +108,13 @@ class DeviceTables {
   void by_operator(Table& out) {
     OperatorIds operators(trace_);
     std::vector<std::uint32_t> ids;
-    ids.reserve(live_.size());
-    for (const LiveAllocation& live : live_) ids.push_back(operators.id(live.op, live.stack));
+    ids.reserve(grouping_.live().size());
+    for (const LiveAllocation& live : grouping_.live()) {
+      const auto op = grouping_.told(live, trace_.events.op, model::StringId{});
+      ids.push_back(operators.id(op, live.stack));
+    }
     std::size_t next = 0;
-    group(
+    grouping_.group(
         operators.size(), [&](const auto&) { return ids[next++]; },
         [&](auto id) { return operators.name(id); }, out);
   }
@@ -127,14 +124,9 @@ class DeviceTables {
     return context_.lines.label(line);
   }
 
-  std::string word(std::uint32_t id, const char* if_none) const {
-    return id == 0 ? if_none : std::string(trace_.strings[model::StringId{id}]);
-  }
-
   PassContext& context_;
   const Trace& trace_;
-  const MomentRow& moment_;
-  std::span<const LiveAllocation> live_;
+  const Grouping& grouping_;
 };
 
 class CompositionPass final : public Pass {
@@ -154,7 +146,9 @@ class CompositionPass final : public Pass {
       const auto live =
           live_allocations(context.trace, context.trace.devices[d], context.lines, moment->event);
       const MomentRow row = moment_row(context, d, *moment, live);
-      DeviceTables(context, row, live).fill(tables);
+      const Grouping grouping(context.trace, context.trace.devices[d], row, live,
+                              context.options.top);
+      DeviceTables(context, grouping).fill(tables);
       tables.moments.push_back(row);
     }
     return {};

@@ -19,6 +19,7 @@ class Gather {
     const std::uint32_t alloc = device_.lifetimes.alloc[lifetime];
     LiveAllocation live =
         alloc == kNone ? born_before(lifetime) : born_at(device_.first_event + alloc);
+    live.born = alloc;
     if (live.pool == model::PoolId{} && block != kNone) live.pool = segment_of(block).pool;
     return live;
   }
@@ -29,12 +30,11 @@ class Gather {
     LiveAllocation live;
     live.size_bytes = events.size_bytes[event];
     live.stack = events.stack[event];
-    live.line = lines_.line(live.stack);
+    const bool is_adopted = has(events.flags[event], model::EventFlags::kAdopted);
+    const bool is_nameless = is_adopted && trace_.stacks.frames(live.stack).empty();
+    live.line = is_nameless ? before_recording(lines_) : lines_.line(live.stack);
     live.stream = events.stream[event];
     live.pool = events.pool[event];
-    live.category = events.category[event];
-    live.op = events.op[event];
-    live.layer = events.layer[event];
     return live;
   }
 

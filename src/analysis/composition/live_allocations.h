@@ -1,4 +1,4 @@
-// The allocations alive at a moment, each with the ids that tables group by.
+// The allocations alive at a moment, each with what tables group by.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,11 @@ namespace plimsoll::analysis::composition {
 
 struct LiveAllocation {
   std::uint64_t size_bytes = 0;
+  std::uint32_t born = model::kNone;  // event of the device; kNone: before the recording
   model::LineId line;  // one past the last line: allocated before recording, nobody knows where
   model::StackId stack;
   model::StreamId stream;
   model::PoolId pool;
-  model::StringId category;
-  model::StringId op;
-  model::StringId layer;
 };
 
 // Alive after `event`, until free_completed.
