@@ -4,8 +4,11 @@
 #include "analysis/findings/findings.h"
 #include "analysis/fragmentation/fragmentation.h"
 #include "analysis/growth/growth.h"
+#include "analysis/layers/layers.h"
 #include "analysis/oom/oom.h"
+#include "analysis/saved/saved.h"
 #include "analysis/sites/sites.h"
+#include "analysis/steps/steps.h"
 #include "analysis/timeline/timeline.h"
 #include "exporters/collapsed/collapsed_exporter.h"
 #include "exporters/json/json_exporter.h"
@@ -26,6 +29,9 @@ Catalog make_catalog() {
 
   catalog.passes.push_back(analysis::timeline::make());
   catalog.passes.push_back(analysis::composition::make());
+  catalog.passes.push_back(analysis::saved::make());
+  catalog.passes.push_back(analysis::layers::make());
+  catalog.passes.push_back(analysis::steps::make());
   catalog.passes.push_back(analysis::fragmentation::make());
   catalog.passes.push_back(analysis::sites::make());
   catalog.passes.push_back(analysis::growth::make());

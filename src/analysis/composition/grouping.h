@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "analysis/composition/groups.h"
 #include "analysis/composition/live_allocations.h"
+#include "analysis/groups.h"
 #include "model/trace.h"
 #include "report/tables.h"
 

@@ -1,8 +1,8 @@
-#include "analysis/composition/groups.h"
+#include "analysis/groups.h"
 
 #include <algorithm>
 
-namespace plimsoll::analysis::composition {
+namespace plimsoll::analysis {
 namespace {
 
 using Group = Groups::Group;
@@ -67,4 +67,4 @@ void append_rows(std::vector<Group> groups, std::size_t top, const report::Momen
   out.push_back(std::move(row));
 }
 
-}  // namespace plimsoll::analysis::composition
+}  // namespace plimsoll::analysis

@@ -11,7 +11,7 @@
 #include "model/ids.h"
 #include "report/tables.h"
 
-namespace plimsoll::analysis::composition {
+namespace plimsoll::analysis {
 
 class Groups {
  public:
@@ -51,4 +51,4 @@ void append_rows(std::vector<Groups::Group> groups, std::size_t top,
                  const report::MomentRow& moment, const Describe& describe,
                  std::vector<report::GroupRow>& out);
 
-}  // namespace plimsoll::analysis::composition
+}  // namespace plimsoll::analysis

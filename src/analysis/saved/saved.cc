@@ -1,0 +1,151 @@
+#include "analysis/saved/saved.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/groups.h"
+#include "model/layers.h"
+#include "model/live_set.h"
+#include "model/steps.h"
+
+namespace plimsoll::analysis::saved {
+namespace {
+
+using model::kNone;
+using report::SavedRow;
+
+bool is_saved(const model::Trace& trace, std::size_t event) {
+  return has(trace.events.flags[event], model::EventFlags::kSavedForBackward);
+}
+
+// The backwards that begin on a device: after how many of its events, ascending.
+std::vector<std::uint32_t> backward_begins(const model::Trace& trace,
+                                           const model::DeviceTrace& device) {
+  std::vector<std::uint32_t> begins;
+  for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
+    const bool is_begin = trace.marks[row].kind == model::MarkKind::kBackwardBegin;
+    if (is_begin) begins.push_back(device.mark_events[row]);
+  }
+  return begins;
+}
+
+// Which of `begins` sees most; the first of them.
+std::size_t largest(const model::Trace& trace, const model::DeviceTrace& device,
+                    const std::vector<std::uint32_t>& begins) {
+  // What each begin sees more than the one before it; sums wrap back.
+  std::vector<std::uint64_t> changes(begins.size() + 1);
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::uint32_t born = lifetimes.alloc[row];
+    const std::size_t event = device.first_event + born;
+    if (!is_saved(trace, event)) continue;
+    const auto first = std::ranges::upper_bound(begins, born);
+    const auto beyond = std::ranges::upper_bound(begins, lifetimes.free_completed[row]);
+    changes[static_cast<std::size_t>(first - begins.begin())] += trace.events.size_bytes[event];
+    changes[static_cast<std::size_t>(beyond - begins.begin())] -= trace.events.size_bytes[event];
+  }
+  std::size_t best = 0;
+  std::uint64_t most = 0;
+  std::uint64_t now = 0;
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    now += changes[i];
+    if (now > most) most = now, best = i;
+  }
+  return best;
+}
+
+class DeviceSaved {
+ public:
+  DeviceSaved(PassContext& context, const model::DeviceTrace& device)
+      : context_(context), trace_(context.trace), device_(device) {}
+
+  void append_to(report::Tables& tables) {
+    const auto begins = backward_begins(trace_, device_);
+    if (begins.empty()) return;
+    SavedRow row = row_at(begins[largest(trace_, device_, begins)]);
+    row.backwards = begins.size();
+    if (row.count > 0) append_groups(row, tables);
+    tables.saved.push_back(row);
+  }
+
+ private:
+  SavedRow row_at(std::uint32_t begin) {
+    SavedRow row;
+    row.device = device_.device.ordinal;
+    if (begin > 0) {
+      row.event = begin - 1;
+      const std::int64_t time_ns = trace_.events.time_ns[device_.first_event + begin - 1];
+      if (time_ns != model::kNoTime) row.time_ns = time_ns;
+    }
+    const auto ends = model::step_ends(trace_, device_);
+    const std::size_t step = model::step_of(ends, begin > 0 ? begin - 1 : 0);
+    if (step < ends.size()) row.step = ends[step].step;
+    const auto moment = std::int64_t{begin} - 1;
+    for (const std::uint32_t live : live_set(device_, model::Liveness::kActive, moment)) {
+      const std::uint64_t size = trace_.size_bytes(device_, live);
+      row.live_bytes += size;
+      const std::uint32_t born = device_.lifetimes.alloc[live];
+      if (born == kNone || !is_saved(trace_, device_.first_event + born)) continue;
+      row.bytes += size;
+      ++row.count;
+      events_.push_back(device_.first_event + born);
+    }
+    return row;
+  }
+
+  void append_groups(const SavedRow& row, report::Tables& tables) {
+    report::MomentRow whole;
+    whole.device = row.device;
+    whole.live_bytes = row.bytes;
+    Groups by_operator(trace_.strings.size());
+    model::Layers layers(trace_);
+    std::vector<model::LayerId> layer_of;
+    for (const std::size_t event : events_) {
+      by_operator.add(trace_.events.op[event].value, trace_.events.size_bytes[event]);
+      layer_of.push_back(layers.of(event));
+    }
+    Groups by_layer(layers.size());
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      by_layer.add(layer_of[i].value, trace_.events.size_bytes[events_[i]]);
+    }
+    append_rows(
+        by_operator.take(), context_.options.top, whole,
+        [&](std::uint32_t id, report::GroupRow& group) {
+          group.key = id == 0 ? "[outside all operators]"
+                              : std::string(trace_.strings[model::StringId{id}]);
+        },
+        tables.saved_by_operator);
+    append_rows(
+        by_layer.take(), context_.options.top, whole,
+        [&](std::uint32_t id, report::GroupRow& group) {
+          group.key = id == 0 ? "[no layer]" : layers.path(model::LayerId{id});
+        },
+        tables.saved_by_layer);
+  }
+
+  PassContext& context_;
+  const model::Trace& trace_;
+  const model::DeviceTrace& device_;
+  std::vector<std::size_t> events_;  // that allocated what is saved
+};
+
+class SavedPass final : public Pass {
+ public:
+  const char* name() const override { return "saved"; }
+  Status run(PassContext& context) const override {
+    for (const model::DeviceTrace& device : context.trace.devices) {
+      if (context.options.device && device.device != *context.options.device) continue;
+      DeviceSaved(context, device).append_to(context.report.tables);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<SavedPass>(); }
+
+}  // namespace plimsoll::analysis::saved
