@@ -45,10 +45,10 @@ struct MomentRow {
   std::uint64_t live_count = 0;
   std::int64_t unexplained_bytes =
       0;  // total minus live_bytes: what the events and blocks do not account for
-  std::optional<std::uint64_t> step;  // of that event, as are the others below
-  std::string phase;
-  std::string layer;
-  std::string op;
+  std::optional<std::uint64_t> step = {};  // of that event, as are the others below
+  std::string phase = {};
+  std::string layer = {};
+  std::string op = {};
 
   static constexpr auto fields() {
     using base::Field;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/growth/cycles.h"
+#include "model/steps.h"
 
 namespace plimsoll::analysis::growth {
 namespace {
@@ -67,6 +68,17 @@ std::vector<std::uint32_t> first_events_after(const Trace& trace, const DeviceTr
   return events;
 }
 
+// The step marks of the recording, in the same form.
+std::vector<std::uint32_t> marked_events(const Trace& trace, const DeviceTrace& device) {
+  std::vector<std::uint32_t> events;
+  for (const model::StepEnd& end : model::step_ends(trace, device)) {
+    if (end.event > 0 && (events.empty() || events.back() != end.event)) {
+      events.push_back(end.event);
+    }
+  }
+  return events;
+}
+
 std::vector<Boundary> without_warm_up(const std::vector<std::uint32_t>& events) {
   const std::size_t warm_up = std::max<std::size_t>(1, events.size() / 4);
   std::vector<Boundary> kept;
@@ -88,7 +100,11 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
     found.why_none = "needs events: this file holds only the final state";
     return found;
   }
-  std::size_t most_steps = 0;
+  const auto own_steps = marked_events(trace, device);
+  std::size_t most_steps = own_steps.size();
+  found.name = "step";
+  found.kept = without_warm_up(own_steps);
+  if (found.kept.size() >= kFewest) return found;
   for (const std::string_view prefix : {kOptimizerStep, kProfilerStep}) {
     const MarkedSteps steps = marked_steps(trace, device, prefix);
     const auto events = first_events_after(trace, device, steps.ends_ns);

@@ -1,8 +1,9 @@
 // Where steps end, and which of these moments are compared:
 //
-//   1. ends of optimizer steps ("Optimizer.step#..."), if the recording has such annotations;
-//   2. else ends of "ProfilerStep#..." annotations;
-//   3. else, with no steps marked at all, the valleys of the device's total if it rises and falls
+//   1. the steps that the recording itself marks (recorder, or plimsoll.step() in the program);
+//   2. else ends of optimizer steps ("Optimizer.step#..."), if it has such annotations;
+//   3. else ends of "ProfilerStep#..." annotations;
+//   4. else, with no steps marked at all, the valleys of the device's total if it rises and falls
 //      again and again, by more than it grows meanwhile. Otherwise nothing tells a leak from a
 //      single step in which every layer keeps something for backward.
 //
@@ -23,7 +24,7 @@ struct Boundary {
 };
 
 struct Boundaries {
-  std::string name;            // of the annotation, or "cycle"
+  std::string name;            // "step", of the annotation, or "cycle"
   std::vector<Boundary> kept;  // ascending; empty if growth can't be judged
   std::string why_none;        // why not: one sentence
 };

@@ -6,6 +6,8 @@
 // least 0.8. With few steps sizes that vary from batch to batch can rise by chance, so there the
 // number of live allocations must rise too.
 //
+// Layers and categories, where the file tells them, are judged by the same rule.
+//
 //   kept each step      1 2 3 4 5 6      tau 1      grows
 //   appears once        0 3 3 3 3 3      tau 0.33   does not
 //   differs each step   2 5 1 4 2 3      tau 0.07   does not

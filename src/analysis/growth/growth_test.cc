@@ -115,5 +115,27 @@ TEST(Growth, single_step_is_skipped_with_its_reason) {
             "the recording holds 1 step: record at least 4 to see what grows from step to step");
 }
 
+TEST(Growth, steps_that_the_recording_marks_are_its_boundaries_and_layers_and_categories_grow) {
+  TraceMaker maker;
+  for (std::uint64_t step = 0; step < 8; ++step) {
+    maker.alloc_told(7, 5000, {.layer = "Net.a", .category = "activation"}).free(7, 5000);
+    maker.alloc_told(1000 + step, 256, {.layer = "Net.b", .category = "activation"});
+    maker.alloc_told(2000 + step, 64, {.layer = "Net.b", .category = "unknown"});
+    maker.step(step);
+  }
+  const auto tables = run(maker.finish()).tables;
+  ASSERT_EQ(tables.growth.size(), 1u);
+  EXPECT_EQ(tables.growth[0].boundary, "step");
+  EXPECT_EQ(tables.growth[0].steps, 6u);
+  EXPECT_EQ(tables.growth[0].key, tables.growth[0].line);
+  ASSERT_EQ(tables.growth_by_layer.size(), 1u);
+  EXPECT_EQ(tables.growth_by_layer[0].key, "Net.b");
+  EXPECT_DOUBLE_EQ(tables.growth_by_layer[0].bytes_per_step, 320);
+  ASSERT_EQ(tables.growth_by_category.size(), 2u);
+  EXPECT_EQ(tables.growth_by_category[0].key, "activation");
+  EXPECT_EQ(tables.growth_by_category[0].first_bytes, 3 * 256);
+  EXPECT_EQ(tables.growth_by_category[1].key, "unknown");
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::growth
