@@ -4,13 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/composition/composition.h"
-#include "analysis/saved/saved.h"
 #include "model/layers.h"
 #include "model/live_set.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/run_pass.h"
 #include "tests/support/timeline_pass.h"
+#include "tests/support/told_passes.h"
 #include "tests/support/trace_maker.h"
 
 namespace plimsoll::analysis::layers {
@@ -22,10 +21,10 @@ using report::LayerRow;
 using tests::TraceMaker;
 
 report::Tables run(const model::Trace& trace, const Options& options = {}) {
-  return tests::run_passes(
-             trace,
-             tests::passes(tests::timeline_pass(), composition::make(), saved::make(), make()),
-             options)
+  return tests::run_passes(trace,
+                           tests::passes(tests::timeline_pass(), tests::composition_pass(),
+                                         tests::saved_pass(), make()),
+                           options)
       .tables;
 }
 
