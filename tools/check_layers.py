@@ -24,7 +24,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "record": {"base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h"},
     "model": {"base"},
     "readers": {"base", "model"},
-    "readers/native": {"base", "model", "readers", "format"},
+    "readers/native": {"base", "model", "readers", "format", "plimsoll/recorder_c.h"},
     "readers/*": {"base", "model", "readers"},
     "report": {"base"},
     "analysis": {"base", "model", "report"},

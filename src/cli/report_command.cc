@@ -166,8 +166,8 @@ Command report_command() {
   command.name = "report";
   command.summary = "Say what is wrong in a recording, and what fills the memory";
   command.description =
-      "Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or the HTML of "
-      "trace_plot) "
+      "Reads recordings of plimsoll run and plimsoll.record(), PyTorch memory snapshots "
+      "(torch.cuda.memory._dump_snapshot, or the HTML of trace_plot) "
       "and torch.profiler traces, also compressed with gzip, and prints the findings first: "
       "verdict, "
       "evidence, next step; then what each device held and what filled it. The format is found "

@@ -17,6 +17,7 @@
 #include "exporters/timeline_json/timeline_json_exporter.h"
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
 #include "readers/kineto/kineto_reader.h"
+#include "readers/native/native_reader.h"
 #include "readers/torch_snapshot/torch_snapshot_reader.h"
 
 namespace plimsoll::engine {
@@ -26,6 +27,7 @@ Catalog make_catalog() {
   Catalog catalog;
   catalog.readers.push_back(readers::torch_snapshot::make());
   catalog.readers.push_back(readers::kineto::make());
+  catalog.readers.push_back(readers::native::make());
 
   catalog.passes.push_back(analysis::timeline::make());
   catalog.passes.push_back(analysis::composition::make());

@@ -71,16 +71,17 @@ Error unknown_format(std::span<const std::byte> head) {
   return make_error(
       ErrorCode::kUnsupported,
       "no reader knows this file (it begins with" + bytes +
-          "). Plimsoll reads PyTorch memory snapshots (.pickle, .html) and torch.profiler "
-          "traces (.json), also compressed with gzip");
+          "). Plimsoll reads its own recordings, PyTorch memory snapshots (.pickle, .html) and "
+          "torch.profiler traces (.json), also compressed with gzip");
 }
 
 // A file may make us spend memory in proportion to itself (much more if it is compressed), never
 // more than most of what the machine has.
-std::uint64_t memory_limit(std::uint64_t file_bytes, bool is_compressed) {
+std::uint64_t memory_limit(const Reader& reader, std::uint64_t file_bytes, bool is_compressed) {
   const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
   const auto page_bytes = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
-  const std::uint64_t wanted = 512 * kMiB + file_bytes * (is_compressed ? 64 : 6);
+  const std::uint64_t wanted =
+      512 * kMiB + file_bytes * (is_compressed ? 64 : reader.memory_factor());
   const std::uint64_t machine = pages * page_bytes / 10 * 8;
   return machine == 0 ? wanted : std::min(wanted, machine);
 }
@@ -105,8 +106,9 @@ Result<Loaded> load_unchecked(std::unique_ptr<ByteSource> source, const std::str
 
   source = readers::prepend(std::move(head), std::move(source));
   model::TraceBuilder builder(loaded.diagnostics);
-  readers::ReadContext context{builder, loaded.diagnostics, progress,
-                               readers::Limits{memory_limit(loaded.file_bytes, is_compressed)}};
+  readers::ReadContext context{
+      builder, loaded.diagnostics, progress,
+      readers::Limits{memory_limit(*reader, loaded.file_bytes, is_compressed)}};
   if (Status status = reader->read(*source, context); !status) {
     return about(path, std::move(status).error());
   }

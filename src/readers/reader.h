@@ -35,6 +35,8 @@ class Reader {
   virtual const char* name() const = 0;
   // `head` is the first few KiB (fewer if the file is shorter), after gzip was taken off.
   virtual Confidence sniff(std::span<const std::byte> head) const = 0;
+  // How many bytes of memory one byte of such a file may honestly need.
+  virtual std::uint64_t memory_factor() const { return 6; }
   virtual Status read(ByteSource& source, ReadContext& context) const = 0;
 };
 

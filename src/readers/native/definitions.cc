@@ -1,0 +1,138 @@
+#include "readers/native/definitions.h"
+
+#include "plimsoll/recorder_c.h"
+#include "readers/native/diagnostics.h"
+
+namespace plimsoll::readers::native {
+namespace {
+
+using model::DeviceType;
+
+// Ids may be given before anything that takes bytes in this file has been.
+constexpr std::uint64_t kFreeIds = 1 << 12;
+// What one definition takes in a file, at least.
+constexpr std::uint64_t kNameBytes = 3, kStackBytes = 5, kSiteBytes = 10, kTensorBytes = 7;
+
+}  // namespace
+
+model::Phase phase_of(std::uint8_t phase) {
+  switch (phase) {
+    case PLIMSOLL_PHASE_FORWARD:
+      return model::Phase::kForward;
+    case PLIMSOLL_PHASE_BACKWARD:
+      return model::Phase::kBackward;
+    case PLIMSOLL_PHASE_OPTIMIZER:
+      return model::Phase::kOptimizer;
+    case PLIMSOLL_PHASE_DATA:
+      return model::Phase::kData;
+    default:
+      return model::Phase::kOther;
+  }
+}
+
+std::uint64_t Definitions::limit(std::uint64_t least_bytes) const {
+  return kFreeIds + end_ / least_bytes;
+}
+
+void Definitions::check(bool is_defined) {
+  if (!is_defined) diagnostics_.add(kBadDefinition);
+}
+
+void Definitions::name(std::uint32_t id, std::string_view text) {
+  check(names_.define(id, limit(kNameBytes), builder_.strings().intern(text)));
+}
+
+void Definitions::stack(std::uint32_t id, std::span<const format::Frame> frames) {
+  const FrameRange range{frames_.size(), static_cast<std::uint32_t>(frames.size())};
+  frames_.append(frames);
+  check(stacks_.define(id, limit(kStackBytes), range));
+}
+
+void Definitions::site(std::uint32_t id, const format::Site& site) {
+  check(sites_.define(id, limit(kSiteBytes), site));
+}
+
+void Definitions::tensor(std::uint32_t id, const format::Tensor& tensor) {
+  check(tensors_.define(id, limit(kTensorBytes), tensor));
+}
+
+void Definitions::device(std::uint8_t id, const format::Device& device) {
+  switch (device.type) {
+    case PLIMSOLL_DEVICE_CPU:
+      devices_[id] = {DeviceType::kCpu, -1};
+      break;
+    case PLIMSOLL_DEVICE_PINNED_HOST:
+      devices_[id] = {DeviceType::kPinnedHost, -2};
+      break;
+    case PLIMSOLL_DEVICE_CUDA:
+      devices_[id] = {DeviceType::kCuda, device.ordinal};
+      break;
+    case PLIMSOLL_DEVICE_HIP:
+      devices_[id] = {DeviceType::kHip, device.ordinal};
+      break;
+    case PLIMSOLL_DEVICE_XPU:
+      devices_[id] = {DeviceType::kXpu, device.ordinal};
+      break;
+    default:
+      devices_[id] = {DeviceType::kOther, device.ordinal};
+  }
+}
+
+model::StringId Definitions::name(std::uint32_t id) const {
+  const model::StringId* const text = names_.find(id);
+  return text == nullptr ? model::StringId{} : *text;
+}
+
+std::size_t Definitions::memory_bytes() const {
+  return names_.memory_bytes() + stacks_.memory_bytes() + frames_.memory_bytes() +
+         sites_.memory_bytes() + tensors_.memory_bytes() + builder_.strings().memory_bytes();
+}
+
+std::vector<model::StackId> Definitions::stack_rows() {
+  std::vector<model::StackId> rows(stacks_.size());
+  std::vector<model::FrameId> ids;
+  for (std::uint32_t id = 1; id < rows.size(); ++id) {
+    const FrameRange* const range = stacks_.find(id);
+    if (range == nullptr) continue;
+    ids.clear();
+    for (const format::Frame& frame : frames_.span(range->first, range->count)) {
+      model::Frame row;
+      row.file = name(frame.file);
+      row.function = name(frame.function);
+      row.line = frame.line == 0 ? model::kUnknownLine : frame.line;
+      ids.push_back(builder_.stacks().intern_frame(row));
+    }
+    rows[id] = builder_.stacks().intern_stack(ids);
+  }
+  return rows;
+}
+
+std::vector<Place> Definitions::places() {
+  const std::vector<model::StackId> stacks = stack_rows();
+  std::vector<Place> places(sites_.size());
+  for (std::uint32_t id = 0; id < places.size(); ++id) {
+    const format::Site* const site = sites_.find(id);
+    if (site == nullptr) continue;
+    Place& place = places[id];
+    place.layer = name(site->layer);
+    place.op = name(site->outer_op);
+    place.inner_op = name(site->inner_op);
+    place.forward_op = name(site->forward_op);
+    if (site->stack < stacks.size()) place.stack = stacks[site->stack];
+    place.phase = phase_of(site->phase);
+  }
+  return places;
+}
+
+std::vector<model::TensorId> Definitions::tensor_rows() {
+  std::vector<model::TensorId> rows(tensors_.size());
+  for (std::uint32_t id = 1; id < rows.size(); ++id) {
+    const format::Tensor* const tensor = tensors_.find(id);
+    if (tensor == nullptr) continue;
+    const model::Tensor row{name(tensor->name), name(tensor->dtype), name(tensor->shape)};
+    if (row != model::Tensor{}) rows[id] = builder_.add_tensor(row);
+  }
+  return rows;
+}
+
+}  // namespace plimsoll::readers::native

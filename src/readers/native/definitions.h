@@ -1,0 +1,111 @@
+// What the ids of a trace file stand for. Definitions may come in any order and may be missing, so
+// nothing is resolved before the file has been read.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/column.h"
+#include "base/diagnostics.h"
+#include "format/records.h"
+#include "model/trace_builder.h"
+
+namespace plimsoll::readers::native {
+
+// Where memory was allocated, in the model's words.
+struct Place {
+  model::StringId layer, op, inner_op, forward_op;
+  model::StackId stack;
+  model::Phase phase = model::Phase::kOther;
+};
+
+model::Phase phase_of(std::uint8_t phase);
+
+// Rows by id. A file cannot make it hold more than in proportion to itself: ids count from 0.
+template <typename T>
+class IdTable {
+ public:
+  // False if the id is `limit` or beyond. A later definition of the same id is passed over.
+  bool define(std::uint32_t id, std::uint64_t limit, const T& value) {
+    if (id >= limit) return false;
+    if (id >= rows_.size()) {
+      rows_.resize(std::size_t{id} + 1);
+      is_defined_.resize(std::size_t{id} + 1);
+    }
+    if (is_defined_[id]) return true;
+    rows_[id] = value;
+    is_defined_[id] = true;
+    return true;
+  }
+  const T* find(std::uint32_t id) const {
+    return id < rows_.size() && is_defined_[id] ? &rows_[id] : nullptr;
+  }
+  std::size_t size() const { return rows_.size(); }
+  std::size_t memory_bytes() const { return rows_.capacity() * (sizeof(T) + 1); }
+
+ private:
+  base::Column<T> rows_;
+  base::Column<bool> is_defined_;
+};
+
+class Definitions {
+ public:
+  Definitions(model::TraceBuilder& builder, base::Diagnostics& diagnostics)
+      : builder_(builder), diagnostics_(diagnostics) {}
+
+  // Where in the file the definitions that follow end: what stands before bounds their ids.
+  void set_end(std::uint64_t end) { end_ = end; }
+  void name(std::uint32_t id, std::string_view text);
+  void stack(std::uint32_t id, std::span<const format::Frame> frames);
+  void site(std::uint32_t id, const format::Site& site);
+  void tensor(std::uint32_t id, const format::Tensor& tensor);
+  void device(std::uint8_t id, const format::Device& device);
+
+  // While reading.
+  const format::Site* find_site(std::uint32_t id) const { return sites_.find(id); }
+  const format::Tensor* find_tensor(std::uint32_t id) const { return tensors_.find(id); }
+  model::Device device(std::uint8_t id) const { return devices_[id]; }
+  model::StringId name(std::uint32_t id) const;
+  std::size_t memory_bytes() const;
+
+  // Once everything has been read.
+  std::vector<Place> places();                 // by site id
+  std::vector<model::TensorId> tensor_rows();  // by tensor id
+
+ private:
+  struct FrameRange {
+    std::uint64_t first = 0;
+    std::uint32_t count = 0;
+  };
+  std::uint64_t limit(std::uint64_t least_bytes) const;
+  void check(bool is_defined);
+  std::vector<model::StackId> stack_rows();
+
+  static constexpr std::array<model::Device, 256> unknown_devices();
+
+  model::TraceBuilder& builder_;
+  base::Diagnostics& diagnostics_;
+  std::uint64_t end_ = 0;
+  IdTable<model::StringId> names_;
+  IdTable<FrameRange> stacks_;
+  base::Column<format::Frame> frames_;
+  IdTable<format::Site> sites_;
+  IdTable<format::Tensor> tensors_;
+  std::array<model::Device, 256> devices_ = unknown_devices();
+};
+
+// The CPU is number 0; a number whose definition is lost is a device of its own.
+constexpr std::array<model::Device, 256> Definitions::unknown_devices() {
+  std::array<model::Device, 256> devices{};
+  for (std::int32_t id = 0; id < 256; ++id) {
+    devices[static_cast<std::size_t>(id)] = {model::DeviceType::kOther, id};
+  }
+  devices[0] = {model::DeviceType::kCpu, -1};
+  return devices;
+}
+
+}  // namespace plimsoll::readers::native

@@ -1,0 +1,60 @@
+// What may be imperfect in a trace file, and what it means for the numbers.
+#pragma once
+
+#include "base/diagnostics.h"
+
+namespace plimsoll::readers::native {
+
+inline constexpr base::DiagnosticKind kNoEvents{
+    "no_events", base::Severity::kError,
+    "The recording holds no memory events. Nothing was allocated while it ran, or the program "
+    "ended before the first block was written."};
+inline constexpr base::DiagnosticKind kFileCut{
+    "file_cut", base::Severity::kDataLoss,
+    "The recording was not stopped: the program was killed, or is still running. What was written "
+    "is read and consistent; at most the last tenth of a second is missing."};
+inline constexpr base::DiagnosticKind kCorruptBlock{
+    "corrupt_block", base::Severity::kDataLoss,
+    "Parts of the file are damaged and were passed over. Allocations in them are missing, and "
+    "memory freed in them may seem live."};
+inline constexpr base::DiagnosticKind kCorruptHead{
+    "corrupt_head", base::Severity::kDataLoss,
+    "The first bytes of the file are damaged. It is read as if this version had written it."};
+inline constexpr base::DiagnosticKind kLaterVersion{
+    "later_version", base::Severity::kInfo,
+    "The file holds records of a later version of Plimsoll, which are passed over. Update to see "
+    "them."};
+inline constexpr base::DiagnosticKind kDroppedEvents{
+    "dropped_events", base::Severity::kDataLoss,
+    "Events were lost because they came faster than they could be written. Allocations may be "
+    "missing, and memory whose free was lost seems live until its address is used again."};
+inline constexpr base::DiagnosticKind kEvictedEvents{
+    "evicted_events", base::Severity::kInfo,
+    "The recording was limited by max_events: earlier events were forgotten on purpose. What was "
+    "live then is known, when it was allocated is not."};
+inline constexpr base::DiagnosticKind kLostRecords{
+    "lost_records", base::Severity::kDataLoss,
+    "The recorder had no memory left for some records. They are missing from every sum."};
+inline constexpr base::DiagnosticKind kUnseenFree{
+    "unseen_free", base::Severity::kInfo,
+    "Frees of memory that nobody saw being allocated. It is in no sum, before and after."};
+inline constexpr base::DiagnosticKind kUndefined{
+    "undefined", base::Severity::kDataLoss,
+    "Allocations whose place in the program was not written, or is lost in a damaged block. Their "
+    "bytes are counted, their layer, operator and line are not known."};
+inline constexpr base::DiagnosticKind kBadDefinition{
+    "bad_definition", base::Severity::kDataLoss,
+    "Definitions with numbers that no recorder gives are passed over."};
+inline constexpr base::DiagnosticKind kAllocatedBeforeRecording{
+    "allocated_before_recording", base::Severity::kInfo,
+    "Memory from before the recording that no module or optimizer owns: its category is unknown. "
+    "Start recording before the model is built to see who allocated it."};
+inline constexpr base::DiagnosticKind kPythonAdapter{
+    "python_adapter", base::Severity::kDataLoss,
+    "Recorded without the compiled adapter: memory that operators take and give back while they "
+    "run is not seen. Install a C++ compiler to record it."};
+inline constexpr base::DiagnosticKind kDeviceFreeUnknown{
+    "device_free_unknown", base::Severity::kInfo,
+    "The recording does not tell what the device had left when memory ran out: it is shown as 0."};
+
+}  // namespace plimsoll::readers::native

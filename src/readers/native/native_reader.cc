@@ -1,0 +1,103 @@
+#include "readers/native/native_reader.h"
+
+#include <string>
+#include <vector>
+
+#include "format/decoder.h"
+#include "readers/native/diagnostics.h"
+#include "readers/native/recording.h"
+
+namespace plimsoll::readers::native {
+namespace {
+
+constexpr std::size_t kPieceBytes = 1 << 20;
+constexpr const char* kStage = "reading events";
+
+using Decoder = format::Decoder<Recording>;
+
+Status check_kind(const Decoder& decoder) {
+  switch (decoder.kind()) {
+    case format::BlockStream::Kind::kTrace:
+    case format::BlockStream::Kind::kUnknown:
+      return {};
+    case format::BlockStream::Kind::kNoTrace:
+      return make_error(ErrorCode::kCorrupt, "the file begins like a Plimsoll trace, but is none");
+    case format::BlockStream::Kind::kTooNew:
+      return make_error(ErrorCode::kUnsupported,
+                        "the trace is of format version " +
+                            std::to_string(decoder.prelude().version) + ", which needs version " +
+                            std::to_string(decoder.prelude().oldest_readable) +
+                            " to read; this Plimsoll reads version " +
+                            std::to_string(format::kVersion) + ". Update Plimsoll");
+  }
+  return {};
+}
+
+Status read_pieces(ByteSource& source, ReadContext& context, Decoder& decoder,
+                   const Recording& recording) {
+  std::vector<std::byte> piece(kPieceBytes);
+  const std::uint64_t total = source.size_hint();
+  for (std::uint64_t done = 0;;) {
+    context.progress.advance(kStage, done, total);
+    if (context.progress.interrupted()) {
+      return make_error(ErrorCode::kInterrupted, "stopped while reading");
+    }
+    const auto got = source.read(piece);
+    if (!got) {
+      // A compressed file that is cut: what there is of it is worth reading.
+      if (got.error().code != ErrorCode::kCorrupt || done == 0) return got.error();
+      context.diagnostics.add(kFileCut, 1, got.error().message);
+      return {};
+    }
+    if (*got == 0) return {};
+    decoder.push(std::span(piece).first(*got));
+    done += *got;
+    PLIMSOLL_TRY(check_kind(decoder));
+    if (recording.failure()) return *recording.failure();
+  }
+}
+
+void tell_damage(const Decoder& decoder, base::Diagnostics& diagnostics) {
+  const format::Damage& damage = decoder.damage();
+  if (damage.is_prelude_damaged) diagnostics.add(kCorruptHead);
+  diagnostics.add(kCorruptBlock, damage.blocks,
+                  "the first at byte " + std::to_string(damage.first_offset) + "; " +
+                      std::to_string(damage.events) + " events in all");
+  diagnostics.add(kLaterVersion, damage.unknown_kinds + decoder.unknown_records());
+  if (!decoder.is_ended() && diagnostics.count(kFileCut) == 0) {
+    diagnostics.add(kFileCut, 1,
+                    damage.cut_bytes == 0
+                        ? std::string("the file ends behind a whole block")
+                        : std::to_string(damage.cut_events) + " events in a block that is cut");
+  }
+}
+
+class NativeReader final : public Reader {
+ public:
+  const char* name() const override { return "plimsoll"; }
+
+  Confidence sniff(std::span<const std::byte> head) const override {
+    return format::has_magic(head) ? Confidence::kCertain : Confidence::kNo;
+  }
+
+  // An event of two bytes becomes a row of the model.
+  std::uint64_t memory_factor() const override { return 48; }
+
+  Status read(ByteSource& source, ReadContext& context) const override {
+    Recording recording(context);
+    Decoder decoder(recording);
+    PLIMSOLL_TRY(read_pieces(source, context, decoder, recording));
+    decoder.finish();
+    PLIMSOLL_TRY(check_kind(decoder));
+    if (recording.failure()) return *recording.failure();
+    tell_damage(decoder, context.diagnostics);
+    recording.attribute();
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Reader> make() { return std::make_unique<NativeReader>(); }
+
+}  // namespace plimsoll::readers::native

@@ -1,0 +1,428 @@
+#include "readers/native/native_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/live_set.h"
+#include "plimsoll/recorder_c.h"
+#include "readers/native/diagnostics.h"
+#include "tests/support/random_events.h"
+#include "tests/support/trace_difference.h"
+#include "tests/support/trace_file.h"
+
+namespace plimsoll::readers::native {
+namespace {
+
+using model::Action;
+using model::EventFlags;
+using model::Phase;
+using testing::HasSubstr;
+using tests::AnyEvent;
+using tests::RandomRecording;
+using tests::TraceFile;
+
+struct Read {
+  Status status;
+  model::Trace trace;
+  base::Diagnostics diagnostics;
+
+  std::string_view text(model::StringId id) const { return trace.strings[id]; }
+  std::string_view category(std::size_t row) const { return text(trace.events.category[row]); }
+};
+
+Read read(std::span<const std::byte> bytes, std::size_t piece = SIZE_MAX) {
+  Read result;
+  model::TraceBuilder builder(result.diagnostics);
+  base::Progress progress;
+  ReadContext context{builder, result.diagnostics, progress, Limits{.memory_bytes = 1 << 30}};
+  const auto source = view_memory(bytes, piece);
+  result.status = make()->read(*source, context);
+  if (!result.status) return result;
+  auto trace = builder.finish(make()->name(), progress);
+  EXPECT_TRUE(trace.ok());
+  if (trace.ok()) result.trace = std::move(*trace);
+  return result;
+}
+
+// Writes a file by hand: one thread, events a microsecond apart.
+class Writer {
+ public:
+  Writer() : encoder_(file_) {}
+
+  Writer& site(std::uint32_t id, std::uint8_t phase, std::uint8_t device = 0) {
+    encoder_.define_site(id, {.phase = phase, .device = device});
+    return *this;
+  }
+  Writer& alloc(std::uint64_t serial, std::uint32_t site, std::uint64_t size_bytes = 100) {
+    encoder_.alloc({now_ += 1'000, 1, site, serial, 64 * (serial + 1), size_bytes, false});
+    return *this;
+  }
+  Writer& adopt(std::uint64_t serial, std::uint32_t site, std::uint64_t size_bytes = 100) {
+    encoder_.alloc({now_ += 1'000, 1, site, serial, 64 * (serial + 1), size_bytes, true});
+    return *this;
+  }
+  Writer& free(std::uint64_t serial) {
+    encoder_.free({now_ += 1'000, 1, serial, 0, false});
+    return *this;
+  }
+  Writer& free_in_op(std::uint64_t serial) {
+    encoder_.free({now_ += 1'000, 1, serial, 0, true});
+    return *this;
+  }
+  Writer& tag(std::uint64_t serial, std::uint8_t role) {
+    encoder_.define_tensor(role + 1u, {role, 0, 0, 0});
+    encoder_.tag({serial, role + 1u});
+    return *this;
+  }
+  Writer& mark(std::uint8_t kind, std::uint64_t value = 0) {
+    encoder_.mark({now_ += 1'000, 1, kind, value});
+    return *this;
+  }
+  format::Encoder& encoder() { return encoder_; }
+  Read finish() {
+    encoder_.finish(now_);
+    return read(file_.bytes());
+  }
+  Read kill() {
+    encoder_.flush();
+    return read(file_.bytes());
+  }
+  TraceFile& file() { return file_; }
+
+ private:
+  TraceFile file_;
+  format::Encoder encoder_;
+  std::int64_t now_ = 1'000'000;
+};
+
+TEST(NativeReader, knows_its_files_by_their_first_bytes) {
+  const TraceFile file;
+  EXPECT_EQ(make()->sniff(file.bytes()), Confidence::kCertain);
+  EXPECT_EQ(make()->sniff(std::span(file.bytes()).first(7)), Confidence::kNo);
+  EXPECT_EQ(make()->sniff(std::as_bytes(std::span("PLIMSOLL"))), Confidence::kNo);
+}
+
+TEST(NativeReader, tells_an_allocation_with_all_that_is_known_of_it) {
+  Writer writer;
+  format::Encoder& encoder = writer.encoder();
+  const char* const names[] = {"net.fc1",        "aten::linear", "aten::addmm",
+                               "AddmmBackward0", "train.py",     "<module>",
+                               "fc1.weight",     "float32",      "[10, 10]"};
+  for (std::uint32_t id = 1; id <= std::size(names); ++id) encoder.define_name(id, names[id - 1]);
+  encoder.define_stack(7, std::vector<format::Frame>{{5, 6, 12}, {5, 6, 0}});
+  encoder.define_site(3, {1, 2, 3, 4, 7, PLIMSOLL_PHASE_BACKWARD, 0});
+  encoder.define_tensor(2, {PLIMSOLL_ROLE_PARAMETER, 7, 8, 9});
+  encoder.alloc({123'456'789, 5, 3, 1'000, 0x7f00'0000'0040, 400, false});
+  encoder.tag({1'000, 2});
+  encoder.free({123'456'999, 6, 1'000, 0, false});
+  const Read read = writer.finish();
+  ASSERT_TRUE(read.status.ok());
+  ASSERT_EQ(read.trace.events.size(), 2u);
+  const model::Event event = read.trace.events.at(0);
+  EXPECT_EQ(event.action, Action::kAlloc);
+  EXPECT_EQ(event.address, 0x7f00'0000'0040u);
+  EXPECT_EQ(event.size_bytes, 400u);
+  EXPECT_EQ(event.time_ns, 123'456'789);
+  EXPECT_EQ(read.text(event.layer), "net.fc1");
+  EXPECT_EQ(read.text(event.op), "aten::linear");
+  EXPECT_EQ(read.text(event.inner_op), "aten::addmm");
+  EXPECT_EQ(read.text(event.forward_op), "AddmmBackward0");
+  EXPECT_EQ(event.phase, Phase::kBackward);
+  EXPECT_EQ(read.text(event.category), "parameter");
+  const auto frames = read.trace.stacks.frames(event.stack);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(read.text(read.trace.stacks.frame(frames[0]).file), "train.py");
+  EXPECT_EQ(read.trace.stacks.frame(frames[0]).line, 12u);
+  EXPECT_EQ(read.trace.stacks.frame(frames[1]).line, model::kUnknownLine);
+  const model::Tensor& tensor = read.trace.tensors[event.tensor.index()];
+  EXPECT_EQ(read.text(tensor.name), "fc1.weight");
+  EXPECT_EQ(read.text(tensor.dtype), "float32");
+  EXPECT_EQ(read.text(tensor.shape), "[10, 10]");
+  const model::Event freed = read.trace.events.at(1);
+  EXPECT_EQ(freed.action, Action::kFreeCompleted);
+  EXPECT_EQ(freed.address, event.address);
+  EXPECT_EQ(freed.size_bytes, 400u);
+  EXPECT_EQ(freed.time_ns, 123'456'999);
+  EXPECT_EQ(freed.stack, model::kNoStack);
+  ASSERT_EQ(read.trace.devices.size(), 1u);
+  EXPECT_EQ(to_string(read.trace.devices[0].device), "cpu");
+  EXPECT_EQ(read.trace.devices[0].history, model::History::kComplete);
+  EXPECT_TRUE(read.diagnostics.all().empty());
+}
+
+TEST(NativeReader, decides_categories_with_hindsight) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_FORWARD)
+      .site(2, PLIMSOLL_PHASE_BACKWARD)
+      .site(3, PLIMSOLL_PHASE_OPTIMIZER);
+  writer.adopt(0, 3).adopt(1, 3).tag(1, PLIMSOLL_ROLE_PARAMETER);
+  writer.alloc(2, 1).alloc(3, 1).free_in_op(3).alloc(4, 2).alloc(5, 3);
+  writer.alloc(6, 2).tag(6, PLIMSOLL_ROLE_KNOWN).tag(6, PLIMSOLL_ROLE_GRADIENT);
+  writer.alloc(7, 3).tag(7, PLIMSOLL_ROLE_OPTIMIZER_STATE);
+  writer.alloc(8, 1).tag(8, PLIMSOLL_ROLE_INPUT).tag(8, PLIMSOLL_ROLE_BUFFER);
+  writer.alloc(9, 1).tag(9, PLIMSOLL_ROLE_INPUT).tag(9, PLIMSOLL_ROLE_KNOWN);
+  writer.alloc(10, 3);
+  writer.encoder().set_phase({10, PLIMSOLL_PHASE_FORWARD});
+  const Read read = writer.finish();
+  std::vector<std::string_view> words;
+  for (std::size_t row = 0; row < read.trace.events.size(); ++row) {
+    if (read.trace.events.action[row] == Action::kAlloc) words.push_back(read.category(row));
+  }
+  EXPECT_THAT(words, testing::ElementsAre("unknown", "parameter", "activation", "temporary",
+                                          "activation_gradient", "other", "gradient",
+                                          "optimizer_state", "buffer", "input", "activation"));
+  EXPECT_EQ(read.trace.events.phase[read.trace.events.size() - 1], Phase::kForward);
+  EXPECT_EQ(read.trace.events.flags[0], EventFlags::kAdopted);
+  EXPECT_EQ(read.trace.events.flags[3], EventFlags::kTemporary);
+  EXPECT_EQ(read.diagnostics.count(kAllocatedBeforeRecording), 1u);
+}
+
+TEST(NativeReader, flags_what_is_alive_when_its_backward_begins) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_FORWARD).site(2, PLIMSOLL_PHASE_BACKWARD);
+  writer.alloc(0, 1).alloc(1, 1).free(0).mark(PLIMSOLL_MARK_BACKWARD_BEGIN).free(1);
+  writer.alloc(2, 2).mark(PLIMSOLL_MARK_BACKWARD_END).alloc(3, 1);
+  writer.mark(PLIMSOLL_MARK_BACKWARD_BEGIN).alloc(4, 1);
+  const Read read = writer.finish();
+  std::map<std::uint64_t, bool> saved;  // by serial
+  for (std::size_t row = 0; row < read.trace.events.size(); ++row) {
+    if (read.trace.events.action[row] != Action::kAlloc) continue;
+    saved[read.trace.events.address[row] / 64 - 1] =
+        has(read.trace.events.flags[row], EventFlags::kSavedForBackward);
+  }
+  EXPECT_EQ(saved, (std::map<std::uint64_t, bool>{
+                       {0, false}, {1, true}, {2, false}, {3, true}, {4, false}}));
+}
+
+TEST(NativeReader, puts_marks_between_the_events) {
+  Writer writer;
+  writer.encoder().define_name(5, "warmup");
+  writer.site(1, 0).mark(PLIMSOLL_MARK_REGION_BEGIN, 5).alloc(0, 1).mark(PLIMSOLL_MARK_STEP, 7);
+  writer.alloc(1, 1).mark(PLIMSOLL_MARK_REGION_END, 5).mark(200);
+  const Read read = writer.finish();
+  ASSERT_EQ(read.trace.marks.size(), 3u);
+  EXPECT_EQ(read.text(read.trace.marks[0].name), "warmup");
+  EXPECT_EQ(read.trace.marks[1].step, 7u);
+  EXPECT_EQ(read.trace.marks[2].kind, model::MarkKind::kRegionEnd);
+  EXPECT_THAT(read.trace.devices[0].mark_events, testing::ElementsAre(0u, 1u, 2u));
+  EXPECT_EQ(read.diagnostics.count(kLaterVersion), 1u);
+}
+
+TEST(NativeReader, keeps_devices_apart_that_alternate) {
+  Writer writer;
+  writer.encoder().define_device(0, {PLIMSOLL_DEVICE_CPU, 0});
+  writer.encoder().define_device(1, {PLIMSOLL_DEVICE_CUDA, 1});
+  writer.encoder().define_device(2, {PLIMSOLL_DEVICE_PINNED_HOST, 0});
+  writer.site(1, 0, 0).site(2, 0, 1).site(3, 0, 2);
+  writer.alloc(0, 1, 10).alloc(1, 2, 20).alloc(2, 3, 40).alloc(3, 1, 80).free(1).alloc(4, 2, 160);
+  const Read read = writer.finish();
+  std::map<std::string, std::uint64_t> live;
+  for (const auto& device : read.trace.devices) {
+    for (const auto row : live_set(device, model::Liveness::kAllocated,
+                                   static_cast<std::int64_t>(device.event_count))) {
+      live[to_string(device.device)] += read.trace.size_bytes(device, row);
+    }
+  }
+  EXPECT_EQ(live, (std::map<std::string, std::uint64_t>{
+                      {"cpu", 90}, {"cuda:1", 160}, {"pinned_host", 40}}));
+}
+
+TEST(NativeReader, says_what_is_missing) {
+  Writer killed;
+  killed.site(1, 0).alloc(0, 1);
+  EXPECT_EQ(killed.kill().diagnostics.count(kFileCut), 1u);
+
+  Writer lossy;
+  lossy.site(1, 0).alloc(0, 1).free(0).free(0).free(77).alloc(1, 99);
+  lossy.encoder().free({5'000'000, 1, format::kNoSerial, 0x1234, false});
+  lossy.encoder().dropped({5'000'000, 1, 12});
+  lossy.encoder().evicted({34});
+  lossy.encoder().meta("adapter", "python");
+  const Read read = lossy.finish();
+  EXPECT_EQ(read.diagnostics.count(kFileCut), 0u);
+  EXPECT_EQ(read.diagnostics.count(kUnseenFree), 3u);
+  EXPECT_EQ(read.diagnostics.count(kUndefined), 1u);
+  EXPECT_EQ(read.diagnostics.count(kDroppedEvents), 12u);
+  EXPECT_EQ(read.diagnostics.count(kEvictedEvents), 34u);
+  EXPECT_EQ(read.diagnostics.count(kPythonAdapter), 1u);
+  EXPECT_EQ(read.trace.devices[0].history, model::History::kTruncated);
+
+  EXPECT_EQ(Writer().finish().diagnostics.count(kNoEvents), 1u);
+}
+
+TEST(NativeReader, tells_that_memory_ran_out) {
+  Writer writer;
+  writer.site(1, 0).alloc(0, 1).mark(PLIMSOLL_MARK_OUT_OF_MEMORY, 1 << 30);
+  const Read read = writer.finish();
+  ASSERT_EQ(read.trace.events.size(), 2u);
+  EXPECT_EQ(read.trace.events.action[1], Action::kOom);
+  EXPECT_EQ(read.trace.events.size_bytes[1], 1u << 30);
+}
+
+TEST(NativeReader, refuses_what_it_cannot_read) {
+  std::vector<std::byte> bytes = TraceFile().bytes();
+  bytes[10] = std::byte{9};
+  format::write_prelude(bytes.data(), {9, 9});
+  const Read later = read(bytes);
+  EXPECT_EQ(later.status.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(later.status.error().message, HasSubstr("version 9"));
+}
+
+TEST(NativeReader, does_not_take_the_memory_that_a_few_bytes_ask_for) {
+  Writer writer;
+  writer.encoder().define_name(UINT32_MAX, "far");
+  writer.encoder().define_site(UINT32_MAX, {});
+  writer.encoder().define_stack(1, std::vector<format::Frame>(255));
+  for (std::uint32_t id = 2; id < 50'000; ++id) {
+    writer.encoder().define_stack(id, std::vector<format::Frame>(255));
+  }
+  const Read read = writer.finish();
+  EXPECT_TRUE(read.status.ok());
+  EXPECT_EQ(read.diagnostics.count(kBadDefinition), 2u);
+}
+
+// ---- against an obvious reference -------------------------------------------------------------
+
+// What the events say, by maps.
+struct Reference {
+  explicit Reference(const RandomRecording& recording) {
+    for (const AnyEvent& event : recording.events()) {
+      if (const auto* alloc = std::get_if<format::Alloc>(&event)) {
+        const format::Site& site = recording.sites()[alloc->site];
+        all[alloc->serial] = {*alloc, site.phase, site.device, {}, false, false, false};
+        live_bytes[site.device] += alloc->size_bytes;
+        born_since_mark.insert(alloc->serial);
+      } else if (const auto* free = std::get_if<format::Free>(&event)) {
+        Fate& fate = all[free->serial];
+        fate.is_freed = true;
+        fate.in_op = free->in_op;
+        live_bytes[fate.device] -= fate.alloc.size_bytes;
+        born_since_mark.erase(free->serial);
+      } else if (const auto* tag = std::get_if<format::Tag>(&event)) {
+        all[tag->serial].roles.insert(recording.tensors()[tag->tensor].role);
+      } else if (const auto* set = std::get_if<format::SetPhase>(&event)) {
+        all[set->serial].phase = set->phase;
+      } else if (const auto* mark = std::get_if<format::Mark>(&event);
+                 mark != nullptr && mark->kind == PLIMSOLL_MARK_BACKWARD_BEGIN) {
+        for (const std::uint64_t serial : born_since_mark) all[serial].at_backward = true;
+        born_since_mark.clear();
+      }
+      for (const auto& [device, bytes] : live_bytes) {
+        peak_bytes[device] = std::max(peak_bytes[device], bytes);
+      }
+    }
+  }
+
+  struct Fate {
+    format::Alloc alloc;
+    std::uint8_t phase;
+    std::uint8_t device;
+    std::set<int> roles;
+    bool is_freed, in_op, at_backward;
+
+    std::string category() const {
+      const char* const words[] = {"parameter", "gradient", "optimizer_state", "buffer", "input"};
+      for (int role = 1; role <= 5; ++role) {
+        if (roles.count(role) != 0) return words[role - 1];
+      }
+      if (alloc.is_adopted) return "unknown";
+      if (in_op) return "temporary";
+      if (phase == 1) return "activation";
+      if (phase == 2) return "activation_gradient";
+      return "other";
+    }
+    std::string text() const {
+      const bool is_saved = at_backward && category() == "activation";
+      return category() + " " + std::to_string(phase) + " " + std::to_string(alloc.size_bytes) +
+             (is_saved ? " saved" : "") + (is_freed ? " freed" : "");
+    }
+  };
+  std::map<std::uint64_t, Fate> all;  // by serial
+  std::map<std::uint8_t, std::uint64_t> live_bytes, peak_bytes;
+  std::set<std::uint64_t> born_since_mark;
+};
+
+TEST(NativeReader, agrees_with_an_obvious_reference) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    RandomRecording recording(seed, 3'000);
+    const TraceFile file = recording.file();
+    const Read read = native::read(file.bytes());
+    ASSERT_TRUE(read.status.ok());
+    const Reference reference(recording);
+    ASSERT_EQ(read.trace.devices.size(), RandomRecording::kDevices);
+    for (std::uint8_t id = 0; id < RandomRecording::kDevices; ++id) {
+      const model::Device wanted = id == 0 ? model::Device{model::DeviceType::kCpu, -1}
+                                           : model::Device{model::DeviceType::kCuda, id - 1};
+      const auto device =
+          std::ranges::find(read.trace.devices, wanted, &model::DeviceTrace::device);
+      ASSERT_NE(device, read.trace.devices.end());
+      std::multiset<std::string> expected, found;
+      for (const auto& [serial, fate] : reference.all) {
+        if (fate.device == id) expected.insert(fate.text());
+      }
+      std::uint64_t now = 0, peak = 0;
+      const model::Events& events = read.trace.events;
+      for (std::size_t row = device->first_event; row < device->first_event + device->event_count;
+           ++row) {
+        const bool is_alloc = events.action[row] == Action::kAlloc;
+        now += is_alloc ? events.size_bytes[row] : 0 - events.size_bytes[row];
+        peak = std::max(peak, now);
+      }
+      for (std::size_t life = 0; life < device->lifetimes.size(); ++life) {
+        const std::size_t row = device->first_event + device->lifetimes.alloc[life];
+        const model::Event event = events.at(row);
+        const bool is_saved = has(event.flags, EventFlags::kSavedForBackward);
+        const bool is_freed = device->lifetimes.free_completed[life] != model::kNone;
+        found.insert(std::string(read.text(event.category)) + " " +
+                     std::to_string(static_cast<int>(event.phase)) + " " +
+                     std::to_string(event.size_bytes) + (is_saved ? " saved" : "") +
+                     (is_freed ? " freed" : ""));
+      }
+      EXPECT_EQ(found, expected);
+      EXPECT_EQ(now, reference.live_bytes.at(id));
+      EXPECT_EQ(peak, reference.peak_bytes.at(id));
+    }
+    EXPECT_EQ(read.diagnostics.count(kFileCut), 0u);
+  }
+}
+
+TEST(NativeReader, reads_the_same_in_pieces_of_any_size) {
+  const TraceFile file = RandomRecording(1, 3'000).file();
+  const Read whole = read(file.bytes());
+  for (const std::size_t piece : {1, 7, 4096, 10'000}) {
+    EXPECT_EQ(tests::TraceDifference::of(whole.trace, read(file.bytes(), piece).trace), "");
+  }
+}
+
+TEST(NativeReader, reads_every_prefix) {
+  const TraceFile file = RandomRecording(2, 60).file();
+  for (std::size_t size = format::kMagic.size(); size < file.bytes().size(); ++size) {
+    const Read part = read(std::span(file.bytes()).first(size));
+    EXPECT_TRUE(part.status.ok()) << size;
+    EXPECT_EQ(part.diagnostics.count(kFileCut), 1u) << size;
+    EXPECT_EQ(part.diagnostics.count(kUnseenFree), 0u) << size;
+    EXPECT_EQ(part.diagnostics.count(kUndefined), 0u) << size;
+  }
+}
+
+TEST(NativeReader, reports_a_bit_that_flips_anywhere) {
+  const TraceFile file = RandomRecording(3, 60).file();
+  for (std::size_t bit = format::kMagic.size() * 8; bit < file.bytes().size() * 8; ++bit) {
+    std::vector<std::byte> bytes = file.bytes();
+    bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    const Read damaged = read(bytes);
+    ASSERT_TRUE(damaged.status.ok()) << bit;
+    EXPECT_EQ(damaged.diagnostics.count(kCorruptBlock) + damaged.diagnostics.count(kCorruptHead),
+              1u)
+        << bit;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::readers::native

@@ -1,0 +1,272 @@
+#include "readers/native/recording.h"
+
+#include <algorithm>
+#include <bitset>
+#include <string>
+#include <utility>
+
+#include "plimsoll/recorder_c.h"
+#include "readers/native/diagnostics.h"
+
+namespace plimsoll::readers::native {
+namespace {
+
+using model::Action;
+using model::Event;
+using model::EventFlags;
+using model::Phase;
+
+// KNOWN says nothing of what the memory is for: any role is graver.
+unsigned gravity(std::uint8_t role) {
+  return role == PLIMSOLL_ROLE_KNOWN || role > PLIMSOLL_ROLE_INPUT ? 0 : 255u - role;
+}
+
+}  // namespace
+
+// ---- while reading ----------------------------------------------------------------------------
+
+void Recording::on_block(const format::Block& block) {
+  definitions_.set_end(block.offset + block.payload.size());
+  check_limits();
+}
+
+void Recording::check_limits() {
+  const std::uint64_t memory_bytes = context_.builder.memory_bytes() + definitions_.memory_bytes() +
+                                     serials_.memory_bytes() + allocations_.memory_bytes();
+  if (memory_bytes > context_.limits.memory_bytes && !failure_) {
+    failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
+                                                 std::to_string(context_.limits.memory_bytes) +
+                                                 " bytes that may be spent on it");
+  }
+  if (context_.builder.event_count() >= model::kBeforeRecording - format::kMaxPayloadBytes) {
+    failure_ = make_error(ErrorCode::kLimit, "more than 4,292,000,000 events in one file");
+  }
+}
+
+void Recording::on_meta(std::string_view key, std::string_view value) {
+  if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
+}
+
+void Recording::on_stack(std::uint32_t id, std::span<const format::Frame> frames) {
+  check_limits();  // a few bytes may repeat many frames
+  if (!failure_) definitions_.stack(id, frames);
+}
+
+// Events are rows in the order of the file; a run of one device's is told to the builder whole.
+void Recording::set_device(std::uint8_t device) {
+  if (device == device_) return;
+  end_run();
+  device_ = device;
+}
+
+void Recording::end_run() {
+  const std::uint64_t end = context_.builder.event_count();
+  if (end > run_first_) {
+    context_.builder.place(definitions_.device(device_), run_first_, end - run_first_);
+  }
+  run_first_ = end;
+}
+
+void Recording::on_alloc(const format::Alloc& alloc) {
+  const format::Site* const site = definitions_.find_site(alloc.site);
+  if (site == nullptr) ++counts_.undefined_sites;
+  const std::uint8_t device = site == nullptr ? std::uint8_t{0} : site->device;
+  set_device(device);
+  Event event;
+  event.action = Action::kAlloc;
+  event.address = alloc.address;
+  event.size_bytes = alloc.size_bytes;
+  event.time_ns = alloc.time_ns;
+  event.stack.value = alloc.site;  // until attribute()
+  Allocation allocation;
+  allocation.row = static_cast<std::uint32_t>(context_.builder.add_event(event));
+  allocation.device = device;
+  allocation.flags = alloc.is_adopted ? Allocation::kIsAdopted : std::uint8_t{0};
+  allocations_.push_back(allocation);
+  serials_.add(alloc.serial);
+}
+
+void Recording::on_free(const format::Free& free) {
+  const std::uint32_t index = serials_.find(free.serial);
+  if (index == SerialIndex::kNotSeen || allocations_[index].freed != model::kNone) {
+    ++counts_.unseen_frees;
+    return;
+  }
+  Allocation& allocation = allocations_[index];
+  set_device(allocation.device);
+  const model::Events& events = context_.builder.events();
+  Event event;
+  event.action = Action::kFreeCompleted;
+  event.address = events.address[allocation.row];
+  event.size_bytes = events.size_bytes[allocation.row];
+  event.time_ns = free.time_ns;
+  allocation.freed = static_cast<std::uint32_t>(context_.builder.add_event(event));
+  if (free.in_op) allocation.flags |= Allocation::kInOp;
+}
+
+void Recording::on_tag(const format::Tag& tag) {
+  const std::uint32_t index = serials_.find(tag.serial);
+  const format::Tensor* const tensor = definitions_.find_tensor(tag.tensor);
+  if (index == SerialIndex::kNotSeen || tensor == nullptr) return;
+  Allocation& allocation = allocations_[index];
+  const bool is_tagged = (allocation.flags & Allocation::kIsTagged) != 0;
+  if (is_tagged && gravity(tensor->role) <= gravity(allocation.role)) return;
+  allocation.tensor = tag.tensor;
+  allocation.role = tensor->role;
+  allocation.flags |= Allocation::kIsTagged;
+}
+
+void Recording::on_set_phase(const format::SetPhase& set) {
+  const std::uint32_t index = serials_.find(set.serial);
+  if (index != SerialIndex::kNotSeen) allocations_[index].phase = set.phase;
+}
+
+void Recording::on_mark(const format::Mark& mark) {
+  model::Mark row;
+  row.time_ns = mark.time_ns;
+  switch (mark.kind) {
+    case PLIMSOLL_MARK_STEP:
+      row.kind = model::MarkKind::kStep;
+      row.step = mark.value;
+      break;
+    case PLIMSOLL_MARK_REGION_BEGIN:
+    case PLIMSOLL_MARK_REGION_END:
+      row.kind = mark.kind == PLIMSOLL_MARK_REGION_BEGIN ? model::MarkKind::kRegionBegin
+                                                         : model::MarkKind::kRegionEnd;
+      if (mark.value <= UINT32_MAX) {
+        row.name = definitions_.name(static_cast<std::uint32_t>(mark.value));
+      }
+      break;
+    case PLIMSOLL_MARK_BACKWARD_BEGIN:
+      row.kind = model::MarkKind::kBackwardBegin;
+      backward_rows_.push_back(static_cast<std::uint32_t>(context_.builder.event_count()));
+      break;
+    case PLIMSOLL_MARK_BACKWARD_END:
+      row.kind = model::MarkKind::kBackwardEnd;
+      break;
+    case PLIMSOLL_MARK_OUT_OF_MEMORY:
+      out_of_memory(mark);
+      return;
+    default:
+      context_.diagnostics.add(kLaterVersion);
+      return;
+  }
+  context_.builder.add_mark(row);
+}
+
+// On the device of the last event, which is all that the mark tells of where.
+void Recording::out_of_memory(const format::Mark& mark) {
+  Event event;
+  event.action = Action::kOom;
+  event.size_bytes = mark.value;
+  event.time_ns = mark.time_ns;
+  context_.builder.add_event(event);
+  context_.diagnostics.add(kDeviceFreeUnknown);
+}
+
+void Recording::on_dropped(const format::Dropped& dropped) {
+  context_.diagnostics.add(kDroppedEvents, dropped.count,
+                           "thread " + std::to_string(dropped.thread));
+}
+
+void Recording::on_evicted(const format::Evicted& evicted) {
+  context_.diagnostics.add(kEvictedEvents, evicted.count);
+  is_limited_ = is_limited_ || evicted.count > 0;
+}
+
+void Recording::on_end(const format::End& end) { context_.diagnostics.add(kLostRecords, end.lost); }
+
+// ---- with hindsight ---------------------------------------------------------------------------
+
+// The words of DESIGN section 5, as the model's strings.
+struct Recording::Words {
+  explicit Words(model::StringTable& strings)
+      : roles{{},
+              strings.intern("parameter"),
+              strings.intern("gradient"),
+              strings.intern("optimizer_state"),
+              strings.intern("buffer"),
+              strings.intern("input")},
+        activation(strings.intern("activation")),
+        activation_gradient(strings.intern("activation_gradient")),
+        temporary(strings.intern("temporary")),
+        other(strings.intern("other")),
+        unknown(strings.intern("unknown")) {}
+
+  model::StringId roles[PLIMSOLL_ROLE_INPUT + 1];
+  model::StringId activation, activation_gradient, temporary, other, unknown;
+};
+
+// Was it alive when the first backward after its birth began?
+bool Recording::is_saved(const Allocation& allocation) const {
+  const auto* const next =
+      std::upper_bound(backward_rows_.begin(), backward_rows_.end(), allocation.row);
+  return next != backward_rows_.end() && *next <= allocation.freed;
+}
+
+Phase Recording::phase_of_allocation(const Allocation& allocation, const Place& place) const {
+  return allocation.phase == Allocation::kPhaseOfSite ? place.phase : phase_of(allocation.phase);
+}
+
+model::StringId Recording::category(const Allocation& allocation, Phase phase, const Words& words) {
+  if (gravity(allocation.role) > 0) return words.roles[allocation.role];
+  if ((allocation.flags & Allocation::kIsAdopted) != 0) {
+    ++counts_.adopted_unknown;
+    counts_.adopted_unknown_bytes += context_.builder.events().size_bytes[allocation.row];
+    return words.unknown;
+  }
+  if ((allocation.flags & Allocation::kInOp) != 0) return words.temporary;
+  if (phase == Phase::kForward) return words.activation;
+  if (phase == Phase::kBackward) return words.activation_gradient;
+  return words.other;
+}
+
+void Recording::attribute() {
+  end_run();
+  const std::vector<Place> places = definitions_.places();
+  const std::vector<model::TensorId> tensors = definitions_.tensor_rows();
+  const Words words(context_.builder.strings());
+  const Place nowhere;
+  model::Events& events = context_.builder.events();
+  for (const Allocation& allocation : allocations_) {
+    const std::size_t row = allocation.row;
+    const std::uint32_t site = events.stack[row].value;
+    const Place& place = site < places.size() ? places[site] : nowhere;
+    const Phase phase = phase_of_allocation(allocation, place);
+    const model::StringId word = category(allocation, phase, words);
+    EventFlags flags = EventFlags::kNothing;
+    if ((allocation.flags & Allocation::kInOp) != 0) flags = flags | EventFlags::kTemporary;
+    if ((allocation.flags & Allocation::kIsAdopted) != 0) flags = flags | EventFlags::kAdopted;
+    if (word == words.activation && is_saved(allocation)) {
+      flags = flags | EventFlags::kSavedForBackward;
+    }
+    events.stack[row] = place.stack;
+    events.category.set(row, word);
+    events.op.set(row, place.op);
+    events.inner_op.set(row, place.inner_op);
+    events.forward_op.set(row, place.forward_op);
+    events.layer.set(row, place.layer);
+    events.phase.set(row, phase);
+    events.flags.set(row, flags);
+    if (allocation.tensor < tensors.size()) events.tensor.set(row, tensors[allocation.tensor]);
+  }
+  tell_counts();
+}
+
+void Recording::tell_counts() {
+  base::Diagnostics& diagnostics = context_.diagnostics;
+  diagnostics.add(kUnseenFree, counts_.unseen_frees);
+  diagnostics.add(kUndefined, counts_.undefined_sites);
+  diagnostics.add(kAllocatedBeforeRecording, counts_.adopted_unknown,
+                  std::to_string(counts_.adopted_unknown_bytes) + " bytes in all");
+  if (context_.builder.event_count() == 0) diagnostics.add(kNoEvents);
+  if (!is_limited_) return;
+  std::bitset<256> devices;
+  for (const Allocation& allocation : allocations_) devices.set(allocation.device);
+  for (std::size_t id = 0; id < devices.size(); ++id) {
+    if (!devices.test(id)) continue;
+    context_.builder.mark_truncated(definitions_.device(static_cast<std::uint8_t>(id)));
+  }
+}
+
+}  // namespace plimsoll::readers::native

@@ -1,0 +1,91 @@
+// Recording: takes the records of a trace file and puts the events into the model as they come,
+// with what is known of them then. What hindsight tells (tags, phases, when something was freed) is
+// kept beside each allocation; attribute() writes it into the model at the end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/column.h"
+#include "format/decoder.h"
+#include "model/trace_builder.h"
+#include "readers/native/definitions.h"
+#include "readers/native/serial_index.h"
+#include "readers/reader.h"
+
+namespace plimsoll::readers::native {
+
+// An allocation with what became of it.
+struct Allocation {
+  std::uint32_t row = 0;               // of its event
+  std::uint32_t freed = model::kNone;  // row of its free
+  std::uint32_t tensor = 0;            // id, of the gravest role it was tagged with
+  std::uint8_t role = 0;
+  std::uint8_t phase = kPhaseOfSite;
+  std::uint8_t device = 0;
+  std::uint8_t flags = 0;
+
+  static constexpr std::uint8_t kPhaseOfSite = 255;
+  static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4;
+};
+
+class Recording : public format::NoRecords {
+ public:
+  explicit Recording(ReadContext& context)
+      : context_(context), definitions_(context.builder, context.diagnostics) {}
+
+  void on_block(const format::Block& block);
+  void on_meta(std::string_view key, std::string_view value);
+  void on_name(std::uint32_t id, std::string_view text) { definitions_.name(id, text); }
+  void on_stack(std::uint32_t id, std::span<const format::Frame> frames);
+  void on_site(std::uint32_t id, const format::Site& site) { definitions_.site(id, site); }
+  void on_tensor(std::uint32_t id, const format::Tensor& tensor) {
+    definitions_.tensor(id, tensor);
+  }
+  void on_device(std::uint8_t id, const format::Device& device) { definitions_.device(id, device); }
+  void on_alloc(const format::Alloc& alloc);
+  void on_free(const format::Free& free);
+  void on_tag(const format::Tag& tag);
+  void on_set_phase(const format::SetPhase& set);
+  void on_mark(const format::Mark& mark);
+  void on_dropped(const format::Dropped& dropped);
+  void on_evicted(const format::Evicted& evicted);
+  void on_end(const format::End& end);
+
+  // What makes going on pointless: too many events, too much memory.
+  const std::optional<Error>& failure() const { return failure_; }
+  // Everything has been read: fills in what hindsight tells.
+  void attribute();
+
+ private:
+  struct Counts {
+    std::uint64_t unseen_frees = 0, undefined_sites = 0, adopted_unknown = 0;
+    std::uint64_t adopted_unknown_bytes = 0;
+  };
+  struct Words;
+
+  void set_device(std::uint8_t device);
+  void end_run();
+  void free_unseen(const format::Free& free);
+  void out_of_memory(const format::Mark& mark);
+  void check_limits();
+  bool is_saved(const Allocation& allocation) const;
+  model::Phase phase_of_allocation(const Allocation& allocation, const Place& place) const;
+  model::StringId category(const Allocation& allocation, model::Phase phase, const Words& words);
+  void tell_counts();
+
+  ReadContext& context_;
+  Definitions definitions_;
+  SerialIndex serials_;
+  base::Column<Allocation> allocations_;
+  base::Column<std::uint32_t> backward_rows_;  // rows added before each backward began
+  std::uint8_t device_ = 0;                    // of the events being added
+  std::uint64_t run_first_ = 0;                // the first row of them
+  bool is_limited_ = false;                    // by max_events
+  Counts counts_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace plimsoll::readers::native
