@@ -1,0 +1,209 @@
+#include "record/definitions.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.h"
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::record {
+namespace {
+
+constexpr std::size_t kChunkBytes = 256u << 10;
+constexpr std::size_t kMaxDevices = 255;
+constexpr std::uint8_t kOtherDevice = 255;  // all devices beyond
+
+std::uint64_t hash_frames(std::span<const format::Frame> frames) noexcept {
+  return base::hash_bytes(frames.data(), frames.size_bytes());
+}
+
+bool same_frames(std::span<const format::Frame> a, std::span<const format::Frame> b) noexcept {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+// Cut between characters, not within one.
+std::string_view shortened(std::string_view text, std::size_t most_bytes) noexcept {
+  if (text.size() <= most_bytes) return text;
+  std::size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) --end;
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+Definitions::Definitions(const DefinitionLimits& limits) noexcept : limits_(limits) {}
+
+std::uint32_t Definitions::refuse() noexcept {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  return 0;
+}
+
+std::string_view Definitions::keep(std::string_view text) {
+  if (text.size() > chunk_left_) {
+    const std::size_t bytes = std::max(kChunkBytes, text.size());
+    text_chunks_.push_back(std::make_unique<char[]>(bytes));
+    chunk_at_ = text_chunks_.back().get();
+    chunk_left_ = bytes;
+  }
+  char* const at = chunk_at_;
+  std::memcpy(at, text.data(), text.size());
+  chunk_at_ += text.size();
+  chunk_left_ -= text.size();
+  return {at, text.size()};
+}
+
+std::uint32_t Definitions::name(std::string_view text) noexcept try {
+  if (text.empty()) return 0;
+  text = shortened(text, limits_.longest_name_bytes);
+  const std::uint64_t hash = base::hash_bytes(text.data(), text.size());
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t known =
+      name_index_.find(hash, [&](std::uint32_t id) { return names_[id - 1] == text; });
+  if (known != 0) return known;
+  if (names_.size() == limits_.names || text.size() > limits_.name_bytes - name_bytes_)
+    return refuse();
+  name_index_.reserve_one();
+  names_.push_back(text);
+  try {
+    names_.back() = keep(text);
+  } catch (...) {
+    names_.pop_back();
+    throw;
+  }
+  name_bytes_ += text.size();
+  const auto id = static_cast<std::uint32_t>(names_.size());
+  name_index_.insert(hash, id);
+  return id;
+} catch (...) {
+  return refuse();
+}
+
+std::span<const format::Frame> Definitions::frames_of(std::uint32_t stack) const noexcept {
+  const Stack& row = stacks_[stack - 1];
+  return {frames_.data() + row.first, row.count};
+}
+
+// May throw, and then the stack is as it was.
+void Definitions::fill(std::uint32_t stack, std::span<const format::Frame> frames) {
+  const std::size_t first = frames_.size();
+  defined_stacks_.push_back(stack);
+  try {
+    frames_.insert(frames_.end(), frames.begin(), frames.end());
+  } catch (...) {
+    defined_stacks_.pop_back();
+    throw;
+  }
+  stacks_[stack - 1] = {first, static_cast<std::uint32_t>(frames.size()), true};
+}
+
+std::uint32_t Definitions::stack(std::span<const format::Frame> frames) noexcept try {
+  if (frames.empty()) return 0;
+  const std::uint64_t hash = hash_frames(frames);
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t known =
+      stack_index_.find(hash, [&](std::uint32_t id) { return same_frames(frames_of(id), frames); });
+  if (known != 0) return known;
+  if (stacks_.size() == limits_.stacks || frames.size() > limits_.frames - frames_.size())
+    return refuse();
+  stack_index_.reserve_one();
+  stacks_.emplace_back();
+  const auto id = static_cast<std::uint32_t>(stacks_.size());
+  try {
+    fill(id, frames);
+  } catch (...) {
+    stacks_.pop_back();
+    throw;
+  }
+  stack_index_.insert(hash, id);
+  return id;
+} catch (...) {
+  return refuse();
+}
+
+std::uint32_t Definitions::reserve_stack() noexcept try {
+  const std::lock_guard lock(mutex_);
+  if (stacks_.size() == limits_.stacks) return refuse();
+  stacks_.emplace_back();
+  return static_cast<std::uint32_t>(stacks_.size());
+} catch (...) {
+  return refuse();
+}
+
+void Definitions::define_stack(std::uint32_t stack, std::span<const format::Frame> frames) noexcept
+    try {
+  const std::lock_guard lock(mutex_);
+  if (stack == 0 || stack > stacks_.size() || stacks_[stack - 1].is_defined) return;
+  if (frames.size() > limits_.frames - frames_.size()) {
+    refuse();
+    return;
+  }
+  const std::uint64_t hash = hash_frames(frames);
+  const std::uint32_t twin =
+      stack_index_.find(hash, [&](std::uint32_t id) { return same_frames(frames_of(id), frames); });
+  if (twin == 0) stack_index_.reserve_one();
+  fill(stack, frames);
+  if (twin == 0) stack_index_.insert(hash, stack);
+} catch (...) {
+  refuse();
+}
+
+std::uint32_t Definitions::tensor(const format::Tensor& tensor) noexcept try {
+  const std::uint64_t hash =
+      base::hash_mix(base::hash_u64(std::uint64_t{tensor.name} << 32 | tensor.dtype),
+                     base::hash_u64(std::uint64_t{tensor.shape} << 32 | tensor.role) | 1u);
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t known =
+      tensor_index_.find(hash, [&](std::uint32_t id) { return tensors_[id - 1] == tensor; });
+  if (known != 0) return known;
+  if (tensors_.size() == limits_.tensors) return refuse();
+  tensor_index_.reserve_one();
+  tensors_.push_back(tensor);
+  const auto id = static_cast<std::uint32_t>(tensors_.size());
+  tensor_index_.insert(hash, id);
+  return id;
+} catch (...) {
+  return refuse();
+}
+
+std::uint8_t Definitions::device(const format::Device& device) noexcept try {
+  const std::lock_guard lock(mutex_);
+  if (devices_.empty()) devices_.push_back({PLIMSOLL_DEVICE_CPU, 0});
+  if (device.type == PLIMSOLL_DEVICE_CPU) return 0;
+  for (std::size_t id = 0; id < devices_.size(); ++id) {
+    if (devices_[id].type == device.type && devices_[id].ordinal == device.ordinal)
+      return static_cast<std::uint8_t>(id);
+  }
+  if (devices_.size() < kMaxDevices) {
+    devices_.push_back(device);
+    return static_cast<std::uint8_t>(devices_.size() - 1);
+  }
+  if (devices_.size() == kMaxDevices) devices_.push_back({PLIMSOLL_DEVICE_OTHER, -1});
+  refuse();
+  return kOtherDevice;
+} catch (...) {
+  refuse();
+  return kOtherDevice;
+}
+
+void Definitions::write_new(DefinitionCursor& cursor, format::Encoder& encoder) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (; cursor.devices < devices_.size(); ++cursor.devices)
+    encoder.define_device(static_cast<std::uint8_t>(cursor.devices), devices_[cursor.devices]);
+  for (; cursor.names < names_.size(); ++cursor.names)
+    encoder.define_name(static_cast<std::uint32_t>(cursor.names + 1), names_[cursor.names]);
+  for (; cursor.stacks < defined_stacks_.size(); ++cursor.stacks) {
+    const std::uint32_t id = defined_stacks_[cursor.stacks];
+    encoder.define_stack(id, frames_of(id));
+  }
+  for (; cursor.tensors < tensors_.size(); ++cursor.tensors)
+    encoder.define_tensor(static_cast<std::uint32_t>(cursor.tensors + 1), tensors_[cursor.tensors]);
+}
+
+void Definitions::copy_roles(std::vector<std::uint8_t>& roles) {
+  const std::lock_guard lock(mutex_);
+  roles.reserve(tensors_.size());
+  while (roles.size() < tensors_.size()) roles.push_back(tensors_[roles.size()].role);
+}
+
+}  // namespace plimsoll::record

@@ -1,0 +1,96 @@
+// What ids stand for: names, stacks, tensors and devices, each interned once for the life of the
+// process. Any thread adds; the drain copies what is new into the files. Bounded: beyond its
+// limits, or without memory, a table gives 0 and counts.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "format/encoder.h"
+#include "format/records.h"
+#include "record/id_index.h"
+
+namespace plimsoll::record {
+
+struct DefinitionLimits {
+  std::size_t names = 1u << 20;
+  std::size_t name_bytes = 256u << 20;         // of all together
+  std::size_t longest_name_bytes = 64u << 10;  // longer ones are cut
+  std::size_t stacks = 1u << 20;
+  std::size_t frames = 32u << 20;  // of all together
+  std::size_t tensors = 1u << 20;
+};
+
+// How far a file has got with them.
+struct DefinitionCursor {
+  std::size_t names = 0;
+  std::size_t stacks = 0;
+  std::size_t tensors = 0;
+  std::size_t devices = 0;
+};
+
+class Definitions {
+ public:
+  explicit Definitions(const DefinitionLimits& limits = {}) noexcept;
+  Definitions(const Definitions&) = delete;
+  Definitions& operator=(const Definitions&) = delete;
+
+  std::uint32_t name(std::string_view text) noexcept;
+  std::uint32_t stack(std::span<const format::Frame> frames) noexcept;
+  std::uint32_t reserve_stack() noexcept;
+  void define_stack(std::uint32_t stack, std::span<const format::Frame> frames) noexcept;
+  std::uint32_t tensor(const format::Tensor& tensor) noexcept;
+  std::uint8_t device(const format::Device& device) noexcept;
+
+  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+
+  // What is new since the cursor.
+  void write_new(DefinitionCursor& cursor, format::Encoder& encoder) noexcept;
+  // Appends the roles of the tensors that are new since there were `roles.size()` of them.
+  void copy_roles(std::vector<std::uint8_t>& roles);
+
+  // Around fork.
+  void lock() noexcept { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
+ private:
+  struct Stack {
+    std::size_t first = 0;
+    std::uint32_t count = 0;
+    bool is_defined = false;
+  };
+
+  std::uint32_t refuse() noexcept;
+  std::string_view keep(std::string_view text);
+  std::span<const format::Frame> frames_of(std::uint32_t stack) const noexcept;
+  void fill(std::uint32_t stack, std::span<const format::Frame> frames);
+
+  const DefinitionLimits limits_;
+  std::mutex mutex_;
+  std::atomic<std::uint64_t> refused_{0};
+
+  std::vector<std::string_view> names_;  // id - 1
+  IdIndex name_index_;
+  std::vector<std::unique_ptr<char[]>> text_chunks_;
+  std::size_t chunk_left_ = 0;
+  char* chunk_at_ = nullptr;
+  std::size_t name_bytes_ = 0;
+
+  std::vector<Stack> stacks_;  // id - 1
+  IdIndex stack_index_;
+  std::vector<format::Frame> frames_;
+  std::vector<std::uint32_t> defined_stacks_;  // in the order in which they were defined
+
+  std::vector<format::Tensor> tensors_;  // id - 1
+  IdIndex tensor_index_;
+
+  std::vector<format::Device> devices_;  // id
+};
+
+}  // namespace plimsoll::record

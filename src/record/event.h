@@ -1,0 +1,52 @@
+// What a thread leaves in its ring: one event, 48 bytes, written by the hook and read by the drain.
+// Nothing in it points anywhere.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::record {
+
+enum class Kind : std::uint8_t { kAlloc, kFree, kAdopt, kTag, kSetPhase, kMark };
+
+inline constexpr unsigned kTickBits = 56;
+inline constexpr std::uint64_t kTickMask = (std::uint64_t{1} << kTickBits) - 1;
+inline constexpr std::uint64_t kMaxSizeBytes = (std::uint64_t{1} << 56) - 1;
+
+struct Event {
+  std::uint64_t stamp;    // ticks in the upper 56 bits, kind in 4, phase in 4
+  std::uint64_t address;  // mark: its value
+  std::uint64_t size;   // size in the upper 56 bits, device in 8; mark: its kind in the upper bits
+  std::uint32_t layer;  // as in plimsoll_context
+  std::uint32_t outer_op;
+  std::uint32_t inner_op;
+  std::uint32_t forward_op;
+  std::uint32_t stack;
+  std::uint32_t op_instance;  // adopt, tag: the tensor
+
+  Kind kind() const { return static_cast<Kind>((stamp >> 4) & 15u); }
+  std::uint8_t phase() const { return static_cast<std::uint8_t>(stamp & 15u); }
+  std::uint64_t ticks() const { return stamp >> 8; }  // the lower 56 bits of them
+  std::uint64_t size_bytes() const { return size >> 8; }
+  std::uint8_t device() const { return static_cast<std::uint8_t>(size & 255u); }
+};
+static_assert(sizeof(Event) == 48 && std::is_trivially_copyable_v<Event>);
+
+inline std::uint64_t make_stamp(std::uint64_t ticks, Kind kind, std::uint8_t phase) {
+  return ticks << 8 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 4 | (phase & 15u);
+}
+
+inline std::uint64_t make_size(std::uint64_t size_bytes, std::uint8_t device) {
+  return (size_bytes < kMaxSizeBytes ? size_bytes : kMaxSizeBytes) << 8 | device;
+}
+
+// The full ticks of an event that happened within 2^55 ticks of `now`.
+inline std::uint64_t full_ticks(std::uint64_t low, std::uint64_t now) {
+  const std::uint64_t ago = (now - low) & kTickMask;
+  const bool is_ahead = (ago >> (kTickBits - 1)) != 0;
+  return is_ahead ? now + ((low - now) & kTickMask) : now - ago;
+}
+
+}  // namespace plimsoll::record

@@ -1,0 +1,132 @@
+#include "record/kept_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "format/block.h"
+
+namespace plimsoll::record {
+namespace {
+
+void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+// Collects the blocks of the base.
+class Collector final : public format::BlockOutput {
+ public:
+  void write(const format::FinishedBlock& block) noexcept override try {
+    append(bytes, block.bytes);
+  } catch (...) {
+    is_complete = false;
+  }
+
+  std::vector<std::byte> bytes;
+  bool is_complete = true;
+};
+
+}  // namespace
+
+struct KeptBlocks::Fold : format::NoEvents {
+  explicit Fold(KeptBlocks& kept) : kept_(kept) {}
+
+  void on_alloc(const format::Alloc& alloc) {
+    BaseRow row;
+    row.alloc = alloc;
+    row.is_used = true;
+    kept_.base_.insert(row);
+  }
+  void on_free(const format::Free& free) {
+    if (const BaseRow* row = find(free.serial)) kept_.base_.erase(row);
+  }
+  void on_tag(const format::Tag& tag) {
+    if (BaseRow* row = find(tag.serial)) row->tensor = tag.tensor;
+  }
+  void on_set_phase(const format::SetPhase& set_phase) {
+    BaseRow* row = find(set_phase.serial);
+    if (row == nullptr) return;
+    row->phase = set_phase.phase;
+    row->has_phase = true;
+  }
+  void on_dropped(const format::Dropped& dropped) {
+    const std::uint64_t before = kept_.dropped_.count;
+    kept_.dropped_ = dropped;
+    kept_.dropped_.count += before;
+  }
+
+ private:
+  BaseRow* find(std::uint64_t serial) { return kept_.base_.find(serial); }
+  KeptBlocks& kept_;
+};
+
+void KeptBlocks::add(const format::FinishedBlock& block) {
+  switch (block.kind) {
+    case format::BlockKind::kDefinitions:
+      append(definitions_, block.bytes);
+      return;
+    case format::BlockKind::kEnd:
+      append(end_, block.bytes);
+      return;
+    case format::BlockKind::kEvents:
+      break;
+  }
+  blocks_.push_back({{block.bytes.begin(), block.bytes.end()}, block.events});
+  events_ += block.events;
+  while (max_events_ != 0 && events_ - blocks_.front().events >= max_events_) evict_front();
+}
+
+void KeptBlocks::evict_front() {
+  const Block& block = blocks_.front();
+  Fold fold(*this);
+  decoder_.decode(std::span(block.bytes).subspan(format::kBlockHeadBytes), fold);
+  events_ -= block.events;
+  evicted_ += block.events;
+  blocks_.pop_front();
+}
+
+void KeptBlocks::encode_base(format::Encoder& encoder) const {
+  std::vector<BaseRow> rows;
+  rows.reserve(base_.size());
+  base_.for_each([&](const BaseRow& row) { rows.push_back(row); });
+  std::sort(rows.begin(), rows.end(),
+            [](const BaseRow& a, const BaseRow& b) { return a.key() < b.key(); });
+  encoder.evicted({evicted_});
+  if (dropped_.count > 0) encoder.dropped(dropped_);
+  for (const BaseRow& row : rows) {
+    encoder.alloc(row.alloc);
+    if (row.tensor != 0) encoder.tag({row.alloc.serial, row.tensor});
+    if (row.has_phase) encoder.set_phase({row.alloc.serial, row.phase});
+  }
+  encoder.flush();
+}
+
+std::byte* KeptBlocks::assemble(std::size_t& size_bytes) const {
+  Collector base;
+  if (evicted_ > 0) {
+    format::Encoder encoder(base);
+    encode_base(encoder);
+    if (!base.is_complete || encoder.lost() > 0) return nullptr;
+  }
+  std::array<std::byte, format::kPreludeBytes> prelude;
+  format::Encoder::prelude(prelude.data());
+
+  size_bytes = prelude.size() + definitions_.size() + base.bytes.size() + end_.size();
+  for (const Block& block : blocks_) size_bytes += block.bytes.size();
+  auto* const whole = static_cast<std::byte*>(std::malloc(size_bytes));
+  if (whole == nullptr) return nullptr;
+  std::byte* at = whole;
+  const auto put = [&at](std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(at, bytes.data(), bytes.size());
+    at += bytes.size();
+  };
+  put(prelude);
+  put(definitions_);
+  put(base.bytes);
+  for (const Block& block : blocks_) put(block.bytes);
+  put(end_);
+  return whole;
+}
+
+}  // namespace plimsoll::record

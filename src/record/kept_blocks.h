@@ -1,0 +1,64 @@
+// The newest blocks of a trace, in memory. A block that is forgotten is read once more: what it
+// leaves alive goes into a base, from which what follows is exact.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "base/hash.h"
+#include "format/encoder.h"
+#include "format/event_decoder.h"
+#include "format/records.h"
+#include "record/probe_table.h"
+
+namespace plimsoll::record {
+
+class KeptBlocks {
+ public:
+  // Keeps blocks with at least so many of the newest events; 0: all.
+  explicit KeptBlocks(std::uint64_t max_events) : max_events_(max_events) {}
+
+  // May throw std::bad_alloc.
+  void add(const format::FinishedBlock& block);
+  std::uint64_t evicted() const { return evicted_; }
+
+  // The trace as it would stand in a file: made with malloc; null without memory.
+  std::byte* assemble(std::size_t& size_bytes) const;
+
+ private:
+  struct Block {
+    std::vector<std::byte> bytes;
+    std::uint32_t events = 0;
+  };
+  struct BaseRow {
+    format::Alloc alloc;
+    std::uint32_t tensor = 0;
+    std::uint8_t phase = 0;
+    bool has_phase = false;  // told with hindsight
+    bool is_used = false;
+
+    std::uint64_t key() const { return alloc.serial; }
+    bool is_empty() const { return !is_used; }
+    void make_empty() { is_used = false; }
+    static std::uint64_t hash(std::uint64_t serial) { return base::hash_u64(serial); }
+  };
+  struct Fold;  // a visitor
+
+  void evict_front();
+  void encode_base(format::Encoder& encoder) const;
+
+  const std::uint64_t max_events_;
+  std::vector<std::byte> definitions_;  // blocks, all of them
+  std::deque<Block> blocks_;
+  std::vector<std::byte> end_;
+  std::uint64_t events_ = 0;  // in blocks_
+  std::uint64_t evicted_ = 0;
+  ProbeTable<BaseRow> base_;
+  format::Dropped dropped_;  // in blocks that were forgotten
+  format::EventDecoder decoder_;
+};
+
+}  // namespace plimsoll::record

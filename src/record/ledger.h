@@ -1,0 +1,106 @@
+// What the events of all threads, in order, mean: which allocation a free ends, what is alive, what
+// was temporary. It tells each receiver the events of the file.
+//
+// The rules. An allocation at an address that is alive ends the older one (a free was missed). A
+// free of an unknown address is told as such. Adopting what is alive only tags it; tagging what is
+// not alive does nothing. A free on the thread and within the operator of its allocation is marked
+// in_op. A phase with hindsight goes to all that the thread's running operator has allocated.
+//
+// One thread at a time. Functions may throw std::bad_alloc; then the ledger is of no use any more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/hash.h"
+#include "format/records.h"
+#include "record/event.h"
+#include "record/op_log.h"
+#include "record/probe_table.h"
+#include "record/site_table.h"
+
+namespace plimsoll::record {
+
+class EventReceiver {
+ public:
+  virtual void on_alloc(const format::Alloc& event, std::uint64_t live_bytes) noexcept = 0;
+  virtual void on_free(const format::Free& event) noexcept = 0;
+  virtual void on_tag(const format::Tag& event) noexcept = 0;
+  virtual void on_set_phase(const format::SetPhase& event) noexcept = 0;
+  virtual void on_mark(const format::Mark& event) noexcept = 0;
+  virtual void on_dropped(const format::Dropped& event) noexcept = 0;
+
+ protected:
+  ~EventReceiver() = default;
+};
+
+struct LiveKey {
+  std::uint64_t address = 0;
+  std::uint8_t device = 0;
+  friend bool operator==(const LiveKey&, const LiveKey&) = default;
+};
+
+struct LiveRow {
+  std::uint64_t address = 0;  // 0: no row
+  std::uint64_t size_bytes = 0;
+  std::uint64_t serial = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t op_instance = 0;
+  std::uint32_t site = 0;
+  std::uint32_t tensor = 0;
+  std::uint8_t device = 0;
+
+  LiveKey key() const { return {address, device}; }
+  bool is_empty() const { return address == 0; }
+  void make_empty() { address = 0; }
+  static std::uint64_t hash(const LiveKey& key) {
+    return base::hash_u64(key.address ^ std::uint64_t{key.device} << 56);
+  }
+};
+
+// Whose event it is.
+struct Origin {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  OpLog* op_log = nullptr;
+};
+
+class Ledger {
+ public:
+  void apply(const Event& event, const Origin& origin, std::span<EventReceiver* const> receivers);
+
+  const ProbeTable<LiveRow>& live() const { return live_; }
+  std::uint64_t live_bytes() const { return live_bytes_; }
+  const SiteTable& sites() const { return sites_; }
+  std::uint64_t replaced() const { return replaced_; }
+  std::uint64_t unmatched() const { return unmatched_; }
+  // The roles of all tensors so far, by id - 1; to be kept up to date by the owner.
+  std::vector<std::uint8_t>& roles() { return roles_; }
+
+  // Nothing is known to be alive.
+  void forget_live();
+
+ private:
+  using Receivers = std::span<EventReceiver* const>;
+
+  void alloc(const Event& event, const Origin& origin, std::uint32_t op_instance,
+             Receivers receivers);
+  void free(const Event& event, const Origin& origin, Receivers receivers);
+  void end_older(const LiveRow* row, const Origin& origin, Receivers receivers);
+  void adopt(const Event& event, const Origin& origin, Receivers receivers);
+  void tag(LiveRow* row, std::uint32_t tensor, Receivers receivers);
+  void set_phase(const Event& event, const Origin& origin, Receivers receivers);
+  bool is_graver(std::uint32_t tensor, std::uint32_t than) const;
+
+  ProbeTable<LiveRow> live_;
+  std::uint64_t live_bytes_ = 0;
+  SiteTable sites_;
+  std::uint64_t next_serial_ = 0;
+  std::uint64_t replaced_ = 0;
+  std::uint64_t unmatched_ = 0;
+  std::vector<std::uint8_t> roles_;
+};
+
+}  // namespace plimsoll::record

@@ -1,0 +1,83 @@
+// Rows found by a key: open addressing with linear probing. Taking a row out moves its followers
+// up, so the table never fills with graves.
+//
+// A Row has `key()`, `bool is_empty() const`, `void make_empty()` and a static `hash(key)`; a row
+// made by default is empty.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace plimsoll::record {
+
+template <typename Row>
+class ProbeTable {
+ public:
+  using Key = decltype(std::declval<const Row&>().key());
+
+  std::size_t size() const { return size_; }
+
+  // The row with this key, until the next insert or erase; or null.
+  Row* find(const Key& key) {
+    if (rows_.empty()) return nullptr;
+    for (std::size_t i = home(key);; i = next(i)) {
+      Row& row = rows_[i];
+      if (row.is_empty()) return nullptr;
+      if (row.key() == key) return &row;
+    }
+  }
+  // Its key is not in the table. May throw std::bad_alloc, and then nothing has changed.
+  void insert(const Row& row) {
+    if ((size_ + 1) * 2 > rows_.size()) grow();
+    place(row);
+    ++size_;
+  }
+  // `row` as find() gave it.
+  void erase(const Row* row) {
+    --size_;
+    auto hole = static_cast<std::size_t>(row - rows_.data());
+    for (std::size_t i = next(hole); !rows_[i].is_empty(); i = next(i)) {
+      // A row may move up unless its home lies behind the hole.
+      const std::size_t from_home = (i - home(rows_[i].key())) & mask();
+      if (from_home < ((i - hole) & mask())) continue;
+      rows_[hole] = rows_[i];
+      hole = i;
+    }
+    rows_[hole].make_empty();
+  }
+  void clear() {
+    rows_ = {};
+    size_ = 0;
+  }
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (const Row& row : rows_) {
+      if (!row.is_empty()) visit(row);
+    }
+  }
+
+ private:
+  std::size_t mask() const { return rows_.size() - 1; }
+  std::size_t next(std::size_t i) const { return (i + 1) & mask(); }
+  std::size_t home(const Key& key) const { return Row::hash(key) & mask(); }
+  void place(const Row& row) {
+    std::size_t i = home(row.key());
+    while (!rows_[i].is_empty()) i = next(i);
+    rows_[i] = row;
+  }
+  void grow() {
+    std::vector<Row> old(std::max<std::size_t>(1024, rows_.size() * 2));
+    old.swap(rows_);
+    for (const Row& row : old) {
+      if (!row.is_empty()) place(row);
+    }
+  }
+
+  std::vector<Row> rows_;  // none, or a power of two of them
+  std::size_t size_ = 0;
+};
+
+}  // namespace plimsoll::record

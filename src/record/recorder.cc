@@ -1,0 +1,436 @@
+#include "record/recorder.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace plimsoll::record {
+namespace {
+
+constexpr std::int64_t kDrainPeriodNs = 20'000'000;
+constexpr std::size_t kDrainStackBytes = 1u << 20;
+constexpr unsigned kSweepEvery = 8;  // periods
+
+// A sentence for the caller, valid until this thread's next one.
+const char* sentence(const char* what, const char* path, int error) noexcept {
+  thread_local char text[512];
+  std::snprintf(text, sizeof text, "%s '%s': %s.", what, path, std::strerror(error));
+  return text;
+}
+
+constexpr const char* kNoMemory = "There is no memory for a recording.";
+
+}  // namespace
+
+alignas(Recorder) unsigned char Recorder::storage_[sizeof(Recorder)];
+
+Recorder& Recorder::get() noexcept {
+  static Recorder* const recorder = ::new (static_cast<void*>(storage_)) Recorder;
+  return *recorder;
+}
+
+Recorder::Recorder() noexcept : clock_(hot.ticks = best_tick_source()) { install_handlers(); }
+
+std::int64_t Recorder::now_ns() noexcept {
+  clock_.calibrate();
+  return clock_.to_ns(read_ticks(hot.ticks));
+}
+
+// ---- the drain --------------------------------------------------------------------------------
+
+void Recorder::drain() noexcept {
+  if (is_broken_) return;
+  try {
+    drain_or_throw();
+  } catch (...) {
+    break_off();
+  }
+}
+
+// The horizon is taken before the rings are looked at. Whatever led to an event of before the
+// horizon was in its ring before that event's time was taken, so it is seen now; so a free comes
+// before the allocation that reuses its memory. An event whose thread was interrupted between
+// taking the time and publishing may come late, but nobody can have known of it yet.
+void Recorder::drain_or_throw() {
+  clock_.calibrate();
+  const std::uint64_t horizon = read_ticks(hot.ticks);
+  horizon_.store(horizon, std::memory_order_seq_cst);  // a fence: no ring is looked at before it
+  list_sources();
+  // Every id in the events that were listed was given before, so it is in the tables now.
+  definitions.copy_roles(ledger_.roles());
+  for (const auto& recording : recordings_) recording->write_definitions(definitions);
+  merge(sources_, horizon, [this](const Event& event, std::uint64_t ticks, ThreadState& state) {
+    if (ticks < since_ticks_) return;
+    if (state.op_log == nullptr) state.op_log = new OpLog;
+    ledger_.apply(event, {clock_.to_ns(ticks), state.number, state.op_log}, receivers_);
+  });
+  tell_dropped(clock_.to_ns(horizon));
+}
+
+void Recorder::list_sources() {
+  listed_.clear();
+  sources_.clear();
+  threads.list(listed_);
+  for (ThreadState* state : listed_) {
+    const std::uint64_t tail = state->ring.tail();
+    const std::uint64_t head = state->ring.head();
+    if (head != tail) sources_.push_back({state, tail, head, 0});
+  }
+}
+
+void Recorder::tell_dropped(std::int64_t time_ns) {
+  for (ThreadState* state : listed_) {
+    const std::uint64_t dropped = state->ring.dropped();
+    if (dropped == state->dropped_told) continue;
+    const format::Dropped told{time_ns, state->number, dropped - state->dropped_told};
+    state->dropped_told = dropped;
+    for (EventReceiver* receiver : receivers_) receiver->on_dropped(told);
+  }
+}
+
+// Nobody recorded until now; what lies in the rings was left by hooks that were on their way when
+// the last recording stopped.
+void Recorder::discard_events() {
+  list_sources();
+  since_ticks_ = read_ticks(hot.ticks);
+  for (ThreadState* state : listed_) {
+    state->ring.release(state->ring.head());
+    state->dropped_told = state->ring.dropped();
+  }
+  ledger_.forget_live();
+  is_broken_ = false;
+}
+
+void Recorder::break_off() noexcept {
+  is_broken_ = true;
+  hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+  for (const auto& recording : recordings_) recording->fail(ENOMEM);
+}
+
+void* Recorder::run_drain_thread(void* recorder) {
+#if defined(__linux__)
+  pthread_setname_np(pthread_self(), "plimsoll");
+#endif
+  static_cast<Recorder*>(recorder)->drain_until_stopped();
+  return nullptr;
+}
+
+void Recorder::drain_until_stopped() noexcept {
+  Recordings recordings;
+  unsigned periods = 0;
+  while (waker_.sleep(kDrainPeriodNs)) {
+    {
+      const std::lock_guard lock(state_);
+      drain_once(recordings);
+      if (++periods % kSweepEvery == 0) threads.sweep();
+    }
+    for (const auto& recording : recordings) recording->write_out(state_, Recording::Due::kOld);
+    recordings.clear();
+  }
+}
+
+void Recorder::drain_once(Recordings& recordings) noexcept {
+  drain();
+  const std::int64_t time_ns = now_ns();
+  for (const auto& recording : recordings_) recording->seal(Recording::Due::kOld, time_ns);
+  try {
+    recordings = recordings_;
+  } catch (...) {
+    recordings.clear();  // the blocks wait for the next time
+  }
+}
+
+bool Recorder::start_drain_thread() noexcept {
+  if (has_drain_thread_) return true;
+  waker_.restart();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's signals are for the host's threads
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kDrainStackBytes);
+  int error = pthread_create(&drain_thread_, &attributes, run_drain_thread, this);
+  // Much thread-local data may not fit into a stack of this size.
+  if (error != 0) error = pthread_create(&drain_thread_, nullptr, run_drain_thread, this);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  has_drain_thread_ = error == 0;
+  return has_drain_thread_;
+}
+
+void Recorder::stop_drain_thread() noexcept {
+  if (!has_drain_thread_) return;
+  waker_.stop();
+  pthread_join(drain_thread_, nullptr);
+  has_drain_thread_ = false;
+}
+
+// ---- recordings -------------------------------------------------------------------------------
+
+std::shared_ptr<Recording> Recorder::start(const plimsoll_recording_options& options,
+                                           const char** error) noexcept try {
+  if (options.sink > PLIMSOLL_SINK_NULL) {
+    *error = "The sink of a recording is none of plimsoll_sink.";
+    return nullptr;
+  }
+  if (options.sink == PLIMSOLL_SINK_FILE && (options.path == nullptr || options.path[0] == '\0')) {
+    *error = "A recording into a file needs the file's path.";
+    return nullptr;
+  }
+  if (options.sink == PLIMSOLL_SINK_STREAM && options.write == nullptr) {
+    *error = "A recording into a stream needs a function that takes the bytes.";
+    return nullptr;
+  }
+  begin_in_child();
+  const std::lock_guard control(control_);
+  auto recording = std::make_shared<Recording>(options);
+  const int open_error = recording->open_file();
+  if (open_error != 0) {
+    *error = sentence("Cannot open", options.path, open_error);
+    return nullptr;
+  }
+  return begin(recording, error) ? recording : nullptr;
+} catch (...) {
+  *error = kNoMemory;
+  return nullptr;
+}
+
+const char* Recorder::obstacle(const Recording& recording) const noexcept {
+  if (is_broken_ && !recordings_.empty())
+    return "Memory ran out while recording: stop the recordings that run before a new one.";
+  for (const auto& other : recordings_) {
+    if (other->writes_same_file(recording)) return "Another recording writes to this file.";
+  }
+  return nullptr;
+}
+
+bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** error) noexcept {
+  {
+    const std::lock_guard lock(state_);
+    *error = obstacle(*recording);
+    if (*error != nullptr) return false;
+    const int file_error = recording->begin_file();
+    if (file_error != 0) {
+      *error = sentence("Cannot write to", recording->path(), file_error);
+      return false;
+    }
+    try {
+      if (recordings_.empty()) discard_events();
+      drain();
+      if (is_broken_) throw std::bad_alloc();
+      attach(recording);
+    } catch (...) {
+      detach(*recording);
+      *error = kNoMemory;
+      return false;
+    }
+    recording->seal(Recording::Due::kAll, now_ns());
+    hot.mode.store(Mode::kOn, std::memory_order_relaxed);
+  }
+  recording->write_out(state_, Recording::Due::kAll);  // so that a full disk is known at once
+  if (!recording->has_failed() && start_drain_thread()) return true;
+  plimsoll_recording_state state{};
+  end(*recording, state);
+  *error = state.error != 0 ? sentence("Cannot write to", recording->path(), state.error)
+                            : "No thread could be started for the recording.";
+  return false;
+}
+
+void Recorder::attach(const std::shared_ptr<Recording>& recording) {
+  recordings_.push_back(recording);
+  receivers_.reserve(recordings_.size());
+  definitions.copy_roles(ledger_.roles());
+  recording->attach(definitions, ledger_, now_ns());
+  receivers_.push_back(recording.get());
+}
+
+void Recorder::detach(const Recording& recording) noexcept {
+  std::erase_if(recordings_, [&](const auto& other) { return other.get() == &recording; });
+  std::erase(receivers_, &recording);
+  if (recordings_.empty()) hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+}
+
+// Attached, and not waiting for the first event of a child.
+bool Recorder::is_running(const Recording& recording) const noexcept {
+  return hot.mode.load(std::memory_order_relaxed) != Mode::kChild &&
+         std::any_of(recordings_.begin(), recordings_.end(),
+                     [&](const auto& other) { return other.get() == &recording; });
+}
+
+void Recorder::fill_state(const Recording& recording, plimsoll_recording_state& state) noexcept {
+  recording.fill_state(ledger_, state);
+  state.refused = definitions.refused() + ledger_.sites().refused();
+}
+
+void Recorder::flush(Recording& recording) noexcept {
+  {
+    const std::lock_guard lock(state_);
+    if (!is_running(recording)) return;
+    drain();
+    recording.seal(Recording::Due::kAll, now_ns());
+  }
+  recording.write_out(state_, Recording::Due::kAll);
+}
+
+void Recorder::get_state(Recording& recording, plimsoll_recording_state& state) noexcept {
+  const std::lock_guard lock(state_);
+  if (is_running(recording)) drain();
+  fill_state(recording, state);
+}
+
+void* Recorder::copy(Recording& recording, std::size_t& size_bytes) noexcept {
+  const std::lock_guard lock(state_);
+  if (is_running(recording)) drain();
+  return recording.copy(size_bytes, now_ns());
+}
+
+std::uint64_t Recorder::peak_bytes(Recording& recording, int reset) noexcept {
+  const std::lock_guard lock(state_);
+  if (is_running(recording)) drain();
+  const std::uint64_t peak = recording.peak_bytes();
+  if (reset != 0) recording.reset_peak(ledger_.live_bytes());
+  return peak;
+}
+
+void Recorder::stop(Recording& recording, plimsoll_recording_state& state) noexcept {
+  const std::lock_guard control(control_);
+  end(recording, state);
+}
+
+void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexcept {
+  bool is_last = false;
+  bool is_begun = false;
+  {
+    const std::lock_guard lock(state_);
+    is_begun = is_running(recording);
+    if (is_begun) {
+      drain();
+      recording.finish(now_ns());
+    }
+    fill_state(recording, state);
+    detach(recording);
+    is_last = recordings_.empty();
+  }
+  if (is_begun) recording.write_rest(state_);
+  if (is_last) stop_drain_thread();
+  const std::lock_guard lock(state_);
+  state.written_bytes = recording.written_bytes();
+  state.error = recording.error();
+  if (is_last) ledger_.forget_live();
+}
+
+// ---- the end of the process -------------------------------------------------------------------
+
+void Recorder::install_handlers() noexcept {
+  pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
+                 [] { get().after_fork_in_child(); });
+  std::atexit([] { get().at_exit(); });
+}
+
+// The recordings that still run are ended; their holders may still ask for their state. A stream's
+// callback may belong to what is gone already, so it is not called any more; and a drain thread
+// that waits in one is left alone.
+void Recorder::at_exit() noexcept {
+  constexpr timespec kMoment{0, 10'000'000};
+  for (int tries = 0; !control_.try_lock(); ++tries) {
+    if (tries == 100) return;  // another thread hangs in starting or stopping
+    nanosleep(&kMoment, nullptr);
+  }
+  const std::lock_guard control(control_, std::adopt_lock);
+  Recordings recordings;
+  {
+    const std::lock_guard lock(state_);
+    if (hot.mode.load(std::memory_order_relaxed) == Mode::kChild) return;
+    drain();
+    hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+    for (const auto& recording : recordings_) recording->finish(now_ns());
+    recordings.swap(recordings_);
+    receivers_.clear();
+  }
+  bool has_stream = false;
+  for (const auto& recording : recordings) {
+    has_stream = has_stream || recording->is_stream();
+    if (!recording->is_stream()) recording->write_rest(state_);
+  }
+  if (has_stream) {
+    waker_.stop();
+    if (has_drain_thread_) pthread_detach(drain_thread_);
+    has_drain_thread_ = false;
+  } else {
+    stop_drain_thread();
+  }
+}
+
+// ---- fork -------------------------------------------------------------------------------------
+
+void Recorder::before_fork() noexcept {
+  state_.lock();
+  threads.lock();
+  definitions.lock();
+}
+
+void Recorder::after_fork_in_parent() noexcept {
+  definitions.unlock();
+  threads.unlock();
+  state_.unlock();
+}
+
+// Nothing is made here, no thread and no file: that waits for the first event, if one comes.
+void Recorder::after_fork_in_child() noexcept {
+  ::new (static_cast<void*>(&control_)) std::mutex;
+  ::new (static_cast<void*>(&waker_)) Waker;
+  has_drain_thread_ = false;
+  receivers_.clear();
+  for (const auto& recording : recordings_) recording->let_go();
+  const bool was_on = hot.mode.load(std::memory_order_relaxed) != Mode::kOff;
+  std::erase_if(recordings_,
+                [&](const auto& recording) { return !was_on || !recording->follows_forks(); });
+  hot.mode.store(recordings_.empty() ? Mode::kOff : Mode::kChild, std::memory_order_relaxed);
+  threads.forget_other_threads();
+  definitions.unlock();
+  threads.unlock();
+  state_.unlock();
+}
+
+bool Recorder::begin_in_child() noexcept {
+  thread_local bool is_beginning = false;  // what it allocates is not recorded
+  if (is_beginning || hot.mode.load(std::memory_order_relaxed) == Mode::kOff) return false;
+  is_beginning = true;
+  {
+    const std::lock_guard control(control_);
+    if (hot.mode.load(std::memory_order_relaxed) == Mode::kChild) begin_all_in_child();
+  }
+  is_beginning = false;
+  return hot.mode.load(std::memory_order_relaxed) == Mode::kOn;
+}
+
+void Recorder::begin_all_in_child() noexcept {
+  const std::lock_guard lock(state_);
+  drain();  // what the parent's threads left in their rings belongs to what is alive here
+  Recordings recordings;
+  recordings.swap(recordings_);
+  try {
+    for (const auto& recording : recordings) {
+      recording->begin_in_child();
+      attach(recording);
+    }
+  } catch (...) {
+    break_off();
+  }
+  if (is_broken_ || recordings_.empty() || !start_drain_thread()) {
+    for (const auto& recording : recordings) recording->fail(is_broken_ ? ENOMEM : EAGAIN);
+    recordings_.clear();
+    receivers_.clear();
+    hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+    return;
+  }
+  hot.mode.store(Mode::kOn, std::memory_order_relaxed);
+}
+
+}  // namespace plimsoll::record

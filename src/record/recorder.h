@@ -1,0 +1,124 @@
+// The recorder of the process: threads' rings on one side, recordings on the other, and the drain
+// between them. There is one, made at its first use and never destroyed: threads may free memory
+// until the very end.
+//
+// Locks, in the order in which they are taken: control (start, stop: one at a time), a recording's
+// writing lock, state (the drain's work; whoever holds it may drain), and inside it the registry's
+// and the tables'. Around fork the last three are held; the others may be held by threads that the
+// child does not have, and are made anew there.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "plimsoll/recorder_c.h"
+#include "record/definitions.h"
+#include "record/ledger.h"
+#include "record/merge.h"
+#include "record/recording.h"
+#include "record/thread_registry.h"
+#include "record/ticks.h"
+#include "record/waker.h"
+
+namespace plimsoll::record {
+
+enum class Mode : int {
+  kOff,
+  kOn,
+  kChild,  // this is the child of a fork, and its first event starts its recordings
+};
+
+// What every hook looks at.
+struct Hot {
+  std::atomic<Mode> mode{Mode::kOff};
+  TickSource ticks = TickSource::kClock;  // set once, before anyone records
+};
+
+class Recorder {
+ public:
+  // Makes it, if need be.
+  static Recorder& get() noexcept;
+  // For the hooks, which nobody has before get() was called.
+  static Recorder& made() noexcept { return *reinterpret_cast<Recorder*>(storage_); }
+
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Null on failure, with a sentence that lives as long as the thread.
+  std::shared_ptr<Recording> start(const plimsoll_recording_options& options,
+                                   const char** error) noexcept;
+  void flush(Recording& recording) noexcept;
+  void get_state(Recording& recording, plimsoll_recording_state& state) noexcept;
+  void stop(Recording& recording, plimsoll_recording_state& state) noexcept;
+  void* copy(Recording& recording, std::size_t& size_bytes) noexcept;
+  std::uint64_t peak_bytes(Recording& recording, int reset) noexcept;
+
+  // In a child whose recordings wait for their first event: begins them. False when none runs.
+  bool begin_in_child() noexcept;
+  void wake_drain() noexcept { waker_.wake(); }
+
+  Hot hot;
+  ThreadRegistry threads;
+  Definitions definitions;
+
+ private:
+  Recorder() noexcept;
+
+  using Recordings = std::vector<std::shared_ptr<Recording>>;
+
+  // ---- under the state lock ----
+  void drain() noexcept;
+  void drain_or_throw();
+  void list_sources();
+  void tell_dropped(std::int64_t time_ns);
+  void discard_events();
+  void attach(const std::shared_ptr<Recording>& recording);
+  void detach(const Recording& recording) noexcept;
+  bool is_running(const Recording& recording) const noexcept;
+  void break_off() noexcept;
+  std::int64_t now_ns() noexcept;
+  void fill_state(const Recording& recording, plimsoll_recording_state& state) noexcept;
+  const char* obstacle(const Recording& recording) const noexcept;
+
+  // ---- under the control lock ----
+  bool begin(const std::shared_ptr<Recording>& recording, const char** error) noexcept;
+  void end(Recording& recording, plimsoll_recording_state& state) noexcept;
+  void begin_all_in_child() noexcept;
+  bool start_drain_thread() noexcept;
+  void stop_drain_thread() noexcept;
+
+  static void* run_drain_thread(void* recorder);
+  void drain_until_stopped() noexcept;
+  void drain_once(Recordings& recordings) noexcept;
+
+  void install_handlers() noexcept;
+  void at_exit() noexcept;
+  void before_fork() noexcept;
+  void after_fork_in_parent() noexcept;
+  void after_fork_in_child() noexcept;
+
+  static unsigned char storage_[];
+
+  std::mutex control_;
+  pthread_t drain_thread_{};
+  bool has_drain_thread_ = false;
+  Waker waker_;
+
+  std::mutex state_;
+  Ledger ledger_;
+  TickClock clock_;
+  Recordings recordings_;                  // shared with their holders and the thread that writes
+  std::vector<EventReceiver*> receivers_;  // the same
+  std::vector<ThreadState*> listed_;       // by the last drain
+  std::vector<Source> sources_;
+  std::atomic<std::uint64_t> horizon_{0};
+  std::uint64_t since_ticks_ = 0;  // events of before are nobody's
+  bool is_broken_ = false;         // memory ran out in the middle of an event
+};
+
+}  // namespace plimsoll::record

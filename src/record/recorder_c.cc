@@ -1,0 +1,214 @@
+// The C interface: the hooks, and the door to the recorder for all else. Nothing throws.
+#include "plimsoll/recorder_c.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <string_view>
+
+#include "record/recorder.h"
+
+struct plimsoll_recording {
+  std::shared_ptr<plimsoll::record::Recording> recording;
+};
+
+namespace plimsoll::record {
+namespace {
+
+static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
+
+// The slot for one more event of this thread, with its time and place filled in; null when nobody
+// records or the ring is full.
+inline Event* begin_event(plimsoll_context* context, Kind kind, Ring::Need need) noexcept {
+  Recorder& recorder = Recorder::made();
+  if (recorder.hot.mode.load(std::memory_order_relaxed) != Mode::kOn) [[unlikely]] {
+    if (!recorder.begin_in_child()) return nullptr;
+  }
+  if (context == nullptr) [[unlikely]]
+    return nullptr;
+  Event* event = ThreadRegistry::of(context)->ring.claim(need);
+  if (event == nullptr) [[unlikely]]
+    return nullptr;
+  event->stamp = make_stamp(read_ticks(recorder.hot.ticks), kind, context->phase);
+  event->layer = context->layer;
+  event->outer_op = context->outer_op;
+  event->inner_op = context->inner_op;
+  event->forward_op = context->forward_op;
+  event->stack = context->stack;
+  event->op_instance = context->op_instance;
+  return event;
+}
+
+inline void end_event(plimsoll_context* context) noexcept {
+  if (ThreadRegistry::of(context)->ring.publish()) [[unlikely]]
+    Recorder::made().wake_drain();
+}
+
+plimsoll_context* context() { return &Recorder::made().threads.current()->context; }
+
+int is_recording() {
+  return Recorder::made().hot.mode.load(std::memory_order_relaxed) != Mode::kOff ? 1 : 0;
+}
+
+void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {
+  Event* event = begin_event(context, Kind::kAlloc, Ring::Need::kAlloc);
+  if (event == nullptr) return;
+  event->address = address;
+  event->size = make_size(size_bytes, device);
+  end_event(context);
+}
+
+void free(plimsoll_context* context, uint8_t device, uint64_t address) {
+  Event* event = begin_event(context, Kind::kFree, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = address;
+  event->size = make_size(0, device);
+  end_event(context);
+}
+
+void adopt(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes,
+           uint32_t tensor) {
+  Event* event = begin_event(context, Kind::kAdopt, Ring::Need::kAlloc);
+  if (event == nullptr) return;
+  event->address = address;
+  event->size = make_size(size_bytes, device);
+  event->op_instance = tensor;
+  end_event(context);
+}
+
+void tag(plimsoll_context* context, uint8_t device, uint64_t address, uint32_t tensor) {
+  Event* event = begin_event(context, Kind::kTag, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = address;
+  event->size = make_size(0, device);
+  event->op_instance = tensor;
+  end_event(context);
+}
+
+void set_phase(plimsoll_context* context, uint8_t phase) {
+  Event* event = begin_event(context, Kind::kSetPhase, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->stamp = (event->stamp & ~std::uint64_t{15}) | std::min<std::uint64_t>(phase, 15);
+  event->address = 0;
+  event->size = 0;
+  end_event(context);
+}
+
+void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
+  Event* event = begin_event(context, Kind::kMark, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = value;
+  event->size = make_size(mark, 0);
+  end_event(context);
+}
+
+std::span<const format::Frame> frames_of(const plimsoll_frame* frames, size_t count) {
+  if (frames == nullptr) return {};
+  return {reinterpret_cast<const format::Frame*>(frames), count};
+}
+
+uint32_t name(const char* text, size_t size_bytes) {
+  if (text == nullptr) return 0;
+  return Recorder::made().definitions.name({text, size_bytes});
+}
+
+uint32_t stack(const plimsoll_frame* frames, size_t count) {
+  return Recorder::made().definitions.stack(frames_of(frames, count));
+}
+
+uint32_t reserve_stack() { return Recorder::made().definitions.reserve_stack(); }
+
+void define_stack(uint32_t stack, const plimsoll_frame* frames, size_t count) {
+  Recorder::made().definitions.define_stack(stack, frames_of(frames, count));
+}
+
+uint32_t tensor(uint8_t role, uint32_t name, uint32_t dtype, uint32_t shape) {
+  if (role > PLIMSOLL_ROLE_INPUT) role = PLIMSOLL_ROLE_KNOWN;
+  return Recorder::made().definitions.tensor({role, name, dtype, shape});
+}
+
+uint8_t device(uint8_t device_type, int32_t ordinal) {
+  return Recorder::made().definitions.device({device_type, ordinal});
+}
+
+constexpr plimsoll_recorder_api kApi = {
+    PLIMSOLL_RECORDER_ABI,
+    sizeof(plimsoll_recorder_api),
+    context,
+    is_recording,
+    alloc,
+    free,
+    adopt,
+    tag,
+    set_phase,
+    mark,
+    name,
+    stack,
+    reserve_stack,
+    define_stack,
+    tensor,
+    device,
+};
+
+}  // namespace
+}  // namespace plimsoll::record
+
+using plimsoll::record::Recorder;
+
+const plimsoll_recorder_api* plimsoll_recorder() {
+  Recorder::get();
+  return &plimsoll::record::kApi;
+}
+
+plimsoll_recording* plimsoll_recording_start(const plimsoll_recording_options* options,
+                                             const char** error) {
+  const char* unheard = nullptr;
+  if (error == nullptr) error = &unheard;
+  *error = nullptr;
+  if (options == nullptr || options->size_bytes == 0) {
+    *error = "A recording needs its options, with their size in size_bytes.";
+    return nullptr;
+  }
+  plimsoll_recording_options known{};
+  std::memcpy(&known, options, std::min<std::size_t>(options->size_bytes, sizeof known));
+  std::unique_ptr<plimsoll_recording> handle(new (std::nothrow) plimsoll_recording);
+  if (handle == nullptr) {
+    *error = "There is no memory for a recording.";
+    return nullptr;
+  }
+  handle->recording = Recorder::get().start(known, error);
+  return handle->recording != nullptr ? handle.release() : nullptr;
+}
+
+void plimsoll_recording_flush(plimsoll_recording* recording) {
+  if (recording != nullptr) Recorder::get().flush(*recording->recording);
+}
+
+void plimsoll_recording_get_state(plimsoll_recording* recording, plimsoll_recording_state* state) {
+  if (state == nullptr) return;
+  *state = {};
+  if (recording != nullptr) Recorder::get().get_state(*recording->recording, *state);
+}
+
+void plimsoll_recording_stop(plimsoll_recording* recording, plimsoll_recording_state* state) {
+  plimsoll_recording_state unheard{};
+  if (state == nullptr) state = &unheard;
+  *state = {};
+  if (recording == nullptr) return;
+  const std::unique_ptr<plimsoll_recording> handle(recording);
+  Recorder::get().stop(*handle->recording, *state);
+}
+
+void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes) {
+  size_t unheard = 0;
+  if (size_bytes == nullptr) size_bytes = &unheard;
+  *size_bytes = 0;
+  if (recording == nullptr) return nullptr;
+  return Recorder::get().copy(*recording->recording, *size_bytes);
+}
+
+uint64_t plimsoll_recording_peak_bytes(plimsoll_recording* recording, int reset) {
+  return recording != nullptr ? Recorder::get().peak_bytes(*recording->recording, reset) : 0;
+}

@@ -1,0 +1,442 @@
+// The recorder through its C interface, in one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "plimsoll/recorder_c.h"
+#include "tests/support/recorded.h"
+
+namespace plimsoll::record {
+namespace {
+
+using testing::ElementsAre;
+using testing::Ge;
+using testing::IsEmpty;
+using testing::SizeIs;
+using tests::api;
+using tests::name;
+using tests::options_for;
+using tests::Recorded;
+using tests::TemporaryPath;
+using tests::TraceReplay;
+
+plimsoll_context* here() { return api().context(); }
+void alloc(std::uint64_t address, std::uint64_t size) { api().alloc(here(), 0, address, size); }
+void free_at(std::uint64_t address) { api().free(here(), 0, address); }
+
+TEST(Recorder, records_nothing_while_no_recording_runs) {
+  EXPECT_EQ(api().is_recording(), 0);
+  alloc(64, 1);
+  Recorded recording = Recorded::in_memory();
+  EXPECT_EQ(api().is_recording(), 1);
+  EXPECT_THAT(recording.replay().allocs, IsEmpty());
+  recording.stop();
+  EXPECT_EQ(api().is_recording(), 0);
+}
+
+TEST(Recorder, tells_where_memory_was_allocated) {
+  const Recorded recording = Recorded::in_memory();
+  plimsoll_context* context = here();
+  *context = {};
+  context->layer = name("model.fc1");
+  context->outer_op = name("aten::linear");
+  context->inner_op = name("aten::addmm");
+  const plimsoll_frame frame{name("train.py"), name("step"), 42};
+  context->stack = api().stack(&frame, 1);
+  context->phase = PLIMSOLL_PHASE_FORWARD;
+  alloc(4096, 1000);
+  *context = {};
+
+  TraceReplay replay = recording.replay();
+  ASSERT_THAT(replay.allocs, SizeIs(1));
+  EXPECT_EQ(replay.allocs[0].address, 4096u);
+  EXPECT_EQ(replay.allocs[0].size_bytes, 1000u);
+  const format::Site& site = replay.sites.at(replay.allocs[0].site);
+  EXPECT_EQ(replay.names.at(site.layer), "model.fc1");
+  EXPECT_EQ(replay.names.at(site.outer_op), "aten::linear");
+  EXPECT_EQ(replay.names.at(site.inner_op), "aten::addmm");
+  EXPECT_EQ(site.phase, PLIMSOLL_PHASE_FORWARD);
+  ASSERT_THAT(replay.stacks.at(site.stack), SizeIs(1));
+  EXPECT_EQ(replay.names.at(replay.stacks.at(site.stack)[0].file), "train.py");
+  EXPECT_THAT(replay.violations, IsEmpty());
+}
+
+TEST(Recorder, times_are_those_of_the_wall_clock) {
+  const Recorded recording = Recorded::in_memory();
+  const auto now_ns = [] {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  };
+  const std::int64_t before = now_ns();
+  alloc(64, 1);
+  const std::int64_t after = now_ns();
+  const TraceReplay replay = recording.replay();
+  ASSERT_THAT(replay.allocs, SizeIs(1));
+  constexpr std::int64_t kSlackNs = 5'000'000;  // the wall clock is slewed, ours is not
+  EXPECT_GE(replay.allocs[0].time_ns, before - kSlackNs);
+  EXPECT_LE(replay.allocs[0].time_ns, after + kSlackNs);
+}
+
+TEST(Recorder, its_peak_is_exact_as_of_the_call) {
+  const Recorded recording = Recorded::in_memory();
+  alloc(64, 100);
+  alloc(128, 50);
+  free_at(64);
+  EXPECT_EQ(recording.peak_bytes(1), 150u);
+  EXPECT_EQ(recording.peak_bytes(), 50u);
+  alloc(256, 7);
+  EXPECT_EQ(recording.peak_bytes(), 57u);
+  EXPECT_EQ(recording.state().live_bytes, 57u);
+  EXPECT_EQ(recording.state().live_count, 2u);
+}
+
+TEST(Recorder, a_recording_that_starts_midway_begins_with_what_is_alive) {
+  const Recorded first = Recorded::in_memory();
+  const std::uint32_t weight =
+      api().tensor(PLIMSOLL_ROLE_PARAMETER, name("weight"), name("float32"), 0);
+  alloc(64, 100);
+  alloc(128, 50);
+  api().tag(here(), 0, 128, weight);
+  free_at(64);
+  const Recorded second = Recorded::in_memory();
+  alloc(256, 7);
+  free_at(128);
+
+  const TraceReplay replay = second.replay();
+  EXPECT_EQ(replay.adopted, 1u);
+  ASSERT_THAT(replay.allocs, SizeIs(2));
+  EXPECT_EQ(replay.allocs[0].address, 128u);
+  EXPECT_EQ(replay.live_bytes, 7u);
+  EXPECT_EQ(replay.peak_bytes, 57u);
+  EXPECT_THAT(replay.violations, IsEmpty());
+  EXPECT_EQ(first.replay().live_bytes, 7u);
+}
+
+TEST(Recorder, starts_again_and_knows_nothing_of_before) {
+  for (int round = 0; round < 5; ++round) {
+    Recorded recording = Recorded::in_memory();
+    alloc(64, 100);
+    const TraceReplay replay = recording.replay();
+    EXPECT_THAT(replay.allocs, SizeIs(1));
+    EXPECT_EQ(replay.live_bytes, 100u);
+    EXPECT_EQ(recording.stop().replaced, 0u);
+  }
+}
+
+TEST(Recorder, a_file_that_was_stopped_says_so) {
+  const TemporaryPath path("recorder_end");
+  Recorded recording = Recorded::into_file(path.str());
+  alloc(64, 100);
+  recording.flush();
+  TraceReplay replay = TraceReplay::of_file(path.str());
+  EXPECT_FALSE(replay.is_ended);
+  EXPECT_EQ(replay.live_bytes, 100u);
+  free_at(64);
+  const plimsoll_recording_state state = recording.stop();
+  replay = TraceReplay::of_file(path.str());
+  EXPECT_TRUE(replay.is_ended);
+  EXPECT_EQ(replay.live_bytes, 0u);
+  EXPECT_EQ(state.written_bytes, TraceReplay::bytes_of(path.str()).size());
+  EXPECT_EQ(state.error, 0);
+}
+
+TEST(Recorder, meta_stands_in_the_file) {
+  const char* const meta[] = {"adapter", "test", "lonely", nullptr};
+  plimsoll_recording_options options = options_for(PLIMSOLL_SINK_MEMORY);
+  options.meta = meta;
+  const Recorded recording(options);
+  EXPECT_EQ(recording.replay().meta.at("adapter"), "test");
+}
+
+TEST(Recorder, says_in_a_sentence_why_it_does_not_start) {
+  plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
+  const char* error = nullptr;
+  EXPECT_EQ(plimsoll_recording_start(&options, &error), nullptr);
+  EXPECT_STREQ(error, "A recording into a file needs the file's path.");
+  options.path = "/nowhere/at/all";
+  EXPECT_EQ(plimsoll_recording_start(&options, &error), nullptr);
+  EXPECT_STREQ(error, "Cannot open '/nowhere/at/all': No such file or directory.");
+  options.sink = 9;
+  EXPECT_EQ(plimsoll_recording_start(&options, &error), nullptr);
+  EXPECT_NE(error, nullptr);
+  EXPECT_EQ(plimsoll_recording_start(nullptr, nullptr), nullptr);
+  EXPECT_EQ(api().is_recording(), 0);
+}
+
+TEST(Recorder, refuses_a_file_that_another_recording_writes) {
+  const TemporaryPath path("recorder_same_file");
+  const Recorded recording = Recorded::into_file(path.str());
+  plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
+  options.path = path.c_str();
+  const char* error = nullptr;
+  EXPECT_EQ(plimsoll_recording_start(&options, &error), nullptr);
+  EXPECT_STREQ(error, "Another recording writes to this file.");
+}
+
+struct Stream {
+  std::vector<std::byte> bytes;
+  int calls_left = 1'000'000;
+  static int take(void* user, const void* data, std::size_t size_bytes) {
+    auto& stream = *static_cast<Stream*>(user);
+    const auto* begin = static_cast<const std::byte*>(data);
+    stream.bytes.insert(stream.bytes.end(), begin, begin + size_bytes);
+    return stream.calls_left-- > 0 ? 1 : 0;
+  }
+};
+
+TEST(Recorder, a_stream_gets_what_a_file_would) {
+  Stream stream;
+  plimsoll_recording_options options = options_for(PLIMSOLL_SINK_STREAM);
+  options.write = Stream::take;
+  options.user = &stream;
+  Recorded recording(options);
+  alloc(64, 100);
+  recording.flush();
+  alloc(128, 5);
+  recording.stop();
+  const TraceReplay replay = TraceReplay::of_bytes(stream.bytes);
+  EXPECT_TRUE(replay.is_ended);
+  EXPECT_EQ(replay.live_bytes, 105u);
+}
+
+TEST(Recorder, a_sink_that_takes_no_more_harms_no_other) {
+  Stream stream;
+  stream.calls_left = 2;
+  plimsoll_recording_options options = options_for(PLIMSOLL_SINK_STREAM);
+  options.write = Stream::take;
+  options.user = &stream;
+  Recorded broken(options);
+  const Recorded whole = Recorded::in_memory();
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    alloc(i * 64, 1);
+    broken.flush();
+  }
+  EXPECT_EQ(whole.replay().live_bytes, 10u);
+  const plimsoll_recording_state state = broken.stop();
+  EXPECT_EQ(state.error, EPIPE);
+  EXPECT_EQ(state.live_bytes, 10u);
+}
+
+TEST(Recorder, a_full_disk_is_said_at_the_start) {
+  plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
+  options.path = "/dev/full";
+  const char* error = nullptr;
+  EXPECT_EQ(plimsoll_recording_start(&options, &error), nullptr);
+  EXPECT_STREQ(error, "Cannot write to '/dev/full': No space left on device.");
+}
+
+// ---- many threads -----------------------------------------------------------------------------
+
+// Allocates and frees at addresses of its own and, now and then, frees what another thread made.
+struct Hammer {
+  explicit Hammer(std::uint64_t seed) : random(seed), base((seed + 1) << 32) {}
+
+  void run(int events) {
+    plimsoll_context* context = api().context();
+    for (int i = 0; i < events; ++i) {
+      if (live.empty() || random() % 5 < 3) {
+        const std::uint64_t address = base + 64 * (random() % 4096);
+        if (at[(address - base) / 64]) continue;
+        const std::uint64_t size = 1 + random() % 1000;
+        at[(address - base) / 64] = true;
+        live.push_back({address, size});
+        bytes += size;
+        ++allocs;
+        api().alloc(context, 0, address, size);
+      } else {
+        const std::size_t which = random() % live.size();
+        const auto [address, size] = live[which];
+        live[which] = live.back();
+        live.pop_back();
+        api().free(context, 0, address);
+        at[(address - base) / 64] = false;
+        bytes -= size;
+        ++frees;
+      }
+      if (i % 1000 == 999) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+
+  std::mt19937_64 random;
+  std::uint64_t base;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> live;
+  std::vector<bool> at = std::vector<bool>(4096);
+  std::uint64_t bytes = 0;
+  std::uint64_t allocs = 0;
+  std::uint64_t frees = 0;
+};
+
+TEST(RecorderThreads, totals_are_those_of_a_reference) {
+  constexpr int kThreads = 8;
+  constexpr int kEvents = 50'000;
+  const TemporaryPath path("recorder_totals");
+  Recorded recording = Recorded::into_file(path.str());
+  std::vector<std::unique_ptr<Hammer>> hammers;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    hammers.push_back(std::make_unique<Hammer>(i));
+    threads.emplace_back([&hammer = *hammers.back()] { hammer.run(kEvents); });
+  }
+  std::unique_ptr<Recorded> midway;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  midway = std::make_unique<Recorded>(Recorded::in_memory());
+  for (std::thread& thread : threads) thread.join();
+
+  std::uint64_t bytes = 0, allocs = 0, frees = 0, count = 0;
+  for (const auto& hammer : hammers) {
+    bytes += hammer->bytes;
+    allocs += hammer->allocs;
+    frees += hammer->frees;
+    count += hammer->live.size();
+  }
+  const TraceReplay second = midway->replay();
+  const plimsoll_recording_state state = recording.stop();
+  const TraceReplay replay = TraceReplay::of_file(path.str());
+  ASSERT_EQ(state.dropped, 0u);
+  EXPECT_EQ(state.live_bytes, bytes);
+  EXPECT_EQ(state.replaced, 0u);
+  EXPECT_EQ(state.unmatched, 0u);
+  EXPECT_EQ(replay.allocs.size(), allocs);
+  EXPECT_EQ(replay.frees.size(), frees);
+  EXPECT_EQ(replay.live_bytes, bytes);
+  EXPECT_EQ(replay.live.size(), count);
+  EXPECT_THAT(replay.violations, IsEmpty());
+  EXPECT_EQ(second.live_bytes, bytes);
+  EXPECT_EQ(second.live.size(), count);
+  EXPECT_EQ(second.unmatched, 0u);
+  EXPECT_THAT(second.violations, IsEmpty());
+}
+
+// Memory goes round from thread to thread: what one frees the next one takes at once. One order of
+// the events is right, and any other shows as a replaced or unmatched allocation.
+TEST(RecorderThreads, a_free_comes_before_the_allocation_that_reuses_its_memory) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 20'000;
+  const Recorded recording = Recorded::in_memory();
+  std::atomic<int> turn{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      plimsoll_context* context = api().context();
+      for (int round = 0; round < kRounds; ++round) {
+        while (turn.load(std::memory_order_acquire) % kThreads != i) std::this_thread::yield();
+        if (turn.load(std::memory_order_relaxed) > 0) api().free(context, 0, 4096);
+        api().alloc(context, 0, 4096, 64);
+        turn.fetch_add(1, std::memory_order_release);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const plimsoll_recording_state state = recording.state();
+  EXPECT_EQ(state.replaced, 0u);
+  EXPECT_EQ(state.unmatched, 0u);
+  EXPECT_EQ(state.live_bytes, 64u);
+}
+
+thread_local struct AtTheEnd {
+  ~AtTheEnd() {
+    if (address != 0) api().free(api().context(), 0, address);
+  }
+  std::uint64_t address = 0;
+} at_the_end;
+
+TEST(RecorderThreads, what_a_thread_frees_while_it_ends_is_recorded) {
+  const Recorded recording = Recorded::in_memory();
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    std::thread([i] {
+      at_the_end.address = i * 64;
+      alloc(i * 64, 10);
+    }).join();
+  }
+  const TraceReplay replay = recording.replay();
+  EXPECT_THAT(replay.allocs, SizeIs(100));
+  EXPECT_THAT(replay.frees, SizeIs(100));
+  EXPECT_EQ(replay.live_bytes, 0u);
+}
+
+pthread_key_t late_key;
+
+TEST(RecorderThreads, also_what_the_last_round_of_destructors_frees) {
+  const Recorded recording = Recorded::in_memory();
+  // Made after the recorder's key, so it runs after it in each round; and it comes back as often as
+  // the system lets it.
+  ASSERT_EQ(pthread_key_create(&late_key,
+                               [](void* rounds) {
+                                 free_at(64);
+                                 alloc(64, 10);
+                                 auto left = reinterpret_cast<std::uintptr_t>(rounds);
+                                 if (left > 1)
+                                   pthread_setspecific(late_key, reinterpret_cast<void*>(left - 1));
+                               }),
+            0);
+  std::thread([] {
+    alloc(64, 10);
+    pthread_setspecific(late_key, reinterpret_cast<void*>(std::uintptr_t{10}));
+  }).join();
+  pthread_key_delete(late_key);
+  const TraceReplay replay = recording.replay();
+  EXPECT_THAT(replay.allocs, SizeIs(1 + PTHREAD_DESTRUCTOR_ITERATIONS));
+  EXPECT_THAT(replay.violations, IsEmpty());
+}
+
+TEST(RecorderThreads, starting_and_stopping_while_others_allocate) {
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      Hammer hammer(static_cast<std::uint64_t>(i));
+      while (!is_over.load(std::memory_order_relaxed)) hammer.run(1'000);
+    });
+  }
+  for (int round = 0; round < 20; ++round) {
+    const TemporaryPath path("recorder_restart");
+    Recorded outer = Recorded::into_file(path.str());
+    Recorded inner = Recorded::in_memory(1'000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const TraceReplay replay = inner.replay();
+    EXPECT_THAT(replay.violations, IsEmpty());
+    inner.stop();
+    const plimsoll_recording_state state = outer.stop();
+    const TraceReplay whole = TraceReplay::of_file(path.str());
+    EXPECT_THAT(whole.violations, IsEmpty());
+    EXPECT_EQ(whole.live_bytes, state.live_bytes);
+    EXPECT_TRUE(whole.is_ended);
+  }
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RecorderThreads, names_are_interned_by_all_alike) {
+  const Recorded recording = Recorded::in_memory();
+  std::vector<std::vector<std::uint32_t>> ids(4);
+  std::vector<std::thread> threads;
+  for (auto& mine : ids) {
+    threads.emplace_back([&mine] {
+      for (int i = 0; i < 2'000; ++i) mine.push_back(name("shared." + std::to_string(i)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& mine : ids) EXPECT_EQ(mine, ids[0]);
+  EXPECT_EQ(recording.replay().names.at(ids[0][7]), "shared.7");
+}
+
+TEST(RecorderThreads, a_full_ring_drops_and_counts) {
+  Recorded recording = Recorded::in_memory();
+  constexpr std::uint64_t kAllocs = 3'000'000;
+  plimsoll_context* context = here();
+  for (std::uint64_t i = 1; i <= kAllocs; ++i) api().alloc(context, 0, i * 64, 1);
+  const TraceReplay replay = recording.replay();
+  const plimsoll_recording_state state = recording.state();
+  EXPECT_EQ(replay.allocs.size() + replay.dropped, kAllocs);
+  EXPECT_EQ(state.dropped, replay.dropped);
+  EXPECT_EQ(state.live_bytes, replay.allocs.size());
+}
+
+}  // namespace
+}  // namespace plimsoll::record

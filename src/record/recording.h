@@ -1,0 +1,140 @@
+// One recording: encodes the ledger's events and brings the blocks to its sink. Two sides that meet
+// in a queue of finished blocks: what encodes runs under the recorder's state lock and never waits
+// for a file; what writes runs outside of it, under the recording's own lock, so blocks keep their
+// order whoever writes them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/encoder.h"
+#include "plimsoll/recorder_c.h"
+#include "record/definitions.h"
+#include "record/kept_blocks.h"
+#include "record/ledger.h"
+#include "record/output_file.h"
+
+namespace plimsoll::record {
+
+class Recording final : public EventReceiver, private format::BlockOutput {
+ public:
+  enum class Due : std::uint8_t { kOld, kAll };
+
+  // May throw std::bad_alloc.
+  explicit Recording(const plimsoll_recording_options& options);
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() = default;
+
+  // ---- before it is attached ----
+
+  // 0 or the errno. The file is left as it is until begin_file().
+  int open_file() noexcept;
+  int begin_file() noexcept;
+  bool writes_same_file(const Recording& other) const noexcept;
+
+  // ---- under the state lock ----
+
+  // Begins with all definitions and all that is alive. May throw std::bad_alloc.
+  void attach(Definitions& definitions, const Ledger& ledger, std::int64_t time_ns);
+  void write_definitions(Definitions& definitions) noexcept {
+    if (!has_failed()) definitions.write_new(cursor_, *encoder_);
+  }
+  // Hands over the blocks that have waited for long enough, or all.
+  void seal(Due due, std::int64_t time_ns) noexcept;
+  void finish(std::int64_t time_ns) noexcept;
+
+  void on_alloc(const format::Alloc& event, std::uint64_t live_bytes) noexcept override;
+  void on_free(const format::Free& event) noexcept override;
+  void on_tag(const format::Tag& event) noexcept override;
+  void on_set_phase(const format::SetPhase& event) noexcept override;
+  void on_mark(const format::Mark& event) noexcept override;
+  void on_dropped(const format::Dropped& event) noexcept override;
+
+  std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
+  void reset_peak(std::uint64_t live_bytes) noexcept { peak_bytes_ = live_bytes; }
+  // All but what the tables know.
+  void fill_state(const Ledger& ledger, plimsoll_recording_state& state) const noexcept;
+  // MEMORY: see plimsoll_recording_copy().
+  void* copy(std::size_t& size_bytes, std::int64_t time_ns) noexcept;
+
+  // ---- outside of it ----
+
+  // Brings what is ready to the sink.
+  void write_out(std::mutex& state_mutex, Due due) noexcept;
+  // The same at the end; closes the file.
+  void write_rest(std::mutex& state_mutex) noexcept;
+
+  // ---- anywhere ----
+
+  void fail(int error) noexcept;
+  bool has_failed() const noexcept { return error_.load(std::memory_order_relaxed) != 0; }
+  int error() const noexcept { return error_.load(std::memory_order_relaxed); }
+  std::uint64_t written_bytes() const noexcept {
+    return written_bytes_.load(std::memory_order_relaxed);
+  }
+  const char* path() const noexcept { return path_.c_str(); }
+  bool is_stream() const noexcept { return sink_ == PLIMSOLL_SINK_STREAM; }
+
+  // ---- in the child of a fork, where the thread that wrote is gone ----
+
+  bool follows_forks() const noexcept { return sink_ == PLIMSOLL_SINK_FILE && in_children_; }
+  void let_go() noexcept;  // of the parent's file and locks
+  void begin_in_child();   // PATH.PID; may throw std::bad_alloc
+
+ private:
+  bool keeps_newest() const noexcept { return kept_.has_value(); }
+  bool is_kept_file() const noexcept { return keeps_newest() && sink_ == PLIMSOLL_SINK_FILE; }
+  void write(const format::FinishedBlock& block) noexcept override;
+  void restart();
+  void describe_process(std::int64_t time_ns);
+  void tell_live(const Ledger& ledger, std::int64_t time_ns);
+  void define_sites() noexcept;
+  void after_event() noexcept;
+  int put(const std::vector<std::byte>& bytes, const std::vector<std::size_t>& ends) noexcept;
+  void write_kept_file(std::mutex& state_mutex) noexcept;
+
+  // What the caller asked for.
+  const std::uint8_t sink_;
+  const bool in_children_;
+  std::string path_;
+  const std::uint64_t max_events_;
+  int (*const stream_)(void*, const void*, std::size_t);
+  void* const stream_user_;
+  std::vector<std::pair<std::string, std::string>> meta_;
+
+  // Under the state lock.
+  std::optional<format::Encoder> encoder_;
+  const SiteTable* sites_ = nullptr;
+  std::size_t sites_defined_ = 0;
+  DefinitionCursor cursor_;
+  std::optional<KeptBlocks> kept_;
+  std::uint64_t kept_at_ = 0;  // events_ at the last block of kept_
+  std::vector<std::byte> ready_;
+  std::vector<std::size_t> ready_ends_;  // of the blocks in ready_
+  std::int64_t sealed_ns_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t dropped_ = 0;
+  std::uint64_t peak_bytes_ = 0;
+  std::uint64_t replaced_before_ = 0;
+  std::uint64_t unmatched_before_ = 0;
+
+  // Under the writing lock.
+  std::mutex writing_;
+  OutputFile file_;
+  std::string file_path_;
+  std::uint64_t rewritten_at_ns_ = 0;   // by the monotonic clock
+  std::uint64_t rewritten_events_ = 0;  // events_ then
+  bool is_rewritable_ = true;           // a pipe gets the trace once, at the end
+
+  std::atomic<std::uint64_t> written_bytes_{0};
+  std::atomic<int> error_{0};
+};
+
+}  // namespace plimsoll::record

@@ -1,0 +1,85 @@
+// A ring of events between the one thread that makes them and the one that drains them. Neither
+// waits for the other: who finds it full drops, and counts. The memory is touched only as far as it
+// is used.
+//
+// A part at the end is kept for everything but allocations. A dropped allocation is missed until it
+// is freed; a dropped free would make memory look alive for ever.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "record/event.h"
+
+namespace plimsoll::record {
+
+class Ring {
+ public:
+  enum class Need : std::uint8_t { kAlloc, kOther };
+
+  Ring() = default;
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  // Takes `capacity` zeroed events, a power of two. Not while anyone uses the ring.
+  void attach(Event* slots, std::uint64_t capacity) {
+    slots_ = slots;
+    mask_ = capacity - 1;
+    capacity_ = capacity;
+    alloc_limit_ = capacity - capacity / 8;
+    restart();
+  }
+  // Begins at the first slot again. Not while anyone uses the ring.
+  void restart() {
+    head_.store(0, std::memory_order_relaxed);
+    tail_.store(0, std::memory_order_relaxed);
+    seen_tail_ = 0;
+  }
+  std::uint64_t capacity() const { return capacity_; }
+  Event* slots() const { return slots_; }
+
+  // ---- the thread that makes events ----
+
+  // The slot for the next event, or null: it is dropped and counted.
+  Event* claim(Need need) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
+    if (head - seen_tail_ >= limit) [[unlikely]] {
+      seen_tail_ = tail_.load(std::memory_order_acquire);  // pairs with release() of the drain
+      if (head - seen_tail_ >= limit) {
+        dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return nullptr;
+      }
+    }
+    return &slots_[head & mask_];
+  }
+  // The claimed slot is filled. True now and then when the ring is half full: wake the drain.
+  bool publish() {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed) + 1;
+    head_.store(head, std::memory_order_release);  // pairs with head() of the drain
+    if ((head & (mask_ >> 2)) != 0) [[likely]]
+      return false;
+    return head - tail_.load(std::memory_order_relaxed) >= capacity_ / 2;
+  }
+
+  // ---- the drain ----
+
+  std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
+  std::uint64_t tail() const { return tail_.load(std::memory_order_relaxed); }
+  const Event& at(std::uint64_t position) const { return slots_[position & mask_]; }
+  void release(std::uint64_t tail) { tail_.store(tail, std::memory_order_release); }
+  std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  Event* slots_ = nullptr;
+  std::uint64_t mask_ = 0;
+  std::uint64_t capacity_ = 0;
+  std::uint64_t alloc_limit_ = 0;
+  std::uint64_t seen_tail_ = 0;  // the maker's last look at tail_
+  std::atomic<std::uint64_t> head_{0};
+  std::atomic<std::uint64_t> dropped_{0};
+  alignas(64) std::atomic<std::uint64_t> tail_{0};  // on a line of its own: the drain writes it
+};
+
+}  // namespace plimsoll::record

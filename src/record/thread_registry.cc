@@ -1,0 +1,161 @@
+#include "record/thread_registry.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
+namespace plimsoll::record {
+namespace {
+
+#if defined(PTHREAD_DESTRUCTOR_ITERATIONS)
+constexpr std::uint8_t kDestructorRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
+#else
+constexpr std::uint8_t kDestructorRounds = 4;
+#endif
+
+constexpr std::size_t kRingBytes = kRingEvents * sizeof(Event);
+
+thread_local ThreadState* t_state = nullptr;
+
+struct ExitKey {
+  pthread_key_t key{};
+  bool is_made = false;
+};
+ExitKey exit_key;
+ThreadRegistry* exit_registry = nullptr;
+
+// Other destructors may free memory after this one: it comes back until the last round.
+extern "C" void thread_leaves(void* opaque) {
+  auto* state = static_cast<ThreadState*>(opaque);
+  if (++state->destructor_rounds < kDestructorRounds &&
+      pthread_setspecific(exit_key.key, state) == 0)
+    return;
+  t_state = nullptr;
+  exit_registry->leave(state);
+}
+
+std::int32_t system_thread_id() noexcept {
+#if defined(__linux__)
+  return static_cast<std::int32_t>(syscall(SYS_gettid));
+#else
+  return 0;
+#endif
+}
+
+bool is_gone(std::int32_t system_id) noexcept {
+  if (system_id < 0) return true;
+#if defined(__linux__)
+  return syscall(SYS_tgkill, getpid(), system_id, 0) != 0 && errno == ESRCH;
+#else
+  return false;
+#endif
+}
+
+// For a thread that comes when there is no memory left at all.
+constinit thread_local ThreadState t_last_resort;
+
+}  // namespace
+
+ThreadRegistry::ThreadRegistry() noexcept {
+  exit_registry = this;
+  exit_key.is_made = pthread_key_create(&exit_key.key, thread_leaves) == 0;
+}
+
+ThreadState* ThreadRegistry::current() noexcept {
+  if (t_state != nullptr) [[likely]]
+    return t_state;
+  ThreadState* state = take_state();
+  if (state == nullptr) return &t_last_resort;
+  t_state = state;
+  state->destructor_rounds = 0;
+  if (exit_key.is_made) pthread_setspecific(exit_key.key, state);
+  return state;
+}
+
+ThreadState* ThreadRegistry::take_state() noexcept try {
+  const std::lock_guard lock(mutex_);
+  ThreadState* state = nullptr;
+  for (ThreadState* other : states_) {
+    if (other->life == ThreadState::Life::kUnused) {
+      state = other;
+      if (other->ring.capacity() > 0) break;  // one with a ring, if there is one
+    }
+  }
+  if (state == nullptr) {
+    auto made = std::make_unique<ThreadState>();
+    states_.push_back(made.get());
+    state = made.release();
+  }
+  if (state->ring.capacity() == 0) give_ring(*state);
+  state->context = plimsoll_context{};
+  state->number = next_number_++;
+  state->system_id = system_thread_id();
+  state->life = ThreadState::Life::kRunning;
+  return state;
+} catch (...) {
+  return nullptr;
+}
+
+void ThreadRegistry::give_ring(ThreadState& state) noexcept {
+  if (rings_ == kMaxRings) return;
+#if defined(MAP_NORESERVE)
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+#else
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+#endif
+  void* memory = mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (memory == MAP_FAILED) return;
+  ++rings_;
+  state.ring.attach(static_cast<Event*>(memory), kRingEvents);
+}
+
+void ThreadRegistry::leave(ThreadState* state) noexcept {
+  const std::lock_guard lock(mutex_);
+  state->life = ThreadState::Life::kLeft;
+}
+
+void ThreadRegistry::list(std::vector<ThreadState*>& states) {
+  const std::lock_guard lock(mutex_);
+  for (ThreadState* state : states_) {
+    if (state->life != ThreadState::Life::kUnused) states.push_back(state);
+  }
+}
+
+// A thread that has left may still be on its way out and hold its context; only when the system
+// does not know it any more, its state is free for another. A thread that came back after its last
+// round never says that it leaves: it is found here as well.
+void ThreadRegistry::sweep() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (ThreadState* state : states_) {
+    if (state->life == ThreadState::Life::kUnused) continue;
+    if (!is_gone(state->system_id)) continue;
+    Ring& ring = state->ring;
+    if (ring.head() != ring.tail() || ring.dropped() != state->dropped_told) continue;
+    state->life = ThreadState::Life::kUnused;
+    if (ring.capacity() == 0) continue;
+    ring.restart();
+    madvise(ring.slots(), kRingBytes, MADV_DONTNEED);
+  }
+}
+
+void ThreadRegistry::forget_other_threads() noexcept {
+  for (ThreadState* state : states_) {
+    if (state->life == ThreadState::Life::kUnused) continue;
+    if (state == t_state) {
+      state->system_id = system_thread_id();
+    } else {
+      state->system_id = -1;  // no thread's: gone
+      state->life = ThreadState::Life::kLeft;
+    }
+  }
+}
+
+}  // namespace plimsoll::record

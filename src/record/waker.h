@@ -1,0 +1,61 @@
+// What the drain thread sleeps on. Waking is one system call at most and takes no lock; a wake that
+// comes just before the sleep is lost, and made good by the end of the sleep.
+#pragma once
+
+#include <pthread.h>
+#include <time.h>
+
+#include <cstdint>
+
+namespace plimsoll::record {
+
+class Waker {
+ public:
+  Waker() noexcept {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+#if !defined(__APPLE__)
+    pthread_condattr_setclock(&attributes, kClock);
+#endif
+    pthread_cond_init(&condition_, &attributes);
+    pthread_condattr_destroy(&attributes);
+  }
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+
+  void wake() noexcept { pthread_cond_signal(&condition_); }
+  // Wakes surely, now or at the next sleep.
+  void stop() noexcept {
+    pthread_mutex_lock(&mutex_);
+    is_stopped_ = true;
+    pthread_cond_signal(&condition_);
+    pthread_mutex_unlock(&mutex_);
+  }
+  void restart() noexcept { is_stopped_ = false; }  // while nobody sleeps
+
+  // False when stop() was called.
+  bool sleep(std::int64_t time_ns) noexcept {
+    timespec until{};
+    clock_gettime(kClock, &until);
+    const std::int64_t ns = until.tv_nsec + time_ns;
+    until.tv_sec += static_cast<time_t>(ns / 1'000'000'000);
+    until.tv_nsec = static_cast<long>(ns % 1'000'000'000);
+    pthread_mutex_lock(&mutex_);
+    if (!is_stopped_) pthread_cond_timedwait(&condition_, &mutex_, &until);
+    const bool goes_on = !is_stopped_;
+    pthread_mutex_unlock(&mutex_);
+    return goes_on;
+  }
+
+ private:
+#if defined(__APPLE__)
+  static constexpr clockid_t kClock = CLOCK_REALTIME;
+#else
+  static constexpr clockid_t kClock = CLOCK_MONOTONIC;
+#endif
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t condition_{};
+  bool is_stopped_ = false;
+};
+
+}  // namespace plimsoll::record

@@ -1,0 +1,116 @@
+// Reads a trace file and plays it, the slow and obvious way: a map of what is alive. What cannot be
+// is written down in `violations`.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/decoder.h"
+#include "format/records.h"
+
+namespace plimsoll::tests {
+
+struct TraceReplay : format::NoRecords {
+  std::map<std::uint32_t, std::string> names;
+  std::map<std::uint32_t, std::vector<format::Frame>> stacks;
+  std::map<std::uint32_t, format::Site> sites;
+  std::map<std::uint32_t, format::Tensor> tensors;
+  std::map<std::string, std::string> meta;
+  std::map<std::uint64_t, format::Alloc> live;  // by serial
+  std::map<std::uint64_t, std::uint32_t> tags;  // of what is alive, the last one
+  std::vector<format::Alloc> allocs;
+  std::vector<format::Free> frees;
+  std::vector<format::SetPhase> phases;
+  std::vector<format::Mark> marks;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t adopted = 0;
+  std::uint64_t unmatched = 0;
+  std::uint64_t in_op = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t evicted = 0;
+  bool is_ended = false;
+  std::uint64_t damaged_blocks = 0;
+  std::vector<std::string> violations;
+
+  void on_name(std::uint32_t id, std::string_view text) { names[id] = std::string(text); }
+  void on_stack(std::uint32_t id, std::span<const format::Frame> frames) {
+    stacks[id] = {frames.begin(), frames.end()};
+  }
+  void on_site(std::uint32_t id, const format::Site& site) { sites[id] = site; }
+  void on_tensor(std::uint32_t id, const format::Tensor& tensor) { tensors[id] = tensor; }
+  void on_meta(std::string_view key, std::string_view value) {
+    meta[std::string(key)] = std::string(value);
+  }
+
+  void on_alloc(const format::Alloc& alloc) {
+    if (!live.emplace(alloc.serial, alloc).second) violate("alive twice", alloc.serial);
+    if (!sites.contains(alloc.site)) violate("site is not defined", alloc.site);
+    if (!at_address_.emplace(alloc.address).second)
+      violate("two are alive at one address", alloc.serial);
+    live_bytes += alloc.size_bytes;
+    peak_bytes = std::max(peak_bytes, live_bytes);
+    adopted += alloc.is_adopted ? 1 : 0;
+    allocs.push_back(alloc);
+  }
+  void on_free(const format::Free& free) {
+    frees.push_back(free);
+    in_op += free.in_op ? 1 : 0;
+    if (free.serial == format::kNoSerial) {
+      ++unmatched;
+      if (at_address_.contains(free.address)) violate("unmatched, but alive", free.address);
+      return;
+    }
+    const auto found = live.find(free.serial);
+    if (found == live.end()) return violate("freed, but not alive", free.serial);
+    if (found->second.size_bytes > live_bytes) violate("less than nothing is alive", free.serial);
+    live_bytes -= found->second.size_bytes;
+    at_address_.erase(found->second.address);
+    tags.erase(free.serial);
+    live.erase(found);
+  }
+  void on_tag(const format::Tag& tag) {
+    if (!live.contains(tag.serial)) violate("tagged, but not alive", tag.serial);
+    if (!tensors.contains(tag.tensor)) violate("tensor is not defined", tag.tensor);
+    tags[tag.serial] = tag.tensor;
+  }
+  void on_set_phase(const format::SetPhase& event) { phases.push_back(event); }
+  void on_mark(const format::Mark& mark) { marks.push_back(mark); }
+  void on_dropped(const format::Dropped& event) { dropped += event.count; }
+  void on_evicted(const format::Evicted& event) { evicted += event.count; }
+  void on_end(const format::End&) { is_ended = true; }
+
+  void violate(const char* what, std::uint64_t number) {
+    if (violations.size() < 20) violations.push_back(what + (": " + std::to_string(number)));
+  }
+
+  static TraceReplay of_bytes(std::span<const std::byte> bytes) {
+    TraceReplay replay;
+    format::Decoder<TraceReplay> decoder(replay);
+    decoder.push(bytes);
+    decoder.finish();
+    replay.damaged_blocks = decoder.damage().blocks;
+    return replay;
+  }
+  static std::vector<std::byte> bytes_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+    return {begin, begin + text.size()};
+  }
+  static TraceReplay of_file(const std::string& path) { return of_bytes(bytes_of(path)); }
+
+ private:
+  std::set<std::uint64_t> at_address_;
+};
+
+}  // namespace plimsoll::tests
