@@ -1,0 +1,303 @@
+// Recording from C++: start and stop a recording, and say what the program is doing.
+//
+//   auto recording = plimsoll::Recording::start({.path = "train.plim"});
+//   if (!recording) std::cerr << recording.error().message << '\n';  // and train without it
+//   for (...) {
+//     { PLIMSOLL_LAYER("Net"); ... PLIMSOLL_LAYER("fc1"); }          // "Net", then "Net.fc1"
+//     { plimsoll::OptimizerPhase phase; optimizer.step(); }
+//     plimsoll::step();
+//   }
+//
+// Everything but starting a recording may be left in a program for good: it is noexcept, and costs
+// two calls that do nothing while no recording runs. Scopes belong to the thread that made them and
+// are left in the reverse of the order they were entered in. Link plimsoll_record.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plimsoll/recorder_c.h"
+#include "plimsoll/result.h"
+
+namespace plimsoll {
+
+using RecordingState = plimsoll_recording_state;
+
+// What a child made by fork() records.
+enum class InChildren : std::uint8_t { kNothing, kFileOfTheirOwn };
+
+struct RecordingOptions {
+  std::string path = {};         // empty: into memory, for Recording::copy()
+  std::uint64_t max_events = 0;  // keep the newest so many, about; 0: all of them
+  InChildren in_children = InChildren::kNothing;
+  std::vector<std::pair<std::string, std::string>> meta = {};  // told in the file's head
+};
+
+// One recording, from start() to stop() or the end of its scope.
+class Recording {
+ public:
+  static Result<Recording> start(const RecordingOptions& options) {
+    std::vector<const char*> meta;
+    for (const auto& [key, value] : options.meta) {
+      meta.push_back(key.c_str());
+      meta.push_back(value.c_str());
+    }
+    meta.push_back(nullptr);
+    plimsoll_recording_options c{};
+    c.size_bytes = sizeof(c);
+    c.sink = options.path.empty() ? PLIMSOLL_SINK_MEMORY : PLIMSOLL_SINK_FILE;
+    c.in_children = static_cast<std::uint8_t>(options.in_children);
+    c.path = options.path.empty() ? nullptr : options.path.c_str();
+    c.max_events = options.max_events;
+    c.meta = meta.data();
+    const char* why = nullptr;
+    plimsoll_recording* handle = plimsoll_recording_start(&c, &why);
+    if (handle == nullptr) return make_error(ErrorCode::kIo, why != nullptr ? why : "");
+    return Recording(handle);
+  }
+
+  Recording(Recording&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), last_(other.last_) {}
+  Recording& operator=(Recording&& other) noexcept {
+    if (this != &other) {
+      stop();
+      handle_ = std::exchange(other.handle_, nullptr);
+      last_ = other.last_;
+    }
+    return *this;
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() { stop(); }
+
+  bool is_running() const noexcept { return handle_ != nullptr; }
+
+  // Waits until all that happened before this call is in the file.
+  void flush() noexcept {
+    if (handle_ != nullptr) plimsoll_recording_flush(handle_);
+  }
+
+  // Now, or as it was when the recording stopped.
+  RecordingState state() const noexcept {
+    RecordingState now = last_;
+    if (handle_ != nullptr) plimsoll_recording_get_state(handle_, &now);
+    return now;
+  }
+
+  // Ends the file. Further calls do nothing and give the same state.
+  RecordingState stop() noexcept {
+    if (handle_ != nullptr) plimsoll_recording_stop(std::exchange(handle_, nullptr), &last_);
+    return last_;
+  }
+
+  // The most bytes that were live at once since the last reset_peak().
+  std::uint64_t peak_bytes() const noexcept { return peak(0); }
+  std::uint64_t reset_peak() noexcept { return peak(1); }
+
+  // A recording into memory, as the file it would be. Empty for others, and when memory is short.
+  std::vector<std::byte> copy() const {
+    std::size_t size_bytes = 0;
+    void* data = handle_ != nullptr ? plimsoll_recording_copy(handle_, &size_bytes) : nullptr;
+    const auto* bytes = static_cast<const std::byte*>(data);
+    std::vector<std::byte> all;
+    if (bytes != nullptr) all.assign(bytes, bytes + size_bytes);
+    std::free(data);
+    return all;
+  }
+
+ private:
+  explicit Recording(plimsoll_recording* handle) : handle_(handle) {}
+
+  std::uint64_t peak(int reset) const noexcept {
+    return handle_ != nullptr ? plimsoll_recording_peak_bytes(handle_, reset) : 0;
+  }
+
+  plimsoll_recording* handle_;
+  RecordingState last_{};
+};
+
+namespace detail {
+
+// Layers have paths, "Net.block1.conv", made of the names of the scopes around them. Each thread
+// keeps the paths it has met, by the layer around and the address of the name, which is a literal.
+struct LayerPath {
+  std::uint32_t around = 0;
+  const char* name = nullptr;
+  std::uint32_t id = 0;
+  std::string text = {};
+};
+
+inline std::uint32_t name_of(std::string_view text) noexcept {
+  return plimsoll_recorder()->name(text.data(), text.size());
+}
+
+class LayerPaths {
+ public:
+  // The path of `name` inside the layer `around`. Null if there is no memory for it.
+  const LayerPath* find(const LayerPath* around, const char* name) noexcept {
+    const std::uint32_t around_id = around != nullptr ? around->id : 0;
+    const LayerPath*& slot = slots_[place_of(around_id, name)];
+    if (slot != nullptr && slot->around == around_id && slot->name == name) return slot;
+    for (const LayerPath* path : all_) {
+      if (path->around == around_id && path->name == name) return slot = path;
+    }
+    return slot = add(around, name);
+  }
+
+  LayerPaths() = default;
+  LayerPaths(const LayerPaths&) = delete;
+  LayerPaths& operator=(const LayerPaths&) = delete;
+  ~LayerPaths() {
+    for (const LayerPath* path : all_) delete path;
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 1024;
+
+  static std::size_t place_of(std::uint32_t around, const char* name) noexcept {
+    const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(name));
+    return ((address + around) * 0x9E3779B97F4A7C15U) >> 54U;
+  }
+
+  const LayerPath* add(const LayerPath* around, const char* name) noexcept {
+    try {
+      std::string text = around != nullptr ? around->text + "." + name : std::string(name);
+      const std::uint32_t id = name_of(text);
+      all_.reserve(all_.size() + 1);
+      all_.push_back(new LayerPath{around != nullptr ? around->id : 0, name, id, std::move(text)});
+      return all_.back();
+    } catch (...) {
+      return nullptr;
+    }
+  }
+
+  std::array<const LayerPath*, kSlots> slots_{};
+  std::vector<const LayerPath*> all_;
+};
+
+struct ThreadLayers {
+  LayerPaths paths;
+  const LayerPath* innermost = nullptr;
+};
+
+inline ThreadLayers& thread_layers() {
+  thread_local ThreadLayers layers;
+  return layers;
+}
+
+// The C interface, if a recording runs; else null.
+inline const plimsoll_recorder_api* running_recorder() noexcept {
+  const plimsoll_recorder_api* api = plimsoll_recorder();
+  return api->is_recording() != 0 ? api : nullptr;
+}
+
+}  // namespace detail
+
+// This thread is in the forward of a layer. PLIMSOLL_LAYER makes one.
+class LayerScope {
+ public:
+  // `name` must live as long as the program: a literal.
+  explicit LayerScope(const char* name) noexcept {
+    const plimsoll_recorder_api* api = detail::running_recorder();
+    if (api == nullptr) return;
+    detail::ThreadLayers& layers = detail::thread_layers();
+    const detail::LayerPath* path = layers.paths.find(layers.innermost, name);
+    if (path == nullptr) return;
+    context_ = api->context();
+    around_ = std::exchange(layers.innermost, path);
+    layer_before_ = std::exchange(context_->layer, path->id);
+    phase_before_ = context_->phase;
+    if (phase_before_ == PLIMSOLL_PHASE_OTHER) context_->phase = PLIMSOLL_PHASE_FORWARD;
+  }
+  ~LayerScope() {
+    if (context_ == nullptr) return;
+    context_->layer = layer_before_;
+    context_->phase = phase_before_;
+    detail::thread_layers().innermost = around_;
+  }
+  LayerScope(const LayerScope&) = delete;
+  LayerScope& operator=(const LayerScope&) = delete;
+
+ private:
+  plimsoll_context* context_ = nullptr;
+  const detail::LayerPath* around_ = nullptr;
+  std::uint32_t layer_before_ = 0;
+  std::uint8_t phase_before_ = PLIMSOLL_PHASE_OTHER;
+};
+
+// A part of the program's time with a name of the user's. PLIMSOLL_REGION makes one.
+class RegionScope {
+ public:
+  explicit RegionScope(std::string_view name) noexcept : api_(detail::running_recorder()) {
+    if (api_ == nullptr) return;
+    name_ = detail::name_of(name);
+    api_->mark(api_->context(), PLIMSOLL_MARK_REGION_BEGIN, name_);
+  }
+  ~RegionScope() {
+    if (api_ != nullptr) api_->mark(api_->context(), PLIMSOLL_MARK_REGION_END, name_);
+  }
+  RegionScope(const RegionScope&) = delete;
+  RegionScope& operator=(const RegionScope&) = delete;
+
+ private:
+  const plimsoll_recorder_api* api_;
+  std::uint32_t name_ = 0;
+};
+
+// This thread is in a phase that no layer belongs to.
+template <plimsoll_phase kPhase>
+class PhaseScope {
+ public:
+  PhaseScope() noexcept {
+    const plimsoll_recorder_api* api = detail::running_recorder();
+    if (api == nullptr) return;
+    context_ = api->context();
+    layer_before_ = std::exchange(context_->layer, 0);
+    phase_before_ = std::exchange(context_->phase, static_cast<std::uint8_t>(kPhase));
+  }
+  ~PhaseScope() {
+    if (context_ == nullptr) return;
+    context_->layer = layer_before_;
+    context_->phase = phase_before_;
+  }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  plimsoll_context* context_ = nullptr;
+  std::uint32_t layer_before_ = 0;
+  std::uint8_t phase_before_ = PLIMSOLL_PHASE_OTHER;
+};
+
+using OptimizerPhase = PhaseScope<PLIMSOLL_PHASE_OPTIMIZER>;
+using DataPhase = PhaseScope<PLIMSOLL_PHASE_DATA>;
+
+// A step of the training loop ends here. Without a number, they are counted from 0.
+inline void step(std::uint64_t number) noexcept {
+  const plimsoll_recorder_api* api = detail::running_recorder();
+  if (api != nullptr) api->mark(api->context(), PLIMSOLL_MARK_STEP, number);
+}
+inline void step() noexcept {
+  static std::atomic<std::uint64_t> count{0};
+  step(count.fetch_add(1, std::memory_order_relaxed));
+}
+
+}  // namespace plimsoll
+
+#define PLIMSOLL_SCOPE_CONCAT_(a, b) a##b
+#define PLIMSOLL_SCOPE_NAME_(kind, line) PLIMSOLL_SCOPE_CONCAT_(kind, line)
+
+// Until the end of the block, this thread is in the forward of this layer: a literal, which is put
+// behind the names of the layers around it.
+#define PLIMSOLL_LAYER(name) \
+  const ::plimsoll::LayerScope PLIMSOLL_SCOPE_NAME_(plimsoll_layer_, __LINE__) { "" name }
+// Until the end of the block, the program is in this region.
+#define PLIMSOLL_REGION(name) \
+  const ::plimsoll::RegionScope PLIMSOLL_SCOPE_NAME_(plimsoll_region_, __LINE__) { name }
