@@ -59,7 +59,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "xxhash.h": {"model", "readers", "readers/*"},
     "fmt/": {"cli"},
     "CLI/": {"cli"},
-    "Python.h": {"python/bindings"},
+    "Python.h": {"python/bindings", "adapters/*"},
     "nanobind/": {"python/bindings"},
     "torch/": {"adapters/*"},
     "c10/": {"adapters/*"},

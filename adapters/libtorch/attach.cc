@@ -1,0 +1,66 @@
+// Attaching and detaching the hooks that need no Python, in the order that leaves no gap.
+#include <pthread.h>
+
+#include "attachment.h"
+#include "cpu_allocator.h"
+#include "operators.h"
+#include "parameters.h"
+#include "plimsoll_libtorch.h"
+#include "tensors.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+void before_fork() { parameters().mutex().lock(); }
+void after_fork_in_parent() { parameters().mutex().unlock(); }
+void after_fork_in_child() {
+  parameters().mutex().unlock();
+  // The recorder has decided before us, having been there first.
+  if (recorder().is_recording() == 0) g_attachment.is_on.store(false, std::memory_order_relaxed);
+}
+
+const char* problem_of(const plimsoll_recorder_api* api) {
+  if (api == nullptr) return "there is no recorder";
+  if (api->abi_version != PLIMSOLL_RECORDER_ABI || api->size_bytes < sizeof(*api)) {
+    return "the recorder is of another version than the adapter";
+  }
+  if (is_attached()) return "the adapter is attached already";
+  if (c10::GetAllocator(c10::DeviceType::CPU)->raw_deleter() == nullptr) {
+    return "the program has put an allocator of its own before torch's, whose blocks cannot be "
+           "followed";
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace plimsoll::libtorch
+
+extern "C" {
+
+const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
+                                     plimsoll_libtorch_mode mode) {
+  using namespace plimsoll::libtorch;
+  if (const char* problem = problem_of(api)) return problem;
+  static bool watches_forks = false;
+  g_attachment.api = api;
+  g_attachment.has_operators = mode == PLIMSOLL_LIBTORCH_FULL;
+  if (!watches_forks) {
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    watches_forks = true;
+  }
+  install_cpu_allocator();
+  g_attachment.is_on.store(true, std::memory_order_release);
+  observe_operators();
+  return nullptr;
+}
+
+void plimsoll_libtorch_detach(void) {
+  using namespace plimsoll::libtorch;
+  if (!is_attached()) return;
+  stop_observing_operators();
+  g_attachment.is_on.store(false, std::memory_order_release);
+  remove_cpu_allocator();
+  forget_foreign_storages();
+  parameters().clear();
+}
+}

@@ -1,0 +1,35 @@
+// What is attached: the recorder's interface and the chosen mode, for all hooks to read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::libtorch {
+
+struct ThreadState;
+
+inline constexpr std::uint8_t kCpu = 0;  // the recorder's number of the CPU
+
+// Python stacks, if there is a Python in this program.
+struct StackSource {
+  // This thread's stack now, as an id; 0 where there is none. Needs no GIL.
+  std::uint32_t (*capture)(ThreadState& thread) = nullptr;
+  // Tells the recorder the stacks this thread met for the first time. Takes the GIL.
+  void (*define)(ThreadState& thread) = nullptr;
+};
+
+struct Attachment {
+  const plimsoll_recorder_api* api = nullptr;  // set once, before is_on
+  std::atomic<bool> is_on{false};
+  bool has_operators = false;  // written while nothing is attached
+  StackSource stacks;          // likewise; null functions: no stacks
+};
+
+inline Attachment g_attachment;
+
+inline bool is_attached() { return g_attachment.is_on.load(std::memory_order_relaxed); }
+inline const plimsoll_recorder_api& recorder() { return *g_attachment.api; }
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,36 @@
+#include "autograd_nodes.h"
+
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include "parameters.h"
+#include "tensors.h"
+
+namespace plimsoll::libtorch {
+
+using torch::autograd::AccumulateGrad;
+
+// AccumulateGrad stands outside the count of nodes.
+constexpr std::uint64_t kNoSequence = ~std::uint64_t{0};
+
+ForwardSite site_of_running_node(ThreadState& thread) {
+  ForwardSite site;
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr) return site;
+  if (node->sequence_nr() != kNoSequence) {
+    if (!find_forward(thread, node->thread_id(), node->sequence_nr(), site)) site = {};
+  } else if (const auto* accumulate = dynamic_cast<const AccumulateGrad*>(&*node)) {
+    site.layer = parameters().layer_of(accumulate->variable);
+  }
+  return site;
+}
+
+void tag_accumulated_gradient(ThreadState& thread) {
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr || node->sequence_nr() != kNoSequence) return;
+  const auto* accumulate = dynamic_cast<const AccumulateGrad*>(&*node);
+  if (accumulate != nullptr && accumulate->variable.defined()) {
+    parameters().tag_gradient(thread, accumulate->variable);
+  }
+}
+
+}  // namespace plimsoll::libtorch

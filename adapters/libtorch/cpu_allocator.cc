@@ -1,0 +1,104 @@
+#include "cpu_allocator.h"
+
+#include "autograd_nodes.h"
+#include "thread_state.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+c10::Allocator* g_base = nullptr;
+c10::DeleterFnPtr g_base_deleter = nullptr;
+
+std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+// What an allocation outside any operator belongs to: known only for this one event.
+[[gnu::noinline]] void record_outside_operator(ThreadState& thread, std::uint64_t address,
+                                               std::size_t size_bytes) {
+  const SavedContext saved = thread.save();
+  plimsoll_context& context = *thread.context;
+  if (observe_backward(thread)) {
+    context.phase = PLIMSOLL_PHASE_BACKWARD;
+    if (!g_attachment.has_operators) context.layer = site_of_running_node(thread).layer;
+  }
+  if (context.stack == 0 && g_attachment.stacks.capture != nullptr) {
+    context.stack = g_attachment.stacks.capture(thread);
+  }
+  recorder().alloc(&context, kCpu, address, size_bytes);
+  thread.restore(saved);
+  if (thread.has_new_stacks) g_attachment.stacks.define(thread);
+}
+
+void record_allocation(void* data, std::size_t size_bytes) {
+  ThreadState& thread = thread_state();
+  plimsoll_context& context = *thread.context;
+  if (context.op_instance == 0) {
+    record_outside_operator(thread, number_of(data), size_bytes);
+    return;
+  }
+  if (context.stack == 0 && g_attachment.stacks.capture != nullptr) {
+    context.stack = g_attachment.stacks.capture(thread);
+  }
+  recorder().alloc(&context, kCpu, number_of(data), size_bytes);
+}
+
+class RecordingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t size_bytes) override {
+    c10::DataPtr block = g_base->allocate(size_bytes);
+    // Whatever raw_deleter() promises must hold also while nothing is recorded.
+    const bool is_ours = block.compare_exchange_deleter(g_base_deleter, &recorded_delete);
+    if (is_ours && block.get() != nullptr && is_attached()) {
+      record_allocation(block.get(), size_bytes);
+    }
+    return block;
+  }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return g_base_deleter == nullptr ? nullptr : &recorded_delete;
+  }
+  bool is_simple_data_ptr(const c10::DataPtr& block) const override {
+    return g_base->is_simple_data_ptr(block);
+  }
+  void copy_data(void* to, const void* from, std::size_t size_bytes) const override {
+    g_base->copy_data(to, from, size_bytes);
+  }
+};
+
+// Storages keep a pointer to their allocator, so it lives for ever.
+RecordingAllocator& recording() {
+  static auto* allocator = new RecordingAllocator;
+  return *allocator;
+}
+
+// With the lowest priority that is high enough, so that who comes later is not shut out.
+void put_in_front(c10::Allocator* allocator) {
+  for (int priority = 0; priority <= 255; ++priority) {
+    c10::SetAllocator(c10::DeviceType::CPU, allocator, static_cast<std::uint8_t>(priority));
+    if (c10::GetAllocator(c10::DeviceType::CPU) == allocator) return;
+  }
+}
+
+}  // namespace
+
+void recorded_delete(void* data) {
+  if (is_attached()) recorder().free(thread_state().context, kCpu, number_of(data));
+  g_base_deleter(data);
+}
+
+void install_cpu_allocator() {
+  c10::Allocator* present = c10::GetAllocator(c10::DeviceType::CPU);
+  if (present == &recording()) return;
+  g_base = present;
+  g_base_deleter = present->raw_deleter();
+  put_in_front(&recording());
+}
+
+void remove_cpu_allocator() {
+  // Somebody may have come after us: then theirs stays, with ours below it, doing nothing.
+  if (c10::GetAllocator(c10::DeviceType::CPU) == &recording()) put_in_front(g_base);
+}
+
+c10::DeleterFnPtr base_deleter() { return g_base_deleter; }
+c10::Allocator* base_allocator() { return g_base; }
+c10::Allocator* recording_allocator() { return &recording(); }
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,70 @@
+// Ids of operator names. The recorder's name() takes a lock; operators come by the million, and
+// nearly all with the same text at the same address.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "attachment.h"
+
+namespace plimsoll::libtorch {
+
+struct Name {
+  std::uint32_t id = 0;
+  // A Python autograd.Function's forward, not a dispatched operator: no namespace.
+  bool is_python = false;
+  // The engine's frame around an autograd node. Its id is that of the node's name alone.
+  bool is_node = false;
+  const char* text = "";
+};
+
+// Owned by one thread.
+class NameCache {
+ public:
+  const Name& find(const char* text) {
+    Name& slot = slots_[(reinterpret_cast<std::uintptr_t>(text) >> 3) % kSlots].name;
+    const char*& key = slots_[(reinterpret_cast<std::uintptr_t>(text) >> 3) % kSlots].address;
+    // The address alone is not proof: a short-lived string may have stood there before.
+    if (key == text && std::strcmp(slot.text, text) == 0) return slot;
+    key = text;
+    slot = find_text(text);
+    return slot;
+  }
+
+  const Name& find_text(std::string_view text) {
+    const auto found = by_text_.find(text);
+    return found != by_text_.end() ? found->second : add(text);
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 1024;
+  struct Slot {
+    const char* address = nullptr;
+    Name name;
+  };
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+
+  [[gnu::noinline]] const Name& add(std::string_view text) {
+    constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
+    const auto [entry, is_new] = by_text_.emplace(std::string(text), Name{});
+    const bool is_node = text.starts_with(kNode);
+    if (is_node) text.remove_prefix(kNode.size());
+    entry->second = {.id = recorder().name(text.data(), text.size()),
+                     .is_python = !is_node && text.find("::") == std::string_view::npos,
+                     .is_node = is_node,
+                     .text = entry->first.c_str()};
+    return entry->second;
+  }
+
+  std::array<Slot, kSlots> slots_{};
+  std::unordered_map<std::string, Name, Hash, std::equal_to<>> by_text_;
+};
+
+}  // namespace plimsoll::libtorch

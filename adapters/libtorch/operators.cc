@@ -1,0 +1,221 @@
+#include "operators.h"
+
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "autograd_nodes.h"
+#include "thread_state.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+using Observed = std::unique_ptr<at::ObserverContext>;  // we keep ours in ThreadState
+
+// ---- operators --------------------------------------------------------------------------------
+
+void begin_outermost(ThreadState& thread, const Name& name, std::int64_t sequence) {
+  plimsoll_context& context = *thread.context;
+  context.outer_op = name.id;
+  context.op_instance = thread.next_instance();
+  thread.outermost_depth = thread.depth;
+  thread.outer_sequence = sequence;
+  thread.phase_outside = context.phase;
+  // A backward whose nodes are not observed yet, because we came in its middle.
+  if (context.phase != PLIMSOLL_PHASE_BACKWARD && observe_backward(thread)) {
+    context.phase = PLIMSOLL_PHASE_BACKWARD;
+  }
+}
+
+// The nodes this operator built remember the line it was called from.
+void give_stack_to_nodes(ThreadState& thread, std::uint64_t begin, std::uint64_t end) {
+  plimsoll_context& context = *thread.context;
+  if (g_attachment.stacks.capture == nullptr) return;
+  if (context.stack == 0) context.stack = g_attachment.stacks.capture(thread);
+  if (end - begin > LinkTable::kCapacity) begin = end - LinkTable::kCapacity;
+  for (std::uint64_t sequence = begin; sequence < end; ++sequence) {
+    thread.links->set_stack(sequence, context.stack);
+  }
+}
+
+void end_outermost(ThreadState& thread) {
+  plimsoll_context& context = *thread.context;
+  if (thread.outer_sequence >= 0) {
+    const auto begin = static_cast<std::uint64_t>(thread.outer_sequence);
+    const std::uint64_t end = at::sequence_number::peek();
+    if (end > begin) {
+      give_stack_to_nodes(thread, begin, end);
+      // It built part of a graph, outside any module: a loss, most often.
+      if (context.phase == PLIMSOLL_PHASE_OTHER && thread.module_depth == 0) {
+        recorder().set_phase(&context, PLIMSOLL_PHASE_FORWARD);
+      }
+    }
+  }
+  context.phase = thread.phase_outside;
+  thread.leave_operator();
+  if (thread.has_new_stacks) g_attachment.stacks.define(thread);
+}
+
+// ---- autograd nodes ---------------------------------------------------------------------------
+
+// The engine's frame around a node is an operator too; what it does beside running the node (sums
+// over broadcast dimensions, sums of gradients that meet) belongs to the node.
+void node_began(ThreadState& thread, const Name& name) {
+  observe_backward(thread);
+  thread.nodes.push_back({thread.save(), thread.depth});
+  plimsoll_context& context = *thread.context;
+  const ForwardSite site = site_of_running_node(thread);
+  context = {};
+  context.layer = site.layer;
+  context.forward_op = site.op;
+  context.stack = site.stack;
+  context.outer_op = context.inner_op = name.id;
+  context.op_instance = thread.next_instance();
+  context.phase = thread.phase_outside = PLIMSOLL_PHASE_BACKWARD;
+  thread.outermost_depth = thread.depth++;
+  thread.outer_sequence = -1;
+}
+
+void node_ended(ThreadState& thread) {
+  if (is_attached()) tag_accumulated_gradient(thread);
+  thread.restore(thread.nodes.back().saved);
+  thread.nodes.pop_back();
+  if (thread.has_new_stacks && g_attachment.stacks.define != nullptr) {
+    g_attachment.stacks.define(thread);
+  }
+}
+
+// ---- both, as torch calls us ------------------------------------------------------------------
+
+Observed operator_began(const at::RecordFunction& record) {
+  ThreadState& thread = thread_state();
+  plimsoll_context& context = *thread.context;
+  const Name& name = thread.names.find(record.name());
+  if (name.is_node) {
+    node_began(thread, name);
+    return nullptr;
+  }
+  const std::int64_t sequence = record.seqNr();
+  if (thread.depth < ThreadState::kInnerLevels) {
+    thread.inner_before[thread.depth] = context.inner_op;
+  }
+  if (sequence >= 0) {
+    thread.links->store(static_cast<std::uint64_t>(sequence),
+                        {.layer = context.layer, .op = name.id, .stack = context.stack});
+  }
+  // An autograd.Function runs Python, whose operators are outermost ones of their own.
+  if (context.op_instance == 0 && !name.is_python) begin_outermost(thread, name, sequence);
+  context.inner_op = name.id;
+  ++thread.depth;
+  return nullptr;
+}
+
+void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unused*/) {
+  ThreadState& thread = thread_state();
+  if (thread.depth == 0) return;
+  --thread.depth;
+  if (thread.depth == thread.outermost_depth) {
+    const bool is_node = !thread.nodes.empty() && thread.nodes.back().depth == thread.depth;
+    return is_node ? node_ended(thread) : end_outermost(thread);
+  }
+  plimsoll_context& context = *thread.context;
+  if (context.op_instance == 0 && record.seqNr() >= 0) {  // an autograd.Function
+    const auto sequence = static_cast<std::uint64_t>(record.seqNr());
+    give_stack_to_nodes(thread, sequence, sequence + 1);
+    context.stack = 0;
+    if (thread.has_new_stacks) g_attachment.stacks.define(thread);
+  }
+  if (thread.depth < ThreadState::kInnerLevels) {
+    context.inner_op = thread.inner_before[thread.depth];
+  }
+}
+
+// ---- user scopes ------------------------------------------------------------------------------
+
+// What a scope of this name means for the phase; PLIMSOLL_PHASE_OTHER: nothing.
+std::uint8_t phase_of(std::string_view name) {
+  if (name.starts_with("Optimizer.step#") || name.starts_with("Optimizer.zero_grad#")) {
+    return PLIMSOLL_PHASE_OPTIMIZER;
+  }
+  return name.starts_with("enumerate(DataLoader)") ? PLIMSOLL_PHASE_DATA : PLIMSOLL_PHASE_OTHER;
+}
+
+// Scopes that torch opens for itself are no regions of the user's.
+bool is_torchs_own(std::string_view name) {
+  return name.starts_with("Torch-Compiled Region") || name.starts_with("ProfilerStep") ||
+         name.starts_with("## ") || name.find("::") != std::string_view::npos;
+}
+
+Observed user_scope_began(const at::RecordFunction& record) {
+  ThreadState& thread = thread_state();
+  plimsoll_context& context = *thread.context;
+  const std::string_view name = record.name();
+  UserScope scope{.record = &record, .phase_before = context.phase};
+  const std::uint8_t phase = phase_of(name);
+  if (phase != PLIMSOLL_PHASE_OTHER) {
+    observe_backward(thread);
+    scope.has_phase = true;
+    // The operator that opens the scope is still running: it must not take this back.
+    context.phase = thread.phase_outside = phase;
+  } else if (!is_torchs_own(name)) {
+    scope.region = thread.names.find_text(name).id;
+    recorder().mark(&context, PLIMSOLL_MARK_REGION_BEGIN, scope.region);
+  }
+  thread.user_scopes.push_back(scope);
+  return nullptr;
+}
+
+// Scopes are left in any order, and maybe on another thread; the phase goes back with the
+// innermost.
+void user_scope_ended(const at::RecordFunction& record, at::ObserverContext* /*unused*/) {
+  ThreadState& thread = thread_state();
+  std::vector<UserScope>& scopes = thread.user_scopes;
+  const auto found = std::find_if(scopes.rbegin(), scopes.rend(),
+                                  [&](const UserScope& scope) { return scope.record == &record; });
+  if (found == scopes.rend()) return;
+  plimsoll_context& context = *thread.context;
+  if (found->has_phase) {
+    const std::uint8_t before = found->phase_before;
+    const auto inner =
+        std::find_if(scopes.rbegin(), found, [](const UserScope& each) { return each.has_phase; });
+    if (inner == found) {
+      // The running operator, if any, goes back to this phase too when it ends.
+      context.phase = before;
+      thread.phase_outside = before;
+    }
+  }
+  if (found->region != 0) recorder().mark(&context, PLIMSOLL_MARK_REGION_END, found->region);
+  scopes.erase(std::next(found).base());
+}
+
+std::vector<at::CallbackHandle>& handles() {
+  static auto* all = new std::vector<at::CallbackHandle>;
+  return *all;
+}
+
+using Began = at::RecordFunctionCallback::StartCallback;
+using Ended = at::RecordFunctionCallback::EndCallback;
+
+void observe(at::RecordScope scope, Began began, Ended ended) {
+  handles().push_back(
+      at::addGlobalCallback(at::RecordFunctionCallback(began, ended).scopes({scope})));
+}
+
+}  // namespace
+
+void observe_operators() {
+  if (g_attachment.has_operators) {
+    observe(at::RecordScope::FUNCTION, operator_began, operator_ended);
+  }
+  observe(at::RecordScope::USER_SCOPE, user_scope_began, user_scope_ended);
+}
+
+void stop_observing_operators() {
+  for (const at::CallbackHandle handle : handles()) at::removeCallback(handle);
+  handles().clear();
+}
+
+}  // namespace plimsoll::libtorch

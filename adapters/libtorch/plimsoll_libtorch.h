@@ -1,0 +1,25 @@
+// The adapter's doors for a C++ program: give it the recorder, and torch's memory is recorded.
+//
+// The adapter is compiled against the torch that is installed, by one command, and sees nothing of
+// Plimsoll but recorder_c.h. Python programs come in through python_module.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "plimsoll/recorder_c.h"
+
+extern "C" {
+
+enum plimsoll_libtorch_mode : std::uint8_t {
+  // Operators, the forward operator of each autograd node, temporaries, shapes of outputs.
+  PLIMSOLL_LIBTORCH_FULL = 0,
+  // Allocations, layers and phases alone.
+  PLIMSOLL_LIBTORCH_LITE = 1
+};
+
+// Installs the hooks. Returns null, or one sentence that says why it could not.
+const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_libtorch_mode mode);
+
+// Takes them out again. Blocks that were recorded may be freed at any time afterwards.
+void plimsoll_libtorch_detach(void);
+}

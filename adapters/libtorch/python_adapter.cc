@@ -1,0 +1,10 @@
+// The adapter with its Python half, as one translation unit.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "adapter.cc"
+#include "python_calls.cc"
+#include "python_frames.cc"
+#include "python_module.cc"
+#include "python_modules.cc"
+#include "python_optimizers.cc"
+#include "python_self_test.cc"

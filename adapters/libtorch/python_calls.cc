@@ -1,0 +1,178 @@
+// Calls of modules, seen without Python in between.
+//
+// Calling an object runs its type's tp_call. For a class written in Python that is CPython's
+// slot_tp_call, which looks up __call__. We put a function of ours into the slot of nn.Module and
+// of its subclasses, which notes the layer and calls what was there: attributes stay what they are,
+// so that torch.compile, torch.fx and torch.jit see the classes they know.
+#include <unordered_map>
+#include <vector>
+
+#include "autograd_nodes.h"
+#include "python_modules.h"
+#include "python_objects.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+// The slots as they were. Types are held while ours stands in them.
+std::unordered_map<PyTypeObject*, ternaryfunc>& originals() {
+  static auto* slots = new std::unordered_map<PyTypeObject*, ternaryfunc>;
+  return *slots;
+}
+ternaryfunc g_common_original = nullptr;  // nn.Module's, which nearly all have
+bool g_has_others = false;
+
+ternaryfunc original_of(PyTypeObject* type) {
+  if (!g_has_others) return g_common_original;
+  for (; type != nullptr; type = type->tp_base) {
+    const auto found = originals().find(type);
+    if (found != originals().end()) return found->second;
+  }
+  return g_common_original;
+}
+
+// ---- inputs and outputs -----------------------------------------------------------------------
+
+// What root modules have returned lately. A model's output goes into the loss, and often into the
+// next step, and does not become an input by that.
+class RecentOutputs {
+ public:
+  void add(const at::Tensor& tensor) {
+    if (storages_.size() < kKept) {
+      storages_.push_back(weak_storage(tensor));
+    } else {
+      storages_[next_++ % kKept] = weak_storage(tensor);
+    }
+  }
+  bool has(const at::Tensor& tensor) const {
+    for (const auto& storage : storages_) {
+      if (is_same_storage(storage, tensor)) return true;
+    }
+    return false;
+  }
+  void clear() { storages_.clear(); }
+
+ private:
+  static constexpr std::size_t kKept = 64;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
+  std::size_t next_ = 0;
+};
+RecentOutputs& recent_outputs() {
+  static auto* outputs = new RecentOutputs;
+  return *outputs;
+}
+
+void tag_inputs(ThreadState& thread, PyObject* args, PyObject* kwargs) {
+  const auto tag = [&](const Path& path, const at::Tensor& tensor) {
+    const bool was_computed = tensor.unsafeGetTensorImpl()->requires_grad() && !tensor.is_leaf();
+    if (cpu_storage(tensor) == nullptr || was_computed || recent_outputs().has(tensor)) return;
+    tag_tensor(thread, tensor, PLIMSOLL_ROLE_INPUT, name_id(path.text()));
+  };
+  for_each_tensor(args, Path("args"), tag);
+  for_each_tensor(kwargs, Path(""), tag);
+}
+
+void tag_outputs(ThreadState& thread, PyObject* result) {
+  for_each_tensor(result, Path(""), [&](const Path& /*path*/, const at::Tensor& tensor) {
+    // A container returns what its last child returned: no operator between, the same storage.
+    const void* storage = cpu_storage(tensor);
+    if (storage == nullptr) return;
+    if (thread.module_depth == 0) recent_outputs().add(tensor);
+    if (storage == thread.last_output && thread.instances == thread.last_output_instance) return;
+    thread.last_output = storage;
+    thread.last_output_instance = thread.instances;
+    tag_output(thread, tensor);
+  });
+}
+
+// ---- the call ---------------------------------------------------------------------------------
+
+void begin_call(ThreadState& thread, std::uint32_t layer) {
+  if (!g_attachment.has_operators) fill_links(thread);
+  plimsoll_context& context = *thread.context;
+  if (context.phase != PLIMSOLL_PHASE_BACKWARD) {
+    context.phase = observe_backward(thread) ? PLIMSOLL_PHASE_BACKWARD : PLIMSOLL_PHASE_FORWARD;
+  }
+  context.layer = layer;
+  thread.leave_operator();
+  ++thread.module_depth;
+}
+
+void end_call(ThreadState& thread, const SavedContext& saved) {
+  if (!g_attachment.has_operators) fill_links(thread);
+  --thread.module_depth;
+  thread.restore(saved);
+}
+
+PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  const ternaryfunc original = original_of(Py_TYPE(self));
+  if (!is_attached()) return original(self, args, kwargs);
+  Module* module = modules().find_or_add(self);
+  if (module == nullptr) return original(self, args, kwargs);
+  ThreadState& thread = thread_state();
+  const std::uint32_t layer = modules().layer_of_called(thread, *module);
+  const bool is_root = thread.module_depth == 0 && thread.nodes.empty();
+  const SavedContext saved = thread.save();
+  if (is_root) {
+    poll_foreign_storages(thread);
+    tag_inputs(thread, args, kwargs);
+  }
+  begin_call(thread, layer);
+  PyObject* result = original(self, args, kwargs);
+  end_call(thread, saved);
+  if (result != nullptr && is_attached() && g_attachment.has_operators) {
+    tag_outputs(thread, result);
+  }
+  return result;
+}
+
+void for_each_subclass(PyTypeObject* type, auto&& visit) {
+  visit(type);
+  Reference subclasses = Reference::steal(
+      PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", type));
+  if (!subclasses) {
+    PyErr_Clear();
+    return;
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(subclasses.get()); ++i) {
+    for_each_subclass(reinterpret_cast<PyTypeObject*>(PyList_GET_ITEM(subclasses.get(), i)), visit);
+  }
+}
+
+PyTypeObject* g_root_class = nullptr;
+
+}  // namespace
+
+void watch_calls_of(PyTypeObject* type) {
+  if (type->tp_call == watched_call || type->tp_call == nullptr) return;
+  const auto [entry, is_new] = originals().emplace(type, type->tp_call);
+  if (is_new) Py_INCREF(type);
+  entry->second = type->tp_call;
+  if (g_common_original == nullptr) g_common_original = type->tp_call;
+  if (type->tp_call != g_common_original) g_has_others = true;
+  type->tp_call = watched_call;
+}
+
+// Somebody who assigns nn.Module.__call__ (torch.fx does while it traces) resets the slots of all
+// classes: then nn.Module's own has changed too.
+void watch_calls(PyTypeObject* root) {
+  g_root_class = root;
+  if (root->tp_call == watched_call) return;
+  for_each_subclass(root, [](PyTypeObject* type) { watch_calls_of(type); });
+}
+
+void stop_watching_calls() {
+  if (g_root_class == nullptr) return;
+  for_each_subclass(g_root_class, [](PyTypeObject* type) {
+    if (type->tp_call == watched_call) type->tp_call = original_of(type);
+  });
+  std::vector<PyTypeObject*> held;
+  for (const auto& [type, original] : originals()) held.push_back(type);
+  originals().clear();
+  g_common_original = nullptr;
+  g_has_others = false;
+  recent_outputs().clear();
+  for (PyTypeObject* type : held) Py_DECREF(type);
+}
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,80 @@
+// The interpreter's own frames, by version of Python. The structs repeat what CPython's internal
+// headers (internal/pycore_frame.h) say of their first members, because those headers are not
+// always installed and do not compile as C++; the adapter is compiled for one version of Python,
+// and checked when it is loaded.
+#pragma once
+
+#include <Python.h>
+#include <frameobject.h>
+
+#include <cstdint>
+
+#ifdef Py_GIL_DISABLED
+#error "Plimsoll's adapter does not know the frames of a Python without the GIL."
+#endif
+
+namespace plimsoll::libtorch {
+
+// A place in the program: the pair that the cache of stacks compares.
+struct PythonFrame {
+  PyCodeObject* code;
+  std::int64_t offset;  // in bytes, as PyCode_Addr2Line takes it
+};
+
+#if PY_VERSION_HEX < 0x030B0000  // 3.10: plain frame objects
+
+using InterpreterFrame = PyFrameObject;
+
+inline InterpreterFrame* innermost_frame(PyThreadState* thread) { return thread->frame; }
+inline InterpreterFrame* frame_before(InterpreterFrame* frame) { return frame->f_back; }
+inline bool read_frame(InterpreterFrame* frame, PythonFrame& read) {
+  read = {frame->f_code, static_cast<std::int64_t>(frame->f_lasti) * 2};
+  return true;
+}
+
+#else
+
+struct InterpreterFrame {
+#if PY_VERSION_HEX < 0x030C0000    // 3.11
+  void *function, *globals, *builtins, *locals;
+  PyCodeObject* code;
+  void* frame_object;
+  InterpreterFrame* previous;
+  _Py_CODEUNIT* instruction;
+  int stack_top;
+  bool is_entry;
+  char owner;
+#elif PY_VERSION_HEX < 0x030E0000  // 3.12, 3.13
+  PyCodeObject* code;  // 3.13: or None, in frames that no Python code owns
+  InterpreterFrame* previous;
+  void *function, *globals, *builtins, *locals, *frame_object;
+  _Py_CODEUNIT* instruction;
+  int stack_top;
+  std::uint16_t return_offset;
+  char owner;
+#else
+#error "Plimsoll's adapter does not know the frames of this Python yet."
+#endif
+};
+
+inline constexpr char kOwnedByCStack = 3;  // the interpreter's entry, from 3.12 on
+
+inline InterpreterFrame* innermost_frame(PyThreadState* thread) {
+#if PY_VERSION_HEX < 0x030D0000
+  return reinterpret_cast<InterpreterFrame*>(thread->cframe->current_frame);
+#else
+  return reinterpret_cast<InterpreterFrame*>(thread->current_frame);
+#endif
+}
+inline InterpreterFrame* frame_before(InterpreterFrame* frame) { return frame->previous; }
+
+inline bool read_frame(InterpreterFrame* frame, PythonFrame& read) {
+  if (frame->owner == kOwnedByCStack) return false;
+  const auto* first = reinterpret_cast<const char*>(frame->code->co_code_adaptive);
+  read = {frame->code, reinterpret_cast<const char*>(frame->instruction) - first};
+  return true;
+}
+
+#endif
+
+}  // namespace plimsoll::libtorch

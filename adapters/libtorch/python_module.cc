@@ -1,0 +1,174 @@
+// The extension module _plimsoll_torch: what Python calls to attach, and the hooks that torch
+// calls. Every hook returns None and swallows what goes wrong: a profiler must not stop the
+// training.
+#include <Python.h>
+
+#include <exception>
+
+#include "parameters.h"
+#include "plimsoll_libtorch.h"
+#include "python_frames.h"
+#include "python_modules.h"
+#include "python_objects.h"
+#include "python_optimizers.h"
+#include "python_self_test.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+PyTypeObject* g_module_type = nullptr;
+PyTypeObject* g_optimizer_type = nullptr;
+
+// Runs a hook's body. No C++ exception may pass into Python, and no Python one out of a hook.
+template <typename Body>
+PyObject* guarded(Body&& body) {
+  if (is_attached()) {
+    try {
+      body(thread_state());
+    } catch (const std::exception&) {
+    }
+    PyErr_Clear();
+  }
+  Py_RETURN_NONE;
+}
+
+// ---- attaching --------------------------------------------------------------------------------
+
+// attach(api address, mode, with stacks, module class, optimizer class, our folder)
+PyObject* attach(PyObject* /*self*/, PyObject* args) {
+  unsigned long long api = 0;
+  int mode = 0;
+  int has_stacks = 0;
+  PyObject *module_class = nullptr, *optimizer_class = nullptr;
+  const char* folder = "";
+  if (PyArg_ParseTuple(args, "KipO!O!s", &api, &mode, &has_stacks, &PyType_Type, &module_class,
+                       &PyType_Type, &optimizer_class, &folder) == 0) {
+    return nullptr;
+  }
+  set_runner_folder(folder);
+  g_module_type = reinterpret_cast<PyTypeObject*>(module_class);
+  g_optimizer_type = reinterpret_cast<PyTypeObject*>(optimizer_class);
+  if (is_attached()) {
+    PyErr_SetString(PyExc_RuntimeError, "the adapter is attached already");
+    return nullptr;
+  }
+  g_attachment.stacks = has_stacks != 0 ? python_stacks() : StackSource{};
+  const char* problem =
+      plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
+                               static_cast<plimsoll_libtorch_mode>(mode));
+  if (problem != nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, problem);
+    return nullptr;
+  }
+  set_module_class(g_module_type);
+  watch_calls(g_module_type);
+  Py_RETURN_NONE;
+}
+
+PyObject* detach(PyObject* /*self*/, PyObject* /*args*/) {
+  plimsoll_libtorch_detach();
+  stop_watching_calls();
+  modules().clear();
+  forget_optimizers();
+  Py_RETURN_NONE;
+}
+
+// ---- what torch calls -------------------------------------------------------------------------
+
+// (module, name, child)
+PyObject* module_registered(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& /*thread*/) {
+    PyObject *parent = nullptr, *child = nullptr;
+    const char* name = nullptr;
+    if (PyArg_ParseTuple(args, "OsO", &parent, &name, &child) == 0) return;
+    if (is_module(parent) && is_module(child)) modules().add_child(parent, name, child);
+  });
+}
+
+// (module, name, tensor): of parameters and of buffers
+PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& /*thread*/) {
+    PyObject* module = PyTuple_Size(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+    if (module != nullptr && is_module(module)) modules().find_or_add(module);
+  });
+}
+
+// (optimizer, args, kwargs)
+PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& thread) {
+    watch_calls(g_module_type);  // torch.fx may have reset them meanwhile
+    if (PyTuple_Size(args) > 0) before_step(thread, PyTuple_GET_ITEM(args, 0));
+  });
+}
+PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& thread) {
+    if (PyTuple_Size(args) > 0) after_step(thread, PyTuple_GET_ITEM(args, 0));
+  });
+}
+
+// ---- what our own Python calls ----------------------------------------------------------------
+
+// adopt(list of objects): tells all tensors, modules and optimizers among them.
+PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
+  if (PyList_Check(objects) == 0) {
+    PyErr_SetString(PyExc_TypeError, "adopt() takes a list");
+    return nullptr;
+  }
+  return guarded([&](ThreadState& thread) {
+    const Py_ssize_t count = PyList_GET_SIZE(objects);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* object = PyList_GET_ITEM(objects, i);
+      if (const at::Tensor* tensor = as_tensor(object)) {
+        tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
+        // Not Tensor::grad(), which warns where there is none.
+        const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
+        if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
+      } else if (is_module(object)) {
+        modules().find_or_add(object);
+      }
+    }
+    modules().name_all(thread);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* object = PyList_GET_ITEM(objects, i);
+      if (PyType_IsSubtype(Py_TYPE(object), g_optimizer_type) != 0) adopt_optimizer(thread, object);
+    }
+  });
+}
+
+PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
+  leave_steps_to_user();
+  return guarded([](ThreadState& thread) { poll_foreign_storages(thread); });
+}
+
+PyObject* steps(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyLong_FromUnsignedLongLong(steps_so_far());
+}
+
+PyMethodDef g_functions[] = {
+    {"attach", attach, METH_VARARGS, nullptr},
+    {"detach", detach, METH_NOARGS, nullptr},
+    {"adopt", adopt, METH_O, nullptr},
+    {"module_registered", module_registered, METH_VARARGS, nullptr},
+    {"self_test", self_test, METH_VARARGS, nullptr},
+    {"step_begins", step_begins, METH_VARARGS, nullptr},
+    {"step_ends", step_ends, METH_VARARGS, nullptr},
+    {"steps", steps, METH_NOARGS, nullptr},
+    {"tensor_registered", tensor_registered, METH_VARARGS, nullptr},
+    {"user_marks_steps", user_marks_steps, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
+                        "_plimsoll_torch",
+                        "Plimsoll's adapter for the torch that is installed.",
+                        -1,
+                        g_functions,
+                        nullptr,
+                        nullptr,
+                        nullptr,
+                        nullptr};
+
+}  // namespace
+}  // namespace plimsoll::libtorch
+
+PyMODINIT_FUNC PyInit__plimsoll_torch() { return PyModule_Create(&plimsoll::libtorch::g_module); }

@@ -1,0 +1,278 @@
+#include "python_modules.h"
+
+#include <string_view>
+#include <vector>
+
+#include "parameters.h"
+#include "python_objects.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+PyTypeObject* g_module_class = nullptr;
+
+std::string class_name(PyObject* object) {
+  const std::string_view name = Py_TYPE(object)->tp_name;
+  return std::string(name.substr(name.rfind('.') + 1));
+}
+
+// Wrappers that stand for the one module inside them; null: an ordinary module.
+const char* wrapped_attribute(PyObject* module) {
+  const std::string name = class_name(module);
+  if (name == "DistributedDataParallel" || name == "DataParallel") return "module";
+  return name == "OptimizedModule" ? "_orig_mod" : nullptr;
+}
+
+// ---- weak references that know whose they are -------------------------------------------------
+
+// The callback's `self` is a capsule with the module's address.
+PyObject* module_died(PyObject* self, PyObject* /*weak*/) {
+  auto* address = static_cast<PyObject*>(PyCapsule_GetPointer(self, nullptr));
+  if (address != nullptr) modules().forget(address);
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
+PyMethodDef g_module_died = {"module_died", module_died, METH_O, nullptr};
+
+PyObject* weak_reference(PyObject* module) {
+  Reference capsule = Reference::steal(PyCapsule_New(module, nullptr, nullptr));
+  if (!capsule) return nullptr;
+  Reference callback = Reference::steal(PyCFunction_New(&g_module_died, capsule.get()));
+  return callback ? PyWeakref_NewRef(module, callback.get()) : nullptr;
+}
+
+Reference dict_of(PyObject* module, const char* which) {
+  static PyObject* children = interned("_modules");
+  static PyObject* parameters_name = interned("_parameters");
+  static PyObject* buffers = interned("_buffers");
+  const std::string_view name = which;
+  PyObject* key = name == "_modules" ? children : name == "_buffers" ? buffers : parameters_name;
+  Reference dict = attribute(module, key);
+  if (dict && PyDict_Check(dict.get()) == 0) return {};  // a ScriptModule's own kind
+  return dict;
+}
+
+template <typename Visit>
+void for_each_item(const Reference& dict, Visit&& visit) {
+  if (!dict) return;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict.get(), &position, &key, &value) != 0) {
+    if (value != Py_None) visit(key, value);
+  }
+}
+
+bool has_tensors(PyObject* module, int nesting) {
+  if (nesting > 64) return false;
+  bool found = false;
+  const auto look = [&](PyObject* /*key*/, PyObject* value) {
+    found = found || as_tensor(value) != nullptr;
+  };
+  for_each_item(dict_of(module, "_parameters"), look);
+  for_each_item(dict_of(module, "_buffers"), look);
+  if (found) return true;
+  for_each_item(dict_of(module, "_modules"), [&](PyObject* /*key*/, PyObject* child) {
+    found = found || (is_module(child) && has_tensors(child, nesting + 1));
+  });
+  return found;
+}
+
+}  // namespace
+
+Modules& modules() {
+  static auto* all = new Modules;
+  return *all;
+}
+
+void set_module_class(PyTypeObject* type) { g_module_class = type; }
+
+bool is_module(PyObject* object) {
+  return g_module_class != nullptr && PyType_IsSubtype(Py_TYPE(object), g_module_class) != 0;
+}
+
+Module* Modules::find_or_add(PyObject* object) {
+  if (Module* known = find(object)) return known;
+  PyObject* weak = weak_reference(object);
+  if (weak == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto module = std::make_unique<Module>();
+  module->object = object;
+  module->weak = weak;
+  watch_calls_of(Py_TYPE(object));
+  Module* added = module.get();
+  modules_[object] = std::move(module);
+  add_children(*added);
+  return added;
+}
+
+// Modules that existed before they were met have told nobody about their children.
+void Modules::add_children(Module& module) {
+  PyObject* parent = module.object;
+  for_each_item(dict_of(parent, "_modules"), [&](PyObject* key, PyObject* child) {
+    if (!is_module(child)) return;
+    Module* added = find_or_add(child);
+    if (added == nullptr || added->parent != nullptr) return;
+    added->parent = parent;
+    added->attribute = text_of(key);
+  });
+}
+
+void Modules::forget(PyObject* object) {
+  const auto found = modules_.find(object);
+  if (found == modules_.end()) return;
+  Module& module = *found->second;
+  if (module.root_number != 0) {
+    const std::string name = module.path.substr(0, module.path.find('#'));
+    root_numbers_[name].erase(module.root_number);
+  }
+  PyObject* weak = module.weak;
+  modules_.erase(found);
+  Py_XDECREF(weak);
+}
+
+void Modules::clear() {
+  std::vector<PyObject*> weak;
+  for (auto& [object, module] : modules_) weak.push_back(module->weak);
+  modules_.clear();
+  root_numbers_.clear();
+  for (PyObject* each : weak) Py_XDECREF(each);
+}
+
+void Modules::add_child(PyObject* parent, const char* attribute, PyObject* child) {
+  Module* added = find_or_add(child);
+  if (added == nullptr || find_or_add(parent) == nullptr) return;
+  added = find(child);
+  if (added->parent == parent && added->attribute == attribute) return;
+  const Module* living = added->parent == nullptr ? nullptr : find(added->parent);
+  if (living != nullptr && living->layer != 0) return;  // shared: the first name stays
+  added->parent = parent;
+  added->attribute = attribute;
+  if (added->layer != 0) unname(*added, 0);  // it was a root of its own until now
+}
+
+void Modules::unname(Module& module, int nesting) {
+  if (nesting > 64) return;
+  module.layer = 0;
+  module.tagged.forget();
+  if (module.root_number != 0) {
+    root_numbers_[module.path.substr(0, module.path.find('#'))].erase(module.root_number);
+    module.root_number = 0;
+  }
+  for_each_item(dict_of(module.object, "_modules"), [&](PyObject* /*key*/, PyObject* child) {
+    Module* known = find(child);
+    if (known != nullptr && known->parent == module.object) unname(*known, nesting + 1);
+  });
+}
+
+Module* Modules::root_of(Module& module) {
+  Module* root = &module;
+  for (int nesting = 0; nesting < 64 && root->parent != nullptr; ++nesting) {
+    Module* parent = find(root->parent);
+    if (parent == nullptr) break;
+    root = parent;
+  }
+  return root;
+}
+
+std::uint32_t Modules::layer_of_called(ThreadState& thread, Module& module) {
+  if (module.layer != 0) return module.layer;
+  Module* root = root_of(module);
+  if (root != &module && root->layer == 0) name_root(thread, *root);
+  if (module.layer != 0) return module.layer;
+  if (const Module* parent = module.parent == nullptr ? nullptr : find(module.parent);
+      parent != nullptr && parent->layer != 0) {  // added after its parent was named
+    name_tree(thread, module, parent->path + "." + module.attribute, 0);
+  } else if (thread.module_depth != 0 && thread.context->layer != 0) {
+    // Called by a module that it is not registered in: a list of modules, one made on the spot.
+    name_tree(thread, module, paths_[thread.context->layer] + "." + class_name(module.object), 0);
+  } else {
+    name_root(thread, module);
+  }
+  return module.layer;
+}
+
+void Modules::name_root(ThreadState& thread, Module& root) {
+  PyObject* named = root.object;
+  if (const char* inside = wrapped_attribute(named)) {
+    const Reference dict = dict_of(named, "_modules");
+    PyObject* child = dict ? PyDict_GetItemString(dict.get(), inside) : nullptr;
+    if (child != nullptr) named = child;
+  }
+  std::string path = class_name(named);
+  std::unordered_set<std::uint32_t>& taken = root_numbers_[path];
+  std::uint32_t number = 1;
+  while (taken.contains(number)) ++number;
+  taken.insert(number);
+  root.root_number = number;
+  if (number > 1) path += "#" + std::to_string(number);
+  name_tree(thread, root, path, 0);
+}
+
+void Modules::name_tree(ThreadState& thread, Module& module, const std::string& path, int nesting) {
+  if (nesting > 64) return;
+  module.path = path;
+  module.layer = name_id(path);
+  paths_[module.layer] = path;
+  PyObject* object = module.object;
+  tag_tensors(thread, module);
+  const char* inside = wrapped_attribute(object);
+  for_each_item(dict_of(object, "_modules"), [&](PyObject* key, PyObject* child) {
+    if (!is_module(child)) return;
+    Module* known = find_or_add(child);
+    if (known == nullptr || known->layer != 0) return;
+    const std::string name = text_of(key);
+    known->parent = object;
+    known->attribute = name;
+    const bool is_wrapped = inside != nullptr && name == inside;
+    name_tree(thread, *known, is_wrapped ? path : path + "." + name, nesting + 1);
+  });
+}
+
+void Modules::name_all(ThreadState& thread) {
+  std::vector<PyObject*> objects;
+  for (const auto& [object, module] : modules_) objects.push_back(object);
+  for (PyObject* object : objects) {
+    Module* module = find(object);
+    if (module == nullptr || module->layer != 0) continue;
+    Module* root = root_of(*module);
+    if (root->layer == 0 && has_tensors(root->object, 0)) name_root(thread, *root);
+  }
+}
+
+void Modules::tag_changed(ThreadState& thread) {
+  // By a copy: a module that dies meanwhile leaves modules_.
+  static auto* objects = new std::vector<PyObject*>;
+  objects->clear();
+  for (const auto& [object, module] : modules_) {
+    if (module->layer != 0) objects->push_back(object);
+  }
+  for (PyObject* object : *objects) {
+    if (Module* module = find(object)) tag_tensors(thread, *module);
+  }
+}
+
+void Modules::tag_tensors(ThreadState& thread, Module& module) {
+  module.tagged.begin_walk();
+  const auto name_of = [&](PyObject* key) { return module.path + "." + text_of(key); };
+  for_each_item(dict_of(module.object, "_parameters"), [&](PyObject* key, PyObject* value) {
+    const at::Tensor* tensor = as_tensor(value);
+    if (tensor == nullptr || !module.tagged.is_news(*tensor)) return;
+    Parameter parameter;
+    if (!parameters().find(*tensor, parameter)) {  // else shared: the first name stays
+      const std::string name = name_of(key);
+      parameter = {.name = name_id(name), .layer = module.layer, .text = name};
+      parameters().add(*tensor, parameter);
+    }
+    tag_tensor(thread, *tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name);
+  });
+  for_each_item(dict_of(module.object, "_buffers"), [&](PyObject* key, PyObject* value) {
+    const at::Tensor* tensor = as_tensor(value);
+    if (tensor == nullptr || !module.tagged.is_news(*tensor)) return;
+    tag_tensor(thread, *tensor, PLIMSOLL_ROLE_BUFFER, name_id(name_of(key)));
+  });
+  module.tagged.end_walk();
+}
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,72 @@
+// The modules of the program: their names, their parameters and buffers. All under the GIL.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tagged_storages.h"
+#include "thread_state.h"
+
+namespace plimsoll::libtorch {
+
+struct Module {
+  PyObject* object = nullptr;  // not owned: `weak` says when it dies
+  PyObject* weak = nullptr;
+  PyObject* parent = nullptr;     // the module it was registered in last; maybe dead
+  std::string attribute;          // under which name
+  std::uint32_t layer = 0;        // 0: not named yet
+  std::string path;               // "UNet.down.0.conv"
+  std::uint32_t root_number = 0;  // of its class, if it is a root; from 1
+  TaggedStorages tagged;
+};
+
+class Modules {
+ public:
+  // Null, if the module cannot be watched.
+  Module* find_or_add(PyObject* module);
+  Module* find(PyObject* module) {
+    const auto found = modules_.find(module);
+    return found == modules_.end() ? nullptr : found->second.get();
+  }
+  void forget(PyObject* module);
+  void clear();
+
+  void add_child(PyObject* parent, const char* attribute, PyObject* child);
+  // Its layer; names it and all that belong to it when it is called for the first time.
+  std::uint32_t layer_of_called(ThreadState& thread, Module& module);
+  // Names every root that has a parameter or buffer, called or not.
+  void name_all(ThreadState& thread);
+  // Tells the parameters and buffers that are new since the last time.
+  void tag_changed(ThreadState& thread);
+
+ private:
+  Module* root_of(Module& module);
+  void name_root(ThreadState& thread, Module& root);
+  void name_tree(ThreadState& thread, Module& module, const std::string& path, int nesting);
+  void tag_tensors(ThreadState& thread, Module& module);
+  void unname(Module& module, int nesting);
+  void add_children(Module& module);
+
+  std::unordered_map<PyObject*, std::unique_ptr<Module>> modules_;
+  std::unordered_map<std::uint32_t, std::string> paths_;  // of layers
+  std::unordered_map<std::string, std::unordered_set<std::uint32_t>> root_numbers_;
+};
+
+Modules& modules();
+
+// torch.nn.Module; set when the Python half is loaded.
+void set_module_class(PyTypeObject* type);
+bool is_module(PyObject* object);
+
+// Calls of modules set the layer: the C slot behind the call is replaced in nn.Module and each
+// class below it. Nothing that Python can see changes.
+void watch_calls_of(PyTypeObject* type);
+void watch_calls(PyTypeObject* root);  // and of all classes below it, unless they are watched
+void stop_watching_calls();
+
+}  // namespace plimsoll::libtorch

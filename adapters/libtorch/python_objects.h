@@ -1,0 +1,122 @@
+// Small tools for CPython objects: owned references, and attributes that may not be there.
+#pragma once
+
+#include <Python.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "attachment.h"
+
+namespace plimsoll::libtorch {
+
+// An owned reference. The GIL is held wherever one is copied or dropped.
+class Reference {
+ public:
+  Reference() = default;
+  static Reference steal(PyObject* object) { return Reference(object); }
+  static Reference borrow(PyObject* object) {
+    Py_XINCREF(object);
+    return Reference(object);
+  }
+  Reference(Reference&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Reference& operator=(Reference&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  ~Reference() { Py_XDECREF(object_); }
+
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  explicit Reference(PyObject* object) : object_(object) {}
+  PyObject* object_ = nullptr;
+};
+
+// Null, and no exception, where there is none. `name` is interned.
+inline Reference attribute(PyObject* object, PyObject* name) {
+  PyObject* value = PyObject_GetAttr(object, name);
+  if (value == nullptr) PyErr_Clear();
+  return Reference::steal(value);
+}
+
+inline PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+// Null if it is no tensor.
+inline const at::Tensor* as_tensor(PyObject* object) {
+  if (THPVariableClass == nullptr || object == nullptr) return nullptr;
+  PyTypeObject* type = Py_TYPE(object);
+  if (!THPVariable_CheckTypeExact(type) &&
+      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(THPVariableClass)) == 0) {
+    return nullptr;
+  }
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return tensor.defined() ? &tensor : nullptr;
+}
+
+inline std::string text_of(PyObject* object) {
+  Reference text =
+      Reference::steal(PyUnicode_Check(object) != 0 ? Py_NewRef(object) : PyObject_Str(object));
+  const char* bytes = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (bytes == nullptr) {
+    PyErr_Clear();
+    return "?";
+  }
+  return bytes;
+}
+
+inline std::uint32_t name_id(const std::string& text) {
+  return recorder().name(text.data(), text.size());
+}
+
+// Calls visit(path, tensor) for each tensor in nested lists, tuples and dicts.
+class Path {
+ public:
+  explicit Path(const char* text) : text_(text) {}
+  Path(const Path& outer, PyObject* key) : outer_(&outer), key_(key) {}
+  Path(const Path& outer, Py_ssize_t index) : outer_(&outer), index_(index) {}
+  // "args[0].mask"; made only when somebody asks.
+  std::string text() const {
+    if (outer_ == nullptr) return text_;
+    const std::string outer = outer_->text();
+    if (key_ == nullptr) return outer + "[" + std::to_string(index_) + "]";
+    return outer.empty() ? text_of(key_) : outer + "." + text_of(key_);
+  }
+
+ private:
+  const Path* outer_ = nullptr;
+  const char* text_ = "";
+  PyObject* key_ = nullptr;
+  Py_ssize_t index_ = 0;
+};
+
+inline constexpr int kMaxNesting = 8;
+
+template <typename Visit>
+void for_each_tensor(PyObject* object, const Path& path, Visit&& visit, int nesting = 0) {
+  if (object == nullptr || nesting > kMaxNesting) return;
+  if (const at::Tensor* tensor = as_tensor(object)) {
+    visit(path, *tensor);
+  } else if (PyTuple_Check(object) != 0) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      for_each_tensor(PyTuple_GET_ITEM(object, i), Path(path, i), visit, nesting + 1);
+    }
+  } else if (PyList_Check(object) != 0) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+      for_each_tensor(PyList_GET_ITEM(object, i), Path(path, i), visit, nesting + 1);
+    }
+  } else if (PyDict_Check(object) != 0) {
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value) != 0) {
+      for_each_tensor(value, Path(path, key), visit, nesting + 1);
+    }
+  }
+}
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,25 @@
+// Optimizers: their parameters, their state, and the steps they mark. All under the GIL.
+#pragma once
+
+#include <Python.h>
+
+#include "thread_state.h"
+
+namespace plimsoll::libtorch {
+
+// Around every optimizer's step.
+void before_step(ThreadState& thread, PyObject* optimizer);
+void after_step(ThreadState& thread, PyObject* optimizer);
+
+// An optimizer that was there before us.
+void adopt_optimizer(ThreadState& thread, PyObject* optimizer);
+
+// From now on the user marks the steps, no optimizer does.
+void leave_steps_to_user();
+
+// How often the optimizer that marks the steps has stepped.
+std::uint64_t steps_so_far();
+
+void forget_optimizers();
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,204 @@
+#include "tensors.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cpu_allocator.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+// ---- names of dtypes and shapes ---------------------------------------------------------------
+
+std::string dtype_text(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Byte:
+      return "uint8";
+    case c10::ScalarType::Char:
+      return "int8";
+    case c10::ScalarType::Short:
+      return "int16";
+    case c10::ScalarType::Int:
+      return "int32";
+    case c10::ScalarType::Long:
+      return "int64";
+    case c10::ScalarType::Half:
+      return "float16";
+    case c10::ScalarType::Float:
+      return "float32";
+    case c10::ScalarType::Double:
+      return "float64";
+    case c10::ScalarType::ComplexHalf:
+      return "complex32";
+    case c10::ScalarType::ComplexFloat:
+      return "complex64";
+    case c10::ScalarType::ComplexDouble:
+      return "complex128";
+    default:
+      break;
+  }
+  std::string text = c10::toString(type);
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::string shape_text(c10::IntArrayRef sizes) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i != 0) text += ", ";
+    text += std::to_string(sizes[i]);
+  }
+  return text + "]";
+}
+
+std::uint32_t name_of(const std::string& text) { return recorder().name(text.data(), text.size()); }
+
+// ---- tensor ids, by what the tensor is --------------------------------------------------------
+
+std::uint32_t describe(const at::Tensor& tensor, plimsoll_role role, std::uint32_t name) {
+  return recorder().tensor(static_cast<std::uint8_t>(role), name,
+                           name_of(dtype_text(tensor.scalar_type())),
+                           name_of(shape_text(tensor.sizes())));
+}
+
+std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
+                        std::uint32_t name) {
+  const c10::IntArrayRef sizes = tensor.sizes();
+  if (sizes.size() > KnownTensor::kDimensions) return describe(tensor, role, name);
+  std::uint64_t hash = (std::uint64_t{name} << 8U | static_cast<std::uint64_t>(role)) +
+                       static_cast<std::uint64_t>(tensor.scalar_type()) * 31;
+  for (const std::int64_t size : sizes) {
+    hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
+  }
+  KnownTensor& slot = thread.known_tensors[hash >> 56U];
+  if (slot.id != 0 && slot.name == name && slot.role == role &&
+      slot.dtype == tensor.scalar_type() && slot.dimensions == sizes.size() &&
+      std::equal(sizes.begin(), sizes.end(), slot.sizes.begin())) {
+    return slot.id;
+  }
+  slot.id = describe(tensor, role, name);
+  slot.name = name;
+  slot.role = static_cast<std::uint8_t>(role);
+  slot.dtype = tensor.scalar_type();
+  slot.dimensions = static_cast<std::uint8_t>(sizes.size());
+  std::ranges::copy(sizes, slot.sizes.begin());
+  return slot.id;
+}
+
+// ---- foreign storages -------------------------------------------------------------------------
+
+// Storages whose deleter is not ours to change. By address: two storages may share their memory
+// (from_numpy twice), and it dies with the last.
+std::mutex g_foreign_mutex;
+
+std::unordered_map<std::uint64_t, std::vector<WeakStorage>>& foreign() {
+  static auto* storages = new std::unordered_map<std::uint64_t, std::vector<WeakStorage>>;
+  return *storages;
+}
+
+std::uint64_t address_of(c10::StorageImpl& storage) {
+  return reinterpret_cast<std::uintptr_t>(storage._mutable_data_ptr_no_checks().get());
+}
+
+bool still_has(const WeakStorage& weak, std::uint64_t address) {
+  const auto storage = weak.lock();
+  return storage && address_of(*storage) == address;
+}
+
+void watch_foreign(c10::StorageImpl& storage) {
+  const std::lock_guard lock(g_foreign_mutex);
+  std::vector<WeakStorage>& sharing = foreign()[address_of(storage)];
+  for (const WeakStorage& known : sharing) {
+    if (known._unsafe_get_target() == &storage) return;
+  }
+  sharing.push_back(
+      WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(&storage)));
+}
+
+void adopt(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
+  c10::DataPtr& block = storage._mutable_data_ptr_no_checks();
+  const bool is_ours = block.get_deleter() == &recorded_delete;
+  if (!is_ours) {
+    // torch's own block, from before us: from now on its end is seen, and where it grows to.
+    if (block.get() == block.get_context() &&
+        block.compare_exchange_deleter(base_deleter(), &recorded_delete)) {
+      if (storage.allocator() == base_allocator()) storage.set_allocator(recording_allocator());
+    } else {
+      watch_foreign(storage);
+    }
+  }
+  recorder().adopt(thread.context, kCpu, address_of(storage), storage.nbytes(), tensor);
+}
+
+}  // namespace
+
+c10::StorageImpl* cpu_storage(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return nullptr;
+  c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  if (storage == nullptr || storage->device_type() != c10::DeviceType::CPU) return nullptr;
+  if (storage->_mutable_data_ptr_no_checks().get() == nullptr) return nullptr;
+  if (storage->sym_nbytes().is_symbolic() || storage->nbytes() == 0) return nullptr;
+  return storage;
+}
+
+void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
+                std::uint32_t name) {
+  try {
+    c10::StorageImpl* storage = cpu_storage(tensor);
+    if (storage != nullptr) adopt(thread, *storage, tensor_id(thread, tensor, role, name));
+  } catch (const std::exception&) {
+    // A tensor of a strange kind (no sizes, no dtype) stays untagged.
+  }
+}
+
+void tag_output(ThreadState& thread, const at::Tensor& tensor) {
+  tag_tensor(thread, tensor, PLIMSOLL_ROLE_KNOWN, 0);
+}
+
+void poll_foreign_storages(ThreadState& thread) {
+  const std::lock_guard lock(g_foreign_mutex);
+  for (auto entry = foreign().begin(); entry != foreign().end();) {
+    const std::uint64_t address = entry->first;
+    std::erase_if(entry->second,
+                  [&](const WeakStorage& weak) { return !still_has(weak, address); });
+    if (!entry->second.empty()) {
+      ++entry;
+      continue;
+    }
+    recorder().free(thread.context, kCpu, address);
+    entry = foreign().erase(entry);
+  }
+}
+
+void forget_foreign_storages() {
+  const std::lock_guard lock(g_foreign_mutex);
+  foreign().clear();
+}
+
+c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {
+  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());
+}
+
+c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage(const at::Tensor& tensor) {
+  c10::StorageImpl* storage = cpu_storage(tensor);
+  if (storage == nullptr) return no_storage();
+  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage));
+}
+
+bool is_same_storage(const c10::weak_intrusive_ptr<c10::StorageImpl>& known,
+                     const at::Tensor& tensor) {
+  return known._unsafe_get_target() == cpu_storage(tensor);
+}
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,35 @@
+// Telling the recorder what a tensor is, and of storages that did not come through our allocator:
+// made before the recording, from numpy, in shared memory, from a file.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+
+#include "thread_state.h"
+
+namespace plimsoll::libtorch {
+
+// The tensor's CPU storage, if it has one with memory; else null. Never throws.
+c10::StorageImpl* cpu_storage(const at::Tensor& tensor);
+
+// The tensor's memory plays this role. Memory that the recorder does not know is adopted.
+void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
+                std::uint32_t name);
+
+// The dtype and shape of a module's output.
+void tag_output(ThreadState& thread, const at::Tensor& tensor);
+
+// Says that foreign memory has died, if it has. Cheap; to be called at boundaries: steps, root
+// modules.
+void poll_foreign_storages(ThreadState& thread);
+void forget_foreign_storages();
+
+c10::weak_intrusive_ptr<c10::StorageImpl> no_storage();
+c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage(const at::Tensor& tensor);
+bool is_same_storage(const c10::weak_intrusive_ptr<c10::StorageImpl>& known,
+                     const at::Tensor& tensor);
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,206 @@
+// A recorder that writes down what it is told, for tests of the adapter alone: one line an event,
+// in the order of the calls, and the live blocks. Slow and obvious.
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plimsoll/recorder_c.h"
+
+namespace {
+
+struct Block {
+  std::uint64_t size_bytes = 0;
+  std::uint32_t tensor = 0;
+};
+
+std::mutex g_mutex;
+bool g_is_quiet = false;  // count only: for measuring
+std::uint64_t g_events = 0;
+std::vector<std::string> g_names{""};
+std::map<std::string, std::uint32_t> g_name_ids;
+std::vector<std::vector<plimsoll_frame>> g_stacks{{}};
+std::vector<std::string> g_tensors{""};
+std::map<std::string, std::uint32_t> g_tensor_ids;
+std::map<std::uint64_t, Block> g_live;
+std::string g_log;
+std::string g_copy;
+
+// JSON text; names hold nothing that needs more escaping than this.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string field(const char* key, const std::string& value) {
+  return std::string(", \"") + key + "\": " + value;
+}
+
+// "train.py:12:step", innermost first, separated by ";".
+std::string stack_text(std::uint32_t id) {
+  std::string text;
+  for (const plimsoll_frame& frame : g_stacks[id]) {
+    if (!text.empty()) text += ";";
+    text += g_names[frame.file] + ":" + std::to_string(frame.line) + ":" + g_names[frame.function];
+  }
+  return text;
+}
+
+std::string context_text(const plimsoll_context* c) {
+  return field("layer", quoted(g_names[c->layer])) +
+         field("outer_op", quoted(g_names[c->outer_op])) +
+         field("inner_op", quoted(g_names[c->inner_op])) +
+         field("forward_op", quoted(g_names[c->forward_op])) +
+         field("stack", std::to_string(c->stack)) + field("phase", std::to_string(c->phase)) +
+         field("instance", std::to_string(c->op_instance));
+}
+
+void event(const char* kind, const plimsoll_context* c, const std::string& fields) {
+  g_log += std::string("{\"kind\": \"") + kind + "\"" + fields + context_text(c) + "}\n";
+}
+
+plimsoll_context* context() {
+  thread_local auto* mine = new plimsoll_context{};
+  return mine;
+}
+int is_recording() { return 1; }
+
+void alloc(plimsoll_context* c, std::uint8_t /*device*/, std::uint64_t address,
+           std::uint64_t size) {
+  if (g_is_quiet) {
+    ++g_events;
+    return;
+  }
+  const std::lock_guard lock(g_mutex);
+  g_live[address] = {size, 0};
+  event("alloc", c,
+        field("address", std::to_string(address)) + field("size", std::to_string(size)));
+}
+void free(plimsoll_context* c, std::uint8_t /*device*/, std::uint64_t address) {
+  if (g_is_quiet) {
+    ++g_events;
+    return;
+  }
+  const std::lock_guard lock(g_mutex);
+  const bool is_known = g_live.erase(address) != 0;
+  event(is_known ? "free" : "unknown_free", c, field("address", std::to_string(address)));
+}
+void adopt(plimsoll_context* c, std::uint8_t /*device*/, std::uint64_t address, std::uint64_t size,
+           std::uint32_t tensor) {
+  if (g_is_quiet) {
+    ++g_events;
+    return;
+  }
+  const std::lock_guard lock(g_mutex);
+  const bool is_known = g_live.contains(address);
+  if (!is_known) g_live[address] = {size, 0};
+  event(is_known ? "tag" : "adopt", c,
+        field("address", std::to_string(address)) + field("size", std::to_string(size)) +
+            field("tensor", g_tensors[tensor].empty() ? "null" : g_tensors[tensor]));
+}
+void tag(plimsoll_context* c, std::uint8_t device, std::uint64_t address, std::uint32_t tensor) {
+  adopt(c, device, address, 0, tensor);
+}
+void set_phase(plimsoll_context* c, std::uint8_t phase) {
+  if (g_is_quiet) return;
+  const std::lock_guard lock(g_mutex);
+  event("set_phase", c, field("to", std::to_string(phase)));
+}
+void mark(plimsoll_context* c, std::uint8_t kind, std::uint64_t value) {
+  if (g_is_quiet) return;
+  const std::lock_guard lock(g_mutex);
+  const bool is_region = kind == PLIMSOLL_MARK_REGION_BEGIN || kind == PLIMSOLL_MARK_REGION_END;
+  event("mark", c,
+        field("mark", std::to_string(kind)) +
+            field("value", is_region ? quoted(g_names[value]) : std::to_string(value)));
+}
+
+std::uint32_t name(const char* text, std::size_t size) {
+  const std::lock_guard lock(g_mutex);
+  const auto [entry, is_new] = g_name_ids.emplace(std::string(text, size), g_names.size());
+  if (is_new) g_names.emplace_back(text, size);
+  return entry->second;
+}
+std::uint32_t reserve_stack() {
+  const std::lock_guard lock(g_mutex);
+  g_stacks.emplace_back();
+  return static_cast<std::uint32_t>(g_stacks.size() - 1);
+}
+void define_stack(std::uint32_t id, const plimsoll_frame* frames, std::size_t count) {
+  const std::lock_guard lock(g_mutex);
+  g_stacks[id].assign(frames, frames + count);
+}
+std::uint32_t stack(const plimsoll_frame* frames, std::size_t count) {
+  const std::uint32_t id = reserve_stack();
+  define_stack(id, frames, count);
+  return id;
+}
+std::uint32_t tensor(std::uint8_t role, std::uint32_t name_id, std::uint32_t dtype,
+                     std::uint32_t shape) {
+  const std::lock_guard lock(g_mutex);
+  const std::string text =
+      "{\"role\": " + std::to_string(role) + field("name", quoted(g_names[name_id])) +
+      field("dtype", quoted(g_names[dtype])) + field("shape", quoted(g_names[shape])) + "}";
+  const auto [entry, is_new] = g_tensor_ids.emplace(text, g_tensors.size());
+  if (is_new) g_tensors.push_back(text);
+  return entry->second;
+}
+std::uint8_t device(std::uint8_t /*type*/, std::int32_t /*ordinal*/) { return 0; }
+
+constexpr plimsoll_recorder_api kApi = {
+    .abi_version = PLIMSOLL_RECORDER_ABI,
+    .size_bytes = sizeof(plimsoll_recorder_api),
+    .context = context,
+    .is_recording = is_recording,
+    .alloc = alloc,
+    .free = free,
+    .adopt = adopt,
+    .tag = tag,
+    .set_phase = set_phase,
+    .mark = mark,
+    .name = name,
+    .stack = stack,
+    .reserve_stack = reserve_stack,
+    .define_stack = define_stack,
+    .tensor = tensor,
+    .device = device,
+};
+
+}  // namespace
+
+extern "C" {
+
+PLIMSOLL_EXPORT const plimsoll_recorder_api* counting_recorder() { return &kApi; }
+PLIMSOLL_EXPORT void counting_be_quiet(int is_quiet) { g_is_quiet = is_quiet != 0; }
+PLIMSOLL_EXPORT std::uint64_t counting_events() { return g_events; }
+
+// All events since the last call, as lines of JSON. Valid until the next call.
+PLIMSOLL_EXPORT const char* counting_take_log() {
+  const std::lock_guard lock(g_mutex);
+  g_copy.swap(g_log);
+  g_log.clear();
+  return g_copy.c_str();
+}
+PLIMSOLL_EXPORT const char* counting_stack(std::uint32_t id) {
+  const std::lock_guard lock(g_mutex);
+  g_copy = stack_text(id);
+  return g_copy.c_str();
+}
+PLIMSOLL_EXPORT std::uint64_t counting_live_bytes() {
+  const std::lock_guard lock(g_mutex);
+  std::uint64_t sum = 0;
+  for (const auto& [address, block] : g_live) sum += block.size_bytes;
+  return sum;
+}
+PLIMSOLL_EXPORT void counting_clear() {
+  const std::lock_guard lock(g_mutex);
+  g_live.clear();
+  g_log.clear();
+}
+}

@@ -1,0 +1,71 @@
+#include "thread_state.h"
+
+#include <ATen/record_function.h>
+
+#include <algorithm>
+
+namespace plimsoll::libtorch {
+
+thread_local ThreadState* t_state [[gnu::tls_model("initial-exec")]] = nullptr;
+
+namespace {
+
+// Frees the state when the thread ends. Tensors that die still later get a new one, which stays.
+struct ThreadEnd {
+  bool is_over = false;
+  ~ThreadEnd() {
+    is_over = true;
+    ThreadState* state = t_state;
+    t_state = nullptr;
+    if (state == nullptr) return;
+    LinkTable::retire(*state->links);
+    delete state;
+  }
+};
+thread_local ThreadEnd t_end;
+
+}  // namespace
+
+[[gnu::noinline]] ThreadState& make_thread_state() {
+  auto* state = new ThreadState;
+  state->context = recorder().context();
+  state->links = &LinkTable::claim(at::RecordFunction::currentThreadId());
+  state->nodes.reserve(16);
+  state->user_scopes.reserve(8);
+  t_state = state;
+  if (!t_end.is_over) t_end.is_over = false;  // touches it, so that its destructor is registered
+  return *state;
+}
+
+bool observe_backward(ThreadState& thread) {
+  const int task = torch::autograd::get_current_graph_task_id();
+  // A backward inside a node (reentrant checkpointing) is part of the outer one.
+  if (task == thread.graph_task || !thread.nodes.empty()) return task >= 0;
+  if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
+  if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
+  thread.graph_task = task;
+  return task >= 0;
+}
+
+bool find_forward(ThreadState& thread, std::uint64_t forward_thread, std::uint64_t sequence,
+                  ForwardSite& site) {
+  const LinkTable* links = thread.last_links;
+  if (links == nullptr || links->owner() != forward_thread) {
+    links = LinkTable::of(forward_thread);
+    if (links == nullptr) return false;
+    thread.last_links = links;
+  }
+  return links->find(sequence, site);
+}
+
+void fill_links(ThreadState& thread) {
+  const std::uint64_t next = at::sequence_number::peek();
+  const std::uint64_t newest = next > LinkTable::kCapacity ? next - LinkTable::kCapacity : 0;
+  for (std::uint64_t sequence = std::max(thread.filled_sequence, newest); sequence < next;
+       ++sequence) {
+    thread.links->store(sequence, {.layer = thread.context->layer, .op = 0, .stack = 0});
+  }
+  thread.filled_sequence = next;
+}
+
+}  // namespace plimsoll::libtorch

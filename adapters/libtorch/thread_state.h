@@ -1,0 +1,134 @@
+// What one thread is in the middle of. Written by that thread alone; the part that the recorder
+// reads at each event is its plimsoll_context.
+//
+// Three things nest, always properly, because each is undone when its scope is left, by return or
+// by exception: operators (inner ones only change inner_op), autograd nodes, and module calls. A
+// node or a module call sets the whole context aside, starts afresh and puts it back.
+#pragma once
+
+#include <ATen/SequenceNumber.h>
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "attachment.h"
+#include "autograd_link.h"
+#include "names.h"
+
+namespace torch::autograd {
+int get_current_graph_task_id();  // graph_task.h, whose includes cost seconds
+}
+
+namespace plimsoll::libtorch {
+
+inline constexpr std::uint32_t kNoOperator = ~std::uint32_t{0};
+
+// What a node or module call sets aside.
+struct SavedContext {
+  plimsoll_context context;
+  std::uint32_t outermost_depth;
+  std::int64_t outer_sequence;
+  std::uint8_t phase_outside;
+};
+
+// An autograd node that runs.
+struct RunningNode {
+  SavedContext saved;
+  std::uint32_t depth;
+};
+
+// A user scope that changed the phase (an optimizer's step, a data loader's next) or began a
+// region.
+struct UserScope {
+  const void* record = nullptr;
+  std::uint8_t phase_before = 0;
+  bool has_phase = false;
+  std::uint32_t region = 0;
+};
+
+// The newest tensors met by this thread. Wider shapes are described anew each time.
+struct KnownTensor {
+  static constexpr std::size_t kDimensions = 6;
+  std::uint32_t id = 0;
+  std::uint32_t name = 0;
+  std::uint8_t role = 0;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  std::uint8_t dimensions = 0;
+  std::array<std::int64_t, kDimensions> sizes{};
+};
+
+struct StackCache;  // python_frames.cc
+
+struct ThreadState {
+  plimsoll_context* context = nullptr;
+  LinkTable* links = nullptr;
+  StackCache* stacks = nullptr;
+  std::shared_ptr<void> stacks_owner;
+
+  std::uint32_t depth = 0;                      // operators and nodes running
+  std::uint32_t outermost_depth = kNoOperator;  // of the outermost operator of this context
+  std::uint32_t instances = 0;                  // outermost operators so far
+  std::uint32_t module_depth = 0;
+  std::int64_t outer_sequence = -1;  // torch's next node number when the outermost operator began
+  std::uint8_t phase_outside = 0;    // the phase to go back to when the outermost operator ends
+  bool has_new_stacks = false;       // that wait for StackSource::define
+
+  int graph_task = -1;                    // the backward this thread was last seen in
+  const LinkTable* last_links = nullptr;  // of the last forward thread asked for
+  std::uint64_t filled_sequence = 0;      // lite: up to here the links know their layer
+
+  const void* last_output = nullptr;  // the storage that was last told as a module's output
+  std::uint32_t last_output_instance = 0;
+
+  std::vector<RunningNode> nodes;  // outermost first
+  std::vector<UserScope> user_scopes;
+  NameCache names;
+  std::array<KnownTensor, 256> known_tensors;
+  static constexpr std::uint32_t kInnerLevels = 256;
+  std::array<std::uint32_t, kInnerLevels> inner_before{};  // inner_op, by depth
+
+  std::uint32_t next_instance() {
+    if (++instances == 0) ++instances;
+    return instances;
+  }
+  SavedContext save() const { return {*context, outermost_depth, outer_sequence, phase_outside}; }
+  void restore(const SavedContext& saved) {
+    *context = saved.context;
+    outermost_depth = saved.outermost_depth;
+    outer_sequence = saved.outer_sequence;
+    phase_outside = saved.phase_outside;
+  }
+  // A fresh context: same layer and phase, no operator.
+  void leave_operator() {
+    context->outer_op = context->inner_op = context->forward_op = context->stack = 0;
+    context->op_instance = 0;
+    outermost_depth = kNoOperator;
+    outer_sequence = -1;
+  }
+};
+
+ThreadState& make_thread_state();
+
+// One pointer in static TLS: a plain load instead of a call into the dynamic linker.
+extern thread_local ThreadState* t_state [[gnu::tls_model("initial-exec")]];
+
+inline ThreadState& thread_state() {
+  ThreadState* state = t_state;
+  return state != nullptr ? *state : make_thread_state();
+}
+
+// Notices that a backward began or ended on this thread, and says whether one runs.
+bool observe_backward(ThreadState& thread);
+
+// The forward operator of a node, by its number and the thread that built it.
+bool find_forward(ThreadState& thread, std::uint64_t forward_thread, std::uint64_t sequence,
+                  ForwardSite& site);
+
+// Lite mode: nodes built since the last call belong to the current layer. To be called before it
+// changes.
+void fill_links(ThreadState& thread);
+
+}  // namespace plimsoll::libtorch
