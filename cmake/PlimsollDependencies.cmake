@@ -10,6 +10,9 @@
 #   benchmark::benchmark  bench                            -DPLIMSOLL_BENCH=OFF
 
 find_package(Threads REQUIRED)
+if(NOT PLIMSOLL_ENGINE)
+  return() # the recorder needs no more
+endif()
 find_package(ZLIB REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(fmt CONFIG REQUIRED)

@@ -18,6 +18,7 @@ namespace {
 
 PyTypeObject* g_module_type = nullptr;
 PyTypeObject* g_optimizer_type = nullptr;
+PyObject* g_survey = nullptr;  // Python's: looks for modules and tensors that nobody told us of
 
 // Runs a hook's body. No C++ exception may pass into Python, and no Python one out of a hook.
 template <typename Body>
@@ -70,6 +71,7 @@ PyObject* detach(PyObject* /*self*/, PyObject* /*args*/) {
   stop_watching_calls();
   modules().clear();
   forget_optimizers();
+  Py_CLEAR(g_survey);
   Py_RETURN_NONE;
 }
 
@@ -93,6 +95,11 @@ PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
+bool is_power_of_8(std::uint64_t number) {
+  while (number > 1 && number % 8 == 0) number /= 8;
+  return number == 1;
+}
+
 // (optimizer, args, kwargs)
 PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
@@ -102,7 +109,10 @@ PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
 }
 PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
-    if (PyTuple_Size(args) > 0) after_step(thread, PyTuple_GET_ITEM(args, 0));
+    if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
+    if (g_survey == nullptr || !is_power_of_8(steps_so_far())) return;
+    // Copies of modules (an average of the weights) register nothing, and may never be called.
+    Reference::steal(PyObject_CallNoArgs(g_survey));
   });
 }
 
@@ -135,6 +145,13 @@ PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
   });
 }
 
+// set_survey(callable)
+PyObject* set_survey(PyObject* /*self*/, PyObject* callable) {
+  Py_INCREF(callable);
+  Py_XSETREF(g_survey, callable);
+  Py_RETURN_NONE;
+}
+
 PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   leave_steps_to_user();
   return guarded([](ThreadState& thread) { poll_foreign_storages(thread); });
@@ -149,6 +166,7 @@ PyMethodDef g_functions[] = {
     {"detach", detach, METH_NOARGS, nullptr},
     {"adopt", adopt, METH_O, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
+    {"set_survey", set_survey, METH_O, nullptr},
     {"self_test", self_test, METH_VARARGS, nullptr},
     {"step_begins", step_begins, METH_VARARGS, nullptr},
     {"step_ends", step_ends, METH_VARARGS, nullptr},

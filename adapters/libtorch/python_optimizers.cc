@@ -133,16 +133,17 @@ void before_step(ThreadState& thread, PyObject* object) {
   if (Optimizer* optimizer = find_or_add(object)) tag_parameters(thread, object, *optimizer);
 }
 
-void after_step(ThreadState& thread, PyObject* object) {
+bool after_step(ThreadState& thread, PyObject* object) {
   Optimizer* optimizer = find_or_add(object);
-  if (optimizer == nullptr) return;
+  if (optimizer == nullptr) return false;
   tag_state(thread, object, *optimizer);
   if (g_stepping == nullptr) g_stepping = object;
-  if (g_stepping != object) return;
+  if (g_stepping != object) return false;
   poll_foreign_storages(thread);
   parameters().forget_dead();
   ++g_steps;
   if (!g_user_steps) recorder().mark(thread.context, PLIMSOLL_MARK_STEP, g_steps);
+  return true;
 }
 
 void adopt_optimizer(ThreadState& thread, PyObject* object) {

@@ -9,7 +9,8 @@ namespace plimsoll::libtorch {
 
 // Around every optimizer's step.
 void before_step(ThreadState& thread, PyObject* optimizer);
-void after_step(ThreadState& thread, PyObject* optimizer);
+// True if it marked a step.
+bool after_step(ThreadState& thread, PyObject* optimizer);
 
 // An optimizer that was there before us.
 void adopt_optimizer(ThreadState& thread, PyObject* optimizer);

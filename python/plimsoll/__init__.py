@@ -7,9 +7,11 @@ Example:
     ('cuda', 0)
 """
 
-from plimsoll import _core
-from plimsoll._core import Table
+import os
+
+from plimsoll import _record
 from plimsoll.errors import (
+    AdapterError,
     CancelledError,
     CorruptError,
     Error,
@@ -23,11 +25,25 @@ from plimsoll.errors import (
     UnsafeFileError,
     UnsupportedError,
 )
-from plimsoll.trace import ExportFormat, Trace, export_formats, open, open_bytes
+from plimsoll.recording import Recording, record, region, step
 
-__version__ = _core.version()
+try:
+    from plimsoll._core import Table
+    from plimsoll.trace import ExportFormat, Trace, export_formats, open, open_bytes
+except ModuleNotFoundError as error:
+    if error.name != "plimsoll._core":
+        raise
+    # Built without the engine (PLIMSOLL_ENGINE=OFF): this machine records, another one reads.
+
+__version__ = _record.version()
+
+if os.environ.get("PLIMSOLL", "0") not in ("", "0"):
+    from plimsoll._run import begin_as_environment_says
+
+    begin_as_environment_says()
 
 __all__ = [
+    "AdapterError",
     "CancelledError",
     "CorruptError",
     "Error",
@@ -38,6 +54,7 @@ __all__ = [
     "LimitError",
     "NoPermissionError",
     "NotFoundError",
+    "Recording",
     "Table",
     "Trace",
     "UnreadableError",
@@ -47,4 +64,7 @@ __all__ = [
     "export_formats",
     "open",
     "open_bytes",
+    "record",
+    "region",
+    "step",
 ]

@@ -11,6 +11,7 @@ Error                       catch this for everything
 │   ├── UnsafeFileError     it asks to run code; plimsoll never does
 │   └── LimitError          it asks for more memory than is sensible
 ├── CancelledError          the work was stopped
+├── AdapterError            also RuntimeError: torch's memory cannot be recorded here
 └── InternalError           also RuntimeError: a bug in plimsoll
 """
 
@@ -39,7 +40,7 @@ class Error(Exception):
     def __str__(self) -> str:
         return self.message
 
-    def __reduce__(self) -> tuple[type[Error], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[Error], tuple[str, ...]]:
         return type(self), (self.code, self.message)
 
 
@@ -96,6 +97,16 @@ class LimitError(UnreadableError):
 
 class CancelledError(Error):
     """The work was stopped before it was done."""
+
+
+class AdapterError(Error, RuntimeError):
+    """The adapter for the installed torch could not be compiled, loaded or trusted."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("adapter", message)
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, ...]]:
+        return type(self), (self.message,)
 
 
 class InternalError(Error, RuntimeError):

@@ -1,0 +1,234 @@
+// plimsoll._record: the recorder as Python sees it. Recordings, marks, and, for programs that the
+// adapter cannot be compiled for, allocations told from Python. Nothing here is hot.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plimsoll/recorder_c.h"
+#include "plimsoll/version.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+const plimsoll_recorder_api& recorder() { return *plimsoll_recorder(); }
+
+std::uint32_t name_id(const std::string& text) {
+  return text.empty() ? 0 : recorder().name(text.data(), text.size());
+}
+
+// ---- recordings -------------------------------------------------------------------------------
+
+class Recording {
+ public:
+  // An empty path records into memory.
+  Recording(nb::bytes path, std::uint64_t max_events, bool in_children,
+            const std::map<std::string, std::string>& meta) {
+    const std::string file(path.c_str(), path.size());
+    std::vector<const char*> words;
+    for (const auto& [key, value] : meta) {
+      words.push_back(key.c_str());
+      words.push_back(value.c_str());
+    }
+    words.push_back(nullptr);
+    plimsoll_recording_options options{};
+    options.size_bytes = sizeof(options);
+    options.sink = file.empty() ? PLIMSOLL_SINK_MEMORY : PLIMSOLL_SINK_FILE;
+    options.in_children = in_children ? 1 : 0;
+    options.path = file.empty() ? nullptr : file.c_str();
+    options.max_events = max_events;
+    options.meta = words.data();
+    const char* error = nullptr;
+    recording_ = plimsoll_recording_start(&options, &error);
+    if (recording_ == nullptr) {
+      throw std::runtime_error(error == nullptr ? "the recording could not be started" : error);
+    }
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() {
+    if (recording_ != nullptr) plimsoll_recording_stop(recording_, nullptr);
+  }
+
+  void flush() const {
+    plimsoll_recording* recording = running();
+    nb::gil_scoped_release no_gil;
+    plimsoll_recording_flush(recording);
+  }
+  nb::dict stop() {
+    plimsoll_recording* recording = std::exchange(recording_, nullptr);
+    if (recording == nullptr) throw std::runtime_error("the recording has ended");
+    plimsoll_recording_state state{};
+    {
+      nb::gil_scoped_release no_gil;
+      plimsoll_recording_stop(recording, &state);
+    }
+    return told(state);
+  }
+  nb::dict state() const {
+    plimsoll_recording_state state{};
+    plimsoll_recording_get_state(running(), &state);
+    return told(state);
+  }
+  nb::bytes copy() const {
+    plimsoll_recording* recording = running();
+    std::size_t size_bytes = 0;
+    std::unique_ptr<void, decltype(&std::free)> data(nullptr, &std::free);
+    {
+      nb::gil_scoped_release no_gil;
+      data.reset(plimsoll_recording_copy(recording, &size_bytes));
+    }
+    if (!data) throw std::bad_alloc();
+    return nb::bytes(data.get(), size_bytes);
+  }
+  std::uint64_t peak_bytes(bool reset) const {
+    plimsoll_recording* recording = running();
+    nb::gil_scoped_release no_gil;
+    return plimsoll_recording_peak_bytes(recording, reset ? 1 : 0);
+  }
+
+ private:
+  plimsoll_recording* running() const {
+    if (recording_ == nullptr) throw std::runtime_error("the recording has ended");
+    return recording_;
+  }
+  static nb::dict told(const plimsoll_recording_state& state) {
+    nb::dict told;
+    told["events"] = state.events;
+    told["dropped"] = state.dropped;
+    told["evicted"] = state.evicted;
+    told["written_bytes"] = state.written_bytes;
+    told["live_bytes"] = state.live_bytes;
+    told["live_count"] = state.live_count;
+    told["replaced"] = state.replaced;
+    told["unmatched"] = state.unmatched;
+    told["refused"] = state.refused;
+    told["error"] = state.error;
+    return told;
+  }
+
+  plimsoll_recording* recording_ = nullptr;
+};
+
+void bind_recordings(nb::module_& module) {
+  nb::class_<Recording>(module, "Recording", "A running recording.")
+      .def(nb::init<nb::bytes, std::uint64_t, bool, const std::map<std::string, std::string>&>(),
+           nb::arg("path"), nb::arg("max_events"), nb::arg("in_children"), nb::arg("meta"))
+      .def("flush", &Recording::flush, "Returns when all events so far are in the file.")
+      .def("stop", &Recording::stop, nb::sig("def stop(self) -> dict[str, int]"),
+           "Ends the file; what there was to count.")
+      .def("state", &Recording::state, nb::sig("def state(self) -> dict[str, int]"))
+      .def("copy", &Recording::copy, "In memory: the trace as it would stand in a file.")
+      .def("peak_bytes", &Recording::peak_bytes, nb::arg("reset"),
+           "The most live bytes there were since the last reset.");
+}
+
+// ---- marks ------------------------------------------------------------------------------------
+
+void mark_step(std::uint64_t number) {
+  recorder().mark(recorder().context(), PLIMSOLL_MARK_STEP, number);
+}
+void begin_region(const std::string& name) {
+  recorder().mark(recorder().context(), PLIMSOLL_MARK_REGION_BEGIN, name_id(name));
+}
+void end_region(const std::string& name) {
+  recorder().mark(recorder().context(), PLIMSOLL_MARK_REGION_END, name_id(name));
+}
+
+// ---- allocations told from Python -------------------------------------------------------------
+
+using Frames = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
+
+std::uint32_t stack_id(const Frames& frames) {
+  std::vector<plimsoll_frame> told;
+  told.reserve(frames.size());
+  for (const auto& [file, function, line] : frames) {
+    told.push_back({name_id(file), name_id(function), line});
+  }
+  return told.empty() ? 0 : recorder().stack(told.data(), told.size());
+}
+
+void set_context(const std::string& layer, const std::string& op, std::uint32_t stack,
+                 std::uint32_t op_instance, std::uint8_t phase) {
+  plimsoll_context& context = *recorder().context();
+  context.layer = name_id(layer);
+  context.outer_op = context.inner_op = name_id(op);
+  context.stack = stack;
+  context.op_instance = op_instance;
+  context.phase = phase;
+}
+
+std::uint32_t tensor_id(std::uint8_t role, const std::string& name, const std::string& dtype,
+                        const std::string& shape) {
+  return recorder().tensor(role, name_id(name), name_id(dtype), name_id(shape));
+}
+
+std::uint8_t device_id(const std::string& type, std::int32_t ordinal) {
+  const std::uint8_t kind = type == "cpu"    ? PLIMSOLL_DEVICE_CPU
+                            : type == "cuda" ? PLIMSOLL_DEVICE_CUDA
+                            : type == "xpu"  ? PLIMSOLL_DEVICE_XPU
+                                             : PLIMSOLL_DEVICE_OTHER;
+  return kind == PLIMSOLL_DEVICE_CPU ? std::uint8_t{0} : recorder().device(kind, ordinal);
+}
+
+void bind_feeding(nb::module_& module) {
+  module.def("stack", &stack_id, nb::arg("frames"), "(file, function, line), innermost first.");
+  module.def("set_context", &set_context, nb::arg("layer"), nb::arg("op"), nb::arg("stack"),
+             nb::arg("op_instance"), nb::arg("phase"), "What this thread is doing.");
+  module.def("tensor", &tensor_id, nb::arg("role"), nb::arg("name"), nb::arg("dtype"),
+             nb::arg("shape"));
+  module.def("device", &device_id, nb::arg("type"), nb::arg("ordinal"));
+  module.def(
+      "alloc",
+      [](std::uint8_t device, std::uint64_t address, std::uint64_t size_bytes) {
+        recorder().alloc(recorder().context(), device, address, size_bytes);
+      },
+      nb::arg("device"), nb::arg("address"), nb::arg("size_bytes"));
+  module.def(
+      "free",
+      [](std::uint8_t device, std::uint64_t address) {
+        recorder().free(recorder().context(), device, address);
+      },
+      nb::arg("device"), nb::arg("address"));
+  module.def(
+      "adopt",
+      [](std::uint8_t device, std::uint64_t address, std::uint64_t size_bytes,
+         std::uint32_t tensor) {
+        recorder().adopt(recorder().context(), device, address, size_bytes, tensor);
+      },
+      nb::arg("device"), nb::arg("address"), nb::arg("size_bytes"), nb::arg("tensor"));
+}
+
+}  // namespace
+}  // namespace plimsoll::python
+
+NB_MODULE(_record, module) {
+  using namespace plimsoll::python;
+  module.doc() = "The recorder. Private: use the package.";
+  module.def("version", [] { return PLIMSOLL_VERSION; });
+  module.def(
+      "api_address", [] { return reinterpret_cast<std::uintptr_t>(plimsoll_recorder()); },
+      "Where the C interface lies that an adapter is given.");
+  module.def("is_recording", [] { return recorder().is_recording() != 0; });
+  module.def("mark_step", &mark_step, nb::arg("number"), "A step ends here.");
+  module.def("begin_region", &begin_region, nb::arg("name"));
+  module.def("end_region", &end_region, nb::arg("name"));
+  bind_recordings(module);
+  bind_feeding(module);
+}

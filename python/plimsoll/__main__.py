@@ -1,0 +1,25 @@
+"""``python -m plimsoll``: `run` here; all other commands are those of the command ``plimsoll``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if words and words[0] == "run":
+        from plimsoll._run import run
+
+        run(words[1:])
+        return
+    beside = os.path.dirname(os.path.abspath(sys.executable))
+    command = shutil.which("plimsoll", path=beside) or shutil.which("plimsoll")
+    if command is None:
+        print("plimsoll: the command is not installed; only `run` is here", file=sys.stderr)
+        sys.exit(2)
+    os.execv(command, [command, *words])
+
+
+main()

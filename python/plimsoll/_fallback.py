@@ -1,0 +1,192 @@
+"""Recording without a compiler: what a dispatch mode sees, told from Python.
+
+It sees the storages that operators return, not the allocator: what lives and dies inside one
+operator is missed, layers come from module hooks, and it costs microseconds an operator. Only the
+thread that started the recording is seen, and no operator of the backward pass has its forward
+layer.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import weakref
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from plimsoll import _record
+from plimsoll._attachment import Adapter
+
+_PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
+_KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
+_TORCH = str(importlib.import_module("torch").__path__[0])
+_DEPTH = 64
+
+
+class PythonAttachment(TorchDispatchMode):
+    """The mode, while it is installed."""
+
+    kind: Adapter = "python"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._storages: dict[int, weakref.ref[Any]] = {}
+        self._layers: list[str] = []
+        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._in_optimizer = 0
+        self._instances = 0
+        self._steps = 0
+        self._user_steps = False
+        self._stacks: dict[tuple[tuple[Any, int], ...], int] = {}
+        self._handles = self._register()
+        self.survey()
+        self.__enter__()
+
+    def _register(self) -> list[Any]:
+        modules = importlib.import_module("torch.nn.modules.module")
+        optimizers = importlib.import_module("torch.optim.optimizer")
+        return [
+            modules.register_module_forward_pre_hook(self._enter_module),
+            modules.register_module_forward_hook(self._leave_module, always_call=True),
+            optimizers.register_optimizer_step_pre_hook(self._step_begins),
+            optimizers.register_optimizer_step_post_hook(self._step_ends),
+        ]
+
+    def detach(self) -> None:
+        self.__exit__(None, None, None)
+        for handle in self._handles:
+            handle.remove()
+        self._storages.clear()
+        _record.set_context("", "", 0, 0, _PHASE_OTHER)
+
+    def user_marks_steps(self) -> None:
+        self._user_steps = True
+
+    def survey(self) -> None:
+        for each in gc.get_objects():
+            if issubclass(type(each), torch.Tensor):
+                self._tell(each, _KNOWN, "")
+            elif issubclass(type(each), torch.nn.Module):
+                self._tell_module(each)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self._instances = self._instances % 0xFFFFFFFF + 1
+        layer = self._layers[-1] if self._layers else ""
+        told = False
+        for tensor in tree_leaves(result):
+            if not isinstance(tensor, torch.Tensor) or not self._is_new(tensor):
+                continue
+            if not told:
+                op = func._schema.name
+                _record.set_context(layer, op, self._stack(), self._instances, self._phase())
+                told = True
+            self._allocated(tensor)
+        _record.set_context(layer, "", 0, 0, self._phase())
+        return result
+
+    # ---- storages ------------------------------------------------------------------------------
+
+    def _is_new(self, tensor: torch.Tensor) -> bool:
+        try:
+            storage = tensor.untyped_storage()
+            return storage.nbytes() > 0 and storage._cdata not in self._storages
+        except (NotImplementedError, RuntimeError):  # sparse, or without memory
+            return False
+
+    def _watch(self, storage: Any) -> tuple[int, int, int]:
+        device = _record.device(storage.device.type, storage.device.index or 0)
+        address, size, handle = storage.data_ptr(), storage.nbytes(), storage._cdata
+        died = partial(self._died, device, address, handle)
+        self._storages[handle] = weakref.ref(storage, died)
+        return device, address, size
+
+    def _died(self, device: int, address: int, handle: int, _: object) -> None:
+        if self._storages.pop(handle, None) is not None:
+            _record.free(device, address)
+
+    def _allocated(self, tensor: torch.Tensor) -> None:
+        device, address, size = self._watch(tensor.untyped_storage())
+        _record.alloc(device, address, size)
+        self._tell(tensor, _KNOWN, "")
+
+    def _tell(self, tensor: torch.Tensor, role: int, name: str) -> None:
+        try:
+            storage = tensor.untyped_storage()
+            if storage.nbytes() == 0 or storage.device.type == "meta":
+                return
+            if storage._cdata not in self._storages:
+                self._watch(storage)
+            dtype, shape = str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape))
+            known = _record.tensor(role, name, dtype, shape)
+            device = _record.device(storage.device.type, storage.device.index or 0)
+            _record.adopt(device, storage.data_ptr(), storage.nbytes(), known)
+        except (NotImplementedError, RuntimeError):
+            return
+
+    def _stack(self) -> int:
+        chain: list[tuple[Any, int]] = []
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and len(chain) < _DEPTH:
+            chain.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        key = tuple(chain)
+        if key not in self._stacks:
+            told = [(code.co_filename, code.co_name, line) for code, line in key]
+            self._stacks[key] = _record.stack(told)
+        return self._stacks[key]
+
+    def _phase(self) -> int:
+        if torch._C._current_graph_task_id() >= 0:
+            return _PHASE_BACKWARD
+        if self._in_optimizer:
+            return _PHASE_OPTIMIZER
+        return _PHASE_FORWARD if self._layers else _PHASE_OTHER
+
+    # ---- modules and optimizers ----------------------------------------------------------------
+
+    def _tell_module(self, module: torch.nn.Module) -> None:
+        if module in self._names:
+            return
+        root = type(module).__name__
+        for path, each in module.named_modules():
+            self._names.setdefault(each, f"{root}.{path}" if path else root)
+        for path, parameter in module.named_parameters():
+            self._tell(parameter, _PARAMETER, f"{root}.{path}")
+        for path, buffer in module.named_buffers():
+            self._tell(buffer, _BUFFER, f"{root}.{path}")
+
+    def _enter_module(self, module: torch.nn.Module, args: Any) -> None:
+        if not self._layers:
+            self._tell_module(module)
+            for tensor in tree_leaves(args):
+                if isinstance(tensor, torch.Tensor) and tensor.grad_fn is None:
+                    self._tell(tensor, _INPUT, "")
+        self._layers.append(self._names.get(module) or type(module).__name__)
+
+    def _leave_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if self._layers:
+            self._layers.pop()
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._in_optimizer += 1
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._tell(parameter, _PARAMETER, "")
+                if parameter.grad is not None:
+                    self._tell(parameter.grad, _GRADIENT, "")
+
+    def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._in_optimizer = max(0, self._in_optimizer - 1)
+        for tensor in tree_leaves(list(optimizer.state.values())):
+            if isinstance(tensor, torch.Tensor):
+                self._tell(tensor, _OPTIMIZER_STATE, "")
+        if not self._user_steps:
+            self._steps += 1
+            _record.mark_step(self._steps)
