@@ -106,7 +106,8 @@ Table event_table(const StatePtr& state) {
   add_device_and_number(table);
   Cells actions = table.borrow(events.action.data());
   actions.dictionary = action_names();
-  table.add("action", "as PyTorch's snapshots say it", std::move(actions));
+  table.add("action", "as PyTorch's snapshots say it; free: requested and completed at once",
+            std::move(actions));
   table.add("address", "of the block or segment; of oom: the device's free bytes",
             table.borrow(events.address.data()));
   table.add("size_bytes", "requested bytes; of segment actions: the segment's",

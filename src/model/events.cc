@@ -24,6 +24,8 @@ const char* to_string(Action action) {
       return "oom";
     case Action::kAnnotate:
       return "annotate";
+    case Action::kFree:
+      return "free";
     case Action::kUnknown:
       return "unknown";
   }

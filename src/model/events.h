@@ -21,10 +21,18 @@ enum class Action : std::uint8_t {
   kSnapshot,
   kOom,  // `address` holds the device's free bytes, `size_bytes` the request
   kAnnotate,
+  kFree,     // requested and completed at once: the allocator does not wait for streams
   kUnknown,  // an action of a later version: kept, counted, not understood
 };
 
-const char* to_string(Action action);  // the word in PyTorch's snapshots
+const char* to_string(Action action);  // the word in PyTorch's snapshots, where it has one
+
+constexpr bool is_free_requested(Action action) {
+  return action == Action::kFreeRequested || action == Action::kFree;
+}
+constexpr bool is_free_completed(Action action) {
+  return action == Action::kFreeCompleted || action == Action::kFree;
+}
 
 // What the thread was in the middle of (DESIGN section 5).
 enum class Phase : std::uint8_t { kOther, kForward, kBackward, kOptimizer, kData };

@@ -49,6 +49,7 @@ void LifetimePairing::pair_events(base::Progress& progress) {
         on_free_requested(event, address[event]);
         break;
       case Action::kFreeCompleted:
+      case Action::kFree:
         on_free_completed(event, address[event]);
         break;
       case Action::kSegmentAlloc:

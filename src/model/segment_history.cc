@@ -34,6 +34,7 @@ class Ranges {
       case Action::kAlloc:
       case Action::kFreeRequested:
       case Action::kFreeCompleted:
+      case Action::kFree:
       case Action::kSnapshot:
       case Action::kOom:
       case Action::kAnnotate:

@@ -177,7 +177,7 @@ std::int64_t active_bytes_at(const Trace& trace, const DeviceTrace& device,
     const model::Action action = trace.events.action[device.first_event + row];
     const std::uint64_t size = trace.events.size_bytes[device.first_event + row];
     if (action == model::Action::kAlloc) total += size;
-    if (action == model::Action::kFreeCompleted) total -= size;
+    if (is_free_completed(action)) total -= size;
   }
   return static_cast<std::int64_t>(total);
 }

@@ -21,8 +21,7 @@ constexpr std::uint64_t kRingFactor = 10;
 constexpr std::ptrdiff_t kMostOfNoHistory = 1;
 
 bool is_allocation_event(Action action) {
-  return action == Action::kAlloc || action == Action::kFreeRequested ||
-         action == Action::kFreeCompleted;
+  return action == Action::kAlloc || is_free_requested(action) || is_free_completed(action);
 }
 
 std::uint64_t blocks_with_stack(const model::Trace& trace) {

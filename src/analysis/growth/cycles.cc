@@ -41,7 +41,7 @@ std::vector<Sample> sample_total(const model::Trace& trace, const model::DeviceT
     }
     // Without branches: allocs and frees come in an order that no processor can guess.
     total += size[event] * (action[event] == Action::kAlloc ? 1 : 0);
-    total -= size[event] * (action[event] == Action::kFreeRequested ? 1 : 0);
+    total -= size[event] * (is_free_requested(action[event]) ? 1 : 0);
   }
   samples.push_back(Sample{count, as_bytes(total)});
   return samples;

@@ -36,8 +36,8 @@ struct Totals {
 
   void apply(Action action, std::uint64_t size) {
     if (action == Action::kAlloc) allocated += size, active += size;
-    if (action == Action::kFreeRequested) allocated -= size;
-    if (action == Action::kFreeCompleted) active -= size;
+    if (is_free_requested(action)) allocated -= size;
+    if (is_free_completed(action)) active -= size;
     if (action == Action::kSegmentAlloc || action == Action::kSegmentMap) reserved += size;
     if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) reserved -= size;
   }

@@ -42,6 +42,8 @@ constexpr Signs signs_of(model::Action action) {
       return {.allocated = kMinus};
     case Action::kFreeCompleted:
       return {.active = kMinus};
+    case Action::kFree:
+      return {.allocated = kMinus, .active = kMinus};
     case Action::kSegmentAlloc:
     case Action::kSegmentMap:
       return {.reserved = kPlus};

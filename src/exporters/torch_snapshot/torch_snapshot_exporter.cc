@@ -61,7 +61,7 @@ class Snapshot {
   void write_traces();
   void write_events_of(const model::DeviceTrace& device);
   void write_host(const model::DeviceTrace& host);
-  void write_event(std::size_t row);
+  void write_event(std::size_t row, model::Action action);
   void write_annotations();
   void write_stage(const Stage& stage);
 
@@ -142,8 +142,15 @@ void Snapshot::write_traces() {
 void Snapshot::write_events_of(const model::DeviceTrace& device) {
   const std::size_t end = device.first_event + device.event_count;
   for (std::size_t row = device.first_event; row < end && pickle_.ok(); ++row) {
+    const model::Action action = trace_.events.action[row];
     pickle_.item();
-    write_event(row);
+    if (action != model::Action::kFree) {
+      write_event(row, action);
+      continue;
+    }
+    write_event(row, model::Action::kFreeRequested);  // a snapshot tells the two apart
+    pickle_.item();
+    write_event(row, model::Action::kFreeCompleted);
   }
 }
 
@@ -159,9 +166,8 @@ void Snapshot::write_host(const model::DeviceTrace& host) {
   pickle_.end_list();
 }
 
-void Snapshot::write_event(std::size_t row) {
+void Snapshot::write_event(std::size_t row, model::Action action) {
   const model::Events& events = trace_.events;
-  const model::Action action = events.action[row];
   pickle_.dict();
   pickle_.begin_dict_items();
   shared_.member(Word::kAction, word_of(action));

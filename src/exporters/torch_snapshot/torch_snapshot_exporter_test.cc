@@ -30,6 +30,13 @@ std::string snapshot_text(TraceMaker& maker) {
   return PickleText::of(exported(*exporters::torch_snapshot::make(), maker.finish()));
 }
 
+TEST(TorchSnapshotExporter, a_free_that_waits_for_nothing_is_two_events) {
+  TraceMaker at_once, apart;
+  at_once.without_times().alloc(0x1000, 100).event(model::Action::kFree, 0x1000, 100);
+  apart.without_times().alloc(0x1000, 100).free(0x1000, 100);
+  EXPECT_EQ(snapshot_text(at_once), snapshot_text(apart));
+}
+
 TEST(TorchSnapshotExporter, events_have_the_keys_that_the_model_knows) {
   TraceMaker maker;
   model::Event event;

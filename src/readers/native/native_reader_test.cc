@@ -145,7 +145,7 @@ TEST(NativeReader, tells_an_allocation_with_all_that_is_known_of_it) {
   EXPECT_EQ(read.text(tensor.dtype), "float32");
   EXPECT_EQ(read.text(tensor.shape), "[10, 10]");
   const model::Event freed = read.trace.events.at(1);
-  EXPECT_EQ(freed.action, Action::kFreeCompleted);
+  EXPECT_EQ(freed.action, Action::kFree);
   EXPECT_EQ(freed.address, event.address);
   EXPECT_EQ(freed.size_bytes, 400u);
   EXPECT_EQ(freed.time_ns, 123'456'999);

@@ -96,7 +96,7 @@ void Recording::on_free(const format::Free& free) {
   set_device(allocation.device);
   const model::Events& events = context_.builder.events();
   Event event;
-  event.action = Action::kFreeCompleted;
+  event.action = Action::kFree;
   event.address = events.address[allocation.row];
   event.size_bytes = events.size_bytes[allocation.row];
   event.time_ns = free.time_ns;
