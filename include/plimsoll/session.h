@@ -32,9 +32,9 @@ struct OpenOptions {
 
 // How the report is laid out as text.
 struct TextOptions {
-  std::size_t width = 100;                  // columns, 60 at least
-  std::size_t top = 10;                     // rows of each table
-  std::vector<std::string> tables{"line"};  // "line", "stack", "size"...
+  std::size_t width = 100;          // columns, 60 at least
+  std::size_t top = 10;             // rows of each table
+  std::vector<std::string> tables;  // "line", "stack", "layer"...; none: what the file tells best
   bool has_color = false;
 };
 

@@ -136,12 +136,13 @@ class Trace:
         return self._tables[name]
 
     def summary(
-        self, *, by: Sequence[str] = ("line",), top: int = 10, width: int = 100, color: bool = False
+        self, *, by: Sequence[str] = (), top: int = 10, width: int = 100, color: bool = False
     ) -> str:
         """The report as ``plimsoll report`` prints it: the verdicts first.
 
         Args:
             by: What the memory is split by: ``"line"``, ``"stack"``, ``"size"``, ``"layer"``…
+                Nothing: by line, and of Plimsoll's own recordings by category and layer first.
             top: How many rows of each table, at most as many as `plimsoll.open` kept.
             width: Columns of the text, 60 at least.
             color: With escape sequences for a terminal.
@@ -153,7 +154,7 @@ class Trace:
             by = [by]
         return self._session.report_text(width, max(top, 0), list(by), color)
 
-    def print_summary(self, *, by: Sequence[str] = ("line",), top: int = 10) -> None:
+    def print_summary(self, *, by: Sequence[str] = (), top: int = 10) -> None:
         """Prints `summary`, in colour where standard output is a terminal."""
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         width = shutil.get_terminal_size((100, 24)).columns if color else 100

@@ -175,7 +175,9 @@ Command report_command() {
   command.positionals = {
       {"FILE", "The recording; several are answered one after the other.", Count::kOneOrMore}};
   command.options = {
-      {"--by", "", "TABLE", "What the memory is split by (default line); several as a,b.",
+      {"--by", "", "TABLE",
+       "What the memory is split by; several as a,b. Default: line, and of our own recordings "
+       "category, layer, line.",
        report::table_names(), true},
       {"--at", "", "MOMENT",
        "The moment the tables speak of: peak (default), start, end, oom, the number of an event, "

@@ -103,6 +103,8 @@ std::string verdict_text(const Report& report, const TextOptions& options) {
 }
 
 std::string devices_text(const Report& report, const TextOptions& options) {
+  const std::vector<TableKind> tables =
+      options.tables.empty() ? natural_tables(report) : options.tables;
   std::string out;
   std::string empty_ones;
   for (const DeviceReport& device : report.devices) {
@@ -112,10 +114,13 @@ std::string devices_text(const Report& report, const TextOptions& options) {
       continue;
     }
     out += "\n" + device_text(device, options.width, options.color);
-    for (const TableKind kind : options.tables) {
+    auto heading = Heading::kSentence;
+    for (const TableKind kind : tables) {
       const std::string table =
-          table_text(report, device, kind, options.top, options.width, options.color);
-      if (!table.empty()) out += "\n" + table;
+          table_text(report, device, kind, heading, options.top, options.width, options.color);
+      if (table.empty()) continue;
+      out += "\n" + table;
+      if (is_about_moment(kind)) heading = Heading::kShort;
     }
   }
   if (!empty_ones.empty()) {

@@ -18,7 +18,7 @@ namespace plimsoll::report {
 struct TextOptions {
   std::size_t width = 100;
   Color color = Color::kOff;
-  std::vector<TableKind> tables = {TableKind::kLine};
+  std::vector<TableKind> tables;           // none: natural_tables()
   std::size_t top = 10;                    // rows of each table
   std::string device;                      // only this one, as in OpenOptions; empty: all
   std::optional<std::int64_t> elapsed_ns;  // how long it took; none: not shown

@@ -7,7 +7,9 @@
 
 #include "base/units.h"
 #include "report/text_layout.h"
+#include "report/text_moment.h"
 #include "report/text_table.h"
+#include "report/text_told.h"
 #include "report/text_words.h"
 
 namespace plimsoll::report {
@@ -32,22 +34,19 @@ constexpr std::array kGroupTables = {
     GroupTable{TableKind::kCategory, &Tables::by_category, "category"},
     GroupTable{TableKind::kOperator, &Tables::by_operator, "operator"},
     GroupTable{TableKind::kLayer, &Tables::by_layer, "layer"},
+    GroupTable{TableKind::kPhase, &Tables::by_phase, "phase"},
+    GroupTable{TableKind::kStep, &Tables::by_step, "step"},
+    GroupTable{TableKind::kDtype, &Tables::by_dtype, "dtype"},
+    GroupTable{TableKind::kRegion, &Tables::by_region, "region"},
+    GroupTable{TableKind::kTensor, &Tables::by_tensor, "tensor"},
 };
 
+// How the tree of layers is to be read.
+constexpr const char* kTreeHeading =
+    "; each with the layers inside it, by the phase that allocated it, and the most that was ever "
+    "live of it (peak)";
+
 std::string nothing(const std::string& sentence) { return "  " + sentence + "\n"; }
-
-template <typename Row>
-std::vector<const Row*> rows_of(const std::vector<Row>& rows, const DeviceReport& device) {
-  std::vector<const Row*> found;
-  for (const Row& row : rows) {
-    if (row.device == device.device) found.push_back(&row);
-  }
-  return found;
-}
-
-std::string heading(const std::string& text, Color color) {
-  return styled(text, Style::kBold, color) + "\n";
-}
 
 // A frame of Python that is not torch's own: what a user recognises.
 bool is_telling(std::string_view frame) {
@@ -66,34 +65,6 @@ void add_frames(TextTable& table, const std::vector<std::string>& stack) {
   if (stack.size() > shown && shown > 0) {
     table.add_note("and " + base::format_count(stack.size() - shown) + " frames more (--json)");
   }
-}
-
-// What the running total has beyond the allocations that the file holds: older than the recording.
-std::uint64_t older_bytes(const MomentRow& moment) {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, moment.unexplained_bytes));
-}
-
-// "What fills cuda:0 at its peak, event 120 of 9,153 (0.9 ms): 20.8 GiB in 76 allocations"
-std::string moment_heading(const DeviceReport& device, const MomentRow& moment) {
-  std::string at;
-  if (moment.name == "peak" && device.events > 0) at = " at its peak";
-  if (moment.name == "end" || device.events == 0) at = " at the end";
-  if (moment.name == "start") at = " at the start";
-  if (moment.name == "oom") at = " when it ran out of memory";
-  if (moment.event) {
-    at += at.empty() ? " after " : ", ";
-    at += moment_text(device, moment.event, moment.time_ns);
-  }
-  std::string text = "What fills " + device_name(device) + at + ": " +
-                     bytes_text(moment.live_bytes + older_bytes(moment));
-  if (older_bytes(moment) > 0) text += ", " + bytes_text(moment.live_bytes) + " of it";
-  return text + " in " + base::format_count(moment.live_count) +
-         (moment.live_count == 1 ? " allocation" : " allocations");
-}
-
-std::string share_text(std::uint64_t bytes, const MomentRow& moment) {
-  const auto whole = static_cast<double>(moment.live_bytes + older_bytes(moment));
-  return whole == 0 ? "" : base::format_percent(static_cast<double>(bytes) / whole);
 }
 
 TextTable group_rows(const std::vector<const GroupRow*>& rows, const MomentRow& moment,
@@ -122,11 +93,19 @@ TextTable group_rows(const std::vector<const GroupRow*>& rows, const MomentRow& 
 }
 
 std::string group_table(const Report& report, const DeviceReport& device, const GroupTable& what,
-                        std::size_t top, std::size_t width, Color color) {
+                        Heading kind, std::size_t top, std::size_t width, Color color) {
   const std::vector<const MomentRow*> moments = rows_of(report.tables.moments, device);
   if (moments.empty()) return {};
   const MomentRow& moment = *moments.front();
-  std::string text = heading(wrap(moment_heading(device, moment), 2, width), color);
+  const std::string sentence = kind == Heading::kSentence ? moment_heading(device, moment)
+                                                          : "The same by " + std::string(what.key);
+  const std::string tree = what.kind == TableKind::kLayer
+                               ? layer_tree(report, device, top, width, color)
+                               : std::string();
+  if (!tree.empty()) {
+    return bold_line(wrap(sentence + kTreeHeading, 2, width), color) + tree;
+  }
+  std::string text = bold_line(wrap(sentence, 2, width), color);
   std::vector<const GroupRow*> rows = rows_of(report.tables.*what.rows, device);
   if (rows.empty() && moment.live_count == 0) return text;
   if (rows.empty()) {
@@ -147,7 +126,7 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
 
 std::string site_table(const Report& report, const DeviceReport& device, std::size_t top,
                        std::size_t width, Color color) {
-  std::string out = heading(
+  std::string out = bold_line(
       "What each line of " + device_name(device) + " allocated over the whole recording", color);
   const std::vector<const SiteRow*> rows = rows_of(report.tables.sites, device);
   if (rows.empty()) return out + nothing("No allocation was recorded.");
@@ -162,21 +141,30 @@ std::string site_table(const Report& report, const DeviceReport& device, std::si
   return out + table.to_text(width, color);
 }
 
-std::string growth_table(const Report& report, const DeviceReport& device, std::size_t top,
-                         std::size_t width, Color color) {
-  std::string out = heading("Lines of " + device_name(device) + " that grow", color);
-  const std::vector<const GrowthRow*> rows = rows_of(report.tables.growth, device);
-  if (rows.empty()) return out + nothing("None that the recording shows.");
+std::string growth_rows(const std::vector<const GrowthRow*>& rows, const char* key, std::size_t top,
+                        std::size_t width, Color color) {
   TextTable table(
-      {{"per step"}, {"first"}, {"last"}, {"steps"}, {"a step is", kWords}, {"line", kWords}});
+      {{"per step"}, {"first"}, {"last"}, {"steps"}, {"a step is", kWords}, {key, kWords}});
   for (std::size_t i = 0; i < std::min(rows.size(), top); ++i) {
     const GrowthRow& row = *rows[i];
     table.add_row({base::format_bytes(static_cast<std::int64_t>(row.bytes_per_step)),
                    base::format_bytes(row.first_bytes), base::format_bytes(row.last_bytes),
                    base::format_count(row.steps), shorten_place(printable(row.boundary), 16),
-                   printable(row.line)});
+                   printable(row.key)});
   }
-  return out + table.to_text(width, color);
+  return table.empty() ? "" : table.to_text(width, color);
+}
+
+std::string growth_table(const Report& report, const DeviceReport& device, std::size_t top,
+                         std::size_t width, Color color) {
+  std::string out = bold_line("Lines of " + device_name(device) + " that grow", color);
+  const auto lines = rows_of(report.tables.growth, device);
+  out += lines.empty() ? nothing("None that the recording shows.")
+                       : growth_rows(lines, "line", top, width, color);
+  const auto layers = rows_of(report.tables.growth_by_layer, device);
+  const auto categories = rows_of(report.tables.growth_by_category, device);
+  out += growth_rows(layers, "layer", top, width, color);
+  return out + growth_rows(categories, "category", top, width, color);
 }
 
 std::string hexadecimal(std::uint64_t address) {
@@ -187,7 +175,7 @@ std::string hexadecimal(std::uint64_t address) {
 
 std::string segment_table(const DeviceReport& device, std::size_t top, std::size_t width,
                           Color color) {
-  std::string out = heading(
+  std::string out = bold_line(
       "Partly free segments of " + device_name(device) + " at the end, and who pins them", color);
   const std::vector<SegmentFragmentation>& rows = device.fragmentation.segments;
   if (rows.empty()) return out + nothing("None.");
@@ -212,9 +200,9 @@ std::string segment_table(const DeviceReport& device, std::size_t top, std::size
 }  // namespace
 
 const std::vector<std::string>& table_names() {
-  static const std::vector<std::string> kNames = {"line", "stack",    "size",     "stream",
-                                                  "pool", "category", "operator", "layer",
-                                                  "site", "growth",   "segment"};
+  static const std::vector<std::string> kNames = {
+      "line", "stack", "size",   "stream", "pool",  "category", "operator", "layer",  "phase",
+      "step", "dtype", "region", "tensor", "saved", "steps",    "site",     "growth", "segment"};
   return kNames;
 }
 
@@ -224,13 +212,34 @@ std::optional<TableKind> table_named(std::string_view name) {
   return static_cast<TableKind>(found - table_names().begin());
 }
 
+std::vector<TableKind> natural_tables(const Report& report) {
+  if (report.tables.by_phase.empty()) return {TableKind::kLine};
+  return {TableKind::kCategory, TableKind::kLayer, TableKind::kLine};
+}
+
+bool is_about_moment(TableKind kind) {
+  return std::ranges::find(kGroupTables, kind, &GroupTable::kind) != kGroupTables.end();
+}
+
 std::string table_text(const Report& report, const DeviceReport& device, TableKind kind,
-                       std::size_t top, std::size_t width, Color color) {
+                       Heading heading_kind, std::size_t top, std::size_t width, Color color) {
+  if (kind == TableKind::kSaved) {
+    const std::string text = saved_table(report, device, top, width, color);
+    if (!text.empty()) return text;
+    return bold_line("What is kept for backward on " + device_name(device), color) +
+           nothing("This file does not say: it marks no beginning of a backward.");
+  }
+  if (kind == TableKind::kSteps) {
+    const std::string text = step_table(report, device, top, width, color);
+    if (!text.empty()) return text;
+    return bold_line("Steps of " + device_name(device), color) +
+           nothing("This file does not say: it marks no steps.");
+  }
   if (kind == TableKind::kSite) return site_table(report, device, top, width, color);
   if (kind == TableKind::kGrowth) return growth_table(report, device, top, width, color);
   if (kind == TableKind::kSegment) return segment_table(device, top, width, color);
   const auto what = std::ranges::find(kGroupTables, kind, &GroupTable::kind);
-  return group_table(report, device, *what, top, width, color);
+  return group_table(report, device, *what, heading_kind, top, width, color);
 }
 
 }  // namespace plimsoll::report

@@ -22,10 +22,25 @@ enum class TableKind : std::uint8_t {
   kCategory,
   kOperator,
   kLayer,
+  kPhase,
+  kStep,
+  kDtype,
+  kRegion,
+  kTensor,
+  kSaved,
+  kSteps,
   kSite,
   kGrowth,
   kSegment,
 };
+
+// What a reader wants to see who did not say: category, layer and line of a recording of our own,
+// the line of other files.
+std::vector<TableKind> natural_tables(const Report& report);
+
+// The heading of a table about a moment: the whole sentence, or a few words where the table above
+// has said it.
+enum class Heading : std::uint8_t { kSentence, kShort };
 
 // "line", "stack", ... in the order above.
 const std::vector<std::string>& table_names();
@@ -34,6 +49,8 @@ std::optional<TableKind> table_named(std::string_view name);
 // The table for one device, with its heading. Where the file has nothing to fill it: one line that
 // says so.
 std::string table_text(const Report& report, const DeviceReport& device, TableKind kind,
-                       std::size_t top, std::size_t width, Color color);
+                       Heading heading, std::size_t top, std::size_t width, Color color);
+// Whether it speaks of the moment that the user chose.
+bool is_about_moment(TableKind kind);
 
 }  // namespace plimsoll::report

@@ -123,6 +123,11 @@ class TraceMaker {
     return event(model::Action::kFreeCompleted, address, size_bytes, stack);
   }
 
+  // One event, as our own recorder tells it of the CPU.
+  TraceMaker& free_at_once(std::uint64_t address, std::uint64_t size_bytes) {
+    return event(model::Action::kFree, address, size_bytes);
+  }
+
   TraceMaker& segment(std::uint64_t address, std::uint64_t total_size,
                       const std::vector<model::Block>& blocks, model::PoolId pool = {}) {
     model::Segment row;

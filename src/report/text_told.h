@@ -1,0 +1,23 @@
+// The tables of the text report that only recordings of our own can fill: layers side by side, what
+// is kept for backward, step after step. Empty where the report has no rows for the device.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "report/report.h"
+#include "report/text_style.h"
+
+namespace plimsoll::report {
+
+// The tree of layers, largest first, `top` rows of it; without a heading.
+std::string layer_tree(const Report& report, const DeviceReport& device, std::size_t top,
+                       std::size_t width, Color color);
+
+std::string saved_table(const Report& report, const DeviceReport& device, std::size_t top,
+                        std::size_t width, Color color);
+
+std::string step_table(const Report& report, const DeviceReport& device, std::size_t top,
+                       std::size_t width, Color color);
+
+}  // namespace plimsoll::report
