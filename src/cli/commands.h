@@ -9,6 +9,7 @@ namespace plimsoll::cli {
 
 Command report_command();
 Command export_command();
+Command dump_command();
 Command schema_command();
 Command help_command();
 

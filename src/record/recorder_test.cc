@@ -259,7 +259,7 @@ struct Hammer {
         bytes -= size;
         ++frees;
       }
-      if (i % 1000 == 999) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (i % 100 == 99) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
@@ -274,7 +274,7 @@ struct Hammer {
 
 TEST(RecorderThreads, totals_are_those_of_a_reference) {
   constexpr int kThreads = 8;
-  constexpr int kEvents = 50'000;
+  constexpr int kEvents = 10'000;
   const TemporaryPath path("recorder_totals");
   Recorded recording = Recorded::into_file(path.str());
   std::vector<std::unique_ptr<Hammer>> hammers;
@@ -394,7 +394,7 @@ TEST(RecorderThreads, starting_and_stopping_while_others_allocate) {
       while (!is_over.load(std::memory_order_relaxed)) hammer.run(1'000);
     });
   }
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 10; ++round) {
     const TemporaryPath path("recorder_restart");
     Recorded outer = Recorded::into_file(path.str());
     Recorded inner = Recorded::in_memory(1'000);

@@ -90,7 +90,8 @@ int Recording::begin_file() noexcept {
 
 bool Recording::writes_same_file(const Recording& other) const noexcept {
   return file_.is_same_as(other.file_) ||
-         (sink_ == PLIMSOLL_SINK_FILE && file_path_ == other.file_path_);
+         (sink_ == PLIMSOLL_SINK_FILE && other.sink_ == PLIMSOLL_SINK_FILE &&
+          file_path_ == other.file_path_);
 }
 
 // ---- encoding ---------------------------------------------------------------------------------

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <memory>
 
+#include "record/ticks.h"
+
 #if defined(__linux__)
 #include <sys/syscall.h>
 #endif
@@ -15,11 +17,8 @@
 namespace plimsoll::record {
 namespace {
 
-#if defined(PTHREAD_DESTRUCTOR_ITERATIONS)
-constexpr std::uint8_t kDestructorRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
-#else
-constexpr std::uint8_t kDestructorRounds = 4;
-#endif
+// Surely a thread that began to leave is gone by then.
+constexpr std::uint64_t kLeavingNs = 10'000'000'000;
 
 constexpr std::size_t kRingBytes = kRingEvents * sizeof(Event);
 
@@ -32,14 +31,8 @@ struct ExitKey {
 ExitKey exit_key;
 ThreadRegistry* exit_registry = nullptr;
 
-// Other destructors may free memory after this one: it comes back until the last round.
-extern "C" void thread_leaves(void* opaque) {
-  auto* state = static_cast<ThreadState*>(opaque);
-  if (++state->destructor_rounds < kDestructorRounds &&
-      pthread_setspecific(exit_key.key, state) == 0)
-    return;
-  t_state = nullptr;
-  exit_registry->leave(state);
+extern "C" void thread_leaves(void* state) {
+  exit_registry->leave(static_cast<ThreadState*>(state));
 }
 
 std::int32_t system_thread_id() noexcept {
@@ -75,7 +68,6 @@ ThreadState* ThreadRegistry::current() noexcept {
   ThreadState* state = take_state();
   if (state == nullptr) return &t_last_resort;
   t_state = state;
-  state->destructor_rounds = 0;
   if (exit_key.is_made) pthread_setspecific(exit_key.key, state);
   return state;
 }
@@ -119,7 +111,8 @@ void ThreadRegistry::give_ring(ThreadState& state) noexcept {
 
 void ThreadRegistry::leave(ThreadState* state) noexcept {
   const std::lock_guard lock(mutex_);
-  state->life = ThreadState::Life::kLeft;
+  state->life = ThreadState::Life::kLeaving;
+  state->left_at_ns = clock_ns();
 }
 
 void ThreadRegistry::list(std::vector<ThreadState*>& states) {
@@ -129,14 +122,16 @@ void ThreadRegistry::list(std::vector<ThreadState*>& states) {
   }
 }
 
-// A thread that has left may still be on its way out and hold its context; only when the system
-// does not know it any more, its state is free for another. A thread that came back after its last
-// round never says that it leaves: it is found here as well.
+// A thread that leaves may still run destructors of thread-local data, and they may free memory:
+// its state goes to another thread only when the system does not know it any more.
 void ThreadRegistry::sweep() noexcept {
   const std::lock_guard lock(mutex_);
+  const std::uint64_t now_ns = clock_ns();
   for (ThreadState* state : states_) {
     if (state->life == ThreadState::Life::kUnused) continue;
-    if (!is_gone(state->system_id)) continue;
+    const bool left_long_ago =
+        state->life == ThreadState::Life::kLeaving && now_ns - state->left_at_ns > kLeavingNs;
+    if (!left_long_ago && !is_gone(state->system_id)) continue;
     Ring& ring = state->ring;
     if (ring.head() != ring.tail() || ring.dropped() != state->dropped_told) continue;
     state->life = ThreadState::Life::kUnused;
@@ -153,7 +148,6 @@ void ThreadRegistry::forget_other_threads() noexcept {
       state->system_id = system_thread_id();
     } else {
       state->system_id = -1;  // no thread's: gone
-      state->life = ThreadState::Life::kLeft;
     }
   }
 }

@@ -1,6 +1,6 @@
 // The threads that make events, each with its context and its ring. A thread is met at its first
-// call and left when it has ended: after its last destructor of thread-local data, so that what
-// they free is recorded too. Its ring is drained and then given to a new thread.
+// call and left when the system does not know it any more: after its last destructor of
+// thread-local data, so that what they free is recorded too. Its ring goes to a new thread then.
 //
 // Threads beyond kMaxRings, and those for whose ring there is no memory, have a context all the
 // same; their events are dropped and counted.
@@ -27,10 +27,10 @@ struct alignas(64) ThreadState {
   std::uint32_t number = 0;  // of the thread, from 0, in the order of their first calls
 
   // The registry's, under its lock.
-  enum class Life : std::uint8_t { kUnused, kRunning, kLeft };
+  enum class Life : std::uint8_t { kUnused, kRunning, kLeaving };
   Life life = Life::kUnused;
   std::int32_t system_id = 0;
-  std::uint8_t destructor_rounds = 0;  // the thread's own
+  std::uint64_t left_at_ns = 0;
 
   // The drain's.
   std::uint64_t dropped_told = 0;
@@ -60,7 +60,7 @@ class ThreadRegistry {
   void unlock() noexcept { mutex_.unlock(); }
   void forget_other_threads() noexcept;  // between lock() and unlock()
 
-  // Lets a state go after its last destructor; called by the system.
+  // The thread has begun to end; called by the system.
   void leave(ThreadState* state) noexcept;
 
  private:

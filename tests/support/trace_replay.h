@@ -20,6 +20,8 @@
 namespace plimsoll::tests {
 
 struct TraceReplay : format::NoRecords {
+  enum class Kind : std::uint8_t { kAlloc, kFree };
+
   std::map<std::uint32_t, std::string> names;
   std::map<std::uint32_t, std::vector<format::Frame>> stacks;
   std::map<std::uint32_t, format::Site> sites;
@@ -29,6 +31,7 @@ struct TraceReplay : format::NoRecords {
   std::map<std::uint64_t, std::uint32_t> tags;  // of what is alive, the last one
   std::vector<format::Alloc> allocs;
   std::vector<format::Free> frees;
+  std::vector<Kind> order;  // of allocs and frees
   std::vector<format::SetPhase> phases;
   std::vector<format::Mark> marks;
   std::uint64_t live_bytes = 0;
@@ -61,9 +64,11 @@ struct TraceReplay : format::NoRecords {
     peak_bytes = std::max(peak_bytes, live_bytes);
     adopted += alloc.is_adopted ? 1 : 0;
     allocs.push_back(alloc);
+    order.push_back(Kind::kAlloc);
   }
   void on_free(const format::Free& free) {
     frees.push_back(free);
+    order.push_back(Kind::kFree);
     in_op += free.in_op ? 1 : 0;
     if (free.serial == format::kNoSerial) {
       ++unmatched;

@@ -1,0 +1,140 @@
+#include "format/dump.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "format/encoder.h"
+#include "tests/support/random_events.h"
+#include "tests/support/trace_file.h"
+
+namespace plimsoll::format {
+namespace {
+
+using tests::TraceFile;
+
+std::string dumped(std::span<const std::byte> bytes, std::size_t piece = SIZE_MAX) {
+  std::string text;
+  Dump dump([&](std::string_view lines) { text += lines; });
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(piece, bytes.size()));
+    if (!dump.push(part)) return "error: " + dump.error();
+    bytes = bytes.subspan(part.size());
+  }
+  return dump.finish() ? text : "error: " + dump.error();
+}
+
+// The example of docs/format.md.
+TraceFile example() {
+  TraceFile file;
+  Encoder encoder(file);
+  encoder.process({.pid = 4711, .rank = 0, .started_ns = 1'000'000'000});
+  encoder.meta("adapter", "libtorch");
+  encoder.define_device(0, {.type = 0, .ordinal = 0});
+  encoder.define_name(1, "Net.fc");
+  encoder.define_name(2, "aten::linear");
+  encoder.define_name(3, "train.py");
+  encoder.define_name(4, "step");
+  encoder.define_stack(1, std::vector<Frame>{{.file = 3, .function = 4, .line = 12}});
+  encoder.define_site(
+      1, {.layer = 1, .outer_op = 2, .inner_op = 2, .forward_op = 0, .stack = 1, .phase = 1});
+  encoder.alloc({1'000'000'500, 1, 1, 7, 0x7f0000001000, 4096, false});
+  encoder.alloc({1'000'000'900, 1, 1, 8, 0x7f0000002040, 4096, false});
+  encoder.free({1'000'001'000, 1, 8, 0, true});
+  encoder.mark({1'000'001'050, 1, 0, 1});
+  encoder.free({1'000'002'000, 2, 7, 0, false});
+  encoder.finish(1'000'003'000);
+  return file;
+}
+
+std::string hex_of(std::span<const std::byte> bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const auto byte = std::to_integer<unsigned>(bytes[i]);
+    text += kHex[byte >> 4];
+    text += kHex[byte & 0xF];
+    text += i % 16 == 15 || i + 1 == bytes.size() ? '\n' : ' ';
+  }
+  return text;
+}
+
+// What stands between ```LANGUAGE and ``` in docs/format.md.
+std::string documented(const std::string& language) {
+  std::ifstream file(PLIMSOLL_SOURCE_DIR "/docs/format.md");
+  std::stringstream stream;
+  stream << file.rdbuf();
+  const std::string text = stream.str();
+  const std::string fence = "```" + language + "\n";
+  const std::size_t begin = text.find(fence);
+  if (begin == std::string::npos) return "docs/format.md has no " + fence;
+  const std::size_t first = begin + fence.size();
+  return text.substr(first, text.find("```", first) - first);
+}
+
+TEST(Dump, the_documented_example_is_what_is_written_and_dumped) {
+  const TraceFile file = example();
+  EXPECT_EQ(documented("hex"), hex_of(file.bytes()));
+  EXPECT_EQ(documented("dump"), dumped(file.bytes()));
+}
+
+TEST(Dump, tells_every_kind_of_record) {
+  TraceFile file;
+  Encoder encoder(file);
+  encoder.meta("a\nb", "\"\xff\\");
+  encoder.define_tensor(5, {1, 2, 3, 4});
+  encoder.define_tensor(6, {77, 0, 0, 0});
+  encoder.define_device(1, {1, 3});
+  encoder.define_stack(2, {});
+  encoder.alloc({-5, 1, 0, 3, 0, 0, true});
+  encoder.free({10, 2, kNoSerial, 0xabc, false});
+  encoder.tag({3, 5});
+  encoder.set_phase({3, 2});
+  encoder.set_phase({3, 9});
+  encoder.mark({4, 2, 3, 0});
+  encoder.mark({4, 2, 99, 0});
+  encoder.dropped({4, 2, 17});
+  encoder.evicted({18});
+  encoder.flush();
+  EXPECT_EQ(dumped(file.bytes()),
+            "plimsoll trace version=1 readable_from=1\n"
+            "block at=16 kind=definitions events=0 bytes=57\n"
+            "meta key=\"a\\x0ab\" value=\"\\x22\\xff\\x5c\"\n"
+            "tensor id=5 role=parameter name=2 dtype=3 shape=4\n"
+            "tensor id=6 role=77 name=0 dtype=0 shape=0\n"
+            "device id=1 type=cuda ordinal=3\n"
+            "stack id=2 frames=\n"
+            "block at=73 kind=events events=9 bytes=60\n"
+            "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
+            "free time=10 thread=2 address=0xabc\n"
+            "tag serial=3 tensor=5\n"
+            "set_phase serial=3 phase=backward\n"
+            "set_phase serial=3 phase=9\n"
+            "mark kind=backward_begin value=0 time=4 thread=2\n"
+            "mark kind=99 value=0 time=4 thread=2\n"
+            "dropped count=17 time=4 thread=2\n"
+            "evicted count=18\n"
+            "cut bytes=0 events=0\n");
+}
+
+TEST(Dump, is_the_same_whatever_the_pieces) {
+  const TraceFile file = tests::RandomRecording(4, 1'000).file();
+  const std::string whole = dumped(file.bytes());
+  for (const std::size_t piece : {1, 5, 100}) EXPECT_EQ(dumped(file.bytes(), piece), whole);
+}
+
+TEST(Dump, tells_damage_and_refuses_what_is_no_trace) {
+  const TraceFile file = example();
+  std::vector<std::byte> bytes = file.bytes();
+  bytes[bytes.size() / 2] ^= std::byte{4};
+  EXPECT_NE(dumped(bytes).find("damaged blocks=1"), std::string::npos);
+  EXPECT_NE(dumped(std::span(bytes).first(bytes.size() - 1)).find("cut bytes="), std::string::npos);
+  EXPECT_EQ(dumped(std::vector<std::byte>(100)), "error: this is no trace file of Plimsoll's");
+  EXPECT_EQ(dumped({}), "error: this is no trace file of Plimsoll's");
+}
+
+}  // namespace
+}  // namespace plimsoll::format
