@@ -104,6 +104,15 @@ void end_call(ThreadState& thread, const SavedContext& saved) {
   thread.restore(saved);
 }
 
+PyTypeObject* g_root_class = nullptr;
+Py_ssize_t g_direct_subclasses = 0;  // of g_root_class, when they were watched last
+
+// CPython's own count; -1 where it keeps none.
+Py_ssize_t direct_subclasses(PyTypeObject* type) {
+  auto* subclasses = static_cast<PyObject*>(type->tp_subclasses);
+  return subclasses != nullptr && PyDict_Check(subclasses) != 0 ? PyDict_Size(subclasses) : -1;
+}
+
 PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const ternaryfunc original = original_of(Py_TYPE(self));
   if (!is_attached()) return original(self, args, kwargs);
@@ -114,6 +123,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const bool is_root = thread.module_depth == 0 && thread.nodes.empty();
   const SavedContext saved = thread.save();
   if (is_root) {
+    watch_new_classes();  // a loss, most often, that is called next
     poll_foreign_storages(thread);
     tag_inputs(thread, args, kwargs);
   }
@@ -139,8 +149,6 @@ void for_each_subclass(PyTypeObject* type, auto&& visit) {
   }
 }
 
-PyTypeObject* g_root_class = nullptr;
-
 }  // namespace
 
 void watch_calls_of(PyTypeObject* type) {
@@ -153,12 +161,20 @@ void watch_calls_of(PyTypeObject* type) {
   type->tp_call = watched_call;
 }
 
-// Somebody who assigns nn.Module.__call__ (torch.fx does while it traces) resets the slots of all
-// classes: then nn.Module's own has changed too.
 void watch_calls(PyTypeObject* root) {
   g_root_class = root;
-  if (root->tp_call == watched_call) return;
   for_each_subclass(root, [](PyTypeObject* type) { watch_calls_of(type); });
+  g_direct_subclasses = direct_subclasses(root);
+}
+
+// Somebody who assigns nn.Module.__call__ (torch.fx does while it traces) resets the slots of all
+// classes: then nn.Module's own has changed too. A new class starts with CPython's slot.
+void watch_new_classes() {
+  if (g_root_class->tp_call == watched_call &&
+      direct_subclasses(g_root_class) == g_direct_subclasses) {
+    return;
+  }
+  watch_calls(g_root_class);
 }
 
 void stop_watching_calls() {

@@ -90,6 +90,7 @@ PyObject* module_registered(PyObject* /*self*/, PyObject* args) {
 // (module, name, tensor): of parameters and of buffers
 PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& /*thread*/) {
+    watch_new_classes();
     PyObject* module = PyTuple_Size(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
     if (module != nullptr && is_module(module)) modules().find_or_add(module);
   });
@@ -103,7 +104,7 @@ bool is_power_of_8(std::uint64_t number) {
 // (optimizer, args, kwargs)
 PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
-    watch_calls(g_module_type);  // torch.fx may have reset them meanwhile
+    watch_new_classes();
     if (PyTuple_Size(args) > 0) before_step(thread, PyTuple_GET_ITEM(args, 0));
   });
 }
@@ -125,6 +126,7 @@ PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
     return nullptr;
   }
   return guarded([&](ThreadState& thread) {
+    watch_calls(g_module_type);
     const Py_ssize_t count = PyList_GET_SIZE(objects);
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyObject* object = PyList_GET_ITEM(objects, i);

@@ -146,7 +146,7 @@ void Modules::add_child(PyObject* parent, const char* attribute, PyObject* child
   added = find(child);
   if (added->parent == parent && added->attribute == attribute) return;
   const Module* living = added->parent == nullptr ? nullptr : find(added->parent);
-  if (living != nullptr && living->layer != 0) return;  // shared: the first name stays
+  if (living != nullptr) return;  // shared: it keeps its first place
   added->parent = parent;
   added->attribute = attribute;
   if (added->layer != 0) unname(*added, 0);  // it was a root of its own until now
@@ -222,6 +222,9 @@ void Modules::name_tree(ThreadState& thread, Module& module, const std::string& 
     if (!is_module(child)) return;
     Module* known = find_or_add(child);
     if (known == nullptr || known->layer != 0) return;
+    if (known->parent != nullptr && known->parent != object && find(known->parent) != nullptr) {
+      return;  // shared: it is named in its first place
+    }
     const std::string name = text_of(key);
     known->parent = object;
     known->attribute = name;

@@ -67,6 +67,7 @@ bool is_module(PyObject* object);
 // class below it. Nothing that Python can see changes.
 void watch_calls_of(PyTypeObject* type);
 void watch_calls(PyTypeObject* root);  // and of all classes below it, unless they are watched
+void watch_new_classes();              // cheap, where there are none
 void stop_watching_calls();
 
 }  // namespace plimsoll::libtorch

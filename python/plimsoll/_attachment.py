@@ -42,12 +42,12 @@ class LibtorchAttachment:
 
     kind: Adapter = "libtorch"
 
-    def __init__(self, mode: Mode, stacks: bool) -> None:
+    def __init__(self, mode: Mode, stacks: bool, api_address: int | None = None) -> None:
         import torch
 
         self._adapter = load(lambda _: None)
         self._adapter.attach(
-            _record.api_address(),
+            _record.api_address() if api_address is None else api_address,
             0 if mode == "full" else 1,
             int(stacks and mode == "full"),
             torch.nn.Module,

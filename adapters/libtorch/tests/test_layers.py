@@ -1,0 +1,425 @@
+"""Layers, phases, and what modules and optimizers say of their tensors."""
+
+import copy
+import threading
+
+import pytest
+import torch
+from conftest import (
+    BACKWARD,
+    BACKWARD_BEGIN,
+    BACKWARD_END,
+    BUFFER,
+    DATA,
+    FORWARD,
+    GRADIENT,
+    INPUT,
+    KNOWN,
+    OPTIMIZER,
+    OTHER,
+    PARAMETER,
+    REGION_BEGIN,
+    REGION_END,
+    STATE,
+    STEP,
+    allocs,
+    marks,
+    tag_names,
+    tags,
+)
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self, width=10):
+        super().__init__()
+        self.first = nn.Linear(width, 20)
+        self.rest = nn.Sequential(nn.ReLU(), nn.Linear(20, 5))
+
+    def forward(self, x):
+        return self.rest(self.first(x))
+
+
+def test_the_layer_is_the_module_whose_forward_runs(recorder):
+    net = Net()
+    recorder.take()
+    net(torch.randn(7, 10))
+    layers = [(e["layer"], e["size"]) for e in allocs(recorder.take(), phase=FORWARD)]
+    assert layers == [("Net.first", 560), ("Net.rest.0", 560), ("Net.rest.1", 140)]
+
+
+def test_backward_has_the_layer_operator_and_line_of_forward(recorder):
+    net = Net()
+    out = net(torch.randn(7, 10))
+    recorder.take()
+    out.sum().backward()
+    backward = allocs(recorder.take(), phase=BACKWARD)
+    by_size = {e["size"]: e for e in backward}
+    assert by_size[800]["layer"] == "Net.first"  # its weight's gradient
+    assert by_size[800]["outer_op"] == "AddmmBackward0"
+    assert by_size[800]["forward_op"] == "aten::addmm"
+    assert recorder.stack(by_size[800])[0][2].endswith("forward")
+    assert by_size[400]["layer"] == "Net.rest.1"
+    assert by_size[80]["layer"] == "Net.first"  # the bias's, a sum that the engine adds
+    assert by_size[560]["layer"] in ("Net.rest.0", "Net.rest.1")
+
+
+def test_parameters_gradients_and_state_have_names(recorder):
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.randn(7, 10)).sum().backward()
+    optimizer.step()
+    events = recorder.take()
+    sizes = {
+        "Net.first.weight": 800,
+        "Net.first.bias": 80,
+        "Net.rest.1.weight": 400,
+        "Net.rest.1.bias": 20,
+    }
+    assert tag_names(events, PARAMETER) == sizes
+    assert tag_names(events, GRADIENT) == sizes
+    state = tag_names(events, STATE)
+    assert {k: v for k, v in state.items() if k.endswith("exp_avg")} == {
+        f"{name}.exp_avg": size for name, size in sizes.items()
+    }
+    assert len(state) == 12
+
+
+def test_buffers_have_names_also_when_they_are_replaced(recorder):
+    class Mean(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+            self.register_buffer("mean", torch.zeros(4))
+
+        def forward(self, x):
+            self.mean = self.mean * 0.9 + x.mean(0).detach()
+            return x * self.weight
+
+    model = Mean()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.randn(3, 4)).sum().backward()
+    recorder.take()
+    optimizer.step()
+    (told,) = tags(recorder.take(), BUFFER)
+    assert told["tensor"]["name"] == "Mean.mean"
+    assert told["address"] == model.mean.data_ptr()
+
+
+def test_inputs_of_the_root_are_inputs_and_outputs_are_not(recorder):
+    net, loss = Net(), nn.MSELoss()
+    x, y = torch.randn(7, 10), torch.randn(7, 5)
+    recorder.take()
+    loss(net(x), target=y)
+    told = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
+    assert told == {x.data_ptr(): "args[0]", y.data_ptr(): "target"}
+
+
+def test_an_output_without_a_graph_is_no_input_when_it_comes_back(recorder):
+    net = nn.Linear(4, 4)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        first = net(x)
+        recorder.take()
+        net(first)
+    assert tags(recorder.take(), INPUT) == []
+
+
+def test_nested_inputs_are_found(recorder):
+    class Deep(nn.Module):
+        def forward(self, batch, *, mask):
+            return batch["a"][0] + mask
+
+    a, mask = torch.randn(3), torch.randn(3)
+    nn.Linear(1, 1)(a[:1])  # a class is found at the next call of a module that is known
+    recorder.take()
+    Deep()({"a": [a]}, mask=mask)
+    told = {e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
+    assert told == {"args[0].a[0]", "mask"}
+
+
+def test_outputs_tell_dtype_and_shape(recorder):
+    net = Net()
+    recorder.take()
+    out = net(torch.randn(7, 10))
+    told = [e for e in tags(recorder.take(), KNOWN) if e["address"] == out.data_ptr()]
+    assert [(e["tensor"]["dtype"], e["tensor"]["shape"]) for e in told] == [("float32", "[7, 5]")]
+
+
+def test_an_exception_in_a_forward_leaves_no_stale_layer(recorder):
+    class Breaks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x):
+            self.inner(x)
+            return torch.randn(2, 3) @ torch.randn(2, 3)
+
+    with pytest.raises(RuntimeError):
+        Breaks()(torch.randn(2, 4))
+    recorder.take()
+    torch.randn(9).sin()
+    assert {(e["layer"], e["phase"]) for e in allocs(recorder.take())} == {("", OTHER)}
+
+
+def test_an_exception_in_a_backward_leaves_no_stale_layer(recorder):
+    class Breaks(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError("no")
+
+    x = torch.randn(4, requires_grad=True)
+    with pytest.raises(ValueError, match="no"):
+        Breaks.apply(x * 3).sum().backward()
+    recorder.take()
+    torch.randn(9).sin()
+    assert {(e["layer"], e["phase"]) for e in allocs(recorder.take())} == {("", OTHER)}
+
+
+def test_a_loss_outside_modules_is_forward(recorder):
+    x = torch.randn(50, requires_grad=True)
+    recorder.take()
+    loss = (x * 2).sum()
+    events = recorder.take()
+    changed = {e["instance"] for e in events if e["kind"] == "set_phase" and e["to"] == FORWARD}
+    in_operators = {e["instance"] for e in allocs(events)} - {0}  # 0: the 2, made a tensor
+    assert in_operators
+    assert in_operators <= changed
+    del loss
+    torch.randn(50) * 2
+    assert not [e for e in recorder.take() if e["kind"] == "set_phase"]
+
+
+def test_optimizers_and_data_loaders_are_phases(recorder):
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.randn(2, 10)).sum().backward()
+    recorder.take()
+    optimizer.step()
+    assert {e["phase"] for e in allocs(recorder.take())} == {OPTIMIZER}
+    loader = DataLoader(TensorDataset(torch.randn(8, 10)), batch_size=4)
+    recorder.take()
+    batches = list(loader)
+    events = allocs(recorder.take(), size=160)
+    assert len(events) == 2
+    assert {e["phase"] for e in events} == {DATA}
+    del batches
+    torch.randn(3)
+    assert allocs(recorder.take())[0]["phase"] == OTHER
+
+
+def test_a_closure_in_a_step_is_forward_and_backward(recorder):
+    net = nn.Linear(6, 3)
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
+    x = torch.randn(11, 6)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        return loss
+
+    recorder.take()
+    optimizer.step(closure)
+    phases = {(e["layer"], e["phase"]) for e in allocs(recorder.take())}
+    assert {("Linear", FORWARD), ("Linear", BACKWARD), ("", OPTIMIZER)} <= phases
+
+
+def test_steps_are_marked_by_the_first_optimizer_until_the_user_does(recorder):
+    nets = [nn.Linear(3, 3) for _ in range(2)]
+    optimizers = [torch.optim.SGD(n.parameters(), lr=0.1) for n in nets]
+    for _ in range(3):
+        for net, optimizer in zip(nets, optimizers, strict=True):
+            net(torch.randn(1, 3)).sum().backward()
+            optimizer.step()
+    assert marks(recorder.take(), STEP) == [1, 2, 3]
+    recorder.user_marks_steps()
+    optimizers[0].step()
+    assert marks(recorder.take(), STEP) == []
+
+
+def test_marks_around_backward(recorder):
+    x = torch.randn(5, requires_grad=True)
+    for _ in range(2):
+        (x * 2).sum().backward()
+    torch.randn(1)
+    events = recorder.take()
+    assert len(marks(events, BACKWARD_BEGIN)) == len(marks(events, BACKWARD_END)) == 2
+
+
+def test_user_scopes_are_regions(recorder):
+    with torch.profiler.record_function("validation"):
+        torch.randn(3)
+    events = recorder.take()
+    assert marks(events, REGION_BEGIN) == marks(events, REGION_END) == ["validation"]
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointing_recomputes_in_backward_with_the_layer_that_runs(recorder, reentrant):
+    net = Net()
+    x = torch.randn(7, 10, requires_grad=True)
+    out = checkpoint(net, x, use_reentrant=reentrant)
+    recorder.take()
+    out.sum().backward()
+    events = allocs(recorder.take())
+    assert {e["phase"] for e in events if e["layer"].startswith("Net")} == {BACKWARD}
+    recomputed = [e["layer"] for e in events if e["outer_op"] == "aten::linear"]
+    assert recomputed[0] == "Net.first"
+    weights = {e["size"]: e["layer"] for e in events if e["outer_op"] == "AddmmBackward0"}
+    assert weights[800] == "Net.first"
+    torch.randn(3)
+    assert allocs(recorder.take())[-1]["phase"] == OTHER
+
+
+def test_shared_modules_and_shared_parameters_have_one_name(recorder):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(4, 4, bias=False)
+            self.b = self.a
+            self.c = nn.Linear(4, 4, bias=False)
+            self.c.weight = self.a.weight
+
+        def forward(self, x):
+            return self.c(self.b(self.a(x)))
+
+    recorder.take()
+    Tied()(torch.randn(2, 4))
+    assert tag_names(recorder.take(), PARAMETER) == {"Tied.a.weight": 64}
+
+
+def test_two_roots_of_a_class_are_numbered_and_numbers_are_used_again(recorder):
+    first, second = Net(), Net()
+    recorder.take()
+    first(torch.randn(1, 10))
+    second(torch.randn(1, 10))
+    assert {e["layer"].split(".")[0] for e in allocs(recorder.take(), phase=FORWARD)} == {
+        "Net",
+        "Net#2",
+    }
+    del second
+    Net()(torch.randn(1, 10))
+    assert {e["layer"].split(".")[0] for e in allocs(recorder.take(), phase=FORWARD)} == {"Net#2"}
+
+
+def test_a_module_called_by_itself_has_its_place_in_the_model(recorder):
+    net = Net()
+    recorder.take()
+    net.first(torch.randn(1, 10))
+    assert {e["layer"] for e in allocs(recorder.take(), phase=FORWARD)} == {"Net.first"}
+
+
+def test_a_module_from_before_has_its_place_in_the_model(library):
+    from conftest import Recorder
+
+    net = Net()
+    recorder = Recorder(library).attach()
+    assert tag_names(recorder.take(), PARAMETER)["Net.first.weight"] == 800
+    net.rest[1](torch.randn(1, 20))
+    assert {e["layer"] for e in allocs(recorder.take(), phase=FORWARD)} == {"Net.rest.1"}
+    recorder.detach()
+
+
+def test_modules_kept_in_a_list_are_named_by_their_caller(recorder):
+    class Hidden(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(4, 4)]
+
+        def forward(self, x):
+            return self.layers[0](x)
+
+    recorder.take()
+    Hidden()(torch.randn(2, 4))
+    assert {e["layer"] for e in allocs(recorder.take(), phase=FORWARD)} == {"Hidden.Linear"}
+
+
+def test_a_copy_of_a_model_that_never_runs_has_parameters(recorder):
+    net = Net()
+    average = copy.deepcopy(net)
+    recorder.take()
+    recorder.survey()
+    told = {e["address"] for e in tags(recorder.take(), PARAMETER)}
+    assert {p.data_ptr() for p in average.parameters()} <= told
+
+
+def test_deleting_a_model_frees_it(recorder):
+    net = Net()
+    net(torch.randn(1, 10))
+    before = recorder.live_bytes
+    del net
+    assert before - recorder.live_bytes == 800 + 80 + 400 + 20
+
+
+def test_swapped_data_and_new_parameters_are_found_at_the_step(recorder):
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(torch.randn(1, 10)).sum().backward()
+    optimizer.step()
+    net.first.weight.data = torch.randn(20, 10)
+    points = nn.Parameter(torch.randn(100, 3))
+    optimizer.add_param_group({"params": [points], "name": "points"})
+    recorder.take()
+    optimizer.step()
+    told = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), PARAMETER)}
+    assert told == {
+        net.first.weight.data_ptr(): "Net.first.weight",
+        points.data_ptr(): "SGD.points",
+    }
+
+
+def test_gradients_set_by_hand_are_gradients(recorder):
+    parameter = nn.Parameter(torch.zeros(5))
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    parameter.grad = torch.ones(5)
+    recorder.take()
+    optimizer.step()
+    assert [e["address"] for e in tags(recorder.take(), GRADIENT)] == [parameter.grad.data_ptr()]
+
+
+def test_threads_run_models_at_once(recorder):
+    models = [nn.Sequential(nn.Linear(8, n), nn.ReLU()) for n in range(1, 5)]
+    start = threading.Barrier(4)
+
+    def work(model):
+        start.wait()
+        for _ in range(30):
+            model(torch.randn(3, 8)).sum().backward()
+
+    threads = [threading.Thread(target=work, args=(m,)) for m in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for event in allocs(recorder.take(), outer_op="aten::linear"):
+        number = event["size"] // 12
+        suffix = event["layer"].split(".")[0]
+        assert event["layer"].endswith(".0")
+        assert suffix in {"Sequential", "Sequential#2", "Sequential#3", "Sequential#4"}
+        assert 1 <= number <= 4
+
+
+def test_lite_mode_has_layers_and_phases_without_operators(lite_recorder):
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters())
+    lite_recorder.take()
+    net(torch.randn(7, 10)).square().sum().backward()
+    events = lite_recorder.take()
+    assert {e["outer_op"] for e in events} == {""}
+    forward = [e["layer"] for e in allocs(events, phase=FORWARD)]
+    assert forward == ["Net.first", "Net.rest.0", "Net.rest.1"]
+    backward = {e["size"]: e["layer"] for e in allocs(events, phase=BACKWARD)}
+    assert backward[800] == "Net.first"
+    assert backward[400] == "Net.rest.1"
+    assert len(marks(events, BACKWARD_BEGIN)) == 1
+    optimizer.step()
+    events = lite_recorder.take()
+    assert {e["phase"] for e in allocs(events)} == {OPTIMIZER}
+    assert len(tag_names(events, GRADIENT)) == 4
