@@ -1,126 +1,31 @@
-"""The adapter alone, against a recorder that writes down what it is told.
-
-These tests need a process of their own: a process has one recorder.
-"""
-
-import ctypes
-import gc
-import json
-import shutil
-import subprocess
-import sysconfig
-from pathlib import Path
+"""The adapter alone. A process has one recorder, so these tests need a process of their own."""
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from plimsoll._attachment import LibtorchAttachment  # noqa: E402
-
-HERE = Path(__file__).resolve().parent
-OTHER, FORWARD, BACKWARD, OPTIMIZER, DATA = range(5)
-KNOWN, PARAMETER, GRADIENT, STATE, BUFFER, INPUT = range(6)
-STEP, REGION_BEGIN, REGION_END, BACKWARD_BEGIN, BACKWARD_END, _ = range(6)
-
-
-class Recorder:
-    """The counting recorder, attached while in `with`."""
-
-    def __init__(self, library):
-        self._library = library
-        self._attachment = None
-        self.events = []
-
-    def attach(self, mode="full"):
-        self._library.counting_clear()
-        self._attachment = LibtorchAttachment(mode, True, self._library.counting_recorder())
-        return self
-
-    def detach(self):
-        if self._attachment is not None:
-            self._attachment.survey()
-            self._attachment.detach()
-            self._attachment = None
-
-    def survey(self):
-        self._attachment.survey()
-
-    def user_marks_steps(self):
-        self._attachment.user_marks_steps()
-
-    def take(self):
-        """The events since the last call."""
-        text = self._library.counting_take_log().decode()
-        return [json.loads(line) for line in text.splitlines()]
-
-    def forget(self):
-        gc.collect()
-        self.take()
-
-    def stack(self, event):
-        """[(file, line, function)], innermost first, of those outside torch."""
-        text = self._library.counting_stack(event["stack"]).decode()
-        frames = [tuple(frame.rsplit(":", 2)) for frame in text.split(";") if frame]
-        return [(f, int(n), name) for f, n, name in frames if "/torch/" not in f]
-
-    @property
-    def live_bytes(self):
-        return self._library.counting_live_bytes()
+pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
-    compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    built = tmp_path_factory.mktemp("counting") / "libcounting.so"
-    include = HERE.parents[2] / "include"
-    source = HERE / "counting_recorder.cc"
-    subprocess.run(
-        [compiler, *"-std=c++20 -O2 -fPIC -shared -Wall -Wextra -Werror".split()]
-        + [f"-I{include}", f"-I{sysconfig.get_path('include')}", source, "-o", built],
-        check=True,
-    )
-    loaded = ctypes.CDLL(str(built))
-    loaded.counting_recorder.restype = ctypes.c_void_p
-    loaded.counting_take_log.restype = ctypes.c_char_p
-    loaded.counting_stack.restype = ctypes.c_char_p
-    loaded.counting_live_bytes.restype = ctypes.c_uint64
-    return loaded
+    from watching import load_counting_recorder
+
+    return load_counting_recorder(tmp_path_factory.mktemp("counting"))
+
+
+def attached(library, mode):
+    from watching import Recorder
+
+    recorder = Recorder(library).attach(mode)
+    recorder.take()
+    yield recorder
+    recorder.detach()
 
 
 @pytest.fixture
 def recorder(library):
-    gc.collect()  # models of other tests
-    recorder = Recorder(library)
-    recorder.attach()
-    recorder.take()
-    yield recorder
-    recorder.detach()
+    yield from attached(library, "full")
 
 
 @pytest.fixture
 def lite_recorder(library):
-    recorder = Recorder(library)
-    recorder.attach("lite")
-    recorder.take()
-    yield recorder
-    recorder.detach()
-
-
-def allocs(events, **wanted):
-    found = [e for e in events if e["kind"] == "alloc"]
-    return [e for e in found if all(e[k] == v for k, v in wanted.items())]
-
-
-def tags(events, role):
-    found = [e for e in events if e["kind"] in ("tag", "adopt") and e["tensor"] is not None]
-    return [e for e in found if e["tensor"]["role"] == role]
-
-
-def tag_names(events, role):
-    return {e["tensor"]["name"]: e["size"] for e in tags(events, role)}
-
-
-def marks(events, kind):
-    return [e["value"] for e in events if e["kind"] == "mark" and e["mark"] == kind]
+    yield from attached(library, "lite")

@@ -6,8 +6,8 @@ import threading
 
 import numpy as np
 import torch
-from conftest import KNOWN, allocs, tags
 from torch.multiprocessing.reductions import StorageWeakRef
+from watching import KNOWN, Recorder, allocs, tags
 
 
 def test_every_block_is_seen_with_its_size_and_its_end(recorder):
@@ -34,8 +34,6 @@ def test_growing_and_shrinking_a_storage_is_seen(recorder):
 
 
 def test_a_storage_from_before_is_adopted_and_its_end_and_growth_are_seen(library):
-    from conftest import Recorder
-
     tensor = torch.empty(777)
     recorder = Recorder(library).attach()
     (adopted,) = [e for e in recorder.take() if e["kind"] == "adopt" and e["size"] == 777 * 4]
@@ -48,8 +46,6 @@ def test_a_storage_from_before_is_adopted_and_its_end_and_growth_are_seen(librar
 
 
 def test_blocks_freed_after_detaching_and_attaching_again(library):
-    from conftest import Recorder
-
     recorder = Recorder(library).attach()
     tensors = [torch.empty(100) for _ in range(3)]
     recorder.detach()
@@ -63,8 +59,6 @@ def test_blocks_freed_after_detaching_and_attaching_again(library):
 
 
 def test_nothing_is_told_while_detached(library):
-    from conftest import Recorder
-
     recorder = Recorder(library).attach()
     recorder.detach()
     recorder.take()
@@ -159,8 +153,6 @@ def test_weak_references_to_storages_still_tell_the_truth(recorder):
 
 
 def test_dtype_and_shape_of_what_was_adopted(library):
-    from conftest import Recorder
-
     kept = torch.zeros(3, 5, dtype=torch.bfloat16)
     recorder = Recorder(library).attach()
     (told,) = [e["tensor"] for e in tags(recorder.take(), KNOWN) if e["size"] == 30][:1]

@@ -1,35 +1,30 @@
-"""Layers, phases, and what modules and optimizers say of their tensors."""
+"""Layers, phases and marks."""
 
-import copy
 import threading
 
 import pytest
 import torch
-from conftest import (
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+from watching import (
     BACKWARD,
     BACKWARD_BEGIN,
     BACKWARD_END,
-    BUFFER,
     DATA,
     FORWARD,
     GRADIENT,
-    INPUT,
-    KNOWN,
     OPTIMIZER,
     OTHER,
     PARAMETER,
     REGION_BEGIN,
     REGION_END,
-    STATE,
     STEP,
+    Recorder,
     allocs,
     marks,
     tag_names,
-    tags,
 )
-from torch import nn
-from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, TensorDataset
 
 
 class Net(nn.Module):
@@ -64,88 +59,6 @@ def test_backward_has_the_layer_operator_and_line_of_forward(recorder):
     assert by_size[400]["layer"] == "Net.rest.1"
     assert by_size[80]["layer"] == "Net.first"  # the bias's, a sum that the engine adds
     assert by_size[560]["layer"] in ("Net.rest.0", "Net.rest.1")
-
-
-def test_parameters_gradients_and_state_have_names(recorder):
-    net = Net()
-    optimizer = torch.optim.Adam(net.parameters())
-    net(torch.randn(7, 10)).sum().backward()
-    optimizer.step()
-    events = recorder.take()
-    sizes = {
-        "Net.first.weight": 800,
-        "Net.first.bias": 80,
-        "Net.rest.1.weight": 400,
-        "Net.rest.1.bias": 20,
-    }
-    assert tag_names(events, PARAMETER) == sizes
-    assert tag_names(events, GRADIENT) == sizes
-    state = tag_names(events, STATE)
-    assert {k: v for k, v in state.items() if k.endswith("exp_avg")} == {
-        f"{name}.exp_avg": size for name, size in sizes.items()
-    }
-    assert len(state) == 12
-
-
-def test_buffers_have_names_also_when_they_are_replaced(recorder):
-    class Mean(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(4))
-            self.register_buffer("mean", torch.zeros(4))
-
-        def forward(self, x):
-            self.mean = self.mean * 0.9 + x.mean(0).detach()
-            return x * self.weight
-
-    model = Mean()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model(torch.randn(3, 4)).sum().backward()
-    recorder.take()
-    optimizer.step()
-    (told,) = tags(recorder.take(), BUFFER)
-    assert told["tensor"]["name"] == "Mean.mean"
-    assert told["address"] == model.mean.data_ptr()
-
-
-def test_inputs_of_the_root_are_inputs_and_outputs_are_not(recorder):
-    net, loss = Net(), nn.MSELoss()
-    x, y = torch.randn(7, 10), torch.randn(7, 5)
-    recorder.take()
-    loss(net(x), target=y)
-    told = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
-    assert told == {x.data_ptr(): "args[0]", y.data_ptr(): "target"}
-
-
-def test_an_output_without_a_graph_is_no_input_when_it_comes_back(recorder):
-    net = nn.Linear(4, 4)
-    x = torch.randn(2, 4)
-    with torch.no_grad():
-        first = net(x)
-        recorder.take()
-        net(first)
-    assert tags(recorder.take(), INPUT) == []
-
-
-def test_nested_inputs_are_found(recorder):
-    class Deep(nn.Module):
-        def forward(self, batch, *, mask):
-            return batch["a"][0] + mask
-
-    a, mask = torch.randn(3), torch.randn(3)
-    nn.Linear(1, 1)(a[:1])  # a class is found at the next call of a module that is known
-    recorder.take()
-    Deep()({"a": [a]}, mask=mask)
-    told = {e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
-    assert told == {"args[0].a[0]", "mask"}
-
-
-def test_outputs_tell_dtype_and_shape(recorder):
-    net = Net()
-    recorder.take()
-    out = net(torch.randn(7, 10))
-    told = [e for e in tags(recorder.take(), KNOWN) if e["address"] == out.data_ptr()]
-    assert [(e["tensor"]["dtype"], e["tensor"]["shape"]) for e in told] == [("float32", "[7, 5]")]
 
 
 def test_an_exception_in_a_forward_leaves_no_stale_layer(recorder):
@@ -278,23 +191,6 @@ def test_checkpointing_recomputes_in_backward_with_the_layer_that_runs(recorder,
     assert allocs(recorder.take())[-1]["phase"] == OTHER
 
 
-def test_shared_modules_and_shared_parameters_have_one_name(recorder):
-    class Tied(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a = nn.Linear(4, 4, bias=False)
-            self.b = self.a
-            self.c = nn.Linear(4, 4, bias=False)
-            self.c.weight = self.a.weight
-
-        def forward(self, x):
-            return self.c(self.b(self.a(x)))
-
-    recorder.take()
-    Tied()(torch.randn(2, 4))
-    assert tag_names(recorder.take(), PARAMETER) == {"Tied.a.weight": 64}
-
-
 def test_two_roots_of_a_class_are_numbered_and_numbers_are_used_again(recorder):
     first, second = Net(), Net()
     recorder.take()
@@ -317,8 +213,6 @@ def test_a_module_called_by_itself_has_its_place_in_the_model(recorder):
 
 
 def test_a_module_from_before_has_its_place_in_the_model(library):
-    from conftest import Recorder
-
     net = Net()
     recorder = Recorder(library).attach()
     assert tag_names(recorder.take(), PARAMETER)["Net.first.weight"] == 800
@@ -339,49 +233,6 @@ def test_modules_kept_in_a_list_are_named_by_their_caller(recorder):
     recorder.take()
     Hidden()(torch.randn(2, 4))
     assert {e["layer"] for e in allocs(recorder.take(), phase=FORWARD)} == {"Hidden.Linear"}
-
-
-def test_a_copy_of_a_model_that_never_runs_has_parameters(recorder):
-    net = Net()
-    average = copy.deepcopy(net)
-    recorder.take()
-    recorder.survey()
-    told = {e["address"] for e in tags(recorder.take(), PARAMETER)}
-    assert {p.data_ptr() for p in average.parameters()} <= told
-
-
-def test_deleting_a_model_frees_it(recorder):
-    net = Net()
-    net(torch.randn(1, 10))
-    before = recorder.live_bytes
-    del net
-    assert before - recorder.live_bytes == 800 + 80 + 400 + 20
-
-
-def test_swapped_data_and_new_parameters_are_found_at_the_step(recorder):
-    net = Net()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    net(torch.randn(1, 10)).sum().backward()
-    optimizer.step()
-    net.first.weight.data = torch.randn(20, 10)
-    points = nn.Parameter(torch.randn(100, 3))
-    optimizer.add_param_group({"params": [points], "name": "points"})
-    recorder.take()
-    optimizer.step()
-    told = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), PARAMETER)}
-    assert told == {
-        net.first.weight.data_ptr(): "Net.first.weight",
-        points.data_ptr(): "SGD.points",
-    }
-
-
-def test_gradients_set_by_hand_are_gradients(recorder):
-    parameter = nn.Parameter(torch.zeros(5))
-    optimizer = torch.optim.SGD([parameter], lr=0.1)
-    parameter.grad = torch.ones(5)
-    recorder.take()
-    optimizer.step()
-    assert [e["address"] for e in tags(recorder.take(), GRADIENT)] == [parameter.grad.data_ptr()]
 
 
 def test_threads_run_models_at_once(recorder):
