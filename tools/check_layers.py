@@ -40,7 +40,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {"base", "report", "engine", "monitor", "server", "plimsoll/session.h"},
     "include/plimsoll": set(),
-    "adapters/*": {"plimsoll/recorder_c.h"},
+    "adapters/*": {"plimsoll/recorder_c.h", "plimsoll/recorder.h"},  # .h: memory_tracer.h alone
     "python/bindings": {"include/plimsoll"},
     "examples": {"include/plimsoll"},
 }  # fmt: skip
@@ -61,7 +61,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "CLI/": {"cli"},
     "Python.h": {"python/bindings", "adapters/*"},
     "nanobind/": {"python/bindings"},
-    "torch/": {"adapters/*"},
+    "torch/": {"adapters/*", "examples"},
     "c10/": {"adapters/*"},
     "ATen/": {"adapters/*"},
 }  # fmt: skip

@@ -1,0 +1,168 @@
+// plimsoll::MemoryTracer: records the memory of a LibTorch program.
+//
+//   plimsoll::MemoryTracer tracer({.path = "train.plim"});
+//   tracer.trace(*model, "Net");       // its parameters, gradients and buffers, by name
+//   ...
+//   tracer.input(images);
+//   loss.backward();
+//   tracer.step(optimizer);            // in place of optimizer.step()
+//
+// Layers are named by PLIMSOLL_LAYER in the modules' forward functions. What cannot be recorded is
+// told by error(); training goes on as if there were no tracer. For programs that compile
+// adapter.cc and link torch and plimsoll_record.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "parameters.h"
+#include "plimsoll/recorder.h"
+#include "plimsoll_libtorch.h"
+#include "tensors.h"
+
+namespace plimsoll {
+
+class MemoryTracer {
+ public:
+  explicit MemoryTracer(const RecordingOptions& options,
+                        plimsoll_libtorch_mode mode = PLIMSOLL_LIBTORCH_FULL)
+      : recording_(Recording::start(options)) {
+    if (!recording_) {
+      error_ = recording_.error().message;
+    } else if (const char* problem = plimsoll_libtorch_attach(plimsoll_recorder(), mode)) {
+      error_ = problem;
+    } else {
+      is_attached_ = true;
+    }
+  }
+  MemoryTracer(const MemoryTracer&) = delete;
+  MemoryTracer& operator=(const MemoryTracer&) = delete;
+  ~MemoryTracer() { stop(); }
+
+  // Why not everything is recorded, in one sentence; empty if it is.
+  const std::string& error() const { return error_; }
+
+  // The module's parameters and buffers are from now on known by name. Call it again when they
+  // have been replaced.
+  void trace(const torch::nn::Module& module, const std::string& name) {
+    attempt([&] {
+      for (const auto& parameter : module.named_parameters()) {
+        const libtorch::Parameter known = named(name + "." + parameter.key());
+        libtorch::parameters().add(parameter.value(), known);
+        tag(parameter.value(), PLIMSOLL_ROLE_PARAMETER, known.name);
+      }
+      for (const auto& buffer : module.named_buffers()) {
+        tag(buffer.value(), PLIMSOLL_ROLE_BUFFER, named(name + "." + buffer.key()).name);
+      }
+    });
+  }
+
+  // A batch, or another tensor that the model is given.
+  void input(const at::Tensor& tensor) {
+    attempt([&] { tag(tensor, PLIMSOLL_ROLE_INPUT, 0); });
+  }
+
+  // The optimizer's step, as the phase it is, with its gradients and state known for what they are;
+  // then the end of a step of the training loop. Arguments and result are those of optimizer.step.
+  template <typename... Closure>
+  at::Tensor step(torch::optim::Optimizer& optimizer, Closure&&... closure) {
+    const StepEnd end;
+    const OptimizerPhase phase;
+    attempt([&] { tag_gradients(optimizer); });
+    at::Tensor loss = optimizer.step(std::forward<Closure>(closure)...);
+    attempt([&] { tag_state(optimizer); });
+    return loss;
+  }
+
+  void flush() {
+    if (recording_) recording_->flush();
+  }
+  RecordingState state() const { return recording_ ? recording_->state() : RecordingState{}; }
+  // The most bytes of tensors that were live at once.
+  std::uint64_t peak_bytes() const { return recording_ ? recording_->peak_bytes() : 0; }
+
+  // Takes the hooks out and ends the file.
+  RecordingState stop() {
+    if (std::exchange(is_attached_, false)) plimsoll_libtorch_detach();
+    return recording_ ? recording_->stop() : RecordingState{};
+  }
+
+ private:
+  // Marks the step after the optimizer's phase has been left.
+  struct StepEnd {
+    StepEnd() = default;
+    StepEnd(const StepEnd&) = delete;
+    StepEnd& operator=(const StepEnd&) = delete;
+    ~StepEnd() { plimsoll::step(); }
+  };
+
+  static libtorch::Parameter named(std::string path) {
+    libtorch::Parameter known;
+    known.name = detail::name_of(path);
+    known.layer = detail::name_of(std::string_view(path).substr(0, path.rfind('.')));
+    known.text = std::move(path);
+    return known;
+  }
+
+  static void tag(const at::Tensor& tensor, plimsoll_role role, std::uint32_t name) {
+    if (tensor.defined()) libtorch::tag_tensor(libtorch::thread_state(), tensor, role, name);
+  }
+
+  static void tag_gradients(torch::optim::Optimizer& optimizer) {
+    for (const auto& group : optimizer.param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        libtorch::parameters().tag_gradient(libtorch::thread_state(), parameter);
+      }
+    }
+  }
+
+  // The state of torch's own optimizers but L-BFGS; what others keep is known by its phase alone.
+  static void tag_state(torch::optim::Optimizer& optimizer) {
+    using namespace torch::optim;
+    for (const auto& [parameter, state] : optimizer.state()) {
+      if (const auto* adam = dynamic_cast<const AdamParamState*>(state.get())) {
+        tag_all({adam->exp_avg(), adam->exp_avg_sq(), adam->max_exp_avg_sq()});
+      } else if (const auto* adamw = dynamic_cast<const AdamWParamState*>(state.get())) {
+        tag_all({adamw->exp_avg(), adamw->exp_avg_sq(), adamw->max_exp_avg_sq()});
+      } else if (const auto* sgd = dynamic_cast<const SGDParamState*>(state.get())) {
+        tag_all({sgd->momentum_buffer()});
+      } else if (const auto* rms = dynamic_cast<const RMSpropParamState*>(state.get())) {
+        tag_all({rms->square_avg(), rms->momentum_buffer(), rms->grad_avg()});
+      } else if (const auto* adagrad = dynamic_cast<const AdagradParamState*>(state.get())) {
+        tag_all({adagrad->sum()});
+      }
+    }
+  }
+
+  static void tag_all(std::initializer_list<at::Tensor> tensors) {
+    for (const at::Tensor& tensor : tensors) tag(tensor, PLIMSOLL_ROLE_OPTIMIZER_STATE, 0);
+  }
+
+  // Nothing of ours may stop the training.
+  template <typename Action>
+  void attempt(Action action) {
+    if (!is_attached_) return;
+    try {
+      action();
+    } catch (const std::exception& problem) {
+      if (error_.empty()) error_ = problem.what();
+    }
+  }
+
+  Result<Recording> recording_;
+  std::string error_;
+  bool is_attached_ = false;
+};
+
+}  // namespace plimsoll

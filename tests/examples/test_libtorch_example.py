@@ -1,0 +1,132 @@
+"""The C++ example: built with the torch of this Python, it learns, and its recording tells how."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "examples/libtorch"
+
+
+def configure(build: Path, python: str) -> subprocess.CompletedProcess:
+    # A debug build is enough: what takes long is torch's headers.
+    settings = [f"-DPLIMSOLL_TORCH_PYTHON={python}", "-DCMAKE_BUILD_TYPE=Debug"]
+    return subprocess.run(
+        [
+            "cmake",
+            "-S",
+            SOURCE,
+            "-B",
+            build,
+            "-G",
+            "Ninja",
+            "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
+            *settings,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    # In a lasting folder, so that a second run compiles nothing.
+    build = ROOT / "build/libtorch-example"
+    configured = configure(build, sys.executable)
+    assert configured.returncode == 0, configured.stderr
+    built = subprocess.run(["cmake", "--build", build], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout[-4000:]
+    return build / "plimsoll_libtorch_train"
+
+
+SMALL = ["--steps", "40", "--batch-size", "16", "--width", "8", "--size", "16", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def recorded(program, tmp_path_factory) -> tuple[str, Path]:
+    path = tmp_path_factory.mktemp("libtorch") / "train.plim"
+    ran = subprocess.run(
+        [program, *SMALL, "--trace", path], capture_output=True, text=True, check=True
+    )
+    assert ran.stderr == ""
+    return ran.stdout, path
+
+
+@pytest.fixture(scope="module")
+def report(recorded, plimsoll_command) -> dict:
+    text = subprocess.run(
+        [plimsoll_command, "report", "--json", recorded[1]], capture_output=True, check=True
+    )
+    return json.loads(text.stdout)
+
+
+def losses(text: str) -> list[float]:
+    return [float(loss) for loss in re.findall(r"loss ([\d.]+)", text)]
+
+
+def test_it_learns_and_recording_changes_nothing(program, recorded):
+    plain = subprocess.run([program, *SMALL], capture_output=True, text=True, check=True).stdout
+    assert losses(plain) == losses(recorded[0])
+    assert losses(plain)[-1] < 0.7 * losses(plain)[0]
+
+
+def test_layers_are_those_that_the_program_names(report):
+    layers = {row["layer"] for row in report["tables"]["layers"]}
+    blocks = {f"Net.block{n}{part}" for n in (1, 2) for part in ("", ".conv", ".norm")}
+    assert layers == {"", "Net", "Net.head"} | blocks
+
+
+def test_parameters_gradients_and_adam_state_are_what_arithmetic_says(report):
+    width, size = 8, 16
+    conv = 9 * width + 9 * width * 2 * width
+    norm = 2 * width + 2 * 2 * width
+    head = (2 * width * (size // 4) ** 2 + 1) * 8
+    parameters = 4 * (conv + norm + head)
+    end = report["tables"]["steps"][20]["categories"]
+    live = {row["category"]: row["end_bytes"] for row in end}
+    assert live["parameter"] == parameters
+    assert live["gradient"] == parameters
+    assert live["optimizer_state"] == 2 * parameters
+
+
+def test_backward_memory_has_the_layer_of_its_forward_operator(report):
+    rows = {row["layer"]: row["own"] for row in report["tables"]["layers"]}
+    assert rows["Net.block1.norm"]["backward_bytes"] + rows["Net.block2.norm"]["backward_bytes"] > 0
+
+
+def test_steps_are_marked_and_nothing_lives_at_the_end(report):
+    steps = [row for row in report["tables"]["steps"] if row["is_complete"]]
+    assert len(steps) == 40
+    (cpu,) = report["devices"]
+    assert cpu["requested_active"]["end_bytes"] == 0
+
+
+def test_without_torch_it_says_so(tmp_path):
+    without = tmp_path / "python"
+    without.write_text(
+        "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n"
+    )
+    without.chmod(0o755)
+    configured = configure(tmp_path / "build", str(without))
+    assert configured.returncode != 0
+    assert "cannot import torch" in " ".join(configured.stderr.split())
+    shutil.rmtree(tmp_path / "build")
+
+
+def test_a_file_that_cannot_be_written_does_not_stop_the_training(program):
+    ran = subprocess.run(
+        [program, *SMALL, "--trace", "/no/such/folder/x.plim"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "/no/such/folder/x.plim" in ran.stderr
+    assert losses(ran.stdout)
