@@ -26,7 +26,7 @@ inline const char* to_string(FindingSeverity severity) {
 }
 
 // Every id that a finding may have, for --fail-on and its like. Ids are never renamed.
-inline constexpr std::array<std::string_view, 10> kFindingIds = {
+inline constexpr std::array<std::string_view, 14> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
@@ -37,6 +37,10 @@ inline constexpr std::array<std::string_view, 10> kFindingIds = {
     "segment_churn",
     "repeated_large_allocation",
     "churn",
+    "activations_dominate",
+    "optimizer_state_dominates",
+    "gradients_kept",
+    "unknown_memory",
 };
 
 struct Finding {

@@ -142,10 +142,20 @@ std::string diagnostics_text(const Report& report, const TextOptions& options) {
   return out;
 }
 
+// The CPU has no segments to be fragmented: nobody asks.
+bool is_of_no_interest(const PassRun& pass, const Report& report) {
+  const bool is_cpu_only = !report.devices.empty() &&
+                           std::ranges::all_of(report.devices, [](const DeviceReport& device) {
+                             return device.device_type == "cpu";
+                           });
+  return pass.name == "fragmentation" && is_cpu_only;
+}
+
 // Questions without an answer, those with the same reason in one line.
 std::string unanswered_text(const Report& report, const TextOptions& options) {
   std::vector<std::pair<std::string, std::string>> by_reason;
   for (const PassRun& pass : report.passes) {
+    if (is_of_no_interest(pass, report)) continue;
     if (pass.state == PassState::kRan || pass.state == PassState::kDisabled) continue;
     const std::string reason = printable(pass.reason.empty() ? to_string(pass.state) : pass.reason);
     const auto same = std::ranges::find(by_reason, reason, &decltype(by_reason)::value_type::first);

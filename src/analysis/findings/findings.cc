@@ -11,15 +11,18 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr std::array<const char*, 6> kRunsAfter{"timeline", "composition",   "sites",
-                                                "growth",   "fragmentation", "oom"};
+constexpr std::array<const char*, 9> kRunsAfter{"timeline", "composition",   "sites",
+                                                "growth",   "fragmentation", "oom",
+                                                "saved",    "layers",        "steps"};
 
 // Gravest first where severities are equal.
-constexpr std::array kRules{out_of_memory,     recording_was_empty,
-                            no_memory_events,  memory_growth,
-                            stranded_memory,   allocator_settings_conflict,
-                            history_truncated, repeated_large_allocation,
-                            segment_churn,     churn};
+constexpr std::array kRules{out_of_memory,        recording_was_empty,
+                            no_memory_events,     memory_growth,
+                            stranded_memory,      allocator_settings_conflict,
+                            history_truncated,    repeated_large_allocation,
+                            segment_churn,        churn,
+                            activations_dominate, optimizer_state_dominates,
+                            gradients_kept,       unknown_memory};
 
 class FindingsPass final : public Pass {
  public:

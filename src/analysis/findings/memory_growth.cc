@@ -16,7 +16,19 @@ constexpr double kLeastBytesPerStep = 64.0 * 1024;
 constexpr double kCriticalShareOfLive = 0.25;
 constexpr std::size_t kLinesNamed = 4;
 
-report::Finding tell(const DeviceFacts& device, const std::vector<report::GrowthRow>& rows) {
+// "By category: activation, 1.5 MiB a step." for the layer or category that grows most.
+void add_kind(const char* kind, const std::vector<report::GrowthRow>& rows, std::int32_t device,
+              report::Finding& finding) {
+  const auto first = std::ranges::find_if(rows, [&](const report::GrowthRow& row) {
+    return row.device == device && is_steady_growth(row);
+  });
+  if (first == rows.end()) return;
+  finding.evidence.push_back("By " + std::string(kind) + " it is " + first->key + ", " +
+                             rate_text(first->bytes_per_step) + ".");
+}
+
+report::Finding tell(const Facts& facts, const DeviceFacts& device,
+                     const std::vector<report::GrowthRow>& rows) {
   double per_step = 0;
   std::uint64_t grown = 0;
   for (const report::GrowthRow& row : rows) {
@@ -41,6 +53,8 @@ report::Finding tell(const DeviceFacts& device, const std::vector<report::Growth
   if (rows.size() > kLinesNamed) {
     finding.evidence.push_back(counted(rows.size() - kLinesNamed, "more line") + " grow as well.");
   }
+  add_kind("category", facts.report.tables.growth_by_category, device.report.device, finding);
+  add_kind("layer", facts.report.tables.growth_by_layer, device.report.device, finding);
   finding.evidence.push_back("Compared at " + counted(first.steps, "step") + " (" + first.boundary +
                              "), warm-up left out.");
   finding.next_step = "Let go of what " + first.line + kLetGo;
@@ -59,7 +73,7 @@ Findings memory_growth(const Facts& facts) {
       if (is_this && row.bytes_per_step >= kLeastBytesPerStep) rows.push_back(row);
     }
     std::ranges::stable_sort(rows, std::ranges::greater{}, &report::GrowthRow::bytes_per_step);
-    if (!rows.empty()) findings.push_back(tell(device, rows));
+    if (!rows.empty()) findings.push_back(tell(facts, device, rows));
   }
   return findings;
 }

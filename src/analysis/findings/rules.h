@@ -46,5 +46,10 @@ Findings allocator_settings_conflict(const Facts& facts);
 Findings segment_churn(const Facts& facts);
 Findings repeated_large_allocation(const Facts& facts);
 Findings churn(const Facts& facts);
+// Of recordings that tell categories and phases (our own), about the peak.
+Findings activations_dominate(const Facts& facts);
+Findings optimizer_state_dominates(const Facts& facts);
+Findings gradients_kept(const Facts& facts);
+Findings unknown_memory(const Facts& facts);
 
 }  // namespace plimsoll::analysis::findings

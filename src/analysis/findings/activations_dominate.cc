@@ -1,0 +1,138 @@
+// activations_dominate: most of the peak is kept for backward, and some layers hold much of it.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/findings/live.h"
+#include "analysis/findings/rules.h"
+#include "analysis/findings/text.h"
+#include "base/units.h"
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using report::LayerRow;
+
+// Half of the peak: nothing else can matter more.
+constexpr double kShareOfPeak = 0.5;
+// Nobody changes a model for less.
+constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
+// Layers larger than this are told by those inside them: a checkpoint as large as the whole model
+// computes everything again and saves nothing.
+constexpr double kLargestBlock = 0.25;
+// Layers that hold a layer's insides for the most part can stand for it.
+constexpr double kShareOfChildren = 0.8;
+// A block worth a checkpoint.
+constexpr double kSmallestBlock = 0.05;
+constexpr std::size_t kBlocksNamed = 4;
+
+std::string_view parent_path(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+using Rows = std::vector<const LayerRow*>;
+
+std::uint64_t saved(const LayerRow& row) { return row.inclusive.saved_bytes; }
+
+std::uint64_t sum_of_saved(const Rows& rows) {
+  std::uint64_t sum = 0;
+  for (const LayerRow* row : rows) sum += saved(*row);
+  return sum;
+}
+
+// Layers side by side, none inside another, that are worth a checkpoint; largest first.
+Rows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device) {
+  std::map<std::string_view, Rows> children;
+  for (const LayerRow& row : layers) {
+    if (row.device != device || row.layer.empty() || saved(row) == 0) continue;
+    children[parent_path(row.layer)].push_back(&row);
+  }
+  Rows open = children[""];
+  const auto whole = static_cast<double>(sum_of_saved(open));
+  Rows blocks;
+  while (!open.empty()) {
+    const LayerRow* row = open.back();
+    open.pop_back();
+    const Rows& inside = children[row->layer];
+    const bool is_large = static_cast<double>(saved(*row)) > kLargestBlock * whole;
+    if (is_large && is_at_least(sum_of_saved(inside), kShareOfChildren, saved(*row))) {
+      open.insert(open.end(), inside.begin(), inside.end());
+    } else if (static_cast<double>(saved(*row)) >= kSmallestBlock * whole) {
+      blocks.push_back(row);
+    }
+  }
+  std::ranges::sort(blocks, [](const LayerRow* a, const LayerRow* b) {
+    return saved(*a) != saved(*b) ? saved(*a) > saved(*b) : a->layer < b->layer;
+  });
+  return blocks;
+}
+
+std::string names_of(const Rows& blocks) {
+  std::string names;
+  for (const LayerRow* row : std::span(blocks).first(std::min(kBlocksNamed, blocks.size()))) {
+    names += (names.empty() ? "" : ", ") + row->layer;
+  }
+  if (blocks.size() > kBlocksNamed) {
+    names += " and " + counted(blocks.size() - kBlocksNamed, "layer") + " more";
+  }
+  return names;
+}
+
+void add_blocks(const Facts& facts, const DeviceFacts& device, report::Finding& finding) {
+  const auto& kept = facts.report.tables.saved;
+  const auto row = std::ranges::find(kept, device.report.device, &report::SavedRow::device);
+  if (row == kept.end() || row->bytes == 0) return;
+  std::vector<report::GroupRow> makers;
+  for (const report::GroupRow& maker : facts.report.tables.saved_by_operator) {
+    if (maker.device == device.report.device) makers.push_back(maker);
+  }
+  finding.evidence.push_back(bytes_text(row->bytes) + " of " + bytes_text(row->live_bytes) +
+                             " live had been made in forward when backward began" +
+                             (row->step ? " in step " + std::to_string(*row->step) : "") +
+                             "; most by " + holders_text(makers) + ".");
+  const Rows blocks = blocks_of(facts.report.tables.layers, device.report.device);
+  if (blocks.size() < 2) return;
+  const std::uint64_t held = sum_of_saved(blocks);
+  finding.saving_bytes = held - saved(*blocks.front());
+  finding.evidence.push_back(counted(blocks.size(), "layer") + " side by side hold " +
+                             bytes_text(held) + " of it, the largest, " + blocks.front()->layer +
+                             ", " + bytes_text(saved(*blocks.front())) + ".");
+  finding.next_step =
+      "Run " + names_of(blocks) +
+      " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what happens inside a "
+      "layer is computed again in backward, one layer at a time, in place of being kept. Costs one "
+      "more forward of these layers, and saves up to " +
+      bytes_text(finding.saving_bytes) + " but for what they hand on.";
+}
+
+}  // namespace
+
+Findings activations_dominate(const Facts& facts) {
+  Findings findings;
+  for (const DeviceFacts& device : devices_of(facts)) {
+    const report::MomentRow* peak = own_peak(facts, device);
+    if (peak == nullptr) continue;
+    std::uint64_t bytes = 0;
+    for_each_live(facts, device, *peak, model::kActivation,
+                  [&](std::uint32_t, std::uint64_t size) { bytes += size; });
+    if (bytes < kLeastBytes || !is_at_least(bytes, kShareOfPeak, peak->live_bytes)) continue;
+    report::Finding finding;
+    finding.id = "activations_dominate";
+    finding.title =
+        "Activations are " +
+        base::format_percent(static_cast<double>(bytes) / static_cast<double>(peak->live_bytes)) +
+        " of the peak on " + device.name + ": " + bytes_text(bytes) + " of " +
+        bytes_text(peak->live_bytes);
+    finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";
+    add_blocks(facts, device, finding);
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,205 @@
+// The rules about recordings of our own: each raised where it should be, silent just below.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/findings/rules.h"
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::EventFlags;
+using model::Phase;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using tests::TraceMaker;
+
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+
+// A trace of one device, whose peak is its end.
+class Case {
+ public:
+  Findings run(Findings (*rule)(const Facts&)) {
+    const model::Trace trace = maker.finish();
+    const model::UserLines lines(trace);
+    report.devices.resize(1);
+    report::MomentRow moment;
+    moment.name = moment_name;
+    moment.phase = peak_phase;
+    const auto& device = trace.devices.at(0);
+    moment.event = device.event_count - 1;
+    for (const auto row : live_rows(device)) moment.live_bytes += trace.size_bytes(device, row);
+    report.tables.moments.push_back(moment);
+    const Options options;
+    Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
+    facts.traffic.push_back(traffic_of(trace, lines, device));
+    return rule(facts);
+  }
+
+  TraceMaker maker;
+  report::Report report;
+  std::string moment_name = "peak";
+  std::string peak_phase = "backward";
+
+ private:
+  static std::vector<std::uint32_t> live_rows(const model::DeviceTrace& device) {
+    std::vector<std::uint32_t> rows;
+    for (std::uint32_t row = 0; row < device.lifetimes.size(); ++row) {
+      if (device.lifetimes.free_completed[row] == model::kNone) rows.push_back(row);
+    }
+    return rows;
+  }
+};
+
+report::LayerRow layer(std::string path, std::uint64_t saved_mib) {
+  report::LayerRow row;
+  row.layer = std::move(path);
+  row.inclusive.saved_bytes = saved_mib * kMib;
+  return row;
+}
+
+void fill(Case& c, std::uint64_t activations_mib, std::uint64_t others_mib) {
+  c.maker.alloc_told(1, activations_mib * kMib,
+                     {.category = "activation", .phase = Phase::kForward});
+  c.maker.alloc_told(2, others_mib * kMib, {.category = "parameter"});
+}
+
+TEST(OwnRules, activations_that_are_half_of_the_peak_are_told_with_the_layers_to_checkpoint) {
+  Case c;
+  fill(c, 60, 40);
+  report::SavedRow saved;
+  saved.bytes = 58 * kMib;
+  saved.live_bytes = 98 * kMib;
+  saved.step = 3;
+  c.report.tables.saved.push_back(saved);
+  c.report.tables.saved_by_operator.push_back(
+      {0, "aten::conv2d", 40 * kMib, 9, kMib, 40.0 / 58.0, {}});
+  c.report.tables.layers = {layer("", 2),          layer("Net", 56),      layer("Net.up", 30),
+                            layer("Net.up.0", 16), layer("Net.up.1", 14), layer("Net.mid", 12),
+                            layer("Net.down", 13), layer("Net.head", 1)};
+  const auto found = c.run(activations_dominate);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].title, "Activations are 60.0% of the peak on cuda:0: 60.0 MiB of 100.0 MiB");
+  EXPECT_THAT(found[0].evidence,
+              Contains("58.0 MiB of 98.0 MiB live had been made in forward when backward began in "
+                       "step 3; most by aten::conv2d 40.0 MiB (69.0%)."));
+  EXPECT_THAT(found[0].evidence, Contains("4 layers side by side hold 55.0 MiB of it, the largest, "
+                                          "Net.up.0, 16.0 MiB."));
+  EXPECT_THAT(found[0].next_step, HasSubstr("Run Net.up.0, Net.up.1, Net.down, Net.mid through"));
+  EXPECT_EQ(found[0].saving_bytes, 39 * kMib) << "all but the largest, which comes back";
+}
+
+TEST(OwnRules, activations_below_half_or_16_mib_or_away_from_the_peak_are_nothing_to_tell) {
+  Case below;
+  fill(below, 49, 51);
+  EXPECT_THAT(below.run(activations_dominate), IsEmpty());
+  Case small;
+  fill(small, 15, 1);
+  EXPECT_THAT(small.run(activations_dominate), IsEmpty());
+  Case elsewhere;
+  fill(elsewhere, 60, 40);
+  elsewhere.moment_name = "end";
+  EXPECT_THAT(elsewhere.run(activations_dominate), IsEmpty());
+}
+
+TEST(OwnRules, one_layer_that_holds_everything_gains_nothing_by_a_checkpoint) {
+  Case c;
+  fill(c, 60, 40);
+  c.report.tables.saved.push_back({});
+  c.report.tables.saved[0].bytes = 58 * kMib;
+  c.report.tables.layers = {layer("Net", 58)};
+  const auto found = c.run(activations_dominate);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].saving_bytes, 0u);
+  EXPECT_THAT(found[0].next_step, HasSubstr("smaller batch"));
+}
+
+TEST(OwnRules, optimizer_state_that_is_two_fifths_of_the_peak_is_told) {
+  for (const std::uint64_t others : {60u, 61u}) {
+    Case c;
+    const auto first = c.maker.tensor("fc.weight.exp_avg");
+    const auto second = c.maker.tensor("fc.weight.exp_avg_sq", "bfloat16");
+    c.maker.alloc_told(
+        1, 24 * kMib, {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = first});
+    c.maker.alloc_told(
+        2, 16 * kMib,
+        {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = second});
+    c.maker.alloc_told(3, others * kMib, {.category = "parameter"});
+    const auto found = c.run(optimizer_state_dominates);
+    ASSERT_THAT(found, SizeIs(others == 60 ? 1 : 0));
+    if (found.empty()) continue;
+    EXPECT_THAT(found[0].evidence, Contains("It is exp_avg 24.0 MiB, exp_avg_sq 16.0 MiB."));
+    EXPECT_THAT(found[0].evidence, Contains("24.0 MiB of it are float32."));
+    EXPECT_EQ(found[0].saving_bytes, 18 * kMib);
+  }
+}
+
+// Steps whose gradients are freed in the middle of the next forward, or kept for good.
+Case steps(std::uint64_t gradient_mib, std::uint64_t rest_mib, int rounds) {
+  Case c;
+  c.maker.alloc_told(9, rest_mib * kMib, {.category = "parameter"});
+  c.maker.begin_backward();
+  c.maker.alloc_told(1, gradient_mib * kMib, {.category = "gradient", .phase = Phase::kBackward});
+  for (int round = 1; round < rounds; ++round) {
+    c.maker.alloc(2, 1).begin_backward().free(2, 1);
+  }
+  c.maker.alloc_told(3, 1, {.category = "activation_gradient", .phase = Phase::kBackward});
+  return c;
+}
+
+TEST(OwnRules, gradients_that_every_backward_but_the_first_finds_are_told) {
+  auto c = steps(20, 80, 5);
+  const auto found = c.run(gradients_kept);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].saving_bytes, 20 * kMib);
+  EXPECT_THAT(found[0].evidence,
+              Contains("Each of 5 backwards but the first began with 20.0 MiB of gradients or "
+                       "more."));
+  auto few = steps(20, 80, 3);
+  EXPECT_THAT(few.run(gradients_kept), IsEmpty());
+  auto small = steps(15, 80, 5);
+  EXPECT_THAT(small.run(gradients_kept), IsEmpty());
+  auto of_no_weight = steps(20, 1000, 5);
+  EXPECT_THAT(of_no_weight.run(gradients_kept), IsEmpty());
+}
+
+TEST(OwnRules, gradients_gathered_over_batches_and_dropped_in_between_are_healthy) {
+  Case c;
+  c.maker.alloc_told(9, 80 * kMib, {.category = "parameter"});
+  for (int round = 0; round < 4; ++round) {
+    c.maker.begin_backward();
+    c.maker.alloc_told(1, 20 * kMib, {.category = "gradient", .phase = Phase::kBackward});
+    c.maker.begin_backward().free(1, 20 * kMib);
+  }
+  EXPECT_THAT(c.run(gradients_kept), IsEmpty());
+}
+
+TEST(OwnRules, one_percent_of_unknown_memory_is_told_with_its_reason) {
+  for (const std::uint64_t unknown : {2u, 1u}) {
+    Case c;
+    c.maker.alloc_told(1, 150 * kMib, {.category = "parameter", .phase = Phase::kForward});
+    c.report.tables.unknown_by_reason.push_back(
+        {0, "allocated before recording", unknown * kMib, 3, kMib, 0.01, {}});
+    const auto found = c.run(unknown_memory);
+    ASSERT_THAT(found, SizeIs(unknown == 2 ? 1 : 0));
+    if (found.empty()) continue;
+    EXPECT_THAT(found[0].evidence,
+                Contains("2.0 MiB in 3 allocations: allocated before recording."));
+    EXPECT_THAT(found[0].next_step, HasSubstr("plimsoll run"));
+  }
+}
+
+TEST(OwnRules, other_files_have_none_of_these_findings) {
+  for (const auto rule :
+       {activations_dominate, optimizer_state_dominates, gradients_kept, unknown_memory}) {
+    Case c;
+    c.maker.alloc(1, 500 * kMib);
+    c.report.tables.unknown_by_reason.push_back({0, "x", 500 * kMib, 1, 500 * kMib, 1.0, {}});
+    EXPECT_THAT(c.run(rule), IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::findings

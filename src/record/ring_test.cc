@@ -1,0 +1,124 @@
+#include "record/ring.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace plimsoll::record {
+namespace {
+
+struct SmallRing {
+  explicit SmallRing(std::uint64_t capacity) : slots(capacity) {
+    ring.attach(slots.data(), capacity);
+  }
+  bool push(std::uint64_t value, Ring::Need need = Ring::Need::kOther) {
+    Event* event = ring.claim(need);
+    if (event == nullptr) return false;
+    event->address = value;
+    ring.publish();
+    return true;
+  }
+  std::vector<Event> slots;
+  Ring ring;
+};
+
+TEST(Ring, gives_back_what_was_put_in) {
+  SmallRing small(8);
+  EXPECT_TRUE(small.push(1));
+  EXPECT_TRUE(small.push(2));
+  ASSERT_EQ(small.ring.head(), 2u);
+  EXPECT_EQ(small.ring.at(0).address, 1u);
+  EXPECT_EQ(small.ring.at(1).address, 2u);
+}
+
+TEST(Ring, drops_what_does_not_fit_and_counts_it) {
+  SmallRing small(8);
+  for (std::uint64_t i = 0; i < 11; ++i) EXPECT_EQ(small.push(i), i < 8);
+  EXPECT_EQ(small.ring.dropped(), 3u);
+  small.ring.release(2);
+  EXPECT_TRUE(small.push(11));
+  EXPECT_TRUE(small.push(12));
+  EXPECT_FALSE(small.push(13));
+  EXPECT_EQ(small.ring.at(9).address, 12u);
+}
+
+TEST(Ring, keeps_room_for_frees) {
+  SmallRing small(16);
+  int allocs = 0;
+  while (small.push(1, Ring::Need::kAlloc)) ++allocs;
+  EXPECT_EQ(allocs, 14);
+  EXPECT_TRUE(small.push(2));
+  EXPECT_TRUE(small.push(3));
+  EXPECT_FALSE(small.push(4));
+}
+
+TEST(Ring, without_memory_drops_everything) {
+  Ring ring;
+  EXPECT_EQ(ring.claim(Ring::Need::kOther), nullptr);
+  EXPECT_EQ(ring.dropped(), 1u);
+}
+
+TEST(Ring, asks_for_the_drain_when_it_is_half_full) {
+  SmallRing small(64);
+  int asked = 0;
+  for (int i = 0; i < 64; ++i) {
+    ASSERT_NE(small.ring.claim(Ring::Need::kOther), nullptr);
+    if (small.ring.publish()) ++asked;
+  }
+  EXPECT_GE(asked, 1);
+  EXPECT_LE(asked, 4);
+}
+
+TEST(RingThreads, loses_nothing_but_what_it_counts_and_keeps_the_order) {
+  constexpr std::uint64_t kEvents = 300'000;
+  SmallRing small(1024);
+  std::atomic<bool> is_over{false};
+  std::thread maker([&] {
+    for (std::uint64_t i = 1; i <= kEvents; ++i) {
+      small.push(i);
+      if (i % 512 == 0) std::this_thread::yield();
+    }
+    is_over = true;
+  });
+  std::uint64_t taken = 0, last = 0, out_of_order = 0;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = !is_over;
+    const std::uint64_t head = small.ring.head();
+    for (std::uint64_t at = small.ring.tail(); at != head; ++at) {
+      const std::uint64_t value = small.ring.at(at).address;
+      if (value <= last) ++out_of_order;
+      last = value;
+      ++taken;
+    }
+    small.ring.release(head);
+  }
+  maker.join();
+  EXPECT_EQ(out_of_order, 0u);
+  EXPECT_EQ(taken + small.ring.dropped(), kEvents);
+}
+
+TEST(Event, keeps_ticks_sizes_and_kinds) {
+  Event event{};
+  event.stamp = make_stamp(0x00AB'CDEF'0123'4567, Kind::kMark, 4);
+  event.size = make_size(123'456'789'012, 200);
+  EXPECT_EQ(event.ticks(), 0x00AB'CDEF'0123'4567u);
+  EXPECT_EQ(event.kind(), Kind::kMark);
+  EXPECT_EQ(event.phase(), 4);
+  EXPECT_EQ(event.size_bytes(), 123'456'789'012u);
+  EXPECT_EQ(event.device(), 200);
+  EXPECT_EQ(make_size(~std::uint64_t{0}, 1) >> 8, kMaxSizeBytes);
+}
+
+TEST(Event, its_ticks_survive_the_end_of_their_bits) {
+  const std::uint64_t now = 5 * (kTickMask + 1) + 10;
+  for (const std::uint64_t ticks : {now, now - 1, now - 11, now + 7, now - (kTickMask >> 2)}) {
+    EXPECT_EQ(full_ticks(ticks & kTickMask, now), ticks);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::record
