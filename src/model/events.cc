@@ -1,5 +1,7 @@
 #include "model/events.h"
 
+#include <algorithm>
+
 namespace plimsoll::model {
 
 const char* to_string(Action action) {
@@ -46,6 +48,18 @@ const char* to_string(Phase phase) {
       return "data";
   }
   return "other";
+}
+
+void Events::make_room(std::size_t count) {
+  const std::size_t wanted = size() + count;
+  const auto grow = [&](auto& column) {
+    if (column.capacity() < wanted) column.reserve(std::max(wanted, 2 * column.capacity()));
+  };
+  grow(action);
+  grow(address);
+  grow(size_bytes);
+  grow(time_ns);
+  grow(stack);
 }
 
 std::size_t Events::memory_bytes() const {

@@ -84,6 +84,11 @@ class OptionalColumn {
     if (row >= rows_.size()) rows_.resize(row + 1);
     rows_[row] = id;
   }
+  // For filling many rows at once: all of the first `count` rows, to be written to.
+  Id* rows(std::size_t count) {
+    if (count > rows_.size()) rows_.resize(count);
+    return rows_.data();
+  }
   std::size_t memory_bytes() const { return rows_.memory_bytes(); }
 
  private:
@@ -95,7 +100,7 @@ struct Events {
   base::Column<std::uint64_t> address;
   base::Column<std::uint64_t> size_bytes;
   base::Column<std::int64_t> time_ns;
-  base::Column<StreamId> stream;
+  OptionalColumn<StreamId> stream;
   base::Column<StackId> stack;
   OptionalColumn<PoolId> pool;
   OptionalColumn<StringId> category;
@@ -116,14 +121,23 @@ struct Events {
     address.push_back(event.address);
     size_bytes.push_back(event.size_bytes);
     time_ns.push_back(event.time_ns);
-    stream.push_back(event.stream);
     stack.push_back(event.stack);
-    const std::uint32_t rare = event.pool.value | event.category.value | event.op.value |
-                               event.inner_op.value | event.forward_op.value | event.layer.value |
-                               event.tensor.value | static_cast<std::uint32_t>(event.phase) |
-                               static_cast<std::uint32_t>(event.flags) |
-                               event.compile_context.value | event.user_metadata.value;
+    const std::uint32_t rare =
+        event.stream.value | event.pool.value | event.category.value | event.op.value |
+        event.inner_op.value | event.forward_op.value | event.layer.value | event.tensor.value |
+        static_cast<std::uint32_t>(event.phase) | static_cast<std::uint32_t>(event.flags) |
+        event.compile_context.value | event.user_metadata.value;
     if (rare != 0) set_rare(row, event);
+  }
+  // For readers of many events: room for `count` more, then rows with nothing rare in them.
+  void make_room(std::size_t count);
+  void push_back_plain(Action what, std::uint64_t where, std::uint64_t bytes, std::int64_t when_ns,
+                       StackId whence) {
+    action.push_back_reserved(what);
+    address.push_back_reserved(where);
+    size_bytes.push_back_reserved(bytes);
+    time_ns.push_back_reserved(when_ns);
+    stack.push_back_reserved(whence);
   }
   Event at(std::size_t row) const {
     return Event{action[row],       address[row],  size_bytes[row], time_ns[row],
@@ -136,6 +150,7 @@ struct Events {
 
  private:
   void set_rare(std::size_t row, const Event& event) {
+    stream.set(row, event.stream);
     pool.set(row, event.pool);
     category.set(row, event.category);
     op.set(row, event.op);

@@ -194,6 +194,16 @@ void TraceBuilder::sort_annotations() {
   });
 }
 
+// The pairs that the reader gave, as the lifetimes of the only device. False: there are none, or
+// several devices, whose events have moved.
+bool TraceBuilder::take_pairs(DeviceTrace& device) {
+  if (!has_pairs_ || device.event_count != trace_.events.size()) return false;
+  device.lifetimes = std::move(pairs_);
+  device.lifetimes.free_completed.append(device.lifetimes.free_requested.span());
+  device.lifetimes.block.resize(device.lifetimes.alloc.size(), kNone);
+  return true;
+}
+
 Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& progress) {
   trace_.format = format;
   if (trace_.events.size() >= kBeforeRecording || trace_.blocks.size() >= kNone) {
@@ -204,7 +214,7 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
   sort_segments();
   sort_annotations();
   for (DeviceTrace& device : trace_.devices) {
-    LifetimePairing(trace_, device, diagnostics_).run(progress);
+    if (!take_pairs(device)) LifetimePairing(trace_, device, diagnostics_).run(progress);
     if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while pairing");
     if (device.event_count == 0) continue;
     const bool is_told = std::ranges::find(truncated_, device.device) != truncated_.end();

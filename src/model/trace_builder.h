@@ -47,6 +47,12 @@ class TraceBuilder {
   void add_mark(const Mark& mark);
   // Rows [first, first + count) are the next events of `device`. Each row at most once.
   void place(Device device, std::uint64_t first, std::uint64_t count);
+  // For a reader whose file says which free ends which allocation: rows of allocs in order of birth
+  // (`alloc`) and of their frees (`free_requested`). It fills them as it goes, and says in the end
+  // whether every alloc and free is among them and nothing was live before; without that, or on
+  // several devices, frees are paired by address.
+  Lifetimes& pairs() { return pairs_; }
+  void pairs_known() { has_pairs_ = true; }
   // The file names this device, perhaps with nothing on it.
   void name_device(Device device);
 
@@ -69,6 +75,7 @@ class TraceBuilder {
   };
 
   DeviceTrace& device_trace(Device device);
+  bool take_pairs(DeviceTrace& device);
   Status gather_slices();
   void place_marks();
   void sort_segments();
@@ -79,6 +86,8 @@ class TraceBuilder {
   std::vector<Slice> slices_;
   std::vector<std::uint64_t> mark_rows_;  // by mark: how many events had been added
   std::vector<Device> truncated_;
+  Lifetimes pairs_;
+  bool has_pairs_ = false;
 };
 
 }  // namespace plimsoll::model

@@ -27,6 +27,10 @@ unsigned gravity(std::uint8_t role) {
 
 void Recording::on_block(const format::Block& block) {
   definitions_.set_end(block.offset + block.payload.size());
+  if (block.head.kind == format::BlockKind::kEvents) {
+    // An event is two bytes or more, whatever the head says.
+    context_.builder.events().make_room(block.payload.size() / 2 + 1);
+  }
   check_limits();
 }
 
@@ -72,14 +76,13 @@ void Recording::on_alloc(const format::Alloc& alloc) {
   if (site == nullptr) ++counts_.undefined_sites;
   const std::uint8_t device = site == nullptr ? std::uint8_t{0} : site->device;
   set_device(device);
-  Event event;
-  event.action = Action::kAlloc;
-  event.address = alloc.address;
-  event.size_bytes = alloc.size_bytes;
-  event.time_ns = alloc.time_ns;
-  event.stack.value = alloc.site;  // until attribute()
+  model::Events& events = context_.builder.events();
   Allocation allocation;
-  allocation.row = static_cast<std::uint32_t>(context_.builder.add_event(event));
+  model::Lifetimes& pairs = context_.builder.pairs();
+  pairs.alloc.push_back(static_cast<std::uint32_t>(events.size()));
+  pairs.free_requested.push_back(model::kNone);
+  events.push_back_plain(Action::kAlloc, alloc.address, alloc.size_bytes, alloc.time_ns,
+                         model::StackId{alloc.site});  // until attribute()
   allocation.device = device;
   allocation.flags = alloc.is_adopted ? Allocation::kIsAdopted : std::uint8_t{0};
   allocations_.push_back(allocation);
@@ -88,19 +91,18 @@ void Recording::on_alloc(const format::Alloc& alloc) {
 
 void Recording::on_free(const format::Free& free) {
   const std::uint32_t index = serials_.find(free.serial);
-  if (index == SerialIndex::kNotSeen || allocations_[index].freed != model::kNone) {
+  model::Lifetimes& pairs = context_.builder.pairs();
+  if (index == SerialIndex::kNotSeen || pairs.free_requested[index] != model::kNone) {
     ++counts_.unseen_frees;
     return;
   }
   Allocation& allocation = allocations_[index];
   set_device(allocation.device);
-  const model::Events& events = context_.builder.events();
-  Event event;
-  event.action = Action::kFree;
-  event.address = events.address[allocation.row];
-  event.size_bytes = events.size_bytes[allocation.row];
-  event.time_ns = free.time_ns;
-  allocation.freed = static_cast<std::uint32_t>(context_.builder.add_event(event));
+  model::Events& events = context_.builder.events();
+  pairs.free_requested[index] = static_cast<std::uint32_t>(events.size());
+  const std::uint32_t row = pairs.alloc[index];
+  events.push_back_plain(Action::kFree, events.address[row], events.size_bytes[row], free.time_ns,
+                         model::kNoStack);
   if (free.in_op) allocation.flags |= Allocation::kInOp;
 }
 
@@ -198,21 +200,21 @@ struct Recording::Words {
 };
 
 // Was it alive when the first backward after its birth began?
-bool Recording::is_saved(const Allocation& allocation) const {
-  const auto* const next =
-      std::upper_bound(backward_rows_.begin(), backward_rows_.end(), allocation.row);
-  return next != backward_rows_.end() && *next <= allocation.freed;
+bool Recording::is_saved(std::uint32_t row, std::uint32_t freed_row) const {
+  const auto* const next = std::upper_bound(backward_rows_.begin(), backward_rows_.end(), row);
+  return next != backward_rows_.end() && *next <= freed_row;
 }
 
 Phase Recording::phase_of_allocation(const Allocation& allocation, const Place& place) const {
   return allocation.phase == Allocation::kPhaseOfSite ? place.phase : phase_of(allocation.phase);
 }
 
-model::StringId Recording::category(const Allocation& allocation, Phase phase, const Words& words) {
+model::StringId Recording::category(const Allocation& allocation, std::uint64_t size_bytes,
+                                    Phase phase, const Words& words) {
   if (gravity(allocation.role) > 0) return words.roles[allocation.role];
   if ((allocation.flags & Allocation::kIsAdopted) != 0) {
     ++counts_.adopted_unknown;
-    counts_.adopted_unknown_bytes += context_.builder.events().size_bytes[allocation.row];
+    counts_.adopted_unknown_bytes += size_bytes;
     return words.unknown;
   }
   if ((allocation.flags & Allocation::kInOp) != 0) return words.temporary;
@@ -221,6 +223,47 @@ model::StringId Recording::category(const Allocation& allocation, Phase phase, c
   return words.other;
 }
 
+// The columns that hindsight fills, as many as this recording needs.
+class Recording::Columns {
+ public:
+  Columns(model::Events& events, const std::vector<Place>& places, bool has_tensors)
+      : stack_(events.stack.data()),
+        category_(events.category.rows(events.size())),
+        phase_(events.phase.rows(events.size())),
+        flags_(events.flags.rows(events.size())) {
+    const auto rows = [&](auto& column, auto field) -> model::StringId* {
+      const auto is_told = [&](const Place& place) { return place.*field != model::StringId{}; };
+      return std::ranges::any_of(places, is_told) ? column.rows(events.size()) : nullptr;
+    };
+    op_ = rows(events.op, &Place::op);
+    inner_op_ = rows(events.inner_op, &Place::inner_op);
+    forward_op_ = rows(events.forward_op, &Place::forward_op);
+    layer_ = rows(events.layer, &Place::layer);
+    if (has_tensors) tensor_ = events.tensor.rows(events.size());
+  }
+
+  void set(std::size_t row, const Place& place, Phase phase, EventFlags flags,
+           model::StringId category, model::TensorId tensor) const {
+    stack_[row] = place.stack;
+    category_[row] = category;
+    phase_[row] = phase;
+    flags_[row] = flags;
+    if (op_ != nullptr) op_[row] = place.op;
+    if (inner_op_ != nullptr) inner_op_[row] = place.inner_op;
+    if (forward_op_ != nullptr) forward_op_[row] = place.forward_op;
+    if (layer_ != nullptr) layer_[row] = place.layer;
+    if (tensor_ != nullptr) tensor_[row] = tensor;
+  }
+
+ private:
+  model::StackId* stack_;
+  model::StringId* category_;
+  Phase* phase_;
+  EventFlags* flags_;
+  model::StringId *op_, *inner_op_, *forward_op_, *layer_;
+  model::TensorId* tensor_ = nullptr;
+};
+
 void Recording::attribute() {
   end_run();
   const std::vector<Place> places = definitions_.places();
@@ -228,27 +271,24 @@ void Recording::attribute() {
   const Words words(context_.builder.strings());
   const Place nowhere;
   model::Events& events = context_.builder.events();
-  for (const Allocation& allocation : allocations_) {
-    const std::size_t row = allocation.row;
+  const Columns columns(events, places, !tensors.empty());
+  const model::Lifetimes& pairs = context_.builder.pairs();
+  for (std::size_t index = 0; index < allocations_.size(); ++index) {
+    const Allocation& allocation = allocations_[index];
+    const std::uint32_t row = pairs.alloc[index];
     const std::uint32_t site = events.stack[row].value;
     const Place& place = site < places.size() ? places[site] : nowhere;
     const Phase phase = phase_of_allocation(allocation, place);
-    const model::StringId word = category(allocation, phase, words);
+    const model::StringId word = category(allocation, events.size_bytes[row], phase, words);
     EventFlags flags = EventFlags::kNothing;
     if ((allocation.flags & Allocation::kInOp) != 0) flags = flags | EventFlags::kTemporary;
     if ((allocation.flags & Allocation::kIsAdopted) != 0) flags = flags | EventFlags::kAdopted;
-    if (word == words.activation && is_saved(allocation)) {
+    if (word == words.activation && is_saved(row, pairs.free_requested[index])) {
       flags = flags | EventFlags::kSavedForBackward;
     }
-    events.stack[row] = place.stack;
-    events.category.set(row, word);
-    events.op.set(row, place.op);
-    events.inner_op.set(row, place.inner_op);
-    events.forward_op.set(row, place.forward_op);
-    events.layer.set(row, place.layer);
-    events.phase.set(row, phase);
-    events.flags.set(row, flags);
-    if (allocation.tensor < tensors.size()) events.tensor.set(row, tensors[allocation.tensor]);
+    const model::TensorId tensor =
+        allocation.tensor < tensors.size() ? tensors[allocation.tensor] : model::TensorId{};
+    columns.set(row, place, phase, flags, word, tensor);
   }
   tell_counts();
 }

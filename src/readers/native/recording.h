@@ -17,11 +17,9 @@
 
 namespace plimsoll::readers::native {
 
-// An allocation with what became of it.
+// What is known of an allocation besides its events, whose rows are among the builder's pairs.
 struct Allocation {
-  std::uint32_t row = 0;               // of its event
-  std::uint32_t freed = model::kNone;  // row of its free
-  std::uint32_t tensor = 0;            // id, of the gravest role it was tagged with
+  std::uint32_t tensor = 0;  // id, of the gravest role it was tagged with
   std::uint8_t role = 0;
   std::uint8_t phase = kPhaseOfSite;
   std::uint8_t device = 0;
@@ -58,6 +56,7 @@ class Recording : public format::NoRecords {
   const std::optional<Error>& failure() const { return failure_; }
   // Everything has been read: fills in what hindsight tells.
   void attribute();
+  bool has_unseen_frees() const { return counts_.unseen_frees > 0; }
 
  private:
   struct Counts {
@@ -71,9 +70,11 @@ class Recording : public format::NoRecords {
   void free_unseen(const format::Free& free);
   void out_of_memory(const format::Mark& mark);
   void check_limits();
-  bool is_saved(const Allocation& allocation) const;
+  bool is_saved(std::uint32_t row, std::uint32_t freed_row) const;
+  class Columns;
   model::Phase phase_of_allocation(const Allocation& allocation, const Place& place) const;
-  model::StringId category(const Allocation& allocation, model::Phase phase, const Words& words);
+  model::StringId category(const Allocation& allocation, std::uint64_t size_bytes,
+                           model::Phase phase, const Words& words);
   void tell_counts();
 
   ReadContext& context_;
