@@ -1,12 +1,19 @@
 #include "cpu_allocator.h"
 
+#include <c10/core/CPUAllocator.h>
+
+#include <cstring>
+#include <string_view>
+#include <typeinfo>
+
 #include "autograd_nodes.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
 namespace {
 
-c10::Allocator* g_base = nullptr;
+c10::Allocator* g_base = nullptr;      // what does the work
+c10::Allocator* g_replaced = nullptr;  // torch's default allocator, while it has our table
 c10::DeleterFnPtr g_base_deleter = nullptr;
 
 std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
@@ -77,6 +84,35 @@ void put_in_front(c10::Allocator* allocator) {
   }
 }
 
+// An allocator that is nothing but its table of virtual functions.
+struct Shell {
+  void* table;
+};
+static_assert(sizeof(RecordingAllocator) == sizeof(Shell));
+
+void* table_of(c10::Allocator* allocator) {
+  void* table = nullptr;
+  std::memcpy(&table, static_cast<void*>(allocator), sizeof(table));
+  return table;
+}
+
+void set_table(c10::Allocator* allocator, void* table) {
+  __atomic_store_n(reinterpret_cast<void**>(allocator), table, __ATOMIC_RELEASE);
+}
+
+// Its functions must not know members of which we know nothing.
+bool is_default(c10::Allocator* allocator) {
+  return allocator == c10::GetDefaultCPUAllocator() &&
+         std::string_view(typeid(*allocator).name()).find("DefaultCPUAllocator") !=
+             std::string_view::npos;
+}
+
+// torch's default allocator as it was before us.
+c10::Allocator* default_as_it_was(c10::Allocator* allocator) {
+  static Shell shell{table_of(allocator)};
+  return reinterpret_cast<c10::Allocator*>(&shell);
+}
+
 }  // namespace
 
 void recorded_delete(void* data) {
@@ -86,13 +122,24 @@ void recorded_delete(void* data) {
 
 void install_cpu_allocator() {
   c10::Allocator* present = c10::GetAllocator(c10::DeviceType::CPU);
-  if (present == &recording()) return;
-  g_base = present;
+  if (present == &recording() || present == g_replaced) return;
   g_base_deleter = present->raw_deleter();
-  put_in_front(&recording());
+  if (is_default(present)) {
+    g_base = default_as_it_was(present);
+    g_replaced = present;
+    set_table(present, table_of(&recording()));
+  } else {
+    g_base = present;
+    put_in_front(&recording());
+  }
 }
 
 void remove_cpu_allocator() {
+  if (g_replaced != nullptr) {
+    set_table(g_replaced, table_of(g_base));
+    g_replaced = nullptr;
+    return;
+  }
   // Somebody may have come after us: then theirs stays, with ours below it, doing nothing.
   if (c10::GetAllocator(c10::DeviceType::CPU) == &recording()) put_in_front(g_base);
 }

@@ -1,6 +1,8 @@
-"""The slow, obvious reference of the recorder: every storage that an operator was given or gave
-back, held by a weak reference and counted when asked. It shares no code and no hook with the recorder: a
-dispatch mode sees tensors, where the recorder sees the allocator.
+"""The slow, obvious reference of the recorder.
+
+Every storage that an operator was given or gave back is held by a weak reference and counted when
+asked. It shares no code and no hook with the recorder: a dispatch mode sees tensors, where the
+recorder sees the allocator.
 """
 
 from __future__ import annotations
@@ -20,37 +22,26 @@ def storages(tensors: Iterable[Any]) -> Iterator[torch.UntypedStorage]:
             yield tensor.untyped_storage()
 
 
-def bytes_of(tensors: Iterable[Any]) -> int:
-    """Bytes of the distinct storages behind the tensors."""
-    return sum({s._cdata: s.nbytes() for s in storages(tensors)}.values())
-
-
 class Census(TorchDispatchMode):
     """Counts the bytes of what is alive of all that passed through an operator while it was on."""
 
     def __init__(self) -> None:
         super().__init__()
         self._seen: dict[int, StorageWeakRef] = {}
-        self._ignored: set[int] = set()
-
-    def ignore(self, tensors: Iterable[Any]) -> None:
-        """These are not the allocator's: memory of numpy, for instance."""
-        self._ignored.update(s._cdata for s in storages(tensors))
 
     def note(self, tensors: Iterable[Any]) -> None:
         for storage in storages(tensors):
             # The weak reference keeps the handle from being used again.
             self._seen.setdefault(storage._cdata, StorageWeakRef(storage))
 
-    def live_bytes(self) -> int:
-        total = 0
-        for handle, reference in list(self._seen.items()):
+    def live(self) -> dict[int, int]:
+        """Bytes of each live storage, by a handle that is never used again."""
+        found = {}
+        for handle, reference in self._seen.items():
             storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
-            if storage is None:
-                del self._seen[handle]
-            elif handle not in self._ignored:
-                total += storage.nbytes()
-        return total
+            if storage is not None:
+                found[handle] = storage.nbytes()
+        return found
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
@@ -60,26 +51,18 @@ class Census(TorchDispatchMode):
         return result
 
 
-def roles(modules: Iterable[torch.nn.Module], optimizers: Iterable[Any]) -> dict[str, int]:
-    """The categories that modules and optimizers tell themselves; a storage counts once."""
+def roles(modules: Iterable[torch.nn.Module], optimizers: Iterable[Any]) -> dict[str, list[Any]]:
+    """The tensors of the categories that modules and optimizers tell by themselves."""
     modules, optimizers = list(modules), list(optimizers)
     parameters = [p for m in modules for p in m.parameters()]
     parameters += [p for o in optimizers for group in o.param_groups for p in group["params"]]
-    groups = {
+    return {
         "parameter": parameters,
         "gradient": [p.grad for p in parameters],
         "optimizer_state": [
             value
             for optimizer in optimizers
-            for state in optimizer.state.values()
-            for value in state.values()
+            for value in tree_leaves(list(optimizer.state.values()))
         ],
         "buffer": [b for m in modules for b in m.buffers()],
     }
-    taken: set[int] = set()
-    totals = {}
-    for role, tensors in groups.items():
-        own = {s._cdata: s.nbytes() for s in storages(tensors) if s._cdata not in taken}
-        taken.update(own)
-        totals[role] = sum(own.values())
-    return totals

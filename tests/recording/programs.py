@@ -283,7 +283,7 @@ def lbfgs() -> Iterator[Held]:
 
     for _ in range(3):
         optimizer.step(closure)
-        yield [model], []  # LBFGS keeps lists of tensors in its state: counted below as "other"
+        yield [model], [optimizer]
 
 
 @program
@@ -388,7 +388,7 @@ def double_backward() -> Iterator[Held]:
 def data_loader_workers() -> Iterator[Held]:
     model = mlp(16, 32, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loader = DataLoader(TensorDataset(torch.randn(32, 16)), batch_size=8, num_workers=2)
+    loader = DataLoader(TensorDataset(torch.randn(32, 16)), batch_size=8, num_workers=1)
     for (batch,) in loader:
         optimizer.zero_grad()
         model(batch).sum().backward()
