@@ -43,7 +43,7 @@ class Census(TorchDispatchMode):
                 found[handle] = storage.nbytes()
         return found
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         self.note(tree_leaves((args, kwargs)))
         result = func(*args, **kwargs)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,7 +52,6 @@ def plain() -> Iterator[Held]:
 
 @program
 def loss_kept() -> Iterator[Held]:
-    """The graph of the last step lives on in a list."""
     model, kept = mlp(16, 32, 4), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(4):
@@ -286,28 +284,6 @@ def lbfgs() -> Iterator[Held]:
         yield [model], [optimizer]
 
 
-@program
-def threads() -> Iterator[Held]:
-    models = [mlp(16, 32, 4) for _ in range(3)]
-    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in models]
-
-    def work(model: nn.Module, optimizer: Any) -> None:
-        for _ in range(5):
-            for _ in train(model, optimizer, steps=1):
-                pass
-
-    for _ in range(2):
-        running = [
-            threading.Thread(target=work, args=pair)
-            for pair in zip(models, optimizers, strict=True)
-        ]
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
-        yield models, optimizers
-
-
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -382,24 +358,3 @@ def double_backward() -> Iterator[Held]:
         optimizer.step()
         del slope, x
         yield [model], [optimizer]
-
-
-@program
-def data_loader_workers() -> Iterator[Held]:
-    model = mlp(16, 32, 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loader = DataLoader(TensorDataset(torch.randn(32, 16)), batch_size=8, num_workers=1)
-    for (batch,) in loader:
-        optimizer.zero_grad()
-        model(batch).sum().backward()
-        optimizer.step()
-        yield [model], [optimizer]
-
-
-@program
-def under_the_profiler() -> Iterator[Held]:
-    model = mlp(16, 32, 4)
-    optimizer = torch.optim.Adam(model.parameters())
-    for _ in range(2):
-        with torch.profiler.profile(profile_memory=True, record_shapes=True):
-            yield from train(model, optimizer, steps=2)

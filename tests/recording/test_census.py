@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from tests.recording import random_models
+from tests.recording.boundaries import Boundary, boundaries
+from tests.recording.census import Census, roles, storages
+from tests.recording.programs_in_company import PROGRAMS
 
-torch = pytest.importorskip("torch")
-
-from hypothesis import HealthCheck, given, settings  # noqa: E402
-from tests.recording import random_models  # noqa: E402
-from tests.recording.boundaries import Boundary, boundaries  # noqa: E402
-from tests.recording.census import Census, roles, storages  # noqa: E402
-from tests.recording.programs import PROGRAMS  # noqa: E402
-
-import plimsoll  # noqa: E402
+import plimsoll
 
 GRAVEST_FIRST = ("parameter", "gradient", "optimizer_state", "buffer")
 

@@ -2,14 +2,11 @@
 
 import gc
 
-import pytest
+import torch
+from tests.recording.boundaries import boundaries
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import plimsoll  # noqa: E402
-from tests.recording.boundaries import boundaries  # noqa: E402
+import plimsoll
 
 
 def storage_bytes(tensors) -> int:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-
-import plimsoll  # noqa: E402
+import plimsoll
 
 F = 4  # bytes of a float32
 N = 8  # samples in a batch
