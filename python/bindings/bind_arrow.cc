@@ -16,6 +16,7 @@
 #include "bind.h"
 #include "errors.h"
 #include "plimsoll/session.h"
+#include "table_values.h"
 
 namespace nb = nanobind;
 
@@ -104,6 +105,10 @@ void bind_arrow(nb::module_& module) {
       .def(
           "__arrow_c_stream__", &stream_capsule, nb::arg("requested_schema").none() = nb::none(),
           nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None) -> object"))
+      .def(
+          "to_pydict", [](const SharedTable& self) { return values_of(*self.table); },
+          nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
+          "Each column as a list of Python's own objects; for small tables, or without Arrow.")
       .def("_addresses", &addresses_of, nb::arg("column"),
            "Where the values of a column lie, one address a batch; for tests.");
   module.def("table", &table_of, nb::arg("session"), nb::arg("name"),

@@ -29,6 +29,7 @@ from plimsoll.recording import Recording, record, region, step
 
 try:
     from plimsoll._core import Table
+    from plimsoll.memory_tracer import LayerMemoryStats, MemoryEvent, MemoryTracer
     from plimsoll.trace import ExportFormat, Trace, export_formats, open, open_bytes
 except ModuleNotFoundError as error:
     if error.name != "plimsoll._core":
@@ -51,7 +52,10 @@ __all__ = [
     "InputOutputError",
     "InternalError",
     "InvalidArgumentError",
+    "LayerMemoryStats",
     "LimitError",
+    "MemoryEvent",
+    "MemoryTracer",
     "NoPermissionError",
     "NotFoundError",
     "Recording",

@@ -1,6 +1,7 @@
 """The compiled half of plimsoll. Private: use the package."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 
 def version() -> str: ...
@@ -49,6 +50,11 @@ class Table:
     def __arrow_c_schema__(self) -> object: ...
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """
+        Each column as a list of Python's own objects; for small tables, or without Arrow.
+        """
 
 def table(session: Session, name: str) -> Table:
     """One of the recording's own tables."""

@@ -15,7 +15,7 @@ from plimsoll import _core
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = ROOT / "python/plimsoll/_core.pyi"
-MODULES = ["plimsoll", "plimsoll.errors", "plimsoll.trace"]
+MODULES = ["plimsoll", "plimsoll.errors", "plimsoll.memory_tracer", "plimsoll.trace"]
 
 
 def run_python(code: str) -> str:

@@ -144,3 +144,9 @@ def test_sums_in_arrow(trace):
 def test_repr_names_the_columns(trace):
     assert repr(trace.frames).startswith("<plimsoll.Table 'frames': ")
     assert "file, function, line" in repr(trace.frames)
+
+
+def test_values_come_as_pythons_own_objects_too(generated):
+    trace = plimsoll.open(generated["planted-2.11"])
+    for table in (trace.events, trace.lifetimes, trace.segments, trace.stacks, trace.frames):
+        assert table.to_pydict() == pa.table(table).to_pydict()
