@@ -266,7 +266,7 @@ def open_bytes(
         InvalidArgumentError: It has no such device or moment. Also a ``ValueError``.
 
     Example:
-        >>> data = builtins.open(path, "rb").read()
+        >>> data = pathlib.Path(path).read_bytes()
         >>> plimsoll.open_bytes(data).devices == plimsoll.open(path).devices
         True
     """

@@ -2,10 +2,10 @@
 
 import doctest
 import importlib
+import pathlib
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from nanobind.stubgen import StubGen
@@ -13,7 +13,7 @@ from nanobind.stubgen import StubGen
 import plimsoll
 from plimsoll import _core
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 STUB = ROOT / "python/plimsoll/_core.pyi"
 MODULES = ["plimsoll", "plimsoll.errors", "plimsoll.memory_tracer", "plimsoll.trace"]
 
@@ -37,7 +37,7 @@ def test_import_brings_nothing_heavy():
 
 
 def test_the_command_lies_beside_python(generated):
-    command = Path(sys.executable).parent / "plimsoll"
+    command = pathlib.Path(sys.executable).parent / "plimsoll"
     ran = subprocess.run([command, "report", generated["healthy"]], check=False)
     assert ran.returncode == 0
 
@@ -52,7 +52,7 @@ def test_stub_is_what_nanobind_makes_of_the_module():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_are_true(name, generated):
-    names = {"plimsoll": plimsoll, "path": generated["planted"]}
+    names = {"plimsoll": plimsoll, "path": generated["planted"], "pathlib": pathlib}
     names["trace"] = plimsoll.open(names["path"])
     for test in doctest.DocTestFinder().find(importlib.import_module(name), globs=names):
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
@@ -61,7 +61,7 @@ def test_examples_in_docstrings_are_true(name, generated):
 
 def test_the_manual_is_true(generated, monkeypatch):
     monkeypatch.chdir(generated["planted"].parent)
-    Path("snapshot.pickle").write_bytes(generated["planted"].read_bytes())
+    pathlib.Path("snapshot.pickle").write_bytes(generated["planted"].read_bytes())
     manual = ROOT / "docs/python.md"
     text = re.sub(r"^```.*$", "", manual.read_text(), flags=re.MULTILINE)
     test = doctest.DocTestParser().get_doctest(text, {}, manual.name, str(manual), 0)

@@ -39,7 +39,8 @@ def test_pyarrow_reads_every_table(trace, name):
     read = pa.table(ours)
     read.validate(full=True)
     assert read.column_names == list(ours.columns)
-    assert read.num_rows == len(ours) > 0
+    assert read.num_rows == len(ours)
+    assert len(ours) > 0 or name == "marks"  # this one has none
     assert pa.schema(ours) == read.schema
 
 
