@@ -3,7 +3,10 @@
 // training.
 #include <Python.h>
 
+#include <array>
 #include <exception>
+#include <memory>
+#include <vector>
 
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
@@ -96,8 +99,8 @@ PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
-bool is_power_of_8(std::uint64_t number) {
-  while (number > 1 && number % 8 == 0) number /= 8;
+bool is_power_of_64(std::uint64_t number) {
+  while (number > 1 && number % 64 == 0) number /= 64;
   return number == 1;
 }
 
@@ -111,13 +114,47 @@ PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
 PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
-    if (g_survey == nullptr || !is_power_of_8(steps_so_far())) return;
+    if (g_survey == nullptr || !is_power_of_64(steps_so_far())) return;
     // Copies of modules (an average of the weights) register nothing, and may never be called.
     Reference::steal(PyObject_CallNoArgs(g_survey));
   });
 }
 
 // ---- what our own Python calls ----------------------------------------------------------------
+
+// What an object is to us, by its type: asked of hundreds of thousands at once.
+class Kinds {
+ public:
+  enum Kind : std::uint8_t { kUnknown, kNothing, kTensor, kModule, kOptimizer };
+  Kind of(PyTypeObject* type) {
+    Entry& entry = entries_[(reinterpret_cast<std::uintptr_t>(type) >> 4U) % kEntries];
+    if (entry.type != type) entry = {type, find(type)};
+    return entry.kind;
+  }
+
+ private:
+  static constexpr std::size_t kEntries = 1024;
+  struct Entry {
+    PyTypeObject* type = nullptr;
+    Kind kind = kUnknown;
+  };
+  static Kind find(PyTypeObject* type) {
+    auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+    if (PyType_IsSubtype(type, tensor) != 0) return kTensor;
+    if (PyType_IsSubtype(type, g_module_type) != 0) return kModule;
+    return PyType_IsSubtype(type, g_optimizer_type) != 0 ? kOptimizer : kNothing;
+  }
+  std::array<Entry, kEntries> entries_{};
+};
+
+void adopt_tensor(ThreadState& thread, PyObject* object) {
+  const at::Tensor* tensor = as_tensor(object);
+  if (tensor == nullptr) return;
+  tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
+  // Not Tensor::grad(), which warns where there is none.
+  const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
+  if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
+}
 
 // adopt(list of objects): tells all tensors, modules and optimizers among them.
 PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
@@ -127,23 +164,27 @@ PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
   }
   return guarded([&](ThreadState& thread) {
     watch_calls(g_module_type);
+    const auto kinds = std::make_unique<Kinds>();
+    std::vector<PyObject*> optimizers;
     const Py_ssize_t count = PyList_GET_SIZE(objects);
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyObject* object = PyList_GET_ITEM(objects, i);
-      if (const at::Tensor* tensor = as_tensor(object)) {
-        tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
-        // Not Tensor::grad(), which warns where there is none.
-        const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
-        if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
-      } else if (is_module(object)) {
-        modules().find_or_add(object);
+      switch (kinds->of(Py_TYPE(object))) {
+        case Kinds::kTensor:
+          adopt_tensor(thread, object);
+          break;
+        case Kinds::kModule:
+          modules().find_or_add(object);
+          break;
+        case Kinds::kOptimizer:
+          optimizers.push_back(object);
+          break;
+        default:
+          break;
       }
     }
     modules().name_all(thread);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject* object = PyList_GET_ITEM(objects, i);
-      if (PyType_IsSubtype(Py_TYPE(object), g_optimizer_type) != 0) adopt_optimizer(thread, object);
-    }
+    for (PyObject* optimizer : optimizers) adopt_optimizer(thread, optimizer);
   });
 }
 

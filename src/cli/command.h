@@ -64,6 +64,8 @@ struct Command {
   std::vector<Option> options;
   std::vector<Section> sections;
   int (*run)(const Arguments&) = nullptr;  // the exit code
+  // In place of `run`: takes the words as they are, because most of them are somebody else's.
+  int (*run_words)(const std::vector<std::string>&) = nullptr;
 };
 
 }  // namespace plimsoll::cli

@@ -5,8 +5,8 @@
 namespace plimsoll::cli {
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> kTable = {report_command(), export_command(), dump_command(),
-                                              schema_command(), help_command()};
+  static const std::vector<Command> kTable = {run_command(),  report_command(), export_command(),
+                                              dump_command(), schema_command(), help_command()};
   return kTable;
 }
 

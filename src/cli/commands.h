@@ -7,6 +7,7 @@
 
 namespace plimsoll::cli {
 
+Command run_command();
 Command report_command();
 Command export_command();
 Command dump_command();

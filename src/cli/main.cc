@@ -51,6 +51,9 @@ int run(std::vector<std::string> words) {
   const Command* command = find_command(first);
   if (command == nullptr) return wrong_command(first);
   words.erase(words.begin());
+  if (command->run_words != nullptr && !words.empty() && words[0] != "--help" && words[0] != "-h") {
+    return command->run_words(words);
+  }
   if (asks_for_help(words)) return say(print(help_of(*command)));
   const auto arguments = parse(*command, words);
   if (!arguments) {

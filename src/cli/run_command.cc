@@ -1,0 +1,114 @@
+// plimsoll run: becomes the Python that records the script, or the program that records itself.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/terminal.h"
+
+namespace plimsoll::cli {
+namespace {
+
+bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+// PLIMSOLL_PYTHON, or the Python beside this command (a virtual environment's), or that of PATH.
+std::string python() {
+  if (const char* chosen = std::getenv("PLIMSOLL_PYTHON"); chosen != nullptr && *chosen != '\0') {
+    return chosen;
+  }
+  char self[4096];
+  const ssize_t size = ::readlink("/proc/self/exe", self, sizeof(self));
+  if (size > 0) {
+    const std::string path(self, static_cast<std::size_t>(size));
+    const std::string beside = path.substr(0, path.rfind('/') + 1) + "python3";
+    if (is_program(beside)) return beside;
+  }
+  return "python3";
+}
+
+// Does not come back, unless the program cannot be started.
+int become(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  ::execvp(pointers.front(), pointers.data());
+  complain("cannot start " + words.front() + ": " + std::strerror(errno));
+  return kWrongUse;
+}
+
+// What stands behind `--`: a program that is linked with plimsoll reads these when it starts.
+int run_program(const std::vector<std::string>& options, const std::vector<std::string>& program) {
+  if (program.empty()) {
+    complain("say which program to run behind -- (plimsoll run --help)");
+    return kWrongUse;
+  }
+  ::setenv("PLIMSOLL", "1", 1);
+  for (std::size_t i = 0; i < options.size(); i += 2) {
+    const bool has_value = i + 1 < options.size();
+    if (!has_value || (options[i] != "-o" && options[i] != "--output")) {
+      complain("before -- only --output PATH has a meaning, not " + options[i]);
+      return kWrongUse;
+    }
+    ::setenv("PLIMSOLL_OUT", options[i + 1].c_str(), 1);
+  }
+  return become(program);
+}
+
+int run_words(const std::vector<std::string>& words) {
+  // `--` is ours only before the script: behind it, it is the script's.
+  for (std::size_t i = 0;
+       i < words.size() && (i == 0 || words[i].starts_with("-") || words[i - 1].starts_with("-"));
+       ++i) {
+    if (words[i] != "--") continue;
+    const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+    return run_program({words.begin(), at}, {at + 1, words.end()});
+  }
+  std::vector<std::string> line = {python(), "-m", "plimsoll", "run"};
+  line.insert(line.end(), words.begin(), words.end());
+  return become(line);
+}
+
+}  // namespace
+
+Command run_command() {
+  Command command;
+  command.name = "run";
+  command.summary = "Run a Python script, or a program, and record its memory";
+  command.description =
+      "Runs the script as python3 would, with the words that follow it, and records every tensor "
+      "allocation into a trace file for plimsoll report. The Python is $PLIMSOLL_PYTHON, or the "
+      "one "
+      "beside this command, or python3 of PATH. A program linked with plimsoll stands behind --.";
+  command.positionals = {{"SCRIPT", "The script, and its own words.", Count::kOneOrMore}};
+  command.options = {
+      {"--output", "-o", "PATH", "The trace file. Default: plimsoll-SCRIPT-PID.plim."},
+      {"--module", "-m", "", "SCRIPT is a module's name, as in python -m."},
+      {"--mode",
+       "",
+       "MODE",
+       "full, or lite: allocations, layers and phases alone, at a fraction of the cost.",
+       {"full", "lite"}},
+      {"--max-events", "", "N", "Keep the newest N events, about; what was before stays as a sum."},
+      {"--no-stacks", "", "", "Note no Python lines."},
+      {"--in-children", "", "", "Forked children record too, each into PATH.PID."},
+      {"--adapter",
+       "",
+       "ADAPTER",
+       "How torch is observed: by code compiled against it, or by Python alone.",
+       {"auto", "libtorch", "python", "none"}},
+  };
+  command.sections = {
+      {"examples",
+       {{"plimsoll run train.py --epochs 3", "records into plimsoll-train-PID.plim"},
+        {"plimsoll run -o run.plim -m package.train", "a module"},
+        {"plimsoll run -o run.plim -- ./train", "a C++ program"}}}};
+  command.run_words = run_words;
+  return command;
+}
+
+}  // namespace plimsoll::cli
