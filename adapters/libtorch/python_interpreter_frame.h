@@ -40,7 +40,7 @@ struct InterpreterFrame {
   PyCodeObject* code;
   void* frame_object;
   InterpreterFrame* previous;
-  _Py_CODEUNIT* instruction;
+  const void* instruction;
   int stack_top;
   bool is_entry;
   char owner;
@@ -48,7 +48,7 @@ struct InterpreterFrame {
   PyCodeObject* code;  // 3.13: or None, in frames that no Python code owns
   InterpreterFrame* previous;
   void *function, *globals, *builtins, *locals, *frame_object;
-  _Py_CODEUNIT* instruction;
+  const void* instruction;
   int stack_top;
   std::uint16_t return_offset;
   char owner;
@@ -71,7 +71,7 @@ inline InterpreterFrame* frame_before(InterpreterFrame* frame) { return frame->p
 inline bool read_frame(InterpreterFrame* frame, PythonFrame& read) {
   if (frame->owner == kOwnedByCStack) return false;
   const auto* first = reinterpret_cast<const char*>(frame->code->co_code_adaptive);
-  read = {frame->code, reinterpret_cast<const char*>(frame->instruction) - first};
+  read = {frame->code, static_cast<const char*>(frame->instruction) - first};
   return true;
 }
 
