@@ -37,7 +37,8 @@ class TraceBuilder {
   std::uint64_t memory_bytes() const {
     return trace_.events.memory_bytes() + trace_.stacks.memory_bytes() +
            trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
-           slices_.capacity() * sizeof(Slice);
+           slices_.capacity() * sizeof(Slice) + pairs_.alloc.memory_bytes() +
+           pairs_.free_requested.memory_bytes();
   }
   Event event(std::uint64_t row) const { return trace_.events.at(row); }
   // For what is known with hindsight only: the columns of an event that was added already.

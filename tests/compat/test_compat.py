@@ -1,0 +1,49 @@
+"""Trace files of every version of the format, and what they say. Neither is ever changed.
+
+NAME.plimsoll was written by the version that its name tells; NAME.json is what that version read
+from it. A file is added when the format's version rises; what an older one says stays as it is.
+"""
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+FILES = sorted(Path(__file__).parent.glob("*.plimsoll"))
+DEVICE_FIELDS = ("device", "device_type", "events", "history", "requested_active")
+
+
+def ran(*words: object) -> str:
+    return subprocess.run(list(map(str, words)), capture_output=True, check=True).stdout.decode()
+
+
+def what_it_says(command: str, file: Path) -> dict[str, object]:
+    """The records by kind, the totals of each device, and its bytes by category at the peak."""
+    lines = ran(command, "dump", file).splitlines()
+    report = json.loads(ran(command, "report", file, "--json", "--top", "1000"))
+    return {
+        "head": lines[0],
+        "records": dict(sorted(Counter(line.split(" ", 1)[0] for line in lines).items())),
+        "last": lines[-1],
+        "devices": [{key: device[key] for key in DEVICE_FIELDS} for device in report["devices"]],
+        "by_category": sorted(
+            [row["device"], row["key"], row["bytes"], row["count"]]
+            for row in report["tables"]["by_category"]
+        ),
+        "diagnostics": {
+            diagnostic["name"]: diagnostic["count"]
+            for diagnostic in report["source"]["diagnostics"]
+            if diagnostic["severity"] != "info"
+        },
+    }
+
+
+def test_there_is_a_file_of_each_version():
+    assert [file.stem for file in FILES] == ["v1"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_an_old_file_says_what_it_said(file, plimsoll_command):
+    assert what_it_says(plimsoll_command, file) == json.loads(file.with_suffix(".json").read_text())
