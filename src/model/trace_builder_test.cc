@@ -110,6 +110,28 @@ TEST(TraceBuilder, history_is_truncated_where_a_round_number_of_events_begins_la
   EXPECT_EQ(history_of(1000, false), History::kComplete);
 }
 
+// Two allocations at one address, of which the older is freed last: only the file can know.
+TEST(TraceBuilder, pairs_as_the_file_says_on_one_device_and_by_address_on_several) {
+  const auto lifetimes_of = [](bool is_alone) {
+    TraceMaker maker;
+    if (!is_alone) maker.on({DeviceType::kCpu, -1}).alloc(7, 1).on({DeviceType::kCuda, 0});
+    maker.alloc(64, 10).alloc(64, 20).alloc(128, 30);
+    maker.event(Action::kFree, 64, 20).event(Action::kFree, 64, 10);
+    Lifetimes& pairs = maker.builder().pairs();
+    for (const std::uint32_t row : {0u, 1u, 2u}) pairs.alloc.push_back(row);
+    for (const std::uint32_t row : {4u, 3u, kNone}) pairs.free_requested.push_back(row);
+    maker.builder().pairs_known();
+    return std::move(maker.finish().devices.front().lifetimes);
+  };
+  const Lifetimes said = lifetimes_of(true);
+  EXPECT_THAT(said.alloc, ElementsAre(0, 1, 2));
+  EXPECT_THAT(said.free_requested, ElementsAre(4, 3, kNone));
+  EXPECT_THAT(said.free_completed, ElementsAre(4, 3, kNone));
+  EXPECT_THAT(said.block, ElementsAre(kNone, kNone, kNone));
+  EXPECT_EQ(said.baseline_count, 0u);
+  EXPECT_EQ(lifetimes_of(false).baseline_count, 1u);
+}
+
 TEST(TraceBuilder, a_file_that_says_so_is_truncated) {
   TraceMaker maker;
   maker.alloc(1, 10);

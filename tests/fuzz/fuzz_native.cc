@@ -63,11 +63,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!reader->read(*source, context).ok()) return 0;
   const auto trace = builder.finish(reader->name(), progress);
   PLIMSOLL_CHECK(trace.ok());
-  std::size_t events = 0;
+  std::size_t events = 0, lifetimes = 0, allocs = 0;
   for (const auto& device : trace->devices) {
     events += device.event_count;
-    PLIMSOLL_CHECK(device.lifetimes.baseline_count == 0);
+    lifetimes += device.lifetimes.size() - device.lifetimes.baseline_count;
+  }
+  for (const model::Action action : trace->events.action) {
+    allocs += action == model::Action::kAlloc ? 1u : 0u;
   }
   PLIMSOLL_CHECK(events == trace->events.size());
+  PLIMSOLL_CHECK(lifetimes == allocs);
   return 0;
 }

@@ -92,9 +92,8 @@ class NativeReader final : public Reader {
     if (recording.failure()) return *recording.failure();
     tell_damage(decoder, context.diagnostics);
     recording.attribute();
-    // With nothing missing, the frees are of the allocations that the file says.
-    if (decoder.damage().blocks == 0 && !recording.has_unseen_frees())
-      context.builder.pairs_known();
+    // Where frees may be lost, an allocation ends at the latest when another takes its address.
+    if (decoder.damage().blocks == 0) context.builder.pairs_known();
     return {};
   }
 };

@@ -56,7 +56,6 @@ class Recording : public format::NoRecords {
   const std::optional<Error>& failure() const { return failure_; }
   // Everything has been read: fills in what hindsight tells.
   void attribute();
-  bool has_unseen_frees() const { return counts_.unseen_frees > 0; }
 
  private:
   struct Counts {
