@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""What recording costs a training step, beside torch.profiler and MemTracker, measured in one run.
+
+Every round runs a block of the same steps under each variant, in an order that changes from round
+to round, and compares each block with the block of that round that ran without anything. The table
+has the median of these ratios and its 95 % interval (bootstrap over rounds). Starting, stopping and
+the first step under a variant are not counted; writing the file is.
+
+    pip install . && python bench/overhead.py                 # some minutes
+    python bench/overhead.py --rounds 5 --workloads micro     # a look
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import os
+import platform
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.distributed._tools.mem_tracker import MemTracker
+
+import plimsoll
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+Step = Callable[[], None]
+
+
+@dataclass
+class Workload:
+    """One training step, again and again, and what it trains."""
+
+    step: Step
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+
+
+# Workloads ----------------------------------------------------------------------------------------
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def burgers_unet() -> Workload:
+    """The example with its own settings; its batches are loaded once."""
+    unet = example("burgers_unet")
+    trainer = unet.Trainer(unet.parse_arguments(["--steps", "1000000"]))
+    batches = itertools.cycle(list(trainer.loader))
+    return Workload(lambda: trainer.train_batch(next(batches)), trainer.model, trainer.optimizer)
+
+
+def language_model() -> Workload:
+    """The example with its own settings."""
+    example_ = example("language_model")
+    args = example_.parse_arguments([])
+    text = example_.Text(args.text, torch.device("cpu"))
+    model = example_.LanguageModel(len(text.letters), args)
+    optimizer = example_.optimizer_of(model, args)
+    generator = torch.Generator().manual_seed(0)
+
+    def step() -> None:
+        x, y = text.batch(text.train, args.batch_size, args.context, generator)
+        example_.loss_of(model, x, y).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return Workload(step, model, optimizer)
+
+
+def gaussian_splatting() -> Workload:
+    """The example with its own settings, without densification, so that all steps are alike."""
+    splatting = example("gaussian_splatting")
+    args = splatting.parse_arguments([])
+    target = splatting.draw(args.size)
+    gaussians = splatting.Gaussians(args.gaussians, torch.Generator().manual_seed(0))
+    renderer = splatting.Renderer(args.size, args.tiles_at_once)
+    optimizer = splatting.optimizer_of(gaussians, args)
+    window = splatting.blur_window(torch.device("cpu"))
+
+    def step() -> None:
+        image = renderer(gaussians)
+        loss = (image - target).abs().mean() - splatting.similarity(image, target, window)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return Workload(step, gaussians, optimizer)
+
+
+def micro() -> Workload:
+    """Launch-bound: operators so small that nearly all time is torch's own overhead."""
+    layers = [part for _ in range(12) for part in (nn.Linear(32, 32), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(32, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    x = torch.randn(4, 32)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return Workload(step, model, optimizer)
+
+
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "burgers_unet": burgers_unet,
+    "language_model": language_model,
+    "gaussian_splatting": gaussian_splatting,
+    "micro": micro,
+}
+
+
+# Variants -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Recorded:
+    """What the recordings of one workload and mode amounted to."""
+
+    events: int = 0
+    file_bytes: int = 0
+    dropped: int = 0
+    steps: int = 0
+
+
+# Each is a context that gives the step to run in it.
+Variant = Callable[[Workload], AbstractContextManager[Step]]
+
+
+@contextmanager
+def nothing(workload: Workload) -> Iterator[Step]:
+    yield workload.step
+
+
+def recording(mode: Literal["full", "lite"], told: Recorded) -> Variant:
+    @contextmanager
+    def variant(workload: Workload) -> Iterator[Step]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "bench.plim")
+            with plimsoll.record(path, mode=mode, adapter="libtorch") as running:
+                yield workload.step
+            told.events += running.state["events"]
+            told.dropped += running.state["dropped"]
+            told.file_bytes += os.path.getsize(path)
+
+    return variant
+
+
+def profiler(with_stack: bool) -> Variant:
+    @contextmanager
+    def variant(workload: Workload) -> Iterator[Step]:
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            profile_memory=True,
+            record_shapes=True,
+            with_stack=with_stack,
+        ):
+            yield workload.step
+
+    return variant
+
+
+@contextmanager
+def mem_tracker(workload: Workload) -> Iterator[Step]:
+    tracker = MemTracker()
+    tracker.track_external(workload.model, workload.optimizer)
+
+    def step() -> None:
+        workload.step()
+        tracker.reset_mod_stats()  # it wants this between steps
+
+    with tracker:
+        yield step
+
+
+# Measuring ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Measured:
+    """Seconds a step of each round, by variant."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def ratios(self, variant: str) -> list[float]:
+        """Of each round, to the block without anything."""
+        pairs = zip(self.seconds[variant], self.seconds["off"], strict=True)
+        return [with_it / without for with_it, without in pairs]
+
+
+CLOCKS = {"wall": time.perf_counter, "thread": time.thread_time}
+now = time.perf_counter
+
+
+def seconds_a_step(workload: Workload, variant: Variant, steps: int) -> float:
+    with variant(workload) as step:
+        step()  # the first one meets everything for the first time
+        began = now()
+        for _ in range(steps):
+            step()
+        return (now() - began) / steps
+
+
+def measure(
+    workload: Workload, variants: dict[str, Variant], args: argparse.Namespace
+) -> tuple[Measured, int]:
+    """All rounds, and how many steps a block had."""
+    for _ in range(5):
+        workload.step()
+    steps = max(2, round(args.seconds / seconds_a_step(workload, nothing, 5)))
+    measured = Measured({name: [] for name in variants})
+    order = random.Random(args.seed)
+    for variant in variants.values():  # whatever is compiled or imported on first use
+        seconds_a_step(workload, variant, 1)
+    for _ in range(args.rounds):
+        for name in order.sample(list(variants), len(variants)):
+            measured.seconds[name].append(seconds_a_step(workload, variants[name], steps))
+    return measured, steps
+
+
+def interval(values: list[float], seed: int) -> tuple[float, float, float]:
+    """The median, and its 95 % interval by bootstrap."""
+    dice = random.Random(seed)
+    medians = sorted(statistics.median(dice.choices(values, k=len(values))) for _ in range(2000))
+    return statistics.median(values), medians[50], medians[1949]
+
+
+def percent(values: list[float], seed: int) -> str:
+    middle, low, high = (100 * (value - 1) for value in interval(values, seed))
+    return f"{middle:+.2f} % ({low:+.2f} to {high:+.2f})"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a block (0.5)")
+    parser.add_argument("--threads", type=int, default=1, help="of torch (1); 0: as torch likes")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="thread: CPU time of the training thread alone, for a busy machine; without the "
+        "recorder's own thread",
+    )
+    parser.add_argument("--only-plimsoll", action="store_true", help="leave the others out")
+    return parser.parse_args()
+
+
+def main() -> int:
+    global now
+    args = parse_arguments()
+    now = CLOCKS[args.clock]
+    torch.manual_seed(args.seed)
+    if args.threads > 0:
+        torch.set_num_threads(args.threads)
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
+        f"{torch.get_num_threads()} thread(s) of torch; Linux {platform.release()}; "
+        f"Python {platform.python_version()}; torch {torch.__version__}; "
+        f"plimsoll {plimsoll.__version__}; {args.rounds} rounds, "
+        f"{args.clock} clock, median (95 % interval)\n"
+    )
+    names = ["full", "lite"]
+    if not args.only_plimsoll:
+        names += ["profiler", "profiler, stacks", "MemTracker"]
+    columns = ["workload", "ms a step", *names, "events a step", "ns an event", "bytes an event"]
+    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
+    for name in args.workloads:
+        workload, full, lite = WORKLOADS[name](), Recorded(), Recorded()
+        variants: dict[str, Variant] = {
+            "off": nothing,
+            "full": recording("full", full),
+            "lite": recording("lite", lite),
+            "profiler": profiler(False),
+            "profiler, stacks": profiler(True),
+            "MemTracker": mem_tracker,
+        }
+        used = {each: variants[each] for each in ("off", *names)}
+        measured, steps = measure(workload, used, args)
+        blocks = args.rounds * (steps + 1) + 2
+        off = statistics.median(measured.seconds["off"])
+        per_step = full.events / blocks
+        extra = off * (statistics.median(measured.ratios("full")) - 1)
+        cells = [name, f"{1e3 * off:.2f}"]
+        cells += [percent(measured.ratios(each), args.seed) for each in names]
+        cells += [f"{per_step:,.0f}", f"{1e9 * extra / per_step:.0f}"]
+        cells += [f"{full.file_bytes / full.events:.2f}"]
+        print("| " + " | ".join(cells) + " |", flush=True)
+        if full.dropped or lite.dropped:
+            print(f"\n{full.dropped + lite.dropped} events were dropped.", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
