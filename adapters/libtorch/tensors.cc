@@ -198,7 +198,10 @@ c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage(const at::Tensor& tensor)
 
 bool is_same_storage(const c10::weak_intrusive_ptr<c10::StorageImpl>& known,
                      const at::Tensor& tensor) {
-  return known._unsafe_get_target() == cpu_storage(tensor);
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return false;
+  const c10::StorageImpl* storage =
+      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  return storage != nullptr && known._unsafe_get_target() == storage;
 }
 
 }  // namespace plimsoll::libtorch
