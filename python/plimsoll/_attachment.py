@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from plimsoll import _record
-from plimsoll._adapter import load
 from plimsoll.errors import AdapterError
 
 Adapter = Literal["auto", "libtorch", "python", "none"]
@@ -44,6 +43,8 @@ class LibtorchAttachment:
 
     def __init__(self, mode: Mode, stacks: bool, api_address: int | None = None) -> None:
         import torch
+
+        from plimsoll._adapter import load
 
         self._adapter = load(lambda _: None)
         self._adapter.attach(
@@ -102,6 +103,8 @@ def prepare(
             return _attached.kind
     if wanted in ("none", "python"):
         return wanted
+    from plimsoll._adapter import load
+
     try:
         load(say)
         return "libtorch"

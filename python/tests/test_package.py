@@ -11,11 +11,16 @@ import pytest
 from nanobind.stubgen import StubGen
 
 import plimsoll
-from plimsoll import _core
+from plimsoll import _core, _record
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STUB = ROOT / "python/plimsoll/_core.pyi"
-MODULES = ["plimsoll", "plimsoll.errors", "plimsoll.memory_tracer", "plimsoll.trace"]
+MODULES = [
+    "plimsoll",
+    "plimsoll.errors",
+    "plimsoll.memory_tracer",
+    "plimsoll.recording",
+    "plimsoll.trace",
+]
 
 
 def run_python(code: str) -> str:
@@ -42,11 +47,14 @@ def test_the_command_lies_beside_python(generated):
     assert ran.returncode == 0
 
 
-def test_stub_is_what_nanobind_makes_of_the_module():
-    generator = StubGen(_core)
-    generator.put(_core)
-    assert STUB.read_text() == generator.get(), (
-        f"renew it: python -m nanobind.stubgen -m plimsoll._core -o {STUB.relative_to(ROOT)}"
+@pytest.mark.parametrize("module", [_core, _record])
+def test_stub_is_what_nanobind_makes_of_the_module(module):
+    name = module.__name__.split(".")[-1]
+    stub = ROOT / f"python/plimsoll/{name}.pyi"
+    generator = StubGen(module)
+    generator.put(module)
+    assert stub.read_text() == generator.get(), (
+        f"renew it: python -m nanobind.stubgen -m plimsoll.{name} -o {stub.relative_to(ROOT)}"
     )
 
 
