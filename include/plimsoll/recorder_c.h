@@ -146,10 +146,10 @@ typedef struct plimsoll_recording_options {
   const char* path;    /* FILE: where to */
   uint64_t max_events; /* keep the newest so many, about; 0: all of them. A FILE is then rewritten
                           now and then */
-  /* STREAM: gets each block as it is made; returns 0 when it can take no more. Called on the drain
-   * thread, and on a thread that flushes or stops; one call at a time. It must not call the
-   * recording's functions. Whoever holds a lock that it takes lets go of it before flush and stop.
-   * What is left at the end of the process is not sent. */
+  /* STREAM: gets each block as it is made; returns 0 when it can take no more. Called on a
+   * thread of the recorder's, and on one that flushes or stops; one call at a time. It must not
+   * call the recording's functions. Whoever holds a lock that it takes lets go of it before flush
+   * and stop. What is left at the end of the process is not sent. */
   int (*write)(void* user, const void* data, size_t size_bytes);
   void* user;
   const char* const*

@@ -1,5 +1,7 @@
 #include "record/ledger.h"
 
+#include <algorithm>
+
 #include "plimsoll/recorder_c.h"
 
 namespace plimsoll::record {
@@ -62,8 +64,7 @@ void Ledger::alloc(const Event& event, const Origin& origin, std::uint32_t op_in
   live_bytes_ += row.size_bytes;
 
   if (op_instance != 0) {
-    origin.op_log->enter(origin.thread, op_instance);
-    origin.op_log->allocations.push_back({row.serial, row.address, row.site, row.device});
+    remember(row, *origin.op_log);
   }
   format::Alloc told;
   told.time_ns = origin.time_ns;
@@ -74,6 +75,20 @@ void Ledger::alloc(const Event& event, const Origin& origin, std::uint32_t op_in
   told.size_bytes = row.size_bytes;
   told.is_adopted = event.kind() == Kind::kAdopt;
   for (EventReceiver* receiver : receivers) receiver->on_alloc(told, live_bytes_);
+}
+
+// An operator that allocates and frees on and on is remembered by what is alive of it: the log
+// grows with the live set, not with time.
+void Ledger::remember(const LiveRow& row, OpLog& log) {
+  log.enter(row.thread, row.op_instance);
+  if (log.allocations.size() >= log.most) {
+    std::erase_if(log.allocations, [&](const OpAllocation& allocation) {
+      const LiveRow* live = live_.find({allocation.address, allocation.device});
+      return live == nullptr || live->serial != allocation.serial;
+    });
+    log.most = std::max(OpLog::kMost, 2 * log.allocations.size());
+  }
+  log.allocations.push_back({row.serial, row.address, row.site, row.device});
 }
 
 void Ledger::end_older(const LiveRow* row, const Origin& origin, Receivers receivers) {

@@ -87,6 +87,7 @@ class Ledger {
 
   void alloc(const Event& event, const Origin& origin, std::uint32_t op_instance,
              Receivers receivers);
+  void remember(const LiveRow& row, OpLog& log);
   void free(const Event& event, const Origin& origin, Receivers receivers);
   void end_older(const LiveRow* row, const Origin& origin, Receivers receivers);
   void adopt(const Event& event, const Origin& origin, Receivers receivers);

@@ -164,6 +164,18 @@ TEST_F(LedgerTest, a_phase_with_hindsight_goes_to_all_of_the_running_operator) {
   EXPECT_THAT(notes.take(), ElementsAre(testing::HasSubstr("alloc")));
 }
 
+TEST_F(LedgerTest, an_operator_without_end_is_remembered_by_what_is_alive_of_it) {
+  alloc(64, 10, 7);
+  for (int i = 0; i < 200'000; ++i) {
+    alloc(128, 10, 7);
+    free(128, 7);
+  }
+  EXPECT_LE(logs[0].allocations.size(), OpLog::kMost);
+  notes.take();
+  tell(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
+  EXPECT_EQ(notes.take().front(), "phase 0 is 1");
+}
+
 TEST_F(LedgerTest, what_lives_remembers_its_phase_for_later_recordings) {
   alloc(64, 10, 7);
   tell(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);

@@ -16,9 +16,12 @@ struct OpAllocation {
 };
 
 struct OpLog {
+  static constexpr std::size_t kMost = 65'536;
+
   std::uint32_t thread = 0;
   std::uint32_t op_instance = 0;
   std::vector<OpAllocation> allocations;
+  std::size_t most = kMost;  // of them, until those that are not alive any more are forgotten
 
   // Begins anew when this is another operator.
   void enter(std::uint32_t of_thread, std::uint32_t of_op_instance) {
@@ -26,6 +29,7 @@ struct OpLog {
     thread = of_thread;
     op_instance = of_op_instance;
     allocations.clear();
+    most = kMost;
   }
 };
 

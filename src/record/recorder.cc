@@ -1,6 +1,6 @@
 #include "record/recorder.h"
 
-#include <signal.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,8 +13,8 @@ namespace plimsoll::record {
 namespace {
 
 constexpr std::int64_t kDrainPeriodNs = 20'000'000;
-constexpr std::size_t kDrainStackBytes = 1u << 20;
-constexpr unsigned kSweepEvery = 8;  // periods
+constexpr std::int64_t kWritePeriodNs = 1'000'000'000;  // unless it is woken
+constexpr unsigned kSweepEvery = 8;                     // periods
 
 // A sentence for the caller, valid until this thread's next one.
 const char* sentence(const char* what, const char* path, int error) noexcept {
@@ -112,63 +112,55 @@ void Recorder::break_off() noexcept {
   for (const auto& recording : recordings_) recording->fail(ENOMEM);
 }
 
-void* Recorder::run_drain_thread(void* recorder) {
-#if defined(__linux__)
-  pthread_setname_np(pthread_self(), "plimsoll");
-#endif
-  static_cast<Recorder*>(recorder)->drain_until_stopped();
-  return nullptr;
-}
-
 void Recorder::drain_until_stopped() noexcept {
-  Recordings recordings;
   unsigned periods = 0;
-  while (waker_.sleep(kDrainPeriodNs)) {
+  while (drainer_.waker().sleep(kDrainPeriodNs)) {
+    bool has_blocks = false;
     {
       const std::lock_guard lock(state_);
-      drain_once(recordings);
+      drain();
       if (++periods % kSweepEvery == 0) threads.sweep();
+      const std::int64_t time_ns = now_ns();
+      for (const auto& recording : recordings_) {
+        recording->seal(Recording::Due::kOld, time_ns);
+        has_blocks = has_blocks || recording->has_blocks();
+      }
+    }
+    if (has_blocks) writer_.waker().wake();
+  }
+}
+
+void Recorder::write_until_stopped() noexcept {
+  Recordings recordings;
+  while (writer_.waker().sleep(kWritePeriodNs)) {
+    try {
+      const std::lock_guard lock(state_);
+      recordings = recordings_;
+    } catch (...) {
+      continue;  // without memory the blocks wait for the next time
     }
     for (const auto& recording : recordings) recording->write_out(state_, Recording::Due::kOld);
     recordings.clear();
   }
 }
 
-void Recorder::drain_once(Recordings& recordings) noexcept {
-  drain();
-  const std::int64_t time_ns = now_ns();
-  for (const auto& recording : recordings_) recording->seal(Recording::Due::kOld, time_ns);
-  try {
-    recordings = recordings_;
-  } catch (...) {
-    recordings.clear();  // the blocks wait for the next time
-  }
+bool Recorder::start_workers() noexcept {
+  constexpr auto kDrain = [](void* recorder) -> void* {
+    static_cast<Recorder*>(recorder)->drain_until_stopped();
+    return nullptr;
+  };
+  constexpr auto kWrite = [](void* recorder) -> void* {
+    static_cast<Recorder*>(recorder)->write_until_stopped();
+    return nullptr;
+  };
+  if (drainer_.start(kDrain, this) && writer_.start(kWrite, this)) return true;
+  if (recordings_.size() < 2) stop_workers();
+  return false;
 }
 
-bool Recorder::start_drain_thread() noexcept {
-  if (has_drain_thread_) return true;
-  waker_.restart();
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's signals are for the host's threads
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kDrainStackBytes);
-  int error = pthread_create(&drain_thread_, &attributes, run_drain_thread, this);
-  // Much thread-local data may not fit into a stack of this size.
-  if (error != 0) error = pthread_create(&drain_thread_, nullptr, run_drain_thread, this);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  has_drain_thread_ = error == 0;
-  return has_drain_thread_;
-}
-
-void Recorder::stop_drain_thread() noexcept {
-  if (!has_drain_thread_) return;
-  waker_.stop();
-  pthread_join(drain_thread_, nullptr);
-  has_drain_thread_ = false;
+void Recorder::stop_workers() noexcept {
+  drainer_.stop();
+  writer_.stop();
 }
 
 // ---- recordings -------------------------------------------------------------------------------
@@ -234,7 +226,7 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
     hot.mode.store(Mode::kOn, std::memory_order_relaxed);
   }
   recording->write_out(state_, Recording::Due::kAll);  // so that a full disk is known at once
-  if (!recording->has_failed() && start_drain_thread()) return true;
+  if (!recording->has_failed() && start_workers()) return true;
   plimsoll_recording_state state{};
   end(*recording, state);
   *error = state.error != 0 ? sentence("Cannot write to", recording->path(), state.error)
@@ -318,7 +310,7 @@ void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexce
     is_last = recordings_.empty();
   }
   if (is_begun) recording.write_rest(state_);
-  if (is_last) stop_drain_thread();
+  if (is_last) stop_workers();
   const std::lock_guard lock(state_);
   state.written_bytes = recording.written_bytes();
   state.error = recording.error();
@@ -358,12 +350,11 @@ void Recorder::at_exit() noexcept {
     has_stream = has_stream || recording->is_stream();
     if (!recording->is_stream()) recording->write_rest(state_);
   }
+  drainer_.stop();
   if (has_stream) {
-    waker_.stop();
-    if (has_drain_thread_) pthread_detach(drain_thread_);
-    has_drain_thread_ = false;
+    writer_.stop_unseen();
   } else {
-    stop_drain_thread();
+    writer_.stop();
   }
 }
 
@@ -384,8 +375,8 @@ void Recorder::after_fork_in_parent() noexcept {
 // Nothing is made here, no thread and no file: that waits for the first event, if one comes.
 void Recorder::after_fork_in_child() noexcept {
   ::new (static_cast<void*>(&control_)) std::mutex;
-  ::new (static_cast<void*>(&waker_)) Waker;
-  has_drain_thread_ = false;
+  drainer_.forget();
+  writer_.forget();
   receivers_.clear();
   for (const auto& recording : recordings_) recording->let_go();
   const bool was_on = hot.mode.load(std::memory_order_relaxed) != Mode::kOff;
@@ -411,6 +402,20 @@ bool Recorder::begin_in_child() noexcept {
 }
 
 void Recorder::begin_all_in_child() noexcept {
+  attach_all_in_child();
+  const bool has_workers = start_workers();
+  const std::lock_guard lock(state_);
+  if (has_workers && !is_broken_) {
+    hot.mode.store(Mode::kOn, std::memory_order_relaxed);
+    return;
+  }
+  for (const auto& recording : recordings_) recording->fail(is_broken_ ? ENOMEM : EAGAIN);
+  recordings_.clear();
+  receivers_.clear();
+  hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+}
+
+void Recorder::attach_all_in_child() noexcept {
   const std::lock_guard lock(state_);
   drain();  // what the parent's threads left in their rings belongs to what is alive here
   Recordings recordings;
@@ -423,14 +428,6 @@ void Recorder::begin_all_in_child() noexcept {
   } catch (...) {
     break_off();
   }
-  if (is_broken_ || recordings_.empty() || !start_drain_thread()) {
-    for (const auto& recording : recordings) recording->fail(is_broken_ ? ENOMEM : EAGAIN);
-    recordings_.clear();
-    receivers_.clear();
-    hot.mode.store(Mode::kOff, std::memory_order_relaxed);
-    return;
-  }
-  hot.mode.store(Mode::kOn, std::memory_order_relaxed);
 }
 
 }  // namespace plimsoll::record

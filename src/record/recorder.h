@@ -1,14 +1,13 @@
 // The recorder of the process: threads' rings on one side, recordings on the other, and the drain
 // between them. There is one, made at its first use and never destroyed: threads may free memory
-// until the very end.
+// until the very end. While recordings run it has two threads: one drains, one writes, so that a
+// slow disk does not let the rings run full.
 //
 // Locks, in the order in which they are taken: control (start, stop: one at a time), a recording's
 // writing lock, state (the drain's work; whoever holds it may drain), and inside it the registry's
 // and the tables'. Around fork the last three are held; the others may be held by threads that the
 // child does not have, and are made anew there.
 #pragma once
-
-#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -23,7 +22,7 @@
 #include "record/recording.h"
 #include "record/thread_registry.h"
 #include "record/ticks.h"
-#include "record/waker.h"
+#include "record/worker.h"
 
 namespace plimsoll::record {
 
@@ -60,7 +59,7 @@ class Recorder {
 
   // In a child whose recordings wait for their first event: begins them. False when none runs.
   bool begin_in_child() noexcept;
-  void wake_drain() noexcept { waker_.wake(); }
+  void wake_drain() noexcept { drainer_.waker().nudge(); }
 
   Hot hot;
   ThreadRegistry threads;
@@ -89,12 +88,12 @@ class Recorder {
   bool begin(const std::shared_ptr<Recording>& recording, const char** error) noexcept;
   void end(Recording& recording, plimsoll_recording_state& state) noexcept;
   void begin_all_in_child() noexcept;
-  bool start_drain_thread() noexcept;
-  void stop_drain_thread() noexcept;
+  void attach_all_in_child() noexcept;
+  bool start_workers() noexcept;
+  void stop_workers() noexcept;
 
-  static void* run_drain_thread(void* recorder);
   void drain_until_stopped() noexcept;
-  void drain_once(Recordings& recordings) noexcept;
+  void write_until_stopped() noexcept;
 
   void install_handlers() noexcept;
   void at_exit() noexcept;
@@ -105,9 +104,8 @@ class Recorder {
   static unsigned char storage_[];
 
   std::mutex control_;
-  pthread_t drain_thread_{};
-  bool has_drain_thread_ = false;
-  Waker waker_;
+  Worker drainer_{"plimsoll"};
+  Worker writer_{"plimsoll-write"};
 
   std::mutex state_;
   Ledger ledger_;

@@ -223,6 +223,26 @@ TEST(Recorder, a_sink_that_takes_no_more_harms_no_other) {
   EXPECT_EQ(state.live_bytes, 10u);
 }
 
+TEST(Recorder, a_slow_sink_does_not_let_the_rings_run_full) {
+  plimsoll_recording_options options = options_for(PLIMSOLL_SINK_STREAM);
+  std::atomic<int> slow_calls{4};
+  options.user = &slow_calls;
+  options.write = [](void* user, const void*, std::size_t) {
+    if (static_cast<std::atomic<int>*>(user)->fetch_sub(1) > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    return 1;
+  };
+  Recorded recording(options);
+  constexpr std::uint64_t kPairs = 100'000;  // three rings' worth of events
+  for (std::uint64_t i = 1; i <= kPairs; ++i) {
+    alloc(64, i);
+    free_at(64);
+    if (i % 200 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(recording.state().events, 2 * kPairs);
+  EXPECT_EQ(recording.stop().dropped, 0u);
+}
+
 TEST(Recorder, a_full_disk_is_said_at_the_start) {
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
   options.path = "/dev/full";

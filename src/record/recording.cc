@@ -22,6 +22,7 @@ constexpr std::uint64_t kRewriteNs = 10'000'000'000;  // of a file that keeps th
 constexpr std::uint64_t kKeptParts = 16;              // blocks that max_events is made of
 constexpr std::uint64_t kFewestKeptEvents = 64;       // in a block
 
+constexpr std::size_t kMostWaitingBytes = 256u << 20;  // for a sink that hangs
 constexpr std::uint64_t kLastTime = ~std::uint64_t{0};
 
 // Of a distributed run, as its launchers tell it.
@@ -197,6 +198,7 @@ void Recording::write(const format::FinishedBlock& block) noexcept try {
       written_bytes_.fetch_add(block.bytes.size(), std::memory_order_relaxed);
     return;
   }
+  if (ready_.size() > kMostWaitingBytes) return fail(ENOBUFS);
   ready_.insert(ready_.end(), block.bytes.begin(), block.bytes.end());
   ready_ends_.push_back(ready_.size());
 } catch (...) {

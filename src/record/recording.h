@@ -49,6 +49,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // Hands over the blocks that have waited for long enough, or all.
   void seal(Due due, std::int64_t time_ns) noexcept;
   void finish(std::int64_t time_ns) noexcept;
+  bool has_blocks() const noexcept { return !ready_.empty(); }  // that wait for write_out()
 
   void on_alloc(const format::Alloc& event, std::uint64_t live_bytes) noexcept override;
   void on_free(const format::Free& event) noexcept override;

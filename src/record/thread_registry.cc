@@ -105,6 +105,9 @@ void ThreadRegistry::give_ring(ThreadState& state) noexcept {
 #endif
   void* memory = mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
   if (memory == MAP_FAILED) return;
+#if defined(MADV_NOHUGEPAGE)
+  madvise(memory, kRingBytes, MADV_NOHUGEPAGE);  // a few events must not cost two megabytes
+#endif
   ++rings_;
   state.ring.attach(static_cast<Event*>(memory), kRingEvents);
 }

@@ -1,5 +1,4 @@
-// What the drain thread sleeps on. Waking is one system call at most and takes no lock; a wake that
-// comes just before the sleep is lost, and made good by the end of the sleep.
+// What a thread of the recorder's sleeps on.
 #pragma once
 
 #include <pthread.h>
@@ -23,15 +22,23 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
-  void wake() noexcept { pthread_cond_signal(&condition_); }
-  // Wakes surely, now or at the next sleep.
+  // For hooks: one system call at most, and no lock. A wake that comes just before the sleep is
+  // lost; the end of the sleep makes it good.
+  void nudge() noexcept { pthread_cond_signal(&condition_); }
+  // Now, or at the next sleep.
+  void wake() noexcept {
+    pthread_mutex_lock(&mutex_);
+    is_woken_ = true;
+    pthread_cond_signal(&condition_);
+    pthread_mutex_unlock(&mutex_);
+  }
   void stop() noexcept {
     pthread_mutex_lock(&mutex_);
     is_stopped_ = true;
     pthread_cond_signal(&condition_);
     pthread_mutex_unlock(&mutex_);
   }
-  void restart() noexcept { is_stopped_ = false; }  // while nobody sleeps
+  void restart() noexcept { is_stopped_ = is_woken_ = false; }  // while nobody sleeps
 
   // False when stop() was called.
   bool sleep(std::int64_t time_ns) noexcept {
@@ -41,7 +48,8 @@ class Waker {
     until.tv_sec += static_cast<time_t>(ns / 1'000'000'000);
     until.tv_nsec = static_cast<long>(ns % 1'000'000'000);
     pthread_mutex_lock(&mutex_);
-    if (!is_stopped_) pthread_cond_timedwait(&condition_, &mutex_, &until);
+    if (!is_stopped_ && !is_woken_) pthread_cond_timedwait(&condition_, &mutex_, &until);
+    is_woken_ = false;
     const bool goes_on = !is_stopped_;
     pthread_mutex_unlock(&mutex_);
     return goes_on;
@@ -56,6 +64,7 @@ class Waker {
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t condition_{};
   bool is_stopped_ = false;
+  bool is_woken_ = false;
 };
 
 }  // namespace plimsoll::record
