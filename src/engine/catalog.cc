@@ -11,6 +11,7 @@
 #include "analysis/steps/steps.h"
 #include "analysis/timeline/timeline.h"
 #include "exporters/collapsed/collapsed_exporter.h"
+#include "exporters/collapsed/collapsed_layers_exporter.h"
 #include "exporters/json/json_exporter.h"
 #include "exporters/speedscope/speedscope_exporter.h"
 #include "exporters/timeline_csv/timeline_csv_exporter.h"
@@ -43,6 +44,7 @@ Catalog make_catalog() {
   catalog.exporters.push_back(exporters::json::make());
   catalog.exporters.push_back(exporters::speedscope::make());
   catalog.exporters.push_back(exporters::collapsed::make());
+  catalog.exporters.push_back(exporters::collapsed::make_layers());
   catalog.exporters.push_back(exporters::timeline_json::make());
   catalog.exporters.push_back(exporters::timeline_csv::make());
   catalog.exporters.push_back(exporters::torch_snapshot::make());

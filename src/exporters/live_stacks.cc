@@ -1,39 +1,14 @@
 #include "exporters/live_stacks.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "model/live_set.h"
 
 namespace plimsoll::exporters {
 namespace {
 
-struct Moment {
-  std::string name;
-  std::int64_t event = model::kBeforeFirst;
-};
-
-// Moments stand in the order of the devices, and some devices may have none. Ordinals alone do not
-// tell cuda:0 from hip:0.
-class Moments {
- public:
-  explicit Moments(const report::Report& report) : rows_(report.tables.moments) {}
-
-  std::optional<Moment> next_for(const model::DeviceTrace& device) {
-    if (rows_.empty()) return Moment{"end", static_cast<std::int64_t>(device.event_count) - 1};
-    if (next_ == rows_.size() || rows_[next_].device != device.device.ordinal) return std::nullopt;
-    const report::MomentRow& row = rows_[next_++];
-    return Moment{row.name,
-                  row.event ? static_cast<std::int64_t>(*row.event) : model::kBeforeFirst};
-  }
-
- private:
-  const std::vector<report::MomentRow>& rows_;
-  std::size_t next_ = 0;
-};
-
-LiveStacks stacks_at(const model::Trace& trace, const model::DeviceTrace& device,
-                     const Moment& moment) {
+LiveStacks stacks_at(const model::Trace& trace, const DeviceMoment& moment) {
+  const model::DeviceTrace& device = *moment.device;
   LiveStacks live{&device, moment.name, {}, 0};
   std::vector<std::uint32_t> rows(trace.stacks.stack_count(), model::kNone);
   for (std::uint32_t lifetime : model::live_set(device, model::Liveness::kActive, moment.event)) {
@@ -56,12 +31,29 @@ LiveStacks stacks_at(const model::Trace& trace, const model::DeviceTrace& device
 
 }  // namespace
 
+// Moments stand in the order of the devices, and some devices may have none. Ordinals alone do not
+// tell cuda:0 from hip:0.
+std::vector<DeviceMoment> device_moments(const ExportInput& input) {
+  const auto& rows = input.report.tables.moments;
+  std::vector<DeviceMoment> moments;
+  std::size_t next = 0;
+  for (const model::DeviceTrace& device : input.trace.devices) {
+    if (rows.empty()) {
+      moments.push_back({&device, "end", static_cast<std::int64_t>(device.event_count) - 1});
+      continue;
+    }
+    if (next == rows.size() || rows[next].device != device.device.ordinal) continue;
+    const report::MomentRow& row = rows[next++];
+    moments.push_back({&device, row.name,
+                       row.event ? static_cast<std::int64_t>(*row.event) : model::kBeforeFirst});
+  }
+  return moments;
+}
+
 std::vector<LiveStacks> live_stacks(const ExportInput& input) {
   std::vector<LiveStacks> all;
-  Moments moments(input.report);
-  for (const model::DeviceTrace& device : input.trace.devices) {
-    const std::optional<Moment> moment = moments.next_for(device);
-    if (moment) all.push_back(stacks_at(input.trace, device, *moment));
+  for (const DeviceMoment& moment : device_moments(input)) {
+    all.push_back(stacks_at(input.trace, moment));
   }
   return all;
 }

@@ -12,6 +12,16 @@
 
 namespace plimsoll::exporters {
 
+// The moment of a device.
+struct DeviceMoment {
+  const model::DeviceTrace* device = nullptr;
+  std::string name;  // "peak", "end", ...
+  std::int64_t event = 0;
+};
+
+// One entry for each device that has a moment, in the order of the devices.
+std::vector<DeviceMoment> device_moments(const ExportInput& input);
+
 struct StackBytes {
   model::StackId stack;
   std::uint64_t bytes = 0;

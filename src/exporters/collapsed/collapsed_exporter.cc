@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/collapsed/folded_name.h"
 #include "exporters/flame_frames.h"
 #include "exporters/live_stacks.h"
 
@@ -11,17 +12,6 @@ namespace plimsoll::exporters::collapsed {
 namespace {
 
 constexpr std::size_t kFlushBytes = 1 << 16;
-
-void append_name(std::string& line, std::string_view name) {
-  for (char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == ';') {
-      line += ':';
-    } else {
-      line += byte < 0x20 || byte == 0x7f ? ' ' : c;
-    }
-  }
-}
 
 void append_frame(std::string& line, const model::Trace& trace, const model::Frame& frame) {
   append_name(line, trace.strings[frame.function]);

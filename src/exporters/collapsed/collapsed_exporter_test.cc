@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exporters/collapsed/collapsed_layers_exporter.h"
 #include "tests/conformance/exporter_suite.h"
 
 namespace plimsoll::tests {
@@ -29,6 +30,18 @@ std::string folded_flaw(std::string_view text) {
 
 INSTANTIATE_TEST_SUITE_P(Collapsed, ExporterSuite,
                          testing::Values(ExporterCase{exporters::collapsed::make, folded_flaw}));
+
+INSTANTIATE_TEST_SUITE_P(CollapsedLayers, ExporterSuite,
+                         testing::Values(ExporterCase{exporters::collapsed::make_layers,
+                                                      folded_flaw}));
+
+TEST(CollapsedLayersExporter, layers_operators_and_lines_stand_in_place_of_calls) {
+  TraceMaker maker;
+  const auto line = maker.stack({{"net.py", 7, "forward"}, {"train.py", 1, "main"}});
+  maker.alloc_told(1, 10, {.layer = "Net.a;b", .op = "aten::relu", .stack = line});
+  EXPECT_EQ(exported(*exporters::collapsed::make_layers(), maker.finish()),
+            "cuda:0;Net;Net.a:b;aten::relu;net.py:7 (forward) 10\n");
+}
 
 TEST(CollapsedExporter, live_stacks_are_written_root_first_largest_first) {
   TraceMaker maker;

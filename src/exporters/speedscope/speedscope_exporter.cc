@@ -10,8 +10,10 @@
 
 #include "exporters/flame_frames.h"
 #include "exporters/json_output.h"
+#include "exporters/layer_stacks.h"
 #include "exporters/live_stacks.h"
 #include "exporters/speedscope/allocation_samples.h"
+#include "model/layers.h"
 #include "plimsoll/version.h"
 
 namespace plimsoll::exporters::speedscope {
@@ -40,7 +42,13 @@ class Document {
 
  private:
   std::vector<Sample> live_samples(const LiveStacks& live);
-  void write_profile(const std::string& name, const std::vector<Sample>& samples);
+  void write_layers(const LayerStacks& live);
+  void write_profile(const std::string& name, const std::vector<Sample>& samples) {
+    write_profile(name, samples, [&](const Sample& sample) { write_sample(sample.stack); });
+  }
+  template <typename Row, typename WriteSample>
+  void write_profile(const std::string& name, const std::vector<Row>& rows,
+                     WriteSample&& write_sample);
   void write_sample(model::StackId stack);
   void write_frames();
   std::uint64_t number_of(model::FrameId frame);
@@ -74,6 +82,13 @@ Status Document::write() {
   json.key("profiles");
   json.begin_array();
   bool is_empty = true;
+  if (model::Layers::are_known(input_.trace)) {
+    for (const LayerStacks& live : layer_stacks(input_)) {
+      if (live.rows.empty()) continue;
+      write_layers(live);
+      is_empty = false;
+    }
+  }
   for (const LiveStacks& live : live_stacks(input_)) {
     const std::string device = model::to_string(live.device->device);
     std::vector<Sample> samples = live_samples(live);
@@ -103,7 +118,20 @@ std::vector<Sample> Document::live_samples(const LiveStacks& live) {
   return samples;
 }
 
-void Document::write_profile(const std::string& name, const std::vector<Sample>& samples) {
+void Document::write_layers(const LayerStacks& live) {
+  write_profile(model::to_string(live.device->device) + ", live at " + live.moment + " by layer",
+                live.rows, [&](const LayerStack& row) {
+                  out_.json().begin_array();
+                  for (const std::string& frame : row.frames)
+                    out_.json().number(number_of_label(frame));
+                  out_.json().end_array();
+                });
+}
+
+// Calls write_sample(row) for each row, which must have `bytes`.
+template <typename Row, typename WriteSample>
+void Document::write_profile(const std::string& name, const std::vector<Row>& rows,
+                             WriteSample&& write_sample) {
   base::JsonWriter& json = out_.json();
   std::uint64_t total = 0;
   json.begin_object();
@@ -112,16 +140,16 @@ void Document::write_profile(const std::string& name, const std::vector<Sample>&
   member("unit", "bytes");
   json.key("samples");
   json.begin_array();
-  for (const Sample& sample : samples) {
+  for (const Row& row : rows) {
     if (!out_.ok()) break;
-    write_sample(sample.stack);
+    write_sample(row);
   }
   json.end_array();
   json.key("weights");
   json.begin_array();
-  for (const Sample& sample : samples) {
-    json.number(sample.bytes);
-    total += sample.bytes;
+  for (const Row& row : rows) {
+    json.number(row.bytes);
+    total += row.bytes;
   }
   json.end_array();
   json.key("startValue");
@@ -182,7 +210,7 @@ class SpeedscopeExporter final : public Exporter {
  public:
   const char* name() const override { return "speedscope"; }
   const char* description() const override {
-    return "flame graphs of the live set and of allocations over time, for speedscope";
+    return "flame graphs of the live set (by layer, if known) and of allocations, for speedscope";
   }
   const char* suffix() const override { return ".speedscope.json"; }
 

@@ -85,6 +85,21 @@ TEST(SpeedscopeExporter, each_device_has_a_profile_of_the_live_set_and_one_over_
   EXPECT_EQ(frame.has("file"), frame.has("line"));
 }
 
+TEST(SpeedscopeExporter, a_trace_that_knows_layers_shows_them_first) {
+  TraceMaker maker;
+  const auto line = maker.stack({{"net.py", 7, "forward"}});
+  maker.alloc_told(1, 30, {.layer = "Net.fc", .op = "aten::linear", .stack = line});
+  maker.alloc_told(2, 10, {.layer = "Net", .op = "aten::relu", .stack = line});
+  const std::string text = exported(*exporters::speedscope::make(), maker.finish());
+  EXPECT_EQ(speedscope_flaw(text), "");
+  const auto document = parsed_json(text);
+  ASSERT_EQ(document["profiles"].size(), 3u);
+  EXPECT_EQ(document["profiles"][0]["name"].text, "cuda:0, live at end by layer");
+  EXPECT_EQ(document["profiles"][0]["endValue"].integer(), 40);
+  EXPECT_EQ(stack_text(document, 0, 0), "Net;Net.fc;aten::linear;net.py:7 (forward)");
+  EXPECT_EQ(stack_text(document, 0, 1), "Net;aten::relu;net.py:7 (forward)");
+}
+
 TEST(AllocationSamples, many_allocations_are_added_up_in_windows) {
   TraceMaker maker;
   const auto a = maker.stack({{"a.py", 1, "a"}});

@@ -1,0 +1,106 @@
+#include "exporters/layer_stacks.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "exporters/live_stacks.h"
+#include "model/categories.h"
+#include "model/layers.h"
+#include "model/live_set.h"
+
+namespace plimsoll::exporters {
+namespace {
+
+using model::kNone;
+using model::LayerId;
+using model::StringId;
+
+bool is_owned(std::string_view category) {
+  return category == model::kParameter || category == model::kGradient ||
+         category == model::kOptimizerState || category == model::kBuffer;
+}
+
+// Everything that rows are told apart by.
+struct Key {
+  LayerId layer;
+  StringId op;        // none: the category stands for it
+  StringId category;  // only without op
+  model::LineId line;
+
+  friend auto operator<=>(const Key&, const Key&) = default;
+};
+
+class DeviceStacks {
+ public:
+  DeviceStacks(const ExportInput& input, const model::DeviceTrace& device)
+      : input_(input), trace_(input.trace), device_(device), layers_(input.trace) {}
+
+  std::vector<LayerStack> at(std::int64_t moment) {
+    std::map<Key, std::uint64_t> bytes;
+    std::uint64_t older = 0;
+    for (const std::uint32_t row : live_set(device_, model::Liveness::kActive, moment)) {
+      const std::uint32_t born = device_.lifetimes.alloc[row];
+      const std::uint64_t size = trace_.size_bytes(device_, row);
+      if (born == kNone) {
+        older += size;
+      } else {
+        bytes[key_of(device_.first_event + born)] += size;
+      }
+    }
+    std::vector<LayerStack> rows;
+    if (older > 0) rows.push_back({{"[allocated before recording]"}, older});
+    for (const auto& [key, sum] : bytes) rows.push_back({frames_of(key), sum});
+    std::ranges::sort(rows, {}, &LayerStack::frames);
+    return rows;
+  }
+
+ private:
+  Key key_of(std::size_t event) {
+    Key key;
+    key.layer = layers_.of(event);
+    key.op = trace_.events.op[event];
+    key.category = trace_.events.category[event];
+    key.line = input_.lines.line(trace_.events.stack[event]);
+    if (is_owned(trace_.strings[key.category])) key.op = {};
+    if (key.op != StringId{}) key.category = {};
+    return key;
+  }
+
+  std::vector<std::string> frames_of(const Key& key) const {
+    std::vector<std::string> frames;
+    for (LayerId layer = key.layer; layer != model::kNoLayer; layer = layers_.parent(layer)) {
+      frames.push_back(layers_.path(layer));
+    }
+    std::ranges::reverse(frames);
+    if (frames.empty()) frames.emplace_back("[no layer]");
+    if (key.op != StringId{}) {
+      frames.emplace_back(trace_.strings[key.op]);
+    } else {
+      const std::string_view category = trace_.strings[key.category];
+      frames.push_back("[" + std::string(category.empty() ? model::kUnknownCategory : category) +
+                       "]");
+    }
+    frames.push_back(input_.lines.label(key.line));
+    return frames;
+  }
+
+  const ExportInput& input_;
+  const model::Trace& trace_;
+  const model::DeviceTrace& device_;
+  model::Layers layers_;
+};
+
+}  // namespace
+
+std::vector<LayerStacks> layer_stacks(const ExportInput& input) {
+  std::vector<LayerStacks> all;
+  for (const DeviceMoment& moment : device_moments(input)) {
+    all.push_back(
+        {moment.device, moment.name, DeviceStacks(input, *moment.device).at(moment.event)});
+  }
+  return all;
+}
+
+}  // namespace plimsoll::exporters
