@@ -37,37 +37,40 @@ std::string_view parent_path(std::string_view path) {
 
 using Rows = std::vector<const LayerRow*>;
 
-std::uint64_t saved(const LayerRow& row) { return row.inclusive.saved_bytes; }
+// What of a layer counts: what is kept for backward, or where nobody knows, its activations at the
+// peak.
+using Measure = std::uint64_t report::LayerBytes::*;
 
-std::uint64_t sum_of_saved(const Rows& rows) {
+std::uint64_t sum_of(const Rows& rows, Measure measure) {
   std::uint64_t sum = 0;
-  for (const LayerRow* row : rows) sum += saved(*row);
+  for (const LayerRow* row : rows) sum += row->inclusive.*measure;
   return sum;
 }
 
 // Layers side by side, none inside another, that are worth a checkpoint; largest first.
-Rows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device) {
+Rows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Measure measure) {
+  const auto bytes = [measure](const LayerRow* row) { return row->inclusive.*measure; };
   std::map<std::string_view, Rows> children;
   for (const LayerRow& row : layers) {
-    if (row.device != device || row.layer.empty() || saved(row) == 0) continue;
+    if (row.device != device || row.layer.empty() || bytes(&row) == 0) continue;
     children[parent_path(row.layer)].push_back(&row);
   }
   Rows open = children[""];
-  const auto whole = static_cast<double>(sum_of_saved(open));
+  const auto whole = static_cast<double>(sum_of(open, measure));
   Rows blocks;
   while (!open.empty()) {
     const LayerRow* row = open.back();
     open.pop_back();
     const Rows& inside = children[row->layer];
-    const bool is_large = static_cast<double>(saved(*row)) > kLargestBlock * whole;
-    if (is_large && is_at_least(sum_of_saved(inside), kShareOfChildren, saved(*row))) {
+    const bool is_large = static_cast<double>(bytes(row)) > kLargestBlock * whole;
+    if (is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes(row))) {
       open.insert(open.end(), inside.begin(), inside.end());
-    } else if (static_cast<double>(saved(*row)) >= kSmallestBlock * whole) {
+    } else if (static_cast<double>(bytes(row)) >= kSmallestBlock * whole) {
       blocks.push_back(row);
     }
   }
-  std::ranges::sort(blocks, [](const LayerRow* a, const LayerRow* b) {
-    return saved(*a) != saved(*b) ? saved(*a) > saved(*b) : a->layer < b->layer;
+  std::ranges::sort(blocks, [&](const LayerRow* a, const LayerRow* b) {
+    return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : a->layer < b->layer;
   });
   return blocks;
 }
@@ -83,10 +86,11 @@ std::string names_of(const Rows& blocks) {
   return names;
 }
 
-void add_blocks(const Facts& facts, const DeviceFacts& device, report::Finding& finding) {
+// True if the recording tells what was kept when backward began.
+bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& finding) {
   const auto& kept = facts.report.tables.saved;
   const auto row = std::ranges::find(kept, device.report.device, &report::SavedRow::device);
-  if (row == kept.end() || row->bytes == 0) return;
+  if (row == kept.end() || row->bytes == 0) return false;
   std::vector<report::GroupRow> makers;
   for (const report::GroupRow& maker : facts.report.tables.saved_by_operator) {
     if (maker.device == device.report.device) makers.push_back(maker);
@@ -94,14 +98,20 @@ void add_blocks(const Facts& facts, const DeviceFacts& device, report::Finding& 
   finding.evidence.push_back(bytes_text(row->bytes) + " of " + bytes_text(row->live_bytes) +
                              " live had been made in forward when backward began" +
                              (row->step ? " in step " + std::to_string(*row->step) : "") +
-                             "; most by " + holders_text(makers) + ".");
-  const Rows blocks = blocks_of(facts.report.tables.layers, device.report.device);
+                             (makers.empty() ? "" : "; most by " + holders_text(makers)) + ".");
+  return true;
+}
+
+void add_blocks(const Facts& facts, const DeviceFacts& device, Measure measure,
+                report::Finding& finding) {
+  const Rows blocks = blocks_of(facts.report.tables.layers, device.report.device, measure);
   if (blocks.size() < 2) return;
-  const std::uint64_t held = sum_of_saved(blocks);
-  finding.saving_bytes = held - saved(*blocks.front());
+  const std::uint64_t held = sum_of(blocks, measure);
+  const std::uint64_t largest = blocks.front()->inclusive.*measure;
+  finding.saving_bytes = held - largest;
   finding.evidence.push_back(counted(blocks.size(), "layer") + " side by side hold " +
                              bytes_text(held) + " of it, the largest, " + blocks.front()->layer +
-                             ", " + bytes_text(saved(*blocks.front())) + ".");
+                             ", " + bytes_text(largest) + ".");
   finding.next_step =
       "Run " + names_of(blocks) +
       " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what happens inside a "
@@ -129,7 +139,11 @@ Findings activations_dominate(const Facts& facts) {
         " of the peak on " + device.name + ": " + bytes_text(bytes) + " of " +
         bytes_text(peak->live_bytes);
     finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";
-    add_blocks(facts, device, finding);
+    const bool is_kept_known = add_kept(facts, device, finding);
+    add_blocks(
+        facts, device,
+        is_kept_known ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
+        finding);
     findings.push_back(std::move(finding));
   }
   return findings;

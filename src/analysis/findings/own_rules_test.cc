@@ -116,6 +116,18 @@ TEST(OwnRules, one_layer_that_holds_everything_gains_nothing_by_a_checkpoint) {
   EXPECT_THAT(found[0].next_step, HasSubstr("smaller batch"));
 }
 
+TEST(OwnRules, where_nobody_knows_what_is_kept_the_activations_of_layers_count) {
+  Case c;
+  fill(c, 60, 40);
+  c.report.tables.layers = {layer("Net", 0), layer("Net.a", 0), layer("Net.b", 0)};
+  c.report.tables.layers[0].inclusive.activation_bytes = 60 * kMib;
+  c.report.tables.layers[1].inclusive.activation_bytes = 35 * kMib;
+  c.report.tables.layers[2].inclusive.activation_bytes = 25 * kMib;
+  const auto found = c.run(activations_dominate);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].saving_bytes, 25 * kMib);
+}
+
 TEST(OwnRules, optimizer_state_that_is_two_fifths_of_the_peak_is_told) {
   for (const std::uint64_t others : {60u, 61u}) {
     Case c;
