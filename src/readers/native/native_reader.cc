@@ -10,7 +10,7 @@
 namespace plimsoll::readers::native {
 namespace {
 
-constexpr std::size_t kPieceBytes = 1 << 20;
+constexpr std::size_t kPieceBytes = 1 << 17;
 constexpr const char* kStage = "reading events";
 
 using Decoder = format::Decoder<Recording>;
