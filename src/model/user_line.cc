@@ -124,7 +124,10 @@ std::string UserLines::label(StackId stack) const {
     case NoLine::kHasLine:
       break;
     case NoLine::kNotRecorded:
-      return "[no stack recorded]";
+      // Recordings of our own (only they tell phases) can say which of two it is.
+      if (!trace_.events.phase.present()) return "[no stack recorded]";
+      return trace_.stacks.frame_count() == 0 ? "[recorded without Python lines]"
+                                              : "[no Python frame on this thread]";
     case NoLine::kAutograd:
       return "[backward, no Python frame]";
     case NoLine::kNativeOnly:

@@ -85,5 +85,16 @@ TEST(OperatorOf, outermost_operator_of_the_stack_is_named) {
   EXPECT_EQ(operator_of(trace, none), "");
 }
 
+TEST(UserLines, our_own_recordings_say_why_a_line_is_missing) {
+  for (const bool has_stacks : {false, true}) {
+    tests::TraceMaker maker;
+    maker.alloc_told(1, 1, {.phase = Phase::kForward});
+    if (has_stacks) maker.alloc(2, 1, maker.stack({{"a.py", 1, "f"}}));
+    const Trace trace = maker.finish();
+    EXPECT_EQ(UserLines(trace).label(kNoStack),
+              has_stacks ? "[no Python frame on this thread]" : "[recorded without Python lines]");
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::model

@@ -92,8 +92,8 @@ TEST(ToldTables, each_table_says_where_all_live_bytes_come_from) {
               ElementsAre("[no region] = 1065", "train = 204", "inner = 30"));
   EXPECT_THAT(keys(tables.by_operator), ElementsAre("[unknown] = 1065", "aten::linear = 200",
                                                     "aten::relu = 30", "AddmmBackward0 = 4"));
-  EXPECT_THAT(keys(tables.by_line),
-              ElementsAre("[allocated before recording] = 1064", "[no stack recorded] = 235"));
+  EXPECT_THAT(keys(tables.by_line), ElementsAre("[allocated before recording] = 1064",
+                                                "[recorded without Python lines] = 235"));
 }
 
 TEST(ToldTables, what_is_unknown_says_why) {
