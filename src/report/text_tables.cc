@@ -118,7 +118,7 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
                              " less than these: events and blocks do not agree in this file.",
                          2, width));
   }
-  if (moment.name == "peak" && !device.oom_details.empty()) {
+  if (kind == Heading::kSentence && moment.name == "peak" && !device.oom_details.empty()) {
     text += styled("  What filled it when it ran out of memory: --at oom\n", Style::kDim, color);
   }
   return text;

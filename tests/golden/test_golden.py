@@ -1,9 +1,9 @@
 """What `plimsoll` prints, word for word.
 
-Each .txt file here is one case: a recording (`generated: PRESET` of the snapshot generator, or
-`made: RECIPE` of made.py), the question (what follows `plimsoll report FILE`), and the text that
-answers it. `pytest tests/golden --bless` writes the answers anew: read the difference before you
-commit it.
+Each .txt file here is one case: a recording (`generated: PRESET` of the snapshot generator,
+`made: RECIPE` of made.py, or `compat: NAME` of tests/compat), the question (what follows
+`plimsoll report FILE`), and the text that answers it. `pytest tests/golden --bless` writes the
+answers anew: read the difference before you commit it.
 """
 
 import os
@@ -18,6 +18,7 @@ import pytest
 from . import made
 
 CASES = sorted(Path(__file__).parent.glob("*.txt"))
+COMPAT = Path(__file__).parents[1] / "compat"
 MOST_LINES = 60
 
 
@@ -29,16 +30,22 @@ def recordings(generated, tmp_path_factory):
         (folder / f"{name}.pickle").symlink_to(path)
     for name, make in made.RECIPES.items():
         (folder / f"{name}.pickle").write_bytes(pickle.dumps(make(), protocol=4))
+    for path in COMPAT.glob("*.plimsoll"):
+        (folder / path.name).symlink_to(path)
     return folder
 
 
 def read(case: Path) -> tuple[str, str, str]:
-    """The recording, the question and the expected answer."""
+    """The recording's file, the question and the expected answer."""
     head, _, expected = case.read_text(encoding="utf-8").partition("\n---\n")
     fields = dict(
         line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in head.split("\n")
     )
-    return fields.get("generated") or fields["made"], fields.get("question", ""), expected
+    if "compat" in fields:
+        name = f"{fields['compat']}.plimsoll"
+    else:
+        name = f"{fields.get('generated') or fields['made']}.pickle"
+    return name, fields.get("question", ""), expected
 
 
 def width(line: str) -> int:
@@ -49,7 +56,7 @@ def width(line: str) -> int:
 def test_golden(case, plimsoll_command, recordings, request):
     recording, question, expected = read(case)
     ran = subprocess.run(
-        [plimsoll_command, "report", f"{recording}.pickle", *question.split()],
+        [plimsoll_command, "report", recording, *question.split()],
         cwd=recordings,
         env=dict(os.environ, NO_COLOR="1"),
         capture_output=True,

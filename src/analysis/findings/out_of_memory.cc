@@ -169,11 +169,15 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst&
   report::Finding finding;
   finding.id = "out_of_memory";
   finding.severity = report::FindingSeverity::kCritical;
-  finding.evidence.push_back(
-      oom.line + " asked for " + bytes_text(oom.requested_bytes) + " (event " +
-      base::format_count(oom.event) + "). " + bytes_text(oom.requested_active_bytes) + " of " +
-      bytes_text(oom.reserved_bytes) + " reserved were live, and the device had " +
-      bytes_text(oom.device_free_bytes) + " free.");
+  std::string evidence = oom.line + " asked for " + bytes_text(oom.requested_bytes) + " (event " +
+                         base::format_count(oom.event) + "). " +
+                         bytes_text(oom.requested_active_bytes);
+  if (oom.reserved_bytes > 0) evidence += " of " + bytes_text(oom.reserved_bytes) + " reserved";
+  evidence += " were live";
+  if (device.trace.device.type != model::DeviceType::kCpu) {
+    evidence += ", and the device had " + bytes_text(oom.device_free_bytes) + " free";
+  }
+  finding.evidence.push_back(evidence + ".");
   tell_cause(facts, device, oom, finding);
   tell_surroundings(facts, device, burst, finding);
   return finding;

@@ -36,6 +36,21 @@ std::string record_call(std::uint64_t entries) {
   return "torch.cuda.memory._record_memory_history(max_entries=" + std::to_string(entries) + ")";
 }
 
+// A recording of our own keeps only the newest events because it was told to; what was live before
+// them is in it.
+report::Finding told_to_forget(const DeviceFacts& device) {
+  report::Finding finding;
+  finding.id = "history_truncated";
+  finding.severity = report::FindingSeverity::kInfo;
+  finding.title = "The recording keeps only its newest events (max_events), " +
+                  base::format_count(device.trace.event_count) + " on " + device.name;
+  finding.evidence.push_back(
+      "What was live before them is known, with who allocated it; a higher peak before, if there "
+      "was one, is not.");
+  finding.next_step = "To see all of it, record without max_events, or with more.";
+  return finding;
+}
+
 }  // namespace
 
 Findings recording_was_empty(const Facts& facts) {
@@ -91,6 +106,10 @@ Findings history_truncated(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
     if (device.trace.history != model::History::kTruncated) continue;
+    if (facts.trace.events.phase.present()) {
+      findings.push_back(told_to_forget(device));
+      break;  // the same for all devices
+    }
     const std::uint64_t events = device.trace.event_count;
     report::Finding finding;
     finding.id = "history_truncated";
