@@ -4,6 +4,7 @@
 // slot_tp_call, which looks up __call__. We put a function of ours into the slot of nn.Module and
 // of its subclasses, which notes the layer and calls what was there: attributes stay what they are,
 // so that torch.compile, torch.fx and torch.jit see the classes they know.
+#include <exception>
 #include <unordered_map>
 #include <vector>
 
@@ -113,25 +114,43 @@ Py_ssize_t direct_subclasses(PyTypeObject* type) {
   return subclasses != nullptr && PyDict_Check(subclasses) != 0 ? PyDict_Size(subclasses) : -1;
 }
 
-PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  const ternaryfunc original = original_of(Py_TYPE(self));
-  if (!is_attached()) return original(self, args, kwargs);
+// What begins with a call and is undone when it ends.
+struct Call {
+  ThreadState* thread = nullptr;  // null: this call is not watched
+  SavedContext saved{};
+};
+
+Call enter(PyObject* self, PyObject* args, PyObject* kwargs) {
   Module* module = modules().find_or_add(self);
-  if (module == nullptr) return original(self, args, kwargs);
+  if (module == nullptr) return {};
   ThreadState& thread = thread_state();
   const std::uint32_t layer = modules().layer_of_called(thread, *module);
-  const bool is_root = thread.module_depth == 0 && thread.nodes.empty();
-  const SavedContext saved = thread.save();
-  if (is_root) {
+  if (thread.module_depth == 0 && thread.nodes.empty()) {  // a root
     watch_new_classes();  // a loss, most often, that is called next
     poll_foreign_storages(thread);
     tag_inputs(thread, args, kwargs);
   }
+  const Call call{&thread, thread.save()};
   begin_call(thread, layer);
+  return call;
+}
+
+PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  const ternaryfunc original = original_of(Py_TYPE(self));
+  if (!is_attached()) return original(self, args, kwargs);
+  Call call;
+  try {
+    call = enter(self, args, kwargs);
+  } catch (const std::exception&) {  // no memory: no reason to stop the program
+  }
   PyObject* result = original(self, args, kwargs);
-  end_call(thread, saved);
+  if (call.thread == nullptr) return result;
+  end_call(*call.thread, call.saved);
   if (result != nullptr && is_attached() && g_attachment.has_operators) {
-    tag_outputs(thread, result);
+    try {
+      tag_outputs(*call.thread, result);
+    } catch (const std::exception&) {
+    }
   }
   return result;
 }
