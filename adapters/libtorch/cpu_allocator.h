@@ -1,10 +1,10 @@
 // torch's CPU allocator with every block recorded. What torch had stays below and does the work.
 //
 // SetAllocator() alone would miss what asks torch's default allocator by its address:
-// torch.UntypedStorage(n), and so copy.deepcopy() of tensors and what old files are loaded into, and
-// storages from before us that grow. The default allocator is one static object without members, so
-// its table of virtual functions is all of it: ours is put in its place, and taken out again. Where
-// torch has another allocator than its default one, ours is set in front of that.
+// torch.UntypedStorage(n), and so copy.deepcopy() of tensors and what old files are loaded into,
+// and storages from before us that grow. The default allocator is one static object without
+// members, so its table of virtual functions is all of it: ours is put in its place, and taken out
+// again. Where torch has another allocator than its default one, ours is set in front of that.
 #pragma once
 
 #include <c10/core/Allocator.h>

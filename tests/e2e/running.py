@@ -18,7 +18,9 @@ class Plimsoll:
     def __init__(self, command: str) -> None:
         self.command = command
 
-    def __call__(self, *words, env=None, cwd=None, stdout=subprocess.PIPE, **how) -> Outcome:
+    def __call__(
+        self, *words, env=None, cwd=None, stdout=subprocess.PIPE, timeout=60, **how
+    ) -> Outcome:
         """Run with these words, in an environment that says nothing about colour."""
         ran = subprocess.run(
             [self.command, *map(str, words)],
@@ -26,7 +28,7 @@ class Plimsoll:
             stderr=subprocess.PIPE,
             env=environment() | (env or {}),
             cwd=cwd,
-            timeout=60,
+            timeout=timeout,
             check=False,
             **how,
         )
