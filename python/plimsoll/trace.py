@@ -301,6 +301,7 @@ def _format_of(path: str) -> str:
     """The export format that the end of a file name stands for."""
     formats = export_formats()
     chosen = [format for format in formats if path.endswith(format.suffix)]
+    chosen = sorted(chosen, key=lambda each: len(each.suffix))[-1:]  # ".layers.folded"
     if not chosen and (ending := os.path.splitext(path)[1]):
         chosen = [format for format in formats if format.suffix.endswith(ending)]
     if len(chosen) == 1:

@@ -28,7 +28,8 @@ std::vector<std::string> format_names() {
 // "runs/snapshot.pickle.gz" -> "snapshot", to be put before the format's suffix.
 std::string stem(const std::string& path) {
   std::string name = path.substr(path.find_last_of('/') + 1);
-  for (const char* suffix : {".gz", ".pickle", ".pkl", ".html", ".json", ".pt.trace", ".trace"}) {
+  for (const char* suffix :
+       {".gz", ".plim", ".pickle", ".pkl", ".html", ".json", ".pt.trace", ".trace"}) {
     const std::string_view end(suffix);
     if (name.size() > end.size() && name.ends_with(end)) name.resize(name.size() - end.size());
   }
