@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 import plimsoll
 from plimsoll import MemoryTracer, _attachment
 from plimsoll.memory_tracer import NO_LAYER, LayerMemoryStats, MemoryEvent
 
-torch = pytest.importorskip("torch")
 nn = torch.nn
 ROWS = 32
 

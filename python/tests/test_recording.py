@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import plimsoll
-
-torch = pytest.importorskip("torch")
 
 SCRIPT = """
 import sys

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # small work, and perhaps much else on this machine
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

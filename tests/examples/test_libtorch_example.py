@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "examples/libtorch"
 

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("torch")
-
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
