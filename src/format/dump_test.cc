@@ -123,7 +123,7 @@ TEST(Dump, tells_every_kind_of_record) {
 TEST(Dump, is_the_same_whatever_the_pieces) {
   const TraceFile file = tests::RandomRecording(4, 1'000).file();
   const std::string whole = dumped(file.bytes());
-  for (const std::size_t piece : {1, 5, 100}) EXPECT_EQ(dumped(file.bytes(), piece), whole);
+  for (const std::size_t piece : {1U, 5U, 100U}) EXPECT_EQ(dumped(file.bytes(), piece), whole);
 }
 
 TEST(Dump, tells_damage_and_refuses_what_is_no_trace) {

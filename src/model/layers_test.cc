@@ -42,7 +42,7 @@ TEST(Layers, what_a_module_owns_belongs_to_its_owner_whoever_made_it) {
   const Trace trace = maker.finish();
   Layers layers(trace);
   const auto path = [&](std::size_t event) { return layers.path(layers.of(event)); };
-  for (const std::size_t event : {0, 1, 2, 3}) EXPECT_EQ(path(event), "Net.fc") << event;
+  for (const std::size_t event : {0U, 1U, 2U, 3U}) EXPECT_EQ(path(event), "Net.fc") << event;
   EXPECT_EQ(path(4), "Net.bn");
   EXPECT_EQ(path(5), "Net.relu");
   EXPECT_EQ(path(6), "Net.relu") << "without a name, the layer that ran";

@@ -82,7 +82,7 @@ TEST_P(ReaderSuite, gives_the_same_trace_whatever_the_pieces) {
   const Outcome whole = read(bytes_);
   ASSERT_TRUE(whole.status.ok());
   EXPECT_GT(whole.trace.events.size() + whole.trace.segments.size(), 0u);
-  for (const std::size_t piece : {1, 2, 7, 64, 4096}) {
+  for (const std::size_t piece : {1U, 2U, 7U, 64U, 4096U}) {
     const Outcome pieces = read(bytes_, piece);
     ASSERT_TRUE(pieces.status.ok());
     EXPECT_EQ(TraceDifference::of(whole.trace, pieces.trace), "") << piece;

@@ -395,7 +395,7 @@ TEST(NativeReader, agrees_with_an_obvious_reference) {
 TEST(NativeReader, reads_the_same_in_pieces_of_any_size) {
   const TraceFile file = RandomRecording(1, 3'000).file();
   const Read whole = read(file.bytes());
-  for (const std::size_t piece : {1, 7, 4096, 10'000}) {
+  for (const std::size_t piece : {1U, 7U, 4096U, 10'000U}) {
     EXPECT_EQ(tests::TraceDifference::of(whole.trace, read(file.bytes(), piece).trace), "");
   }
 }
