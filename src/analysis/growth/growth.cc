@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/growth/boundaries.h"
-#include "analysis/growth/trend.h"
+#include "base/trend.h"
 #include "model/categories.h"
 #include "model/layers.h"
 #include "model/live_set.h"
@@ -95,7 +95,7 @@ class LiveAtBoundaries {
 };
 
 bool grows(std::span<const std::int64_t> series) {
-  return series.back() > series.front() && kendall_tau(series) >= kLeastTau;
+  return series.back() > series.front() && base::kendall_tau(series) >= kLeastTau;
 }
 
 // The groups that grow; `name_of` makes the key of a row.
@@ -103,20 +103,22 @@ template <typename GroupOf, typename NameOf>
 std::vector<GrowthRow> growing(const PassContext& context, const model::DeviceTrace& device,
                                const Boundaries& boundaries, GroupOf&& group_of, NameOf&& name_of) {
   const LiveAtBoundaries live(context.trace, device, boundaries.kept, group_of);
+  std::vector<std::int64_t> steps;
+  for (const Boundary& boundary : boundaries.kept) steps.push_back(boundary.step);
   std::vector<GrowthRow> rows;
   for (std::size_t i = 0; i < live.size(); ++i) {
     const auto series = live.bytes(i);
     if (!grows(series)) continue;
     if (series.size() < kFewSteps && !grows(live.counts(i))) continue;
     GrowthRow row;
-    row.bytes_per_step = theil_sen_slope(series, boundaries.kept);
+    row.bytes_per_step = base::theil_sen_slope(series, steps);
     if (row.bytes_per_step <= 0) continue;
     row.device = device.device.ordinal;
     row.key = name_of(live.group(i));
     row.steps = series.size();
     row.first_bytes = series.front();
     row.last_bytes = series.back();
-    row.confidence = kendall_tau(series);
+    row.confidence = base::kendall_tau(series);
     row.boundary = boundaries.name;
     rows.push_back(std::move(row));
   }

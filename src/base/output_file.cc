@@ -1,4 +1,4 @@
-#include "record/output_file.h"
+#include "base/output_file.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace plimsoll::record {
+namespace plimsoll::base {
 namespace {
 
 // Holds back the signals that a failing write sends to its thread, and swallows those it caused.
@@ -57,9 +57,13 @@ constexpr mode_t kFileMode = 0666;  // the process's umask takes away from it
 
 }  // namespace
 
-int OutputFile::open(const char* path) noexcept {
+int OutputFile::open(const char* path) noexcept { return open_as(path, 0); }
+
+int OutputFile::create(const char* path) noexcept { return open_as(path, O_EXCL); }
+
+int OutputFile::open_as(const char* path, int how) noexcept {
   do {
-    fd_ = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, kFileMode);
+    fd_ = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | how, kFileMode);
   } while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) return errno;
   struct stat status{};
@@ -133,4 +137,4 @@ std::string without_links(const char* path) {
   return result;
 }
 
-}  // namespace plimsoll::record
+}  // namespace plimsoll::base

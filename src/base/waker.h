@@ -1,4 +1,4 @@
-// What a thread of the recorder's sleeps on.
+// What a thread of ours sleeps on.
 #pragma once
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace plimsoll::record {
+namespace plimsoll::base {
 
 class Waker {
  public:
@@ -67,4 +67,4 @@ class Waker {
   bool is_woken_ = false;
 };
 
-}  // namespace plimsoll::record
+}  // namespace plimsoll::base

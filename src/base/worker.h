@@ -1,4 +1,4 @@
-// A thread of the recorder's own, in a process that is not: it takes none of the host's signals,
+// A thread of our own, in a process that is not: it takes none of the host's signals,
 // has a small stack, and can be forgotten in the child of a fork, where it does not exist.
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <new>
 
-#include "record/waker.h"
+#include "base/waker.h"
 
-namespace plimsoll::record {
+namespace plimsoll::base {
 
 class Worker {
  public:
@@ -71,4 +71,4 @@ class Worker {
   bool is_running_ = false;
 };
 
-}  // namespace plimsoll::record
+}  // namespace plimsoll::base

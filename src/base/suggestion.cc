@@ -1,10 +1,10 @@
-#include "cli/suggestion.h"
+#include "base/suggestion.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 
-namespace plimsoll::cli {
+namespace plimsoll::base {
 namespace {
 
 // Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
@@ -56,4 +56,4 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::base

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace plimsoll::cli {
+namespace plimsoll::base {
 
 // The known word nearest to `word`; empty if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
@@ -15,4 +15,4 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 std::string joined(const std::vector<std::string>& words);  // "a, b, c"
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::base

@@ -1,5 +1,5 @@
-// Writing trace files: whole buffers, through interruptions, and never a signal of ours in the
-// host's program (a full pipe's SIGPIPE, a file limit's SIGXFSZ).
+// Files that are written while a program runs: whole buffers, through interruptions, and never a
+// signal of ours in the host's program (a full pipe's SIGPIPE, a file limit's SIGXFSZ).
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-namespace plimsoll::record {
+namespace plimsoll::base {
 
 class OutputFile {
  public:
@@ -18,6 +18,8 @@ class OutputFile {
 
   // Opens or makes the file, as it is; empty() follows. 0 or the errno.
   int open(const char* path) noexcept;
+  // Makes the file; EEXIST where there is one.
+  int create(const char* path) noexcept;
   // Takes away what a regular file holds.
   int empty() noexcept;
   // All of it. After a failure a regular file ends where the last whole write() ended.
@@ -32,6 +34,8 @@ class OutputFile {
   }
 
  private:
+  int open_as(const char* path, int how) noexcept;
+
   int fd_ = -1;
   bool is_regular_ = false;
   std::uint64_t device_ = 0;
@@ -46,4 +50,4 @@ int replace_file(const std::string& path, std::span<const std::byte> bytes) noex
 // The file behind a chain of symbolic links, or the path itself.
 std::string without_links(const char* path);
 
-}  // namespace plimsoll::record
+}  // namespace plimsoll::base

@@ -1,9 +1,9 @@
-#include "analysis/growth/trend.h"
+#include "base/trend.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace plimsoll::analysis::growth {
+namespace plimsoll::base {
 
 double kendall_tau(std::span<const std::int64_t> values) {
   if (values.size() < 2) return 0;
@@ -17,12 +17,12 @@ double kendall_tau(std::span<const std::int64_t> values) {
   return static_cast<double>(balance) / pairs;
 }
 
-double theil_sen_slope(std::span<const std::int64_t> values, std::span<const Boundary> at) {
+double theil_sen_slope(std::span<const std::int64_t> values, std::span<const std::int64_t> at) {
   std::vector<double> slopes;
   for (std::size_t i = 0; i < values.size(); ++i) {
     for (std::size_t j = i + 1; j < values.size(); ++j) {
       slopes.push_back((static_cast<double>(values[j]) - static_cast<double>(values[i])) /
-                       static_cast<double>(at[j].step - at[i].step));
+                       static_cast<double>(at[j] - at[i]));
     }
   }
   if (slopes.empty()) return 0;
@@ -32,4 +32,4 @@ double theil_sen_slope(std::span<const std::int64_t> values, std::span<const Bou
   return (*middle + *std::max_element(slopes.begin(), middle)) / 2;
 }
 
-}  // namespace plimsoll::analysis::growth
+}  // namespace plimsoll::base

@@ -1,8 +1,8 @@
-#include "cli/suggestion.h"
+#include "base/suggestion.h"
 
 #include <gtest/gtest.h>
 
-namespace plimsoll::cli {
+namespace plimsoll::base {
 namespace {
 
 TEST(Suggestion, the_nearest_word_is_found) {
@@ -19,4 +19,4 @@ TEST(Suggestion, a_word_near_to_none_gets_none) {
 }
 
 }  // namespace
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::base

@@ -1,0 +1,37 @@
+// Which module owns a tensor, by the tensor's name alone:
+//
+//   parameter, buffer   "fc1.weight"          owner "fc1"
+//   gradient            "fc1.weight[.grad]"   owner "fc1"
+//   optimizer state     "fc1.weight.exp_avg"  owner "fc1": "fc1.weight" is a tensor's name, too
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace plimsoll::base {
+
+enum class OwnedAs : std::uint8_t { kParameterOrBuffer, kGradient, kOptimizerState };
+
+// "a.b.c" -> "a.b"; "a" -> "".
+inline std::string_view without_last(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+// A part of `name`; empty: it tells no owner. `is_tensor(part)`: whether that is a tensor's name.
+template <typename IsTensor>
+std::string_view tensor_owner(std::string_view name, OwnedAs kind, IsTensor&& is_tensor) {
+  if (kind != OwnedAs::kParameterOrBuffer) {
+    constexpr std::size_t kDeepest = 64;  // names may be a file's making
+    // The parameter is the longest part that is a tensor's name of its own.
+    std::string_view part = without_last(name);
+    for (std::size_t i = 0; i < kDeepest && !part.empty(); ++i, part = without_last(part)) {
+      if (is_tensor(part)) return without_last(part);
+    }
+  }
+  const std::string_view owner = without_last(name);
+  return kind == OwnedAs::kOptimizerState ? without_last(owner) : owner;
+}
+
+}  // namespace plimsoll::base

@@ -1,0 +1,34 @@
+#include "base/tensor_owner.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace plimsoll::base {
+namespace {
+
+bool is_weight(std::string_view name) { return name == "net.fc.weight"; }
+
+TEST(TensorOwner, of_each_kind_of_name) {
+  using enum OwnedAs;
+  EXPECT_EQ(tensor_owner("net.fc.weight", kParameterOrBuffer, is_weight), "net.fc");
+  EXPECT_EQ(tensor_owner("net.fc.weight", kGradient, is_weight), "net.fc");
+  EXPECT_EQ(tensor_owner("net.fc.weight.grad", kGradient, is_weight), "net.fc");
+  EXPECT_EQ(tensor_owner("net.fc.weight.exp_avg", kOptimizerState, is_weight), "net.fc");
+  EXPECT_EQ(tensor_owner("net.fc.weight.a.b", kOptimizerState, is_weight), "net.fc");
+  EXPECT_EQ(tensor_owner("net.out.bias.exp_avg", kOptimizerState, is_weight), "net.out");
+  EXPECT_EQ(tensor_owner("weight", kParameterOrBuffer, is_weight), "");
+  EXPECT_EQ(tensor_owner("", kOptimizerState, is_weight), "");
+}
+
+TEST(TensorOwner, of_a_name_without_end_is_looked_for_no_further_than_modules_nest) {
+  std::string name = "a";
+  for (int i = 0; i < 100'000; ++i) name += ".a";
+  int asked = 0;
+  const auto count = [&](std::string_view) { return ++asked < 0; };
+  static_cast<void>(tensor_owner(name, OwnedAs::kGradient, count));
+  EXPECT_EQ(asked, 64);
+}
+
+}  // namespace
+}  // namespace plimsoll::base
