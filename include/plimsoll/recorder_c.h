@@ -192,6 +192,49 @@ PLIMSOLL_EXPORT void* plimsoll_recording_copy(plimsoll_recording* recording, siz
  * call. */
 PLIMSOLL_EXPORT uint64_t plimsoll_recording_peak_bytes(plimsoll_recording* recording, int reset);
 
+/* One live allocation. Ids as in plimsoll_context; 0: none or not known. */
+typedef struct plimsoll_live {
+  uint64_t serial; /* counts allocations: the higher, the younger */
+  uint64_t size_bytes;
+  uint32_t layer;
+  uint32_t outer_op;
+  uint32_t name; /* of the tensor it holds: name ids */
+  uint32_t dtype;
+  uint32_t shape;
+  uint8_t device;
+  uint8_t phase;      /* plimsoll_phase */
+  uint8_t role;       /* plimsoll_role */
+  uint8_t is_adopted; /* it lived before it was first met */
+} plimsoll_live;
+
+/* What is live, as of this call: how many, of which the first `capacity` are copied, in no order. 0
+ * once the recording has ended. */
+PLIMSOLL_EXPORT size_t plimsoll_recording_live(plimsoll_recording* recording, plimsoll_live* rows,
+                                               size_t capacity);
+
+/* What a device held when it was asked, and the most since a moment. */
+typedef struct plimsoll_usage {
+  uint64_t live_bytes;
+  uint64_t live_count;
+  uint64_t peak_bytes; /* the most live bytes since the span began, its beginning included */
+  int32_t ordinal;
+  uint8_t device_type; /* plimsoll_device_type */
+  uint8_t device;
+  uint8_t reserved[2];
+} plimsoll_usage;
+
+/* A span of time whose peaks are wanted; spans may nest and overlap, on any thread. 0: there is no
+ * memory for it, or the recording has ended. */
+PLIMSOLL_EXPORT uint64_t plimsoll_recording_begin_span(plimsoll_recording* recording);
+/* The devices that have been seen, by their number, as of this call: how many, of which the first
+ * `capacity` are told. Of an unknown span, or 0, the peak is what is live now. */
+PLIMSOLL_EXPORT size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span,
+                                                plimsoll_usage* rows, size_t capacity);
+PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span);
+
+/* The text of a name id, for ever; "" for 0 and for ids that nobody gave. */
+PLIMSOLL_EXPORT const char* plimsoll_name_text(uint32_t name, size_t* size_bytes);
+
 #ifdef __cplusplus
 }
 #endif

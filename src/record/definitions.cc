@@ -200,6 +200,16 @@ void Definitions::write_new(DefinitionCursor& cursor, format::Encoder& encoder) 
     encoder.define_tensor(static_cast<std::uint32_t>(cursor.tensors + 1), tensors_[cursor.tensors]);
 }
 
+std::string_view Definitions::text(std::uint32_t name) noexcept {
+  const std::lock_guard lock(mutex_);
+  return name != 0 && name <= names_.size() ? names_[name - 1] : std::string_view();
+}
+
+format::Device Definitions::device_of(std::uint8_t id) noexcept {
+  const std::lock_guard lock(mutex_);
+  return id < devices_.size() ? devices_[id] : format::Device{};
+}
+
 void Definitions::copy_roles(std::vector<std::uint8_t>& roles) {
   const std::lock_guard lock(mutex_);
   roles.reserve(tensors_.size());

@@ -55,6 +55,16 @@ class Definitions {
   // Appends the roles of the tensors that are new since there were `roles.size()` of them.
   void copy_roles(std::vector<std::uint8_t>& roles);
 
+  // For ever; "" for an id that was not given.
+  std::string_view text(std::uint32_t name) noexcept;
+  // Visits all tensors so far, by id - 1, under the lock.
+  template <typename Visit>
+  void visit_tensors(Visit&& visit) {
+    const std::lock_guard lock(mutex_);
+    visit(std::span<const format::Tensor>(tensors_));
+  }
+  format::Device device_of(std::uint8_t id) noexcept;
+
   // Around fork.
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }

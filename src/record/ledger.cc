@@ -60,8 +60,8 @@ void Ledger::alloc(const Event& event, const Origin& origin, std::uint32_t op_in
   row.op_instance = op_instance;
   row.site = sites_.id(site_of(event));
   row.device = event.device();
-  live_.insert(row);
-  live_bytes_ += row.size_bytes;
+  row.is_adopted = event.kind() == Kind::kAdopt;
+  begin_life(row);
 
   if (op_instance != 0) {
     remember(row, *origin.op_log);
@@ -73,8 +73,24 @@ void Ledger::alloc(const Event& event, const Origin& origin, std::uint32_t op_in
   told.serial = row.serial;
   told.address = row.address;
   told.size_bytes = row.size_bytes;
-  told.is_adopted = event.kind() == Kind::kAdopt;
-  for (EventReceiver* receiver : receivers) receiver->on_alloc(told, live_bytes_);
+  told.is_adopted = row.is_adopted;
+  const LiveTotals live{live_bytes_, devices_[row.device].live_bytes, row.device};
+  for (EventReceiver* receiver : receivers) receiver->on_alloc(told, live);
+}
+
+void Ledger::begin_life(const LiveRow& row) {
+  live_.insert(row);
+  live_bytes_ += row.size_bytes;
+  device_count_ = std::max(device_count_, std::size_t{row.device} + 1);
+  devices_[row.device].live_bytes += row.size_bytes;
+  ++devices_[row.device].live_count;
+}
+
+void Ledger::end_life(const LiveRow* row) {
+  live_bytes_ -= row->size_bytes;
+  devices_[row->device].live_bytes -= row->size_bytes;
+  --devices_[row->device].live_count;
+  live_.erase(row);
 }
 
 // An operator that allocates and frees on and on is remembered by what is alive of it: the log
@@ -94,8 +110,7 @@ void Ledger::remember(const LiveRow& row, OpLog& log) {
 void Ledger::end_older(const LiveRow* row, const Origin& origin, Receivers receivers) {
   ++replaced_;
   const format::Free told{origin.time_ns, origin.thread, row->serial, row->address, false};
-  live_bytes_ -= row->size_bytes;
-  live_.erase(row);
+  end_life(row);
   for (EventReceiver* receiver : receivers) receiver->on_free(told);
 }
 
@@ -111,8 +126,7 @@ void Ledger::free(const Event& event, const Origin& origin, Receivers receivers)
     told.serial = row->serial;
     told.in_op = row->op_instance != 0 && row->op_instance == event.op_instance &&
                  row->thread == origin.thread;
-    live_bytes_ -= row->size_bytes;
-    live_.erase(row);
+    end_life(row);
   }
   for (EventReceiver* receiver : receivers) receiver->on_free(told);
 }
@@ -159,6 +173,8 @@ void Ledger::set_phase(const Event& event, const Origin& origin, Receivers recei
 void Ledger::forget_live() {
   live_.clear();
   live_bytes_ = 0;
+  devices_ = {};
+  device_count_ = 1;
 }
 
 }  // namespace plimsoll::record

@@ -9,6 +9,7 @@
 // One thread at a time. Functions may throw std::bad_alloc; then the ledger is of no use any more.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,9 +24,16 @@
 
 namespace plimsoll::record {
 
+// What is live, on all devices together and on the device of the allocation that is told.
+struct LiveTotals {
+  std::uint64_t bytes = 0;
+  std::uint64_t device_bytes = 0;
+  std::uint8_t device = 0;
+};
+
 class EventReceiver {
  public:
-  virtual void on_alloc(const format::Alloc& event, std::uint64_t live_bytes) noexcept = 0;
+  virtual void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept = 0;
   virtual void on_free(const format::Free& event) noexcept = 0;
   virtual void on_tag(const format::Tag& event) noexcept = 0;
   virtual void on_set_phase(const format::SetPhase& event) noexcept = 0;
@@ -34,6 +42,11 @@ class EventReceiver {
 
  protected:
   ~EventReceiver() = default;
+};
+
+struct DeviceTotals {
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_count = 0;
 };
 
 struct LiveKey {
@@ -51,6 +64,7 @@ struct LiveRow {
   std::uint32_t site = 0;
   std::uint32_t tensor = 0;
   std::uint8_t device = 0;
+  bool is_adopted = false;
 
   LiveKey key() const { return {address, device}; }
   bool is_empty() const { return address == 0; }
@@ -73,6 +87,8 @@ class Ledger {
 
   const ProbeTable<LiveRow>& live() const { return live_; }
   std::uint64_t live_bytes() const { return live_bytes_; }
+  // By device, the CPU first; those beyond the highest one seen are not there.
+  std::span<const DeviceTotals> devices() const { return {devices_.data(), device_count_}; }
   const SiteTable& sites() const { return sites_; }
   std::uint64_t replaced() const { return replaced_; }
   std::uint64_t unmatched() const { return unmatched_; }
@@ -94,9 +110,13 @@ class Ledger {
   void tag(LiveRow* row, std::uint32_t tensor, Receivers receivers);
   void set_phase(const Event& event, const Origin& origin, Receivers receivers);
   bool is_graver(std::uint32_t tensor, std::uint32_t than) const;
+  void begin_life(const LiveRow& row);
+  void end_life(const LiveRow* row);
 
   ProbeTable<LiveRow> live_;
   std::uint64_t live_bytes_ = 0;
+  std::array<DeviceTotals, 256> devices_{};
+  std::size_t device_count_ = 1;  // the CPU is always there
   SiteTable sites_;
   std::uint64_t next_serial_ = 0;
   std::uint64_t replaced_ = 0;

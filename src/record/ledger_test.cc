@@ -18,9 +18,9 @@ using testing::IsEmpty;
 // Writes down what it is told, a word an event.
 class Notes final : public EventReceiver {
  public:
-  void on_alloc(const format::Alloc& event, std::uint64_t live_bytes) noexcept override {
+  void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override {
     note((event.is_adopted ? "adopt " : "alloc ") + std::to_string(event.serial) + " live " +
-         std::to_string(live_bytes));
+         std::to_string(live.bytes));
     last_site = event.site;
   }
   void on_free(const format::Free& event) noexcept override {

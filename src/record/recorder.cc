@@ -290,6 +290,70 @@ std::uint64_t Recorder::peak_bytes(Recording& recording, int reset) noexcept {
   return peak;
 }
 
+// ---- what is live, while it runs ---------------------------------------------------------------
+
+std::size_t Recorder::live(Recording& recording, std::span<plimsoll_live> rows) noexcept {
+  const std::lock_guard lock(state_);
+  if (!is_running(recording)) return 0;
+  drain();
+  definitions.visit_tensors([&](std::span<const format::Tensor> tensors) {
+    std::size_t count = 0;
+    ledger_.live().for_each([&](const LiveRow& row) {
+      if (count == rows.size()) return;
+      const format::Site site = row.site != 0 ? ledger_.sites()[row.site] : format::Site{};
+      const format::Tensor tensor = row.tensor != 0 && row.tensor <= tensors.size()
+                                        ? tensors[row.tensor - 1]
+                                        : format::Tensor{};
+      rows[count++] = {.serial = row.serial,
+                       .size_bytes = row.size_bytes,
+                       .layer = site.layer,
+                       .outer_op = site.outer_op,
+                       .name = tensor.name,
+                       .dtype = tensor.dtype,
+                       .shape = tensor.shape,
+                       .device = row.device,
+                       .phase = site.phase,
+                       .role = tensor.role,
+                       .is_adopted = row.is_adopted};
+    });
+  });
+  return ledger_.live().size();
+}
+
+std::uint64_t Recorder::begin_span(Recording& recording) noexcept {
+  const std::lock_guard lock(state_);
+  if (!is_running(recording)) return 0;
+  drain();
+  return recording.begin_span(ledger_);
+}
+
+std::size_t Recorder::usage(Recording& recording, std::uint64_t span,
+                            std::span<plimsoll_usage> rows) noexcept {
+  const std::lock_guard lock(state_);
+  if (!is_running(recording)) return 0;
+  drain();
+  const std::span<const DeviceTotals> devices = ledger_.devices();
+  for (std::size_t i = 0; i < std::min(devices.size(), rows.size()); ++i) {
+    const auto id = static_cast<std::uint8_t>(i);
+    const format::Device device = definitions.device_of(id);
+    const std::uint64_t peak = recording.spans().peak(span, id);
+    rows[i] = {.live_bytes = devices[i].live_bytes,
+               .live_count = devices[i].live_count,
+               .peak_bytes = std::max(peak, devices[i].live_bytes),
+               .ordinal = device.ordinal,
+               .device_type = device.type,
+               .device = id,
+               .reserved = {}};
+  }
+  return devices.size();
+}
+
+void Recorder::end_span(Recording& recording, std::uint64_t span) noexcept {
+  const std::lock_guard lock(state_);
+  if (is_running(recording)) drain();
+  recording.spans().end(span);
+}
+
 void Recorder::stop(Recording& recording, plimsoll_recording_state& state) noexcept {
   const std::lock_guard control(control_);
   end(recording, state);

@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
+#include "base/worker.h"
 #include "plimsoll/recorder_c.h"
 #include "record/definitions.h"
 #include "record/ledger.h"
@@ -22,7 +24,6 @@
 #include "record/recording.h"
 #include "record/thread_registry.h"
 #include "record/ticks.h"
-#include "record/worker.h"
 
 namespace plimsoll::record {
 
@@ -56,6 +57,12 @@ class Recorder {
   void stop(Recording& recording, plimsoll_recording_state& state) noexcept;
   void* copy(Recording& recording, std::size_t& size_bytes) noexcept;
   std::uint64_t peak_bytes(Recording& recording, int reset) noexcept;
+
+  std::size_t live(Recording& recording, std::span<plimsoll_live> rows) noexcept;
+  std::uint64_t begin_span(Recording& recording) noexcept;
+  std::size_t usage(Recording& recording, std::uint64_t span,
+                    std::span<plimsoll_usage> rows) noexcept;
+  void end_span(Recording& recording, std::uint64_t span) noexcept;
 
   // In a child whose recordings wait for their first event: begins them. False when none runs.
   bool begin_in_child() noexcept;
@@ -104,8 +111,8 @@ class Recorder {
   static unsigned char storage_[];
 
   std::mutex control_;
-  Worker drainer_{"plimsoll"};
-  Worker writer_{"plimsoll-write"};
+  base::Worker drainer_{"plimsoll"};
+  base::Worker writer_{"plimsoll-write"};
 
   std::mutex state_;
   Ledger ledger_;

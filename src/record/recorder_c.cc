@@ -212,3 +212,31 @@ void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes)
 uint64_t plimsoll_recording_peak_bytes(plimsoll_recording* recording, int reset) {
   return recording != nullptr ? Recorder::get().peak_bytes(*recording->recording, reset) : 0;
 }
+
+size_t plimsoll_recording_live(plimsoll_recording* recording, plimsoll_live* rows,
+                               size_t capacity) {
+  if (recording == nullptr) return 0;
+  if (rows == nullptr) capacity = 0;
+  return Recorder::get().live(*recording->recording, {rows, capacity});
+}
+
+uint64_t plimsoll_recording_begin_span(plimsoll_recording* recording) {
+  return recording != nullptr ? Recorder::get().begin_span(*recording->recording) : 0;
+}
+
+size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span, plimsoll_usage* rows,
+                                size_t capacity) {
+  if (recording == nullptr) return 0;
+  if (rows == nullptr) capacity = 0;
+  return Recorder::get().usage(*recording->recording, span, {rows, capacity});
+}
+
+void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {
+  if (recording != nullptr) Recorder::get().end_span(*recording->recording, span);
+}
+
+const char* plimsoll_name_text(uint32_t name, size_t* size_bytes) {
+  const std::string_view text = Recorder::get().definitions.text(name);
+  if (size_bytes != nullptr) *size_bytes = text.size();
+  return text.empty() ? "" : text.data();
+}

@@ -96,6 +96,87 @@ TEST(Recorder, its_peak_is_exact_as_of_the_call) {
   EXPECT_EQ(recording.state().live_count, 2u);
 }
 
+std::vector<plimsoll_live> live_of(const Recorded& recording) {
+  std::vector<plimsoll_live> rows(64);
+  const std::size_t count = plimsoll_recording_live(recording.get(), rows.data(), rows.size());
+  EXPECT_LE(count, rows.size());
+  rows.resize(count);
+  std::ranges::sort(rows, {}, &plimsoll_live::serial);
+  return rows;
+}
+
+std::string text_of(std::uint32_t name) {
+  std::size_t size_bytes = 0;
+  const char* text = plimsoll_name_text(name, &size_bytes);
+  return {text, size_bytes};
+}
+
+TEST(Recorder, tells_what_is_live_with_what_is_known_of_it) {
+  const Recorded recording(options_for(PLIMSOLL_SINK_NULL));
+  const std::uint32_t weight =
+      api().tensor(PLIMSOLL_ROLE_PARAMETER, name("fc.weight"), name("float32"), name("[4, 5]"));
+  api().adopt(here(), 0, 64, 80, weight);
+  alloc(128, 50);
+  here()->layer = name("Net.fc");
+  here()->phase = PLIMSOLL_PHASE_FORWARD;
+  alloc(256, 7);
+  here()->layer = 0;
+  here()->phase = PLIMSOLL_PHASE_OTHER;
+  free_at(128);
+
+  const std::vector<plimsoll_live> rows = live_of(recording);
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].size_bytes, 80u);
+  EXPECT_EQ(rows[0].role, PLIMSOLL_ROLE_PARAMETER);
+  EXPECT_EQ(rows[0].is_adopted, 1);
+  EXPECT_EQ(text_of(rows[0].name), "fc.weight");
+  EXPECT_EQ(text_of(rows[0].dtype), "float32");
+  EXPECT_EQ(text_of(rows[0].shape), "[4, 5]");
+  EXPECT_EQ(rows[1].size_bytes, 7u);
+  EXPECT_EQ(rows[1].phase, PLIMSOLL_PHASE_FORWARD);
+  EXPECT_EQ(rows[1].is_adopted, 0);
+  EXPECT_EQ(text_of(rows[1].layer), "Net.fc");
+  EXPECT_EQ(text_of(rows[1].name), "");
+  EXPECT_EQ(text_of(4'000'000'000), "");
+  plimsoll_live one{};
+  EXPECT_EQ(plimsoll_recording_live(recording.get(), &one, 1), 2u);
+  EXPECT_EQ(plimsoll_recording_live(recording.get(), nullptr, 9), 2u);
+}
+
+TEST(Recorder, tells_the_peak_of_each_device_since_a_span_began) {
+  const Recorded recording(options_for(PLIMSOLL_SINK_NULL));
+  const std::uint8_t gpu = api().device(PLIMSOLL_DEVICE_CUDA, 3);
+  const auto usage = [&](std::uint64_t span) {
+    std::vector<plimsoll_usage> rows(8);
+    rows.resize(plimsoll_recording_usage(recording.get(), span, rows.data(), rows.size()));
+    return rows;
+  };
+  alloc(64, 100);
+  const std::uint64_t outer = plimsoll_recording_begin_span(recording.get());
+  free_at(64);
+  alloc(128, 40);
+  api().alloc(here(), gpu, 64, 1000);
+  const std::uint64_t inner = plimsoll_recording_begin_span(recording.get());
+  api().free(here(), gpu, 64);
+  alloc(256, 30);
+  free_at(256);
+
+  const auto outside = usage(outer);
+  ASSERT_EQ(outside.size(), gpu + 1u);
+  EXPECT_EQ(outside[0].live_bytes, 40u);
+  EXPECT_EQ(outside[0].live_count, 1u);
+  EXPECT_EQ(outside[0].peak_bytes, 100u);  // what was live when it began counts
+  EXPECT_EQ(outside[gpu].live_bytes, 0u);
+  EXPECT_EQ(outside[gpu].peak_bytes, 1000u);
+  EXPECT_EQ(outside[gpu].device_type, PLIMSOLL_DEVICE_CUDA);
+  EXPECT_EQ(outside[gpu].ordinal, 3);
+  EXPECT_EQ(usage(inner)[0].peak_bytes, 70u);
+  EXPECT_EQ(usage(inner)[gpu].peak_bytes, 1000u);
+  plimsoll_recording_end_span(recording.get(), outer);
+  EXPECT_EQ(usage(inner)[0].peak_bytes, 70u);
+  EXPECT_EQ(usage(outer)[0].peak_bytes, 40u);  // it is over: what is live now
+}
+
 TEST(Recorder, a_recording_that_starts_midway_begins_with_what_is_alive) {
   const Recorded first = Recorded::in_memory();
   const std::uint32_t weight =

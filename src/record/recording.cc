@@ -53,7 +53,7 @@ Recording::Recording(const plimsoll_recording_options& options)
       meta_.emplace_back(at[0], at[1]);
   }
   if (sink_ == PLIMSOLL_SINK_MEMORY || is_file_that_keeps(options)) kept_.emplace(max_events_);
-  file_path_ = without_links(path_.c_str());
+  file_path_ = base::without_links(path_.c_str());
   restart();
 }
 
@@ -134,7 +134,7 @@ void Recording::tell_live(const Ledger& ledger, std::int64_t time_ns) {
     told.address = row->address;
     told.size_bytes = row->size_bytes;
     told.is_adopted = true;
-    on_alloc(told, ledger.live_bytes());
+    on_alloc(told, {ledger.live_bytes(), 0, row->device});
     if (row->tensor != 0) on_tag({row->serial, row->tensor});
   }
 }
@@ -154,9 +154,17 @@ void Recording::after_event() noexcept {
   encoder_->flush();
 }
 
-void Recording::on_alloc(const format::Alloc& event, std::uint64_t live_bytes) noexcept {
-  peak_bytes_ = std::max(peak_bytes_, live_bytes);
-  if (!has_failed()) {
+std::uint64_t Recording::begin_span(const Ledger& ledger) noexcept {
+  const std::uint64_t id = spans_.begin();
+  std::uint8_t device = 0;
+  for (const DeviceTotals& totals : ledger.devices()) spans_.see(device++, totals.live_bytes);
+  return id;
+}
+
+void Recording::on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept {
+  peak_bytes_ = std::max(peak_bytes_, live.bytes);
+  spans_.see(live.device, live.device_bytes);
+  if (is_written()) {
     if (event.site > sites_defined_) define_sites();
     encoder_->alloc(event);
   }
@@ -164,28 +172,28 @@ void Recording::on_alloc(const format::Alloc& event, std::uint64_t live_bytes) n
 }
 
 void Recording::on_free(const format::Free& event) noexcept {
-  if (!has_failed()) encoder_->free(event);
+  if (is_written()) encoder_->free(event);
   after_event();
 }
 
 void Recording::on_tag(const format::Tag& event) noexcept {
-  if (!has_failed()) encoder_->tag(event);
+  if (is_written()) encoder_->tag(event);
   after_event();
 }
 
 void Recording::on_set_phase(const format::SetPhase& event) noexcept {
-  if (!has_failed()) encoder_->set_phase(event);
+  if (is_written()) encoder_->set_phase(event);
   after_event();
 }
 
 void Recording::on_mark(const format::Mark& event) noexcept {
-  if (!has_failed()) encoder_->mark(event);
+  if (is_written()) encoder_->mark(event);
   after_event();
 }
 
 void Recording::on_dropped(const format::Dropped& event) noexcept {
   dropped_ += event.count;
-  if (!has_failed()) encoder_->dropped(event);
+  if (is_written()) encoder_->dropped(event);
   after_event();
 }
 
@@ -288,7 +296,7 @@ void Recording::write_kept_file(std::mutex& state_mutex) noexcept try {
   }
   rewritten_at_ns_ = clock_ns();
   if (whole == nullptr) return fail(ENOMEM);
-  const int error = replace_file(file_path_, {whole.get(), size_bytes});
+  const int error = base::replace_file(file_path_, {whole.get(), size_bytes});
   if (error != 0) return fail(error);
   written_bytes_.store(size_bytes, std::memory_order_relaxed);
 } catch (...) {
@@ -315,7 +323,7 @@ void Recording::let_go() noexcept {
 
 void Recording::begin_in_child() {
   const std::string path = path_ + "." + std::to_string(getpid());
-  file_path_ = without_links(path.c_str());
+  file_path_ = base::without_links(path.c_str());
   restart();
   int error = open_file();
   if (error == 0) error = begin_file();

@@ -13,12 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/output_file.h"
 #include "format/encoder.h"
 #include "plimsoll/recorder_c.h"
 #include "record/definitions.h"
 #include "record/kept_blocks.h"
 #include "record/ledger.h"
-#include "record/output_file.h"
+#include "record/peak_spans.h"
 
 namespace plimsoll::record {
 
@@ -44,14 +45,14 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // Begins with all definitions and all that is alive. May throw std::bad_alloc.
   void attach(Definitions& definitions, const Ledger& ledger, std::int64_t time_ns);
   void write_definitions(Definitions& definitions) noexcept {
-    if (!has_failed()) definitions.write_new(cursor_, *encoder_);
+    if (is_written()) definitions.write_new(cursor_, *encoder_);
   }
   // Hands over the blocks that have waited for long enough, or all.
   void seal(Due due, std::int64_t time_ns) noexcept;
   void finish(std::int64_t time_ns) noexcept;
   bool has_blocks() const noexcept { return !ready_.empty(); }  // that wait for write_out()
 
-  void on_alloc(const format::Alloc& event, std::uint64_t live_bytes) noexcept override;
+  void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override;
   void on_free(const format::Free& event) noexcept override;
   void on_tag(const format::Tag& event) noexcept override;
   void on_set_phase(const format::SetPhase& event) noexcept override;
@@ -60,6 +61,8 @@ class Recording final : public EventReceiver, private format::BlockOutput {
 
   std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
   void reset_peak(std::uint64_t live_bytes) noexcept { peak_bytes_ = live_bytes; }
+  std::uint64_t begin_span(const Ledger& ledger) noexcept;
+  PeakSpans& spans() noexcept { return spans_; }
   // All but what the tables know.
   void fill_state(const Ledger& ledger, plimsoll_recording_state& state) const noexcept;
   // MEMORY: see plimsoll_recording_copy().
@@ -90,6 +93,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   void begin_in_child();   // PATH.PID; may throw std::bad_alloc
 
  private:
+  bool is_written() const noexcept { return sink_ != PLIMSOLL_SINK_NULL && !has_failed(); }
   bool keeps_newest() const noexcept { return kept_.has_value(); }
   bool is_kept_file() const noexcept { return keeps_newest() && sink_ == PLIMSOLL_SINK_FILE; }
   void write(const format::FinishedBlock& block) noexcept override;
@@ -123,12 +127,13 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::uint64_t events_ = 0;
   std::uint64_t dropped_ = 0;
   std::uint64_t peak_bytes_ = 0;
+  PeakSpans spans_;
   std::uint64_t replaced_before_ = 0;
   std::uint64_t unmatched_before_ = 0;
 
   // Under the writing lock.
   std::mutex writing_;
-  OutputFile file_;
+  base::OutputFile file_;
   std::string file_path_;
   std::uint64_t rewritten_at_ns_ = 0;   // by the monotonic clock
   std::uint64_t rewritten_events_ = 0;  // events_ then

@@ -1,0 +1,79 @@
+// The most bytes that were live during each of several spans of time, which may overlap in any way.
+//
+// An allocation is looked at once, however many spans run: they lie in the order in which they
+// began, each keeps the peak from its own beginning to that of the next one, and so the peak of a
+// span is the greatest among it and all that began later. One that ends leaves its peak to the one
+// before it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace plimsoll::record {
+
+class PeakSpans {
+ public:
+  static constexpr std::size_t kMost = 4096;  // spans that nobody ends must not fill the memory
+
+  bool is_empty() const { return spans_.empty(); }
+
+  // `device_bytes` are live on `device` now. Told at the beginning of a span for all devices.
+  void see(std::uint8_t device, std::uint64_t device_bytes) {
+    if (spans_.empty()) return;
+    std::uint64_t& peak = (*spans_.back().peaks)[device];
+    peak = std::max(peak, device_bytes);
+  }
+  // Its id; 0 when there is no room for it.
+  std::uint64_t begin() noexcept {
+    if (spans_.size() >= kMost) return 0;
+    try {
+      spans_.push_back({next_id_, std::make_unique<Peaks>()});
+    } catch (const std::bad_alloc&) {
+      return 0;
+    }
+    return next_id_++;
+  }
+  // 0 for a span that does not run.
+  std::uint64_t peak(std::uint64_t id, std::uint8_t device) const {
+    std::uint64_t peak = 0;
+    for (auto span = find(id); span != spans_.end(); ++span) {
+      peak = std::max(peak, (*span->peaks)[device]);
+    }
+    return peak;
+  }
+  void end(std::uint64_t id) {
+    const auto span = find(id);
+    if (span == spans_.end()) return;
+    if (span != spans_.begin()) {
+      Peaks& before = *std::prev(span)->peaks;
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        before[i] = std::max(before[i], (*span->peaks)[i]);
+      }
+    }
+    spans_.erase(span);
+  }
+
+ private:
+  using Peaks = std::array<std::uint64_t, 256>;
+  struct Span {
+    std::uint64_t id = 0;
+    std::unique_ptr<Peaks> peaks;
+  };
+
+  std::vector<Span>::const_iterator find(std::uint64_t id) const {
+    const auto span =
+        std::lower_bound(spans_.begin(), spans_.end(), id,
+                         [](const Span& each, std::uint64_t of) { return each.id < of; });
+    return span != spans_.end() && span->id == id ? span : spans_.end();
+  }
+
+  std::vector<Span> spans_;  // by id, which is the order of their beginnings
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace plimsoll::record
