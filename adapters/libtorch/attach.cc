@@ -1,6 +1,8 @@
 // Attaching and detaching the hooks that need no Python, in the order that leaves no gap.
 #include <pthread.h>
 
+#include <utility>
+
 #include "attachment.h"
 #include "cpu_allocator.h"
 #include "operators.h"
@@ -16,7 +18,8 @@ void after_fork_in_parent() { parameters().mutex().unlock(); }
 void after_fork_in_child() {
   parameters().mutex().unlock();
   // The recorder has decided before us, having been there first.
-  if (recorder().is_recording() == 0) g_attachment.is_on.store(false, std::memory_order_relaxed);
+  if (recorder().is_recording() != 0) return;
+  g_attachment.is_left_over = g_attachment.is_on.exchange(false, std::memory_order_relaxed);
 }
 
 const char* problem_of(const plimsoll_recorder_api* api) {
@@ -24,7 +27,7 @@ const char* problem_of(const plimsoll_recorder_api* api) {
   if (api->abi_version != PLIMSOLL_RECORDER_ABI || api->size_bytes < sizeof(*api)) {
     return "the recorder is of another version than the adapter";
   }
-  if (is_attached()) return "the adapter is attached already";
+  if (is_attached() || g_attachment.is_left_over) return "the adapter is attached already";
   if (c10::GetAllocator(c10::DeviceType::CPU)->raw_deleter() == nullptr) {
     return "the program has put an allocator of its own before torch's, whose blocks cannot be "
            "followed";
@@ -56,7 +59,7 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
 
 void plimsoll_libtorch_detach(void) {
   using namespace plimsoll::libtorch;
-  if (!is_attached()) return;
+  if (!is_attached() && !std::exchange(g_attachment.is_left_over, false)) return;
   stop_observing_operators();
   g_attachment.is_on.store(false, std::memory_order_release);
   remove_cpu_allocator();

@@ -23,6 +23,7 @@ struct StackSource {
 struct Attachment {
   const plimsoll_recorder_api* api = nullptr;  // set once, before is_on
   std::atomic<bool> is_on{false};
+  bool is_left_over = false;   // in the child of a fork that records nothing: the hooks are there
   bool has_operators = false;  // written while nothing is attached
   StackSource stacks;          // likewise; null functions: no stacks
 };

@@ -32,7 +32,7 @@ std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr
   }
   recorder().alloc(&context, kCpu, address, size_bytes);
   thread.restore(saved);
-  if (thread.has_new_stacks) g_attachment.stacks.define(thread);
+  define_new_stacks(thread);
 }
 
 void record_allocation(void* data, std::size_t size_bytes) {

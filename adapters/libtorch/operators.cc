@@ -56,7 +56,7 @@ void end_outermost(ThreadState& thread) {
   }
   context.phase = thread.phase_outside;
   thread.leave_operator();
-  if (thread.has_new_stacks) g_attachment.stacks.define(thread);
+  define_new_stacks(thread);
 }
 
 // ---- autograd nodes ---------------------------------------------------------------------------
@@ -83,9 +83,7 @@ void node_ended(ThreadState& thread) {
   if (is_attached()) tag_accumulated_gradient(thread);
   thread.restore(thread.nodes.back().saved);
   thread.nodes.pop_back();
-  if (thread.has_new_stacks && g_attachment.stacks.define != nullptr) {
-    g_attachment.stacks.define(thread);
-  }
+  define_new_stacks(thread);
 }
 
 // ---- both, as torch calls us ------------------------------------------------------------------
@@ -126,7 +124,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
     const auto sequence = static_cast<std::uint64_t>(record.seqNr());
     give_stack_to_nodes(thread, sequence, sequence + 1);
     context.stack = 0;
-    if (thread.has_new_stacks) g_attachment.stacks.define(thread);
+    define_new_stacks(thread);
   }
   if (thread.depth < ThreadState::kInnerLevels) {
     context.inner_op = thread.inner_before[thread.depth];
@@ -191,31 +189,30 @@ void user_scope_ended(const at::RecordFunction& record, at::ObserverContext* /*u
   scopes.erase(std::next(found).base());
 }
 
-std::vector<at::CallbackHandle>& handles() {
-  static auto* all = new std::vector<at::CallbackHandle>;
-  return *all;
+// One callback for both kinds of scope: torch copies the list of callbacks for every autograd node.
+Observed began(const at::RecordFunction& record) {
+  return record.scope() == at::RecordScope::FUNCTION ? operator_began(record)
+                                                     : user_scope_began(record);
+}
+void ended(const at::RecordFunction& record, at::ObserverContext* observer) {
+  record.scope() == at::RecordScope::FUNCTION ? operator_ended(record, observer)
+                                              : user_scope_ended(record, observer);
 }
 
-using Began = at::RecordFunctionCallback::StartCallback;
-using Ended = at::RecordFunctionCallback::EndCallback;
-
-void observe(at::RecordScope scope, Began began, Ended ended) {
-  handles().push_back(
-      at::addGlobalCallback(at::RecordFunctionCallback(began, ended).scopes({scope})));
-}
+at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
 }  // namespace
 
 void observe_operators() {
-  if (g_attachment.has_operators) {
-    observe(at::RecordScope::FUNCTION, operator_began, operator_ended);
-  }
-  observe(at::RecordScope::USER_SCOPE, user_scope_began, user_scope_ended);
+  if (!g_attachment.has_operators) return;
+  g_handle =
+      at::addGlobalCallback(at::RecordFunctionCallback(began, ended)
+                                .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
 }
 
 void stop_observing_operators() {
-  for (const at::CallbackHandle handle : handles()) at::removeCallback(handle);
-  handles().clear();
+  if (g_handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_handle);
+  g_handle = at::INVALID_CALLBACK_HANDLE;
 }
 
 }  // namespace plimsoll::libtorch

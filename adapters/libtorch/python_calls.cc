@@ -125,7 +125,8 @@ Call enter(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (module == nullptr) return {};
   ThreadState& thread = thread_state();
   const std::uint32_t layer = modules().layer_of_called(thread, *module);
-  if (thread.module_depth == 0 && thread.nodes.empty()) {  // a root
+  if (thread.module_depth == 0 && thread.nodes.empty()) {                           // a root
+    if (!g_attachment.has_operators) thread.context->phase = PLIMSOLL_PHASE_OTHER;  // a step failed
     watch_new_classes();  // a loss, most often, that is called next
     poll_foreign_storages(thread);
     tag_inputs(thread, args, kwargs);

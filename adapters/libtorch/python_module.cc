@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <array>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -99,9 +100,29 @@ PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
-bool is_power_of_64(std::uint64_t number) {
-  while (number > 1 && number % 64 == 0) number /= 64;
-  return number == 1;
+// Copies of modules (an average of the weights) register nothing, and may never be called: only a
+// search among all objects finds them. It takes some 20 ms, so it comes after the first step and
+// then whenever it costs no more than a thousandth of the time since the last one.
+class SurveyClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+  bool is_due() const { return Clock::now() >= due_; }
+  void run(PyObject* survey) {
+    const Clock::time_point began = Clock::now();
+    Reference::steal(PyObject_CallNoArgs(survey));
+    const Clock::time_point ended = Clock::now();
+    due_ = ended + 1000 * (ended - began);
+  }
+  void restart() { due_ = {}; }
+
+ private:
+  Clock::time_point due_{};
+};
+SurveyClock g_survey_clock;
+
+// Full mode sees the scope that torch opens around a step, which is left after an exception too.
+void set_lite_phase(ThreadState& thread, plimsoll_phase phase) {
+  if (!g_attachment.has_operators) thread.context->phase = phase;
 }
 
 // (optimizer, args, kwargs)
@@ -109,14 +130,14 @@ PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
     watch_new_classes();
     if (PyTuple_Size(args) > 0) before_step(thread, PyTuple_GET_ITEM(args, 0));
+    set_lite_phase(thread, PLIMSOLL_PHASE_OPTIMIZER);
   });
 }
 PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
+    set_lite_phase(thread, PLIMSOLL_PHASE_OTHER);
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
-    if (g_survey == nullptr || !is_power_of_64(steps_so_far())) return;
-    // Copies of modules (an average of the weights) register nothing, and may never be called.
-    Reference::steal(PyObject_CallNoArgs(g_survey));
+    if (g_survey != nullptr && g_survey_clock.is_due()) g_survey_clock.run(g_survey);
   });
 }
 
@@ -192,12 +213,17 @@ PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
 PyObject* set_survey(PyObject* /*self*/, PyObject* callable) {
   Py_INCREF(callable);
   Py_XSETREF(g_survey, callable);
+  g_survey_clock.restart();
   Py_RETURN_NONE;
 }
 
 PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   leave_steps_to_user();
   return guarded([](ThreadState& thread) { poll_foreign_storages(thread); });
+}
+
+PyObject* is_attached_now(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyBool_FromLong(is_attached() ? 1 : 0);
 }
 
 PyObject* steps(PyObject* /*self*/, PyObject* /*args*/) {
@@ -208,6 +234,7 @@ PyMethodDef g_functions[] = {
     {"attach", attach, METH_VARARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
     {"adopt", adopt, METH_O, nullptr},
+    {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
     {"set_survey", set_survey, METH_O, nullptr},
     {"self_test", self_test, METH_VARARGS, nullptr},

@@ -120,6 +120,14 @@ inline ThreadState& thread_state() {
   return state != nullptr ? *state : make_thread_state();
 }
 
+// Tells the recorder the stacks that this thread has met for the first time. An operator may have
+// met them before the hooks were put in anew, without stacks.
+inline void define_new_stacks(ThreadState& thread) {
+  if (thread.has_new_stacks && g_attachment.stacks.define != nullptr) {
+    g_attachment.stacks.define(thread);
+  }
+}
+
 // Notices that a backward began or ended on this thread, and says whether one runs.
 bool observe_backward(ThreadState& thread);
 
