@@ -1,7 +1,9 @@
 #include "model/layers.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "base/tensor_owner.h"
 #include "model/categories.h"
 
 namespace plimsoll::model {
@@ -10,15 +12,11 @@ namespace {
 // Of a file's making: beyond, the rest of a path is one name.
 constexpr std::size_t kDeepest = 64;
 
-// "a.b.c" -> "a.b"; "a" -> "".
-std::string_view without_last(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
-}
-
-bool is_owned(std::string_view category) {
-  return category == kParameter || category == kGradient || category == kOptimizerState ||
-         category == kBuffer;
+std::optional<base::OwnedAs> owned_as(std::string_view category) {
+  if (category == kParameter || category == kBuffer) return base::OwnedAs::kParameterOrBuffer;
+  if (category == kGradient) return base::OwnedAs::kGradient;
+  if (category == kOptimizerState) return base::OwnedAs::kOptimizerState;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -46,18 +44,10 @@ LayerId Layers::of(std::size_t event) {
 }
 
 LayerId Layers::owner_of(StringId tensor_name, StringId category) {
-  const std::string_view name = trace_.strings[tensor_name];
-  const std::string_view kind = trace_.strings[category];
-  if (!is_owned(kind)) return kNoLayer;
-  if (kind == kGradient || kind == kOptimizerState) {
-    // The parameter is the longest part that is a tensor's name of its own.
-    std::string_view part = without_last(name);
-    for (std::size_t i = 0; i < kDeepest && !part.empty(); ++i, part = without_last(part)) {
-      if (tensor_names_.contains(part)) return named(without_last(part));
-    }
-  }
-  const std::string_view owner = without_last(name);
-  return named(kind == kOptimizerState ? without_last(owner) : owner);
+  const auto kind = owned_as(trace_.strings[category]);
+  if (!kind) return kNoLayer;
+  const auto is_tensor = [&](std::string_view name) { return tensor_names_.contains(name); };
+  return named(base::tensor_owner(trace_.strings[tensor_name], *kind, is_tensor));
 }
 
 LayerId Layers::named(std::string_view path) {

@@ -3,11 +3,7 @@
 // A layer is a module path ("UNet.down.0.conv"), and the layers around it are its prefixes at dots.
 // An allocation belongs to the layer whose forward ran, in backward to that of the forward
 // operator; but what a module owns belongs to its owner, whoever allocated it. There the tensor's
-// name tells:
-//
-//   parameter, buffer   "fc1.weight"          owner "fc1"
-//   gradient            "fc1.weight[.grad]"   owner "fc1"
-//   optimizer_state     "fc1.weight.exp_avg"  owner "fc1": "fc1.weight" is a tensor's name, too
+// name tells (base/tensor_owner.h).
 //
 // Layers are numbered as they are met; a layer's ancestors have smaller numbers. One thread.
 #pragma once

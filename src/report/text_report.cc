@@ -94,12 +94,7 @@ std::string verdict_text(const Report& report, const TextOptions& options) {
     return styled(wrap(calm_text(report, options), 0, options.width), Style::kGood, options.color) +
            "\n";
   }
-  std::string out;
-  for (const Finding& finding : report.findings) {
-    if (!out.empty()) out += "\n";
-    out += finding_text(finding, options);
-  }
-  return out;
+  return findings_text(report.findings, options);
 }
 
 std::string devices_text(const Report& report, const TextOptions& options) {
@@ -189,6 +184,15 @@ std::string footer_text(const Report& report, const TextOptions& options) {
 }
 
 }  // namespace
+
+std::string findings_text(const std::vector<Finding>& findings, const TextOptions& options) {
+  std::string out;
+  for (const Finding& finding : findings) {
+    if (!out.empty()) out += "\n";
+    out += finding_text(finding, options);
+  }
+  return out;
+}
 
 std::string to_text(const Report& report, const TextOptions& options) {
   TextOptions fitted = options;

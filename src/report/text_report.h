@@ -26,4 +26,7 @@ struct TextOptions {
 
 std::string to_text(const Report& report, const TextOptions& options);
 
+// Findings alone, an empty line between them.
+std::string findings_text(const std::vector<Finding>& findings, const TextOptions& options);
+
 }  // namespace plimsoll::report
