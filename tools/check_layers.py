@@ -36,17 +36,20 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
         "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
     },
-    "monitor": {"base", "report", "plimsoll/monitor.h"},
+    "monitor": {
+        "base", "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/recorder_c.h",
+        "plimsoll/training_monitor.h",
+    },
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {"base", "report", "engine", "monitor", "server", "plimsoll/session.h"},
     "include/plimsoll": set(),
     "adapters/*": {"plimsoll/recorder_c.h", "plimsoll/recorder.h"},  # .h: memory_tracer.h alone
-    "python/bindings": {"include/plimsoll"},
+    "python/bindings": {"include/plimsoll", "monitor"},
     "examples": {"include/plimsoll"},
 }  # fmt: skip
 
 # Public headers that hold words, not machinery; everyone may use them.
-FOR_ALL = {"plimsoll/version.h", "plimsoll/result.h"}
+FOR_ALL = {"plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h"}
 
 # Third-party headers, and the rooms that may see them. The recorder lives in other people's
 # processes and public headers in other people's builds: base, format, record and include/plimsoll

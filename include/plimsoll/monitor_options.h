@@ -1,0 +1,75 @@
+// The options of monitoring, the same for C++, Python, YAML files and the environment: their values
+// here, their names and checks behind set(). LibTorch programs fill the struct, then call check();
+// the environment (PLIMSOLL_MONITOR_<NAME>) is read when asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/result.h"
+
+namespace plimsoll {
+
+// In iterations from <= i < to, one sample every `interval`.
+struct MonitorPhase {
+  std::int64_t from = 0;
+  std::int64_t to = 0;  // kOpenEnd: to the end of the run
+  std::int64_t interval = 1;
+
+  static constexpr std::int64_t kOpenEnd = INT64_MAX;
+
+  bool operator==(const MonitorPhase&) const = default;
+};
+
+struct MonitorOptions {
+  bool enabled = true;
+  std::int64_t verbose_batches = 5;
+  bool profile_tensors = false;
+  std::int64_t interval = 50;
+  std::vector<MonitorPhase> phases;  // in the order of their iterations
+  std::string output_dir = ".";
+  bool text_log = true;
+  std::string tensorboard = "false";  // "true": in output_dir; else the name of a folder
+  std::string section = "Memory";
+  double large_tensor_mb = 100;  // MB of 1024 x 1024 bytes, here as in all that is printed
+  std::int64_t top_layers = 10;
+  bool alerts = true;
+  double fragmentation_percent = 40;
+  double growth_percent = 10;
+  std::int64_t alert_every = 10;
+  bool fail_on_alert = false;
+  std::string adapter = "auto";
+  std::string record;  // a trace file; empty: none
+
+  // Sets one option by its name or an alias of it, from text ("yes", "50", "0-500:10,500-:100").
+  // A failure changes nothing.
+  Status set(std::string_view name, std::string_view value);
+  // All variables PLIMSOLL_MONITOR_<NAME> of this process; one that names no option is an error.
+  Status set_from_environment();
+  // Whether values that were filled in by hand are ones that set() would have taken.
+  Status check() const;
+  // The value of an option as set() takes it; empty for an unknown name.
+  std::string text(std::string_view name) const;
+
+  std::int64_t interval_at(std::int64_t iteration) const;
+  bool is_due(std::int64_t iteration) const;  // whether to take a sample
+  std::string tensorboard_dir() const;        // empty: none
+  std::uint64_t large_tensor_bytes() const;
+
+  bool operator==(const MonitorOptions&) const = default;
+};
+
+// What people are told of an option.
+struct MonitorOptionHelp {
+  std::string name;
+  std::vector<std::string> aliases;  // what other projects call it; taken wherever the name is
+  std::string type;                  // "bool", "count", "text", ...
+  std::string default_value;         // as text
+  std::string help;                  // one sentence
+};
+
+std::vector<MonitorOptionHelp> monitor_options_help();
+
+}  // namespace plimsoll

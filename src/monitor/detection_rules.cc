@@ -1,0 +1,205 @@
+#include "monitor/detection_rules.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "monitor/rule_words.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+constexpr std::size_t kFewestLosses = 5;
+// Beyond this share of the device, one more batch like the last may not fit.
+constexpr double kCriticalPercent = 97;
+
+}  // namespace
+
+Suspicion& Rules::suspect(const char* id, AlertSeverity severity, const std::string& device,
+                          const std::string& subject) const {
+  Suspicion& suspicion = found.emplace_back();
+  suspicion.alert.id = id;
+  suspicion.alert.severity = severity;
+  suspicion.alert.device = device;
+  suspicion.alert.subject = subject;
+  suspicion.alert.iteration = iteration;
+  return suspicion;
+}
+
+// ---- what holds now ---------------------------------------------------------------------------
+
+// Cached memory is not waste by itself: what the peak needs, it needs. Only what no peak has used
+// is.
+void Rules::fragmentation(const std::string& device, const DeviceHistory& history) const {
+  const DeviceMemory& last = history.last;
+  const auto ratio = fragmentation_ratio(last);
+  if (!ratio || *last.reserved_bytes < options.least_reserved_bytes) return;
+  if (*ratio * 100 <= options.fragmentation_percent) return;
+  const std::uint64_t reserved = *last.reserved_bytes;
+  const auto peak = history.highest_peak_bytes;
+  const std::uint64_t unused = peak && *peak < reserved ? reserved - *peak : 0;
+  const double unused_percent =
+      share_percent(static_cast<double>(unused), static_cast<double>(reserved));
+  if (peak && unused_percent <= options.fragmentation_percent) return;
+
+  const auto severity = peak ? AlertSeverity::kWarning : AlertSeverity::kInfo;
+  Suspicion& suspicion = suspect("fragmentation", severity, device, "");
+  suspicion.magnitude = *ratio;
+  Alert& alert = suspicion.alert;
+  alert.title = percent_text(*ratio * 100) + " of what PyTorch has reserved on " + device +
+                " is not allocated";
+  alert.evidence.push_back(bytes_text(reserved) + " reserved, " +
+                           bytes_text(*last.allocated_bytes) + " allocated, at " + options.step +
+                           " " + std::to_string(iteration));
+  if (!peak) {
+    alert.evidence.push_back(
+        "How much of that the peak of an iteration needs is not known here: the log has no peak");
+    alert.next_step =
+        "Record with plimsoll run or torch.cuda.memory._record_memory_history: plimsoll report "
+        "tells "
+        "what is stranded and which line pins it";
+    return;
+  }
+  alert.evidence.push_back("The highest peak was " + bytes_text(*peak) + ": " + bytes_text(unused) +
+                           " were never needed at once");
+  alert.next_step =
+      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets segments grow in place of new ones";
+  alert.saving_bytes = unused;
+}
+
+// What of the live tensors could be smaller.
+void Rules::nearly_full(const std::string& device, const DeviceHistory& history) const {
+  const DeviceMemory& last = history.last;
+  if (!last.used_bytes || !last.total_bytes) return;
+  const double percent =
+      share_percent(static_cast<double>(*last.used_bytes), static_cast<double>(*last.total_bytes));
+  if (percent < options.full_percent) return;
+  const auto severity =
+      percent >= kCriticalPercent ? AlertSeverity::kCritical : AlertSeverity::kWarning;
+  Suspicion& suspicion = suspect("device_nearly_full", severity, device, "");
+  suspicion.magnitude = percent;
+  Alert& alert = suspicion.alert;
+  alert.title = device + " is nearly full at " + options.step + " " + std::to_string(iteration) +
+                ": " + bytes_text(*last.used_bytes) + " of " + bytes_text(*last.total_bytes) +
+                " in use (" + percent_text(percent) + ")";
+  if (last.reserved_bytes && *last.used_bytes > *last.reserved_bytes) {
+    alert.evidence.push_back(bytes_text(*last.reserved_bytes) + " are PyTorch's, " +
+                             bytes_text(*last.used_bytes - *last.reserved_bytes) +
+                             " belong to the CUDA context, libraries or other processes");
+  }
+  alert.next_step = "The samples do not tell what fills it: log with profile_tensors on";
+  if (last.categories.empty()) return;
+
+  const std::uint64_t activations = bytes_of_name(last.categories, "activation");
+  std::uint64_t in_float32 = 0;
+  const LiveTensor* largest = nullptr;
+  for (const LiveTensor& tensor : last.large_tensors) {
+    if (tensor.category != "activation") continue;
+    if (largest == nullptr) largest = &tensor;
+    if (tensor.dtype == "float32") in_float32 += tensor.size_bytes;
+  }
+  const MemoryShare& first = last.categories.front();
+  alert.evidence.push_back("The most is held by category " + first.name + ": " +
+                           bytes_text(first.size_bytes) + " of " + bytes_text(last.live_bytes));
+  alert.next_step = "plimsoll run and plimsoll report tell which layers and lines hold it";
+  if (in_float32 > 0) {
+    alert.evidence.push_back(bytes_text(in_float32) +
+                             " are large activations in float32; in bfloat16 (torch.autocast) they "
+                             "take half");
+    alert.next_step = "Mixed precision for these activations";
+    alert.saving_bytes = in_float32 / 2;
+  }
+  if (largest != nullptr && !largest->layer.empty()) {
+    const std::uint64_t layer = bytes_of_name(last.layers, largest->layer);
+    alert.evidence.push_back("The largest activation, " + bytes_text(largest->size_bytes) +
+                             ", is made by " + largest->layer + ", which holds " +
+                             bytes_text(std::max(layer, largest->size_bytes)));
+    alert.next_step += std::string(in_float32 > 0 ? "; or" : "") + " checkpoint " + largest->layer +
+                       " (torch.utils.checkpoint)";
+    if (in_float32 == 0)
+      alert.next_step = "Checkpoint " + largest->layer + " (torch.utils.checkpoint)";
+  }
+  if (activations > 0) {
+    alert.next_step += "; a batch of half the size needs about " + bytes_text(activations / 2) +
+                       " less activations";
+  }
+}
+
+void Rules::host_nearly_full(const HostMemory& host) const {
+  if (!host.used_bytes || !host.total_bytes) return;
+  const double percent =
+      share_percent(static_cast<double>(*host.used_bytes), static_cast<double>(*host.total_bytes));
+  if (percent < options.full_percent) return;
+  const auto severity =
+      percent >= kCriticalPercent ? AlertSeverity::kCritical : AlertSeverity::kWarning;
+  Suspicion& suspicion = suspect("device_nearly_full", severity, "host", "");
+  suspicion.magnitude = percent;
+  Alert& alert = suspicion.alert;
+  alert.title = "Host memory is nearly full at " + options.step + " " + std::to_string(iteration) +
+                ": " + bytes_text(*host.used_bytes) + " of " + bytes_text(*host.total_bytes) +
+                " in use (" + percent_text(percent) + ")";
+  if (host.rss_bytes) {
+    alert.evidence.push_back("This process has " + bytes_text(*host.rss_bytes) + " of it");
+  }
+  alert.next_step =
+      "plimsoll top shows who has the rest: DataLoader workers, shared memory, other processes";
+}
+
+// ---- jumps ------------------------------------------------------------------------------------
+
+std::optional<std::int64_t> jump_bytes(const DeviceHistory& history,
+                                       const DetectionOptions& options) {
+  const auto usual = history.height.usual();
+  const auto jump = history.height.jump();
+  if (!jump || *usual <= 0) return std::nullopt;
+  if (*jump < static_cast<std::int64_t>(options.least_growth_bytes)) return std::nullopt;
+  const double percent = share_percent(static_cast<double>(*jump), static_cast<double>(*usual));
+  return percent < options.jump_percent ? std::nullopt : jump;
+}
+
+std::optional<double> usual_loss(const std::deque<double>& losses) {
+  std::vector<double> before;
+  for (std::size_t i = 0; i + 1 < losses.size(); ++i) {
+    if (std::isfinite(losses[i])) before.push_back(losses[i]);
+  }
+  if (before.size() < kFewestLosses) return std::nullopt;
+  const auto middle = before.begin() + static_cast<std::ptrdiff_t>(before.size() / 2);
+  std::ranges::nth_element(before, middle);
+  return *middle;
+}
+
+bool is_loss_spike(const std::deque<double>& losses, double times) {
+  const auto usual = usual_loss(losses);
+  if (!usual) return false;
+  if (!std::isfinite(losses.back())) return true;
+  return *usual > 0 && losses.back() > times * *usual;
+}
+
+void Rules::jump_with_loss(const std::string& device, const DeviceHistory& history,
+                           const std::deque<double>& losses) const {
+  const auto jumped = jump_bytes(history, options);
+  if (!jumped || !is_loss_spike(losses, options.loss_spike)) return;
+  const auto height = static_cast<double>(history.height.last());
+  const auto usual = static_cast<double>(history.height.usual().value_or(0));
+  const double jump = height - usual;
+  Suspicion& suspicion = suspect("memory_jump_with_loss", AlertSeverity::kWarning, device, "");
+  suspicion.magnitude = jump;
+  Alert& alert = suspicion.alert;
+  alert.title = "Memory of " + device + " and the loss jumped together at " + options.step + " " +
+                std::to_string(iteration) + ": " + bytes_text(jump) + " more than usual (" +
+                percent_text(share_percent(jump, usual)) + ")";
+  alert.evidence.push_back("Memory " + bytes_text(height) + ", usually " + bytes_text(usual));
+  alert.evidence.push_back("Loss " + number_text(losses.back(), "%.6g") + ", usually " +
+                           number_text(*usual_loss(losses), "%.6g"));
+  const auto most = most_grown(history.before_last.categories, history.last.categories);
+  if (most && static_cast<double>(most->second) * 10 > jump) {
+    alert.evidence.push_back("Since the sample before, category " + most->first +
+                             " grew most, by " + bytes_text(most->second));
+  } else if (!history.last.categories.empty()) {
+    alert.evidence.push_back("What lives at the samples hardly changed: it came and went within " +
+                             options.step + "s");
+  }
+  alert.next_step = "Look at the batch of " + options.step + " " + std::to_string(iteration) +
+                    ": its size, the length of its samples, its values";
+}
+
+}  // namespace plimsoll::monitor

@@ -1,0 +1,51 @@
+// The rules of detection.h, each by itself: what a device's history makes one suspect.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "monitor/detection.h"
+
+namespace plimsoll::monitor {
+
+using Suspicions = std::vector<Suspicion>;
+
+// Each appends what it finds; `iteration` is that of the newest sample.
+struct Rules {
+  const DetectionOptions& options;
+  std::int64_t iteration;
+  Suspicions& found;
+
+  // What keeps rising, by category where categories are known; and peaks, where these rise alone.
+  void growth(const std::string& device, const DeviceHistory& history) const;
+  void peak_growth(const std::string& device, const DeviceHistory& history) const;
+  void more_large_tensors(const std::string& device, const DeviceHistory& history) const;
+  void host_growth(const Series& rss, const DeviceHistory* cpu) const;
+
+  // What holds for the newest sample alone.
+  void fragmentation(const std::string& device, const DeviceHistory& history) const;
+  void nearly_full(const std::string& device, const DeviceHistory& history) const;
+  void host_nearly_full(const HostMemory& host) const;
+  void jump_with_loss(const std::string& device, const DeviceHistory& history,
+                      const std::deque<double>& losses) const;
+
+ private:
+  Suspicion& suspect(const char* id, AlertSeverity severity, const std::string& device,
+                     const std::string& subject) const;
+  std::optional<Trend> rising(const Series& series, const Series& whole) const;
+  void grown(const std::string& device, const DeviceHistory& history, const std::string& category,
+             const Trend& trend) const;
+};
+
+// How far the last height is above what is usual, if that is a jump.
+std::optional<std::int64_t> jump_bytes(const DeviceHistory& history,
+                                       const DetectionOptions& options);
+
+// Whether the last loss is a spike above the ones before; nothing where these are too few.
+std::optional<double> usual_loss(const std::deque<double>& losses);
+bool is_loss_spike(const std::deque<double>& losses, double times);
+
+}  // namespace plimsoll::monitor

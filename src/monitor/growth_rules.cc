@@ -1,0 +1,206 @@
+// The rules about what keeps rising.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "monitor/detection_rules.h"
+#include "monitor/rule_words.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+struct GrowthWords {
+  std::string_view category;
+  const char* id;
+  const char* what;
+  const char* next_step;
+};
+
+constexpr std::array<GrowthWords, 10> kGrowthWords = {{
+    {"activation", "activations_stay", "activations",
+     "Something keeps the graphs of earlier iterations alive: append loss.item() or x.detach() to "
+     "lists and running sums, not the tensors themselves"},
+    {"activation_gradient", "temporaries_stay", "gradients of activations",
+     "Something keeps what backward made: look for retain_graph=True, create_graph=True and "
+     "retain_grad()"},
+    {"temporary", "temporaries_stay", "temporaries",
+     "Something keeps results that were to be thrown away: detach and copy to the CPU what you "
+     "collect"},
+    {"gradient", "gradients_accumulate", "gradients",
+     "Call zero_grad(set_to_none=True) after each optimizer step, and detach() gradients that you "
+     "keep"},
+    {"parameter", "memory_growth", "parameters",
+     "The model itself grows: cap how many parameters it may have, or prune it"},
+    {"optimizer_state", "memory_growth", "optimizer state",
+     "The optimizer keeps more with each step: look for parameter groups that are added and never "
+     "removed, and for a history (L-BFGS: history_size) that still fills up"},
+    {"input", "memory_growth", "inputs",
+     "Something keeps the batches: look for lists and caches of them, and bound these"},
+    {"peak", "memory_growth", "peaks",
+     "Each iteration needs more than the ones before: look for inputs that get longer, batches "
+     "that "
+     "get larger, or work that grows with the model (densification)"},
+    {"", "memory_growth", "memory",
+     "Log with profile_tensors on to see which category grows, or record with plimsoll run to see "
+     "which line"},
+    {"*", "memory_growth", "tensors",
+     "Record some iterations with plimsoll run: its report names the line that allocates what "
+     "stays"},
+}};
+
+const GrowthWords& words_for(const std::string& category) {
+  const auto found =
+      std::ranges::find(kGrowthWords, std::string_view(category), &GrowthWords::category);
+  return found == kGrowthWords.end() ? kGrowthWords.back() : *found;
+}
+
+std::string span_text(const Trend& trend, const std::string& step) {
+  return "from " + step + " " + std::to_string(trend.first_iteration) + " to " +
+         std::to_string(trend.last_iteration);
+}
+
+std::string capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') {
+    text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  }
+  return text;
+}
+
+}  // namespace
+
+// The trend that shows it, of the whole run or of its newest part. `whole` is what it is a part of.
+std::optional<Trend> Rules::rising(const Series& series, const Series& whole) const {
+  const auto is_rising = [&](const std::optional<Trend>& trend,
+                             const std::optional<Trend>& of_whole) {
+    if (!trend || !of_whole || trend->per_iteration <= 0) return false;
+    if (trend->confidence < options.least_confidence || !trend->goes_on()) return false;
+    const auto grown = static_cast<double>(trend->grown());
+    if (grown < static_cast<double>(options.least_growth_bytes)) return false;
+    return share_percent(grown, static_cast<double>(of_whole->first)) >= options.growth_percent ||
+           of_whole->first == 0;
+  };
+  const auto all = series.long_trend();
+  const auto recent = series.recent_trend();
+  // What has stopped growing is no leak any more.
+  const bool goes_on = !recent || recent->grown() > 0;
+  if (goes_on && is_rising(all, whole.long_trend())) return all;
+  if (is_rising(recent, whole.recent_trend())) return recent;
+  return std::nullopt;
+}
+
+void Rules::growth(const std::string& device, const DeviceHistory& history) const {
+  if (history.categories.empty()) {
+    if (const auto trend = rising(history.total, history.total)) grown(device, history, "", *trend);
+    return;
+  }
+  const auto of = [&](const char* category) {
+    const auto series = history.categories.find(category);
+    return series == history.categories.end() ? std::nullopt
+                                              : rising(series->second, history.total);
+  };
+  const auto parameters = of("parameter");
+  for (const auto& [category, series] : history.categories) {
+    // A model that grows has more gradients and optimizer state, too.
+    if (parameters && (category == "gradient" || category == "optimizer_state")) continue;
+    if (const auto trend = rising(series, history.total)) grown(device, history, category, *trend);
+  }
+}
+
+void Rules::grown(const std::string& device, const DeviceHistory& history,
+                  const std::string& category, const Trend& trend) const {
+  const GrowthWords& words = words_for(category);
+  const std::string what =
+      words.category == "*" ? "tensors of category " + category : std::string(words.what);
+  const auto grown = static_cast<double>(trend.grown());
+  Suspicion& suspicion = suspect(words.id, AlertSeverity::kWarning, device, category);
+  suspicion.magnitude = grown;
+  Alert& alert = suspicion.alert;
+  alert.title = capital(what) + " on " + device + " keep growing: " + bytes_text(grown) + " more " +
+                span_text(trend, options.step) + ", " + bytes_text(trend.per_iteration) + " per " +
+                options.step;
+  if (category.empty()) alert.title.replace(alert.title.find("keep"), 4, "keeps");
+  alert.evidence.push_back("In " + std::to_string(trend.values) + " samples it rose from " +
+                           bytes_text(static_cast<double>(trend.first)) + " to " +
+                           bytes_text(static_cast<double>(trend.last)) + ", with confidence " +
+                           number_text(trend.confidence) + " of 1 (Kendall's tau)");
+  if (const auto layer = most_grown(history.older_layers.shares, history.last.layers)) {
+    alert.evidence.push_back("The layer that grew most is " + layer->first + ", by " +
+                             bytes_text(layer->second) + " since " + options.step + " " +
+                             std::to_string(history.older_layers.iteration));
+  }
+  const DeviceMemory& last = history.last;
+  if (last.used_bytes && last.total_bytes && *last.total_bytes > *last.used_bytes) {
+    const auto free = static_cast<double>(*last.total_bytes - *last.used_bytes);
+    alert.evidence.push_back("At this rate the " + bytes_text(free) +
+                             " that the device has left "
+                             "last for " +
+                             number_text(free / trend.per_iteration, "%.0f") + " " + options.step +
+                             "s");
+  }
+  alert.next_step = words.next_step;
+  alert.saving_bytes = static_cast<std::uint64_t>(trend.grown());
+}
+
+// What an iteration needs besides what lives between iterations.
+void Rules::peak_growth(const std::string& device, const DeviceHistory& history) const {
+  if (!history.highest_peak_bytes) return;
+  const auto trend = rising(history.height, history.height);
+  if (!trend) return;
+  const auto live = history.total.long_trend();
+  if (live && live->grown() >= trend->grown() / 2) return;  // that is told already
+  grown(device, history, "peak", *trend);
+  Alert& alert = found.back().alert;
+  if (live) {
+    alert.evidence.push_back("What lives between " + options.step + "s is " +
+                             bytes_text(static_cast<double>(live->last)) +
+                             " and does not explain it");
+  }
+}
+
+void Rules::more_large_tensors(const std::string& device, const DeviceHistory& history) const {
+  const auto trend = history.large_count.long_trend();
+  if (!trend || trend->confidence < options.least_confidence || trend->per_iteration <= 0) return;
+  if (trend->grown() < options.fewest_more_large_tensors) return;
+  Suspicion& suspicion = suspect("more_large_tensors", AlertSeverity::kWarning, device, "");
+  suspicion.magnitude = static_cast<double>(trend->grown());
+  Alert& alert = suspicion.alert;
+  alert.title = "Ever more large tensors live on " + device + ": " + std::to_string(trend->first) +
+                " at " + options.step + " " + std::to_string(trend->first_iteration) + ", " +
+                std::to_string(trend->last) + " at " + std::to_string(trend->last_iteration);
+  alert.evidence.push_back("They hold " + bytes_text(history.last.large_bytes) +
+                           " now; confidence " + number_text(trend->confidence) +
+                           " of 1 (Kendall's tau)");
+  if (!history.last.large_tensors.empty()) {
+    const LiveTensor& largest = history.last.large_tensors.front();
+    alert.evidence.push_back("The largest is " + bytes_text(largest.size_bytes) +
+                             (largest.shape.empty() ? "" : ", " + largest.shape) +
+                             (largest.dtype.empty() ? "" : " " + largest.dtype) +
+                             (largest.category.empty() ? "" : ", " + largest.category) +
+                             (largest.layer.empty() ? "" : ", made by " + largest.layer));
+  }
+  alert.next_step = "Look for who keeps tensors of this kind from iteration to iteration";
+}
+
+// Nothing is said of what CPU tensors explain: their own growth is told.
+void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
+  const auto trend = rising(rss, rss);
+  if (!trend || trend->grown() < static_cast<std::int64_t>(options.least_reserved_bytes)) return;
+  std::int64_t tensors = 0;
+  if (cpu != nullptr) {
+    for (const auto& of_tensors : {cpu->total.long_trend(), cpu->height.long_trend()}) {
+      if (of_tensors) tensors = std::max(tensors, of_tensors->grown());
+    }
+  }
+  // malloc keeps several times what was freed, in pieces.
+  if (tensors >= trend->grown() / 4) return;
+  grown("host", DeviceHistory{}, "", *trend);
+  Alert& alert = found.back().alert;
+  alert.subject = "process";
+  alert.evidence.push_back("Of that, CPU tensors explain " +
+                           bytes_text(static_cast<double>(tensors)));
+  alert.next_step =
+      "Look for what is kept outside of tensors: lists of batches, histories of results, caches of "
+      "the data loader";
+}
+
+}  // namespace plimsoll::monitor

@@ -1,0 +1,124 @@
+#include "monitor/live_status_file.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+#include <random>
+
+namespace plimsoll::monitor {
+namespace {
+
+DeviceMemory device(std::size_t layers) {
+  DeviceMemory made;
+  made.name = "cuda:0";
+  made.categories = {{"parameter", 600, 3}, {"activation", 400, 9}};
+  for (std::size_t i = 0; i < layers; ++i) {
+    made.layers.push_back({"model.layer" + std::to_string(i), 1000 - i, i});
+    made.live_bytes += 1000 - i;
+  }
+  made.large_tensors = {{"weight", "parameter", "float32", "64x3", "conv1", 77}};
+  made.large_count = 1;
+  made.peak_bytes = 12345;
+  made.reserved_bytes = 0;
+  return made;
+}
+
+MemorySample sample(std::size_t layers) {
+  MemorySample made;
+  made.time_ns = 123;
+  made.iteration = -7;
+  made.loss = 0.25;
+  made.host.rss_bytes = 5;
+  made.host.cpu_percent = 99.5;
+  made.devices = {device(layers), device(0)};
+  return made;
+}
+
+std::uint64_t sum(const std::vector<MemoryShare>& shares) {
+  return std::accumulate(
+      shares.begin(), shares.end(), std::uint64_t{0},
+      [](std::uint64_t bytes, const MemoryShare& share) { return bytes + share.size_bytes; });
+}
+
+TEST(LiveStatusFile, a_sample_comes_back) {
+  const auto back = decode_sample(encode_sample(sample(3)));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->time_ns, 123);
+  EXPECT_EQ(back->iteration, -7);
+  EXPECT_EQ(back->loss, 0.25);
+  EXPECT_EQ(back->host.rss_bytes, 5U);
+  EXPECT_EQ(back->host.cpu_percent, 99.5);
+  EXPECT_EQ(back->host.total_bytes, std::nullopt);
+  ASSERT_EQ(back->devices.size(), 2U);
+  const DeviceMemory& first = back->devices[0];
+  EXPECT_EQ(first.name, "cuda:0");
+  EXPECT_EQ(first.categories[1].name, "activation");
+  EXPECT_EQ(first.categories[1].count, 9U);
+  EXPECT_EQ(first.layers.size(), 3U);
+  EXPECT_EQ(first.large_tensors[0].layer, "conv1");
+  EXPECT_EQ(first.large_tensors[0].size_bytes, 77U);
+  EXPECT_EQ(first.peak_bytes, 12345U);
+  EXPECT_EQ(first.reserved_bytes, 0U);
+  EXPECT_EQ(first.used_bytes, std::nullopt);
+}
+
+TEST(LiveStatusFile, a_long_list_is_cut_and_still_sums) {
+  const auto back = decode_sample(encode_sample(sample(500)));
+  ASSERT_TRUE(back);
+  EXPECT_LT(back->devices[0].layers.size(), 50U);
+  EXPECT_EQ(back->devices[0].layers.back().name, "(rest)");
+  EXPECT_EQ(sum(back->devices[0].layers), back->devices[0].live_bytes);
+}
+
+TEST(LiveStatusFile, the_largest_sample_has_room) {
+  MemorySample large = sample(0);
+  DeviceMemory full = device(0);
+  const std::string name(1000, 'x');
+  full.name = name;
+  full.categories.assign(100, {name, 1, 1});
+  full.dtypes = full.layers = full.categories;
+  full.large_tensors.assign(100, {name, name, name, name, name, 1});
+  large.devices.assign(99, full);
+  const auto bytes = encode_sample(large);
+  EXPECT_LE(bytes.size(), kMostSampleBytes);
+  EXPECT_GT(bytes.size(), kMostSampleBytes / 2);
+  EXPECT_TRUE(decode_sample(bytes));
+}
+
+TEST(LiveStatusFile, no_prefix_and_nothing_longer_is_a_sample) {
+  auto bytes = encode_sample(sample(3));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_sample(std::span(bytes).first(size))) << size;
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decode_sample(bytes));
+}
+
+TEST(LiveStatusFile, no_bytes_break_the_decoder) {
+  const auto good = encode_sample(sample(30));
+  std::mt19937 random(1);
+  std::size_t refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    auto bytes = good;
+    for (int changes = 0; changes < 4; ++changes) {
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    }
+    refused += decode_sample(bytes) ? 0 : 1;
+  }
+  EXPECT_GT(refused, 1000U);  // those that hit a length
+}
+
+TEST(LiveStatusFile, the_checksum_sees_every_byte_and_the_number) {
+  auto bytes = encode_sample(sample(3));
+  const std::uint64_t before = sample_checksum(1, bytes);
+  EXPECT_NE(sample_checksum(2, bytes), before);
+  for (std::byte& byte : bytes) {
+    byte ^= std::byte{1};
+    EXPECT_NE(sample_checksum(1, bytes), before);
+    byte ^= std::byte{1};
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::monitor

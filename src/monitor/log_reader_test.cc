@@ -1,0 +1,103 @@
+#include "monitor/log_reader.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "monitor/text_log.h"
+#include "tests/support/made_sample.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+Result<LogContents> read(const std::string& bytes) {
+  return read_log_bytes(bytes, "x.log", [](LogFormat, const MemorySample&) {});
+}
+
+std::string a_log() { return text_log_header(0) + text_log_snapshot(testing::made_sample(), {}); }
+
+std::string sentence(const std::string& bytes) {
+  const auto contents = read(bytes);
+  return contents.ok() ? "read" : contents.error().message;
+}
+
+TEST(LogReader, finds_a_text_log_by_its_content) {
+  const auto contents =
+      read("joined after this line\n" + a_log() + a_log() + "=== Iteration 5 ===");
+  ASSERT_TRUE(contents.ok());
+  EXPECT_EQ(contents->format, LogFormat::kTextLog);
+  EXPECT_EQ(contents->snapshots, 2U);
+  EXPECT_EQ(contents->cut_snapshots, 1U);
+  EXPECT_EQ(contents->unread_lines, 1U);
+}
+
+TEST(LogReader, says_in_a_sentence_what_it_cannot_read) {
+  EXPECT_EQ(sentence(""), "x.log is empty");
+  EXPECT_THAT(sentence("step 1 loss 2\nstep 2 loss 1\n"), HasSubstr("x.log is neither a text log"));
+  EXPECT_THAT(sentence(std::string(100'000, '\0')), HasSubstr("neither"));
+  EXPECT_THAT(sentence(std::string(10'000'000, '\n')), HasSubstr("neither"));
+  EXPECT_THAT(sentence("Sat Jan 31 14:36:05 2026\n+---+\n| NVIDIA-SMI 580.126.09  |\n"),
+              HasSubstr("tables of nvidia-smi"));
+  EXPECT_THAT(sentence(text_log_header(0)), HasSubstr("holds no whole snapshot"));
+  EXPECT_THAT(sentence("# Plimsoll tensor profile, format 12. MB\n"), HasSubstr("format 12"));
+}
+
+class LogReaderTest : public ::testing::Test {
+ protected:
+  LogReaderTest() { std::filesystem::remove_all(folder_); }
+  ~LogReaderTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_ = (std::filesystem::path(::testing::TempDir()) / "log_reader_test").string();
+};
+
+TEST_F(LogReaderTest, finds_the_latest_log) {
+  namespace fs = std::filesystem;
+  EXPECT_THAT(latest_text_log(folder_).error().message,
+              HasSubstr("log_reader_test/profiles/tensor_profile_*.log"));
+  fs::create_directories(folder_ + "/profiles");
+  const auto now = fs::file_time_type::clock::now();
+  for (const char* name : {"tensor_profile_2.log", "tensor_profile_1.log", "other.log"}) {
+    std::ofstream(folder_ + "/profiles/" + name) << a_log();
+  }
+  fs::last_write_time(folder_ + "/profiles/tensor_profile_2.log", now - std::chrono::hours(1));
+  EXPECT_THAT(latest_text_log(folder_).value(), EndsWith("/profiles/tensor_profile_1.log"));
+  EXPECT_THAT(latest_text_log(folder_ + "/profiles").value(), EndsWith("tensor_profile_1.log"));
+}
+
+TEST_F(LogReaderTest, reads_a_file_in_pieces) {
+  std::filesystem::create_directories(folder_);
+  const std::string path = folder_ + "/long.log";
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 300; ++i) file << text_log_snapshot(testing::made_sample(), {});
+  }
+  std::uint64_t seen = 0;
+  const auto contents = read_log(path, [&](LogFormat, const MemorySample&) { ++seen; });
+  ASSERT_TRUE(contents.ok());
+  EXPECT_EQ(contents->snapshots, 300U);
+  EXPECT_EQ(seen, 300U);
+  EXPECT_EQ(contents->bytes, std::filesystem::file_size(path));
+  std::uint64_t told = 0;
+  const auto stopped = read_log(
+      path, [](LogFormat, const MemorySample&) {},
+      [&](std::uint64_t done, std::uint64_t total) {
+        EXPECT_EQ(total, contents->bytes);
+        told = done;
+        return false;
+      });
+  EXPECT_EQ(stopped.error().code, ErrorCode::kInterrupted);
+  EXPECT_GT(told, 0U);
+  EXPECT_EQ(read_log(folder_ + "/none", [](LogFormat, const MemorySample&) {}).error().code,
+            ErrorCode::kNotFound);
+  EXPECT_THAT(read_log(folder_, [](LogFormat, const MemorySample&) {}).error().message,
+              HasSubstr("Is a directory"));
+}
+
+}  // namespace
+}  // namespace plimsoll::monitor

@@ -1,0 +1,305 @@
+// The monitors over a recorder that is told of allocations by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plimsoll/monitor.h"
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::uint64_t kMb = 1 << 20;
+
+const plimsoll_recorder_api& api() { return *plimsoll_recorder(); }
+plimsoll_context* here() { return api().context(); }
+void alloc(std::uint64_t address, std::uint64_t mb) { api().alloc(here(), 0, address, mb * kMb); }
+void free_at(std::uint64_t address) { api().free(here(), 0, address); }
+std::uint32_t name(const std::string& text) { return api().name(text.data(), text.size()); }
+
+// Lines as they were printed, with what the system says of this process masked.
+class Lines {
+ public:
+  LinePrinter printer() {
+    return [this](const std::string& line) { lines.push_back(masked(line)); };
+  }
+  static std::string masked(const std::string& line) {
+    return std::regex_replace(line, std::regex(R"((CPU:? )[+-]?[0-9.]+ MB( \([+-][0-9.]+ MB\))?)"),
+                              "$1# MB");
+  }
+  std::vector<std::string> lines;
+};
+
+class Monitors : public testing::Test {
+ protected:
+  Monitors() { EXPECT_TRUE(start_watching().ok()); }
+  ~Monitors() override {
+    set_device_source({});
+    stop_watching();
+  }
+  Lines said;
+};
+
+TEST_F(Monitors, a_block_tells_its_change_and_its_true_peak) {
+  {
+    const TrackMemory block("loading dataset", said.printer());
+    alloc(64, 300);
+    free_at(64);
+    alloc(128, 40);
+  }
+  free_at(128);
+  EXPECT_THAT(said.lines, ElementsAre("[Memory] loading dataset: CPU # MB, CPU tensors +40.0 MB",
+                                      "         Peak CPU tensors: 300.0 MB"));
+}
+
+TEST_F(Monitors, nested_blocks_have_peaks_of_their_own) {
+  {
+    TrackMemory outer("outer", said.printer());
+    alloc(64, 100);
+    {
+      const TrackMemory inner("inner", said.printer());
+      alloc(128, 20);
+      free_at(128);
+    }
+    free_at(64);
+    alloc(64, 50);
+    outer.finish();
+    outer.finish();
+  }
+  free_at(64);
+  EXPECT_THAT(said.lines, ElementsAre("[Memory] inner: CPU # MB, CPU tensors +0.0 MB",
+                                      "         Peak CPU tensors: 120.0 MB",
+                                      "[Memory] outer: CPU # MB, CPU tensors +50.0 MB",
+                                      "         Peak CPU tensors: 120.0 MB"));
+}
+
+TEST_F(Monitors, a_tracker_tells_what_changed_between_its_moments) {
+  MemoryTracker tracker(said.printer());
+  tracker.print_summary();
+  tracker.record("start");
+  alloc(64, 7);
+  tracker.record("model");
+  tracker.print_summary();
+  free_at(64);
+  EXPECT_THAT(said.lines, ElementsAre("[Memory] nothing was recorded", "[Memory] summary",
+                                      "  start: CPU # MB, CPU tensors 0.0 MB",
+                                      "  model: CPU # MB, CPU tensors 7.0 MB (+7.0 MB)"));
+}
+
+TEST_F(Monitors, an_epoch_has_lines_for_its_first_batches_and_its_peak) {
+  EpochMemoryMonitor monitor(Monitoring::kOn, 2, said.printer());
+  int reads = 0;
+  const Loss loss = [&]() -> std::optional<double> {
+    ++reads;
+    return 0.014553;
+  };
+  monitor.on_epoch_start();
+  for (int batch = 0; batch < 4; ++batch) {
+    alloc(64, 90);
+    free_at(64);
+    alloc(128 + static_cast<std::uint64_t>(batch), 1);
+    monitor.on_batch_end(batch, loss);
+  }
+  monitor.on_epoch_end();
+  EXPECT_EQ(reads, 2);  // a loss that is not printed is not read
+  EXPECT_THAT(said.lines, ElementsAre("  Batch 0: CPU tensors 1.0 MB, CPU # MB, loss=0.014553",
+                                      "  Batch 1: CPU tensors 2.0 MB, CPU # MB, loss=0.014553",
+                                      "  Epoch end: CPU tensors 4.0 MB allocated, peak 93.0 MB"));
+  for (int batch = 0; batch < 4; ++batch) free_at(128 + static_cast<std::uint64_t>(batch));
+}
+
+TEST_F(Monitors, an_optimisation_counts_its_loss_evaluations) {
+  OptimizationMemoryMonitor monitor(Monitoring::kOn, 1, said.printer());
+  monitor.on_start();
+  monitor.on_loss_evaluation(known_loss(0.5));
+  alloc(64, 30);
+  free_at(64);
+  monitor.on_loss_evaluation();
+  monitor.on_end();
+  EXPECT_THAT(said.lines,
+              ElementsAre("Loss evaluation 0: CPU: # MB | CPU tensors: 0.0 MB | loss: 0.500000",
+                          "Optimization end: 2 loss evaluations | CPU tensors: 0.0 MB | Peak CPU "
+                          "tensors: 30.0 MB"));
+}
+
+TEST_F(Monitors, a_batch_profiler_tells_what_each_part_added) {
+  BatchMemoryProfiler profiler(Monitoring::kOn, said.printer());
+  profiler.checkpoint("data_to_gpu");
+  alloc(64, 27);
+  profiler.checkpoint("forward");
+  free_at(64);
+  profiler.checkpoint("backward");
+  profiler.print_summary();
+  profiler.reset();
+  profiler.print_summary();
+  profiler.disable();
+  profiler.print_summary();
+  EXPECT_THAT(said.lines, ElementsAre("    Batch memory:",
+                                      "      data_to_gpu → forward: CPU tensors 27.0 MB (+27.0 MB)",
+                                      "      forward → backward: CPU tensors 0.0 MB (-27.0 MB)",
+                                      "    Batch memory: fewer than two checkpoints"));
+}
+
+TEST_F(Monitors, what_is_off_says_and_asks_nothing) {
+  set_device_source([]() -> std::vector<DeviceMemory> {
+    ADD_FAILURE() << "asked";
+    return {};
+  });
+  EpochMemoryMonitor epoch(Monitoring::kOff, 5, said.printer());
+  epoch.on_epoch_start();
+  epoch.on_batch_end(0, []() -> std::optional<double> {
+    ADD_FAILURE() << "read";
+    return {};
+  });
+  epoch.on_epoch_end();
+  OptimizationMemoryMonitor optimization(Monitoring::kOff, 5, said.printer());
+  optimization.on_start();
+  optimization.on_loss_evaluation();
+  optimization.on_end();
+  BatchMemoryProfiler batch(Monitoring::kOff, said.printer());
+  batch.checkpoint("a");
+  batch.print_summary();
+  EXPECT_THAT(said.lines, IsEmpty());
+}
+
+DeviceMemory gpu(std::uint64_t allocated_mb, std::uint64_t reserved_mb, std::uint64_t peak_mb) {
+  DeviceMemory device;
+  device.name = "cuda:0";
+  device.allocated_bytes = allocated_mb * kMb;
+  device.reserved_bytes = reserved_mb * kMb;
+  device.peak_bytes = peak_mb * kMb;
+  return device;
+}
+
+TEST_F(Monitors, speak_of_the_gpu_where_there_is_one) {
+  DeviceMemory now = gpu(23, 3242, 100);
+  set_device_source([&] { return std::vector{now}; });
+  EpochMemoryMonitor monitor(Monitoring::kOn, 5, said.printer());
+  monitor.on_epoch_start();
+  now = gpu(24, 3242, 2880);
+  monitor.on_batch_end(0, known_loss(0.25));
+  monitor.on_epoch_end();
+  {
+    const TrackMemory block("loading dataset", said.printer());
+    now = gpu(1274, 3242, 2880);
+  }
+  EXPECT_THAT(said.lines,
+              ElementsAre("  Batch 0: GPU 24.0 MB, CPU # MB, loss=0.250000",
+                          "  Epoch end: GPU 24.0 MB allocated, 3242.0 MB reserved, peak 2880.0 MB",
+                          "[Memory] loading dataset: CPU # MB, GPU +1250.0 MB",
+                          "         Peak GPU: at most 2880.0 MB"));
+  EXPECT_EQ(MemoryMonitor::get_gpu_memory_mb(), 1274.0);
+}
+
+TEST_F(Monitors, a_sample_sums_to_what_is_live_by_category_dtype_and_layer) {
+  const std::uint32_t weight = api().tensor(PLIMSOLL_ROLE_PARAMETER, name("fc.weight"),
+                                            name("float32"), name("[256, 1024]"));
+  api().adopt(here(), 0, 64, 1 * kMb, weight);
+  api().adopt(here(), 0, 128, 2 * kMb, 0);
+  here()->phase = PLIMSOLL_PHASE_FORWARD;
+  here()->layer = name("Net.fc");
+  alloc(192, 200);
+  here()->phase = PLIMSOLL_PHASE_BACKWARD;
+  alloc(256, 150);
+  here()->phase = PLIMSOLL_PHASE_OTHER;
+  here()->layer = 0;
+  alloc(320, 5);
+  const PeakSpan span;
+  free_at(320);
+
+  const MemorySample sample = take_sample({.iteration = 7, .loss = 0.5, .peak_since = &span});
+  ASSERT_EQ(sample.devices.size(), 1u);
+  const DeviceMemory& cpu = sample.devices[0];
+  EXPECT_EQ(cpu.name, "cpu");
+  EXPECT_EQ(cpu.live_bytes, 353 * kMb);
+  EXPECT_EQ(cpu.live_count, 4u);
+  EXPECT_EQ(cpu.peak_bytes, 358 * kMb);
+  for (const auto& shares : {cpu.categories, cpu.dtypes, cpu.layers}) {
+    std::uint64_t bytes = 0, count = 0;
+    for (const MemoryShare& share : shares) bytes += share.size_bytes, count += share.count;
+    EXPECT_EQ(bytes, cpu.live_bytes);
+    EXPECT_EQ(count, cpu.live_count);
+  }
+  std::map<std::string, std::uint64_t> mb;
+  for (const MemoryShare& share : cpu.categories) mb[share.name] = share.size_bytes / kMb;
+  EXPECT_EQ(
+      mb,
+      (std::map<std::string, std::uint64_t>{
+          {"activation", 200}, {"activation_gradient", 150}, {"parameter", 1}, {"unknown", 2}}));
+  EXPECT_EQ(cpu.layers[0].name, "Net.fc");
+  EXPECT_EQ(cpu.large_count, 2u);
+  EXPECT_EQ(cpu.large_bytes, 350 * kMb);
+  ASSERT_EQ(cpu.large_tensors.size(), 2u);
+  EXPECT_EQ(cpu.large_tensors[0].category, "activation");
+  const MemorySample all = take_sample({.large_tensor_bytes = 1});
+  EXPECT_EQ(all.devices[0].large_tensors.back().shape, "[256, 1024]");
+  EXPECT_EQ(all.devices[0].large_tensors.back().name, "fc.weight");
+  EXPECT_EQ(all.devices[0].large_tensors.back().layer, "fc");
+  EXPECT_TRUE(all.host.cpu_percent.has_value());  // since the sample before
+  EXPECT_EQ(cpu.large_tensors[0].layer, "Net.fc");
+  EXPECT_EQ(sample.iteration, 7);
+  EXPECT_EQ(sample.loss, 0.5);
+  for (const std::uint64_t address : {64U, 128U, 192U, 256U}) free_at(address);
+}
+
+TEST_F(Monitors, what_a_module_owns_is_its_own_whoever_made_it) {
+  const auto tell = [](std::uint64_t address, std::uint64_t mb, plimsoll_role role,
+                       const char* tensor) {
+    const auto kind = static_cast<std::uint8_t>(role);
+    api().adopt(here(), 0, address, mb * kMb, api().tensor(kind, name(tensor), 0, 0));
+  };
+  tell(64, 1, PLIMSOLL_ROLE_PARAMETER, "Net.fc.weight");
+  tell(128, 2, PLIMSOLL_ROLE_GRADIENT, "Net.fc.weight");
+  tell(192, 4, PLIMSOLL_ROLE_OPTIMIZER_STATE, "Net.fc.weight.exp_avg");
+  tell(256, 8, PLIMSOLL_ROLE_BUFFER, "Net.bn.running_mean");
+  here()->layer = name("Net.fc");
+  alloc(320, 16);
+  here()->layer = 0;
+  std::map<std::string, std::uint64_t> mb;
+  const MemorySample sample = take_sample();
+  for (const MemoryShare& share : sample.devices.at(0).layers)
+    mb[share.name] = share.size_bytes / kMb;
+  EXPECT_EQ(mb, (std::map<std::string, std::uint64_t>{{"Net.bn", 8}, {"Net.fc", 1 + 2 + 4 + 16}}));
+  for (const std::uint64_t address : {64U, 128U, 192U, 256U, 320U}) free_at(address);
+}
+
+TEST(MonitorsUnwatched, tell_the_process_and_leave_tensors_out) {
+  Lines said;
+  ASSERT_FALSE(is_watching());
+  {
+    const TrackMemory block("b", said.printer());
+    alloc(64, 10);
+    free_at(64);
+  }
+  EXPECT_THAT(said.lines, ElementsAre("[Memory] b: CPU # MB, CPU tensors unknown",
+                                      "         Peak CPU tensors: unknown"));
+  EXPECT_THAT(take_sample().devices, IsEmpty());
+}
+
+TEST_F(Monitors, may_be_asked_by_many_threads_while_others_allocate) {
+  std::vector<std::thread> threads;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    threads.emplace_back([i] {
+      for (std::uint64_t round = 0; round < 200; ++round) {
+        const PeakSpan span;
+        alloc((i + 1) << 20, 1);
+        EXPECT_GE(*span.usage().cpu.peak_bytes, kMb);
+        free_at((i + 1) << 20);
+        if (round % 50 == 0) take_sample();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(current_usage().cpu.allocated_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,118 @@
+#include "monitor/nvml_watcher.h"
+
+#include <time.h>
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/worker.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+constexpr std::int64_t kPatienceNs = 100'000'000;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void pause(std::int64_t ns) {
+  const timespec time{0, static_cast<long>(ns)};
+  ::nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+struct NvmlWatcher::State {
+  State(std::string name, std::int64_t every) : library(std::move(name)), read_every_ns(every) {}
+
+  const std::string library;
+  const std::int64_t read_every_ns;
+  base::Worker worker{"plimsoll-nvml"};
+
+  mutable std::mutex mutex;  // of what follows
+  GpuView view;              // age_ns: not used
+  std::int64_t answered_ns = now_ns();
+  bool is_over = false;  // the thread will not touch the driver any more
+
+  void run();
+  void take(std::vector<GpuDevice> devices, std::string why_none);
+};
+
+void NvmlWatcher::State::take(std::vector<GpuDevice> devices, std::string why_none) {
+  const std::lock_guard lock(mutex);
+  view.is_known = true;
+  view.why_none = std::move(why_none);
+  view.devices = std::move(devices);
+  answered_ns = now_ns();
+}
+
+void NvmlWatcher::State::run() {
+  {
+    auto nvml = Nvml::load(library);
+    if (!nvml) take({}, nvml.error().message);
+    while (nvml) {
+      take(nvml->read(), "");
+      if (!worker.waker().sleep(read_every_ns)) break;
+    }
+  }
+  const std::lock_guard lock(mutex);
+  is_over = true;
+}
+
+NvmlWatcher::NvmlWatcher(std::string library, std::int64_t read_every_ns)
+    : state_(std::make_shared<State>(std::move(library), read_every_ns)) {
+  using Held = std::shared_ptr<State>;
+  const auto body = [](void* argument) -> void* {
+    const std::unique_ptr<Held> held(static_cast<Held*>(argument));
+    (*held)->run();
+    return nullptr;
+  };
+  auto for_the_thread = std::make_unique<Held>(state_);
+  if (state_->worker.start(body, for_the_thread.get())) {
+    static_cast<void>(for_the_thread.release());
+  } else {
+    state_->take({}, "this process may not start a thread to ask the NVIDIA driver");
+    state_->is_over = true;
+  }
+}
+
+NvmlWatcher::~NvmlWatcher() {
+  state_->worker.waker().stop();
+  const std::int64_t until_ns = now_ns() + kPatienceNs;
+  bool is_over = false;
+  while (!is_over && now_ns() < until_ns) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      is_over = state_->is_over;
+    }
+    if (!is_over) pause(1'000'000);
+  }
+  if (is_over) {
+    state_->worker.stop();
+  } else {
+    state_->worker.stop_unseen();
+  }
+}
+
+GpuView NvmlWatcher::view() const {
+  const std::lock_guard lock(state_->mutex);
+  GpuView now = state_->view;
+  now.age_ns = now_ns() - state_->answered_ns;
+  return now;
+}
+
+GpuView NvmlWatcher::first_view(std::int64_t wait_ns) const {
+  const std::int64_t until_ns = now_ns() + wait_ns;
+  GpuView now = view();
+  while (!now.is_known && now_ns() < until_ns) {
+    pause(2'000'000);
+    now = view();
+  }
+  return now;
+}
+
+}  // namespace plimsoll::monitor

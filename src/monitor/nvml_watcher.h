@@ -1,0 +1,38 @@
+// NVML on a thread of its own. A driver that hangs hangs its callers, without end and beyond the
+// reach of signals that can be caught; whoever draws a screen must not be one of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "monitor/nvml.h"
+
+namespace plimsoll::monitor {
+
+struct GpuView {
+  bool is_known = false;           // false: the driver has not answered yet
+  std::string why_none;            // in a sentence, where there is no GPU
+  std::vector<GpuDevice> devices;  // as they were when the driver answered last
+  std::int64_t age_ns = 0;         // of that answer, or of the question where there is none
+};
+
+// If the driver hangs when this goes, its thread is left behind: the process should end soon.
+class NvmlWatcher {
+ public:
+  NvmlWatcher(std::string library, std::int64_t read_every_ns);
+  NvmlWatcher(const NvmlWatcher&) = delete;
+  NvmlWatcher& operator=(const NvmlWatcher&) = delete;
+  ~NvmlWatcher();
+
+  GpuView view() const;
+  // Waits for the first answer, so long at most.
+  GpuView first_view(std::int64_t wait_ns) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // with the thread, which may outlive this
+};
+
+}  // namespace plimsoll::monitor

@@ -1,0 +1,407 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "base/suggestion.h"
+#include "plimsoll/monitor_options.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::string_view kEnvironmentPrefix = "PLIMSOLL_MONITOR_";
+constexpr double kBytesPerMb = 1024.0 * 1024.0;
+
+Error wrong(std::string message) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& letter : result) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return result;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+// ---- values from text -------------------------------------------------------------------------
+
+// true, yes, on, 1; false, no, off, 0; in any case.
+std::optional<bool> to_bool(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kYes = {"true", "yes", "on", "1"};
+  constexpr std::array<std::string_view, 4> kNo = {"false", "no", "off", "0"};
+  const std::string word = lower(text);
+  if (std::ranges::find(kYes, word) != kYes.end()) return true;
+  if (std::ranges::find(kNo, word) != kNo.end()) return false;
+  return std::nullopt;
+}
+
+template <typename Number>
+std::optional<Number> to_number(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || stop != end || text.empty()) return std::nullopt;
+  return number;
+}
+
+std::string number_text(double number) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  return {digits.data(), end};
+}
+
+// "100", "100 MB", "1.5GB"; in MB.
+std::optional<double> to_mb(std::string_view text) {
+  double factor = 1;
+  const std::string word = lower(text);
+  std::string_view digits = word;
+  for (const auto& [unit, size_mb] : {std::pair{"gb", 1024.0}, {"mb", 1.0}, {"kb", 1 / 1024.0}}) {
+    if (!digits.ends_with(unit)) continue;
+    digits.remove_suffix(2);
+    factor = size_mb;
+    break;
+  }
+  const std::optional<double> number = to_number<double>(trimmed(digits));
+  if (!number || !std::isfinite(*number)) return std::nullopt;
+  return *number * factor;
+}
+
+// ---- phases: "0-500:10, 500-:100" -------------------------------------------------------------
+
+std::string range_text(const MonitorPhase& phase) {
+  const std::string to = phase.to == MonitorPhase::kOpenEnd ? "" : std::to_string(phase.to);
+  return std::to_string(phase.from) + "-" + to;
+}
+
+std::string phases_text(const std::vector<MonitorPhase>& phases) {
+  std::string text;
+  for (const MonitorPhase& phase : phases) {
+    text += (text.empty() ? "" : ",") + range_text(phase) + ":" + std::to_string(phase.interval);
+  }
+  return text;
+}
+
+Result<MonitorPhase> to_phase(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::size_t dash = text.find('-', 1);  // not the sign of the first number
+  MonitorPhase phase;
+  std::optional<std::int64_t> from;
+  std::optional<std::int64_t> to;
+  std::optional<std::int64_t> interval;
+  if (colon != std::string_view::npos && dash < colon) {
+    const std::string_view end = trimmed(text.substr(dash + 1, colon - dash - 1));
+    from = to_number<std::int64_t>(trimmed(text.substr(0, dash)));
+    to = end.empty() ? MonitorPhase::kOpenEnd : to_number<std::int64_t>(end);
+    interval = to_number<std::int64_t>(trimmed(text.substr(colon + 1)));
+  }
+  if (!from || !to || !interval) {
+    return wrong("phases: '" + std::string(text) + "' is not FROM-TO:INTERVAL, such as 0-500:10");
+  }
+  phase = {.from = *from, .to = *to, .interval = *interval};
+  if (phase.from < 0 || phase.to <= phase.from) {
+    return wrong("phases: " + range_text(phase) + " holds no iteration (TO is the first after it)");
+  }
+  if (phase.interval < 1) {
+    return wrong("phases: the interval of " + range_text(phase) + " is " +
+                 std::to_string(phase.interval) + "; it must be at least 1");
+  }
+  return phase;
+}
+
+Result<std::vector<MonitorPhase>> to_phases(std::string_view text) {
+  std::vector<MonitorPhase> phases;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find_first_of(",;", start), text.size());
+    const std::string_view word = trimmed(text.substr(start, comma - start));
+    start = comma + 1;
+    if (word.empty()) continue;
+    PLIMSOLL_TRY_ASSIGN(const MonitorPhase phase, to_phase(word));
+    phases.push_back(phase);
+  }
+  std::ranges::sort(phases, {}, &MonitorPhase::from);
+  for (std::size_t i = 1; i < phases.size(); ++i) {
+    if (phases[i].from >= phases[i - 1].to) continue;
+    return wrong("phases: " + range_text(phases[i - 1]) + " and " + range_text(phases[i]) +
+                 " both hold iteration " + std::to_string(phases[i].from));
+  }
+  return phases;
+}
+
+// ---- the options ------------------------------------------------------------------------------
+
+// One option: how people are told of it, and where and how its value is kept.
+struct Option {
+  std::string_view name;
+  std::span<const std::string_view> aliases;
+  std::string_view type;
+  std::string_view help;
+  Status (*set)(MonitorOptions&, const Option&, std::string_view value);
+  std::string (*text)(const MonitorOptions&);
+};
+
+Error not_a(const Option& option, std::string_view value, const char* wanted) {
+  return wrong(std::string(option.name) + " is '" + std::string(value) + "'; it must be " + wanted);
+}
+
+template <auto Member>
+Status set_bool(MonitorOptions& options, const Option& option, std::string_view value) {
+  const std::optional<bool> is_on = to_bool(value);
+  if (!is_on) return not_a(option, value, "true or false");
+  options.*Member = *is_on;
+  return {};
+}
+
+template <auto Member, std::int64_t kLeast>
+Status set_count(MonitorOptions& options, const Option& option, std::string_view value) {
+  const std::optional<std::int64_t> number = to_number<std::int64_t>(value);
+  if (!number || *number < kLeast) {
+    return not_a(option, value, kLeast == 0 ? "a whole number" : "a whole number of at least 1");
+  }
+  options.*Member = *number;
+  return {};
+}
+
+template <auto Member>
+Status set_percent(MonitorOptions& options, const Option& option, std::string_view value) {
+  const bool has_sign = value.ends_with('%');
+  const std::string_view digits = trimmed(has_sign ? value.substr(0, value.size() - 1) : value);
+  const std::optional<double> number = to_number<double>(digits);
+  if (!number || !(*number >= 0 && *number <= 100)) return not_a(option, value, "from 0 to 100");
+  options.*Member = *number;
+  return {};
+}
+
+template <auto Member>
+Status set_mb(MonitorOptions& options, const Option& option, std::string_view value) {
+  const std::optional<double> size_mb = to_mb(value);
+  constexpr double kMostMb = 1024.0 * 1024.0 * 1024.0;  // an exabyte; its bytes fit 64 bits
+  if (!size_mb || !(*size_mb >= 0 && *size_mb <= kMostMb)) {
+    return not_a(option, value, "a size in MB, such as 100 or 1.5GB");
+  }
+  options.*Member = *size_mb;
+  return {};
+}
+
+template <auto Member>
+Status set_text(MonitorOptions& options, const Option&, std::string_view value) {
+  options.*Member = value;
+  return {};
+}
+
+template <auto Member>
+Status set_name(MonitorOptions& options, const Option& option, std::string_view value) {
+  if (value.empty()) return wrong(std::string(option.name) + " is empty");
+  options.*Member = value;
+  return {};
+}
+
+// A truth value or the name of a folder.
+Status set_tensorboard(MonitorOptions& options, const Option&, std::string_view value) {
+  const std::optional<bool> is_on = value.empty() ? false : to_bool(value);
+  options.tensorboard = !is_on ? std::string(value) : *is_on ? "true" : "false";
+  return {};
+}
+
+Status set_adapter(MonitorOptions& options, const Option&, std::string_view value) {
+  static const std::vector<std::string> kAdapters = {"auto", "libtorch", "python", "none"};
+  if (std::ranges::find(kAdapters, value) == kAdapters.end()) {
+    return wrong("adapter is '" + std::string(value) + "'; it must be one of " +
+                 base::joined(kAdapters) + base::did_you_mean(value, kAdapters));
+  }
+  options.adapter = value;
+  return {};
+}
+
+Status set_phases(MonitorOptions& options, const Option&, std::string_view value) {
+  PLIMSOLL_TRY_ASSIGN(options.phases, to_phases(value));
+  return {};
+}
+
+template <auto Member>
+std::string text_of(const MonitorOptions& options) {
+  const auto& value = options.*Member;
+  using Value = std::remove_cvref_t<decltype(value)>;
+  if constexpr (std::is_same_v<Value, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<Value, std::int64_t>) {
+    return std::to_string(value);
+  } else if constexpr (std::is_same_v<Value, double>) {
+    return number_text(value);
+  } else if constexpr (std::is_same_v<Value, std::vector<MonitorPhase>>) {
+    return phases_text(value);
+  } else {
+    return value;
+  }
+}
+
+using Aliases = std::span<const std::string_view>;
+constexpr std::array<std::string_view, 1> kEnabledToo = {"enable_memory_monitoring"};
+constexpr std::array<std::string_view, 1> kVerboseToo = {"memory_monitor_batches"};
+constexpr std::array<std::string_view, 2> kIntervalToo = {"profile_interval",
+                                                          "tensor_profile_interval"};
+
+using O = MonitorOptions;
+constexpr std::array kOptions = {
+    Option{"enabled", kEnabledToo, "bool", "Whether anything is monitored at all.",
+           set_bool<&O::enabled>, text_of<&O::enabled>},
+    Option{"verbose_batches", kVerboseToo, "count",
+           "How many batches (or loss evaluations) of each epoch get a line of their own.",
+           set_count<&O::verbose_batches, 0>, text_of<&O::verbose_batches>},
+    Option{"profile_tensors", Aliases{}, "bool",
+           "Whether samples tell live tensors by category, dtype and layer, which needs hooks.",
+           set_bool<&O::profile_tensors>, text_of<&O::profile_tensors>},
+    Option{"interval", kIntervalToo, "iterations", "A sample is taken every so many iterations.",
+           set_count<&O::interval, 1>, text_of<&O::interval>},
+    Option{"phases", Aliases{}, "list of FROM-TO:INTERVAL",
+           "Ranges of iterations (TO is the first after it, or left out) with their own interval.",
+           set_phases, text_of<&O::phases>},
+    Option{"output_dir", Aliases{}, "folder", "Where text logs and event files go.",
+           set_name<&O::output_dir>, text_of<&O::output_dir>},
+    Option{"text_log", Aliases{}, "bool",
+           "Whether each sample is written to output_dir/profiles/tensor_profile_TIMESTAMP.log.",
+           set_bool<&O::text_log>, text_of<&O::text_log>},
+    Option{"tensorboard", Aliases{}, "bool or folder",
+           "Whether each sample is written for TensorBoard: true for output_dir/tensorboard.",
+           set_tensorboard, text_of<&O::tensorboard>},
+    Option{"section", Aliases{}, "text", "The section of the tags in TensorBoard.",
+           set_name<&O::section>, text_of<&O::section>},
+    Option{"large_tensor_mb", Aliases{}, "MB", "Tensors of at least this size are called large.",
+           set_mb<&O::large_tensor_mb>, text_of<&O::large_tensor_mb>},
+    Option{"top_layers", Aliases{}, "count", "How many layers a sample tells by name.",
+           set_count<&O::top_layers, 0>, text_of<&O::top_layers>},
+    Option{"alerts", Aliases{}, "bool",
+           "Whether samples are watched for growth, fragmentation and jumps.", set_bool<&O::alerts>,
+           text_of<&O::alerts>},
+    Option{"fragmentation_percent", Aliases{}, "percent",
+           "Alert when more than this share of reserved memory is not allocated.",
+           set_percent<&O::fragmentation_percent>, text_of<&O::fragmentation_percent>},
+    Option{"growth_percent", Aliases{}, "percent",
+           "Alert when memory keeps growing and has grown by more than this.",
+           set_percent<&O::growth_percent>, text_of<&O::growth_percent>},
+    Option{"alert_every", Aliases{}, "samples",
+           "The same alert is given at most once in so many samples.",
+           set_count<&O::alert_every, 1>, text_of<&O::alert_every>},
+    Option{"fail_on_alert", Aliases{}, "bool",
+           "Whether the program ends with exit code 1 when there was an alert.",
+           set_bool<&O::fail_on_alert>, text_of<&O::fail_on_alert>},
+    Option{"adapter", Aliases{}, "auto, libtorch, python or none",
+           "How PyTorch's allocations are seen.", set_adapter, text_of<&O::adapter>},
+    Option{"record", Aliases{}, "file",
+           "A trace file to record the whole run into; empty for none.", set_text<&O::record>,
+           text_of<&O::record>},
+};
+
+const Option* find(std::string_view name) {
+  const auto has_name = [name](const Option& option) {
+    return option.name == name || std::ranges::find(option.aliases, name) != option.aliases.end();
+  };
+  const auto found = std::ranges::find_if(kOptions, has_name);
+  return found == kOptions.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const Option& option : kOptions) all.emplace_back(option.name);
+  for (const Option& option : kOptions) {
+    for (const std::string_view alias : option.aliases) all.emplace_back(alias);
+  }
+  return all;
+}
+
+std::string unknown(std::string_view name) {
+  const std::string near = base::nearest(name, names());
+  const std::string advice = near.empty() ? "; see docs/monitoring.md for those there are"
+                                          : ": did you mean '" + near + "'?";
+  return "no option '" + std::string(name) + "'" + advice;
+}
+
+}  // namespace
+
+Status MonitorOptions::set(std::string_view name, std::string_view value) {
+  const Option* const option = find(name);
+  if (option == nullptr) return wrong(unknown(name));
+  return option->set(*this, *option, trimmed(value));
+}
+
+Status MonitorOptions::set_from_environment() {
+  MonitorOptions changed = *this;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with(kEnvironmentPrefix)) continue;
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::string_view variable = text.substr(0, equals);
+    const std::string name = lower(variable.substr(kEnvironmentPrefix.size()));
+    const std::string_view value = equals == text.size() ? "" : text.substr(equals + 1);
+    if (Status status = changed.set(name, value); !status) {
+      return wrong("the environment's " + std::string(variable) + ": " + status.error().message);
+    }
+  }
+  *this = std::move(changed);
+  return {};
+}
+
+Status MonitorOptions::check() const {
+  MonitorOptions scratch;
+  for (const Option& option : kOptions) {
+    PLIMSOLL_TRY(option.set(scratch, option, option.text(*this)));
+  }
+  return {};
+}
+
+std::string MonitorOptions::text(std::string_view name) const {
+  const Option* const option = find(name);
+  return option == nullptr ? "" : option->text(*this);
+}
+
+std::int64_t MonitorOptions::interval_at(std::int64_t iteration) const {
+  for (const MonitorPhase& phase : phases) {
+    if (phase.from <= iteration && iteration < phase.to) return phase.interval;
+  }
+  return interval;
+}
+
+bool MonitorOptions::is_due(std::int64_t iteration) const {
+  const std::int64_t every = interval_at(iteration);
+  return enabled && every > 0 && iteration % every == 0;
+}
+
+std::string MonitorOptions::tensorboard_dir() const {
+  if (tensorboard.empty() || tensorboard == "false") return "";
+  return tensorboard == "true" ? output_dir + "/tensorboard" : tensorboard;
+}
+
+std::uint64_t MonitorOptions::large_tensor_bytes() const {
+  return static_cast<std::uint64_t>(std::llround(large_tensor_mb * kBytesPerMb));
+}
+
+std::vector<MonitorOptionHelp> monitor_options_help() {
+  std::vector<MonitorOptionHelp> all;
+  const MonitorOptions defaults;
+  for (const Option& option : kOptions) {
+    MonitorOptionHelp& help = all.emplace_back();
+    help.name = option.name;
+    help.aliases.assign(option.aliases.begin(), option.aliases.end());
+    help.type = option.type;
+    help.default_value = option.text(defaults);
+    help.help = option.help;
+  }
+  return all;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,278 @@
+// A sample of all that is live, from one walk over the recorder's table.
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/tensor_owner.h"
+#include "monitor/host_memory.h"
+#include "monitor/watch.h"
+#include "monitor/words.h"
+#include "plimsoll/monitor.h"
+
+namespace plimsoll {
+namespace {
+
+using monitor::kCategories;
+
+// An index into kCategories: DESIGN section 5, as far as it is known while the allocation lives;
+// between two operators there are no temporaries.
+constexpr std::uint32_t index_of(std::string_view category) {
+  return static_cast<std::uint32_t>(std::ranges::find(kCategories, category) - kCategories.begin());
+}
+
+std::uint32_t category_of(const plimsoll_live& row) {
+  switch (row.role) {
+    case PLIMSOLL_ROLE_PARAMETER:
+      return index_of("parameter");
+    case PLIMSOLL_ROLE_GRADIENT:
+      return index_of("gradient");
+    case PLIMSOLL_ROLE_OPTIMIZER_STATE:
+      return index_of("optimizer_state");
+    case PLIMSOLL_ROLE_BUFFER:
+      return index_of("buffer");
+    case PLIMSOLL_ROLE_INPUT:
+      return index_of("input");
+    default:
+      break;
+  }
+  if (row.is_adopted != 0) return index_of("unknown");
+  if (row.phase == PLIMSOLL_PHASE_FORWARD) return index_of("activation");
+  return row.phase == PLIMSOLL_PHASE_BACKWARD ? index_of("activation_gradient") : index_of("other");
+}
+
+std::string category_text(std::uint32_t index) { return std::string(kCategories[index]); }
+
+std::string text_of(std::uint32_t name) {
+  std::size_t size_bytes = 0;
+  const char* text = plimsoll_name_text(name, &size_bytes);
+  return {text, size_bytes};
+}
+
+void sort_largest_first(std::vector<MemoryShare>& shares) {
+  std::ranges::sort(shares, [](const MemoryShare& a, const MemoryShare& b) {
+    return a.size_bytes != b.size_bytes ? a.size_bytes > b.size_bytes : a.name < b.name;
+  });
+}
+
+// Sums by one of a row's fields, whose values are small numbers.
+class Shares {
+ public:
+  void add(std::uint32_t key, std::uint64_t size_bytes) {
+    if (key >= places_.size()) places_.resize(key + 1);
+    std::uint32_t& place = places_[key];
+    if (place == 0) {
+      keys_.push_back(key);
+      shares_.emplace_back();
+      place = static_cast<std::uint32_t>(keys_.size());
+    }
+    MemoryShare& share = shares_[place - 1];
+    share.size_bytes += size_bytes;
+    ++share.count;
+  }
+  template <typename Name>
+  std::vector<MemoryShare> largest_first(Name&& name) {
+    for (std::size_t i = 0; i < keys_.size(); ++i) shares_[i].name = name(keys_[i]);
+    sort_largest_first(shares_);
+    return std::move(shares_);
+  }
+
+ private:
+  std::vector<std::uint32_t> places_;  // by key: 1 + where it is, or 0
+  std::vector<std::uint32_t> keys_;
+  std::vector<MemoryShare> shares_;
+};
+
+std::optional<base::OwnedAs> owned_as(const plimsoll_live& row) {
+  if (row.name == 0) return std::nullopt;
+  switch (row.role) {
+    case PLIMSOLL_ROLE_PARAMETER:
+    case PLIMSOLL_ROLE_BUFFER:
+      return base::OwnedAs::kParameterOrBuffer;
+    case PLIMSOLL_ROLE_GRADIENT:
+      return base::OwnedAs::kGradient;
+    case PLIMSOLL_ROLE_OPTIMIZER_STATE:
+      return base::OwnedAs::kOptimizerState;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Whose an allocation is, by the rules of the report: the module that owns what it holds, or else
+// the layer that made it.
+class Owners {
+ public:
+  explicit Owners(const std::vector<plimsoll_live>& rows) {
+    for (const plimsoll_live& row : rows) {
+      if (row.role == PLIMSOLL_ROLE_PARAMETER) parameters_.insert(text_of(row.name));
+    }
+  }
+  std::string owner(std::uint32_t tensor_name, base::OwnedAs kind) const {
+    const auto is_tensor = [&](std::string_view name) {
+      return parameters_.contains(std::string(name));
+    };
+    return std::string(base::tensor_owner(text_of(tensor_name), kind, is_tensor));
+  }
+  std::string layer(const plimsoll_live& row) const {
+    if (const auto kind = owned_as(row)) {
+      std::string owned_by = owner(row.name, *kind);
+      if (!owned_by.empty()) return owned_by;
+    }
+    return text_of(row.layer);
+  }
+
+ private:
+  std::unordered_set<std::string> parameters_;
+};
+
+LiveTensor described(const plimsoll_live& row, const Owners& owners) {
+  return {.name = text_of(row.name),
+          .category = category_text(category_of(row)),
+          .dtype = text_of(row.dtype),
+          .shape = text_of(row.shape),
+          .layer = owners.layer(row),
+          .size_bytes = row.size_bytes};
+}
+
+class DeviceSums {
+ public:
+  void add(const plimsoll_live& row, std::uint64_t large_bytes) {
+    ++memory_.live_count;
+    memory_.live_bytes += row.size_bytes;
+    categories_.add(category_of(row), row.size_bytes);
+    dtypes_.add(row.dtype, row.size_bytes);
+    if (const auto kind = owned_as(row)) {
+      owned_[static_cast<std::size_t>(*kind)].add(row.name, row.size_bytes);
+    } else {
+      layers_.add(row.layer, row.size_bytes);
+    }
+    if (row.size_bytes < large_bytes) return;
+    ++memory_.large_count;
+    memory_.large_bytes += row.size_bytes;
+    large_.push_back(row);
+  }
+  DeviceMemory finish(std::string name, std::size_t large_tensors, const Owners& owners) {
+    memory_.name = std::move(name);
+    memory_.categories = categories_.largest_first(category_text);
+    memory_.dtypes = dtypes_.largest_first(
+        [](std::uint32_t id) { return id != 0 ? text_of(id) : std::string("unknown"); });
+    memory_.layers = layers(owners);
+    std::ranges::sort(large_, [](const plimsoll_live& a, const plimsoll_live& b) {
+      return a.size_bytes != b.size_bytes ? a.size_bytes > b.size_bytes : a.serial < b.serial;
+    });
+    large_.resize(std::min(large_.size(), large_tensors));
+    for (const plimsoll_live& row : large_) memory_.large_tensors.push_back(described(row, owners));
+    return std::move(memory_);
+  }
+
+ private:
+  std::vector<MemoryShare> layers(const Owners& owners) {
+    std::unordered_map<std::string, MemoryShare> by_path;
+    const auto merge = [&](const std::vector<MemoryShare>& shares) {
+      for (const MemoryShare& share : shares) {
+        MemoryShare& sum = by_path[share.name];
+        sum.size_bytes += share.size_bytes;
+        sum.count += share.count;
+      }
+    };
+    merge(layers_.largest_first(text_of));
+    for (std::size_t kind = 0; kind < owned_.size(); ++kind) {
+      merge(owned_[kind].largest_first([&](std::uint32_t tensor_name) {
+        return owners.owner(tensor_name, static_cast<base::OwnedAs>(kind));
+      }));
+    }
+    std::vector<MemoryShare> all;
+    for (auto& [path, share] : by_path) all.push_back({path, share.size_bytes, share.count});
+    sort_largest_first(all);
+    return all;
+  }
+
+  DeviceMemory memory_;
+  Shares categories_;
+  Shares dtypes_;
+  Shares layers_;                // of what no module owns
+  std::array<Shares, 3> owned_;  // of the others, by their tensor's name; by OwnedAs
+  std::vector<plimsoll_live> large_;
+};
+
+std::int64_t now_ns(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Of this process since this thread's sample before; nullopt: it is the first.
+std::optional<double> processor_percent() {
+  thread_local std::int64_t last_used_ns = 0;
+  thread_local std::int64_t last_ns = 0;
+  const std::int64_t used_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+  const std::int64_t ns = now_ns(CLOCK_MONOTONIC);
+  const std::int64_t used_before_ns = std::exchange(last_used_ns, used_ns);
+  const std::int64_t before_ns = std::exchange(last_ns, ns);
+  // In the child of a fork the process's clock begins anew.
+  if (before_ns == 0 || ns <= before_ns || used_ns < used_before_ns) return std::nullopt;
+  return 100.0 * static_cast<double>(used_ns - used_before_ns) /
+         static_cast<double>(ns - before_ns);
+}
+
+void merge_told(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> told) {
+  for (DeviceMemory& from : told) {
+    const auto found = std::ranges::find(devices, from.name, &DeviceMemory::name);
+    if (found == devices.end()) {
+      devices.push_back(std::move(from));
+      continue;
+    }
+    found->allocated_bytes = from.allocated_bytes;
+    found->reserved_bytes = from.reserved_bytes;
+    found->used_bytes = from.used_bytes;
+    found->total_bytes = from.total_bytes;
+    if (!found->peak_bytes) found->peak_bytes = from.peak_bytes;
+  }
+}
+
+}  // namespace
+
+struct SampleTaker {
+  static MemorySample take(const SampleOptions& options) {
+    MemorySample sample;
+    sample.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+    sample.iteration = options.iteration;
+    sample.loss = options.loss;
+    sample.large_tensor_bytes = options.large_tensor_bytes;
+    sample.host = monitor::read_host_memory();
+    sample.host.cpu_percent = processor_percent();
+
+    // Kept from one sample to the next: fresh memory costs more than what it is filled with.
+    thread_local std::vector<plimsoll_live> rows;
+    monitor::read_live_rows(rows);
+    const PeakSpan* span = options.peak_since;
+    monitor::Held held =
+        monitor::what_is_held(span != nullptr ? span->watch_ : 0, span != nullptr ? span->id_ : 0);
+    const Owners owners(rows);
+    std::vector<DeviceSums> sums(held.recorded.size());
+    for (const plimsoll_live& row : rows) {
+      if (row.device < sums.size()) sums[row.device].add(row, options.large_tensor_bytes);
+    }
+    for (const plimsoll_usage& device : held.recorded) {
+      sample.devices.push_back(sums[device.device].finish(
+          monitor::device_name(device.device_type, device.ordinal), options.large_tensors, owners));
+      if (held.has_span) sample.devices.back().peak_bytes = device.peak_bytes;
+    }
+    merge_told(sample.devices, std::move(held.told));
+    return sample;
+  }
+};
+
+MemorySample take_sample(const SampleOptions& options) { return SampleTaker::take(options); }
+
+}  // namespace plimsoll

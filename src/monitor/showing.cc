@@ -1,0 +1,88 @@
+// Showing what this process holds to whoever watches it: the publisher of live_status.h over the
+// samples of monitor.h.
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "monitor/live_status.h"
+#include "plimsoll/monitor.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::size_t kLargeTensors = 8;
+
+struct Showing {
+  std::mutex mutex;
+  std::unique_ptr<monitor::LiveStatusPublisher> publisher;
+  int users = 0;
+};
+
+// Never destroyed. A child has one of its own: the parent's lock may have been held at the fork.
+Showing& showing() {
+  static Showing* ours = new Showing;
+  static pid_t owner = ::getpid();
+  if (owner != ::getpid()) {
+    owner = ::getpid();
+    ours = new Showing;
+  }
+  return *ours;
+}
+
+// Of the loop: written by the thread that trains, read by the publisher's; each for itself.
+std::atomic<std::int64_t> g_iteration{0};
+std::atomic<double> g_loss{std::numeric_limits<double>::quiet_NaN()};  // not a number: not known
+
+bool is_switched_off() {
+  const char* wish = std::getenv("PLIMSOLL_LIVE");
+  return wish != nullptr && std::string_view(wish) == "0";
+}
+
+}  // namespace
+
+Status start_showing() {
+  Showing& now = showing();
+  const std::lock_guard lock(now.mutex);
+  if (now.users++ > 0 || is_switched_off()) return {};
+  const auto span = std::make_shared<PeakSpan>();
+  const auto take = [span] {
+    SampleOptions options;
+    options.large_tensors = kLargeTensors;
+    options.peak_since = span.get();
+    options.iteration = g_iteration.load(std::memory_order_relaxed);
+    const double loss = g_loss.load(std::memory_order_relaxed);
+    if (!std::isnan(loss)) options.loss = loss;
+    MemorySample sample = take_sample(options);
+    const bool is_stale = !sample.devices.empty() && !sample.devices.front().peak_bytes;
+    if (is_stale) *span = PeakSpan();  // another recording is asked than when it began
+    return sample;
+  };
+  PLIMSOLL_TRY_ASSIGN(now.publisher, monitor::LiveStatusPublisher::start(take));
+  return {};
+}
+
+void show_progress(std::int64_t iteration, std::optional<double> loss) {
+  g_iteration.store(iteration, std::memory_order_relaxed);
+  if (loss) g_loss.store(*loss, std::memory_order_relaxed);
+}
+
+void stop_showing() {
+  std::unique_ptr<monitor::LiveStatusPublisher> ended;
+  {
+    Showing& now = showing();
+    const std::lock_guard lock(now.mutex);
+    if (now.users == 0 || --now.users > 0) return;
+    ended = std::move(now.publisher);
+  }
+}
+
+}  // namespace plimsoll

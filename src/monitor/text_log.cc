@@ -1,0 +1,194 @@
+#include "monitor/text_log.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "monitor/timestamps.h"
+#include "monitor/words.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+// A name from elsewhere, without what our lines are split at.
+std::string word(std::string_view text) {
+  if (text.empty()) return "-";
+  std::string clean = one_line(text);
+  std::ranges::replace(clean, ',', ';');
+  std::ranges::replace(clean, '|', '/');
+  return clean;
+}
+
+// The same in a line that is split at bars alone: "[64, 3, 7, 7]" stays as it is.
+std::string cell(std::string_view text) {
+  if (text.empty()) return "-";
+  std::string clean = one_line(text);
+  std::ranges::replace(clean, '|', '/');
+  return clean;
+}
+
+std::string number_text(double value, const char* format) {
+  std::array<char, 400> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+std::string percent_text(double percent) { return number_text(percent, "%.1f%%"); }
+
+class Snapshot {
+ public:
+  explicit Snapshot(const TextLogOptions& options) : options_(options) {}
+
+  void line(std::string_view key, const std::string& value) {
+    text_ += key;
+    text_ += ": " + value + "\n";
+  }
+  void mb_line(std::string_view key, const std::optional<std::uint64_t>& bytes) {
+    if (bytes) line(key, mb_text(*bytes));
+  }
+  void begin(const MemorySample& sample);
+  void add_device(const DeviceMemory& device, std::uint64_t large_tensor_bytes);
+  void add_cpu_beside(const DeviceMemory& cpu);
+  void add_host(const HostMemory& host);
+
+  std::string take() { return std::move(text_) + "\n"; }
+
+ private:
+  void add_shares(std::string_view key, const std::vector<MemoryShare>& shares, std::size_t most);
+  void add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes);
+
+  const TextLogOptions& options_;
+  std::string text_;
+};
+
+void Snapshot::begin(const MemorySample& sample) {
+  text_ = "=== Iteration " + std::to_string(sample.iteration) + " | " + utc_text(sample.time_ns);
+  if (sample.loss) text_ += " | loss " + number_text(*sample.loss, "%.6g");
+  text_ += " ===\n";
+}
+
+// The first ones, and the rest as one.
+void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& shares,
+                          std::size_t most) {
+  if (shares.empty()) return;
+  MemoryShare rest{std::string(kRest)};
+  std::string list;
+  const auto add = [&list](const MemoryShare& share, const std::string& name) {
+    list += (list.empty() ? "" : ", ") + name + " " + mb_text(share.size_bytes) + " in " +
+            std::to_string(share.count);
+  };
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (i < most) {
+      add(shares[i], word(shares[i].name));
+    } else {
+      rest.size_bytes += shares[i].size_bytes;
+      rest.count += shares[i].count;
+    }
+  }
+  if (shares.size() > most) add(rest, rest.name);
+  line(key, list);
+}
+
+void Snapshot::add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
+  line("Large tensors", std::to_string(device.large_count) + " in " + mb_text(device.large_bytes) +
+                            ", each at least " + mb_text(large_tensor_bytes));
+  const std::size_t shown = std::min(device.large_tensors.size(), options_.top_large_tensors);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const LiveTensor& tensor = device.large_tensors[i];
+    text_ += "  " + mb_text(tensor.size_bytes) + " | " + cell(tensor.shape) + " | " +
+             cell(tensor.dtype) + " | " + cell(tensor.category) + " | " + cell(tensor.layer) +
+             " | " + cell(tensor.name) + "\n";
+  }
+}
+
+void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
+  const bool has_tensors = !device.categories.empty();
+  line("Device", word(device.name));
+  if (is_cpu(device.name)) {
+    if (has_tensors) mb_line("Allocated", device.live_bytes);
+  } else {
+    mb_line("Allocated", device.allocated_bytes);
+  }
+  mb_line("Reserved", device.reserved_bytes);
+  if (const auto ratio = fragmentation_ratio(device)) {
+    line("Fragmentation", percent_text(*ratio * 100));
+  }
+  mb_line("Peak", device.peak_bytes);
+  if (device.used_bytes) {
+    line("Device used", mb_text(*device.used_bytes) +
+                            (device.total_bytes ? " of " + mb_text(*device.total_bytes) : ""));
+  }
+  if (!has_tensors) return;
+  line("Tensors", std::to_string(device.live_count) + " in " + mb_text(device.live_bytes));
+  add_shares("Categories", device.categories, device.categories.size());
+  add_shares("Dtypes", device.dtypes, device.dtypes.size());
+  add_shares("Layers", device.layers, options_.top_layers);
+  add_large_tensors(device, large_tensor_bytes);
+}
+
+// Where there is an accelerator, "Allocated:" is to speak of it alone.
+void Snapshot::add_cpu_beside(const DeviceMemory& cpu) {
+  if (cpu.categories.empty()) return;
+  line("CPU tensors", std::to_string(cpu.live_count) + " in " + mb_text(cpu.live_bytes));
+  add_shares("CPU categories", cpu.categories, cpu.categories.size());
+}
+
+void Snapshot::add_host(const HostMemory& host) {
+  std::string parts;
+  const auto add = [&parts](const std::string& part) {
+    parts += (parts.empty() ? "" : ", ") + part;
+  };
+  if (host.rss_bytes) add("process " + mb_text(*host.rss_bytes));
+  if (host.used_bytes) {
+    add("used " + mb_text(*host.used_bytes) +
+        (host.total_bytes ? " of " + mb_text(*host.total_bytes) : ""));
+  }
+  if (host.cpu_percent) add("cpu " + percent_text(*host.cpu_percent));
+  if (!parts.empty()) line("Host", parts);
+}
+
+}  // namespace
+
+std::string text_log_header(std::int64_t time_ns) {
+  return std::string(kTextLogMagic) + " 1. MB are 1024 x 1024 bytes.\n# " + host_name() +
+         " | process " + std::to_string(::getpid()) + " | " + utc_text(time_ns) +
+         "\n# plimsoll analyze FILE sums it up.\n\n";
+}
+
+std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options) {
+  Snapshot snapshot(options);
+  snapshot.begin(sample);
+  const bool has_accelerator = std::ranges::any_of(
+      sample.devices, [](const DeviceMemory& device) { return !is_cpu(device.name); });
+  for (const DeviceMemory& device : sample.devices) {
+    if (has_accelerator && is_cpu(device.name)) continue;
+    snapshot.add_device(device, sample.large_tensor_bytes);
+  }
+  for (const DeviceMemory& device : sample.devices) {
+    if (has_accelerator && is_cpu(device.name)) snapshot.add_cpu_beside(device);
+  }
+  snapshot.add_host(sample.host);
+  return snapshot.take();
+}
+
+Status TextLog::create(const std::string& output_dir, const TextLogOptions& options) {
+  options_ = options;
+  const std::int64_t time_ns = now_ns();
+  PLIMSOLL_TRY(file_.create((std::filesystem::path(output_dir) / kProfilesFolder).string(),
+                            std::string(kTextLogPrefix) + local_stamp(time_ns),
+                            std::string(kTextLogSuffix)));
+  return file_.write(text_log_header(time_ns));
+}
+
+Status TextLog::write(const MemorySample& sample) {
+  if (!is_open()) return {};
+  return file_.write(text_log_snapshot(sample, options_));
+}
+
+}  // namespace plimsoll::monitor

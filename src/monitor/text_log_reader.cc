@@ -1,0 +1,253 @@
+#include "monitor/text_log_reader.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "monitor/log_numbers.h"
+#include "monitor/timestamps.h"
+#include "monitor/words.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+constexpr std::string_view kBegin = "=== Iteration ";
+constexpr std::string_view kEnd = " ===";
+constexpr std::string_view kAfterMost = ", each at least ";
+constexpr std::uint64_t kFormat = 1;
+// More than any log of ours has; a log of somebody else may have more.
+constexpr std::size_t kMostDevices = 128;
+constexpr std::size_t kMostShares = 256;
+constexpr std::size_t kMostLargeTensors = 64;
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + separator.size());
+  }
+}
+
+std::string name_in(std::string_view word) {
+  return word == "-" ? std::string() : std::string(word);
+}
+
+struct CountedBytes {
+  std::uint64_t count = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+// "400 in 8000.0 MB"
+std::optional<CountedBytes> counted_bytes_in(std::string_view text) {
+  const std::size_t in = text.find(" in ");
+  if (in == std::string_view::npos) return std::nullopt;
+  const auto count = number_in<std::uint64_t>(text.substr(0, in));
+  const auto bytes = mb_in(text.substr(in + 4));
+  if (!count || !bytes) return std::nullopt;
+  return CountedBytes{*count, *bytes};
+}
+
+// "activation 4000.0 MB in 100"
+std::optional<MemoryShare> share_in(std::string_view text) {
+  const std::size_t in = text.rfind(" in ");
+  if (in == std::string_view::npos) return std::nullopt;
+  const auto count = number_in<std::uint64_t>(text.substr(in + 4));
+  text = text.substr(0, in);
+  if (!text.ends_with(" MB")) return std::nullopt;
+  const std::size_t size = text.rfind(' ', text.size() - 4);
+  if (size == std::string_view::npos) return std::nullopt;
+  const auto bytes = mb_in(text.substr(size + 1));
+  if (!count || !bytes) return std::nullopt;
+  return MemoryShare{name_in(text.substr(0, size)), *bytes, *count};
+}
+
+bool take_shares(std::string_view value, std::vector<MemoryShare>& shares) {
+  std::vector<MemoryShare> read;
+  for (const std::string_view part : split(value, ", ")) {
+    auto share = share_in(part);
+    if (!share || read.size() == kMostShares) return false;
+    read.push_back(*std::move(share));
+  }
+  shares = std::move(read);
+  return true;
+}
+
+// "12000.0 MB of 16000.0 MB", or without what there is
+bool take_used(std::string_view value, std::optional<std::uint64_t>& used,
+               std::optional<std::uint64_t>& total) {
+  const std::size_t of = value.find(" of ");
+  used = mb_in(value.substr(0, of));
+  if (of != std::string_view::npos) total = mb_in(value.substr(of + 4));
+  return used.has_value() && (of == std::string_view::npos || total.has_value());
+}
+
+// "process 3000.0 MB, used 8000.0 MB of 32000.0 MB, cpu 150.0%"
+bool take_host(std::string_view value, HostMemory& host) {
+  for (const std::string_view part : split(value, ", ")) {
+    const std::size_t space = part.find(' ');
+    if (space == std::string_view::npos) return false;
+    const std::string_view what = part.substr(0, space);
+    const std::string_view figure = part.substr(space + 1);
+    bool is_read = false;
+    if (what == "process") is_read = (host.rss_bytes = mb_in(figure)).has_value();
+    if (what == "used") is_read = take_used(figure, host.used_bytes, host.total_bytes);
+    if (what == "cpu") is_read = (host.cpu_percent = percent_in(figure)).has_value();
+    if (!is_read) return false;
+  }
+  return true;
+}
+
+bool take_large(std::string_view value, DeviceMemory& device, std::uint64_t& large_tensor_bytes) {
+  const std::size_t most = value.find(kAfterMost);
+  if (most == std::string_view::npos) return false;
+  const auto large = counted_bytes_in(value.substr(0, most));
+  const auto least = mb_in(value.substr(most + kAfterMost.size()));
+  if (!large || !least) return false;
+  device.large_count = large->count;
+  device.large_bytes = large->size_bytes;
+  large_tensor_bytes = *least;
+  return true;
+}
+
+// "1024.0 MB | [64, 64, 256, 256] | float32 | activation | unet.down.0 | -"
+bool take_large_tensor(std::string_view line, DeviceMemory& device) {
+  const auto parts = split(trimmed(line), " | ");
+  const auto bytes = mb_in(parts[0]);
+  if (parts.size() != 6 || !bytes || device.large_tensors.size() == kMostLargeTensors) return false;
+  device.large_tensors.push_back({name_in(parts[5]), name_in(parts[3]), name_in(parts[2]),
+                                  name_in(parts[1]), name_in(parts[4]), *bytes});
+  return true;
+}
+
+bool take_tensors(std::string_view value, DeviceMemory& device) {
+  const auto tensors = counted_bytes_in(value);
+  if (!tensors) return false;
+  device.live_count = tensors->count;
+  device.live_bytes = tensors->size_bytes;
+  return true;
+}
+
+}  // namespace
+
+bool TextLogReader::knows(std::string_view line) {
+  return line.starts_with(kTextLogMagic) || (line.starts_with(kBegin) && line.ends_with(kEnd));
+}
+
+void TextLogReader::line(std::string_view line) {
+  if (line.starts_with(kBegin)) {
+    begin(line);
+  } else if (line.empty()) {
+    end();
+  } else if (line.front() == '#') {
+    take_header(line);
+  } else if (!sample_ || !take(line)) {
+    ++unread_lines_;
+  }
+}
+
+void TextLogReader::finish() {
+  if (!sample_) return;
+  ++cut_snapshots_;
+  sample_.reset();
+}
+
+bool TextLogReader::take_header(std::string_view line) {
+  if (!line.starts_with(kTextLogMagic)) return false;
+  const std::string_view format = trimmed(line.substr(kTextLogMagic.size()));
+  const auto number = number_in<std::uint64_t>(format.substr(0, format.find('.')));
+  if (number && *number > kFormat) unknown_format_ = number;
+  return true;
+}
+
+// "=== Iteration 100 | 2026-11-20T16:40:13.125Z | loss 0.014553 ==="
+void TextLogReader::begin(std::string_view line) {
+  finish();  // one that nothing has ended
+  if (!line.ends_with(kEnd)) {
+    ++unread_lines_;
+    return;
+  }
+  line.remove_prefix(kBegin.size());
+  line.remove_suffix(
+      std::min(kEnd.size(), line.size()));  // "=== Iteration ===": one space for both
+  const auto parts = split(line, " | ");
+  const auto iteration = number_in<std::int64_t>(parts[0]);
+  if (!iteration) {
+    ++unread_lines_;
+    return;
+  }
+  MemorySample& sample = sample_.emplace();
+  speaking_of_ = 0;
+  sample.iteration = *iteration;
+  for (const std::string_view part : parts) {
+    if (const auto time = parse_time(part)) sample.time_ns = *time;
+    if (part.starts_with("loss ")) sample.loss = number_in<double>(part.substr(5));
+  }
+}
+
+void TextLogReader::end() {
+  if (!sample_) return;
+  auto& devices = sample_->devices;
+  const auto cpu = std::ranges::find(devices, "cpu", &DeviceMemory::name);
+  if (cpu != devices.end()) std::rotate(devices.begin(), cpu, cpu + 1);  // the CPU first
+  ++snapshots_;
+  const MemorySample sample = *std::exchange(sample_, std::nullopt);
+  sink_(sample);
+}
+
+DeviceMemory* TextLogReader::device() {
+  return speaking_of_ == 0 ? nullptr : &sample_->devices[speaking_of_ - 1];
+}
+
+DeviceMemory& TextLogReader::cpu_beside() {
+  const auto cpu = std::ranges::find(sample_->devices, "cpu", &DeviceMemory::name);
+  if (cpu != sample_->devices.end()) return *cpu;
+  DeviceMemory& made = sample_->devices.emplace_back();
+  made.name = "cpu";
+  return made;
+}
+
+bool TextLogReader::take(std::string_view line) {
+  if (line.front() == ' ') return device() != nullptr && take_large_tensor(line, *device());
+  const std::size_t colon = line.find(": ");
+  if (colon == std::string_view::npos) return false;
+  const std::string_view key = line.substr(0, colon);
+  const std::string_view value = line.substr(colon + 2);
+  if (key == "Device") {
+    if (sample_->devices.size() == kMostDevices) return false;
+    sample_->devices.emplace_back().name = name_in(value);
+    speaking_of_ = sample_->devices.size();
+    return true;
+  }
+  if (key == "Host") return take_host(value, sample_->host);
+  if (key == "CPU tensors") return take_tensors(value, cpu_beside());
+  if (key == "CPU categories") return take_shares(value, cpu_beside().categories);
+  return device() != nullptr && take_device_value(key, value);
+}
+
+bool TextLogReader::take_device_value(std::string_view key, std::string_view value) {
+  DeviceMemory& told = *device();
+  if (key == "Allocated") {
+    const auto bytes = mb_in(value);
+    if (is_cpu(told.name)) {
+      told.live_bytes = bytes.value_or(0);
+    } else {
+      told.allocated_bytes = bytes;
+    }
+    return bytes.has_value();
+  }
+  if (key == "Reserved") return (told.reserved_bytes = mb_in(value)).has_value();
+  if (key == "Peak") return (told.peak_bytes = mb_in(value)).has_value();
+  if (key == "Fragmentation") return percent_in(value).has_value();  // of the two above
+  if (key == "Device used") return take_used(value, told.used_bytes, told.total_bytes);
+  if (key == "Tensors") return take_tensors(value, told);
+  if (key == "Categories") return take_shares(value, told.categories);
+  if (key == "Dtypes") return take_shares(value, told.dtypes);
+  if (key == "Layers") return take_shares(value, told.layers);
+  if (key == "Large tensors") return take_large(value, told, sample_->large_tensor_bytes);
+  return false;
+}
+
+}  // namespace plimsoll::monitor

@@ -1,0 +1,102 @@
+#include "monitor/text_log.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/made_sample.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::made_cpu;
+using testing::made_sample;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kExpected =
+    R"(=== Iteration 100 | 2026-11-20T16:40:13.125Z | loss 0.014553 ===
+Device: cuda:0
+Allocated: 8073.4 MB
+Reserved: 10130.0 MB
+Fragmentation: 20.3%
+Peak: 9000.0 MB
+Device used: 12000.0 MB of 16000.0 MB
+Tensors: 400 in 8000.0 MB
+Categories: activation 4000.0 MB in 100, parameter 2000.0 MB in 120, gradient 1500.0 MB in 120, optimizer_state 500.0 MB in 60
+Dtypes: float32 6000.0 MB in 300, bfloat16 2000.0 MB in 100
+Layers: unet.down.0 3000.0 MB in 100, unet.down.1 2000.0 MB in 100, (rest) 3000.0 MB in 200
+Large tensors: 2 in 1536.0 MB, each at least 100.0 MB
+  1024.0 MB | [64, 64, 256, 256] | float32 | activation | unet.down.0 | -
+CPU tensors: 3 in 30.000 MB
+CPU categories: input 20.000 MB in 2, other 10.000 MB in 1
+Host: process 3000.0 MB, used 8000.0 MB of 32000.0 MB, cpu 150.0%
+
+)";
+
+TEST(TextLog, writes_a_snapshot_that_can_be_grepped) {
+  const std::string snapshot =
+      text_log_snapshot(made_sample(), {.top_layers = 2, .top_large_tensors = 1});
+  EXPECT_EQ(snapshot, kExpected);
+  EXPECT_LT(text_log_snapshot(made_sample(), {}).size(), 1100U);
+}
+
+TEST(TextLog, calls_the_cpus_tensors_allocated_where_there_is_nothing_else) {
+  MemorySample sample;
+  sample.iteration = 3;
+  sample.devices = {made_cpu()};
+  const std::string snapshot = text_log_snapshot(sample, {});
+  EXPECT_THAT(snapshot, StartsWith("=== Iteration 3 | 1970-01-01T00:00:00.000Z ===\n"
+                                   "Device: cpu\nAllocated: 30.000 MB\nTensors: 3 in "));
+  EXPECT_THAT(snapshot, Not(HasSubstr("Reserved")));
+  EXPECT_THAT(snapshot, Not(HasSubstr("Fragmentation")));
+  EXPECT_THAT(snapshot, Not(HasSubstr("Host")));
+}
+
+TEST(TextLog, says_nothing_of_what_is_not_known) {
+  MemorySample sample;
+  sample.devices.emplace_back().name = "cuda:0";
+  EXPECT_EQ(text_log_snapshot(sample, {}),
+            "=== Iteration 0 | 1970-01-01T00:00:00.000Z ===\nDevice: cuda:0\n\n");
+}
+
+class TextLogTest : public ::testing::Test {
+ protected:
+  TextLogTest() { std::filesystem::remove_all(folder_); }
+  ~TextLogTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_ = (std::filesystem::path(::testing::TempDir()) / "text_log_test").string();
+};
+
+TEST_F(TextLogTest, has_a_name_of_its_own) {
+  TextLog one;
+  TextLog two;
+  ASSERT_TRUE(one.create(folder_, {}).ok());
+  ASSERT_TRUE(two.create(folder_, {}).ok());
+  EXPECT_THAT(one.path(), MatchesRegex(".*/text_log_test/profiles/tensor_profile_"
+                                       "[0-9]{8}_[0-9]{6}\\.log"));
+  EXPECT_NE(one.path(), two.path());
+  ASSERT_TRUE(one.write(made_sample()).ok());
+  std::ifstream file(one.path());
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(text, StartsWith("# Plimsoll tensor profile, format 1. MB are "));
+  EXPECT_THAT(text, HasSubstr("\n\n=== Iteration 100 | "));
+}
+
+TEST_F(TextLogTest, says_in_one_sentence_that_it_cannot_be_made) {
+  std::ofstream(folder_) << "a file";
+  TextLog log;
+  const Status status = log.create(folder_, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message, HasSubstr("text_log_test/profiles: Not a directory"));
+  EXPECT_TRUE(log.write(made_sample()).ok());
+}
+
+}  // namespace
+}  // namespace plimsoll::monitor

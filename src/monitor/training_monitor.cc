@@ -1,0 +1,126 @@
+#include "plimsoll/training_monitor.h"
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "monitor/detection.h"
+#include "monitor/event_file.h"
+#include "monitor/scalars.h"
+#include "monitor/text_log.h"
+
+namespace plimsoll {
+namespace {
+
+monitor::DetectionOptions detection_of(const MonitorOptions& options) {
+  monitor::DetectionOptions detection;
+  detection.growth_percent = options.growth_percent;
+  detection.fragmentation_percent = options.fragmentation_percent;
+  detection.alert_every = options.alert_every;
+  return detection;
+}
+
+MemoryAlert told(const monitor::Alert& alert) {
+  return {.id = alert.id,
+          .severity = to_string(alert.severity),
+          .device = alert.device,
+          .subject = alert.subject,
+          .iteration = alert.iteration,
+          .title = alert.title,
+          .evidence = alert.evidence,
+          .next_step = alert.next_step,
+          .saving_bytes = alert.saving_bytes,
+          .text = alert_text(alert)};
+}
+
+}  // namespace
+
+void print_to_stderr(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+
+struct TrainingMonitor::State {
+  State(MonitorOptions given, LinePrinter printer)
+      : options(std::move(given)), say(std::move(printer)), detector(detection_of(options)) {
+    if (!options.enabled) return;
+    const auto top_layers = static_cast<std::size_t>(options.top_layers);
+    if (options.text_log)
+      report("text log", log.create(options.output_dir, {.top_layers = top_layers}));
+    if (const std::string folder = options.tensorboard_dir(); !folder.empty())
+      report("TensorBoard", events.create(folder));
+    span.emplace();
+  }
+
+  void report(const char* what, Status status) const {
+    if (!status) say(std::string("plimsoll: ") + what + ": " + status.error().message);
+  }
+
+  void take(std::int64_t iteration, const Loss& loss) {
+    const MemorySample sample = take_sample({.iteration = iteration,
+                                             .loss = loss ? loss() : std::nullopt,
+                                             .large_tensor_bytes = options.large_tensor_bytes(),
+                                             .peak_since = &*span});
+    span.emplace();
+    show_progress(iteration, sample.loss);
+    ++samples;
+    if (log.is_open()) report("text log", log.write(sample));
+    if (events.is_open()) {
+      const auto top_layers = static_cast<std::size_t>(options.top_layers);
+      report("TensorBoard", events.write(sample.time_ns, iteration,
+                                         monitor::scalars_of(sample, {.section = options.section,
+                                                                      .top_layers = top_layers})));
+    }
+    if (!options.alerts) return;
+    for (const monitor::Alert& alert : detector.observe(sample)) {
+      ++alerts;
+      on_alert ? on_alert(told(alert)) : say(alert_text(alert));
+    }
+  }
+
+  const MonitorOptions options;
+  const LinePrinter say;
+  std::function<void(const MemoryAlert&)> on_alert;
+  monitor::TextLog log;
+  monitor::EventFile events;
+  monitor::Detector detector;
+  std::optional<PeakSpan> span;  // since the sample before; none: off, or closed
+  std::int64_t next_iteration = 0;
+  std::int64_t samples = 0;
+  std::int64_t alerts = 0;
+};
+
+TrainingMonitor::TrainingMonitor(MonitorOptions options, LinePrinter say)
+    : state_(std::make_unique<State>(std::move(options), std::move(say))) {}
+TrainingMonitor::TrainingMonitor(TrainingMonitor&&) noexcept = default;
+TrainingMonitor& TrainingMonitor::operator=(TrainingMonitor&&) noexcept = default;
+TrainingMonitor::~TrainingMonitor() = default;
+
+void TrainingMonitor::on_alert(std::function<void(const MemoryAlert&)> callback) {
+  state_->on_alert = std::move(callback);
+}
+
+void TrainingMonitor::step(const Loss& loss) { step(state_->next_iteration, loss); }
+
+void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
+  state_->next_iteration = iteration + 1;
+  if (!state_->span) return;
+  show_progress(iteration);
+  if (state_->options.is_due(iteration)) state_->take(iteration, loss);
+}
+
+void TrainingMonitor::close() {
+  state_->span.reset();
+  state_->log.close();
+  state_->events.close();
+}
+
+const MonitorOptions& TrainingMonitor::options() const { return state_->options; }
+std::string TrainingMonitor::text_log_path() const {
+  return state_->options.enabled && state_->options.text_log ? state_->log.path() : "";
+}
+std::string TrainingMonitor::event_file_path() const { return state_->events.path(); }
+std::int64_t TrainingMonitor::samples() const { return state_->samples; }
+std::int64_t TrainingMonitor::alerts() const { return state_->alerts; }
+bool TrainingMonitor::should_fail() const {
+  return state_->options.fail_on_alert && state_->alerts > 0;
+}
+
+}  // namespace plimsoll

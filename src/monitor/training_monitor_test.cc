@@ -1,0 +1,147 @@
+// The whole of it over a recorder that is told of allocations by hand, into files.
+#include "plimsoll/training_monitor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::uint64_t kMb = 1 << 20;
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class TrainingMonitors : public testing::Test {
+ protected:
+  TrainingMonitors() {
+    EXPECT_TRUE(start_watching().ok());
+    options.output_dir = folder.string();
+    options.interval = 2;
+  }
+  ~TrainingMonitors() override { stop_watching(); }
+
+  LinePrinter printer() {
+    return [this](const std::string& line) { said.push_back(line); };
+  }
+  void keep(std::uint64_t mb) {
+    const plimsoll_recorder_api& api = *plimsoll_recorder();
+    api.context()->phase = PLIMSOLL_PHASE_FORWARD;
+    api.alloc(api.context(), 0, next_address_, mb * kMb);
+    api.context()->phase = PLIMSOLL_PHASE_OTHER;
+    kept_.push_back(next_address_++);
+  }
+  void drop_all() {
+    for (const std::uint64_t address : kept_) {
+      plimsoll_recorder()->free(plimsoll_recorder()->context(), 0, address);
+    }
+    kept_.clear();
+  }
+  void TearDown() override {
+    drop_all();
+    std::filesystem::remove_all(folder);
+  }
+
+  std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                 ("plimsoll_training_monitor." + std::to_string(getpid()) + "." +
+                                  testing::UnitTest::GetInstance()->current_test_info()->name());
+  MonitorOptions options;
+  std::vector<std::string> said;
+
+ private:
+  std::vector<std::uint64_t> kept_;
+  std::uint64_t next_address_ = 4096;
+};
+
+TEST_F(TrainingMonitors, writes_samples_at_its_intervals_into_log_and_event_file) {
+  options.tensorboard = "true";
+  TrainingMonitor monitor(options, printer());
+  int reads = 0;
+  const Loss loss = [&]() -> std::optional<double> { return ++reads, 0.25; };
+  keep(8);
+  for (int i = 0; i < 5; ++i) monitor.step(loss);
+  monitor.close();
+  monitor.step(loss);
+  EXPECT_EQ(monitor.samples(), 3);  // 0, 2, 4
+  EXPECT_EQ(reads, 3);
+  const std::string log = content_of(monitor.text_log_path());
+  EXPECT_THAT(log, HasSubstr("Allocated: 8.000 MB"));
+  EXPECT_THAT(content_of(monitor.event_file_path()),
+              HasSubstr("Memory/Tensor_Category/activations_MB"));
+  EXPECT_THAT(said, IsEmpty());
+}
+
+TEST_F(TrainingMonitors, tells_growth_once_with_its_bytes_and_may_fail_the_run) {
+  options.interval = 1;
+  options.fail_on_alert = true;
+  options.alert_every = 1000;
+  TrainingMonitor monitor(options, printer());
+  EXPECT_FALSE(monitor.should_fail());
+  for (int i = 0; i < 40; ++i) {
+    keep(10);
+    monitor.step();
+  }
+  ASSERT_FALSE(said.empty());
+  EXPECT_THAT(said[0], AllOf(HasSubstr("grow"), HasSubstr("MiB")));
+  EXPECT_TRUE(monitor.should_fail());
+}
+
+TEST_F(TrainingMonitors, gives_alerts_to_a_callback_where_there_is_one) {
+  options.interval = 1;
+  TrainingMonitor monitor(options, printer());
+  std::vector<MemoryAlert> alerts;
+  monitor.on_alert([&](const MemoryAlert& alert) { alerts.push_back(alert); });
+  for (int i = 0; i < 40; ++i) {
+    keep(10);
+    monitor.step();
+  }
+  ASSERT_FALSE(alerts.empty());
+  EXPECT_EQ(alerts[0].device, "cpu");
+  EXPECT_THAT(alerts[0].text, HasSubstr(alerts[0].next_step));
+  EXPECT_EQ(monitor.alerts(), static_cast<std::int64_t>(alerts.size()));
+  EXPECT_THAT(said, IsEmpty());
+}
+
+TEST_F(TrainingMonitors, a_folder_that_cannot_be_written_is_one_sentence_each_and_no_more) {
+  std::ofstream(folder) << "a file where the folder should be";
+  options.tensorboard = "true";
+  TrainingMonitor monitor(options, printer());
+  for (int i = 0; i < 10; ++i) monitor.step();
+  EXPECT_THAT(said, SizeIs(2));
+  for (const std::string& line : said) EXPECT_THAT(line, HasSubstr(folder.string()));
+  EXPECT_EQ(monitor.samples(), 5);
+}
+
+TEST_F(TrainingMonitors, switched_off_makes_no_file_and_takes_no_sample) {
+  options.enabled = false;
+  options.tensorboard = "true";
+  TrainingMonitor monitor(options, printer());
+  monitor.step([]() -> std::optional<double> {
+    ADD_FAILURE() << "read";
+    return {};
+  });
+  EXPECT_EQ(monitor.samples(), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_EQ(monitor.text_log_path(), "");
+}
+
+}  // namespace
+}  // namespace plimsoll

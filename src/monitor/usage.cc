@@ -1,0 +1,90 @@
+// What is used now, and the peaks of a span of time.
+#include <algorithm>
+#include <utility>
+
+#include "monitor/host_memory.h"
+#include "monitor/watch.h"
+#include "monitor/words.h"
+#include "plimsoll/monitor.h"
+
+namespace plimsoll {
+namespace {
+
+using monitor::Held;
+
+const DeviceMemory* find(const std::vector<DeviceMemory>& devices, const std::string& name) {
+  const auto found = std::ranges::find(devices, name, &DeviceMemory::name);
+  return found != devices.end() ? &*found : nullptr;
+}
+
+void add(std::optional<std::uint64_t>& sum, std::uint64_t bytes) { sum = sum.value_or(0) + bytes; }
+
+// An allocator keeps one peak, since its own beginning: only one that rose is this span's.
+void add_told(TensorUsage& gpu, const DeviceMemory& now, const DeviceMemory* at_begin) {
+  if (now.allocated_bytes) add(gpu.allocated_bytes, *now.allocated_bytes);
+  if (now.reserved_bytes) add(gpu.reserved_bytes, *now.reserved_bytes);
+  if (at_begin == nullptr || !now.peak_bytes || !at_begin->peak_bytes) return;
+  if (*now.peak_bytes > *at_begin->peak_bytes) {
+    add(gpu.peak_bytes, *now.peak_bytes);
+  } else if (*now.peak_bytes == *at_begin->peak_bytes) {
+    add(gpu.peak_below_bytes, *now.peak_bytes);
+  }  // lower: somebody has reset it, and nothing is known
+}
+
+MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin) {
+  MemoryUsage usage;
+  usage.rss_bytes = monitor::read_host_memory().rss_bytes;
+  std::vector<std::string> recorded;
+  for (const plimsoll_usage& device : held.recorded) {
+    if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
+    TensorUsage* tensors = &usage.cpu;
+    if (device.device_type != PLIMSOLL_DEVICE_CPU) {
+      tensors = usage.gpu ? &*usage.gpu : &usage.gpu.emplace();
+      recorded.push_back(monitor::device_name(device.device_type, device.ordinal));
+    }
+    add(tensors->allocated_bytes, device.live_bytes);
+    if (held.has_span) add(tensors->peak_bytes, device.peak_bytes);
+  }
+  for (const DeviceMemory& device : held.told) {
+    if (monitor::is_cpu(device.name)) continue;
+    TensorUsage& gpu = usage.gpu ? *usage.gpu : usage.gpu.emplace();
+    if (std::ranges::find(recorded, device.name) == recorded.end()) {
+      add_told(gpu, device, find(at_begin, device.name));
+    } else if (device.reserved_bytes) {
+      add(gpu.reserved_bytes, *device.reserved_bytes);
+    }
+  }
+  // Of several devices each needs a peak of its own for their sum to be one.
+  if (usage.gpu && usage.gpu->peak_below_bytes && usage.gpu->peak_bytes) {
+    add(usage.gpu->peak_below_bytes, *usage.gpu->peak_bytes);
+    usage.gpu->peak_bytes.reset();
+  }
+  return usage;
+}
+
+}  // namespace
+
+PeakSpan::PeakSpan() : at_begin_(monitor::ask_device_source()) {
+  const monitor::BegunSpan begun = monitor::begin_span();
+  watch_ = begun.watch;
+  id_ = begun.span;
+}
+PeakSpan::PeakSpan(PeakSpan&& other) noexcept
+    : id_(std::exchange(other.id_, 0)),
+      watch_(other.watch_),
+      at_begin_(std::move(other.at_begin_)) {}
+PeakSpan& PeakSpan::operator=(PeakSpan&& other) noexcept {
+  std::swap(id_, other.id_);
+  std::swap(watch_, other.watch_);
+  std::swap(at_begin_, other.at_begin_);
+  return *this;
+}
+PeakSpan::~PeakSpan() { monitor::end_span({watch_, id_}); }
+
+MemoryUsage PeakSpan::usage() const {
+  return usage_of(monitor::what_is_held(watch_, id_), at_begin_);
+}
+
+MemoryUsage current_usage() { return usage_of(monitor::what_is_held(0, 0), {}); }
+
+}  // namespace plimsoll

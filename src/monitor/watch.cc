@@ -1,0 +1,173 @@
+#include "monitor/watch.h"
+
+#include <pthread.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "plimsoll/monitor.h"
+
+namespace plimsoll {
+namespace monitor {
+namespace {
+
+// Started and stopped by anyone; asked by many threads.
+struct Watch {
+  std::mutex mutex;
+  plimsoll_recording* recording = nullptr;
+  std::vector<plimsoll_recording*> lent;
+  std::uint64_t number = 0;  // counts each time that another recording is asked
+  std::mutex source_mutex;
+  // Shared, not copied: a source from Python can be copied and destroyed only under Python's lock,
+  // which whoever waits for ours may hold.
+  std::shared_ptr<const DeviceSource> source;
+
+  // Null: there is none to be asked.
+  plimsoll_recording* asked() const {
+    if (recording != nullptr) return recording;
+    return lent.empty() ? nullptr : lent.back();
+  }
+};
+
+Watch& watch() {
+  static Watch* the_watch = [] {
+    auto* made = new Watch;  // never destroyed: tensors may be asked for until the very end
+    // The recorder's handlers first: those of before a fork run in the reverse order, and so lock
+    // in the order in which everybody does, ours before the recorder's.
+    plimsoll_recorder();
+    // In a child the recording is over, and the locks may have been held by threads that are gone.
+    pthread_atfork([] { watch().mutex.lock(), watch().source_mutex.lock(); },
+                   [] { watch().source_mutex.unlock(), watch().mutex.unlock(); },
+                   [] {
+                     watch().source_mutex.unlock(), watch().mutex.unlock();
+                     watch().recording = nullptr;
+                     watch().lent.clear();
+                   });
+    return made;
+  }();
+  return *the_watch;
+}
+
+}  // namespace
+
+void lend_recording(plimsoll_recording* recording) {
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  w.lent.push_back(recording);
+  if (w.asked() == recording) ++w.number;
+}
+
+void take_back_recording(plimsoll_recording* recording) {
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  if (w.asked() == recording) ++w.number;
+  std::erase(w.lent, recording);
+}
+
+std::vector<DeviceMemory> ask_device_source() {
+  std::shared_ptr<const DeviceSource> source;
+  {
+    const std::lock_guard lock(watch().source_mutex);
+    source = watch().source;
+  }
+  return source != nullptr ? (*source)() : std::vector<DeviceMemory>();
+}
+
+Held what_is_held(std::uint64_t number, std::uint64_t span) {
+  Held held;
+  held.told = ask_device_source();
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  if (w.asked() == nullptr) return held;
+  held.has_span = span != 0 && number == w.number;
+  held.recorded.resize(256);
+  held.recorded.resize(plimsoll_recording_usage(w.asked(), held.has_span ? span : 0,
+                                                held.recorded.data(), held.recorded.size()));
+  return held;
+}
+
+BegunSpan begin_span() {
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  if (w.asked() == nullptr) return {};
+  return {w.number, plimsoll_recording_begin_span(w.asked())};
+}
+
+void end_span(const BegunSpan& span) {
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  if (w.asked() != nullptr && span.watch == w.number && span.span != 0)
+    plimsoll_recording_end_span(w.asked(), span.span);
+}
+
+void read_live_rows(std::vector<plimsoll_live>& rows) {
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  plimsoll_recording* const asked = w.asked();
+  std::size_t count = plimsoll_recording_live(asked, rows.data(), rows.size());
+  while (count > rows.size()) {  // it may grow meanwhile
+    rows.resize(count + count / 8 + 64);
+    count = plimsoll_recording_live(asked, rows.data(), rows.size());
+  }
+  rows.resize(count);
+}
+
+std::string device_name(std::uint8_t type, std::int32_t ordinal) {
+  switch (type) {
+    case PLIMSOLL_DEVICE_CPU:
+      return "cpu";
+    case PLIMSOLL_DEVICE_CUDA:
+      return "cuda:" + std::to_string(ordinal);
+    case PLIMSOLL_DEVICE_HIP:
+      return "hip:" + std::to_string(ordinal);
+    case PLIMSOLL_DEVICE_XPU:
+      return "xpu:" + std::to_string(ordinal);
+    case PLIMSOLL_DEVICE_PINNED_HOST:
+      return "pinned";
+    default:
+      return "other";
+  }
+}
+
+}  // namespace monitor
+
+Status start_watching() {
+  monitor::Watch& w = monitor::watch();
+  const std::lock_guard lock(w.mutex);
+  if (w.recording != nullptr) return {};
+  plimsoll_recording_options options{};
+  options.size_bytes = sizeof(options);
+  options.sink = PLIMSOLL_SINK_NULL;
+  const char* error = nullptr;
+  w.recording = plimsoll_recording_start(&options, &error);
+  if (w.recording == nullptr)
+    return make_error(ErrorCode::kIo, error != nullptr ? error : "watching could not be started");
+  ++w.number;
+  return {};
+}
+
+void stop_watching() {
+  plimsoll_recording* recording = nullptr;
+  {
+    const std::lock_guard lock(monitor::watch().mutex);
+    recording = std::exchange(monitor::watch().recording, nullptr);
+    if (recording != nullptr) ++monitor::watch().number;
+  }
+  if (recording != nullptr) plimsoll_recording_stop(recording, nullptr);
+}
+
+bool is_watching() {
+  const std::lock_guard lock(monitor::watch().mutex);
+  return monitor::watch().recording != nullptr;
+}
+
+void set_device_source(DeviceSource source) {
+  std::shared_ptr<const DeviceSource> next;
+  if (source) next = std::make_shared<const DeviceSource>(std::move(source));
+  const std::lock_guard lock(monitor::watch().source_mutex);
+  monitor::watch().source.swap(next);
+}  // the former one goes after the lock
+
+}  // namespace plimsoll

@@ -1,0 +1,42 @@
+// The recording of a process that is watched: it goes nowhere, and is asked what is live.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plimsoll/memory_sample.h"
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::monitor {
+
+// What is live on each device now, by what recorder and device source tell. The peaks of the
+// recorder's devices are those since `span` (of the watch of this number); 0: none.
+struct Held {
+  std::vector<plimsoll_usage> recorded;
+  std::vector<DeviceMemory> told;  // by the device source
+  bool has_span = false;           // else the peaks are not known: another recording is asked now
+};
+Held what_is_held(std::uint64_t watch, std::uint64_t span);
+
+// A span of the recorder's, and the number of the watch that it belongs to.
+struct BegunSpan {
+  std::uint64_t watch = 0;
+  std::uint64_t span = 0;
+};
+BegunSpan begin_span();
+void end_span(const BegunSpan& span);
+
+// All that is live, in no order, in place of what was in `rows`, whose memory is used again.
+void read_live_rows(std::vector<plimsoll_live>& rows);
+
+// Recordings that others have begun and will end: the newest of them is asked while no watch runs.
+// One is taken back before it ends.
+void lend_recording(plimsoll_recording* recording);
+void take_back_recording(plimsoll_recording* recording);
+
+std::vector<DeviceMemory> ask_device_source();
+
+std::string device_name(std::uint8_t type, std::int32_t ordinal);
+
+}  // namespace plimsoll::monitor

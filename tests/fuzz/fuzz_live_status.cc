@@ -1,0 +1,17 @@
+// What a process shows of its memory, as another process has left it in the file: whatever is taken
+// for a sample is one that can be written and read again.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "monitor/live_status_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace plimsoll::monitor;
+  const auto sample = decode_sample(std::as_bytes(std::span(data, size)));
+  if (!sample) return 0;
+  const auto again = encode_sample(*sample);
+  if (again.size() > kMostSampleBytes || !decode_sample(again)) std::abort();
+  return 0;
+}

@@ -1,0 +1,15 @@
+// The CSV of `nsys stats`, and our summary of it.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "cli/nsys_summary.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace plimsoll::cli;
+  const std::string_view csv(reinterpret_cast<const char*>(data), size);
+  const NsysSummary summary = read_nsys_stats(csv);
+  if (nsys_summary_text(summary, 80, plimsoll::report::Color::kOff).empty()) std::abort();
+  return 0;
+}

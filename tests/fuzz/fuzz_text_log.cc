@@ -1,0 +1,51 @@
+// Feeds bytes to the reader of text logs as if they were a file. Whatever samples it finds, the
+// summary takes them, and a log written of them is read back as it was written.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "base/json_writer.h"
+#include "monitor/log_reader.h"
+#include "monitor/log_summary.h"
+#include "monitor/text_log.h"
+
+namespace {
+
+using namespace plimsoll;
+
+std::string rewritten(std::string_view log) {
+  std::string text = monitor::text_log_header(0);
+  const auto take = [&](monitor::LogFormat, const MemorySample& sample) {
+    text += monitor::text_log_snapshot(sample, {});
+  };
+  const auto contents = monitor::read_log_bytes(log, "log", take);
+  PLIMSOLL_CHECK(contents.ok() || !contents.error().message.empty());
+  return text;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  monitor::LogSummarizer summarizer(monitor::DetectionOptions{});
+  bool is_text_log = false;
+  const auto contents = monitor::read_log_bytes(
+      bytes, "log", [&](monitor::LogFormat format, const MemorySample& sample) {
+        is_text_log = format == monitor::LogFormat::kTextLog;
+        summarizer.add(sample);
+      });
+  if (!contents.ok()) return 0;
+  PLIMSOLL_CHECK(contents->snapshots > 0 || !is_text_log);
+  const monitor::LogSummary summary = summarizer.finish("log", *contents);
+  base::JsonWriter json([](std::string_view) { return true; });
+  base::write_json(json, summary);
+  PLIMSOLL_CHECK(json.finish());
+  if (!is_text_log) return 0;
+  const std::string rounded = rewritten(rewritten(bytes));  // sizes as they are printed
+  PLIMSOLL_CHECK(rewritten(rounded).substr(rounded.find("===")) ==
+                 rounded.substr(rounded.find("===")));
+  return 0;
+}

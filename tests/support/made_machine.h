@@ -1,0 +1,57 @@
+// A made-up /proc and /sys in a folder of its own, gone with the object.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace plimsoll::tests {
+
+class MadeMachine {
+ public:
+  MadeMachine() {
+    std::string name = (std::filesystem::temp_directory_path() / "plimsoll-made-XXXXXX").string();
+    root_ = ::mkdtemp(name.data());
+  }
+  MadeMachine(const MadeMachine&) = delete;
+  MadeMachine& operator=(const MadeMachine&) = delete;
+  ~MadeMachine() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  const std::string& root() const { return root_; }
+
+  void write(const std::string& path, const std::string& text) const {
+    const std::filesystem::path full = root_ + path;
+    std::filesystem::create_directories(full.parent_path());
+    std::ofstream(full, std::ios::binary) << text;
+  }
+
+  // A process that holds `rss_kib`.
+  void add_process(int pid, int parent_pid, const std::string& name, const std::string& command,
+                   int rss_kib) const {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    const std::string rss = std::to_string(rss_kib);  // in stat of pages
+    write(folder + "/stat",
+          std::to_string(pid) + " (" + name + ") S " + std::to_string(parent_pid) +
+              " 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 98765 1 " + rss + " 1\n");
+    write(folder + "/cmdline", command);
+    write(folder + "/status", "Name:\t" + name + "\nVmHWM:\t " + rss + " kB\nVmRSS:\t " + rss +
+                                  " kB\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\n" +
+                                  "VmSwap:\t 0 kB\n");
+  }
+  void add_pss(int pid, int pss_kib) const {
+    write("/proc/" + std::to_string(pid) + "/smaps_rollup",
+          "5560-7ffe ---p 00000000 00:00 0 [rollup]\nRss: 900 kB\nPss: " + std::to_string(pss_kib) +
+              " kB\nPss_Anon: 1 kB\nShared_Clean: 40 kB\nShared_Dirty: 2 kB\nPrivate_Clean: 5 "
+              "kB\nPrivate_Dirty: 60 kB\n");
+  }
+
+ private:
+  std::string root_;
+};
+
+}  // namespace plimsoll::tests
