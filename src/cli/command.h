@@ -11,7 +11,14 @@
 
 namespace plimsoll::cli {
 
-enum class Count : std::uint8_t { kOne, kAtMostOne, kOneOrMore };
+enum class Count : std::uint8_t { kOne, kAtMostOne, kOneOrMore, kAny };
+
+inline bool takes_several(Count count) {
+  return count == Count::kOneOrMore || count == Count::kAny;
+}
+inline bool may_be_missing(Count count) {
+  return count == Count::kAtMostOne || count == Count::kAny;
+}
 
 struct Positional {
   std::string name;  // "FILE"

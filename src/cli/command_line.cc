@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/suggestion.h"
+#include "base/suggestion.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -40,7 +40,8 @@ Status check_choices(const Command& command, const Option& option,
   for (const std::string& value : given) {
     if (std::ranges::find(option.choices, value) != option.choices.end()) continue;
     return wrong_use(command, option.name + " " + value + " is not one of " +
-                                  joined(option.choices) + did_you_mean(value, option.choices));
+                                  base::joined(option.choices) +
+                                  base::did_you_mean(value, option.choices));
   }
   return {};
 }
@@ -54,18 +55,18 @@ Status check_unknown(const Command& command, const std::vector<std::string>& unk
   }
   std::vector<std::string> known = {"--help"};
   for (const Option& option : command.options) known.push_back(option.name);
-  return wrong_use(
-      command, "plimsoll " + command.name + " has no option " + word + did_you_mean(word, known));
+  return wrong_use(command, "plimsoll " + command.name + " has no option " + word +
+                                base::did_you_mean(word, known));
 }
 
 Status check_positionals(const Command& command, const Slots& slots) {
   for (const Positional& positional : command.positionals) {
     const auto& given = slots.values.at(positional.name);
-    if (given.size() > 1 && positional.count != Count::kOneOrMore) {
+    if (given.size() > 1 && !takes_several(positional.count)) {
       return wrong_use(command,
                        "plimsoll " + command.name + " takes one " + positional.name + ", not more");
     }
-    if (given.empty() && positional.count != Count::kAtMostOne) {
+    if (given.empty() && !may_be_missing(positional.count)) {
       return wrong_use(command, "plimsoll " + command.name + " needs a " + positional.name);
     }
   }
@@ -102,7 +103,7 @@ Result<Arguments> parse(const Command& command, const std::vector<std::string>& 
   app.allow_extras();
   for (const Positional& positional : command.positionals) {
     CLI::Option* declared = app.add_option(positional.name, slots.values[positional.name]);
-    if (positional.count != Count::kOneOrMore) declared->expected(0, 1);
+    if (!takes_several(positional.count)) declared->expected(0, 1);
   }
   for (const Option& option : command.options) declare(app, option, slots);
   const auto dashes = std::ranges::find(words, "--");

@@ -5,8 +5,9 @@
 namespace plimsoll::cli {
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> kTable = {run_command(),  report_command(), export_command(),
-                                              dump_command(), schema_command(), help_command()};
+  static const std::vector<Command> kTable = {run_command(),  report_command(),  export_command(),
+                                              top_command(),  analyze_command(), nsys_command(),
+                                              dump_command(), schema_command(),  help_command()};
   return kTable;
 }
 

@@ -8,9 +8,12 @@
 namespace plimsoll::cli {
 
 Command run_command();
+Command analyze_command();
 Command report_command();
 Command export_command();
 Command dump_command();
+Command top_command();
+Command nsys_command();
 Command schema_command();
 Command help_command();
 

@@ -12,7 +12,6 @@
 #include "cli/interruption.h"
 #include "cli/output_file.h"
 #include "cli/progress_bar.h"
-#include "cli/suggestion.h"
 #include "cli/terminal.h"
 #include "plimsoll/session.h"
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/suggestion.h"
 #include "cli/commands.h"
-#include "cli/suggestion.h"
 #include "plimsoll/version.h"
 #include "report/text_layout.h"
 
@@ -29,8 +29,8 @@ std::string usage(const Command& which) {
     if (option.is_required) text += " " + option.name + " " + option.value;
   }
   for (const Positional& positional : which.positionals) {
-    const std::string dots = positional.count == Count::kOneOrMore ? "..." : "";
-    const bool may_miss = positional.count == Count::kAtMostOne;
+    const std::string dots = takes_several(positional.count) ? "..." : "";
+    const bool may_miss = may_be_missing(positional.count);
     text += may_miss ? " [" + positional.name + "]" : " " + positional.name + dots;
   }
   return which.options.empty() ? text : text + " [OPTION...]";
@@ -44,7 +44,7 @@ std::string option_words(const Option& option) {
 
 std::string option_help(const Option& option) {
   if (option.choices.empty()) return option.help;
-  return option.help + " One of: " + joined(option.choices) + ".";
+  return option.help + " One of: " + base::joined(option.choices) + ".";
 }
 
 using Rows = std::vector<std::pair<std::string, std::string>>;

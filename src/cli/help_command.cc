@@ -2,10 +2,10 @@
 
 #include <string>
 
+#include "base/suggestion.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
-#include "cli/suggestion.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
@@ -21,7 +21,7 @@ Result<std::string> text_for(const Arguments& arguments) {
   for (const Command& each : commands()) known.push_back(each.name);
   return make_error(
       ErrorCode::kInvalidArgument,
-      "there is no command " + name + did_you_mean(name, known) + " (plimsoll --help)");
+      "there is no command " + name + base::did_you_mean(name, known) + " (plimsoll --help)");
 }
 
 int run_help(const Arguments& arguments) {

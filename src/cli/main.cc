@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/suggestion.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
 #include "cli/interruption.h"
-#include "cli/suggestion.h"
 #include "cli/terminal.h"
 #include "plimsoll/version.h"
 
@@ -30,7 +30,7 @@ int wrong_command(const std::string& word) {
   std::vector<std::string> known = {"--version", "--help"};
   for (const Command& command : commands()) known.push_back(command.name);
   const char* what = word.starts_with("-") ? "option " : "command ";
-  complain("there is no " + (what + word) + did_you_mean(word, known) + " (plimsoll --help)");
+  complain("there is no " + (what + word) + base::did_you_mean(word, known) + " (plimsoll --help)");
   return kWrongUse;
 }
 

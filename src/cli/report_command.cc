@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
-#include "cli/suggestion.h"
 #include "cli/terminal.h"
 #include "engine/session_state.h"
 #include "plimsoll/session.h"

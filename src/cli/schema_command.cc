@@ -1,4 +1,4 @@
-// plimsoll schema: the JSON Schema of `plimsoll report --json`.
+// plimsoll schema: the JSON Schemas of `plimsoll report --json` and `plimsoll analyze --json`.
 
 #include <string>
 
@@ -7,12 +7,13 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
+#include "monitor/log_summary.h"
 #include "report/report.h"
 
 namespace plimsoll::cli {
 namespace {
 
-int run_schema(const Arguments& /*arguments*/) {
+int run_schema(const Arguments& arguments) {
   std::string text;
   base::JsonWriter json(
       [&](std::string_view piece) {
@@ -20,7 +21,15 @@ int run_schema(const Arguments& /*arguments*/) {
         return true;
       },
       base::JsonWriter::Style::kIndented);
-  base::write_json_schema<report::Report>(json, "Plimsoll report");
+  const std::string what = arguments.value("WHAT", "report");
+  if (what == "report") {
+    base::write_json_schema<report::Report>(json, "Plimsoll report");
+  } else if (what == "analyze") {
+    base::write_json_schema<monitor::LogSummary>(json, "Plimsoll summary of a log");
+  } else {
+    complain("there is no schema of " + what + ": say report or analyze");
+    return kWrongUse;
+  }
   json.finish();
   const Status status = print(text + "\n");
   if (status) return kFine;
@@ -33,11 +42,13 @@ int run_schema(const Arguments& /*arguments*/) {
 Command schema_command() {
   Command command;
   command.name = "schema";
-  command.summary = "Print the JSON Schema of the report";
+  command.summary = "Print the JSON Schema of the report, or of analyze";
   command.description =
-      "Prints the JSON Schema (draft 2020-12) of what plimsoll report --json prints. Within a "
+      "Prints the JSON Schema (draft 2020-12) of what plimsoll report --json prints, or "
+      "plimsoll analyze --json. Within a "
       "major "
       "version of it, fields are added and never renamed or removed.";
+  command.positionals = {{"WHAT", "report (default) or analyze.", Count::kAtMostOne}};
   command.run = run_schema;
   return command;
 }

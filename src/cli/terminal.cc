@@ -48,6 +48,8 @@ std::size_t progress_width() {
   return is_known ? size.ws_col : 80;
 }
 
+bool can_draw_pages() { return ::isatty(STDOUT_FILENO) != 0 && !is_dumb(); }
+
 bool can_show_progress() { return ::isatty(STDERR_FILENO) != 0 && !is_dumb(); }
 
 Status print(std::string_view text) {

@@ -16,6 +16,7 @@ std::size_t output_width();
 // set.
 report::Color output_color(std::string_view when);
 
+bool can_draw_pages();         // stdout is a terminal that is not dumb
 bool can_show_progress();      // stderr is a terminal that can redraw a line
 std::size_t progress_width();  // its columns
 

@@ -1,0 +1,160 @@
+#include "cli/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+extern char** environ;
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::size_t kMostBytes = 16 << 20;
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Error cannot_start(const std::string& name, int number) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    "cannot start " + name + ": " + std::strerror(number));
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// Signals as they are where nothing has been done to them: we ignore SIGPIPE, which is inherited.
+class SpawnAttributes {
+ public:
+  SpawnAttributes() {
+    posix_spawnattr_init(&attributes_);
+    sigset_t usual;
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGINT);
+    posix_spawnattr_setsigdefault(&attributes_, &usual);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
+  }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
+};
+
+void read_some(pollfd& from, std::string& to) {
+  if (from.fd < 0 || from.revents == 0) return;
+  std::array<char, 65536> part;
+  const ssize_t size = ::read(from.fd, part.data(), part.size());
+  if (size <= 0) {
+    if (size < 0 && errno == EINTR) return;
+    from.fd = -1;  // poll() leaves it out
+    return;
+  }
+  const std::size_t room = kMostBytes - to.size();
+  to.append(part.data(), std::min(static_cast<std::size_t>(size), room));
+}
+
+void read_both(int out, int errors, ProgramOutput& to) {
+  std::array<pollfd, 2> pipes = {pollfd{out, POLLIN, 0}, pollfd{errors, POLLIN, 0}};
+  while (pipes[0].fd >= 0 || pipes[1].fd >= 0) {
+    if (::poll(pipes.data(), pipes.size(), -1) < 0 && errno != EINTR) return;
+    read_some(pipes[0], to.out);
+    read_some(pipes[1], to.errors);
+    for (pollfd& pipe : pipes) pipe.revents = 0;
+  }
+}
+
+}  // namespace
+
+Result<int> run_program(const std::vector<std::string>& words) {
+  const SpawnAttributes attributes;
+  pid_t child = 0;
+  std::vector<char*> pointers = pointers_to(words);
+  const int error =
+      ::posix_spawnp(&child, pointers.front(), nullptr, attributes.get(), pointers.data(), environ);
+  if (error != 0) return cannot_start(words.front(), error);
+  return wait_for(child);
+}
+
+Result<ProgramOutput> read_program(const std::vector<std::string>& words) {
+  std::array<int, 2> out{};
+  std::array<int, 2> errors{};
+  if (::pipe2(out.data(), O_CLOEXEC) != 0) return cannot_start(words.front(), errno);
+  if (::pipe2(errors.data(), O_CLOEXEC) != 0) {
+    const int number = errno;
+    for (const int fd : out) ::close(fd);
+    return cannot_start(words.front(), number);
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, errors[1], STDERR_FILENO);
+  std::vector<std::string> with_locale = {"env", "LC_ALL=C"};
+  with_locale.insert(with_locale.end(), words.begin(), words.end());
+  const SpawnAttributes attributes;
+  std::vector<char*> pointers = pointers_to(with_locale);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, pointers.front(), &actions, attributes.get(),
+                                   pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(out[1]);
+  ::close(errors[1]);
+  ProgramOutput told;
+  if (error == 0) {
+    read_both(out[0], errors[0], told);
+    told.status = wait_for(child);
+  }
+  ::close(out[0]);
+  ::close(errors[0]);
+  if (error != 0) return cannot_start(words.front(), error);
+  return told;
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%";
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char letter : word) line += letter == '\'' ? "'\\''" : std::string(1, letter);
+    line += '\'';
+  }
+  return line;
+}
+
+bool is_on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
+    const std::string folder(rest.substr(0, rest.find(':')));
+    const std::string full = (folder.empty() ? "." : folder) + "/" + name;
+    if (::access(full.c_str(), X_OK) == 0) return true;
+    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+  }
+  return false;
+}
+
+}  // namespace plimsoll::cli

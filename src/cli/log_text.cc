@@ -1,0 +1,228 @@
+#include "cli/log_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "monitor/timestamps.h"
+#include "report/finding.h"
+#include "report/text_layout.h"
+#include "report/text_report.h"
+#include "report/text_table.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using monitor::Figure;
+using report::TextTable;
+
+std::string bytes_text(double bytes) {
+  return base::format_bytes(static_cast<std::int64_t>(std::llround(bytes)));
+}
+std::string bytes_text(std::uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+std::string number_text(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string duration_text(std::int64_t duration_ns) {
+  constexpr std::int64_t kMinuteNs = 60'000'000'000;
+  const std::int64_t minutes = duration_ns / kMinuteNs;
+  if (minutes < 2) return base::format_duration(duration_ns);
+  if (minutes < 120) return std::to_string(minutes) + " min";
+  return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
+}
+
+// As the figure is counted, which its name tells.
+std::string value_text(const Figure& figure, const std::optional<double>& value) {
+  if (!value) return "-";
+  if (figure.name.ends_with("_bytes")) return bytes_text(*value);
+  if (figure.name.ends_with("_percent")) return number_text(*value, "%.1f%%");
+  if (figure.name.ends_with("tensors")) {
+    return base::format_count(static_cast<std::uint64_t>(*value));
+  }
+  return number_text(*value, "%.6g");
+}
+
+// "large_tensor_bytes" -> "large tensor bytes"; what is a size needs no saying so.
+std::string spoken(std::string name) {
+  for (const std::string_view unit : {"_bytes", "_percent"}) {
+    if (name.ends_with(unit)) name.resize(name.size() - unit.size());
+  }
+  std::ranges::replace(name, '_', ' ');
+  if (name == "tensor") return "held by tensors";
+  return name == "large tensor" ? "held by large ones" : name;
+}
+
+std::string figures_text(const std::vector<Figure>& figures, const std::string& step,
+                         const LogTextOptions& options) {
+  using enum TextTable::Align;
+  TextTable table({{"", kWords},
+                   {"start", kNumber},
+                   {"end", kNumber},
+                   {"least", kNumber},
+                   {"most", kNumber},
+                   {"at " + step, kWords}});
+  for (const Figure& figure : figures) {
+    table.add_row({spoken(figure.name), value_text(figure, figure.start),
+                   value_text(figure, figure.end), value_text(figure, figure.least),
+                   value_text(figure, figure.most),
+                   figure.most_iteration ? std::to_string(*figure.most_iteration) : ""});
+  }
+  return table.empty() ? "" : table.to_text(options.width, options.color);
+}
+
+std::string heading(std::string_view text, const LogTextOptions& options) {
+  return "\n" + report::styled(text, report::Style::kBold, options.color) + "\n";
+}
+
+std::string shares_text(const std::vector<monitor::ShareSummary>& shares, const char* word,
+                        const LogTextOptions& options) {
+  using enum TextTable::Align;
+  if (shares.empty()) return "";
+  TextTable table({{"bytes", kNumber},
+                   {"share", kNumber},
+                   {"count", kNumber},
+                   {"at the start", kNumber},
+                   {word, kWords}});
+  std::size_t shown = 0;
+  for (const monitor::ShareSummary& share : shares) {
+    if (shown++ == options.top) break;
+    table.add_row({bytes_text(share.end_bytes), base::format_percent(share.end_share),
+                   base::format_count(share.end_count),
+                   share.start_bytes ? bytes_text(*share.start_bytes) : "-",
+                   share.name.empty() ? "[none]" : report::printable(share.name)});
+  }
+  std::string text = table.to_text(options.width, options.color);
+  if (shares.size() > options.top) {
+    text += "  and " + std::to_string(shares.size() - options.top) + " more (--top)\n";
+  }
+  return text;
+}
+
+std::string large_tensors_text(const monitor::DeviceSummary& device,
+                               const LogTextOptions& options) {
+  using enum TextTable::Align;
+  if (device.large_tensors.empty()) return "";
+  TextTable table({{"bytes", kNumber},
+                   {"shape", kWords},
+                   {"dtype", kWords},
+                   {"category", kWords},
+                   {"made by, name", kWords}});
+  for (const monitor::LargeTensorSummary& tensor : device.large_tensors) {
+    std::string who = tensor.layer;
+    if (!tensor.name.empty()) who += (who.empty() ? "" : ", ") + tensor.name;
+    table.add_row({bytes_text(tensor.size_bytes), report::printable(tensor.shape),
+                   report::printable(tensor.dtype), report::printable(tensor.category),
+                   report::printable(who)});
+  }
+  return "\nThe largest tensors at the end\n" + table.to_text(options.width, options.color);
+}
+
+std::string device_text(const monitor::DeviceSummary& device, const std::string& step,
+                        const LogTextOptions& options) {
+  std::string title = report::printable(device.device);
+  if (device.total_bytes) title += ", " + bytes_text(*device.total_bytes);
+  std::string text = heading(title, options) + figures_text(device.figures, step, options);
+  if (!device.categories.empty()) {
+    text += "\nWhat fills " + report::printable(device.device) + " at the end\n" +
+            shares_text(device.categories, "category", options);
+  }
+  if (!device.dtypes.empty()) text += "\n" + shares_text(device.dtypes, "dtype", options);
+  if (!device.layers.empty()) text += "\n" + shares_text(device.layers, "layer", options);
+  return text + large_tensors_text(device, options);
+}
+
+report::Finding as_finding(const monitor::Alert& alert) {
+  report::Finding finding;
+  finding.id = alert.id;
+  finding.severity = static_cast<report::FindingSeverity>(alert.severity);
+  finding.title = alert.title;
+  finding.evidence = alert.evidence;
+  finding.next_step = alert.next_step + ".";
+  finding.saving_bytes = alert.saving_bytes;
+  return finding;
+}
+
+std::string verdict_text(const monitor::LogSummary& summary, const LogTextOptions& options) {
+  if (summary.findings.empty()) {
+    std::string text = "Nothing wrong found.";
+    const std::uint64_t snapshots = summary.source.snapshots;
+    if (snapshots < monitor::Series::kFewestForATrend) {
+      text += " Whether memory keeps growing takes " +
+              std::to_string(monitor::Series::kFewestForATrend) + " snapshots to tell: here are " +
+              std::to_string(snapshots) + ".";
+    }
+    return report::styled(text, report::Style::kGood, options.color) + "\n";
+  }
+  report::TextOptions how;
+  how.width = options.width;
+  how.color = options.color;
+  std::vector<report::Finding> findings(summary.findings.size());
+  std::ranges::transform(summary.findings, findings.begin(), as_finding);
+  return report::findings_text(findings, how);
+}
+
+std::string loss_text(const monitor::LogSummary& summary, const std::string& step,
+                      const LogTextOptions& options) {
+  if (summary.training.empty()) return "";
+  const monitor::JumpCounts& jumps = summary.jumps;
+  return "\n" + figures_text(summary.training, step, options) +
+         "  memory jumps: " + std::to_string(jumps.memory_jumps) +
+         ", loss spikes: " + std::to_string(jumps.loss_spikes) +
+         ", both at once: " + std::to_string(jumps.together) + "\n";
+}
+
+std::string source_text(const monitor::LogSummary& summary, const std::string& step,
+                        const LogTextOptions& options) {
+  const monitor::LogSource& source = summary.source;
+  const std::string_view path = source.path;
+  std::string text = report::printable(path.substr(path.rfind('/') + 1)) + " \u00B7 " +
+                     source.format + " \u00B7 " + base::format_count(source.snapshots) +
+                     (source.snapshots == 1 ? " snapshot" : " snapshots");
+  if (summary.first_iteration && summary.last_iteration) {
+    text += ", " + step + "s " + std::to_string(*summary.first_iteration) + " to " +
+            std::to_string(*summary.last_iteration);
+  }
+  if (summary.first_time_ns && summary.last_time_ns) {
+    text += " \u00B7 from " + monitor::utc_text(*summary.first_time_ns) + ", " +
+            duration_text(*summary.last_time_ns - *summary.first_time_ns);
+  }
+  text = report::wrap(text, 0, options.width) + "\n";
+  if (source.cut_snapshots > 0) {
+    text += "  snapshots without an end, which are left out: " +
+            base::format_count(source.cut_snapshots) + "\n";
+  }
+  if (source.unread_lines > 0) {
+    text += "  lines that mean nothing here: " + base::format_count(source.unread_lines) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const monitor::LogSummary& summary, const LogTextOptions& options) {
+  const std::string step =
+      summary.source.format == to_string(monitor::LogFormat::kNvidiaSmi) ? "sample" : "iteration";
+  std::string text = verdict_text(summary, options);
+  for (const bool is_cpu : {false, true}) {  // what is scarcer first
+    for (const monitor::DeviceSummary& device : summary.devices) {
+      if ((device.device == "cpu") == is_cpu) text += device_text(device, step, options);
+    }
+  }
+  if (!summary.host.empty()) {
+    text += heading("host", options) + figures_text(summary.host, step, options);
+  }
+  text += loss_text(summary, step, options);
+  return text + "\n" + source_text(summary, step, options);
+}
+
+}  // namespace plimsoll::cli

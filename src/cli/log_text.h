@@ -1,0 +1,21 @@
+// The summary of a log as a person reads it: the findings first, then how each device went, what
+// fills it at the end, the host, and a line on the file.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "monitor/log_summary.h"
+#include "report/text_style.h"
+
+namespace plimsoll::cli {
+
+struct LogTextOptions {
+  std::size_t width = 100;
+  report::Color color = report::Color::kOff;
+  std::size_t top = 10;  // rows of each table
+};
+
+std::string to_text(const monitor::LogSummary& summary, const LogTextOptions& options);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,278 @@
+// plimsoll top: what fills the memory of this machine, now and as it changes.
+
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/interruption.h"
+#include "cli/terminal.h"
+#include "cli/top_frame.h"
+#include "cli/top_probe.h"
+#include "cli/top_screen.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr double kShortest = 0.1;
+constexpr double kLongest = 3600;
+constexpr std::int64_t kFirstAnswerNs = 1'500'000'000;
+constexpr std::int64_t kFirstGlanceNs = 400'000'000;
+constexpr std::int64_t kPatienceNs = 5'000'000'000;  // with a driver that does not answer
+
+std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
+
+Result<double> interval_of(const std::string& text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= kShortest) ||
+      seconds > kLongest) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--interval " + text + " is not a number of seconds from 0.1 to 3600");
+  }
+  return seconds;
+}
+
+Result<int> pid_of(const std::string& text) {
+  int pid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (error != std::errc() || end != text.data() + text.size() || pid <= 0) {
+    return make_error(ErrorCode::kInvalidArgument, "--pid " + text + " is not a process's number");
+  }
+  if (!monitor::read_start_ticks(pid)) {
+    return make_error(ErrorCode::kInvalidArgument, "there is no process " + text);
+  }
+  return pid;
+}
+
+Result<TopSettings> settings_of(const Arguments& arguments) {
+  TopSettings settings;
+  settings.color = output_color(arguments.value("--color", "auto"));
+  settings.width = output_width();
+  PLIMSOLL_TRY_ASSIGN(settings.interval_s, interval_of(arguments.value("--interval", "2")));
+  if (arguments.has("--pid")) {
+    PLIMSOLL_TRY_ASSIGN(settings.pid, pid_of(arguments.value("--pid")));
+  }
+  if (settings.pid && arguments.has("--line")) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--line tells of whole devices: it does not go with --pid");
+  }
+  return settings;
+}
+
+// False: it is time to stop.
+bool sleep_between(const TopSettings& settings) {
+  const std::int64_t ns = nanoseconds(settings.interval_s);
+  timespec rest{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  while (!is_interrupted() && ::nanosleep(&rest, &rest) != 0 && errno == EINTR) {
+  }
+  return !is_interrupted();
+}
+
+Status print_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return print(text);
+}
+
+int say(const Error& error) {
+  complain(error.message);
+  return exit_code_of(error.code);
+}
+
+// Once: why the lines that follow speak of the host.
+void explain(const TopView& view) {
+  if (!view.gpu_is_known) {
+    complain("the NVIDIA driver does not answer; these lines are of the host's memory");
+  } else if (!view.why_no_gpu.empty()) {
+    complain("no GPU: " + view.why_no_gpu + "; these lines are of the host's memory");
+  } else {
+    complain("the NVIDIA driver does not tell the GPU's memory; these lines are of the host's");
+  }
+}
+
+int print_one_liners(TopProbe& probe, const TopSettings& settings, bool is_once) {
+  probe.wait_for_answers(kPatienceNs);
+  bool is_explained = false;
+  do {
+    const TopView view = probe.look_at_devices();
+    const bool is_of_a_gpu = std::ranges::any_of(view.gpus, [](const TopGpu& gpu) {
+      return gpu.device.used_bytes && gpu.device.total_bytes;
+    });
+    if (!is_of_a_gpu && !is_explained) explain(view);
+    is_explained = is_explained || !is_of_a_gpu;
+    const Status status = print_lines(top_one_liners(view));
+    if (!status) return say(status.error());
+  } while (std::ferror(stdout) == 0 && !is_once && sleep_between(settings));
+  return is_interrupted() ? kInterrupted : kFine;
+}
+
+int print_frames(TopProbe& probe, const TopSettings& settings, bool is_once) {
+  probe.wait_for_answers(kFirstAnswerNs);
+  bool is_first = true;
+  do {
+    std::vector<std::string> lines = top_lines(probe.look(), settings);
+    if (!is_first) lines.insert(lines.begin(), "");
+    is_first = false;
+    const Status status = print_lines(lines);
+    if (!status) return say(status.error());
+  } while (std::ferror(stdout) == 0 && !is_once && sleep_between(settings));
+  return is_interrupted() ? kInterrupted : kFine;
+}
+
+// What the user of the screen has set, and how far the page is scrolled.
+class Page {
+ public:
+  explicit Page(TopSettings settings) : settings_(std::move(settings)) {}
+
+  bool is_paused() const { return is_paused_; }
+  bool has_quit() const { return has_quit_; }
+
+  void press(char key, const TopView& view) {
+    if (shows_help_) {  // any key leads back
+      shows_help_ = false;
+      return;
+    }
+    if (key == 'q') has_quit_ = true;
+    if (key == '?' || key == 'h') shows_help_ = true;
+    if (key == 's') next_sort();
+    if (key == 'd') next_device(view);
+    if (key == 'p' || key == ' ') is_paused_ = !is_paused_;
+    if (key == 'j') ++scrolled_;
+    if (key == 'k') scrolled_ -= scrolled_ > 0 ? 1 : 0;
+    if (key == 'g') scrolled_ = 0;
+  }
+
+  std::vector<std::string> lines(const TopView& view, ScreenSize size) {
+    settings_.width = size.columns;
+    std::vector<std::string> all = shows_help_ ? top_help() : top_lines(view, settings_);
+    const std::size_t room = size.rows > 1 ? size.rows - 1 : 1;
+    scrolled_ = std::min(scrolled_, all.size() > room ? all.size() - room : 0);
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(scrolled_));
+    all.resize(room);
+    const std::string footer = top_footer(settings_, is_paused_);
+    all.push_back(
+        cut_columns(report::styled(footer, report::Style::kDim, settings_.color), size.columns));
+    return all;
+  }
+
+ private:
+  void next_sort() {
+    switch (settings_.sort) {
+      case TopSort::kMemory:
+        settings_.sort = TopSort::kPid;
+        break;
+      case TopSort::kPid:
+        settings_.sort = TopSort::kName;
+        break;
+      case TopSort::kName:
+        settings_.sort = TopSort::kMemory;
+        break;
+    }
+  }
+  // All, each GPU, the host.
+  void next_device(const TopView& view) {
+    std::vector<std::string> choices = {""};
+    for (const TopGpu& gpu : view.gpus) {
+      if (gpu.device.index.find(':') == std::string::npos) choices.push_back(gpu.device.index);
+    }
+    choices.emplace_back("cpu");
+    const auto now = std::ranges::find(choices, settings_.device);
+    settings_.device =
+        now == choices.end() || std::next(now) == choices.end() ? "" : *std::next(now);
+  }
+
+  TopSettings settings_;
+  bool is_paused_ = false;
+  bool has_quit_ = false;
+  bool shows_help_ = false;
+  std::size_t scrolled_ = 0;
+};
+
+// Signals end us as they would have without a screen, once it is gone.
+int end_by(int signal) {
+  if (signal == SIGINT) return kInterrupted;
+  ::raise(signal);
+  return 128 + signal;
+}
+
+// Until the user quits: 0, or the signal that ended it. The terminal is the shell's again.
+Result<int> watch(TopProbe& probe, const TopSettings& settings) {
+  PLIMSOLL_TRY_ASSIGN(TopScreen screen, TopScreen::open());
+  Page page(settings);
+  const std::int64_t interval_ns = nanoseconds(settings.interval_s);
+  probe.wait_for_answers(kFirstGlanceNs);
+  TopView view = probe.look();
+  std::int64_t next_ns = monitor::live_status_clock_ns() + interval_ns;
+  while (!page.has_quit()) {
+    if (!screen.draw(page.lines(view, screen.size()))) break;
+    const std::int64_t left_ns = next_ns - monitor::live_status_clock_ns();
+    const ScreenNews news = screen.wait(std::max<std::int64_t>(left_ns, 0));
+    if (news.event == ScreenEvent::kSignal) return news.signal;
+    if (news.event == ScreenEvent::kKey) page.press(news.key, view);
+    if (monitor::live_status_clock_ns() < next_ns) continue;
+    next_ns = monitor::live_status_clock_ns() + interval_ns;
+    if (!page.is_paused()) view = probe.look();
+  }
+  return 0;
+}
+
+int run_top(const Arguments& arguments) {
+  const auto settings = settings_of(arguments);
+  if (!settings) return say(settings.error());
+  TopSources sources;
+  sources.pid = settings->pid;
+  sources.interval_ns = nanoseconds(settings->interval_s);
+  TopProbe probe(std::move(sources));
+  const bool is_once = arguments.has("--once");
+  if (arguments.has("--line")) return print_one_liners(probe, *settings, is_once);
+  if (is_once || !can_draw_pages()) return print_frames(probe, *settings, is_once);
+  const auto signal = watch(probe, *settings);
+  if (!signal) return say(signal.error());
+  return *signal == 0 ? kFine : end_by(*signal);
+}
+
+}  // namespace
+
+Command top_command() {
+  Command command;
+  command.name = "top";
+  command.summary = "Watch what fills the memory of this machine";
+  command.description =
+      "Shows all GPUs (through NVIDIA's driver), the processes on them, the host's memory, and of "
+      "each of your runs that plimsoll records what holds its memory: categories, layers, peak, "
+      "the last minute. A run works for this only while somebody watches. Without a GPU it watches "
+      "the host. Piped, it prints a page each interval.";
+  command.options = {
+      {"--line", "", "", "One line each interval: GPU Memory: 15.6 GB / 16.0 GB (97%)."},
+      {"--once", "", "", "Print once and end."},
+      {"--interval", "", "SECONDS", "Time between two looks. Default: 2."},
+      {"--pid", "", "PID", "This process and its children alone, with their PSS."},
+      {"--color", "", "WHEN", "Whether to use colour.", {"auto", "always", "never"}},
+  };
+  command.sections = {{"keys", {}}, {"examples", {}}};
+  command.sections[0].rows = {{"q", "quit"},
+                              {"s", "sort processes by memory, pid, name"},
+                              {"d", "all devices, one GPU alone, the host alone"},
+                              {"p", "pause, and go on"},
+                              {"j k", "scroll"},
+                              {"?", "help"}};
+  command.sections[1].rows = {
+      {"plimsoll top", "beside a training that plimsoll run records"},
+      {"plimsoll top --line >> memory.log", "a line every 2 s, to be kept"},
+      {"plimsoll top --once --pid 4711", "one process and its DataLoader workers"}};
+  command.run = run_top;
+  return command;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,33 @@
+// One figure over the last minute, and the small picture of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+
+namespace plimsoll::cli {
+
+class Trend {
+ public:
+  static constexpr std::int64_t kSpanNs = 60'000'000'000;
+
+  void add(std::int64_t time_ns, std::uint64_t bytes);  // times do not go back
+  bool empty() const { return points_.empty(); }
+
+  // `columns` letters from a minute before the newest point to it, a blank where nothing was seen;
+  // from the lowest to the highest value, which are the same where they differ by less than 1%.
+  std::string sparkline(std::size_t columns) const;
+
+  // "+1.2 GiB in 58 s"; empty before there are two points.
+  std::string change() const;
+
+ private:
+  struct Point {
+    std::int64_t time_ns;
+    std::uint64_t bytes;
+  };
+  std::deque<Point> points_;
+};
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,83 @@
+"""A terminal for the command under test: what it draws, what is typed, how it is left."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+PATIENCE_S = 20
+ENTER = "\x1b[?1049h"
+LEAVE = "\x1b[?1049l"
+
+
+class Terminal:
+    """Runs a command in a terminal of its own; a context."""
+
+    def __init__(self, command: list[str], env: dict[str, str], columns: int = 90, rows: int = 30):
+        self._ours, self._theirs = pty.openpty()
+        self.resize(columns, rows)
+        self.before = termios.tcgetattr(self._theirs)
+        self.shown = ""
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", *command],
+            stdin=self._theirs,
+            stdout=self._theirs,
+            stderr=self._theirs,
+            env=env,
+        )
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+        os.close(self._theirs)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size, which signals the program (as the kernel does for its session)."""
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def _read(self, seconds: float) -> None:
+        if select.select([self._ours], [], [], seconds)[0]:
+            self.shown += os.read(self._ours, 65536).decode(errors="replace")
+
+    def until(self, text: str) -> str:
+        """Wait until the text is shown; what was shown up to it, which is then forgotten."""
+        end = time.monotonic() + PATIENCE_S
+        while text not in self.shown:
+            assert time.monotonic() < end, f"{text!r} is not in {self.shown!r}"
+            self._read(0.05)
+        before, _, self.shown = self.shown.partition(text)
+        return before + text
+
+    def ended(self) -> int:
+        """Wait for the end; the exit status."""
+        end = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < end, "it does not end"
+            self._read(0.05)
+        self._read(0.05)
+        return self.process.returncode
+
+    def is_as_before(self) -> bool:
+        return termios.tcgetattr(self._theirs) == self.before
+
+
+def plain(text: str) -> str:
+    """Without colours, movements of the cursor and carriage returns."""
+    return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]|\r", "", text)
