@@ -1,6 +1,7 @@
 """What all Python tests share: where the samples lie, and which command is under test."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,21 @@ ROOT = Path(__file__).resolve().parent
 
 def pytest_addoption(parser):
     parser.addoption("--bless", action="store_true", help="write golden answers anew")
+
+
+@pytest.fixture
+def golden(request):
+    """Compares a text, its numbers masked, with a file of tests/golden; --bless writes the file."""
+
+    def compare(text: str, name: str) -> None:
+        masked = re.sub(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?", "#", text)
+        path = ROOT / "tests/golden" / name
+        if request.config.getoption("--bless"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(masked, encoding="utf-8")
+        assert masked == path.read_text(encoding="utf-8")
+
+    return compare
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,9 @@ Example:
 import os
 
 from plimsoll import _record
+from plimsoll._record import MemoryAlert, MonitorOptions
+from plimsoll._watch import stop_monitoring
+from plimsoll.config import add_arguments, load_options
 from plimsoll.errors import (
     AdapterError,
     CancelledError,
@@ -25,7 +28,18 @@ from plimsoll.errors import (
     UnsafeFileError,
     UnsupportedError,
 )
+from plimsoll.monitor import (
+    BatchMemoryProfiler,
+    EpochMemoryMonitor,
+    MemoryMonitor,
+    MemoryTracker,
+    OptimizationMemoryMonitor,
+    log_tensor_memory_breakdown,
+    monitor_memory,
+    track_memory,
+)
 from plimsoll.recording import Recording, record, region, step
+from plimsoll.training_monitor import TrainingMonitor
 
 try:
     from plimsoll._core import Table
@@ -45,8 +59,10 @@ if os.environ.get("PLIMSOLL", "0") not in ("", "0"):
 
 __all__ = [
     "AdapterError",
+    "BatchMemoryProfiler",
     "CancelledError",
     "CorruptError",
+    "EpochMemoryMonitor",
     "Error",
     "ExportFormat",
     "InputOutputError",
@@ -54,21 +70,33 @@ __all__ = [
     "InvalidArgumentError",
     "LayerMemoryStats",
     "LimitError",
+    "MemoryAlert",
     "MemoryEvent",
+    "MemoryMonitor",
     "MemoryTracer",
+    "MemoryTracker",
+    "MonitorOptions",
     "NoPermissionError",
     "NotFoundError",
+    "OptimizationMemoryMonitor",
     "Recording",
     "Table",
     "Trace",
+    "TrainingMonitor",
     "UnreadableError",
     "UnsafeFileError",
     "UnsupportedError",
     "__version__",
+    "add_arguments",
     "export_formats",
+    "load_options",
+    "log_tensor_memory_breakdown",
+    "monitor_memory",
     "open",
     "open_bytes",
     "record",
     "region",
     "step",
+    "stop_monitoring",
+    "track_memory",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,9 @@ class Attached(Protocol):
     def user_marks_steps(self) -> None:
         """From now on no optimizer marks steps."""
 
+    def is_on(self) -> bool:
+        """False in the child of a fork that records nothing: its hooks are there and do nothing."""
+
     def detach(self) -> None:
         """Takes all hooks out."""
 
@@ -46,15 +50,19 @@ class LibtorchAttachment:
 
         from plimsoll._adapter import load
 
+        self._mode, self._stacks = mode, stacks
         self._adapter = load(lambda _: None)
-        self._adapter.attach(
-            _record.api_address() if api_address is None else api_address,
-            0 if mode == "full" else 1,
-            int(stacks and mode == "full"),
-            torch.nn.Module,
-            torch.optim.Optimizer,
-            _PACKAGE,
-        )
+        try:
+            self._adapter.attach(
+                _record.api_address() if api_address is None else api_address,
+                0 if mode == "full" else 1,
+                int(stacks and mode == "full"),
+                torch.nn.Module,
+                torch.optim.Optimizer,
+                _PACKAGE,
+            )
+        except RuntimeError as error:
+            raise AdapterError(str(error)) from error
         self._adapter.set_survey(self.survey)
         self._handles: list[Any] = []
         self._register()
@@ -79,6 +87,12 @@ class LibtorchAttachment:
     def user_marks_steps(self) -> None:
         self._adapter.user_marks_steps()
 
+    def is_on(self) -> bool:
+        return bool(self._adapter.is_attached())
+
+    def sees_less(self, mode: Mode, stacks: bool) -> bool:
+        return mode == "full" and (self._mode == "lite" or (stacks and not self._stacks))
+
     def detach(self) -> None:
         for handle in self._handles:
             handle.remove()
@@ -88,6 +102,7 @@ class LibtorchAttachment:
 _lock = threading.RLock()
 _attached: Attached | None = None
 _users = 0
+_pid = os.getpid()
 
 
 def prepare(
@@ -99,6 +114,7 @@ def prepare(
         AdapterError: `wanted` is "libtorch", which is not to be had.
     """
     with _lock:
+        _drop_parents()
         if _attached is not None:
             return _attached.kind
     if wanted in ("none", "python"):
@@ -122,13 +138,37 @@ def attach(kind: Adapter, mode: Mode, stacks: bool) -> None:
     """Installs the hooks for one more recording."""
     global _attached, _users
     with _lock:
-        if _attached is None and kind == "libtorch":
+        _drop_parents()
+        if _attached is not None:
+            see_more(mode, stacks)
+        elif kind == "libtorch":
             _attached = LibtorchAttachment(mode, stacks)
-        elif _attached is None and kind == "python":
+        elif kind == "python":
             from plimsoll._fallback import PythonAttachment
 
             _attached = PythonAttachment()
         _users += 1
+
+
+def _drop_parents() -> None:
+    """In the child of a fork: takes out the hooks that the parent installed and nobody uses."""
+    global _attached, _users, _pid
+    if _pid == os.getpid():
+        return
+    _pid = os.getpid()
+    if _attached is not None and not _attached.is_on():
+        _attached.detach()
+        _attached, _users = None, 0
+
+
+def see_more(mode: Mode, stacks: bool) -> None:
+    """Has what is attached see as much as somebody else wants too."""
+    global _attached
+    with _lock:
+        if isinstance(_attached, LibtorchAttachment) and _attached.sees_less(mode, stacks):
+            _attached.detach()
+            _attached = None
+            _attached = LibtorchAttachment(mode, stacks)
 
 
 def detach() -> None:
@@ -139,6 +179,15 @@ def detach() -> None:
         if _users == 0 and _attached is not None:
             _attached.detach()
             _attached = None
+
+
+def _renew_lock() -> None:
+    """A thread that the child of a fork does not have may have held it."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def attached() -> Attached | None:

@@ -58,6 +58,9 @@ class PythonAttachment(TorchDispatchMode):
             optimizers.register_optimizer_step_post_hook(self._step_ends),
         ]
 
+    def is_on(self) -> bool:
+        return _record.is_recording()
+
     def detach(self) -> None:
         self.__exit__(None, None, None)
         for handle in self._handles:

@@ -1,6 +1,7 @@
 """The recorder. Private: use the package."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import overload
 
 
 def version() -> str: ...
@@ -51,3 +52,552 @@ def alloc(device: int, address: int, size_bytes: int) -> None: ...
 def free(device: int, address: int) -> None: ...
 
 def adopt(device: int, address: int, size_bytes: int, tensor: int) -> None: ...
+
+class MonitorOptions:
+    """The options of monitoring: see `plimsoll.load_options`."""
+
+    @overload
+    def __init__(self) -> None: ...
+
+    @overload
+    def __init__(self, other: MonitorOptions) -> None: ...
+
+    @property
+    def enabled(self) -> bool: ...
+
+    @property
+    def verbose_batches(self) -> int: ...
+
+    @property
+    def profile_tensors(self) -> bool: ...
+
+    @property
+    def interval(self) -> int: ...
+
+    @property
+    def phases(self) -> list[tuple[int, int, int]]:
+        """As (from, to, interval), `to` being the first after it."""
+
+    @property
+    def output_dir(self) -> str: ...
+
+    @property
+    def text_log(self) -> bool: ...
+
+    @property
+    def tensorboard(self) -> str: ...
+
+    @property
+    def section(self) -> str: ...
+
+    @property
+    def large_tensor_mb(self) -> float: ...
+
+    @property
+    def top_layers(self) -> int: ...
+
+    @property
+    def alerts(self) -> bool: ...
+
+    @property
+    def fragmentation_percent(self) -> float: ...
+
+    @property
+    def growth_percent(self) -> float: ...
+
+    @property
+    def alert_every(self) -> int: ...
+
+    @property
+    def fail_on_alert(self) -> bool: ...
+
+    @property
+    def adapter(self) -> str: ...
+
+    @property
+    def record(self) -> str: ...
+
+    def set(self, name: str, value: str) -> None:
+        """Sets an option by its name or an alias, from text."""
+
+    def set_from_environment(self) -> None:
+        """Sets what the variables PLIMSOLL_MONITOR_NAME say."""
+
+    def text(self, name: str) -> str:
+        """The value as `set` takes it."""
+
+    def interval_at(self, iteration: int) -> int: ...
+
+    def is_due(self, iteration: int) -> bool:
+        """Whether to take a sample."""
+
+    @property
+    def tensorboard_dir(self) -> str:
+        """Empty: none."""
+
+    def __repr__(self) -> str: ...
+
+def monitor_options_help() -> list[tuple[str, list[str], str, str, str]]:
+    """(name, aliases, type, default, sentence) of each option."""
+
+class MemoryShare:
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @size_bytes.setter
+    def size_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @count.setter
+    def count(self, arg: int, /) -> None: ...
+
+class LiveTensor:
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def category(self) -> str: ...
+
+    @category.setter
+    def category(self, arg: str, /) -> None: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @dtype.setter
+    def dtype(self, arg: str, /) -> None: ...
+
+    @property
+    def shape(self) -> str: ...
+
+    @shape.setter
+    def shape(self, arg: str, /) -> None: ...
+
+    @property
+    def layer(self) -> str: ...
+
+    @layer.setter
+    def layer(self, arg: str, /) -> None: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @size_bytes.setter
+    def size_bytes(self, arg: int, /) -> None: ...
+
+class HostMemory:
+    def __init__(self) -> None: ...
+
+    @property
+    def rss_bytes(self) -> int | None: ...
+
+    @rss_bytes.setter
+    def rss_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def used_bytes(self) -> int | None: ...
+
+    @used_bytes.setter
+    def used_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def total_bytes(self) -> int | None: ...
+
+    @total_bytes.setter
+    def total_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def cpu_percent(self) -> float | None: ...
+
+    @cpu_percent.setter
+    def cpu_percent(self, arg: float | None, /) -> None: ...
+
+class DeviceMemory:
+    """Its lists are copies: assign them whole."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def live_bytes(self) -> int: ...
+
+    @live_bytes.setter
+    def live_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def live_count(self) -> int: ...
+
+    @live_count.setter
+    def live_count(self, arg: int, /) -> None: ...
+
+    @property
+    def categories(self) -> list[MemoryShare]: ...
+
+    @categories.setter
+    def categories(self, arg: Sequence[MemoryShare], /) -> None: ...
+
+    @property
+    def dtypes(self) -> list[MemoryShare]: ...
+
+    @dtypes.setter
+    def dtypes(self, arg: Sequence[MemoryShare], /) -> None: ...
+
+    @property
+    def layers(self) -> list[MemoryShare]: ...
+
+    @layers.setter
+    def layers(self, arg: Sequence[MemoryShare], /) -> None: ...
+
+    @property
+    def large_count(self) -> int: ...
+
+    @large_count.setter
+    def large_count(self, arg: int, /) -> None: ...
+
+    @property
+    def large_bytes(self) -> int: ...
+
+    @large_bytes.setter
+    def large_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def large_tensors(self) -> list[LiveTensor]: ...
+
+    @large_tensors.setter
+    def large_tensors(self, arg: Sequence[LiveTensor], /) -> None: ...
+
+    @property
+    def allocated_bytes(self) -> int | None: ...
+
+    @allocated_bytes.setter
+    def allocated_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def reserved_bytes(self) -> int | None: ...
+
+    @reserved_bytes.setter
+    def reserved_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def peak_bytes(self) -> int | None: ...
+
+    @peak_bytes.setter
+    def peak_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def used_bytes(self) -> int | None: ...
+
+    @used_bytes.setter
+    def used_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def total_bytes(self) -> int | None: ...
+
+    @total_bytes.setter
+    def total_bytes(self, arg: int | None, /) -> None: ...
+
+class MemorySample:
+    """
+    What memory holds at one moment. Its lists are copies: assign them whole.
+    """
+
+    def __init__(self) -> None: ...
+
+    @property
+    def time_ns(self) -> int: ...
+
+    @time_ns.setter
+    def time_ns(self, arg: int, /) -> None: ...
+
+    @property
+    def iteration(self) -> int: ...
+
+    @iteration.setter
+    def iteration(self, arg: int, /) -> None: ...
+
+    @property
+    def loss(self) -> float | None: ...
+
+    @loss.setter
+    def loss(self, arg: float | None, /) -> None: ...
+
+    @property
+    def large_tensor_bytes(self) -> int: ...
+
+    @large_tensor_bytes.setter
+    def large_tensor_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def host(self) -> HostMemory: ...
+
+    @host.setter
+    def host(self, arg: HostMemory, /) -> None: ...
+
+    @property
+    def devices(self) -> list[DeviceMemory]: ...
+
+    @devices.setter
+    def devices(self, arg: Sequence[DeviceMemory], /) -> None: ...
+
+def scalars_of(sample: MemorySample, section: str = 'Memory', top_layers: int = 10) -> list[tuple[str, float]]:
+    """The TensorBoard tags of a sample, and their values."""
+
+class EventFile:
+    """A TensorBoard event file of our own."""
+
+    def __init__(self, folder: str) -> None: ...
+
+    def write(self, time_ns: int, step: int, scalars: Sequence[tuple[str, float]]) -> str | None:
+        """What went wrong, told once; from then on nothing is written."""
+
+    def close(self) -> None: ...
+
+    @property
+    def path(self) -> str: ...
+
+class TextLog:
+    """OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log."""
+
+    def __init__(self, output_dir: str, top_layers: int = 10) -> None: ...
+
+    def write(self, sample: MemorySample) -> str | None:
+        """What went wrong, told once; from then on nothing is written."""
+
+    def close(self) -> None: ...
+
+    @property
+    def path(self) -> str: ...
+
+def text_log_snapshot(sample: MemorySample, top_layers: int = 10) -> str:
+    """A snapshot of the text log, as it is written."""
+
+class Alert:
+    """What is wrong, why we say so, what to do."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def severity(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def subject(self) -> str: ...
+
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def evidence(self) -> list[str]: ...
+
+    @property
+    def next_step(self) -> str: ...
+
+    @property
+    def saving_bytes(self) -> int: ...
+
+    def __str__(self) -> str: ...
+
+class Detector:
+    """The rules of detection, over one sample after another."""
+
+    def __init__(self, growth_percent: float = 10.0, fragmentation_percent: float = 40.0, alert_every: int = 10) -> None: ...
+
+    def observe(self, sample: MemorySample) -> list[Alert]:
+        """What is to be told now."""
+
+    def findings(self) -> list[Alert]:
+        """All there is to tell of the run so far."""
+
+def start_watching() -> None:
+    """Records into nothing, for samples and monitors to ask."""
+
+def stop_watching() -> None: ...
+
+def is_watching() -> bool: ...
+
+def start_showing() -> None:
+    """Shows what is live to plimsoll top, where it can; counted."""
+
+def stop_showing() -> None: ...
+
+def set_device_source(ask: Callable[[], Sequence[DeviceMemory]] | None) -> None:
+    """What allocators and drivers say of their devices."""
+
+class PeakSpan:
+    """The peaks of all devices from its making on."""
+
+    def __init__(self) -> None: ...
+
+def take_sample(iteration: int = 0, loss: float | None = None, large_tensor_bytes: int = 104857600, large_tensors: int = 10, peak_since: PeakSpan | None = None) -> MemorySample:
+    """What memory holds now."""
+
+class TensorUsage:
+    @property
+    def allocated_bytes(self) -> int | None: ...
+
+    @property
+    def reserved_bytes(self) -> int | None: ...
+
+    @property
+    def peak_bytes(self) -> int | None: ...
+
+    @property
+    def peak_below_bytes(self) -> int | None: ...
+
+class MemoryUsage:
+    @property
+    def rss_bytes(self) -> int | None: ...
+
+    @property
+    def cpu(self) -> TensorUsage: ...
+
+    @property
+    def gpu(self) -> TensorUsage | None: ...
+
+def current_usage() -> MemoryUsage: ...
+
+def print_memory_usage(prefix: str) -> None: ...
+
+class MemoryTracker:
+    def __init__(self) -> None: ...
+
+    def record(self, name: str) -> None: ...
+
+    def print_summary(self) -> None: ...
+
+    def moments(self) -> list[tuple[str, MemoryUsage]]: ...
+
+class TrackMemory:
+    """A block, from its making to finish()."""
+
+    def __init__(self, name: str) -> None: ...
+
+    def finish(self) -> None: ...
+
+class EpochMemoryMonitor:
+    def __init__(self, enabled: bool, verbose_batches: int) -> None: ...
+
+    def on_epoch_start(self) -> None: ...
+
+    def on_batch_end(self, batch: int, loss: object | None) -> None: ...
+
+    def on_epoch_end(self) -> None: ...
+
+class OptimizationMemoryMonitor:
+    def __init__(self, enabled: bool, verbose_evaluations: int) -> None: ...
+
+    def on_start(self) -> None: ...
+
+    def on_loss_evaluation(self, loss: object | None) -> None: ...
+
+    def on_end(self) -> None: ...
+
+    @property
+    def evaluations(self) -> int: ...
+
+class BatchMemoryProfiler:
+    def __init__(self, enabled: bool) -> None: ...
+
+    def checkpoint(self, name: str) -> None: ...
+
+    def print_summary(self) -> None: ...
+
+    def reset(self) -> None: ...
+
+    def disable(self) -> None: ...
+
+class MemoryAlert:
+    """Something that goes wrong with memory."""
+
+    @property
+    def id(self) -> str:
+        """Stable name of the rule."""
+
+    @property
+    def severity(self) -> str:
+        """info, warning or critical."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def subject(self) -> str:
+        """What of it: a category, or empty."""
+
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def title(self) -> str:
+        """The verdict."""
+
+    @property
+    def evidence(self) -> list[str]:
+        """Why we say so."""
+
+    @property
+    def next_step(self) -> str:
+        """What to do."""
+
+    @property
+    def saving_bytes(self) -> int:
+        """0: nothing, or not known."""
+
+    @property
+    def text(self) -> str:
+        """All of it, as people read it."""
+
+    def __str__(self) -> str: ...
+
+class TrainingMonitor:
+    def __init__(self, options: MonitorOptions) -> None: ...
+
+    def on_alert(self, callback: Callable[[MemoryAlert], None]) -> None: ...
+
+    def step(self, iteration: int | None, loss: object | None) -> None: ...
+
+    def close(self) -> None: ...
+
+    @property
+    def options(self) -> MonitorOptions: ...
+
+    @property
+    def text_log_path(self) -> str: ...
+
+    @property
+    def event_file_path(self) -> str: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    @property
+    def alerts(self) -> int: ...
+
+    @property
+    def should_fail(self) -> bool: ...

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from plimsoll import _attachment, _record
+from plimsoll import _attachment, _live, _record
 from plimsoll._attachment import Adapter, Mode
 from plimsoll.errors import InvalidArgumentError
 
@@ -122,6 +122,7 @@ class Recording:
             raise
         with _lock:
             _running.append(self)
+        _live.begin()
         atexit.register(self._stop_at_exit)
         return self
 
@@ -133,6 +134,7 @@ class Recording:
             recording, self._recording = self._recording, None
             _running.remove(self)
         atexit.unregister(self._stop_at_exit)
+        _live.end()
         attached = _attachment.attached()
         if attached is not None:
             attached.survey()  # what no hook told of
@@ -184,6 +186,14 @@ class Recording:
             if os.environ.get(variable, "").isdigit():
                 meta[key] = os.environ[variable]
         return meta
+
+
+def stop_all_recordings() -> None:
+    """Ends every recording of this process."""
+    with _lock:
+        running = list(_running)
+    for recording in running:
+        recording.stop()
 
 
 def step() -> None:

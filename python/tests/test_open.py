@@ -136,8 +136,13 @@ def test_control_c_stops_it(generated):
     def press_control_c(stage, done, total):
         signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        plimsoll.open(generated["training"], progress=press_control_c)
+    # Other tests run other people's trainers, which have handlers of their own.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            plimsoll.open(generated["training"], progress=press_control_c)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_many_threads_at_once(generated):

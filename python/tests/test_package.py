@@ -16,6 +16,7 @@ from plimsoll import _core, _record
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = [
     "plimsoll",
+    "plimsoll.config",
     "plimsoll.errors",
     "plimsoll.memory_tracer",
     "plimsoll.recording",
@@ -37,7 +38,17 @@ def test_version_is_that_of_the_header():
 def test_import_brings_nothing_heavy():
     loaded = run_python("import sys, plimsoll; print(*sys.modules)").split()
     assert "plimsoll._core" in loaded
-    heavy = {"torch", "numpy", "pyarrow", "pandas", "polars", "duckdb", "asyncio", "subprocess"}
+    heavy = {
+        "torch",
+        "numpy",
+        "pyarrow",
+        "pandas",
+        "polars",
+        "duckdb",
+        "asyncio",
+        "subprocess",
+        "yaml",
+    }
     assert heavy.isdisjoint(loaded)
 
 

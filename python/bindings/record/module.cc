@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "bind.h"
+#include "monitor/watch.h"
 #include "plimsoll/recorder_c.h"
 #include "plimsoll/version.h"
 
@@ -59,11 +61,14 @@ class Recording {
     if (recording_ == nullptr) {
       throw std::runtime_error(error == nullptr ? "the recording could not be started" : error);
     }
+    monitor::lend_recording(recording_);
   }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
   ~Recording() {
-    if (recording_ != nullptr) plimsoll_recording_stop(recording_, nullptr);
+    if (recording_ == nullptr) return;
+    monitor::take_back_recording(recording_);
+    plimsoll_recording_stop(recording_, nullptr);
   }
 
   void flush() const {
@@ -77,6 +82,7 @@ class Recording {
     plimsoll_recording_state state{};
     {
       nb::gil_scoped_release no_gil;
+      monitor::take_back_recording(recording);
       plimsoll_recording_stop(recording, &state);
     }
     return told(state);
@@ -221,6 +227,8 @@ void bind_feeding(nb::module_& module) {
 NB_MODULE(_record, module) {
   using namespace plimsoll::python;
   module.doc() = "The recorder. Private: use the package.";
+  // What a hook of torch holds lives longer than Python, and is no leak to warn the user of.
+  nb::set_leak_warnings(false);
   module.def("version", [] { return PLIMSOLL_VERSION; });
   module.def(
       "api_address", [] { return reinterpret_cast<std::uintptr_t>(plimsoll_recorder()); },
@@ -231,4 +239,9 @@ NB_MODULE(_record, module) {
   module.def("end_region", &end_region, nb::arg("name"));
   bind_recordings(module);
   bind_feeding(module);
+  bind_options(module);
+  bind_sample(module);
+  bind_logs(module);
+  bind_monitor(module);
+  bind_training(module);
 }

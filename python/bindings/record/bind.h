@@ -1,0 +1,23 @@
+// What module.cc puts together.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "plimsoll/monitor.h"
+
+namespace plimsoll::python {
+
+void bind_logs(nanobind::module_& module);
+void bind_monitor(nanobind::module_& module);
+void bind_options(nanobind::module_& module);
+void bind_sample(nanobind::module_& module);
+void bind_training(nanobind::module_& module);
+
+// A number, a tensor or nothing; read when its line is printed, and not otherwise. `loss` must
+// outlive the call that it is for.
+Loss loss_of(nanobind::handle loss);
+
+// Whether it ends the program, and so must not be swallowed.
+bool is_interrupt(const nanobind::python_error& error);
+
+}  // namespace plimsoll::python

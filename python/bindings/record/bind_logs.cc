@@ -1,0 +1,135 @@
+// What is written of samples, and what is noticed in them.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "errors.h"
+#include "monitor/detection.h"
+#include "monitor/event_file.h"
+#include "monitor/scalars.h"
+#include "monitor/text_log.h"
+#include "plimsoll/memory_sample.h"
+#include "plimsoll/result.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, double>>;
+
+// Training goes on: what went wrong is a sentence, not an exception.
+std::optional<std::string> trouble(Status status) {
+  if (status) return std::nullopt;
+  return std::move(status).error().message;
+}
+
+Pairs scalars_of(const MemorySample& sample, const std::string& section, std::size_t top_layers) {
+  Pairs pairs;
+  for (monitor::Scalar& scalar : monitor::scalars_of(sample, {section, top_layers})) {
+    pairs.emplace_back(std::move(scalar.tag), scalar.value);
+  }
+  return pairs;
+}
+
+void bind_event_file(nb::module_& module) {
+  using monitor::EventFile;
+  module.def("scalars_of", &scalars_of, nb::arg("sample"), nb::arg("section") = "Memory",
+             nb::arg("top_layers") = 10, "The TensorBoard tags of a sample, and their values.");
+  nb::class_<EventFile>(module, "EventFile", "A TensorBoard event file of our own.")
+      .def(
+          "__init__",
+          [](EventFile* self, const std::string& folder) {
+            new (self) EventFile();
+            raise_if_failed(self->create(folder));
+          },
+          nb::arg("folder"))
+      .def(
+          "write",
+          [](EventFile& self, std::int64_t time_ns, std::int64_t step, const Pairs& scalars) {
+            std::vector<monitor::Scalar> told;
+            for (const auto& [tag, value] : scalars) told.push_back({tag, value});
+            return trouble(self.write(time_ns, step, told));
+          },
+          nb::arg("time_ns"), nb::arg("step"), nb::arg("scalars"),
+          "What went wrong, told once; from then on nothing is written.")
+      .def("close", &EventFile::close)
+      .def_prop_ro("path", &EventFile::path);
+}
+
+void bind_text_log(nb::module_& module) {
+  using monitor::TextLog;
+  nb::class_<TextLog>(module, "TextLog", "OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log.")
+      .def(
+          "__init__",
+          [](TextLog* self, const std::string& output_dir, std::size_t top_layers) {
+            new (self) TextLog();
+            raise_if_failed(self->create(output_dir, {.top_layers = top_layers}));
+          },
+          nb::arg("output_dir"), nb::arg("top_layers") = 10)
+      .def(
+          "write",
+          [](TextLog& self, const MemorySample& sample) { return trouble(self.write(sample)); },
+          nb::arg("sample"), "What went wrong, told once; from then on nothing is written.")
+      .def("close", &TextLog::close)
+      .def_prop_ro("path", &TextLog::path);
+  module.def(
+      "text_log_snapshot",
+      [](const MemorySample& sample, std::size_t top_layers) {
+        return monitor::text_log_snapshot(sample, {.top_layers = top_layers});
+      },
+      nb::arg("sample"), nb::arg("top_layers") = 10,
+      "A snapshot of the text log, as it is written.");
+}
+
+void bind_detector(nb::module_& module) {
+  using monitor::Alert;
+  using monitor::DetectionOptions;
+  using monitor::Detector;
+  nb::class_<Alert>(module, "Alert", "What is wrong, why we say so, what to do.")
+      .def_ro("id", &Alert::id)
+      .def_prop_ro("severity", [](const Alert& alert) { return to_string(alert.severity); })
+      .def_ro("device", &Alert::device)
+      .def_ro("subject", &Alert::subject)
+      .def_ro("iteration", &Alert::iteration)
+      .def_ro("title", &Alert::title)
+      .def_ro("evidence", &Alert::evidence)
+      .def_ro("next_step", &Alert::next_step)
+      .def_ro("saving_bytes", &Alert::saving_bytes)
+      .def("__str__", &monitor::alert_text);
+  nb::class_<Detector>(module, "Detector", "The rules of detection, over one sample after another.")
+      .def(
+          "__init__",
+          [](Detector* self, double growth_percent, double fragmentation_percent,
+             std::int64_t alert_every) {
+            DetectionOptions options;
+            options.growth_percent = growth_percent;
+            options.fragmentation_percent = fragmentation_percent;
+            options.alert_every = alert_every;
+            new (self) Detector(options);
+          },
+          nb::arg("growth_percent") = DetectionOptions{}.growth_percent,
+          nb::arg("fragmentation_percent") = DetectionOptions{}.fragmentation_percent,
+          nb::arg("alert_every") = DetectionOptions{}.alert_every)
+      .def("observe", &Detector::observe, nb::arg("sample"), "What is to be told now.")
+      .def("findings", &Detector::findings, "All there is to tell of the run so far.");
+}
+
+}  // namespace
+
+void bind_logs(nb::module_& module) {
+  bind_event_file(module);
+  bind_text_log(module);
+  bind_detector(module);
+}
+
+}  // namespace plimsoll::python

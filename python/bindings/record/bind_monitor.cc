@@ -1,0 +1,193 @@
+// Watching: samples of what is live, and the monitors that print. Lines go through Python's print,
+// so that notebooks and redirections have them.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "errors.h"
+#include "plimsoll/monitor.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+void print(const std::string& line) {
+  try {
+    nb::module_::import_("builtins").attr("print")(line);
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("plimsoll");  // a closed stdout is no reason to stop
+  }
+}
+
+Monitoring switched(bool enabled) { return enabled ? Monitoring::kOn : Monitoring::kOff; }
+
+void bind_watch(nb::module_& module) {
+  module.def(
+      "start_watching", [] { raise_if_failed(start_watching()); },
+      "Records into nothing, for samples and monitors to ask.");
+  module.def("stop_watching", [] {
+    nb::gil_scoped_release no_gil;
+    stop_watching();
+  });
+  module.def("is_watching", &is_watching);
+  module.def(
+      "start_showing", [] { static_cast<void>(start_showing()); },
+      "Shows what is live to plimsoll top, where it can; counted.");
+  module.def("stop_showing", [] {
+    nb::gil_scoped_release no_gil;
+    stop_showing();
+  });
+  module.def(
+      "set_device_source",
+      [](std::optional<std::function<std::vector<DeviceMemory>()>> ask) {
+        if (!ask) return set_device_source({});
+        set_device_source([ask = std::move(*ask)]() -> std::vector<DeviceMemory> {
+          try {
+            return ask();
+          } catch (const std::exception&) {
+            return {};  // a driver's trouble is no reason to stop
+          }
+        });
+      },
+      nb::arg("ask").none(), "What allocators and drivers say of their devices.");
+  nb::class_<PeakSpan>(module, "PeakSpan", "The peaks of all devices from its making on.")
+      .def(nb::init<>());
+  module.def(
+      "take_sample",
+      [](std::int64_t iteration, std::optional<double> loss, std::uint64_t large_tensor_bytes,
+         std::size_t large_tensors, const PeakSpan* peak_since) {
+        return take_sample({.iteration = iteration,
+                            .loss = loss,
+                            .large_tensor_bytes = large_tensor_bytes,
+                            .large_tensors = large_tensors,
+                            .peak_since = peak_since});
+      },
+      nb::arg("iteration") = 0, nb::arg("loss") = nb::none(),
+      nb::arg("large_tensor_bytes") = 100 << 20, nb::arg("large_tensors") = 10,
+      nb::arg("peak_since") = nb::none(), "What memory holds now.");
+}
+
+using OptionalBytes = std::optional<std::uint64_t>;
+
+void bind_usage(nb::module_& module) {
+  nb::class_<TensorUsage>(module, "TensorUsage")
+      .def_ro("allocated_bytes", &TensorUsage::allocated_bytes)
+      .def_ro("reserved_bytes", &TensorUsage::reserved_bytes)
+      .def_ro("peak_bytes", &TensorUsage::peak_bytes)
+      .def_ro("peak_below_bytes", &TensorUsage::peak_below_bytes);
+  nb::class_<MemoryUsage>(module, "MemoryUsage")
+      .def_ro("rss_bytes", &MemoryUsage::rss_bytes)
+      .def_ro("cpu", &MemoryUsage::cpu)
+      .def_ro("gpu", &MemoryUsage::gpu);
+  module.def("current_usage", &current_usage);
+  module.def(
+      "print_memory_usage",
+      [](const std::string& prefix) { MemoryMonitor::print_memory_usage(prefix, print); },
+      nb::arg("prefix"));
+}
+
+void bind_measures(nb::module_& module) {
+  nb::class_<MemoryTracker>(module, "MemoryTracker")
+      .def("__init__", [](MemoryTracker* self) { new (self) MemoryTracker(print); })
+      .def("record", &MemoryTracker::record, nb::arg("name"))
+      .def("print_summary", &MemoryTracker::print_summary)
+      .def("moments", [](const MemoryTracker& self) {
+        std::vector<std::pair<std::string, MemoryUsage>> moments;
+        for (const auto& [name, usage] : self.moments()) moments.emplace_back(name, usage);
+        return moments;
+      });
+  nb::class_<TrackMemory>(module, "TrackMemory", "A block, from its making to finish().")
+      .def(
+          "__init__",
+          [](TrackMemory* self, std::string name) {
+            new (self) TrackMemory(std::move(name), print);
+          },
+          nb::arg("name"))
+      .def("finish", &TrackMemory::finish);
+}
+
+void bind_loops(nb::module_& module) {
+  nb::class_<EpochMemoryMonitor>(module, "EpochMemoryMonitor")
+      .def(
+          "__init__",
+          [](EpochMemoryMonitor* self, bool enabled, std::int64_t verbose_batches) {
+            new (self) EpochMemoryMonitor(switched(enabled), verbose_batches, print);
+          },
+          nb::arg("enabled"), nb::arg("verbose_batches"))
+      .def("on_epoch_start", &EpochMemoryMonitor::on_epoch_start)
+      .def(
+          "on_batch_end",
+          [](EpochMemoryMonitor& self, std::int64_t batch, nb::handle loss) {
+            self.on_batch_end(batch, loss_of(loss));
+          },
+          nb::arg("batch"), nb::arg("loss").none())
+      .def("on_epoch_end", &EpochMemoryMonitor::on_epoch_end);
+  nb::class_<OptimizationMemoryMonitor>(module, "OptimizationMemoryMonitor")
+      .def(
+          "__init__",
+          [](OptimizationMemoryMonitor* self, bool enabled, std::int64_t verbose_evaluations) {
+            new (self) OptimizationMemoryMonitor(switched(enabled), verbose_evaluations, print);
+          },
+          nb::arg("enabled"), nb::arg("verbose_evaluations"))
+      .def("on_start", &OptimizationMemoryMonitor::on_start)
+      .def(
+          "on_loss_evaluation",
+          [](OptimizationMemoryMonitor& self, nb::handle loss) {
+            self.on_loss_evaluation(loss_of(loss));
+          },
+          nb::arg("loss").none())
+      .def("on_end", &OptimizationMemoryMonitor::on_end)
+      .def_prop_ro("evaluations", &OptimizationMemoryMonitor::evaluations);
+  nb::class_<BatchMemoryProfiler>(module, "BatchMemoryProfiler")
+      .def(
+          "__init__",
+          [](BatchMemoryProfiler* self, bool enabled) {
+            new (self) BatchMemoryProfiler(switched(enabled), print);
+          },
+          nb::arg("enabled"))
+      .def("checkpoint", &BatchMemoryProfiler::checkpoint, nb::arg("name"))
+      .def("print_summary", &BatchMemoryProfiler::print_summary)
+      .def("reset", &BatchMemoryProfiler::reset)
+      .def("disable", &BatchMemoryProfiler::disable);
+}
+
+}  // namespace
+
+bool is_interrupt(const nb::python_error& error) {
+  return error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit);
+}
+
+Loss loss_of(nb::handle loss) {
+  return [loss]() -> std::optional<double> {
+    if (loss.is_none()) return std::nullopt;
+    try {
+      const bool is_tensor = nb::hasattr(loss, "detach");  // which else warns of its graph
+      return nb::cast<double>(nb::float_(is_tensor ? loss.attr("detach")() : nb::borrow(loss)));
+    } catch (const nb::python_error& error) {
+      if (is_interrupt(error)) throw;
+      return std::nullopt;  // not a number: the line goes without it
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  };
+}
+
+void bind_monitor(nb::module_& module) {
+  bind_watch(module);
+  bind_usage(module);
+  bind_measures(module);
+  bind_loops(module);
+}
+
+}  // namespace plimsoll::python

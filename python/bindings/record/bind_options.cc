@@ -1,0 +1,100 @@
+// The options of monitoring: read as attributes, changed by set() alone, which checks.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "bind.h"
+#include "errors.h"
+#include "plimsoll/monitor_options.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+using Phases = std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
+
+Phases phases_of(const MonitorOptions& options) {
+  Phases phases;
+  for (const MonitorPhase& phase : options.phases) {
+    phases.emplace_back(phase.from, phase.to, phase.interval);
+  }
+  return phases;
+}
+
+// What differs from the defaults.
+std::string repr_of(const MonitorOptions& options) {
+  std::string text;
+  for (const MonitorOptionHelp& option : monitor_options_help()) {
+    const std::string value = options.text(option.name);
+    if (value == option.default_value) continue;
+    text += (text.empty() ? "" : ", ") + option.name + "='" + value + "'";
+  }
+  return "MonitorOptions(" + text + ")";
+}
+
+using Help =
+    std::tuple<std::string, std::vector<std::string>, std::string, std::string, std::string>;
+
+std::vector<Help> help() {
+  std::vector<Help> all;
+  for (const MonitorOptionHelp& option : monitor_options_help()) {
+    all.emplace_back(option.name, option.aliases, option.type, option.default_value, option.help);
+  }
+  return all;
+}
+
+}  // namespace
+
+void bind_options(nb::module_& module) {
+  using Options = MonitorOptions;
+  nb::class_<Options>(module, "MonitorOptions",
+                      "The options of monitoring: see `plimsoll.load_options`.")
+      .def(nb::init<>())
+      .def(nb::init<const Options&>(), nb::arg("other"))
+      .def_ro("enabled", &Options::enabled)
+      .def_ro("verbose_batches", &Options::verbose_batches)
+      .def_ro("profile_tensors", &Options::profile_tensors)
+      .def_ro("interval", &Options::interval)
+      .def_prop_ro("phases", &phases_of, "As (from, to, interval), `to` being the first after it.")
+      .def_ro("output_dir", &Options::output_dir)
+      .def_ro("text_log", &Options::text_log)
+      .def_ro("tensorboard", &Options::tensorboard)
+      .def_ro("section", &Options::section)
+      .def_ro("large_tensor_mb", &Options::large_tensor_mb)
+      .def_ro("top_layers", &Options::top_layers)
+      .def_ro("alerts", &Options::alerts)
+      .def_ro("fragmentation_percent", &Options::fragmentation_percent)
+      .def_ro("growth_percent", &Options::growth_percent)
+      .def_ro("alert_every", &Options::alert_every)
+      .def_ro("fail_on_alert", &Options::fail_on_alert)
+      .def_ro("adapter", &Options::adapter)
+      .def_ro("record", &Options::record)
+      .def(
+          "set",
+          [](Options& options, std::string_view name, std::string_view value) {
+            raise_if_failed(options.set(name, value));
+          },
+          nb::arg("name"), nb::arg("value"), "Sets an option by its name or an alias, from text.")
+      .def(
+          "set_from_environment",
+          [](Options& options) { raise_if_failed(options.set_from_environment()); },
+          "Sets what the variables PLIMSOLL_MONITOR_NAME say.")
+      .def("text", &Options::text, nb::arg("name"), "The value as `set` takes it.")
+      .def("interval_at", &Options::interval_at, nb::arg("iteration"))
+      .def("is_due", &Options::is_due, nb::arg("iteration"), "Whether to take a sample.")
+      .def_prop_ro("tensorboard_dir", &Options::tensorboard_dir, "Empty: none.")
+      .def("__repr__", &repr_of);
+  module.def("monitor_options_help", &help,
+             "(name, aliases, type, default, sentence) of each option.");
+}
+
+}  // namespace plimsoll::python

@@ -1,0 +1,68 @@
+// MemorySample and what it is made of.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind.h"
+#include "plimsoll/memory_sample.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+void bind_parts(nb::module_& module) {
+  nb::class_<MemoryShare>(module, "MemoryShare")
+      .def(nb::init<>())
+      .def_rw("name", &MemoryShare::name)
+      .def_rw("size_bytes", &MemoryShare::size_bytes)
+      .def_rw("count", &MemoryShare::count);
+  nb::class_<LiveTensor>(module, "LiveTensor")
+      .def(nb::init<>())
+      .def_rw("name", &LiveTensor::name)
+      .def_rw("category", &LiveTensor::category)
+      .def_rw("dtype", &LiveTensor::dtype)
+      .def_rw("shape", &LiveTensor::shape)
+      .def_rw("layer", &LiveTensor::layer)
+      .def_rw("size_bytes", &LiveTensor::size_bytes);
+  nb::class_<HostMemory>(module, "HostMemory")
+      .def(nb::init<>())
+      .def_rw("rss_bytes", &HostMemory::rss_bytes, nb::arg().none())
+      .def_rw("used_bytes", &HostMemory::used_bytes, nb::arg().none())
+      .def_rw("total_bytes", &HostMemory::total_bytes, nb::arg().none())
+      .def_rw("cpu_percent", &HostMemory::cpu_percent, nb::arg().none());
+}
+
+}  // namespace
+
+void bind_sample(nb::module_& module) {
+  bind_parts(module);
+  nb::class_<DeviceMemory>(module, "DeviceMemory", "Its lists are copies: assign them whole.")
+      .def(nb::init<>())
+      .def_rw("name", &DeviceMemory::name)
+      .def_rw("live_bytes", &DeviceMemory::live_bytes)
+      .def_rw("live_count", &DeviceMemory::live_count)
+      .def_rw("categories", &DeviceMemory::categories)
+      .def_rw("dtypes", &DeviceMemory::dtypes)
+      .def_rw("layers", &DeviceMemory::layers)
+      .def_rw("large_count", &DeviceMemory::large_count)
+      .def_rw("large_bytes", &DeviceMemory::large_bytes)
+      .def_rw("large_tensors", &DeviceMemory::large_tensors)
+      .def_rw("allocated_bytes", &DeviceMemory::allocated_bytes, nb::arg().none())
+      .def_rw("reserved_bytes", &DeviceMemory::reserved_bytes, nb::arg().none())
+      .def_rw("peak_bytes", &DeviceMemory::peak_bytes, nb::arg().none())
+      .def_rw("used_bytes", &DeviceMemory::used_bytes, nb::arg().none())
+      .def_rw("total_bytes", &DeviceMemory::total_bytes, nb::arg().none());
+  nb::class_<MemorySample>(module, "MemorySample",
+                           "What memory holds at one moment. Its lists are copies: assign them "
+                           "whole.")
+      .def(nb::init<>())
+      .def_rw("time_ns", &MemorySample::time_ns)
+      .def_rw("iteration", &MemorySample::iteration)
+      .def_rw("loss", &MemorySample::loss, nb::arg().none())
+      .def_rw("large_tensor_bytes", &MemorySample::large_tensor_bytes)
+      .def_rw("host", &MemorySample::host)
+      .def_rw("devices", &MemorySample::devices);
+}
+
+}  // namespace plimsoll::python

@@ -1,0 +1,88 @@
+// The monitor of a training loop, and what it tells of alerts.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bind.h"
+#include "errors.h"
+#include "plimsoll/training_monitor.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+void say(const std::string& line) {
+  try {
+    nb::object error_stream = nb::module_::import_("sys").attr("stderr");
+    if (!error_stream.is_none()) error_stream.attr("write")(line + "\n");
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("plimsoll");
+  }
+}
+
+void bind_alert(nb::module_& module) {
+  nb::class_<MemoryAlert>(module, "MemoryAlert", "Something that goes wrong with memory.")
+      .def_ro("id", &MemoryAlert::id, "Stable name of the rule.")
+      .def_ro("severity", &MemoryAlert::severity, "info, warning or critical.")
+      .def_ro("device", &MemoryAlert::device)
+      .def_ro("subject", &MemoryAlert::subject, "What of it: a category, or empty.")
+      .def_ro("iteration", &MemoryAlert::iteration)
+      .def_ro("title", &MemoryAlert::title, "The verdict.")
+      .def_ro("evidence", &MemoryAlert::evidence, "Why we say so.")
+      .def_ro("next_step", &MemoryAlert::next_step, "What to do.")
+      .def_ro("saving_bytes", &MemoryAlert::saving_bytes, "0: nothing, or not known.")
+      .def_ro("text", &MemoryAlert::text, "All of it, as people read it.")
+      .def("__str__", [](const MemoryAlert& alert) { return alert.text; });
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  bind_alert(module);
+  nb::class_<TrainingMonitor>(module, "TrainingMonitor")
+      .def(
+          "__init__",
+          [](TrainingMonitor* self, const MonitorOptions& options) {
+            new (self) TrainingMonitor(options, say);
+          },
+          nb::arg("options"))
+      .def(
+          "on_alert",
+          [](TrainingMonitor& self, std::function<void(const MemoryAlert&)> callback) {
+            self.on_alert([callback = std::move(callback)](const MemoryAlert& alert) {
+              try {
+                callback(alert);
+              } catch (nb::python_error& error) {
+                if (is_interrupt(error)) throw;
+                error.discard_as_unraisable("plimsoll: the callback for alerts");
+              } catch (const std::exception& error) {
+                say(std::string("plimsoll: the callback for alerts: ") + error.what());
+              }
+            });
+          },
+          nb::arg("callback"))
+      .def(
+          "step",
+          [](TrainingMonitor& self, std::optional<std::int64_t> iteration, nb::handle loss) {
+            iteration ? self.step(*iteration, loss_of(loss)) : self.step(loss_of(loss));
+          },
+          nb::arg("iteration").none(), nb::arg("loss").none())
+      .def("close", &TrainingMonitor::close)
+      .def_prop_ro("options", &TrainingMonitor::options)
+      .def_prop_ro("text_log_path", &TrainingMonitor::text_log_path)
+      .def_prop_ro("event_file_path", &TrainingMonitor::event_file_path)
+      .def_prop_ro("samples", &TrainingMonitor::samples)
+      .def_prop_ro("alerts", &TrainingMonitor::alerts)
+      .def_prop_ro("should_fail", &TrainingMonitor::should_fail);
+}
+
+}  // namespace plimsoll::python

@@ -1,0 +1,72 @@
+"""What this process lets others see while it records or watches, for `plimsoll top` above all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+from plimsoll import _record
+from plimsoll._record import DeviceMemory
+
+_lock = threading.Lock()
+_users = 0
+_pid = 0
+
+
+def begin() -> None:
+    """Shows what is live, and has torch asked about CUDA devices, from the first `begin` on."""
+    global _users, _pid
+    with _lock:
+        if _pid != os.getpid():
+            _users, _pid = 0, os.getpid()  # the child of a fork
+        _users += 1
+        if _users == 1:
+            _record.set_device_source(_cuda_devices)
+            _record.start_showing()
+
+
+def end() -> None:
+    """As many of these as there were of `begin` end it."""
+    global _users
+    with _lock:
+        if _pid != os.getpid() or _users == 0:
+            return
+        _users -= 1
+        if _users == 0:
+            _record.stop_showing()
+            _record.set_device_source(None)
+
+
+def _cuda_devices() -> list[DeviceMemory]:
+    """What torch's caching allocator and the driver say, if this process uses CUDA at all."""
+    torch = sys.modules.get("torch")
+    cuda: Any = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return []
+    devices = []
+    for index in range(cuda.device_count()):
+        stats = cuda.memory_stats(index)
+        # Asking the driver for a device that this process does not use would open it, which takes
+        # hundreds of MB there.
+        if not stats.get("reserved_bytes.all.peak") and index != cuda.current_device():
+            continue
+        free_bytes, total_bytes = cuda.mem_get_info(index)
+        device = DeviceMemory()
+        device.name = f"cuda:{index}"
+        device.allocated_bytes = stats.get("allocated_bytes.all.current")
+        device.reserved_bytes = stats.get("reserved_bytes.all.current")
+        device.peak_bytes = stats.get("allocated_bytes.all.peak")
+        device.used_bytes = total_bytes - free_bytes
+        device.total_bytes = total_bytes
+        devices.append(device)
+    return devices
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)

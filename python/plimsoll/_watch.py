@@ -1,0 +1,75 @@
+"""The process's watch: what monitors and samples ask. It begins with the first of them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+
+from plimsoll import _attachment, _live, _record
+from plimsoll._attachment import Adapter, Mode
+from plimsoll.errors import AdapterError
+
+_lock = threading.RLock()
+_mode: Mode | None = None  # what is attached for the watch; None: it does not run
+_pid = 0
+
+
+def watch(mode: Mode = "lite", adapter: Adapter = "auto") -> None:
+    """Watches from now on, until `stop_monitoring` or the end of the process.
+
+    The second and later calls do nothing, unless they ask for more than the first one did.
+
+    Raises:
+        AdapterError: `adapter` is ``"libtorch"`` and it is not to be had.
+    """
+    global _mode, _pid
+    with _lock:
+        if _pid != os.getpid():
+            _mode = None  # the child of a fork, in which nothing runs
+        if _mode is not None and mode in (_mode, "lite"):
+            return
+        kind = _attachment.prepare(adapter, _say, _say)
+        is_new = _mode is None
+        if is_new:
+            _record.start_watching()
+            atexit.register(stop_monitoring)
+        # Set first: whatever fails below is said once, and not tried again by the next monitor.
+        _mode, _pid = mode, os.getpid()
+        try:
+            if is_new:
+                _attachment.attach(kind, mode, stacks=False)
+            else:
+                _attachment.see_more(mode, stacks=False)
+        except AdapterError as error:
+            _say(f"{error}: tensors are not seen")
+            if is_new:
+                _attachment.attach("none", mode, stacks=False)
+        if is_new:
+            _live.begin()
+
+
+def stop_monitoring() -> None:
+    """Ends what the monitors of this process began: no hook and no thread is left of them."""
+    global _mode
+    with _lock:
+        if _mode is None or _pid != os.getpid():
+            return
+        _mode = None
+        atexit.unregister(stop_monitoring)
+        _live.end()
+        _record.stop_watching()
+        _attachment.detach()
+
+
+def _say(message: str) -> None:
+    print(f"plimsoll: {message}", file=sys.stderr, flush=True)
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)

@@ -1,0 +1,316 @@
+"""Where the options of monitoring come from: a YAML file, a dict, Hydra, flags, the environment.
+
+Names, defaults and checks are those of `MonitorOptions` (docs/monitoring.md has the table); here is
+only the finding of them in what people have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from plimsoll._record import MonitorOptions, monitor_options_help
+from plimsoll.errors import (
+    CorruptError,
+    Error,
+    InputOutputError,
+    InvalidArgumentError,
+    NoPermissionError,
+    NotFoundError,
+    UnsupportedError,
+)
+
+Source: TypeAlias = (
+    MonitorOptions | Mapping[str, Any] | argparse.Namespace | str | os.PathLike[str] | None
+)
+
+OWN_BLOCK = "plimsoll"
+
+# The flags of `add_arguments`, with the option that each sets.
+FLAGS = {
+    "profile_tensors": "profile_tensors",
+    "profile_interval": "interval",
+    "profile_phases": "phases",
+    "profile_dir": "output_dir",
+    "profile_tensorboard": "tensorboard",
+    "profile_record": "record",
+}
+
+
+@dataclass(frozen=True)
+class _Setting:
+    name: str
+    value: object
+    place: str  # where it was found, with a colon and a space behind it
+
+
+def load_options(source: Source = None, **options: object) -> MonitorOptions:
+    """The options of monitoring: keyword arguments before environment before `source`.
+
+    A `source` in which nothing switches monitoring on leaves it off: that takes a ``plimsoll:``
+    block, ``enable_memory_monitoring: true`` or ``profile_tensors: true``.
+
+    Args:
+        source: A whole configuration: the path of a YAML file, a dict, a Hydra or OmegaConf object,
+            or parsed command-line arguments (`add_arguments`). Its block ``plimsoll:`` is ours;
+            elsewhere, at top level and one level below, only names that can be nobody else's are
+            looked for: ``enable_memory_monitoring``, ``memory_monitor_batches``,
+            ``profile_tensors``, ``profile_interval``, ``tensor_profile_interval``. A dict of
+            nothing but options is taken as such, and `MonitorOptions` as they are.
+        options: Single options by name; ``None`` says nothing.
+
+    Raises:
+        InvalidArgumentError: An option that does not exist or a value that makes no sense.
+        CorruptError: The file is no YAML.
+        UnsupportedError: PyYAML is not installed, which files need.
+        OSError: The file cannot be read.
+
+    Example:
+        >>> plimsoll.load_options({"trainer_params": {"enable_memory_monitoring": True}}).enabled
+        True
+        >>> plimsoll.load_options({"plimsoll": {"verbos_batches": 2}})
+        Traceback (most recent call last):
+        plimsoll.errors.InvalidArgumentError: plimsoll: no option 'verbos_batches': did you mean \
+'verbose_batches'?
+    """
+    if isinstance(source, MonitorOptions):
+        result = MonitorOptions(source)
+        _apply(result, (_Setting(name, value, "") for name, value in options.items()))
+        return result
+    found = list(_settings(source))
+    result = MonitorOptions()
+    if source is not None:
+        result.set("enabled", _text(any(setting.name == OWN_BLOCK for setting in found)))
+    found = [setting for setting in found if setting.name != OWN_BLOCK]
+    _apply(result, found)
+    if result.profile_tensors and not _says_enabled(found):
+        result.set("enabled", "true")
+    result.set_from_environment()
+    _apply(result, (_Setting(name, value, "") for name, value in options.items()))
+    return result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--profile_tensors``, ``--profile_interval`` and their like to a program's own flags.
+
+    ``load_options(parser.parse_args())`` understands them.
+    """
+    described = {name: sentence for name, _, _, _, sentence in monitor_options_help()}
+    group = parser.add_argument_group("memory monitoring")
+    for flag, option in FLAGS.items():
+        optional = flag in ("profile_tensors", "profile_tensorboard")
+        group.add_argument(
+            f"--{flag}",
+            nargs="?" if optional else None,
+            const="true" if optional else None,
+            metavar={"interval": "N", "phases": "FROM-TO:N,..."}.get(option, option.upper()),
+            help=described[option].replace("%", "%%"),
+        )
+
+
+def option_table() -> str:
+    """The table of docs/monitoring.md, in Markdown."""
+    rows = ["| option | also | type | default | |", "|---|---|---|---|---|"]
+    for name, aliases, kind, default, sentence in monitor_options_help():
+        also = ", ".join(f"`{alias}`" for alias in aliases)
+        shown = f"`{default}`" if default else ""
+        rows.append(f"| `{name}` | {also} | {kind} | {shown} | {sentence} |")
+    return "\n".join(rows) + "\n"
+
+
+# Sources ------------------------------------------------------------------------------------------
+
+
+def _settings(source: object) -> Iterator[_Setting]:
+    """What `source` says of our options, least important first; `OWN_BLOCK` if it has one."""
+    if source is None:
+        return
+    if isinstance(source, str | os.PathLike):
+        yield from _of_mapping(_read_yaml(Path(source)), f"{os.fspath(source)}: ")
+    elif isinstance(source, argparse.Namespace):
+        given = vars(source)
+        yield from _foreign(given, "--")
+        named = {option: given.get(flag) for flag, option in FLAGS.items()}
+        yield from (_Setting(name, value, "") for name, value in named.items())
+    elif _is_omegaconf(source):
+        yield from _of_omegaconf(source)
+    elif isinstance(source, Mapping):
+        yield from _of_mapping(source, "")
+    else:
+        raise InvalidArgumentError(
+            "invalid_argument",
+            f"a {type(source).__name__} is no configuration: give the path of a YAML file, a dict, "
+            "an OmegaConf object or an argparse.Namespace",
+        )
+
+
+def _foreign_names() -> set[str]:
+    """Names that are looked for among other people's."""
+    aliases = {alias for _, also, _, _, _ in monitor_options_help() for alias in also}
+    return aliases | {"profile_tensors"}
+
+
+def _foreign(block: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
+    for name in sorted(_foreign_names() & {key for key in block if isinstance(key, str)}):
+        yield _Setting(name, block[name], place)
+
+
+def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
+    names = {name for name, *_ in monitor_options_help()}
+    if config and names.union(_foreign_names()).issuperset(config):
+        yield _Setting(OWN_BLOCK, True, place)
+        yield from (_Setting(name, value, place) for name, value in config.items())
+        return
+    yield from _foreign(config, place)
+    for key, value in config.items():
+        if isinstance(value, Mapping) and key != OWN_BLOCK:
+            yield from _foreign(value, f"{place}{key}: ")
+    if OWN_BLOCK not in config:
+        return
+    block = config[OWN_BLOCK]
+    if isinstance(block, bool):  # plimsoll: true
+        block = {"enabled": block}
+    if not isinstance(block, Mapping | None):
+        raise InvalidArgumentError(
+            "invalid_argument", f"{place}{OWN_BLOCK} is {block!r}; it must hold options"
+        )
+    yield _Setting(OWN_BLOCK, True, place)
+    for name, value in (block or {}).items():
+        yield _Setting(str(name), value, f"{place}{OWN_BLOCK}: ")
+
+
+def _is_omegaconf(source: object) -> bool:
+    module = sys.modules.get("omegaconf")  # an object of it cannot be there without it
+    return module is not None and bool(module.OmegaConf.is_config(source))
+
+
+def _of_omegaconf(source: object) -> Iterator[_Setting]:
+    """Resolves nothing but what is ours: other interpolations may not be resolvable here."""
+    omegaconf = importlib.import_module("omegaconf").OmegaConf
+    plain = omegaconf.to_container(source, resolve=False)
+    if not isinstance(plain, Mapping):
+        raise InvalidArgumentError("invalid_argument", "this OmegaConf object is a list")
+    for key, value in plain.items():
+        if isinstance(value, str) and "${" in value and key == OWN_BLOCK:
+            plain = {**plain, key: omegaconf.to_container(_resolved(source, key), resolve=True)}
+    for setting in _of_mapping(plain, ""):
+        if isinstance(setting.value, str) and "${" in setting.value:
+            path = ".".join([*setting.place.split(": ")[:-1], setting.name])
+            yield _Setting(setting.name, _resolved(source, path), setting.place)
+        else:
+            yield setting
+
+
+def _resolved(source: object, path: str) -> object:
+    try:
+        return importlib.import_module("omegaconf").OmegaConf.select(
+            source, path, throw_on_missing=True
+        )
+    except Exception as error:  # OmegaConf's, or those of a resolver of the user's
+        first_line = str(error).split("\n", 1)[0]
+        raise InvalidArgumentError("invalid_argument", f"{path}: {first_line}") from error
+
+
+def _read_yaml(path: Path) -> Mapping[Any, Any]:
+    try:
+        yaml = importlib.import_module("yaml")
+    except ModuleNotFoundError:
+        raise UnsupportedError(
+            "unsupported",
+            f"{path}: reading YAML needs PyYAML (pip install pyyaml); or give a dict",
+        ) from None
+    try:
+        config = yaml.safe_load(path.read_bytes())
+    except FileNotFoundError:
+        raise NotFoundError("not_found", f"{path}: there is no such file") from None
+    except PermissionError:
+        raise NoPermissionError("permission", f"{path}: may not be read") from None
+    except OSError as error:
+        raise InputOutputError("io", f"{path}: {error.strerror}") from error
+    except RecursionError:
+        raise CorruptError("corrupt", f"{path}: nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise CorruptError("corrupt", _yaml_trouble(path, error)) from error
+    if not isinstance(config, Mapping | None):
+        raise CorruptError(
+            "corrupt", f"{path}: holds a {type(config).__name__}, not names with values"
+        )
+    return config or {}
+
+
+def _yaml_trouble(path: Path, error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+    return f"{place}: not YAML: {str(problem).splitlines()[0]}"
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+def _says_enabled(settings: Iterable[_Setting]) -> bool:
+    names = {"enabled", "enable_memory_monitoring"}
+    return any(setting.name in names and setting.value is not None for setting in settings)
+
+
+def _apply(options: MonitorOptions, settings: Iterable[_Setting]) -> None:
+    for setting in settings:
+        if setting.value is None:
+            continue
+        try:
+            options.set(_utf8(setting.name), _utf8(_text(setting.value)))
+        except Error as error:
+            raise InvalidArgumentError(error.code, setting.place + error.message) from None
+
+
+def _utf8(text: str) -> str:
+    """Half characters, which YAML can hold, as their escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _text(value: object) -> str:
+    """As `MonitorOptions.set` takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        return repr(float(value))
+    if isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
+        return ",".join(_phase_text(item) for item in value)
+    raise InvalidArgumentError("invalid_argument", f"a {type(value).__name__} is no value")
+
+
+def _phase_text(phase: object) -> str:
+    """A string, a mapping {from, to, interval}, or a tuple of these three."""
+    if isinstance(phase, str):
+        return phase
+    if isinstance(phase, Mapping):
+        unknown = sorted(str(key) for key in phase if key not in ("from", "to", "interval"))
+        if unknown or "interval" not in phase:
+            trouble = f"has no '{unknown[0]}'" if unknown else "needs an interval"
+            raise InvalidArgumentError(
+                "invalid_argument", f"a phase {trouble}: it is {{from, to, interval}}"
+            )
+        to = phase.get("to")
+        ends = [phase.get("from", 0), "" if to is None else to, phase["interval"]]
+    elif isinstance(phase, Iterable):
+        ends = list(phase)
+    else:
+        ends = []
+    if len(ends) != 3:
+        raise InvalidArgumentError(
+            "invalid_argument", f"{phase!r} is no phase: it is {{from, to, interval}}"
+        )
+    return f"{ends[0]}-{ends[1]}:{ends[2]}"

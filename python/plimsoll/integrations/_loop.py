@@ -1,0 +1,51 @@
+"""A training loop as every trainer has it, to the monitors that watch it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plimsoll
+from plimsoll.config import Source, load_options
+
+
+class Loop:
+    """The monitors that the options ask for, from `start` to `stop`; while off, none is made."""
+
+    def __init__(self, source: Source = None, **options: object) -> None:
+        self.options = load_options(source, **options)
+        self._epochs: plimsoll.EpochMemoryMonitor | None = None
+        self._monitor: plimsoll.TrainingMonitor | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._monitor is not None
+
+    def start(self) -> None:
+        """Does nothing when it runs already."""
+        if not self.options.enabled or self.is_running:
+            return
+        self._epochs = plimsoll.EpochMemoryMonitor(verbose_batches=self.options.verbose_batches)
+        self._monitor = plimsoll.TrainingMonitor(self.options)
+        self._monitor.__enter__()
+
+    def epoch_start(self) -> None:
+        if self._epochs is not None:
+            self._epochs.on_epoch_start()
+
+    def batch_end(self, batch: int, loss: Any = None) -> None:
+        if self._epochs is not None:
+            self._epochs.on_batch_end(batch, loss)
+
+    def iteration_end(self, iteration: int, loss: Any = None) -> None:
+        if self._monitor is not None:
+            self._monitor.step(iteration, loss)
+
+    def epoch_end(self) -> None:
+        if self._epochs is not None:
+            self._epochs.on_epoch_end()
+
+    def stop(self) -> None:
+        """Does nothing when it does not run."""
+        monitor, self._monitor, self._epochs = self._monitor, None, None
+        if monitor is not None:
+            monitor.close()

@@ -1,0 +1,26 @@
+"""Other people's packages, asked for when one of our modules needs them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+
+def needed(name: str, *others: str, pip: str) -> Any:
+    """The first of these modules that is imported already, else that can be.
+
+    Raises:
+        ModuleNotFoundError: None is installed; the message says what to install.
+    """
+    names = (name, *others)
+    for one in names:
+        if sys.modules.get(one) is not None:
+            return sys.modules[one]
+    for one in names:
+        try:
+            return importlib.import_module(one)
+        except ModuleNotFoundError as error:
+            if error.name != one.split(".")[0]:
+                raise  # it is there, and lacks something itself
+    raise ModuleNotFoundError(f"{name} is not installed: pip install {pip}", name=name)

@@ -1,0 +1,56 @@
+"""Hugging Face Accelerate: a tracker, which samples memory when the program logs.
+
+Example:
+    accelerator = Accelerator(log_with=[AccelerateTracker()])
+    accelerator.init_trackers("my_run")
+    ...
+    accelerator.log({"loss": loss}, step=step)
+    accelerator.end_training()
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.config import Source
+from plimsoll.integrations._loop import Loop
+from plimsoll.integrations._packages import needed
+
+_GeneralTracker: Any = needed("accelerate.tracking", pip="accelerate").GeneralTracker
+
+
+class AccelerateTracker(_GeneralTracker):
+    """Takes each `Accelerator.log` of the main process as the end of an iteration.
+
+    Args:
+        source: Where the options are: see `plimsoll.load_options`.
+        loss: The name under which the program logs its loss.
+        options: Single options by name.
+    """
+
+    name = "plimsoll"
+    requires_logging_directory = False
+
+    def __init__(self, source: Source = None, *, loss: str = "loss", **options: object) -> None:
+        super().__init__()
+        self._loop = Loop(source, **options)
+        self._loss = loss
+        self._iterations = 0
+
+    @property
+    def tracker(self) -> Loop:
+        return self._loop
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        """The run's own settings are no business of ours."""
+
+    def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
+        iteration = self._iterations if step is None else step
+        self._iterations = iteration + 1
+        self._loop.iteration_end(iteration, values.get(self._loss))
+
+    def finish(self) -> None:
+        self._loop.stop()

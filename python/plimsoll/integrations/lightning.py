@@ -1,0 +1,57 @@
+"""Lightning: a callback, for `lightning` and for `pytorch_lightning`, whichever is in use.
+
+Example:
+    trainer = Trainer(callbacks=[MemoryCallback("config.yaml")])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.config import Source
+from plimsoll.integrations._loop import Loop
+from plimsoll.integrations._packages import needed
+
+_Callback: Any = needed("lightning.pytorch", "pytorch_lightning", pip="lightning").Callback
+
+
+class MemoryCallback(_Callback):
+    """Monitors `Trainer.fit` on the first rank: lines of an epoch, samples, alerts.
+
+    Args:
+        source: Where the options are: see `plimsoll.load_options`.
+        options: Single options by name.
+    """
+
+    def __init__(self, source: Source = None, **options: object) -> None:
+        super().__init__()
+        self._loop = Loop(source, **options)
+
+    @property
+    def is_running(self) -> bool:
+        """Between the beginning and the end of a fit, unless it is off."""
+        return self._loop.is_running
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        if trainer.is_global_zero:
+            self._loop.start()
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        self._loop.epoch_start()
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        self._loop.batch_end(batch_idx, loss)
+        self._loop.iteration_end(trainer.fit_loop.total_batch_idx, loss)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        self._loop.epoch_end()
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        self._loop.stop()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._loop.stop()

@@ -1,0 +1,67 @@
+"""Hugging Face Transformers: a callback of `Trainer`.
+
+Example:
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[MemoryCallback()])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.config import Source
+from plimsoll.integrations._loop import Loop
+from plimsoll.integrations._packages import needed
+
+_TrainerCallback: Any = needed("transformers", pip="transformers").TrainerCallback
+
+
+class MemoryCallback(_TrainerCallback):
+    """Monitors `Trainer.train` on the first process: lines of an epoch, samples, alerts.
+
+    The trainer tells callbacks of the loss at its logging steps alone (`logging_steps`): other
+    steps have none.
+
+    Args:
+        source: Where the options are: see `plimsoll.load_options`.
+        options: Single options by name.
+    """
+
+    def __init__(self, source: Source = None, **options: object) -> None:
+        self._loop = Loop(source, **options)
+        self._in_epoch = 0
+        self._ended: int | None = None  # the step that has ended and not been told of
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            self._loop.start()
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._in_epoch = 0
+        self._loop.epoch_start()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._ended = state.global_step
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        self._tell((logs or {}).get("loss"))
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._tell(None)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._tell(None)
+        self._loop.epoch_end()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._tell(None)
+        self._loop.stop()
+
+    def _tell(self, loss: object) -> None:
+        if self._ended is None:
+            return
+        self._loop.batch_end(self._in_epoch, loss)
+        self._loop.iteration_end(self._ended, loss)
+        self._in_epoch += 1
+        self._ended = None

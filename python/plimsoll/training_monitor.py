@@ -1,0 +1,143 @@
+"""One line in the training loop: samples at intervals, into a text log, TensorBoard and alerts."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from plimsoll import _record
+from plimsoll._record import MemoryAlert, MonitorOptions
+from plimsoll._watch import watch
+from plimsoll.config import Source, load_options
+from plimsoll.errors import Error
+from plimsoll.recording import Recording, record, stop_all_recordings
+
+
+class TrainingMonitor:
+    """Watches a training loop, as its options say.
+
+    Each sample tells what the tensors hold by category, layer and dtype, the peak since the sample
+    before, and what host and devices have; it goes into
+    ``OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log`` (see it with ``plimsoll analyze latest``)
+    and, if asked for, to TensorBoard. What goes wrong is told on stderr or to `on_alert`. Nothing
+    that fails here stops the training.
+
+    Args:
+        config: A YAML file, dict, Hydra object or parsed flags; see `load_options`.
+        on_alert: Called with each `MemoryAlert`, in place of a message on stderr.
+        **options: By name, as in docs/monitoring.md.
+
+    Raises:
+        Error: The configuration is wrong; the message says where.
+
+    Example:
+        >>> with plimsoll.TrainingMonitor(interval=100) as monitor:  # doctest: +SKIP
+        ...     for batch in loader:
+        ...         loss = train(batch)
+        ...         monitor.step(loss=loss)
+    """
+
+    def __init__(
+        self,
+        config: Source = None,
+        *,
+        on_alert: Callable[[MemoryAlert], None] | None = None,
+        **options: object,
+    ) -> None:
+        self.options: MonitorOptions = load_options(config, **options)
+        self._is_open = self.options.enabled
+        self._pid = os.getpid()
+        self._recording: Recording | None = None
+        if self.options.enabled:
+            self._begin()
+        self._monitor = _record.TrainingMonitor(self.options)
+        if on_alert is not None:
+            self._monitor.on_alert(on_alert)
+
+    def _begin(self) -> None:
+        options = self.options
+        if options.fail_on_alert:
+            atexit.register(self._exit_with_failure)
+        if options.record:
+            self._recording = record(options.record, adapter=_adapter(options))
+            self._attempt(self._recording.start)
+        self._attempt(
+            lambda: watch("full" if options.profile_tensors else "lite", _adapter(options))
+        )
+
+    @staticmethod
+    def _attempt(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except (Error, OSError) as error:
+            print(f"plimsoll: {error}", file=sys.stderr, flush=True)
+
+    def step(self, iteration: int | None = None, loss: Any = None) -> None:
+        """An iteration ends; takes a sample if one is due.
+
+        Args:
+            iteration: Its number; without it they are counted from 0.
+            loss: A number or a tensor, which is read only if a sample is due.
+        """
+        self._monitor.step(iteration, loss)
+
+    def close(self) -> None:
+        """No samples from now on. The process is watched until `stop_monitoring` or its end."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._monitor.close()
+        if self._recording is not None:
+            self._recording.stop()
+
+    @property
+    def text_log_path(self) -> str:
+        """Of the text log; empty: there is none."""
+        return self._monitor.text_log_path
+
+    @property
+    def event_file_path(self) -> str:
+        """Of the file for TensorBoard; empty: there is none."""
+        return self._monitor.event_file_path
+
+    @property
+    def samples(self) -> int:
+        """So many were taken."""
+        return self._monitor.samples
+
+    @property
+    def alerts(self) -> int:
+        """So many were given."""
+        return self._monitor.alerts
+
+    def _exit_with_failure(self) -> None:
+        """Python has no other way to change the exit code once the program has ended."""
+        if self._pid != os.getpid() or not self._monitor.should_fail:
+            return
+        self.close()
+        stop_all_recordings()
+        print(f"plimsoll: exit code 1: {self.alerts} memory alerts", file=sys.stderr)
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+    def __enter__(self) -> TrainingMonitor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _adapter(options: MonitorOptions) -> Any:
+    return options.adapter

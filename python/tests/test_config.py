@@ -1,0 +1,303 @@
+"""The options of monitoring, wherever they come from."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import omegaconf
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import plimsoll
+from plimsoll import MonitorOptions, config, load_options
+from plimsoll._record import monitor_options_help
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in list(config.os.environ):
+        if name.startswith("PLIMSOLL_MONITOR_"):
+            monkeypatch.delenv(name)
+
+
+def written(tmp_path, text: str) -> str:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def different(options: MonitorOptions) -> dict[str, str]:
+    """The options that are not at their default, as text."""
+    pairs = ((name, options.text(name)) for name, *_ in monitor_options_help())
+    return {name: text for name, text in pairs if text != MonitorOptions().text(name)}
+
+
+OFF = {"enabled": "false"}
+SOURCES = [  # YAML, and what it changes
+    ("", OFF),
+    ("lr: 0.1\ndata: {path: x, enabled: true, interval: 3}\n", OFF),
+    ("plimsoll:\n", {}),
+    ("plimsoll: true\n", {}),
+    ("plimsoll: no\n", OFF),
+    ("plimsoll: {interval: 7, text_log: no}\n", {"interval": "7", "text_log": "false"}),
+    ("plimsoll: {enabled: false, interval: 7}\n", OFF | {"interval": "7"}),
+    ("plimsoll: {memory_monitor_batches: 2}\n", {"verbose_batches": "2"}),
+    ("plimsoll: {record: null, output_dir: a b}\n", {"output_dir": "a b"}),
+    ("trainer_params: {epochs: 2, enable_memory_monitoring: true}\n", {}),
+    ("trainer_params: {enable_memory_monitoring: false, memory_monitor_batches: 3}\n",
+     OFF | {"verbose_batches": "3"}),
+    ("trainer_params: {memory_monitor_batches: 3}\n", OFF | {"verbose_batches": "3"}),
+    ("training: {enable_memory_monitoring: yes, memory_monitor_batches: 3, output_dir: theirs}\n",
+     {"verbose_batches": "3"}),
+    ("enable_memory_monitoring: true\nlr: 1\n", {}),
+    ("profile_tensors: true\nprofile_interval: 9\nlr: 1\n",
+     {"profile_tensors": "true", "interval": "9"}),
+    ("profile_tensors: true\nenable_memory_monitoring: false\nlr: 1\n",
+     OFF | {"profile_tensors": "true"}),
+    ("trainer_params: {enable_memory_monitoring: true, memory_monitor_batches: 3}\n"
+     "plimsoll: {verbose_batches: 1}\n", {"verbose_batches": "1"}),
+    ("plimsoll: {phases: [0-500:10, '500-:100']}\n", {"phases": "0-500:10,500-:100"}),
+    ("plimsoll:\n  phases:\n  - {from: 0, to: 500, interval: 10}\n  - {from: 500, interval: 100}\n",
+     {"phases": "0-500:10,500-:100"}),
+    ("plimsoll: {phases: 5-9:1}\n", {"phases": "5-9:1"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "changes"), SOURCES)
+def test_a_file_a_dict_and_omegaconf_say_the_same(text, changes, tmp_path):
+    assert different(load_options(written(tmp_path, text))) == changes
+    as_omegaconf = omegaconf.OmegaConf.create(text)
+    assert different(load_options(omegaconf.OmegaConf.to_container(as_omegaconf))) == changes
+    assert different(load_options(as_omegaconf)) == changes
+
+
+def test_without_a_source_monitoring_is_on_with_its_defaults():
+    assert different(load_options()) == {}
+    assert load_options().enabled
+
+
+def test_a_dict_of_options_alone_is_taken_as_such():
+    assert load_options({"interval": 3, "enabled": True}).interval == 3
+
+
+def test_keywords_go_before_environment_before_file(tmp_path, monkeypatch):
+    path = written(tmp_path, "plimsoll: {interval: 1, verbose_batches: 1, top_layers: 1}\n")
+    monkeypatch.setenv("PLIMSOLL_MONITOR_VERBOSE_BATCHES", "2")
+    monkeypatch.setenv("PLIMSOLL_MONITOR_TOP_LAYERS", "2")
+    options = load_options(path, top_layers=3, alert_every=None)
+    assert (options.interval, options.verbose_batches, options.top_layers) == (1, 2, 3)
+    assert options.alert_every == MonitorOptions().alert_every
+
+
+def test_the_environment_and_keywords_switch_on_what_no_file_does(monkeypatch):
+    assert load_options({"lr": 1}, enabled=True).enabled
+    assert not load_options({"lr": 1}).enabled
+    monkeypatch.setenv("PLIMSOLL_MONITOR_ENABLED", "1")
+    assert load_options({"lr": 1}).enabled
+
+
+def test_options_are_taken_as_they_are_and_copied(monkeypatch):
+    monkeypatch.setenv("PLIMSOLL_MONITOR_INTERVAL", "9")
+    first = load_options(verbose_batches=1)
+    assert first.interval == 9
+    monkeypatch.setenv("PLIMSOLL_MONITOR_INTERVAL", "10")
+    second = load_options(first, top_layers=2)
+    assert (second.interval, second.verbose_batches, second.top_layers) == (9, 1, 2)
+    assert first.top_layers == MonitorOptions().top_layers
+
+
+BAD = [
+    ("plimsoll: {verbos_batches: 1}\n",
+     "{}: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?"),
+    ("plimsoll: {interval: 0}\n", "{}: plimsoll: interval is '0'; it must be a whole number of at"),
+    ("plimsoll: {interval: {a: 1}}\n", "{}: plimsoll: a dict is no value"),
+    ("plimsoll: 7\n", "{}: plimsoll is 7; it must hold options"),
+    ("plimsoll: {fragmentation_percent: 140}\n", "{}: plimsoll: fragmentation_percent is '140'"),
+    ("trainer_params: {memory_monitor_batches: x}\n",
+     "{}: trainer_params: verbose_batches is 'x'"),
+    ("plimsoll: {phases: [{from: 0, to: 9, intervall: 2}]}\n",
+     "{}: plimsoll: a phase has no 'intervall'"),
+    ("plimsoll: {phases: [{from: 0, to: 9}]}\n", "{}: plimsoll: a phase needs an interval"),
+    ('plimsoll: {"\\ud800": 1}\n', "{}: plimsoll: no option '\\ud800'"),
+    ('plimsoll: {adapter: "\\ud800"}\n', "{}: plimsoll: adapter is '\\ud800'"),
+    ("plimsoll: {phases: [7]}\n", "{}: plimsoll: 7 is no phase"),
+    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: [1, 2] is no phase"),
+    ("plimsoll: {phases: [0-9:1, 5-7:2]}\n",
+     "{}: plimsoll: phases: 0-9 and 5-7 both hold iteration 5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "says"), BAD)
+def test_mistakes_are_told_with_their_place(text, says, tmp_path):
+    path = written(tmp_path, text)
+    with pytest.raises(plimsoll.InvalidArgumentError) as caught:
+        load_options(path)
+    assert str(caught.value).startswith(says.format(path))
+    assert "\n" not in str(caught.value)
+
+
+MALFORMED = [
+    (b"plimsoll: {interval: 3\nlr: 1\n", ":2:3: not YAML: "),
+    (b"a: b: c\n", ":1:5: not YAML: mapping values are not allowed here"),
+    (b"\tplimsoll: 1\n", ":1:1: not YAML: found character '\\t' that cannot start any token"),
+    (b"\xff\xfe\x00\xd8", ": not YAML: "),
+    (b"a: \x00\n", ": not YAML: "),
+    (b"- 1\n- 2\n", ": holds a list, not names with values"),
+    (b"!!python/object/apply:os.system ['true']\n", ":1:1: not YAML: could not determine a"),
+    (b"[" * 100_000, ": nested too deeply"),
+]
+
+
+@pytest.mark.parametrize(("data", "says"), MALFORMED)
+def test_what_is_no_yaml_is_told_in_one_sentence_with_its_place(data, says, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_bytes(data)
+    with pytest.raises(plimsoll.CorruptError) as caught:
+        load_options(path)
+    assert str(caught.value).startswith(f"{path}{says}")
+    assert "\n" not in str(caught.value)
+
+
+NAMES = st.sampled_from([*config.FLAGS, *config.FLAGS.values(), "plimsoll", "trainer_params"])
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+CONFIGS = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | LEAVES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(NAMES | LEAVES, CONFIGS, max_size=4))
+def test_any_dict_is_options_or_one_sentence(source):
+    try:
+        options = load_options(source)
+    except plimsoll.InvalidArgumentError as error:
+        assert str(error)
+    else:
+        assert options.interval >= 1
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no such file"):
+        load_options(tmp_path / "none.yaml")
+    with pytest.raises(plimsoll.InputOutputError, match="directory"):
+        load_options(tmp_path)
+
+
+def test_without_pyyaml_files_are_refused_and_dicts_are_not(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(plimsoll.UnsupportedError, match="pip install pyyaml"):
+        load_options(written(tmp_path, "plimsoll:\n"))
+    assert load_options({"plimsoll": None}).enabled
+
+
+def test_other_things_are_no_configuration():
+    with pytest.raises(plimsoll.InvalidArgumentError, match="a list is no configuration"):
+        load_options([1])
+
+
+def test_omegaconf_resolves_what_is_ours_and_nothing_else():
+    create = omegaconf.OmegaConf.create
+    ours = {"every": 4, "plimsoll": {"interval": "${every}"}, "data": "${oc.env:NO_SUCH_VARIABLE}"}
+    assert load_options(create(ours)).interval == 4
+    assert load_options(create({"base": {"interval": 4}, "plimsoll": "${base}"})).interval == 4
+    with pytest.raises(plimsoll.InvalidArgumentError, match=r"^plimsoll\.interval: .*'nothing'"):
+        load_options(create({"plimsoll": {"interval": "${nothing}"}}))
+    with pytest.raises(plimsoll.InvalidArgumentError, match=r"interval is '\?\?\?'"):
+        load_options(create({"plimsoll": {"interval": "???"}}))
+
+
+def test_a_mistake_in_the_environment_is_told(monkeypatch):
+    monkeypatch.setenv("PLIMSOLL_MONITOR_INTERVALL", "3")
+    with pytest.raises(plimsoll.InvalidArgumentError, match="PLIMSOLL_MONITOR_INTERVALL: no opt"):
+        load_options()
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--interval", type=int, default=1)  # somebody else's
+    plimsoll.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ([], OFF),
+        (["--profile_tensors"], {"profile_tensors": "true"}),
+        (["--profile_tensors", "True"], {"profile_tensors": "true"}),
+        (["--profile_tensors", "False"], OFF),
+        (["--profile_interval", "20"], OFF | {"interval": "20"}),
+        (["--profile_tensors", "--profile_interval", "20", "--profile_phases", "0-9:1"],
+         {"profile_tensors": "true", "interval": "20", "phases": "0-9:1"}),
+        (["--profile_tensors", "--profile_tensorboard", "--profile_dir", "out"],
+         {"profile_tensors": "true", "tensorboard": "true", "output_dir": "out"}),
+        (["--profile_tensorboard", "runs", "--profile_tensors", "--profile_record", "a.plim"],
+         {"profile_tensors": "true", "tensorboard": "runs", "record": "a.plim"}),
+    ],
+)  # fmt: skip
+def test_flags_of_a_program_are_understood(words, changes):
+    assert different(load_options(parsed(*words))) == changes
+
+
+def test_flags_go_before_nothing_said_but_behind_the_environment(monkeypatch):
+    monkeypatch.setenv("PLIMSOLL_MONITOR_INTERVAL", "5")
+    assert load_options(parsed("--profile_interval", "20")).interval == 5
+
+
+def test_a_wrong_flag_is_told():
+    with pytest.raises(plimsoll.InvalidArgumentError, match="profile_tensors is 'Maybe'"):
+        load_options(parsed("--profile_tensors", "Maybe"))
+
+
+def test_the_namespace_of_a_program_without_our_flags_leaves_monitoring_off():
+    assert not load_options(argparse.Namespace(lr=1, interval=3, record=True)).enabled
+    assert load_options(argparse.Namespace(lr=1, enable_memory_monitoring=True)).enabled
+
+
+def test_the_help_of_the_flags_is_the_schemas(capsys):
+    with pytest.raises(SystemExit):
+        parsed("--help")
+    told = " ".join(capsys.readouterr().out.split())
+    for name, _, _, _, sentence in monitor_options_help():
+        if name in config.FLAGS.values():
+            assert sentence in told
+
+
+def test_every_option_is_an_attribute():
+    options = MonitorOptions()
+    for name, _, kind, default, _ in monitor_options_help():
+        value = getattr(options, name)
+        if kind == "bool":
+            assert str(value).lower() == default
+        elif name != "phases":
+            assert str(value).removesuffix(".0") == default
+    assert options.phases == []
+
+
+def test_values_of_other_types_are_taken():
+    options = load_options(
+        interval=7, large_tensor_mb=2.5, output_dir=Path("a"), phases=[(0, 9, 2), "9-12:1"]
+    )
+    assert (options.interval, options.large_tensor_mb, options.output_dir) == (7, 2.5, "a")
+    assert options.phases == [(0, 9, 2), (9, 12, 1)]
+    assert repr(options).startswith("MonitorOptions(interval='7', phases='0-9:2,9-12:1'")
+
+
+def test_the_manual_has_the_table_of_the_schema():
+    manual = (ROOT / "docs/monitoring.md").read_text()
+    assert config.option_table() in manual, "renew it: print(plimsoll.config.option_table())"
+
+
+def test_reading_options_brings_neither_yaml_nor_omegaconf_nor_torch():
+    code = (
+        "import sys, plimsoll; plimsoll.load_options({'plimsoll': {'interval': 3}});"
+        "print({'yaml', 'omegaconf', 'torch'} & set(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"

@@ -1,0 +1,143 @@
+"""Monitoring inside the real packages: PhiFlow, Weights & Biases, and all of them when missing."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import plimsoll
+
+torch.set_num_threads(1)
+os.environ |= {"WANDB_MODE": "offline", "WANDB_ERROR_REPORTING": "false"}
+pytestmark = pytest.mark.usefixtures("no_network", "unwatched")
+
+PACKAGES = {"lightning", "pytorch_lightning", "transformers", "accelerate", "phi", "wandb"}
+
+
+def lines(text: str, beginning: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip().startswith(beginning)]
+
+
+# PhiFlow ------------------------------------------------------------------------------------------
+
+
+def test_phiflow_counts_loss_evaluations_and_tells_the_first(capsys):
+    flow = pytest.importorskip("phi.torch.flow")
+    from plimsoll.integrations.phiflow import Counted
+
+    def loss(x):
+        return flow.math.l2_loss(x - 3)
+
+    with Counted(loss, enabled=True, verbose_batches=2) as counted:
+        solve = flow.Solve("L-BFGS-B", 0, 1e-6, x0=flow.tensor(0.0))
+        found = flow.math.minimize(counted, solve)
+    assert float(found) == pytest.approx(3, abs=1e-3)
+    told = capsys.readouterr().out
+    assert counted.evaluations >= 3
+    assert len(lines(told, "Loss evaluation")) == 2
+    assert lines(told, "Loss evaluation 0:")
+
+
+def test_phiflow_off_is_silent_and_losses_of_other_kinds_are_taken(capsys):
+    pytest.importorskip("phi.torch.flow")
+    from phi.torch.flow import batch, wrap
+
+    from plimsoll.integrations.phiflow import Counted, native
+
+    with Counted(lambda x: x, {}) as counted:
+        assert counted(2.5) == 2.5
+    assert capsys.readouterr().out == ""
+    assert float(native(wrap([1.0, 2.0], batch("b")))) == 3
+    assert native(2.5) == 2.5
+
+
+# Weights & Biases ---------------------------------------------------------------------------------
+
+
+def offline_history(folder: Path) -> list[dict[str, str]]:
+    """What an offline run logged, from its file: a log of LevelDB's form with protobufs in it."""
+    from wandb.proto import wandb_internal_pb2
+
+    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
+    data, position, record, rows = path.read_bytes(), 7, b"", []
+    while position + 7 <= len(data):
+        left = 32768 - position % 32768
+        if left < 7:
+            position += left
+            continue
+        _, size, kind = struct.unpack_from("<IHB", data, position)
+        record += data[position + 7 : position + 7 + size]
+        position += 7 + size
+        if kind not in (1, 4):  # whole, or the last part
+            continue
+        message = wandb_internal_pb2.Record()
+        message.ParseFromString(record)
+        record = b""
+        if message.WhichOneof("record_type") == "history":
+            items = message.history.item
+            rows.append({".".join(item.nested_key) or item.key: item.value_json for item in items})
+    return rows
+
+
+def test_wandb_gets_the_scalars_on_an_axis_of_their_own(tmp_path):
+    wandb = pytest.importorskip("wandb")
+    from plimsoll.integrations.wandb import Writer
+
+    run = wandb.init(
+        mode="offline", dir=tmp_path, project="p", settings=wandb.Settings(silent=True)
+    )
+    writer = Writer(run)
+    model = nn.Linear(64, 64)
+    for iteration in range(9):
+        loss = model(torch.randn(2, 64)).square().mean()
+        plimsoll.log_tensor_memory_breakdown(writer, iteration, interval=2)
+        if iteration < 5:
+            run.log({"loss": loss.item()})
+    run.finish()
+    wandb.teardown()  # waits for the process that writes the file
+    rows = offline_history(tmp_path)
+    ours = [row for row in rows if "plimsoll/iteration" in row]
+    assert [row["plimsoll/iteration"] for row in ours] == ["0", "2", "4", "6", "8"]
+    assert ["loss" in row for row in rows] == [True] * 5 + [False] * 2
+    for row in ours:
+        assert float(row["Memory/Tensor_Category/parameters_MB"]) >= 64 * 64 * 4 / 2**20
+
+
+def test_wandb_without_a_run_is_told():
+    pytest.importorskip("wandb")
+    from plimsoll.integrations.wandb import Writer
+
+    with pytest.raises(RuntimeError, match=r"call wandb\.init\(\) first"):
+        Writer()
+
+
+# All of them --------------------------------------------------------------------------------------
+
+
+def test_importing_plimsoll_brings_none_of_them():
+    code = "import sys, plimsoll, plimsoll.integrations; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert PACKAGES.isdisjoint(ran.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["lightning", "transformers", "accelerate", "phiflow", "wandb"])
+def test_one_that_is_not_installed_is_told_by_its_name(name):
+    code = f"""
+import sys
+
+class Hidden:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in {PACKAGES}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Hidden())
+import plimsoll.integrations.{name}
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert f"pip install {name}" in ran.stderr.splitlines()[-1]

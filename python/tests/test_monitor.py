@@ -1,0 +1,318 @@
+"""The measures and monitors of `plimsoll.monitor`, over real tensors."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import plimsoll
+
+MB = 1024 * 1024
+
+
+@pytest.fixture(autouse=True)
+def _end_watching() -> Iterator[None]:
+    yield
+    plimsoll.stop_monitoring()
+
+
+def mebi(count: int) -> torch.Tensor:
+    return torch.zeros(count, MB // 4)
+
+
+def masked(text: str) -> list[str]:
+    """What the system says of this process is no matter here."""
+    lines = re.sub(r"CPU(:?) [+-]?[\d.]+ MB( \([+-][\d.]+ MB\))?", r"CPU\1 # MB", text).splitlines()
+    return [line.rstrip() for line in lines]
+
+
+def test_a_block_tells_its_change_and_its_true_peak(capsys: pytest.CaptureFixture[str]) -> None:
+    with plimsoll.track_memory("loading dataset"):
+        kept = mebi(3)
+        mebi(40)
+    assert kept.numel()
+    assert masked(capsys.readouterr().out) == [
+        "[Memory] loading dataset: CPU # MB, CPU tensors +3.0 MB",
+        "         Peak CPU tensors: 43.0 MB",
+    ]
+
+
+def test_a_block_that_raises_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError), plimsoll.track_memory("broken"):
+        mebi(1)
+        raise ZeroDivisionError
+    assert "[Memory] broken" in capsys.readouterr().out
+
+
+def test_functions_of_all_kinds_are_monitored(capsys: pytest.CaptureFixture[str]) -> None:
+    @plimsoll.monitor_memory("plain")
+    def plain(count: int) -> int:
+        return mebi(count).shape[0]
+
+    @plimsoll.monitor_memory()
+    async def coroutine(count: int) -> int:
+        await asyncio.sleep(0)
+        return mebi(count).shape[0]
+
+    @plimsoll.monitor_memory("generator")
+    def generator(count: int) -> Iterator[int]:
+        yield mebi(count).shape[0]
+        yield 7
+
+    @plimsoll.monitor_memory("async generator")
+    async def async_generator(count: int) -> AsyncIterator[int]:
+        yield mebi(count).shape[0]
+
+    async def all_of(values: AsyncIterator[int]) -> list[int]:
+        return [value async for value in values]
+
+    assert plain(5) == 5
+    assert asyncio.run(coroutine(6)) == 6
+    assert list(generator(7)) == [7, 7]
+    assert asyncio.run(all_of(async_generator(8))) == [8]
+    assert plain.__name__ == "plain"
+    out = capsys.readouterr().out
+    told = dict(re.findall(r"\[Memory\] (.+?): CPU .*\n +Peak CPU tensors: ([\d.]+) MB", out))
+    own = coroutine.__qualname__
+    assert told == {"plain": "5.0", own: "6.0", "generator": "7.0", "async generator": "8.0"}
+
+
+def test_an_async_generator_gets_what_is_sent_and_thrown() -> None:
+    @plimsoll.monitor_memory()
+    async def echo() -> AsyncGenerator[str, str]:
+        said = "begun"
+        while True:
+            try:
+                said = yield said
+            except KeyError as error:
+                said = f"caught {error}"
+            if said == "end":
+                return
+
+    async def talk() -> list[str]:
+        values = echo()
+        told = [await anext(values), await values.asend("a"), await values.athrow(KeyError("b"))]
+        with pytest.raises(StopAsyncIteration):
+            await values.asend("end")
+        return told
+
+    assert asyncio.run(talk()) == ["begun", "a", "caught 'b'"]
+
+
+def test_a_generator_that_is_closed_ends_its_block(capsys: pytest.CaptureFixture[str]) -> None:
+    @plimsoll.monitor_memory("endless")
+    def endless() -> Generator[int, None, None]:
+        while True:
+            yield 1
+
+    values = endless()
+    next(values)
+    assert capsys.readouterr().out == ""
+    values.close()
+    assert "[Memory] endless" in capsys.readouterr().out
+
+
+def test_threads_have_blocks_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(number: int) -> None:
+        for _ in range(20):
+            with plimsoll.track_memory(f"thread {number}"):
+                mebi(1)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    out = capsys.readouterr().out
+    assert out.count("[Memory] thread") == 80
+    peaks = [float(peak) for peak in re.findall(r"Peak CPU tensors: ([\d.]+)", out)]
+    assert len(peaks) == 80
+    assert all(1.0 <= peak <= 4.0 for peak in peaks)
+
+
+class Unread:
+    """A loss that nobody may read."""
+
+    def __float__(self) -> float:
+        raise AssertionError("it was read")
+
+
+def test_an_epoch_reads_a_loss_only_for_the_lines_it_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monitor = plimsoll.EpochMemoryMonitor(verbose_batches=1)
+    monitor.on_epoch_start()
+    mebi(9)
+    monitor.on_batch_end(0, torch.tensor(0.5, requires_grad=True))
+    monitor.on_batch_end(1, Unread())
+    monitor.on_epoch_end()
+    first, last = masked(capsys.readouterr().out)
+    assert re.fullmatch(r"  Batch 0: CPU tensors 0\.0 MB, CPU # MB, loss=0\.500000", first)
+    assert last == "  Epoch end: CPU tensors 0.0 MB allocated, peak 9.0 MB"
+
+
+def test_a_loss_that_is_no_number_costs_its_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    monitor = plimsoll.EpochMemoryMonitor()
+    monitor.on_batch_end(0, object())
+    assert masked(capsys.readouterr().out) == ["  Batch 0: CPU tensors 0.0 MB, CPU # MB"]
+
+
+def test_loss_evaluations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    monitor = plimsoll.OptimizationMemoryMonitor(verbose_evaluations=2)
+    x = torch.ones(MB // 4, requires_grad=True)
+    optimizer = torch.optim.LBFGS([x], max_iter=4)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (x - 3).square().sum()
+        loss.backward()
+        monitor.on_loss_evaluation(loss)
+        return loss
+
+    monitor.on_start()
+    optimizer.step(closure)
+    monitor.on_end()
+    lines = masked(capsys.readouterr().out)
+    assert len(lines) == 3
+    pattern = r"Loss evaluation {}: CPU: # MB \| CPU tensors: [\d.]+ MB \| loss: [\d.]+"
+    for number, line in enumerate(lines[:2]):
+        assert re.fullmatch(pattern.format(number), line)
+    assert f"Optimization end: {monitor.evaluations} loss evaluations" in lines[2]
+    assert monitor.evaluations > 2
+
+
+def test_a_batch_profiler_tells_what_each_part_added(capsys: pytest.CaptureFixture[str]) -> None:
+    profiler = plimsoll.BatchMemoryProfiler()
+    profiler.checkpoint("data")
+    kept = mebi(4)
+    profiler.checkpoint("forward")
+    del kept
+    profiler.checkpoint("backward")
+    profiler.print_summary()
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "      data → forward: CPU tensors 4.0 MB (+4.0 MB)",
+        "      forward → backward: CPU tensors 0.0 MB (-4.0 MB)",
+    ]
+
+
+class Writer:
+    """What a SummaryWriter is asked for."""
+
+    def __init__(self) -> None:
+        self.scalars: dict[tuple[str, int], float] = {}
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        self.scalars[tag, global_step] = scalar_value
+
+
+def test_the_breakdown_sums_to_what_lives() -> None:
+    writer = Writer()
+    plimsoll.log_tensor_memory_breakdown(writer, 0, interval=2)
+    net = torch.nn.Linear(512, 512)
+    optimizer = torch.optim.Adam(net.parameters())
+    loss = net(torch.randn(8, 512)).square().sum()
+    loss.backward()
+    optimizer.step()
+    plimsoll.log_tensor_memory_breakdown(writer, 1, interval=2)
+    plimsoll.log_tensor_memory_breakdown(writer, 2, interval=2, section="TensorProfiling")
+    assert {step for _, step in writer.scalars} == {0, 2}
+    at = {tag: value for (tag, step), value in writer.scalars.items() if step == 2}
+    weights = 4 * (512 * 512 + 512) / MB
+    assert at["TensorProfiling/Tensor_Category/parameters_MB"] == pytest.approx(weights)
+    assert at["TensorProfiling/Tensor_Category/gradients_MB"] == pytest.approx(weights)
+    five = ("parameters", "gradients", "activations", "buffers", "other")
+    whole = sum(at[f"TensorProfiling/Tensor_Category/{name}_MB"] for name in five)
+    dtypes = sum(value for tag, value in at.items() if "/Tensor_DType/" in tag)
+    assert whole == pytest.approx(dtypes)
+    assert whole >= 4 * weights
+
+
+def test_a_recording_sees_everything_beside_a_monitor(tmp_path: Path) -> None:
+    """The monitor came first and wanted little; the recording gets operators and lines all the
+    same."""
+    plimsoll.EpochMemoryMonitor()
+    with plimsoll.record(tmp_path / "t.plim"):
+        kept = torch.randn(100, 100) @ torch.randn(100, 100)
+    assert kept.numel()
+    trace = plimsoll.open(tmp_path / "t.plim")
+    assert "aten::matmul" in {row["key"] for row in trace.tables["by_operator"]}
+    assert any("test_monitor.py" in row["key"] for row in trace.tables["by_line"])
+
+
+FORKED = """
+import os, torch, plimsoll
+torch.set_num_threads(1)  # OpenMP's threads do not outlive a fork
+monitor = plimsoll.EpochMemoryMonitor()
+kept = torch.zeros(2, 1 << 18)
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        with plimsoll.track_memory("child"):
+            torch.zeros(5, 1 << 18)
+            mine = torch.zeros(3, 1 << 18)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+with plimsoll.track_memory("parent"):
+    torch.zeros(7, 1 << 18)
+"""
+
+
+def test_the_child_of_a_fork_watches_for_itself(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FORKED],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    child = [
+        "[Memory] child: CPU # MB, CPU tensors +3.0 MB",
+        "         Peak CPU tensors: 7.0 MB",
+    ]
+    parent = [
+        "[Memory] parent: CPU # MB, CPU tensors +0.0 MB",
+        "         Peak CPU tensors: 9.0 MB",
+    ]
+    assert masked(ran.stdout) == [*child, *child, *parent]
+
+
+OFF = """
+import os, sys, torch, plimsoll
+from plimsoll import _attachment, _record
+net = torch.nn.Linear(4, 4)
+net(torch.randn(2, 4)).sum().backward()
+before = (len(os.listdir("/proc/self/task")), os.listdir("."))
+monitors = [plimsoll.EpochMemoryMonitor(enabled=False),
+            plimsoll.OptimizationMemoryMonitor(enabled=False),
+            plimsoll.BatchMemoryProfiler(enabled=False)]
+net(torch.randn(2, 4)).sum().backward()
+monitors[0].on_epoch_start(); monitors[0].on_batch_end(0, 1.0); monitors[0].on_epoch_end()
+monitors[1].on_start(); monitors[1].on_loss_evaluation(1.0); monitors[1].on_end()
+monitors[2].checkpoint("a"); monitors[2].print_summary()
+assert _attachment.attached() is None
+assert not _record.is_watching() and not _record.is_recording()
+assert "_plimsoll_torch" not in sys.modules
+assert before == (len(os.listdir("/proc/self/task")), os.listdir("."))
+print("nothing")
+"""
+
+
+def test_off_there_is_no_hook_no_thread_and_no_file(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", OFF],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "nothing\n"), ran.stderr

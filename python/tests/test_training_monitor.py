@@ -1,0 +1,164 @@
+"""`plimsoll.TrainingMonitor` over real training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import plimsoll
+from plimsoll import _attachment, _record
+
+
+@pytest.fixture(autouse=True)
+def _end_watching() -> Iterator[None]:
+    yield
+    plimsoll.stop_monitoring()
+
+
+def train(monitor: plimsoll.TrainingMonitor, steps: int) -> torch.nn.Module:
+    net = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1))
+    optimizer = torch.optim.Adam(net.parameters())
+    for _ in range(steps):
+        loss = net(torch.randn(64, 256)).square().mean()
+        loss.backward()
+        optimizer.step()
+        monitor.step(loss=loss)
+        optimizer.zero_grad()
+    return net
+
+
+def test_a_run_has_a_log_that_analyze_reads(tmp_path: Path, plimsoll_command: str) -> None:
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), interval=2, profile_tensors=True, tensorboard=True
+    ) as monitor:
+        assert train(monitor, 9)
+    assert monitor.samples == 5
+    log = Path(monitor.text_log_path).read_text()
+    assert log.count("=== Iteration ") == 5
+    parameters = 4 * (256 * 512 + 512 + 512 + 1)
+    assert f"parameter {parameters / 2**20:.3f} MB in 4" in log
+    assert f"optimizer_state {(2 * parameters + 16) / 2**20:.3f} MB in 12" in log
+    assert Path(monitor.event_file_path).parent == tmp_path / "tensorboard"
+    ran = subprocess.run(
+        [plimsoll_command, "analyze", "latest", "--dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "0 to 8" in ran.stdout or "0 - 8" in ran.stdout, ran.stdout
+
+
+class Unread:
+    def __float__(self) -> float:
+        raise AssertionError("it was read")
+
+
+def test_a_loss_is_read_only_when_a_sample_is_due(tmp_path: Path) -> None:
+    with plimsoll.TrainingMonitor(output_dir=str(tmp_path), interval=10) as monitor:
+        monitor.step(0, 0.5)
+        monitor.step(1, Unread())
+    assert monitor.samples == 1
+
+
+def test_alerts_go_to_the_callback(tmp_path: Path) -> None:
+    alerts: list[plimsoll.MemoryAlert] = []
+    kept = []
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), interval=1, on_alert=alerts.append
+    ) as monitor:
+        for _ in range(40):
+            kept.append(torch.zeros(1 << 20))
+            monitor.step()
+    assert alerts
+    assert monitor.alerts == len(alerts)
+    assert "cpu" in alerts[0].device
+    assert alerts[0].next_step in str(alerts[0])
+
+
+def test_a_callback_that_raises_does_not_stop_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[type] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: raised.append(told.exc_type))
+
+    def callback(alert: plimsoll.MemoryAlert) -> None:
+        raise ZeroDivisionError(alert.id)
+
+    kept = []
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), interval=1, on_alert=callback
+    ) as monitor:
+        for _ in range(40):
+            kept.append(torch.zeros(1 << 20))
+            monitor.step()
+    assert raised == [ZeroDivisionError] * monitor.alerts
+    assert raised
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    with plimsoll.TrainingMonitor(output_dir=str(tmp_path / "file"), interval=1) as monitor:
+        train(monitor, 3)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert said[0].startswith("plimsoll: text log: ")
+
+
+def test_off_there_is_no_hook_no_thread_and_no_file(tmp_path: Path) -> None:
+    threads = threading.active_count()
+    with plimsoll.TrainingMonitor(output_dir=str(tmp_path), enabled=False) as monitor:
+        train(monitor, 3)
+    assert _attachment.attached() is None
+    assert not _record.is_watching()
+    assert not list(tmp_path.iterdir())
+    assert threading.active_count() == threads
+    assert (monitor.samples, monitor.text_log_path) == (0, "")
+
+
+def test_it_records_a_trace_too_if_asked(tmp_path: Path) -> None:
+    path = tmp_path / "t.plim"
+    with plimsoll.TrainingMonitor(output_dir=str(tmp_path), record=str(path)) as monitor:
+        train(monitor, 2)
+    trace = plimsoll.open(path)
+    assert any(row["key"].startswith("aten::") for row in trace.tables["by_operator"])
+
+
+FAIL = """
+import atexit, torch, plimsoll
+atexit.register(print, "saved the model")
+kept = []
+with plimsoll.TrainingMonitor(output_dir=".", interval=1, fail_on_alert=True) as monitor:
+    for i in range({steps}):
+        kept.append(torch.zeros(1 << 20))
+        monitor.step()
+print("trained")
+"""
+
+
+@pytest.mark.parametrize(("steps", "status"), [(2, 0), (40, 1)])
+def test_an_alert_fails_the_run_at_its_end_if_asked(
+    tmp_path: Path, steps: int, status: int
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FAIL.format(steps=steps)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == status, ran.stderr
+    assert "trained\n" in ran.stdout
+
+
+def test_a_wrong_option_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(plimsoll.InvalidArgumentError, match="did you mean 'interval'"):
+        plimsoll.TrainingMonitor(intervall=5)
