@@ -4,24 +4,31 @@
 The data come from a pseudo-spectral solver below, which is checked against the exact solution of
 Cole and Hopf before it is trusted. Training unrolls the network over several time steps and
 differentiates through all of them, so the activations of every unrolled step are alive when
-backward starts: memory grows with --unroll, --batch-size, --grid and --width.
+backward starts: memory grows with --unroll, --batch-size, --grid and --width. Simulations lie in
+files and are loaded when a batch needs them; the --max-cached-sims last ones stay in memory.
 
     python examples/burgers_unet.py                      # some 25 s on two slow cores
+    python examples/burgers_unet.py --config examples/burgers_unet.yaml  # with lines about memory
     plimsoll run examples/burgers_unet.py                # the same, recorded
-    python examples/burgers_unet.py --device cuda --amp --grid 4096 --width 64 --batch-size 64
+    python examples/burgers_unet.py --device cuda --use-amp --grid 4096 --width 64 --batch-size 64
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import tempfile
 import time
+from collections import OrderedDict
 from itertools import pairwise
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
+
+import plimsoll
 
 LENGTH = 2 * math.pi  # the domain is periodic
 
@@ -101,20 +108,52 @@ def simulate(count: int, args: argparse.Namespace, generator: torch.Generator) -
     return torch.stack(frames, dim=1).float()
 
 
-class Windows(Dataset):
-    """All runs of `length` successive frames of all trajectories."""
+class Simulations:
+    """Trajectories in files, one each. The ones used last stay in memory, `most` of them.
 
-    def __init__(self, trajectories: torch.Tensor, length: int) -> None:
-        self.trajectories = trajectories
+    Each worker of a DataLoader keeps its own.
+    """
+
+    def __init__(self, folder: Path, most: int | None) -> None:
+        self.folder = folder
+        self.most = most
+        self.count = 0
+        self.loads = 0  # from files
+        self._cached: OrderedDict[int, torch.Tensor] = OrderedDict()
+
+    def _path(self, which: int) -> Path:
+        return self.folder / f"sim_{which:05d}.pt"
+
+    def write(self, trajectories: torch.Tensor) -> None:
+        for trajectory in trajectories:
+            torch.save(trajectory.clone(), self._path(self.count))
+            self.count += 1
+
+    def __getitem__(self, which: int) -> torch.Tensor:
+        if which in self._cached:
+            self._cached.move_to_end(which)
+            return self._cached[which]
+        self.loads += 1
+        self._cached[which] = torch.load(self._path(which))
+        if self.most is not None and len(self._cached) > self.most:
+            self._cached.popitem(last=False)
+        return next(reversed(self._cached.values()))
+
+
+class Windows(Dataset):
+    """All runs of `length` successive frames of all simulations."""
+
+    def __init__(self, simulations: Simulations, frames: int, length: int) -> None:
+        self.simulations = simulations
         self.length = length
-        self.per_trajectory = trajectories.shape[1] - length + 1
+        self.per_simulation = frames - length + 1
 
     def __len__(self) -> int:
-        return len(self.trajectories) * self.per_trajectory
+        return self.simulations.count * self.per_simulation
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        which, first = divmod(index, self.per_trajectory)
-        return self.trajectories[which, first : first + self.length]
+        which, first = divmod(index, self.per_simulation)
+        return self.simulations[which][first : first + self.length]
 
 
 # The network --------------------------------------------------------------------------------------
@@ -194,7 +233,12 @@ class Trainer:
         self.args = args
         self.device = torch.device(args.device)
         generator = torch.Generator().manual_seed(args.seed)
-        train = Windows(simulate(args.trajectories, args, generator), args.unroll + 1)
+        self.folder = tempfile.TemporaryDirectory(prefix="burgers_")
+        simulations = Simulations(Path(self.folder.name), args.max_cached_sims)
+        while simulations.count < args.trajectories:
+            few = min(8, args.trajectories - simulations.count)
+            simulations.write(simulate(few, args, generator))
+        train = Windows(simulations, args.frames, args.unroll + 1)
         self.held_out = simulate(args.held_out, args, generator).to(self.device)
         self.loader = DataLoader(
             train,
@@ -202,6 +246,7 @@ class Trainer:
             shuffle=True,
             drop_last=len(train) > args.batch_size,
             num_workers=args.workers,
+            pin_memory=args.pin_memory and self.device.type == "cuda",
             generator=generator,
         )
         self.model = UNet(args.width, args.depth).to(self.device)
@@ -210,13 +255,20 @@ class Trainer:
             self.optimizer, max_lr=args.lr, total_steps=max(args.steps, 2)
         )
         self.step = 0
+        # Off unless the configuration or the environment says otherwise.
+        options = plimsoll.load_options(args.config or {})
+        self.monitor = plimsoll.EpochMemoryMonitor(
+            enabled=options.enabled, verbose_batches=options.verbose_batches
+        )
 
     def train_batch(self, frames: torch.Tensor) -> float:
-        """One optimizer step over one batch, in --accumulate parts."""
+        """One optimizer step over one batch, in --gradient-accumulation parts."""
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        for part in frames.to(self.device).chunk(self.args.accumulate):
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.args.amp):
+        for part in frames.to(self.device, non_blocking=True).chunk(
+            self.args.gradient_accumulation
+        ):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.args.use_amp):
                 predicted = rollout(self.model, part[:, 0], self.args.unroll)
             loss = F.mse_loss(predicted.float(), part[:, 1:]) * len(part) / len(frames)
             loss.backward()
@@ -230,10 +282,13 @@ class Trainer:
     def train_epoch(self) -> float:
         """The mean loss of one pass over the data, cut short at --steps."""
         losses = []
-        for frames in self.loader:
+        self.monitor.on_epoch_start()
+        for batch, frames in enumerate(self.loader):
             if self.step >= self.args.steps:
                 break
             losses.append(self.train_batch(frames))
+            self.monitor.on_batch_end(batch, losses[-1])
+        self.monitor.on_epoch_end()
         return sum(losses) / len(losses)
 
     @torch.no_grad()
@@ -248,11 +303,31 @@ class Trainer:
         )
 
 
+def with_config(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
+    """The arguments; what --config says under trainer_params takes the place of their defaults."""
+    args = parser.parse_args(argv)
+    if args.config is None:
+        return args
+    import yaml
+
+    settings = (yaml.safe_load(args.config.read_text()) or {}).get("trainer_params", {})
+    for name in ("enable_memory_monitoring", "memory_monitor_batches"):  # plimsoll reads them
+        settings.pop(name, None)
+    for name in settings:
+        if name not in vars(args):
+            parser.error(f"{args.config}: there is no {name}")
+    parser.set_defaults(**settings)
+    return parser.parse_args(argv)
+
+
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--steps", type=int, default=104, help="optimizer steps (104)")
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--accumulate", type=int, default=1, help="parts a batch is cut into (1)")
+    parser.add_argument(
+        "--gradient-accumulation", "--accumulate", type=int, default=1,
+        help="parts a batch is cut into (1)",
+    )  # fmt: skip
     parser.add_argument("--unroll", type=int, default=4, help="frames differentiated through (4)")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--width", type=int, default=16, help="channels at full resolution (16)")
@@ -266,9 +341,12 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--held-out", type=int, default=8, help="trajectories to judge by (8)")
     parser.add_argument("--workers", type=int, default=0, help="DataLoader workers (0)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 (cpu)")
-    parser.add_argument("--amp", action="store_true", help="forward in bfloat16")
+    parser.add_argument("--use-amp", "--amp", action="store_true", help="forward in bfloat16")
+    parser.add_argument("--max-cached-sims", type=int, help="simulations kept in memory (all)")
+    parser.add_argument("--pin-memory", action="store_true", help="faster copies to a GPU")
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args(argv)
+    parser.add_argument("--config", type=Path, help="a YAML file: defaults, memory monitoring")
+    args = with_config(parser, argv)
     if args.grid % 2**args.depth:
         parser.error(f"--grid {args.grid} cannot be halved --depth {args.depth} times")
     if not 1 <= args.unroll < args.frames:

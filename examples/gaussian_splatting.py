@@ -4,9 +4,12 @@
 The picture is drawn by this program. Gaussians are blended front to back, tile by tile, in plain
 torch. Every --densification_interval iterations those whose position still has a large gradient are
 cloned or split and the faint ones removed, which replaces each Parameter and its Adam state: memory
-grows and moves while it trains, as it does in the trainers for scenes.
+grows and moves while it trains, as it does in the trainers for scenes. With --profile_tensors a
+text log (and with --profile_tensorboard TensorBoard) tells what the memory holds.
 
     python examples/gaussian_splatting.py                  # some 25 s on two slow cores
+    python examples/gaussian_splatting.py --profile_tensors True
+    plimsoll analyze latest --dir splatting_output
     plimsoll run examples/gaussian_splatting.py -i 300     # the same, recorded
     python examples/gaussian_splatting.py --device cuda --size 512 --gaussians 5000 -i 7000
 """
@@ -21,6 +24,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import plimsoll
 
 TILE = 16  # pixels, each way
 
@@ -291,7 +296,7 @@ def save(folder: Path, iteration: int, gaussians: Gaussians, optimizer: torch.op
     torch.save(state, folder / f"checkpoint_{iteration}.pt")
 
 
-def train(args: argparse.Namespace) -> float:
+def train(args: argparse.Namespace, monitor: plimsoll.TrainingMonitor) -> float:
     """Fits the picture and returns the PSNR reached."""
     device = torch.device(args.device)
     target = draw(args.size).to(device)
@@ -330,6 +335,7 @@ def train(args: argparse.Namespace) -> float:
             )
         if args.checkpoint_interval and iteration % args.checkpoint_interval == 0:
             save(args.output_dir, iteration, gaussians, optimizer)
+        monitor.step(iteration, loss)
     return reached
 
 
@@ -359,6 +365,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("-o", "--output_dir", type=Path, default=Path("splatting_output"))
     add("--device", default="cpu", help="cpu, cuda, cuda:1 (cpu)")
     add("--seed", type=int, default=0)
+    plimsoll.add_arguments(parser)  # --profile_tensors and its like
     args = parser.parse_args(argv)
     if args.size % TILE:
         parser.error(f"--size {args.size} is no multiple of {TILE}")
@@ -368,7 +375,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     torch.manual_seed(args.seed)
-    train(args)
+    with plimsoll.TrainingMonitor(args, output_dir=args.profile_dir or args.output_dir) as monitor:
+        train(args, monitor)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-// A convolutional network learns, in C++, which way stripes run in noisy pictures, and records its
-// own memory.
+// A convolutional network learns, in C++, which way stripes run in noisy pictures, and records or
+// watches its own memory.
 //
 //   plimsoll_libtorch_train [--steps 120] [--batch-size 64] [--width 16] [--size 32] [--lr 0.003]
-//                           [--seed 0] [--threads 0] [--trace train.plim]
+//                           [--seed 0] [--threads 0] [--trace train.plim] [--monitor yes]
+//                           [--output-dir folder]
 //   plimsoll report train.plim
 //
-// Without --trace nothing is recorded and no hook is installed.
+// With --monitor (or PLIMSOLL_MONITOR_ENABLED=1) lines about memory are printed while it trains;
+// with
+// --output-dir too, samples go into a text log there and for TensorBoard.
+// Without it and without --trace nothing is recorded and no hook is installed.
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -20,10 +24,14 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "memory_tracer.h"
+#include "plimsoll/monitor.h"
+#include "plimsoll/monitor_options.h"
 #include "plimsoll/recorder.h"
+#include "plimsoll/training_monitor.h"
 
 namespace {
 
@@ -102,8 +110,9 @@ Batch draw(std::int64_t count, std::int64_t size) {
 
 struct Options {
   std::map<std::string, std::string> values = {
-      {"--steps", "120"}, {"--batch-size", "64"}, {"--width", "16"},  {"--size", "32"},
-      {"--lr", "0.003"},  {"--seed", "0"},        {"--threads", "0"}, {"--trace", ""}};
+      {"--steps", "120"},  {"--batch-size", "64"}, {"--width", "16"},  {"--size", "32"},
+      {"--lr", "0.003"},   {"--seed", "0"},        {"--threads", "0"}, {"--trace", ""},
+      {"--monitor", "no"}, {"--output-dir", ""}};
 
   std::int64_t number(const char* flag) const { return std::stoll(values.at(flag)); }
 
@@ -122,24 +131,88 @@ struct Options {
   }
 };
 
-void train(const Options& options, plimsoll::MemoryTracer* tracer) {
+// The lines about memory: where it goes in the first batch, the first batches of each epoch, peaks.
+class Monitors {
+ public:
+  // Watches from now on, if the options say so.
+  explicit Monitors(const plimsoll::MonitorOptions& options)
+      : on_(options.enabled ? plimsoll::Monitoring::kOn : plimsoll::Monitoring::kOff),
+        epoch_(on_, options.verbose_batches),
+        first_batch_(on_) {
+    if (!options.enabled) return;
+    whole_.emplace("training");
+    if (options.profile_tensors) samples_.emplace(options);
+  }
+
+  void begin(std::int64_t step) {
+    if ((step - 1) % kStepsAnEpoch == 0) epoch_.on_epoch_start();
+    reach("start");
+  }
+  // Somewhere within a step; only the first one is looked at so closely.
+  void reach(const char* place) { first_batch_.checkpoint(place); }
+  void end(std::int64_t step, const torch::Tensor& loss) {
+    first_batch_.print_summary();
+    first_batch_.disable();
+    const std::int64_t batch = (step - 1) % kStepsAnEpoch;
+    epoch_.on_batch_end(batch, [&loss] { return loss.item<double>(); });
+    if (batch + 1 == kStepsAnEpoch) epoch_.on_epoch_end();
+    if (samples_) samples_->step(step, [&loss] { return loss.item<double>(); });
+  }
+
+ private:
+  static constexpr std::int64_t kStepsAnEpoch = 40;
+
+  plimsoll::Monitoring on_;
+  plimsoll::EpochMemoryMonitor epoch_;
+  plimsoll::BatchMemoryProfiler first_batch_;
+  std::optional<plimsoll::TrackMemory> whole_;
+  std::optional<plimsoll::TrainingMonitor> samples_;
+};
+
+// The program's options for monitoring: off, then what the flags say, then the environment.
+plimsoll::Status read(const Options& options, plimsoll::MonitorOptions& monitoring) {
+  PLIMSOLL_TRY(monitoring.set("enabled", options.values.at("--monitor")));
+  PLIMSOLL_TRY(monitoring.set("interval", "20"));
+  if (const std::string& folder = options.values.at("--output-dir"); !folder.empty()) {
+    PLIMSOLL_TRY(monitoring.set("output_dir", folder));
+    PLIMSOLL_TRY(monitoring.set("tensorboard", "true"));
+    PLIMSOLL_TRY(monitoring.set("profile_tensors", "true"));
+  }
+  return monitoring.set_from_environment();
+}
+
+// Hooks for the monitors, where no tracer has installed its own. Why there are none, or nothing.
+std::string watch(const plimsoll::MemoryTracer* tracer) {
+  if (plimsoll::Status status = plimsoll::start_watching(); !status) return status.error().message;
+  if (tracer != nullptr) return "";
+  const char* problem = plimsoll_libtorch_attach(plimsoll_recorder(), PLIMSOLL_LIBTORCH_LITE);
+  return problem == nullptr ? "" : problem;
+}
+
+void train(const Options& options, plimsoll::MemoryTracer* tracer, Monitors& monitors) {
   const std::int64_t size = options.number("--size");
   Net net(options.number("--width"), size);
   torch::optim::Adam optimizer(net->parameters(), std::stod(options.values.at("--lr")));
   if (tracer != nullptr) tracer->trace(*net, "Net");
   const std::int64_t steps = options.number("--steps");
   for (std::int64_t step = 1; step <= steps; ++step) {
+    monitors.begin(step);
     const Batch batch = draw(options.number("--batch-size"), size);
+    monitors.reach("data");
     if (tracer != nullptr) tracer->input(batch.pictures);
     const torch::Tensor logits = net(batch.pictures);
     const torch::Tensor loss = torch::nn::functional::cross_entropy(logits, batch.directions);
+    monitors.reach("forward");
     optimizer.zero_grad();
     loss.backward();
+    monitors.reach("backward");
     if (tracer != nullptr) {
       tracer->step(optimizer);
     } else {
       optimizer.step();
     }
+    monitors.reach("optimizer");
+    monitors.end(step, loss);
     if (step % 20 == 0 || step == steps || step == 1) {
       PLIMSOLL_REGION("report");
       const double right =
@@ -159,15 +232,32 @@ int main(int count, char** arguments) {
   if (options.number("--threads") > 0) {
     torch::set_num_threads(static_cast<int>(options.number("--threads")));
   }
-  const std::string& path = options.values.at("--trace");
-  if (path.empty()) {
-    train(options, nullptr);
-    return 0;
+  plimsoll::MonitorOptions monitoring;
+  if (const plimsoll::Status status = read(options, monitoring); !status) {
+    std::fprintf(stderr, "%s\n", status.error().message.c_str());
+    return 2;
   }
-  plimsoll::MemoryTracer tracer({.path = path, .meta = {{"program", "train.cc"}}});
-  train(options, &tracer);
-  const plimsoll::RecordingState state = tracer.stop();
-  if (!tracer.error().empty()) std::fprintf(stderr, "Not recorded: %s\n", tracer.error().c_str());
+  const std::string& path = options.values.at("--trace");
+  std::optional<plimsoll::MemoryTracer> tracer;
+  if (!path.empty()) {
+    tracer.emplace(plimsoll::RecordingOptions{.path = path, .meta = {{"program", "train.cc"}}});
+  } else if (monitoring.enabled && monitoring.profile_tensors) {
+    // Samples tell what tensors are as far as a tracer tells it; of its recording little is kept.
+    tracer.emplace(plimsoll::RecordingOptions{.max_events = 1000});
+  }
+  plimsoll::MemoryTracer* const told = tracer ? &*tracer : nullptr;
+  if (monitoring.enabled) {
+    const std::string problem = watch(told);
+    if (!problem.empty()) std::fprintf(stderr, "Not watched: %s\n", problem.c_str());
+  }
+  {
+    Monitors monitors(monitoring);
+    train(options, told, monitors);
+  }
+  if (!tracer) return 0;
+  const plimsoll::RecordingState state = tracer->stop();
+  if (!tracer->error().empty()) std::fprintf(stderr, "Not recorded: %s\n", tracer->error().c_str());
+  if (path.empty()) return 0;
   std::printf("recorded %llu events, %llu bytes still live\n",
               static_cast<unsigned long long>(state.events),
               static_cast<unsigned long long>(state.live_bytes));

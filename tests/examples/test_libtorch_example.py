@@ -107,6 +107,53 @@ def test_steps_are_marked_and_nothing_lives_at_the_end(report):
     assert cpu["requested_active"]["end_bytes"] == 0
 
 
+def without_learning(text: str) -> str:
+    return re.sub(r"^(step|recorded) .*\n", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_monitors_tell_of_memory_with_and_without_a_recording(program, golden, trace, tmp_path):
+    flags = ["--monitor", "yes", *(["--trace", tmp_path / "train.plim"] if trace else [])]
+    environment = {"PLIMSOLL_MONITOR_VERBOSE_BATCHES": "2"}
+    ran = subprocess.run(
+        [program, *SMALL, *flags], capture_output=True, text=True, check=True, env=environment
+    )
+    assert ran.stderr == ""
+    golden(without_learning(ran.stdout), "monitors/libtorch_train.txt")
+    changes = [float(mb) for mb in re.findall(r"\(([-+][\d.]+) MB\)", ran.stdout)]
+    data, forward, backward, _ = changes
+    assert data >= 0
+    assert forward > 0.3
+    assert forward + backward < 0.2
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_samples_go_into_a_log_and_for_tensorboard(program, trace, tmp_path):
+    flags = ["--monitor", "yes", "--output-dir", tmp_path]
+    flags += ["--trace", tmp_path / "train.plim"] if trace else []
+    ran = subprocess.run([program, *SMALL, *flags], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
+    (log,) = (tmp_path / "profiles").iterdir()
+    text = log.read_text()
+    assert re.findall(r"=== Iteration (\d+) ", text) == ["20", "40"]
+    assert len(re.findall(r"\| loss [\d.]+ ===", text)) == 2
+    assert re.search(r"^Dtypes: float32 [\d.]+ MB", text, re.MULTILINE)
+    for category in ("parameter", "gradient", "optimizer_state"):
+        assert re.search(rf"^Categories: .*\b{category} [\d.]+ MB", text, re.MULTILINE)
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_without_monitor_nothing_is_told_and_mistakes_are_told_at_once(program):
+    plain = subprocess.run([program, *SMALL], capture_output=True, text=True, check=True)
+    assert without_learning(plain.stdout) == plain.stderr == ""
+    wrong = subprocess.run(
+        [program, *SMALL], capture_output=True, text=True, check=False,
+        env={"PLIMSOLL_MONITOR_VERBOSE": "2"},
+    )  # fmt: skip
+    assert wrong.returncode == 2
+    assert "did you mean 'verbose_batches'?" in wrong.stderr
+
+
 def test_without_torch_it_says_so(tmp_path):
     without = tmp_path / "python"
     without.write_text(
