@@ -166,6 +166,24 @@ def recording(mode: Literal["full", "lite"], told: Recorded) -> Variant:
     return variant
 
 
+@contextmanager
+def monitored(workload: Workload) -> Iterator[Step]:
+    """The monitors of everyday use at their own intervals, with text log and TensorBoard."""
+    numbers = itertools.count()
+    with tempfile.TemporaryDirectory() as folder:
+        batches = plimsoll.EpochMemoryMonitor(verbose_batches=0)
+        with plimsoll.TrainingMonitor(output_dir=folder, tensorboard=True) as monitor:
+
+            def step() -> None:
+                workload.step()
+                number = next(numbers)
+                batches.on_batch_end(number)
+                monitor.step(number)
+
+            yield step
+    plimsoll.stop_monitoring()
+
+
 def profiler(with_stack: bool) -> Variant:
     @contextmanager
     def variant(workload: Workload) -> Iterator[Step]:
@@ -282,7 +300,7 @@ def main() -> int:
         f"plimsoll {plimsoll.__version__}; {args.rounds} rounds, "
         f"{args.clock} clock, median (95 % interval)\n"
     )
-    names = ["full", "lite"]
+    names = ["full", "lite", "monitors"]
     if not args.only_plimsoll:
         names += ["profiler", "profiler, stacks", "MemTracker"]
     columns = ["workload", "ms a step", *names, "events a step", "ns an event", "bytes an event"]
@@ -293,6 +311,7 @@ def main() -> int:
             "off": nothing,
             "full": recording("full", full),
             "lite": recording("lite", lite),
+            "monitors": monitored,
             "profiler": profiler(False),
             "profiler, stacks": profiler(True),
             "MemTracker": mem_tracker,
