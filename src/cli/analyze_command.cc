@@ -1,35 +1,20 @@
 // plimsoll analyze: the summary of a text log, or of a CSV log of nvidia-smi.
 
-#include <algorithm>
-#include <charconv>
 #include <string>
 
 #include "base/json_writer.h"
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/log_text.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
+#include "monitor/detection.h"
 #include "monitor/log_reader.h"
 #include "monitor/log_summary.h"
 
 namespace plimsoll::cli {
 namespace {
-
-int say(const Error& error) {
-  complain(error.message);
-  return exit_code_of(error.code);
-}
-
-Result<std::size_t> parse_top(const std::string& text) {
-  std::size_t rows = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
-  if (error != std::errc{} || end != text.data() + text.size() || rows == 0) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "--top " + text + " is no number of rows: say 1 or more");
-  }
-  return rows;
-}
 
 std::string json_of(const monitor::LogSummary& summary) {
   std::string text;
@@ -44,18 +29,6 @@ std::string json_of(const monitor::LogSummary& summary) {
   return text + "\n";
 }
 
-bool is_to_fail_on(const monitor::LogSummary& summary, const std::vector<std::string>& fail_on) {
-  return std::ranges::any_of(summary.findings, [&](const monitor::Alert& alert) {
-    return std::ranges::any_of(fail_on, [&](const std::string& word) {
-      using enum monitor::AlertSeverity;
-      for (const auto least : {kInfo, kWarning, kCritical}) {
-        if (word == to_string(least)) return alert.severity >= least;
-      }
-      return word == alert.id;
-    });
-  });
-}
-
 Result<std::string> chosen_file(const Arguments& arguments) {
   const std::string file = arguments.value("FILE", "latest");
   if (file != "latest") return file;
@@ -65,24 +38,22 @@ Result<std::string> chosen_file(const Arguments& arguments) {
 int run_analyze(const Arguments& arguments) {
   LogTextOptions options;
   options.width = output_width();
-  options.color = output_color(arguments.value("--color", "auto"));
-  if (arguments.has("--top")) {
-    const auto top = parse_top(arguments.value("--top"));
-    if (!top) return say(top.error());
-    options.top = *top;
-  }
+  options.color = chosen_color(arguments);
+  const auto top = chosen_top(arguments, options.top);
+  if (!top) return complain(top.error());
+  options.top = *top;
   const auto file = chosen_file(arguments);
-  if (!file) return say(file.error());
+  if (!file) return complain(file.error());
   ProgressBar bar(*file);
   const auto summary = monitor::summarize_log(*file, [&](std::uint64_t done, std::uint64_t total) {
     return bar.advance("reading", done, total);
   });
   bar.clear();
-  if (!summary) return say(summary.error());
+  if (!summary) return complain(summary.error());
   const Status status =
       print(arguments.has("--json") ? json_of(*summary) : to_text(*summary, options));
-  if (!status) return say(status.error());
-  return is_to_fail_on(*summary, arguments.values("--fail-on")) ? kFindingToFailOn : kFine;
+  if (!status) return complain(status.error());
+  return is_to_fail_on(summary->findings, arguments) ? kFindingToFailOn : kFine;
 }
 
 }  // namespace
@@ -102,20 +73,8 @@ Command analyze_command() {
       {"--dir", "", "DIR", "Where latest looks: DIR/profiles and DIR. Default: this folder."},
       {"--top", "", "N", "Rows of each table (default 10)."},
       {"--json", "", "", "One JSON object as `plimsoll schema analyze` describes it."},
-      {"--fail-on",
-       "",
-       "WHAT",
-       "Exit with status 1 if there is a finding of this severity or a graver one, or with this "
-       "id; several as a,b.",
-       {"info", "warning", "critical", "activations_stay", "temporaries_stay",
-        "gradients_accumulate", "memory_growth", "more_large_tensors", "fragmentation",
-        "memory_jump_with_loss", "device_nearly_full"},
-       true},
-      {"--color",
-       "",
-       "WHEN",
-       "Colour (default auto: on a terminal, unless NO_COLOR is set).",
-       {"auto", "always", "never"}},
+      fail_on_option(monitor::kAlertIds),
+      color_option(),
   };
   command.sections = {
       {"examples",

@@ -12,11 +12,6 @@
 namespace plimsoll::cli {
 namespace {
 
-int say(const Error& error) {
-  complain(error.message);
-  return exit_code_of(error.code);
-}
-
 int run_dump(const Arguments& arguments) {
   Status written;
   const Status status = engine::dump(arguments.value("FILE"), [&](std::string_view lines) {
@@ -24,8 +19,8 @@ int run_dump(const Arguments& arguments) {
     if (written) written = print(lines);
     return written.ok() && std::ferror(stdout) == 0;  // the reader of a pipe may have gone
   });
-  if (!written) return say(written.error());
-  if (!status) return say(status.error());
+  if (!written) return complain(written.error());
+  if (!status) return complain(status.error());
   return kFine;
 }
 

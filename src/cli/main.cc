@@ -20,11 +20,7 @@
 namespace plimsoll::cli {
 namespace {
 
-int say(const Status& status) {
-  if (status) return kFine;
-  complain(status.error().message);
-  return exit_code_of(status.error().code);
-}
+int say(const Status& status) { return status ? kFine : complain(status.error()); }
 
 int wrong_command(const std::string& word) {
   std::vector<std::string> known = {"--version", "--help"};

@@ -14,6 +14,7 @@
 #include "base/suggestion.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
 #include "cli/nsys_summary.h"
@@ -94,7 +95,7 @@ Result<Wish> wish_of(const Arguments& arguments) {
   wish.may_replace = arguments.has("--force");
   wish.only_prints = arguments.has("--print");
   wish.session = arguments.value("--session");
-  wish.color = output_color(arguments.value("--color", "auto"));
+  wish.color = chosen_color(arguments);
   if (arguments.has("--attach-seconds")) {
     PLIMSOLL_TRY_ASSIGN(wish.attach_s, seconds_of(arguments.value("--attach-seconds")));
   }
@@ -186,11 +187,6 @@ Status summarize(const std::string& report, report::Color color) {
                ": open it in nsys-ui for the memory over time (rows Memory usage)\n");
 }
 
-int say(const Error& error) {
-  complain(error.message);
-  return exit_code_of(error.code);
-}
-
 // The exit status of what nsys ran, or ours where a summary cannot be had.
 int summarize_after(int status, const Wish& wish) {
   const Status summed = summarize(wish.report, wish.color);
@@ -198,7 +194,7 @@ int summarize_after(int status, const Wish& wish) {
     complain("nsys ended with exit status " + std::to_string(status));
     return status;
   }
-  return summed ? kFine : say(summed.error());
+  return summed ? kFine : complain(summed.error());
 }
 
 int profile(const Wish& wish) {
@@ -207,10 +203,10 @@ int profile(const Wish& wish) {
   if (wish.only_prints) {
     const Status printed =
         print(shell_line(line) + "\n" + shell_line(stats_line(wish.report)) + "\n");
-    return printed ? kFine : say(printed.error());
+    return printed ? kFine : complain(printed.error());
   }
   const auto status = run_program(line);
-  return status ? summarize_after(*status, wish) : say(status.error());
+  return status ? summarize_after(*status, wish) : complain(status.error());
 }
 
 // In a session of its own, in which nothing is recorded until somebody asks for it.
@@ -221,17 +217,17 @@ int launch(const Wish& wish) {
       Words{"nsys", "launch", "--session-new=" + session} + trace_options() + wish.command;
   if (wish.only_prints) {
     const Status printed = print(shell_line(line) + "\n");
-    return printed ? kFine : say(printed.error());
+    return printed ? kFine : complain(printed.error());
   }
   const auto status = run_program(line);
-  return status ? *status : say(status.error());
+  return status ? *status : complain(status.error());
 }
 
 int attach(Wish wish) {
   if (wish.session.empty() && wish.only_prints) wish.session = "SESSION";
   if (wish.session.empty()) {
     auto found = find_session();
-    if (!found) return say(found.error());
+    if (!found) return complain(found.error());
     wish.session = *found;
   }
   const std::string session = "--session=" + wish.session;
@@ -243,29 +239,29 @@ int attach(Wish wish) {
     const Status printed =
         print(shell_line(start) + "\n" + shell_line({"sleep", seconds.str()}) + "\n" +
               shell_line(stop) + "\n" + shell_line(stats_line(wish.report)) + "\n");
-    return printed ? kFine : say(printed.error());
+    return printed ? kFine : complain(printed.error());
   }
   const auto started = run_program(start);
-  if (!started) return say(started.error());
+  if (!started) return complain(started.error());
   if (*started != 0) {
     complain("nsys start ended with exit status " + std::to_string(*started));
     return *started;
   }
   wait_for(wish.attach_s);
   const auto stopped = run_program(stop);
-  return stopped ? summarize_after(*stopped, wish) : say(stopped.error());
+  return stopped ? summarize_after(*stopped, wish) : complain(stopped.error());
 }
 
 int run_nsys(const Arguments& arguments) {
   const auto wish = wish_of(arguments);
-  if (!wish) return say(wish.error());
+  if (!wish) return complain(wish.error());
   if (!wish->only_prints) {
     const Status installed = need_nsys();
-    if (!installed) return say(installed.error());
+    if (!installed) return complain(installed.error());
   }
   if (arguments.has("--summarize")) {
     const Status summed = summarize(arguments.value("--summarize"), wish->color);
-    return summed ? kFine : say(summed.error());
+    return summed ? kFine : complain(summed.error());
   }
   if (wish->attach_s > 0) return attach(*wish);
   return arguments.has("--launch") ? launch(*wish) : profile(*wish);
@@ -290,7 +286,7 @@ Command nsys_command() {
       {"--output", "-o", "PATH", "The report. Default: plimsoll-PID.nsys-rep."},
       {"--force", "", "", "Replace the report if it exists."},
       {"--print", "", "", "Print the nsys command lines, and run nothing."},
-      {"--color", "", "WHEN", "Whether to use colour.", {"auto", "always", "never"}},
+      color_option(),
   };
   command.sections = {
       {"examples",

@@ -1,12 +1,12 @@
 // plimsoll report: verdict and tables of one recording, or of several one after the other.
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
@@ -25,18 +25,7 @@ struct Question {
   OpenOptions open;
   report::TextOptions text;
   bool is_json = false;
-  std::vector<std::string> fail_on;
 };
-
-Result<std::size_t> parse_top(const std::string& text) {
-  std::size_t rows = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
-  if (error != std::errc{} || end != text.data() + text.size() || rows == 0) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "--top " + text + " is no number of rows: say 1 or more");
-  }
-  return rows;
-}
 
 Result<Question> make_question(const Arguments& arguments) {
   Question question;
@@ -45,14 +34,10 @@ Result<Question> make_question(const Arguments& arguments) {
   question.open.at = arguments.value("--at", "peak");
   question.text.device = question.open.device;
   question.is_json = arguments.has("--json");
-  question.fail_on = arguments.values("--fail-on");
-  question.text.color = output_color(arguments.value("--color", "auto"));
+  question.text.color = chosen_color(arguments);
   question.text.width = output_width();
-  question.text.top = kRowsShown;
-  if (arguments.has("--top")) {
-    PLIMSOLL_TRY_ASSIGN(question.text.top, parse_top(arguments.value("--top")));
-    question.open.top = question.text.top;
-  }
+  PLIMSOLL_TRY_ASSIGN(question.text.top, chosen_top(arguments, kRowsShown));
+  if (arguments.has("--top")) question.open.top = question.text.top;
   if (arguments.has("--by")) {
     question.text.tables.clear();
     for (const std::string& name : arguments.values("--by")) {
@@ -62,25 +47,13 @@ Result<Question> make_question(const Arguments& arguments) {
   return question;
 }
 
-bool is_to_fail_on(const report::Report& report, const std::vector<std::string>& fail_on) {
-  const auto names = [&](const report::Finding& finding) {
-    return std::ranges::any_of(fail_on, [&](const std::string& word) {
-      using enum report::FindingSeverity;
-      for (const auto least : {kInfo, kWarning, kCritical}) {
-        if (word == to_string(least)) return finding.severity >= least;
-      }
-      return word == finding.id;
-    });
-  };
-  return std::ranges::any_of(report.findings, names);
-}
-
 struct Answer {
   std::string text;
   int exit_code = kFine;
 };
 
-Result<Answer> answer(const std::string& path, const Question& question) {
+Result<Answer> answer(const std::string& path, const Question& question,
+                      const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   ProgressBar bar(path);
   OpenOptions options = question.open;
@@ -97,7 +70,9 @@ Result<Answer> answer(const std::string& path, const Question& question) {
     how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();
     answer.text = report::to_text(session.state().report, how);
   }
-  if (is_to_fail_on(session.state().report, question.fail_on)) answer.exit_code = kFindingToFailOn;
+  if (is_to_fail_on(session.state().report.findings, arguments)) {
+    answer.exit_code = kFindingToFailOn;
+  }
   return answer;
 }
 
@@ -125,36 +100,25 @@ class Sequence {
   bool is_first_ = true;
 };
 
-std::vector<std::string> fail_on_choices() {
-  std::vector<std::string> words = {"info", "warning", "critical"};
-  words.insert(words.end(), report::kFindingIds.begin(), report::kFindingIds.end());
-  return words;
-}
-
-int say(const Error& error) {
-  complain(error.message);
-  return exit_code_of(error.code);
-}
-
 // The gravest exit code of all files; one that cannot be read does not keep the others from it.
 int run_report(const Arguments& arguments) {
   const auto question = make_question(arguments);
-  if (!question) return say(question.error());
+  if (!question) return complain(question.error());
   Sequence sequence(*question);
   int exit_code = kFine;
   for (const std::string& path : question->files) {
-    auto answered = answer(path, *question);
+    auto answered = answer(path, *question, arguments);
     if (!answered) {
-      exit_code = std::max(exit_code, say(answered.error()));
+      exit_code = std::max(exit_code, complain(answered.error()));
       if (exit_code == kInterrupted) return exit_code;
       continue;
     }
     exit_code = std::max(exit_code, answered->exit_code);
     if (Status status = print(sequence.before(path) + answered->text); !status) {
-      return say(status.error());
+      return complain(status.error());
     }
   }
-  if (Status status = print(sequence.end()); !status) return say(status.error());
+  if (Status status = print(sequence.end()); !status) return complain(status.error());
   return exit_code;
 }
 
@@ -186,16 +150,8 @@ Command report_command() {
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
       {"--json", "", "",
        "One JSON object as `plimsoll schema` describes it; an array of them for several files."},
-      {"--fail-on", "", "WHAT",
-       "Exit with status 1 if there is a finding of this severity or a graver one, or with this "
-       "id; "
-       "several as a,b.",
-       fail_on_choices(), true},
-      {"--color",
-       "",
-       "WHEN",
-       "Colour (default auto: on a terminal, unless NO_COLOR is set).",
-       {"auto", "always", "never"}},
+      fail_on_option(report::kFindingIds),
+      color_option(),
   };
   command.sections = {
       {"examples",

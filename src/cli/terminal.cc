@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "cli/exit_code.h"
 #include "report/text_layout.h"
 
 namespace plimsoll::cli {
@@ -64,6 +65,11 @@ Status print(std::string_view text) {
 void complain(std::string_view sentence) {
   const std::string line = "plimsoll: " + report::printable(sentence) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+int complain(const Error& error) {
+  complain(error.message);
+  return exit_code_of(error.code);
 }
 
 }  // namespace plimsoll::cli

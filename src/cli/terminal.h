@@ -25,5 +25,7 @@ Status print(std::string_view text);
 
 // "plimsoll: <sentence>" to stderr.
 void complain(std::string_view sentence);
+// The same of an error; its exit code.
+int complain(const Error& error);
 
 }  // namespace plimsoll::cli

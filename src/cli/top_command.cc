@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
 #include "cli/terminal.h"
@@ -57,7 +58,7 @@ Result<int> pid_of(const std::string& text) {
 
 Result<TopSettings> settings_of(const Arguments& arguments) {
   TopSettings settings;
-  settings.color = output_color(arguments.value("--color", "auto"));
+  settings.color = chosen_color(arguments);
   settings.width = output_width();
   PLIMSOLL_TRY_ASSIGN(settings.interval_s, interval_of(arguments.value("--interval", "2")));
   if (arguments.has("--pid")) {
@@ -85,11 +86,6 @@ Status print_lines(const std::vector<std::string>& lines) {
   return print(text);
 }
 
-int say(const Error& error) {
-  complain(error.message);
-  return exit_code_of(error.code);
-}
-
 // Once: why the lines that follow speak of the host.
 void explain(const TopView& view) {
   if (!view.gpu_is_known) {
@@ -112,7 +108,7 @@ int print_one_liners(TopProbe& probe, const TopSettings& settings, bool is_once)
     if (!is_of_a_gpu && !is_explained) explain(view);
     is_explained = is_explained || !is_of_a_gpu;
     const Status status = print_lines(top_one_liners(view));
-    if (!status) return say(status.error());
+    if (!status) return complain(status.error());
   } while (std::ferror(stdout) == 0 && !is_once && sleep_between(settings));
   return is_interrupted() ? kInterrupted : kFine;
 }
@@ -125,7 +121,7 @@ int print_frames(TopProbe& probe, const TopSettings& settings, bool is_once) {
     if (!is_first) lines.insert(lines.begin(), "");
     is_first = false;
     const Status status = print_lines(lines);
-    if (!status) return say(status.error());
+    if (!status) return complain(status.error());
   } while (std::ferror(stdout) == 0 && !is_once && sleep_between(settings));
   return is_interrupted() ? kInterrupted : kFine;
 }
@@ -229,7 +225,7 @@ Result<int> watch(TopProbe& probe, const TopSettings& settings) {
 
 int run_top(const Arguments& arguments) {
   const auto settings = settings_of(arguments);
-  if (!settings) return say(settings.error());
+  if (!settings) return complain(settings.error());
   TopSources sources;
   sources.pid = settings->pid;
   sources.interval_ns = nanoseconds(settings->interval_s);
@@ -238,7 +234,7 @@ int run_top(const Arguments& arguments) {
   if (arguments.has("--line")) return print_one_liners(probe, *settings, is_once);
   if (is_once || !can_draw_pages()) return print_frames(probe, *settings, is_once);
   const auto signal = watch(probe, *settings);
-  if (!signal) return say(signal.error());
+  if (!signal) return complain(signal.error());
   return *signal == 0 ? kFine : end_by(*signal);
 }
 
@@ -258,7 +254,7 @@ Command top_command() {
       {"--once", "", "", "Print once and end."},
       {"--interval", "", "SECONDS", "Time between two looks. Default: 2."},
       {"--pid", "", "PID", "This process and its children alone, with their PSS."},
-      {"--color", "", "WHEN", "Whether to use colour.", {"auto", "always", "never"}},
+      color_option(),
   };
   command.sections = {{"keys", {}}, {"examples", {}}};
   command.sections[0].rows = {{"q", "quit"},

@@ -4,12 +4,14 @@
 // Everything said is a number of this run. No rule advises empty_cache().
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -33,8 +35,13 @@ inline const char* to_string(AlertSeverity severity) {
   return "info";
 }
 
+// All the ids there are.
+inline constexpr std::array<std::string_view, 8> kAlertIds = {
+    "activations_stay",   "temporaries_stay", "gradients_accumulate",  "memory_growth",
+    "more_large_tensors", "fragmentation",    "memory_jump_with_loss", "device_nearly_full"};
+
 struct Alert {
-  std::string id;  // stable: "memory_growth", ...
+  std::string id;  // stable: one of kAlertIds
   AlertSeverity severity = AlertSeverity::kWarning;
   std::string device;   // "cuda:0", "cpu", "host"
   std::string subject;  // what of it: a category; may be empty

@@ -37,6 +37,7 @@ Watched run(std::uint64_t samples, const Change& change, const DetectionOptions&
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
     for (Alert& alert : result.detector.observe(sample)) {
+      EXPECT_THAT(kAlertIds, Contains(alert.id));
       result.told_at.insert(static_cast<std::int64_t>(i));
       result.alerts.push_back(std::move(alert));
     }

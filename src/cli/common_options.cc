@@ -1,0 +1,34 @@
+#include "cli/common_options.h"
+
+#include <charconv>
+#include <system_error>
+
+#include "cli/terminal.h"
+
+namespace plimsoll::cli {
+
+Option color_option() {
+  return {"--color",
+          "",
+          "WHEN",
+          "Colour (default auto: on a terminal, unless NO_COLOR is set).",
+          {"auto", "always", "never"}};
+}
+
+report::Color chosen_color(const Arguments& arguments) {
+  return output_color(arguments.value("--color", "auto"));
+}
+
+Result<std::size_t> chosen_top(const Arguments& arguments, std::size_t if_not_given) {
+  if (!arguments.has("--top")) return if_not_given;
+  const std::string text = arguments.value("--top");
+  std::size_t rows = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
+  if (error != std::errc{} || end != text.data() + text.size() || rows == 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--top " + text + " is no number of rows: say 1 or more");
+  }
+  return rows;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,51 @@
+// Options that several commands take, in the same words everywhere.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <ranges>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "plimsoll/result.h"
+#include "report/text_style.h"
+
+namespace plimsoll::cli {
+
+Option color_option();  // --color
+report::Color chosen_color(const Arguments& arguments);
+
+// --top, checked.
+Result<std::size_t> chosen_top(const Arguments& arguments, std::size_t if_not_given);
+
+// --fail-on, which takes a severity or one of these ids.
+Option fail_on_option(const std::ranges::input_range auto& ids) {
+  Option option{"--fail-on",
+                "",
+                "WHAT",
+                "Exit with status 1 if there is a finding of this severity or a graver one, or "
+                "with this id; several as a,b.",
+                {"info", "warning", "critical"},
+                true};
+  option.choices.insert(option.choices.end(), std::begin(ids), std::end(ids));
+  return option;
+}
+
+// Whether one of the findings (each with an id and a severity) is to be failed on.
+template <typename Finding>
+bool is_to_fail_on(const std::vector<Finding>& findings, const Arguments& arguments) {
+  using Severity = decltype(Finding::severity);
+  const auto is_meant = [](const Finding& finding, const std::string& word) {
+    for (const auto least : {Severity::kInfo, Severity::kWarning, Severity::kCritical}) {
+      if (word == to_string(least)) return finding.severity >= least;
+    }
+    return word == finding.id;
+  };
+  return std::ranges::any_of(arguments.values("--fail-on"), [&](const std::string& word) {
+    return std::ranges::any_of(findings,
+                               [&](const Finding& finding) { return is_meant(finding, word); });
+  });
+}
+
+}  // namespace plimsoll::cli
