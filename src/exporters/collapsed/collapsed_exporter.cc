@@ -4,14 +4,13 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/collapsed/folded_lines.h"
 #include "exporters/collapsed/folded_name.h"
 #include "exporters/flame_frames.h"
 #include "exporters/live_stacks.h"
 
 namespace plimsoll::exporters::collapsed {
 namespace {
-
-constexpr std::size_t kFlushBytes = 1 << 16;
 
 void append_frame(std::string& line, const model::Trace& trace, const model::Frame& frame) {
   append_name(line, trace.strings[frame.function]);
@@ -45,21 +44,16 @@ class CollapsedExporter final : public Exporter {
 
   Status write(const ExportInput& input, Output& output) const override {
     FlameFrames flame(input.trace);
-    std::string text;
+    FoldedLines lines(output);
     for (const LiveStacks& live : live_stacks(input)) {
       const std::string root = model::to_string(live.device->device);
       for (const StackBytes& row : live.stacks) {
-        text += root;
-        append_stack(text, input, flame.root_first(row.stack), row.stack);
-        text += ' ';
-        text += std::to_string(row.bytes);
-        text += '\n';
-        if (text.size() < kFlushBytes) continue;
-        PLIMSOLL_TRY(output.write(text));
-        text.clear();
+        lines.text() += root;
+        append_stack(lines.text(), input, flame.root_first(row.stack), row.stack);
+        PLIMSOLL_TRY(lines.end_line(row.bytes));
       }
     }
-    return text.empty() ? Status{} : output.write(text);
+    return lines.finish();
   }
 };
 

@@ -2,13 +2,12 @@
 
 #include <string>
 
+#include "exporters/collapsed/folded_lines.h"
 #include "exporters/collapsed/folded_name.h"
 #include "exporters/layer_stacks.h"
 
 namespace plimsoll::exporters::collapsed {
 namespace {
-
-constexpr std::size_t kFlushBytes = 1 << 16;
 
 class CollapsedLayersExporter final : public Exporter {
  public:
@@ -19,24 +18,19 @@ class CollapsedLayersExporter final : public Exporter {
   const char* suffix() const override { return ".layers.folded"; }
 
   Status write(const ExportInput& input, Output& output) const override {
-    std::string text;
+    FoldedLines lines(output);
     for (const LayerStacks& live : layer_stacks(input)) {
       const std::string root = model::to_string(live.device->device);
       for (const LayerStack& row : live.rows) {
-        text += root;
+        lines.text() += root;
         for (const std::string& frame : row.frames) {
-          text += ';';
-          append_name(text, frame);
+          lines.text() += ';';
+          append_name(lines.text(), frame);
         }
-        text += ' ';
-        text += std::to_string(row.bytes);
-        text += '\n';
-        if (text.size() < kFlushBytes) continue;
-        PLIMSOLL_TRY(output.write(text));
-        text.clear();
+        PLIMSOLL_TRY(lines.end_line(row.bytes));
       }
     }
-    return text.empty() ? Status{} : output.write(text);
+    return lines.finish();
   }
 };
 
