@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "monitor/nvml_watcher.h"
@@ -166,7 +168,12 @@ TEST_F(NvmlTest, the_watcher_tells_why_there_is_no_gpu) {
   EXPECT_THAT(view.why_none, HasSubstr("no NVIDIA driver"));
 }
 
+std::ptrdiff_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
 TEST_F(NvmlTest, a_driver_that_hangs_holds_nobody_up) {
+  const std::ptrdiff_t threads = threads_of_this_process();
   play(kTwoDevices + std::string("hang nvmlInit\n"));
   const auto began = std::chrono::steady_clock::now();
   {
@@ -176,8 +183,8 @@ TEST_F(NvmlTest, a_driver_that_hangs_holds_nobody_up) {
     EXPECT_GE(view.age_ns, 20'000'000);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
-  play(kTwoDevices);  // lets the thread end, which nobody waits for
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  play(kTwoDevices);  // lets the thread end, which nobody but this test waits for
+  while (threads_of_this_process() > threads) std::this_thread::yield();
 }
 
 }  // namespace
