@@ -219,6 +219,7 @@ class Measured:
     """Seconds a step of each round, by variant."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # and why, by variant
 
     def ratios(self, variant: str) -> list[float]:
         """Of each round, to the block without anything."""
@@ -226,6 +227,7 @@ class Measured:
         return [with_it / without for with_it, without in pairs]
 
 
+RIVALS = ("profiler", "profiler, stacks", "MemTracker")
 CLOCKS = {"wall": time.perf_counter, "thread": time.thread_time}
 now = time.perf_counter
 
@@ -248,10 +250,17 @@ def measure(
     steps = max(2, round(args.seconds / seconds_a_step(workload, nothing, 5)))
     measured = Measured({name: [] for name in variants})
     order = random.Random(args.seed)
-    for variant in variants.values():  # whatever is compiled or imported on first use
-        seconds_a_step(workload, variant, 1)
+    for name, variant in variants.items():  # whatever is compiled or imported on first use
+        try:
+            seconds_a_step(workload, variant, 1)
+        except Exception as problem:
+            if name not in RIVALS:
+                raise
+            measured.refused[name] = f"{type(problem).__name__}: {problem}"
+            workload.optimizer.zero_grad(set_to_none=True)
+    willing = [name for name in variants if name not in measured.refused]
     for _ in range(args.rounds):
-        for name in order.sample(list(variants), len(variants)):
+        for name in order.sample(willing, len(willing)):
             measured.seconds[name].append(seconds_a_step(workload, variants[name], steps))
     return measured, steps
 
@@ -302,7 +311,7 @@ def main() -> int:
     )
     names = ["full", "lite", "monitors"]
     if not args.only_plimsoll:
-        names += ["profiler", "profiler, stacks", "MemTracker"]
+        names += RIVALS
     columns = ["workload", "ms a step", *names, "events a step", "ns an event", "bytes an event"]
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
     for name in args.workloads:
@@ -323,10 +332,15 @@ def main() -> int:
         per_step = full.events / blocks
         extra = off * (statistics.median(measured.ratios("full")) - 1)
         cells = [name, f"{1e3 * off:.2f}"]
-        cells += [percent(measured.ratios(each), args.seed) for each in names]
+        cells += [
+            "refused" if each in measured.refused else percent(measured.ratios(each), args.seed)
+            for each in names
+        ]
         cells += [f"{per_step:,.0f}", f"{1e9 * extra / per_step:.0f}"]
         cells += [f"{full.file_bytes / full.events:.2f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
+        for each, why in measured.refused.items():
+            print(f"\n{each} refused {name}: {why}", file=sys.stderr)
         if full.dropped or lite.dropped:
             print(f"\n{full.dropped + lite.dropped} events were dropped.", file=sys.stderr)
     return 0
