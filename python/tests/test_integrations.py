@@ -27,7 +27,8 @@ def lines(text: str, beginning: str) -> list[str]:
 
 
 def test_phiflow_counts_loss_evaluations_and_tells_the_first(capsys):
-    flow = pytest.importorskip("phi.torch.flow")
+    from phi.torch import flow
+
     from plimsoll.integrations.phiflow import Counted
 
     def loss(x):
@@ -44,7 +45,6 @@ def test_phiflow_counts_loss_evaluations_and_tells_the_first(capsys):
 
 
 def test_phiflow_off_is_silent_and_losses_of_other_kinds_are_taken(capsys):
-    pytest.importorskip("phi.torch.flow")
     from phi.torch.flow import batch, wrap
 
     from plimsoll.integrations.phiflow import Counted, native
@@ -85,7 +85,8 @@ def offline_history(folder: Path) -> list[dict[str, str]]:
 
 
 def test_wandb_gets_the_scalars_on_an_axis_of_their_own(tmp_path):
-    wandb = pytest.importorskip("wandb")
+    import wandb
+
     from plimsoll.integrations.wandb import Writer
 
     run = wandb.init(
@@ -109,7 +110,6 @@ def test_wandb_gets_the_scalars_on_an_axis_of_their_own(tmp_path):
 
 
 def test_wandb_without_a_run_is_told():
-    pytest.importorskip("wandb")
     from plimsoll.integrations.wandb import Writer
 
     with pytest.raises(RuntimeError, match=r"call wandb\.init\(\) first"):

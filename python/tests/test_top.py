@@ -6,10 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("torch")
-
 LOOP = """
 import select, sys, torch
 net = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256))

@@ -75,7 +75,6 @@ def lightning_run(callback, model=None) -> None:
 
 @pytest.fixture
 def lightning():
-    pytest.importorskip("lightning.pytorch")
     import plimsoll.integrations.lightning
 
     return plimsoll.integrations.lightning
@@ -146,7 +145,6 @@ def transformers_run(callback, folder: Path) -> nn.Module:
 
 @pytest.fixture
 def transformers():
-    pytest.importorskip("transformers")
     import plimsoll.integrations.transformers
 
     return plimsoll.integrations.transformers
@@ -174,7 +172,8 @@ def test_transformers_off_leaves_no_trace(transformers, tmp_path, capsys, monkey
 
 
 def test_accelerate_logs_are_samples(options, tmp_path):
-    accelerate = pytest.importorskip("accelerate")
+    import accelerate
+
     from plimsoll.integrations.accelerate import AccelerateTracker
 
     tracker = AccelerateTracker(**options)
@@ -195,7 +194,6 @@ def test_accelerate_logs_are_samples(options, tmp_path):
 
 
 def test_the_older_name_of_lightning_is_taken_where_it_is_in_use(tmp_path):
-    pytest.importorskip("pytorch_lightning")
     code = """
 import pytorch_lightning as pl, torch, sys
 from plimsoll.integrations.lightning import MemoryCallback

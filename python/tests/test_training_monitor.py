@@ -52,7 +52,7 @@ def test_a_run_has_a_log_that_analyze_reads(tmp_path: Path, plimsoll_command: st
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert "0 to 8" in ran.stdout or "0 - 8" in ran.stdout, ran.stdout
+    assert "iterations 0 to 8" in ran.stdout, ran.stdout
 
 
 class Unread:

@@ -126,7 +126,6 @@ def test_splatting_off_writes_nothing(tmp_path):
 
 
 def test_heat_inversion_finds_kappa_and_tells_of_loss_evaluations(golden, capsys, tmp_path):
-    pytest.importorskip("phi.torch.flow")
     flags = "--enable-memory-monitoring --memory-monitor-batches 3"
     text = run("heat_inversion", f"{HEAT} {flags}", tmp_path)
     golden(text, "monitors/heat_inversion.txt")
@@ -140,7 +139,6 @@ def test_heat_inversion_finds_kappa_and_tells_of_loss_evaluations(golden, capsys
 
 
 def test_heat_equation_agrees_with_the_exact_solution():
-    pytest.importorskip("phi.torch.flow")
     heat = load("heat_inversion")
     coarse, fine = (heat.check_plate(heat.parse_arguments(["--grid", n])) for n in ("12", "24"))
     assert fine < 1e-4
