@@ -6,7 +6,6 @@ only the finding of them in what people have.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plimsoll._record import MonitorOptions, monitor_options_help
 from plimsoll.errors import (
@@ -27,8 +26,11 @@ from plimsoll.errors import (
     UnsupportedError,
 )
 
+if TYPE_CHECKING:  # it takes time to import, and a program without flags does not need it
+    import argparse
+
 Source: TypeAlias = (
-    MonitorOptions | Mapping[str, Any] | argparse.Namespace | str | os.PathLike[str] | None
+    "MonitorOptions | Mapping[str, Any] | argparse.Namespace | str | os.PathLike[str] | None"
 )
 
 OWN_BLOCK = "plimsoll"
@@ -134,7 +136,7 @@ def _settings(source: object) -> Iterator[_Setting]:
         return
     if isinstance(source, str | os.PathLike):
         yield from _of_mapping(_read_yaml(Path(source)), f"{os.fspath(source)}: ")
-    elif isinstance(source, argparse.Namespace):
+    elif _is_namespace(source):
         given = vars(source)
         yield from _foreign(given, "--")
         named = {option: given.get(flag) for flag, option in FLAGS.items()}
@@ -149,6 +151,11 @@ def _settings(source: object) -> Iterator[_Setting]:
             f"a {type(source).__name__} is no configuration: give the path of a YAML file, a dict, "
             "an OmegaConf object or an argparse.Namespace",
         )
+
+
+def _is_namespace(source: object) -> bool:
+    argparse = sys.modules.get("argparse")
+    return argparse is not None and isinstance(source, argparse.Namespace)
 
 
 def _foreign_names() -> set[str]:

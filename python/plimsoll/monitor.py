@@ -23,6 +23,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from plimsoll import _record
 from plimsoll._watch import watch
+from plimsoll.errors import InvalidArgumentError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -218,12 +219,15 @@ def log_tensor_memory_breakdown(
         section: What the tags begin with.
         large_tensor_mb: From which size on a tensor is a large one.
         top_layers: So many of the layers that hold most have tags.
+
+    Raises:
+        InvalidArgumentError: `interval` is not positive.
     """
+    if interval < 1:
+        raise InvalidArgumentError("invalid_argument", f"interval={interval}: it must be positive")
+    watch("full")  # also before the first one is due, which then knows what came before it
     if iteration % interval != 0:
-        if iteration < interval:
-            watch("full")  # so that the first breakdown knows what came before it
         return
-    watch("full")
     sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
     for tag, value in _record.scalars_of(sample, section, top_layers):
         writer.add_scalar(tag, value, iteration)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -122,7 +121,8 @@ class TrainingMonitor:
         self.close()
         stop_all_recordings()
         print(f"plimsoll: exit code 1: {self.alerts} memory alerts", file=sys.stderr)
-        logging.shutdown()
+        if "logging" in sys.modules:  # it flushes its files at exit, too
+            sys.modules["logging"].shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)
