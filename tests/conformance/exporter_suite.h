@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,10 @@ struct ExporterCase {
   std::function<std::unique_ptr<exporters::Exporter>()> make;
   std::function<std::string(std::string_view)> flaw;
 };
+// Else the names of the tests would have its bytes, addresses and all.
+inline void PrintTo(const ExporterCase& exporter, std::ostream* out) {
+  *out << exporter.make()->name();
+}
 
 // Takes `left` writes, then refuses one, and counts what comes after.
 class FullDisk final : public exporters::Output {
