@@ -15,8 +15,8 @@
 
 namespace plimsoll::format {
 
-inline constexpr std::uint16_t kVersion = 1;
-inline constexpr std::uint16_t kOldestReadableVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kOldestReadableVersion = 2;
 
 // Like PNG's: not text, and it shows whether line ends were rewritten on the way.
 inline constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'P', 'L', 'M', '\r', '\n', 0x1A, '\n'};
@@ -51,7 +51,7 @@ enum class EventKind : std::uint8_t {
 };
 
 // The first byte of an event record: its family in the low two bits.
-enum class Family : std::uint8_t { kAlloc = 0, kFree = 1, kReserved = 2, kOther = 3 };
+enum class Family : std::uint8_t { kAlloc = 0, kFree = 1, kFreeRequested = 2, kOther = 3 };
 inline constexpr unsigned kFamilyMask = 3;
 
 // Of an Alloc's first byte.
@@ -60,10 +60,11 @@ inline constexpr unsigned kSameAddress = 1u << 3;  // as the address it is predi
 inline constexpr unsigned kAddressInBytes = 1u << 4;
 inline constexpr unsigned kAdopted = 1u << 5;
 inline constexpr unsigned kPredictedSite = 1u << 6;  // the one that came after the last one before
-inline constexpr unsigned kAllocMustBeZero = 1u << 7;
+inline constexpr unsigned kOtherSlack = 1u << 7;     // than this site's last one in the block
 inline constexpr std::int64_t kAddressUnit = 64;
 
-// Of a Free's first byte: how many allocations back stands in its upper five bits, or follows.
+// Of the first byte of a Free and a FreeRequested: how many allocations back stands in its upper
+// five bits, or follows.
 inline constexpr unsigned kInOp = 1u << 2;
 inline constexpr unsigned kBackShift = 3;
 inline constexpr std::uint64_t kBackFollows = 31;

@@ -173,6 +173,8 @@ class DefinitionDecoder {
     site.stack = fields.u32();
     site.phase = fields.u8();
     site.device = fields.u8();
+    if (fields.left() > 0) site.stream = fields.varint();
+    if (fields.left() > 0) site.pool = fields.u32();
     return site;
   }
 

@@ -33,6 +33,7 @@ constexpr std::array kRoles = {"known",           "parameter", "gradient",
                                "optimizer_state", "buffer",    "input"};
 constexpr std::array kMarks = {"step",           "region_begin", "region_end",
                                "backward_begin", "backward_end", "out_of_memory"};
+constexpr std::array kSegmentActions = {"alloc", "free", "map", "unmap"};
 constexpr std::array kDevices = {"cpu", "cuda", "hip", "xpu", "pinned_host", "other"};
 
 }  // namespace
@@ -129,6 +130,8 @@ class Dump::Lines : public NoRecords {
     field("stack", site.stack);
     word("phase", format::word_of(kPhases, site.phase));
     field("device", site.device);
+    if (site.stream != 0) field("stream", site.stream);
+    if (site.pool != 0) field("pool", site.pool);
     end();
   }
   void on_tensor(std::uint32_t id, const Tensor& tensor) {
@@ -156,6 +159,7 @@ class Dump::Lines : public NoRecords {
     field("site", alloc.site);
     address(alloc.address);
     field("size", alloc.size_bytes);
+    if (alloc.slack_bytes != 0) field("slack", static_cast<std::int64_t>(alloc.slack_bytes));
     end();
   }
   void on_free(const Free& free) {
@@ -165,6 +169,35 @@ class Dump::Lines : public NoRecords {
     field("thread", free.thread);
     if (free.serial == kNoSerial) address(free.address);
     if (free.in_op) text_ += " in_op";
+    end();
+  }
+  void on_free_requested(const FreeRequested& free) {
+    begin("free_requested");
+    field("serial", free.serial);
+    field("time", free.time_ns);
+    field("thread", free.thread);
+    if (free.in_op) text_ += " in_op";
+    end();
+  }
+  void on_segment(const Segment& segment) {
+    begin("segment");
+    word("action", format::word_of(kSegmentActions, segment.action));
+    field("time", segment.time_ns);
+    field("thread", segment.thread);
+    field("site", segment.site);
+    field("device", segment.device);
+    address(segment.address);
+    field("size", segment.size_bytes);
+    end();
+  }
+  void on_out_of_memory(const OutOfMemory& failed) {
+    begin("out_of_memory");
+    field("time", failed.time_ns);
+    field("thread", failed.thread);
+    field("site", failed.site);
+    field("size", failed.size_bytes);
+    field("device_free", failed.device_free_bytes);
+    field("limit", failed.limit_bytes);
     end();
   }
   void on_tag(const Tag& tag) {

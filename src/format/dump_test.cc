@@ -41,11 +41,18 @@ TraceFile example() {
   encoder.define_stack(1, std::vector<Frame>{{.file = 3, .function = 4, .line = 12}});
   encoder.define_site(
       1, {.layer = 1, .outer_op = 2, .inner_op = 2, .forward_op = 0, .stack = 1, .phase = 1});
+  encoder.define_device(1, {.type = 1, .ordinal = 0});
+  encoder.define_site(2, {.layer = 1, .outer_op = 2, .device = 1, .stream = 7});
   encoder.alloc({1'000'000'500, 1, 1, 7, 0x7f0000001000, 4096, false});
   encoder.alloc({1'000'000'900, 1, 1, 8, 0x7f0000002040, 4096, false});
   encoder.free({1'000'001'000, 1, 8, 0, true});
   encoder.mark({1'000'001'050, 1, 0, 1});
   encoder.free({1'000'002'000, 2, 7, 0, false});
+  encoder.segment({1'000'002'100, 2, 2, 0, 1, 0x7f1000000000, 2 << 20});
+  encoder.alloc({1'000'002'200, 2, 2, 9, 0x7f1000000000, 4000, false, 96});
+  encoder.free_requested({1'000'002'300, 2, 9, false});
+  encoder.free({1'000'002'900, 2, 9, 0, false});
+  encoder.out_of_memory({1'000'002'950, 2, 2, 1u << 30, 1 << 20, 1u << 31});
   encoder.finish(1'000'003'000);
   return file;
 }
@@ -98,16 +105,25 @@ TEST(Dump, tells_every_kind_of_record) {
   encoder.mark({4, 2, 99, 0});
   encoder.dropped({4, 2, 17});
   encoder.evicted({18});
+  encoder.define_site(3, {.device = 1, .stream = 5, .pool = 6});
+  encoder.alloc({4, 2, 3, 4, 0x200, 500, false, 12});
+  encoder.alloc({4, 2, 3, 5, 0x400, 500, false, ~std::uint64_t{0}});
+  encoder.free_requested({4, 2, 4, true});
+  encoder.segment({4, 2, 3, 3, 1, 0xab, 77});
+  encoder.segment({4, 2, 3, 9, 1, 0xab, 77});
+  encoder.out_of_memory({4, 2, 3, 1, 2, 3});
   encoder.flush();
   EXPECT_EQ(dumped(file.bytes()),
-            "plimsoll trace version=1 readable_from=1\n"
-            "block at=16 kind=definitions events=0 bytes=57\n"
+            "plimsoll trace version=2 readable_from=2\n"
+            "block at=16 kind=definitions events=0 bytes=69\n"
             "meta key=\"a\\x0ab\" value=\"\\x22\\xff\\x5c\"\n"
             "tensor id=5 role=parameter name=2 dtype=3 shape=4\n"
             "tensor id=6 role=77 name=0 dtype=0 shape=0\n"
             "device id=1 type=cuda ordinal=3\n"
             "stack id=2 frames=\n"
-            "block at=73 kind=events events=9 bytes=60\n"
+            "site id=3 layer=0 outer_op=0 inner_op=0 forward_op=0 stack=0 phase=other device=1 "
+            "stream=5 pool=6\n"
+            "block at=85 kind=events events=15 bytes=96\n"
             "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
             "free time=10 thread=2 address=0xabc\n"
             "tag serial=3 tensor=5\n"
@@ -117,6 +133,12 @@ TEST(Dump, tells_every_kind_of_record) {
             "mark kind=99 value=0 time=4 thread=2\n"
             "dropped count=17 time=4 thread=2\n"
             "evicted count=18\n"
+            "alloc serial=4 time=4 thread=2 site=3 address=0x200 size=500 slack=12\n"
+            "alloc serial=5 time=4 thread=2 site=3 address=0x400 size=500 slack=-1\n"
+            "free_requested serial=4 time=4 thread=2 in_op\n"
+            "segment action=unmap time=4 thread=2 site=3 device=1 address=0xab size=77\n"
+            "segment action=9 time=4 thread=2 site=3 device=1 address=0xab size=77\n"
+            "out_of_memory time=4 thread=2 site=3 size=1 device_free=2 limit=3\n"
             "cut bytes=0 events=0\n");
 }
 

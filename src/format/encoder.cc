@@ -143,7 +143,7 @@ void Encoder::define_stack(std::uint32_t id, std::span<const Frame> frames) noex
 }
 
 void Encoder::define_site(std::uint32_t id, const Site& site) noexcept {
-  std::byte* at = begin_definition(DefinitionKind::kSite, 8 * kMaxVarintBytes);
+  std::byte* at = begin_definition(DefinitionKind::kSite, 10 * kMaxVarintBytes);
   if (at == nullptr) return;
   at = put_varint(at, id);
   at = put_varint(at, site.layer);
@@ -153,6 +153,10 @@ void Encoder::define_site(std::uint32_t id, const Site& site) noexcept {
   at = put_varint(at, site.stack);
   *at++ = static_cast<std::byte>(site.phase);
   *at++ = static_cast<std::byte>(site.device);
+  if (site.stream != 0 || site.pool != 0) {
+    at = put_varint(at, site.stream);
+    at = put_varint(at, site.pool);
+  }
   end_definition(at);
 }
 
@@ -246,6 +250,7 @@ std::byte* Encoder::put_alloc(std::byte* at, const Alloc& event, SiteState& stat
   if (!is_in_units) flags |= kAddressInBytes;
   if (event.is_adopted) flags |= kAdopted;
   if (is_predicted) flags |= kPredictedSite;
+  if (event.slack_bytes != state.slack_bytes) flags |= kOtherSlack;
   *at++ = static_cast<std::byte>(flags);
   at = put_time(at, event.time_ns);
   if (!is_predicted) at = put_varint(at, event.site);
@@ -253,6 +258,9 @@ std::byte* Encoder::put_alloc(std::byte* at, const Alloc& event, SiteState& stat
   if (step != 0) {
     const auto signed_step = static_cast<std::int64_t>(step);
     at = put_varint(at, zigzag(is_in_units ? signed_step / kAddressUnit : signed_step));
+  }
+  if ((flags & kOtherSlack) != 0) {
+    at = put_varint(at, zigzag(static_cast<std::int64_t>(event.slack_bytes)));
   }
   return at;
 }
@@ -271,7 +279,7 @@ void Encoder::alloc(const Alloc& event) noexcept {
     at = put_varint(at, zigzag(static_cast<std::int64_t>(event.serial - next_serial_)));
   }
   at = put_alloc(at, event, *state);
-  sites_.remember(state, event.site, event.size_bytes, event.address);
+  sites_.remember(state, event);
   next_serial_ = event.serial + 1;
   end_event(at);
 }
@@ -286,12 +294,48 @@ void Encoder::free(const Free& event) noexcept {
     end_event(at);
     return;
   }
+  end_event(put_free(at, Family::kFree, event));
+}
+
+std::byte* Encoder::put_free(std::byte* at, Family family, const Free& event) noexcept {
   const std::uint64_t steps = back(event.serial);
   const std::uint64_t inlined = std::min(steps, kBackFollows);
-  *at++ = static_cast<std::byte>(static_cast<unsigned>(Family::kFree) | (event.in_op ? kInOp : 0) |
+  *at++ = static_cast<std::byte>(static_cast<unsigned>(family) | (event.in_op ? kInOp : 0) |
                                  static_cast<unsigned>(inlined) << kBackShift);
   at = put_time(at, event.time_ns);
   if (inlined == kBackFollows) at = put_varint(at, steps - kBackFollows);
+  return at;
+}
+
+void Encoder::free_requested(const FreeRequested& event) noexcept {
+  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
+  if (at == nullptr) return;
+  const Free free{event.time_ns, event.thread, event.serial, 0, event.in_op};
+  end_event(put_free(at, Family::kFreeRequested, free));
+}
+
+void Encoder::segment(const Segment& event) noexcept {
+  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
+  if (at == nullptr) return;
+  *at++ = first_byte(EventKind::kSegment);
+  at = put_time(at, event.time_ns);
+  at = put_varint(at, event.site);
+  *at++ = static_cast<std::byte>(event.action);
+  *at++ = static_cast<std::byte>(event.device);
+  at = put_varint(at, event.address);
+  at = put_varint(at, event.size_bytes);
+  end_event(at);
+}
+
+void Encoder::out_of_memory(const OutOfMemory& event) noexcept {
+  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
+  if (at == nullptr) return;
+  *at++ = first_byte(EventKind::kOutOfMemory);
+  at = put_time(at, event.time_ns);
+  at = put_varint(at, event.site);
+  at = put_varint(at, event.size_bytes);
+  at = put_varint(at, event.device_free_bytes);
+  at = put_varint(at, event.limit_bytes);
   end_event(at);
 }
 

@@ -1,7 +1,7 @@
 // Encoder: makes the bytes of a trace file from definitions and events. It knows nothing of
 // processes, threads and files: its caller says what is new and takes each block when it is full.
 //
-// Promises: no exception, and no memory beyond two payloads and 24 bytes a site. If even that is
+// Promises: no exception, and no memory beyond two payloads and 32 bytes a site. If even that is
 // not to be had, records are left out and counted. Definitions reach the output before the events
 // that use them.
 #pragma once
@@ -83,6 +83,9 @@ class Encoder {
   // Any order of serials, threads and times round-trips exactly; ascending ones are small.
   void alloc(const Alloc& event) noexcept;
   void free(const Free& event) noexcept;
+  void free_requested(const FreeRequested& event) noexcept;
+  void segment(const Segment& event) noexcept;
+  void out_of_memory(const OutOfMemory& event) noexcept;
   void tag(const Tag& event) noexcept;
   void set_phase(const SetPhase& event) noexcept;
   void mark(const Mark& event) noexcept;
@@ -111,6 +114,7 @@ class Encoder {
   std::byte* begin_timed(std::int64_t time_ns, std::uint32_t thread, std::uint64_t serial,
                          std::uint64_t address) noexcept;
   std::byte* put_time(std::byte* at, std::int64_t time_ns) noexcept;
+  std::byte* put_free(std::byte* at, Family family, const Free& event) noexcept;
   std::byte* put_alloc(std::byte* at, const Alloc& event, SiteState& state) noexcept;
   void end_event(const std::byte* end) noexcept;
   std::uint64_t back(std::uint64_t serial) const noexcept { return next_serial_ - 1 - serial; }

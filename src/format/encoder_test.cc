@@ -39,6 +39,7 @@ TEST(Encoder, writes_definitions_that_read_the_same) {
   encoder.define_name(1, "model.fc1");
   encoder.define_name(UINT32_MAX, "");
   encoder.define_site(3, {1, 2, 3, 4, 5, 6, 7});
+  encoder.define_site(8, {1, 2, 3, 4, 5, 6, 7, ~std::uint64_t{0}, UINT32_MAX});
   encoder.define_site(4, {UINT32_MAX, 0, UINT32_MAX, 0, UINT32_MAX, 255, 255});
   encoder.define_tensor(9, {1, 2, 3, UINT32_MAX});
   encoder.define_device(255, {1, -2});
@@ -47,6 +48,7 @@ TEST(Encoder, writes_definitions_that_read_the_same) {
   EXPECT_THAT(read.read.definitions,
               ElementsAre("process 4711 -1 1700000000000000000", "meta adapter=libtorch",
                           "meta =", "name 1 model.fc1", "name 4294967295 ", "site 3 1 2 3 4 5 6 7",
+                          "site 8 1 2 3 4 5 6 7 18446744073709551615 4294967295",
                           "site 4 4294967295 0 4294967295 0 4294967295 255 255",
                           "tensor 9 1 2 3 4294967295", "device 255 1 -2"));
   EXPECT_THAT(read.read.ends, ElementsAre(" 5 0"));

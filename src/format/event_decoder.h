@@ -23,6 +23,9 @@ namespace plimsoll::format {
 struct NoEvents {
   void on_alloc(const Alloc&) noexcept {}
   void on_free(const Free&) noexcept {}
+  void on_free_requested(const FreeRequested&) noexcept {}
+  void on_segment(const Segment&) noexcept {}
+  void on_out_of_memory(const OutOfMemory&) noexcept {}
   void on_tag(const Tag&) noexcept {}
   void on_set_phase(const SetPhase&) noexcept {}
   void on_mark(const Mark&) noexcept {}
@@ -93,10 +96,9 @@ class EventDecoder {
           at = alloc(at, end, first, visitor);
           break;
         case Family::kFree:
+        case Family::kFreeRequested:
           at = free(at, end, first, visitor);
           break;
-        case Family::kReserved:
-          return nullptr;
         case Family::kOther:
           at = other(at, end, first >> 2, visitor);
           break;
@@ -109,7 +111,6 @@ class EventDecoder {
   template <typename Visitor>
   const std::byte* alloc(const std::byte* at, const std::byte* end, unsigned first,
                          Visitor& visitor) {
-    if ((first & kAllocMustBeZero) != 0) return nullptr;
     Alloc event;
     pass_time(take_varint(at));
     const std::uint64_t site =
@@ -128,12 +129,15 @@ class EventDecoder {
       event.address +=
           (first & kAddressInBytes) != 0 ? step : step * static_cast<std::uint64_t>(kAddressUnit);
     }
+    event.slack_bytes = (first & kOtherSlack) != 0
+                            ? static_cast<std::uint64_t>(unzigzag(take_varint(at)))
+                            : state->slack_bytes;
     if (at > end) return nullptr;
     event.time_ns = time_ns_;
     event.thread = thread_;
     event.serial = next_serial_++;
     event.is_adopted = (first & kAdopted) != 0;
-    sites_.remember(state, event.site, event.size_bytes, event.address);
+    sites_.remember(state, event);
     visitor.on_alloc(event);
     return at;
   }
@@ -150,7 +154,12 @@ class EventDecoder {
     event.thread = thread_;
     event.serial = serial_back(steps);
     event.in_op = (first & kInOp) != 0;
-    visitor.on_free(event);
+    if (static_cast<Family>(first & kFamilyMask) == Family::kFree) {
+      visitor.on_free(event);
+    } else {
+      visitor.on_free_requested(
+          FreeRequested{event.time_ns, event.thread, event.serial, event.in_op});
+    }
     return at;
   }
 
@@ -212,6 +221,27 @@ class EventDecoder {
         Evicted event;
         event.count = take_varint(at);
         if (at <= end) visitor.on_evicted(event);
+        break;
+      }
+      case EventKind::kSegment: {
+        Segment event;
+        take_time(at, event);
+        event.site = static_cast<std::uint32_t>(take_varint(at));
+        event.action = std::to_integer<std::uint8_t>(*at++);
+        event.device = std::to_integer<std::uint8_t>(*at++);
+        event.address = take_varint(at);
+        event.size_bytes = take_varint(at);
+        if (at <= end) visitor.on_segment(event);
+        break;
+      }
+      case EventKind::kOutOfMemory: {
+        OutOfMemory event;
+        take_time(at, event);
+        event.site = static_cast<std::uint32_t>(take_varint(at));
+        event.size_bytes = take_varint(at);
+        event.device_free_bytes = take_varint(at);
+        event.limit_bytes = take_varint(at);
+        if (at <= end) visitor.on_out_of_memory(event);
         break;
       }
       default:

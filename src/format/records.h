@@ -37,6 +37,8 @@ struct Site {
   std::uint32_t stack = 0;
   std::uint8_t phase = 0;
   std::uint8_t device = 0;
+  std::uint64_t stream = 0;  // of a caching allocator
+  std::uint32_t pool = 0;    // the same; a name
   friend bool operator==(const Site&, const Site&) = default;
 };
 
@@ -57,8 +59,18 @@ struct Alloc {
   std::uint32_t site = 0;
   std::uint64_t serial = 0;
   std::uint64_t address = 0;
-  std::uint64_t size_bytes = 0;
-  bool is_adopted = false;  // it lived before it was first met
+  std::uint64_t size_bytes = 0;   // what was asked for
+  bool is_adopted = false;        // it lived before it was first met
+  std::uint64_t slack_bytes = 0;  // what the block is larger; modulo 2^64
+};
+
+// The program gave it back; the Free comes when the allocator may hand it out again. Without one of
+// these, a Free is both.
+struct FreeRequested {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint64_t serial = 0;
+  bool in_op = false;
 };
 
 struct Free {
@@ -84,6 +96,27 @@ struct Mark {
   std::uint32_t thread = 0;
   std::uint8_t kind = 0;  // plimsoll_mark
   std::uint64_t value = 0;
+};
+
+// What a caching allocator took from the driver, or gave back: plimsoll_segment_action.
+struct Segment {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t site = 0;  // tells the stream
+  std::uint8_t action = 0;
+  std::uint8_t device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+// A request that could not be met; its device, stream and pool are the site's.
+struct OutOfMemory {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t site = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t device_free_bytes = 0;
+  std::uint64_t limit_bytes = 0;  // the most the process may hold; 0: not known
 };
 
 // Events that were lost because a thread's ring was full.

@@ -1,6 +1,6 @@
-// What encoder and decoder both remember of each site while they go through one block: the size
-// and the address of its last allocation, and which site came after it. They forget it at the next
-// block, so that each block is read alone.
+// What encoder and decoder both remember of each site while they go through one block: the size,
+// the slack and the address of its last allocation, and which site came after it. They forget it at
+// the next block, so that each block is read alone.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,14 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "format/records.h"
+
 namespace plimsoll::format {
 
 struct SiteState {
   std::uint64_t size_bytes = 0;
   std::uint64_t address = 0;
+  std::uint64_t slack_bytes = 0;
   std::uint32_t next_site = 0;
   std::uint32_t block = 0;  // the block all this is of
 };
@@ -44,15 +47,16 @@ class SiteMemory {
   SiteState* at(std::uint32_t site) noexcept {
     if (site >= size_ && !grow(site)) return nullptr;
     SiteState* state = &states_[site];
-    if (state->block != block_) *state = SiteState{0, last_address_, 0, block_};
+    if (state->block != block_) *state = SiteState{0, last_address_, 0, 0, block_};
     return state;
   }
 
-  void remember(SiteState* state, std::uint32_t site, std::uint64_t size_bytes,
-                std::uint64_t address) noexcept {
-    state->size_bytes = size_bytes;
-    state->address = address;
-    last_address_ = address;
+  void remember(SiteState* state, const Alloc& alloc) noexcept {
+    const std::uint32_t site = alloc.site;
+    state->size_bytes = alloc.size_bytes;
+    state->address = alloc.address;
+    state->slack_bytes = alloc.slack_bytes;
+    last_address_ = alloc.address;
     if (last_site_ < size_) {
       SiteState* last = &states_[last_site_];
       if (last->block == block_) last->next_site = site;

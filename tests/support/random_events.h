@@ -33,12 +33,17 @@ class RandomEvents {
   AnyEvent wild_event() {
     const auto time = static_cast<std::int64_t>(wild());
     const auto thread = static_cast<std::uint32_t>(wild());
-    switch (below(8)) {
+    switch (below(11)) {
       case 0:
       case 1:
-        return format::Alloc{time,         thread, static_cast<std::uint32_t>(below(100)),
-                             wild(),       wild(), wild(),
-                             below(2) == 0};
+        return format::Alloc{time,
+                             thread,
+                             static_cast<std::uint32_t>(below(100)),
+                             wild(),
+                             wild(),
+                             wild(),
+                             below(2) == 0,
+                             below(2) == 0 ? 0 : wild()};
       case 2: {
         const std::uint64_t serial = wild();
         return format::Free{time, thread, serial, serial == format::kNoSerial ? wild() : 0,
@@ -52,6 +57,19 @@ class RandomEvents {
         return format::Mark{time, thread, static_cast<std::uint8_t>(wild()), wild()};
       case 6:
         return format::Dropped{time, thread, wild()};
+      case 7:
+        return format::FreeRequested{time, thread, wild(), below(2) == 0};
+      case 8:
+        return format::Segment{time,
+                               thread,
+                               static_cast<std::uint32_t>(wild()),
+                               static_cast<std::uint8_t>(wild()),
+                               static_cast<std::uint8_t>(wild()),
+                               wild(),
+                               wild()};
+      case 9:
+        return format::OutOfMemory{time,   thread, static_cast<std::uint32_t>(wild()),
+                                   wild(), wild(), wild()};
       default:
         return format::Evicted{wild()};
     }

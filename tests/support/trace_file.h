@@ -39,7 +39,8 @@ class TraceFile final : public format::BlockOutput {
 };
 
 using AnyEvent = std::variant<format::Alloc, format::Free, format::Tag, format::SetPhase,
-                              format::Mark, format::Dropped, format::Evicted>;
+                              format::Mark, format::Dropped, format::Evicted, format::FreeRequested,
+                              format::Segment, format::OutOfMemory>;
 
 // Every field of a record as text: equal text, equal record.
 struct RecordText {
@@ -47,10 +48,21 @@ struct RecordText {
   static S n(auto value) { return " " + std::to_string(value); }
   S operator()(const format::Alloc& e) const {
     return "alloc" + n(e.time_ns) + n(e.thread) + n(e.site) + n(e.serial) + n(e.address) +
-           n(e.size_bytes) + n(e.is_adopted);
+           n(e.size_bytes) + n(e.is_adopted) + n(e.slack_bytes);
   }
   S operator()(const format::Free& e) const {
     return "free" + n(e.time_ns) + n(e.thread) + n(e.serial) + n(e.address) + n(e.in_op);
+  }
+  S operator()(const format::FreeRequested& e) const {
+    return "free_requested" + n(e.time_ns) + n(e.thread) + n(e.serial) + n(e.in_op);
+  }
+  S operator()(const format::Segment& e) const {
+    return "segment" + n(e.time_ns) + n(e.thread) + n(e.site) + n(e.action) + n(e.device) +
+           n(e.address) + n(e.size_bytes);
+  }
+  S operator()(const format::OutOfMemory& e) const {
+    return "out_of_memory" + n(e.time_ns) + n(e.thread) + n(e.site) + n(e.size_bytes) +
+           n(e.device_free_bytes) + n(e.limit_bytes);
   }
   S operator()(const format::Tag& e) const { return "tag" + n(e.serial) + n(e.tensor); }
   S operator()(const format::SetPhase& e) const { return "set_phase" + n(e.serial) + n(e.phase); }
@@ -63,7 +75,7 @@ struct RecordText {
   S operator()(const format::Evicted& e) const { return "evicted" + n(e.count); }
   S operator()(const format::Site& s) const {
     return n(s.layer) + n(s.outer_op) + n(s.inner_op) + n(s.forward_op) + n(s.stack) + n(s.phase) +
-           n(s.device);
+           n(s.device) + (s.stream + s.pool == 0 ? S() : n(s.stream) + n(s.pool));
   }
   S operator()(const format::Tensor& t) const {
     return n(t.role) + n(t.name) + n(t.dtype) + n(t.shape);
@@ -77,6 +89,9 @@ inline void encode(format::Encoder& encoder, const AnyEvent& event) {
     format::Encoder& encoder;
     void operator()(const format::Alloc& e) const { encoder.alloc(e); }
     void operator()(const format::Free& e) const { encoder.free(e); }
+    void operator()(const format::FreeRequested& e) const { encoder.free_requested(e); }
+    void operator()(const format::Segment& e) const { encoder.segment(e); }
+    void operator()(const format::OutOfMemory& e) const { encoder.out_of_memory(e); }
     void operator()(const format::Tag& e) const { encoder.tag(e); }
     void operator()(const format::SetPhase& e) const { encoder.set_phase(e); }
     void operator()(const format::Mark& e) const { encoder.mark(e); }
@@ -90,6 +105,9 @@ inline void encode(format::Encoder& encoder, const AnyEvent& event) {
 struct ReadBack : format::NoRecords {
   void on_alloc(const format::Alloc& e) { event(e); }
   void on_free(const format::Free& e) { event(e); }
+  void on_free_requested(const format::FreeRequested& e) { event(e); }
+  void on_segment(const format::Segment& e) { event(e); }
+  void on_out_of_memory(const format::OutOfMemory& e) { event(e); }
   void on_tag(const format::Tag& e) { event(e); }
   void on_set_phase(const format::SetPhase& e) { event(e); }
   void on_mark(const format::Mark& e) { event(e); }
