@@ -63,7 +63,7 @@ enum plimsoll_mark {
   PLIMSOLL_MARK_REGION_END = 2,     /* value: name id */
   PLIMSOLL_MARK_BACKWARD_BEGIN = 3, /* value: 0 */
   PLIMSOLL_MARK_BACKWARD_END = 4,   /* value: 0 */
-  PLIMSOLL_MARK_OUT_OF_MEMORY = 5   /* value: the bytes asked for */
+  PLIMSOLL_MARK_OUT_OF_MEMORY = 5   /* value: the bytes asked for; out_of_memory() tells more */
 };
 
 /* What this thread is doing: read at each alloc and free. Written by its own thread alone; ids are
@@ -87,6 +87,26 @@ typedef struct plimsoll_frame {
   uint32_t function; /* name id */
   uint32_t line;     /* from 1; 0: not known */
 } plimsoll_frame;
+
+/* One block that a caching allocator (PyTorch's on CUDA) handed out, or was asked for in vain. */
+typedef struct plimsoll_block {
+  uint64_t address;
+  uint64_t requested_bytes; /* what the program asked for */
+  uint64_t size_bytes; /* of the block, after rounding and splitting: what allocated bytes count */
+  uint64_t stream;     /* as the framework tells it; 0: the default stream */
+  uint32_t pool;       /* name id of a private pool, "FIRST.SECOND" in decimal; 0: the default
+                          pools */
+  uint32_t reserved;   /* 0 */
+} plimsoll_block;
+
+/* What a caching allocator does with the memory that it has from the driver: whole segments, or,
+ * where segments can grow (expandable ones), ranges of pages. */
+enum plimsoll_segment_action {
+  PLIMSOLL_SEGMENT_ALLOC = 0,
+  PLIMSOLL_SEGMENT_FREE = 1,
+  PLIMSOLL_SEGMENT_MAP = 2,
+  PLIMSOLL_SEGMENT_UNMAP = 3
+};
 
 typedef struct plimsoll_recorder_api {
   uint32_t abi_version; /* PLIMSOLL_RECORDER_ABI */
@@ -123,6 +143,24 @@ typedef struct plimsoll_recorder_api {
   void (*define_stack)(uint32_t stack, const plimsoll_frame* frames, size_t count);
   uint32_t (*tensor)(uint8_t role, uint32_t name, uint32_t dtype, uint32_t shape); /* name ids */
   uint8_t (*device)(uint8_t device_type, int32_t ordinal); /* 0 is the CPU */
+
+  /* Caching allocators, hot: size_bytes says whether the recorder has these. Call them in the order
+   * in which the allocator does its work, that is, under its lock. A recording that begins while it
+   * works is told the segments there are (ALLOC or MAP), then each block (adopt_block), then
+   * free_requested of those that wait for a stream. */
+  void (*alloc_block)(plimsoll_context* context, uint8_t device, const plimsoll_block* block);
+  void (*adopt_block)(plimsoll_context* context, uint8_t device, const plimsoll_block* block,
+                      uint32_t tensor);
+  /* The program gave it back: allocated bytes fall, active bytes do not yet. */
+  void (*free_requested)(plimsoll_context* context, uint8_t device, uint64_t address);
+  /* It can be handed out again. Without a free_requested before, both at once, as free(). */
+  void (*free_completed)(plimsoll_context* context, uint8_t device, uint64_t address);
+  void (*segment)(plimsoll_context* context, uint8_t device, uint8_t action, uint64_t address,
+                  uint64_t size_bytes, uint64_t stream); /* plimsoll_segment_action */
+  /* `request` (its requested bytes, stream and pool) could not be met. limit: the most the process
+   * may hold; 0: not known. */
+  void (*out_of_memory)(plimsoll_context* context, uint8_t device, const plimsoll_block* request,
+                        uint64_t device_free_bytes, uint64_t limit_bytes);
 } plimsoll_recorder_api;
 
 /* The recorder of this process; lives for ever. */
@@ -163,7 +201,7 @@ typedef struct plimsoll_recording_state {
   uint64_t dropped;       /* lost because a ring was full */
   uint64_t evicted;       /* forgotten because of max_events */
   uint64_t written_bytes; /* by the sink */
-  uint64_t live_bytes;    /* on all devices, of what is recorded */
+  uint64_t live_bytes;    /* on all devices, of what is recorded; of caching allocators blocks */
   uint64_t live_count;
   uint64_t replaced;  /* allocations that ended because another one took their address: a free was
                          missed */
@@ -194,8 +232,9 @@ PLIMSOLL_EXPORT uint64_t plimsoll_recording_peak_bytes(plimsoll_recording* recor
 
 /* One live allocation. Ids as in plimsoll_context; 0: none or not known. */
 typedef struct plimsoll_live {
-  uint64_t serial; /* counts allocations: the higher, the younger */
-  uint64_t size_bytes;
+  uint64_t serial;          /* counts allocations: the higher, the younger */
+  uint64_t size_bytes;      /* of the block where a caching allocator handed it out */
+  uint64_t requested_bytes; /* what the program asked for */
   uint32_t layer;
   uint32_t outer_op;
   uint32_t name; /* of the tensor it holds: name ids */
@@ -208,19 +247,24 @@ typedef struct plimsoll_live {
 } plimsoll_live;
 
 /* What is live, as of this call: how many, of which the first `capacity` are copied, in no order. 0
- * once the recording has ended. */
+ * once the recording has ended. What only waits for a stream is not among it. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_live(plimsoll_recording* recording, plimsoll_live* rows,
                                                size_t capacity);
 
 /* What a device held when it was asked, and the most since a moment. */
 typedef struct plimsoll_usage {
-  uint64_t live_bytes;
+  uint64_t live_bytes; /* allocated bytes */
   uint64_t live_count;
-  uint64_t peak_bytes; /* the most live bytes since the span began, its beginning included */
+  uint64_t peak_bytes;      /* the most live bytes since the span began, its beginning included */
+  uint64_t requested_bytes; /* what the program asked for of the live bytes */
+  uint64_t active_bytes;    /* live bytes and those that wait for a stream */
+  uint64_t reserved_bytes;  /* segments that a caching allocator holds */
+  uint64_t peak_reserved_bytes; /* the most since the span began */
   int32_t ordinal;
   uint8_t device_type; /* plimsoll_device_type */
   uint8_t device;
-  uint8_t reserved[2];
+  uint8_t has_segments; /* whether segments were ever told, and so reserved bytes are known */
+  uint8_t reserved;
 } plimsoll_usage;
 
 /* A span of time whose peaks are wanted; spans may nest and overlap, on any thread. 0: there is no

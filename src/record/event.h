@@ -1,7 +1,9 @@
 // What a thread leaves in its ring: one event, 48 bytes, written by the hook and read by the drain.
-// Nothing in it points anywhere.
+// Nothing in it points anywhere. What caching allocators tell of a block does not fit beside the
+// rest: it stands in a second slot, which is published together with the first.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -9,7 +11,21 @@
 
 namespace plimsoll::record {
 
-enum class Kind : std::uint8_t { kAlloc, kFree, kAdopt, kTag, kSetPhase, kMark };
+enum class Kind : std::uint8_t {
+  kAlloc,
+  kFree,
+  kAdopt,
+  kTag,
+  kSetPhase,
+  kMark,
+  kFreeRequested,
+  // With details in the next slot.
+  kAllocBlock,
+  kAdoptBlock,
+  kSegment,
+  kOutOfMemory
+};
+constexpr bool has_details(Kind kind) { return kind >= Kind::kAllocBlock; }
 
 inline constexpr unsigned kTickBits = 56;
 inline constexpr std::uint64_t kTickMask = (std::uint64_t{1} << kTickBits) - 1;
@@ -17,7 +33,7 @@ inline constexpr std::uint64_t kMaxSizeBytes = (std::uint64_t{1} << 56) - 1;
 
 struct Event {
   std::uint64_t stamp;    // ticks in the upper 56 bits, kind in 4, phase in 4
-  std::uint64_t address;  // mark: its value
+  std::uint64_t address;  // mark: its value; out of memory: what the device had left
   std::uint64_t size;   // size in the upper 56 bits, device in 8; mark: its kind in the upper bits
   std::uint32_t layer;  // as in plimsoll_context
   std::uint32_t outer_op;
@@ -26,6 +42,7 @@ struct Event {
   std::uint32_t stack;
   std::uint32_t op_instance;  // adopt, tag: the tensor
 
+  std::uint64_t slots() const { return has_details(kind()) ? 2 : 1; }
   Kind kind() const { return static_cast<Kind>((stamp >> 4) & 15u); }
   std::uint8_t phase() const { return static_cast<std::uint8_t>(stamp & 15u); }
   std::uint64_t ticks() const { return stamp >> 8; }  // the lower 56 bits of them
@@ -33,6 +50,18 @@ struct Event {
   std::uint8_t device() const { return static_cast<std::uint8_t>(size & 255u); }
 };
 static_assert(sizeof(Event) == 48 && std::is_trivially_copyable_v<Event>);
+
+struct EventDetails {
+  std::uint64_t requested_bytes = 0;  // the event's own size is the block's
+  std::uint64_t stream = 0;
+  std::uint64_t limit_bytes = 0;  // out of memory
+  std::uint32_t pool = 0;
+  std::uint8_t action = 0;  // segment
+  std::uint8_t unused[19] = {};
+};
+// A slot of the ring as either.
+inline EventDetails details_of(const Event& slot) { return std::bit_cast<EventDetails>(slot); }
+inline Event slot_of(const EventDetails& details) { return std::bit_cast<Event>(details); }
 
 inline std::uint64_t make_stamp(std::uint64_t ticks, Kind kind, std::uint8_t phase) {
   return ticks << 8 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 4 | (phase & 15u);

@@ -41,6 +41,13 @@ struct KeptBlocks::Fold : format::NoEvents {
   void on_free(const format::Free& free) {
     if (const BaseRow* row = find(free.serial)) kept_.base_.erase(row);
   }
+  void on_free_requested(const format::FreeRequested& free) {
+    BaseRow* row = find(free.serial);
+    if (row == nullptr) return;
+    row->requested = free;
+    row->is_pending = true;
+  }
+  void on_segment(const format::Segment& segment) { kept_.base_segments_.apply(segment); }
   void on_tag(const format::Tag& tag) {
     if (BaseRow* row = find(tag.serial)) row->tensor = tag.tensor;
   }
@@ -94,10 +101,12 @@ void KeptBlocks::encode_base(format::Encoder& encoder) const {
             [](const BaseRow& a, const BaseRow& b) { return a.key() < b.key(); });
   encoder.evicted({evicted_});
   if (dropped_.count > 0) encoder.dropped(dropped_);
+  base_segments_.for_each([&](const format::Segment& segment) { encoder.segment(segment); });
   for (const BaseRow& row : rows) {
     encoder.alloc(row.alloc);
     if (row.tensor != 0) encoder.tag({row.alloc.serial, row.tensor});
     if (row.has_phase) encoder.set_phase({row.alloc.serial, row.phase});
+    if (row.is_pending) encoder.free_requested(row.requested);
   }
   encoder.flush();
 }

@@ -12,6 +12,7 @@
 #include "format/encoder.h"
 #include "format/event_decoder.h"
 #include "format/records.h"
+#include "format/segment_set.h"
 #include "record/probe_table.h"
 
 namespace plimsoll::record {
@@ -35,9 +36,11 @@ class KeptBlocks {
   };
   struct BaseRow {
     format::Alloc alloc;
+    format::FreeRequested requested;
     std::uint32_t tensor = 0;
     std::uint8_t phase = 0;
-    bool has_phase = false;  // told with hindsight
+    bool has_phase = false;   // told with hindsight
+    bool is_pending = false;  // `requested` says since when
     bool is_used = false;
 
     std::uint64_t key() const { return alloc.serial; }
@@ -57,6 +60,7 @@ class KeptBlocks {
   std::uint64_t events_ = 0;  // in blocks_
   std::uint64_t evicted_ = 0;
   ProbeTable<BaseRow> base_;
+  format::SegmentSet base_segments_;
   format::Dropped dropped_;  // in blocks that were forgotten
   format::EventDecoder decoder_;
 };

@@ -13,27 +13,49 @@ std::uint8_t known_phase(std::uint8_t phase) {
   return phase <= kLastPhase ? phase : std::uint8_t{PLIMSOLL_PHASE_OTHER};
 }
 
-format::Site site_of(const Event& event) {
+format::Site site_of(const Event& event, const EventDetails& details) {
   return {event.layer,      event.outer_op, event.inner_op,
           event.forward_op, event.stack,    known_phase(event.phase()),
-          event.device()};
+          event.device(),   details.stream, details.pool};
+}
+
+bool was_in_op(const Event& event, const Origin& origin, const LiveRow& row) {
+  return row.op_instance != 0 && row.op_instance == event.op_instance &&
+         row.thread == origin.thread;
 }
 
 }  // namespace
 
-void Ledger::apply(const Event& event, const Origin& origin, Receivers receivers) {
+void Ledger::apply(const Event& event, const Event& slot, const Origin& origin,
+                   Receivers receivers) {
+  const auto plain = [&] { return EventDetails{.requested_bytes = event.size_bytes()}; };
   switch (event.kind()) {
     case Kind::kAlloc:
-      if (event.address != 0) alloc(event, origin, event.op_instance, receivers);
+      if (event.address != 0) alloc(event, plain(), origin, event.op_instance, receivers);
+      return;
+    case Kind::kAllocBlock:
+      if (event.address != 0) alloc(event, details_of(slot), origin, event.op_instance, receivers);
       return;
     case Kind::kFree:
       if (event.address != 0) free(event, origin, receivers);
       return;
+    case Kind::kFreeRequested:
+      if (event.address != 0) free_requested(event, origin, receivers);
+      return;
     case Kind::kAdopt:
-      if (event.address != 0) adopt(event, origin, receivers);
+      if (event.address != 0) adopt(event, plain(), origin, receivers);
+      return;
+    case Kind::kAdoptBlock:
+      if (event.address != 0) adopt(event, details_of(slot), origin, receivers);
+      return;
+    case Kind::kSegment:
+      if (event.address != 0) segment(event, details_of(slot), origin, receivers);
+      return;
+    case Kind::kOutOfMemory:
+      out_of_memory(event, details_of(slot), origin, receivers);
       return;
     case Kind::kTag:
-      tag(live_.find({event.address, event.device()}), event.op_instance, receivers);
+      tag(rows_.find({event.address, event.device()}), event.op_instance, receivers);
       return;
     case Kind::kSetPhase:
       set_phase(event, origin, receivers);
@@ -47,20 +69,21 @@ void Ledger::apply(const Event& event, const Origin& origin, Receivers receivers
   }
 }
 
-void Ledger::alloc(const Event& event, const Origin& origin, std::uint32_t op_instance,
-                   Receivers receivers) {
-  const LiveRow* older = live_.find({event.address, event.device()});
+void Ledger::alloc(const Event& event, const EventDetails& details, const Origin& origin,
+                   std::uint32_t op_instance, Receivers receivers) {
+  const LiveRow* older = rows_.find({event.address, event.device()});
   if (older != nullptr) end_older(older, origin, receivers);
 
   LiveRow row;
   row.address = event.address;
   row.size_bytes = event.size_bytes();
+  row.requested_bytes = details.requested_bytes;
   row.serial = next_serial_++;
   row.thread = origin.thread;
   row.op_instance = op_instance;
-  row.site = sites_.id(site_of(event));
+  row.site = sites_.id(site_of(event, details));
   row.device = event.device();
-  row.is_adopted = event.kind() == Kind::kAdopt;
+  row.is_adopted = event.kind() == Kind::kAdopt || event.kind() == Kind::kAdoptBlock;
   begin_life(row);
 
   if (op_instance != 0) {
@@ -72,25 +95,47 @@ void Ledger::alloc(const Event& event, const Origin& origin, std::uint32_t op_in
   told.site = row.site;
   told.serial = row.serial;
   told.address = row.address;
-  told.size_bytes = row.size_bytes;
+  told.size_bytes = row.requested_bytes;
+  told.slack_bytes = row.size_bytes - row.requested_bytes;
   told.is_adopted = row.is_adopted;
-  const LiveTotals live{live_bytes_, devices_[row.device].live_bytes, row.device};
+  const LiveTotals live = live_totals(row.device);
   for (EventReceiver* receiver : receivers) receiver->on_alloc(told, live);
 }
 
+DeviceTotals& Ledger::totals_of(std::uint8_t device) {
+  device_count_ = std::max(device_count_, std::size_t{device} + 1);
+  return devices_[device];
+}
+
+LiveTotals Ledger::live_totals(std::uint8_t device) const {
+  return {live_bytes_, devices_[device].live_bytes, devices_[device].reserved_bytes, device};
+}
+
 void Ledger::begin_life(const LiveRow& row) {
-  live_.insert(row);
+  rows_.insert(row);
   live_bytes_ += row.size_bytes;
-  device_count_ = std::max(device_count_, std::size_t{row.device} + 1);
-  devices_[row.device].live_bytes += row.size_bytes;
-  ++devices_[row.device].live_count;
+  ++live_count_;
+  DeviceTotals& totals = totals_of(row.device);
+  totals.live_bytes += row.size_bytes;
+  totals.active_bytes += row.size_bytes;
+  totals.requested_bytes += row.requested_bytes;
+  ++totals.live_count;
+}
+
+// It is active yet.
+void Ledger::end_live(const LiveRow& row) {
+  live_bytes_ -= row.size_bytes;
+  --live_count_;
+  DeviceTotals& totals = devices_[row.device];
+  totals.live_bytes -= row.size_bytes;
+  totals.requested_bytes -= row.requested_bytes;
+  --totals.live_count;
 }
 
 void Ledger::end_life(const LiveRow* row) {
-  live_bytes_ -= row->size_bytes;
-  devices_[row->device].live_bytes -= row->size_bytes;
-  --devices_[row->device].live_count;
-  live_.erase(row);
+  if (!row->is_pending) end_live(*row);
+  devices_[row->device].active_bytes -= row->size_bytes;
+  rows_.erase(row);
 }
 
 // An operator that allocates and frees on and on is remembered by what is alive of it: the log
@@ -99,7 +144,7 @@ void Ledger::remember(const LiveRow& row, OpLog& log) {
   log.enter(row.thread, row.op_instance);
   if (log.allocations.size() >= log.most) {
     std::erase_if(log.allocations, [&](const OpAllocation& allocation) {
-      const LiveRow* live = live_.find({allocation.address, allocation.device});
+      const LiveRow* live = rows_.find({allocation.address, allocation.device});
       return live == nullptr || live->serial != allocation.serial;
     });
     log.most = std::max(OpLog::kMost, 2 * log.allocations.size());
@@ -119,22 +164,62 @@ void Ledger::free(const Event& event, const Origin& origin, Receivers receivers)
   told.time_ns = origin.time_ns;
   told.thread = origin.thread;
   told.address = event.address;
-  const LiveRow* row = live_.find({event.address, event.device()});
+  const LiveRow* row = rows_.find({event.address, event.device()});
   if (row == nullptr) {
     ++unmatched_;
   } else {
     told.serial = row->serial;
-    told.in_op = row->op_instance != 0 && row->op_instance == event.op_instance &&
-                 row->thread == origin.thread;
+    told.in_op = !row->is_pending && was_in_op(event, origin, *row);
     end_life(row);
   }
   for (EventReceiver* receiver : receivers) receiver->on_free(told);
 }
 
-void Ledger::adopt(const Event& event, const Origin& origin, Receivers receivers) {
+// Of an unknown address the free that follows tells.
+void Ledger::free_requested(const Event& event, const Origin& origin, Receivers receivers) {
+  LiveRow* row = rows_.find({event.address, event.device()});
+  if (row == nullptr || row->is_pending) return;
+  end_live(*row);
+  row->is_pending = true;
+  const format::FreeRequested told{origin.time_ns, origin.thread, row->serial,
+                                   was_in_op(event, origin, *row)};
+  for (EventReceiver* receiver : receivers) receiver->on_free_requested(told);
+}
+
+void Ledger::adopt(const Event& event, const EventDetails& details, const Origin& origin,
+                   Receivers receivers) {
   const LiveKey key{event.address, event.device()};
-  if (live_.find(key) == nullptr) alloc(event, origin, 0, receivers);
-  tag(live_.find(key), event.op_instance, receivers);
+  if (rows_.find(key) == nullptr) alloc(event, details, origin, 0, receivers);
+  tag(rows_.find(key), event.op_instance, receivers);
+}
+
+void Ledger::segment(const Event& event, const EventDetails& details, const Origin& origin,
+                     Receivers receivers) {
+  format::Segment told;
+  told.time_ns = origin.time_ns;
+  told.thread = origin.thread;
+  told.site = sites_.id(site_of(event, details));
+  told.action = details.action;
+  told.device = event.device();
+  told.address = event.address;
+  told.size_bytes = event.size_bytes();
+  DeviceTotals& totals = totals_of(told.device);
+  totals.reserved_bytes += segments_.apply(told);
+  totals.has_segments = true;
+  const LiveTotals live = live_totals(told.device);
+  for (EventReceiver* receiver : receivers) receiver->on_segment(told, live);
+}
+
+void Ledger::out_of_memory(const Event& event, const EventDetails& details, const Origin& origin,
+                           Receivers receivers) {
+  format::OutOfMemory told;
+  told.time_ns = origin.time_ns;
+  told.thread = origin.thread;
+  told.site = sites_.id(site_of(event, details));
+  told.size_bytes = event.size_bytes();
+  told.device_free_bytes = event.address;
+  told.limit_bytes = details.limit_bytes;
+  for (EventReceiver* receiver : receivers) receiver->on_out_of_memory(told);
 }
 
 // Parameter before gradient before optimizer state …, and what is only known comes last.
@@ -164,15 +249,17 @@ void Ledger::set_phase(const Event& event, const Origin& origin, Receivers recei
     if (site.phase == phase) continue;
     site.phase = phase;
     allocation.site = sites_.id(site);
-    LiveRow* row = live_.find({allocation.address, allocation.device});
+    LiveRow* row = rows_.find({allocation.address, allocation.device});
     if (row != nullptr && row->serial == allocation.serial) row->site = allocation.site;
     for (EventReceiver* receiver : receivers) receiver->on_set_phase({allocation.serial, phase});
   }
 }
 
 void Ledger::forget_live() {
-  live_.clear();
+  rows_.clear();
+  segments_.clear();
   live_bytes_ = 0;
+  live_count_ = 0;
   devices_ = {};
   device_count_ = 1;
 }

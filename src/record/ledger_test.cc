@@ -28,6 +28,18 @@ class Notes final : public EventReceiver {
              ? "free unknown " + std::to_string(event.address)
              : (event.in_op ? "free in op " : "free ") + std::to_string(event.serial));
   }
+  void on_free_requested(const format::FreeRequested& event) noexcept override {
+    note((event.in_op ? "request in op " : "request ") + std::to_string(event.serial));
+  }
+  void on_segment(const format::Segment& event, const LiveTotals& live) noexcept override {
+    note("segment " + std::to_string(event.action) + " held " +
+         std::to_string(live.device_reserved_bytes));
+  }
+  void on_out_of_memory(const format::OutOfMemory& event) noexcept override {
+    note("out of " + std::to_string(event.size_bytes) + " left " +
+         std::to_string(event.device_free_bytes));
+    last_site = event.site;
+  }
   void on_tag(const format::Tag& event) noexcept override {
     note("tag " + std::to_string(event.serial) + " as " + std::to_string(event.tensor));
   }
@@ -57,7 +69,15 @@ class LedgerTest : public testing::Test {
     event.size = make_size(size, device);
     event.layer = 3;
     event.op_instance = op_or_tensor;
-    ledger.apply(event, {++time_ns, thread, &logs[thread]}, receivers);
+    ledger.apply(event, {}, {++time_ns, thread, &logs[thread]}, receivers);
+  }
+  void tell_cuda(Kind kind, std::uint64_t address, std::uint64_t size,
+                 const EventDetails& details = {}) {
+    Event event{};
+    event.stamp = make_stamp(0, kind, 0);
+    event.address = address;
+    event.size = make_size(size, 1);
+    ledger.apply(event, slot_of(details), {++time_ns, 0, &logs[0]}, receivers);
   }
   void alloc(std::uint64_t address, std::uint64_t size, std::uint32_t op = 0,
              std::uint32_t thread = 0) {
@@ -80,7 +100,7 @@ TEST_F(LedgerTest, a_free_ends_the_allocation_at_its_address) {
   free(64);
   EXPECT_THAT(notes.take(), ElementsAre("alloc 0 live 10", "alloc 1 live 30", "free 0"));
   EXPECT_EQ(ledger.live_bytes(), 20u);
-  EXPECT_EQ(ledger.live().size(), 1u);
+  EXPECT_EQ(ledger.rows().size(), 1u);
 }
 
 TEST_F(LedgerTest, an_allocation_over_a_live_one_ends_it) {
@@ -180,7 +200,7 @@ TEST_F(LedgerTest, what_lives_remembers_its_phase_for_later_recordings) {
   alloc(64, 10, 7);
   tell(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
   std::uint32_t site = 0;
-  ledger.live().for_each([&](const LiveRow& row) { site = row.site; });
+  ledger.rows().for_each([&](const LiveRow& row) { site = row.site; });
   EXPECT_EQ(ledger.sites()[site].phase, PLIMSOLL_PHASE_FORWARD);
   EXPECT_EQ(ledger.sites()[site].layer, 3u);
 }
@@ -193,6 +213,65 @@ TEST_F(LedgerTest, marks_pass_through) {
 TEST_F(LedgerTest, a_phase_that_does_not_exist_is_other) {
   tell(Kind::kAlloc, 64, 10, 0, 0, 14);
   EXPECT_EQ(ledger.sites()[notes.last_site].phase, PLIMSOLL_PHASE_OTHER);
+}
+
+TEST_F(LedgerTest, blocks_count_with_their_own_size_and_are_told_with_their_slack) {
+  tell_cuda(Kind::kAllocBlock, 4096, 1024, {.requested_bytes = 1000, .stream = 7, .pool = 3});
+  EXPECT_THAT(notes.take(), ElementsAre("alloc 0 live 1024"));
+  EXPECT_EQ(ledger.sites()[notes.last_site].stream, 7u);
+  EXPECT_EQ(ledger.sites()[notes.last_site].pool, 3u);
+  EXPECT_EQ(ledger.devices()[1].live_bytes, 1024u);
+  EXPECT_EQ(ledger.devices()[1].requested_bytes, 1000u);
+}
+
+TEST_F(LedgerTest, what_waits_for_a_stream_is_active_and_not_live) {
+  tell_cuda(Kind::kAllocBlock, 4096, 1024, {.requested_bytes = 1000});
+  tell_cuda(Kind::kFreeRequested, 4096, 0);
+  tell_cuda(Kind::kFreeRequested, 4096, 0);  // a second time is nothing
+  EXPECT_THAT(notes.take(), ElementsAre("alloc 0 live 1024", "request 0"));
+  EXPECT_EQ(ledger.devices()[1].live_bytes, 0u);
+  EXPECT_EQ(ledger.devices()[1].requested_bytes, 0u);
+  EXPECT_EQ(ledger.devices()[1].active_bytes, 1024u);
+  EXPECT_EQ(ledger.live_count(), 0u);
+  tell_cuda(Kind::kFree, 4096, 0);
+  EXPECT_THAT(notes.take(), ElementsAre("free 0"));
+  EXPECT_EQ(ledger.devices()[1].active_bytes, 0u);
+  EXPECT_EQ(ledger.rows().size(), 0u);
+}
+
+TEST_F(LedgerTest, a_request_of_an_unknown_address_is_left_to_the_free_that_follows) {
+  tell_cuda(Kind::kFreeRequested, 4096, 0);
+  tell_cuda(Kind::kFree, 4096, 0);
+  EXPECT_THAT(notes.take(), ElementsAre("free unknown 4096"));
+  EXPECT_EQ(ledger.unmatched(), 1u);
+}
+
+TEST_F(LedgerTest, segments_make_up_reserved_bytes) {
+  const auto segment = [&](std::uint8_t action, std::uint64_t address, std::uint64_t size) {
+    tell_cuda(Kind::kSegment, address, size, {.action = action});
+  };
+  segment(PLIMSOLL_SEGMENT_ALLOC, 1000, 200);
+  segment(PLIMSOLL_SEGMENT_MAP, 5000, 60);
+  segment(PLIMSOLL_SEGMENT_MAP, 5060, 60);
+  segment(PLIMSOLL_SEGMENT_UNMAP, 5020, 60);  // the end of one and the beginning of the other
+  segment(PLIMSOLL_SEGMENT_FREE, 1000, 200);
+  segment(PLIMSOLL_SEGMENT_FREE, 1000, 200);  // nobody knows it any more
+  EXPECT_THAT(notes.take(),
+              ElementsAre("segment 0 held 200", "segment 2 held 260", "segment 2 held 320",
+                          "segment 3 held 260", "segment 1 held 60", "segment 1 held 60"));
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> held;
+  ledger.segments().for_each(
+      [&](const format::Segment& each) { held.emplace_back(each.address, each.size_bytes); });
+  EXPECT_THAT(held, ElementsAre(std::pair(5000, 20), std::pair(5080, 40)));
+  EXPECT_TRUE(ledger.devices()[1].has_segments);
+  EXPECT_FALSE(ledger.devices()[0].has_segments);
+}
+
+TEST_F(LedgerTest, running_out_of_memory_is_told_with_its_place) {
+  tell_cuda(Kind::kOutOfMemory, 0, 9000, {.stream = 5});
+  EXPECT_THAT(notes.take(), ElementsAre("out of 9000 left 0"));
+  EXPECT_EQ(ledger.sites()[notes.last_site].stream, 5u);
+  EXPECT_EQ(ledger.sites()[notes.last_site].device, 1);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct Source {
   std::uint64_t ticks = 0;  // of the next event
 };
 
-// Tells `apply(event, ticks, state)` every event up to the horizon, and gives their slots back.
+// Tells `apply(event, details, ticks, state)` every event up to the horizon, and gives their slots
+// back. `details` is the slot behind the event, if the event has any.
 // Within one tick the order is that of the sources. `apply` may throw: what it was told is gone
 // from the rings or not.
 template <typename Apply>
@@ -41,9 +42,11 @@ void merge(std::vector<Source>& sources, std::uint64_t horizon, Apply&& apply) {
     Ring& ring = source.state->ring;
     bool has_more = true;
     do {
-      apply(ring.at(source.at), source.ticks, *source.state);
-      ++source.at;
-      if (source.at % kReleaseEvery == 0) ring.release(source.at);
+      const Event& event = ring.at(source.at);
+      apply(event, ring.at(source.at + 1), source.ticks, *source.state);
+      const std::uint64_t slots = event.slots();
+      source.at += slots;
+      if (source.at % kReleaseEvery < slots) ring.release(source.at);
       has_more = look(source);
     } while (has_more && source.ticks <= next_best);
     if (has_more) {

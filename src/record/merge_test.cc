@@ -33,9 +33,10 @@ struct Rings {
     for (const auto& ring : rings)
       sources.push_back({&ring->state, ring->state.ring.tail(), ring->state.ring.head(), 0});
     std::vector<std::pair<std::uint64_t, std::uint32_t>> taken;
-    merge(sources, horizon, [&](const Event&, std::uint64_t ticks, const ThreadState& state) {
-      taken.emplace_back(ticks, state.number);
-    });
+    merge(sources, horizon,
+          [&](const Event&, const Event&, std::uint64_t ticks, const ThreadState& state) {
+            taken.emplace_back(ticks, state.number);
+          });
     return taken;
   }
   struct Slots {

@@ -1,6 +1,7 @@
-// The most bytes that were live during each of several spans of time, which may overlap in any way.
+// The most bytes that were live, and reserved, during each of several spans of time, which may
+// overlap in any way.
 //
-// An allocation is looked at once, however many spans run: they lie in the order in which they
+// An event is looked at once, however many spans run: they lie in the order in which they
 // began, each keeps the peak from its own beginning to that of the next one, and so the peak of a
 // span is the greatest among it and all that began later. One that ends leaves its peak to the one
 // before it.
@@ -16,17 +17,25 @@
 
 namespace plimsoll::record {
 
+struct DevicePeaks {
+  std::uint64_t live_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+
+  void raise(const DevicePeaks& to) {
+    live_bytes = std::max(live_bytes, to.live_bytes);
+    reserved_bytes = std::max(reserved_bytes, to.reserved_bytes);
+  }
+};
+
 class PeakSpans {
  public:
   static constexpr std::size_t kMost = 4096;  // spans that nobody ends must not fill the memory
 
   bool is_empty() const { return spans_.empty(); }
 
-  // `device_bytes` are live on `device` now. Told at the beginning of a span for all devices.
-  void see(std::uint8_t device, std::uint64_t device_bytes) {
-    if (spans_.empty()) return;
-    std::uint64_t& peak = (*spans_.back().peaks)[device];
-    peak = std::max(peak, device_bytes);
+  // So much there is on `device` now. Told at the beginning of a span for all devices.
+  void see(std::uint8_t device, const DevicePeaks& now) {
+    if (!spans_.empty()) (*spans_.back().peaks)[device].raise(now);
   }
   // Its id; 0 when there is no room for it.
   std::uint64_t begin() noexcept {
@@ -39,12 +48,10 @@ class PeakSpans {
     return next_id_++;
   }
   // 0 for a span that does not run.
-  std::uint64_t peak(std::uint64_t id, std::uint8_t device) const {
-    std::uint64_t peak = 0;
-    for (auto span = find(id); span != spans_.end(); ++span) {
-      peak = std::max(peak, (*span->peaks)[device]);
-    }
-    return peak;
+  DevicePeaks peaks(std::uint64_t id, std::uint8_t device) const {
+    DevicePeaks peaks;
+    for (auto span = find(id); span != spans_.end(); ++span) peaks.raise((*span->peaks)[device]);
+    return peaks;
   }
   void end(std::uint64_t id) {
     const auto span = find(id);
@@ -52,14 +59,14 @@ class PeakSpans {
     if (span != spans_.begin()) {
       Peaks& before = *std::prev(span)->peaks;
       for (std::size_t i = 0; i < before.size(); ++i) {
-        before[i] = std::max(before[i], (*span->peaks)[i]);
+        before[i].raise((*span->peaks)[i]);
       }
     }
     spans_.erase(span);
   }
 
  private:
-  using Peaks = std::array<std::uint64_t, 256>;
+  using Peaks = std::array<DevicePeaks, 256>;
   struct Span {
     std::uint64_t id = 0;
     std::unique_ptr<Peaks> peaks;

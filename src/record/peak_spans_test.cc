@@ -12,26 +12,35 @@ namespace {
 
 TEST(PeakSpans, peak_is_that_since_the_beginning_of_each_span) {
   PeakSpans spans;
-  spans.see(0, 900);  // before any span: nobody's
+  spans.see(0, {.live_bytes = 900});  // before any span: nobody's
   const std::uint64_t outer = spans.begin();
-  spans.see(0, 100);
-  spans.see(0, 500);
+  spans.see(0, {.live_bytes = 100});
+  spans.see(0, {.live_bytes = 500});
   const std::uint64_t inner = spans.begin();
-  spans.see(0, 200);
-  spans.see(0, 300);
-  EXPECT_EQ(spans.peak(inner, 0), 300u);
-  EXPECT_EQ(spans.peak(outer, 0), 500u);
-  EXPECT_EQ(spans.peak(outer, 1), 0u);
+  spans.see(0, {.live_bytes = 200});
+  spans.see(0, {.live_bytes = 300});
+  EXPECT_EQ(spans.peaks(inner, 0).live_bytes, 300u);
+  EXPECT_EQ(spans.peaks(outer, 0).live_bytes, 500u);
+  EXPECT_EQ(spans.peaks(outer, 1).live_bytes, 0u);
+}
+
+TEST(PeakSpans, reserved_bytes_have_a_peak_of_their_own) {
+  PeakSpans spans;
+  const std::uint64_t span = spans.begin();
+  spans.see(2, {.live_bytes = 10, .reserved_bytes = 100});
+  spans.see(2, {.live_bytes = 30, .reserved_bytes = 50});
+  EXPECT_EQ(spans.peaks(span, 2).live_bytes, 30u);
+  EXPECT_EQ(spans.peaks(span, 2).reserved_bytes, 100u);
 }
 
 TEST(PeakSpans, a_span_that_ends_leaves_its_peak_to_those_around_it) {
   PeakSpans spans;
   const std::uint64_t outer = spans.begin();
   const std::uint64_t inner = spans.begin();
-  spans.see(3, 70);
+  spans.see(3, {.live_bytes = 70});
   spans.end(inner);
-  EXPECT_EQ(spans.peak(outer, 3), 70u);
-  EXPECT_EQ(spans.peak(inner, 3), 0u);
+  EXPECT_EQ(spans.peaks(outer, 3).live_bytes, 70u);
+  EXPECT_EQ(spans.peaks(inner, 3).live_bytes, 0u);
   spans.end(inner);  // a second time does nothing
   spans.end(outer);
   EXPECT_TRUE(spans.is_empty());
@@ -41,7 +50,7 @@ TEST(PeakSpans, spans_that_nobody_ends_have_a_limit) {
   PeakSpans spans;
   for (std::size_t i = 0; i < PeakSpans::kMost; ++i) ASSERT_NE(spans.begin(), 0u);
   EXPECT_EQ(spans.begin(), 0u);
-  EXPECT_EQ(spans.peak(0, 0), 0u);
+  EXPECT_EQ(spans.peaks(0, 0).live_bytes, 0u);
 }
 
 // Against one that looks at every span at every allocation.
@@ -61,12 +70,12 @@ TEST(PeakSpans, random_spans_have_the_peaks_of_a_slow_reference) {
     } else {
       const auto device = static_cast<std::uint8_t>(dice() % 3);
       const std::uint64_t bytes = dice() % 1000;
-      spans.see(device, bytes);
+      spans.see(device, {.live_bytes = bytes});
       for (auto& [id, peaks] : slow) peaks[device] = std::max(peaks[device], bytes);
     }
     for (auto& [id, peaks] : slow) {
       for (const std::uint8_t device : {std::uint8_t{0}, std::uint8_t{1}, std::uint8_t{2}}) {
-        ASSERT_EQ(spans.peak(id, device), peaks[device]);
+        ASSERT_EQ(spans.peaks(id, device).live_bytes, peaks[device]);
         ++compared;
       }
     }

@@ -64,11 +64,13 @@ void Recorder::drain_or_throw() {
   // Every id in the events that were listed was given before, so it is in the tables now.
   definitions.copy_roles(ledger_.roles());
   for (const auto& recording : recordings_) recording->write_definitions(definitions);
-  merge(sources_, horizon, [this](const Event& event, std::uint64_t ticks, ThreadState& state) {
-    if (ticks < since_ticks_) return;
-    if (state.op_log == nullptr) state.op_log = new OpLog;
-    ledger_.apply(event, {clock_.to_ns(ticks), state.number, state.op_log}, receivers_);
-  });
+  merge(sources_, horizon,
+        [this](const Event& event, const Event& slot, std::uint64_t ticks, ThreadState& state) {
+          if (ticks < since_ticks_) return;
+          if (state.op_log == nullptr) state.op_log = new OpLog;
+          const Origin origin{clock_.to_ns(ticks), state.number, state.op_log};
+          ledger_.apply(event, slot, origin, receivers_);
+        });
   tell_dropped(clock_.to_ns(horizon));
 }
 
@@ -298,14 +300,15 @@ std::size_t Recorder::live(Recording& recording, std::span<plimsoll_live> rows) 
   drain();
   definitions.visit_tensors([&](std::span<const format::Tensor> tensors) {
     std::size_t count = 0;
-    ledger_.live().for_each([&](const LiveRow& row) {
-      if (count == rows.size()) return;
+    ledger_.rows().for_each([&](const LiveRow& row) {
+      if (row.is_pending || count == rows.size()) return;
       const format::Site site = row.site != 0 ? ledger_.sites()[row.site] : format::Site{};
       const format::Tensor tensor = row.tensor != 0 && row.tensor <= tensors.size()
                                         ? tensors[row.tensor - 1]
                                         : format::Tensor{};
       rows[count++] = {.serial = row.serial,
                        .size_bytes = row.size_bytes,
+                       .requested_bytes = row.requested_bytes,
                        .layer = site.layer,
                        .outer_op = site.outer_op,
                        .name = tensor.name,
@@ -317,7 +320,7 @@ std::size_t Recorder::live(Recording& recording, std::span<plimsoll_live> rows) 
                        .is_adopted = row.is_adopted};
     });
   });
-  return ledger_.live().size();
+  return ledger_.live_count();
 }
 
 std::uint64_t Recorder::begin_span(Recording& recording) noexcept {
@@ -336,14 +339,20 @@ std::size_t Recorder::usage(Recording& recording, std::uint64_t span,
   for (std::size_t i = 0; i < std::min(devices.size(), rows.size()); ++i) {
     const auto id = static_cast<std::uint8_t>(i);
     const format::Device device = definitions.device_of(id);
-    const std::uint64_t peak = recording.spans().peak(span, id);
-    rows[i] = {.live_bytes = devices[i].live_bytes,
-               .live_count = devices[i].live_count,
-               .peak_bytes = std::max(peak, devices[i].live_bytes),
+    const DeviceTotals& now = devices[i];
+    const DevicePeaks peaks = recording.spans().peaks(span, id);
+    rows[i] = {.live_bytes = now.live_bytes,
+               .live_count = now.live_count,
+               .peak_bytes = std::max(peaks.live_bytes, now.live_bytes),
+               .requested_bytes = now.requested_bytes,
+               .active_bytes = now.active_bytes,
+               .reserved_bytes = now.reserved_bytes,
+               .peak_reserved_bytes = std::max(peaks.reserved_bytes, now.reserved_bytes),
                .ordinal = device.ordinal,
                .device_type = device.type,
                .device = id,
-               .reserved = {}};
+               .has_segments = now.has_segments,
+               .reserved = 0};
   }
   return devices.size();
 }

@@ -28,7 +28,7 @@ inline Event* begin_event(plimsoll_context* context, Kind kind, Ring::Need need)
   }
   if (context == nullptr) [[unlikely]]
     return nullptr;
-  Event* event = ThreadRegistry::of(context)->ring.claim(need);
+  Event* event = ThreadRegistry::of(context)->ring.claim(need, has_details(kind) ? 2 : 1);
   if (event == nullptr) [[unlikely]]
     return nullptr;
   event->stamp = make_stamp(read_ticks(recorder.hot.ticks), kind, context->phase);
@@ -43,6 +43,13 @@ inline Event* begin_event(plimsoll_context* context, Kind kind, Ring::Need need)
 
 inline void end_event(plimsoll_context* context) noexcept {
   if (ThreadRegistry::of(context)->ring.publish()) [[unlikely]]
+    Recorder::made().wake_drain();
+}
+
+inline void end_event(plimsoll_context* context, const EventDetails& details) noexcept {
+  Ring& ring = ThreadRegistry::of(context)->ring;
+  *ring.second() = slot_of(details);
+  if (ring.publish(2)) [[unlikely]]
     Recorder::made().wake_drain();
 }
 
@@ -104,6 +111,56 @@ void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
   end_event(context);
 }
 
+EventDetails details_of(const plimsoll_block& block) {
+  return {.requested_bytes = block.requested_bytes, .stream = block.stream, .pool = block.pool};
+}
+
+void alloc_block(plimsoll_context* context, uint8_t device, const plimsoll_block* block) {
+  Event* event = begin_event(context, Kind::kAllocBlock, Ring::Need::kAlloc);
+  if (event == nullptr) return;
+  event->address = block->address;
+  event->size = make_size(block->size_bytes, device);
+  end_event(context, details_of(*block));
+}
+
+void adopt_block(plimsoll_context* context, uint8_t device, const plimsoll_block* block,
+                 uint32_t tensor) {
+  Event* event = begin_event(context, Kind::kAdoptBlock, Ring::Need::kAlloc);
+  if (event == nullptr) return;
+  event->address = block->address;
+  event->size = make_size(block->size_bytes, device);
+  event->op_instance = tensor;
+  end_event(context, details_of(*block));
+}
+
+void free_requested(plimsoll_context* context, uint8_t device, uint64_t address) {
+  Event* event = begin_event(context, Kind::kFreeRequested, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = address;
+  event->size = make_size(0, device);
+  end_event(context);
+}
+
+void segment(plimsoll_context* context, uint8_t device, uint8_t action, uint64_t address,
+             uint64_t size_bytes, uint64_t stream) {
+  Event* event = begin_event(context, Kind::kSegment, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = address;
+  event->size = make_size(size_bytes, device);
+  end_event(context, {.stream = stream, .action = action});
+}
+
+void out_of_memory(plimsoll_context* context, uint8_t device, const plimsoll_block* request,
+                   uint64_t device_free_bytes, uint64_t limit_bytes) {
+  Event* event = begin_event(context, Kind::kOutOfMemory, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = device_free_bytes;
+  event->size = make_size(request->requested_bytes, device);
+  EventDetails details = details_of(*request);
+  details.limit_bytes = limit_bytes;
+  end_event(context, details);
+}
+
 std::span<const format::Frame> frames_of(const plimsoll_frame* frames, size_t count) {
   if (frames == nullptr) return {};
   return {reinterpret_cast<const format::Frame*>(frames), count};
@@ -150,6 +207,12 @@ constexpr plimsoll_recorder_api kApi = {
     define_stack,
     tensor,
     device,
+    alloc_block,
+    adopt_block,
+    free_requested,
+    free,  // free_completed: what was not requested before is requested and completed at once
+    segment,
+    out_of_memory,
 };
 
 }  // namespace

@@ -25,9 +25,9 @@ constexpr std::uint64_t kFewestKeptEvents = 64;       // in a block
 constexpr std::size_t kMostWaitingBytes = 256u << 20;  // for a sink that hangs
 constexpr std::uint64_t kLastTime = ~std::uint64_t{0};
 
-// Of a distributed run, as its launchers tell it.
-std::int64_t rank_of_process() noexcept {
-  const char* text = std::getenv("RANK");
+// Of a distributed run, as its launchers tell it: a number of the environment, or -1.
+std::int64_t number_of_environment(const char* name) noexcept {
+  const char* text = std::getenv(name);
   if (text == nullptr) return -1;
   std::int64_t rank = -1;
   const char* const end = text + std::strlen(text);
@@ -100,10 +100,15 @@ bool Recording::writes_same_file(const Recording& other) const noexcept {
 void Recording::describe_process(std::int64_t time_ns) {
   format::Process process;
   process.pid = static_cast<std::uint64_t>(getpid());
-  process.rank = rank_of_process();
+  process.rank = number_of_environment("RANK");
   process.started_ns = time_ns;
   encoder_->process(process);
   encoder_->meta("plimsoll", PLIMSOLL_VERSION);
+  for (const auto& [key, name] :
+       {std::pair{"world_size", "WORLD_SIZE"}, {"local_rank", "LOCAL_RANK"}}) {
+    const std::int64_t number = number_of_environment(name);
+    if (number >= 0) encoder_->meta(key, std::to_string(number));
+  }
   for (const auto& [key, value] : meta_) encoder_->meta(key, value);
 }
 
@@ -113,16 +118,24 @@ void Recording::attach(Definitions& definitions, const Ledger& ledger, std::int6
   describe_process(time_ns);
   write_definitions(definitions);
   define_sites();
+  tell_segments(ledger, time_ns);
   tell_live(ledger, time_ns);
   peak_bytes_ = ledger.live_bytes();
   replaced_before_ = ledger.replaced();
   unmatched_before_ = ledger.unmatched();
 }
 
+void Recording::tell_segments(const Ledger& ledger, std::int64_t time_ns) {
+  ledger.segments().for_each([&](format::Segment segment) {
+    segment.time_ns = time_ns;
+    on_segment(segment, {.device = segment.device});
+  });
+}
+
 void Recording::tell_live(const Ledger& ledger, std::int64_t time_ns) {
   std::vector<const LiveRow*> rows;
-  rows.reserve(ledger.live().size());
-  ledger.live().for_each([&](const LiveRow& row) { rows.push_back(&row); });
+  rows.reserve(ledger.rows().size());
+  ledger.rows().for_each([&](const LiveRow& row) { rows.push_back(&row); });
   std::sort(rows.begin(), rows.end(),
             [](const LiveRow* a, const LiveRow* b) { return a->serial < b->serial; });
   for (const LiveRow* row : rows) {
@@ -132,10 +145,12 @@ void Recording::tell_live(const Ledger& ledger, std::int64_t time_ns) {
     told.site = row->site;
     told.serial = row->serial;
     told.address = row->address;
-    told.size_bytes = row->size_bytes;
+    told.size_bytes = row->requested_bytes;
+    told.slack_bytes = row->size_bytes - row->requested_bytes;
     told.is_adopted = true;
-    on_alloc(told, {ledger.live_bytes(), 0, row->device});
+    on_alloc(told, {.bytes = ledger.live_bytes(), .device = row->device});
     if (row->tensor != 0) on_tag({row->serial, row->tensor});
+    if (row->is_pending) on_free_requested({time_ns, row->thread, row->serial, false});
   }
 }
 
@@ -157,17 +172,41 @@ void Recording::after_event() noexcept {
 std::uint64_t Recording::begin_span(const Ledger& ledger) noexcept {
   const std::uint64_t id = spans_.begin();
   std::uint8_t device = 0;
-  for (const DeviceTotals& totals : ledger.devices()) spans_.see(device++, totals.live_bytes);
+  for (const DeviceTotals& totals : ledger.devices()) {
+    spans_.see(device++, {totals.live_bytes, totals.reserved_bytes});
+  }
   return id;
 }
 
 void Recording::on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept {
   peak_bytes_ = std::max(peak_bytes_, live.bytes);
-  spans_.see(live.device, live.device_bytes);
+  spans_.see(live.device, {live.device_bytes, live.device_reserved_bytes});
   if (is_written()) {
-    if (event.site > sites_defined_) define_sites();
+    need_site(event.site);
     encoder_->alloc(event);
   }
+  after_event();
+}
+
+void Recording::on_segment(const format::Segment& event, const LiveTotals& live) noexcept {
+  spans_.see(live.device, {live.device_bytes, live.device_reserved_bytes});
+  if (is_written()) {
+    need_site(event.site);
+    encoder_->segment(event);
+  }
+  after_event();
+}
+
+void Recording::on_out_of_memory(const format::OutOfMemory& event) noexcept {
+  if (is_written()) {
+    need_site(event.site);
+    encoder_->out_of_memory(event);
+  }
+  after_event();
+}
+
+void Recording::on_free_requested(const format::FreeRequested& event) noexcept {
+  if (is_written()) encoder_->free_requested(event);
   after_event();
 }
 
@@ -225,7 +264,7 @@ void Recording::finish(std::int64_t time_ns) noexcept {
 
 void Recording::fill_state(const Ledger& ledger, plimsoll_recording_state& state) const noexcept {
   state.live_bytes = ledger.live_bytes();
-  state.live_count = ledger.live().size();
+  state.live_count = ledger.live_count();
   state.replaced = ledger.replaced() - replaced_before_;
   state.unmatched = ledger.unmatched() - unmatched_before_;
   state.events = events_;

@@ -54,6 +54,9 @@ class Recording final : public EventReceiver, private format::BlockOutput {
 
   void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override;
   void on_free(const format::Free& event) noexcept override;
+  void on_free_requested(const format::FreeRequested& event) noexcept override;
+  void on_segment(const format::Segment& event, const LiveTotals& live) noexcept override;
+  void on_out_of_memory(const format::OutOfMemory& event) noexcept override;
   void on_tag(const format::Tag& event) noexcept override;
   void on_set_phase(const format::SetPhase& event) noexcept override;
   void on_mark(const format::Mark& event) noexcept override;
@@ -99,8 +102,12 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   void write(const format::FinishedBlock& block) noexcept override;
   void restart();
   void describe_process(std::int64_t time_ns);
+  void tell_segments(const Ledger& ledger, std::int64_t time_ns);
   void tell_live(const Ledger& ledger, std::int64_t time_ns);
   void define_sites() noexcept;
+  void need_site(std::uint32_t site) noexcept {
+    if (site > sites_defined_) define_sites();
+  }
   void after_event() noexcept;
   int put(const std::vector<std::byte>& bytes, const std::vector<std::size_t>& ends) noexcept;
   void write_kept_file(std::mutex& state_mutex) noexcept;

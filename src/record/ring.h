@@ -41,24 +41,26 @@ class Ring {
 
   // ---- the thread that makes events ----
 
-  // The slot for the next event, or null: it is dropped and counted.
-  Event* claim(Need need) {
-    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  // The slot for the next event, or null: it is dropped and counted. There is room for `slots`.
+  Event* claim(Need need, std::uint64_t slots = 1) {
+    const std::uint64_t last = head_.load(std::memory_order_relaxed) + slots - 1;
     const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
-    if (head - seen_tail_ >= limit) [[unlikely]] {
+    if (last - seen_tail_ >= limit) [[unlikely]] {
       seen_tail_ = tail_.load(std::memory_order_acquire);  // pairs with release() of the drain
-      if (head - seen_tail_ >= limit) {
+      if (last - seen_tail_ >= limit) {
         dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         return nullptr;
       }
     }
-    return &slots_[head & mask_];
+    return &slots_[(last - slots + 1) & mask_];
   }
-  // The claimed slot is filled. True now and then when the ring is half full: wake the drain.
-  bool publish() {
-    const std::uint64_t head = head_.load(std::memory_order_relaxed) + 1;
+  // The slot behind the claimed one, if there was room asked for it.
+  Event* second() { return &slots_[(head_.load(std::memory_order_relaxed) + 1) & mask_]; }
+  // The claimed slots are filled. True now and then when the ring is half full: wake the drain.
+  bool publish(std::uint64_t slots = 1) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed) + slots;
     head_.store(head, std::memory_order_release);  // pairs with head() of the drain
-    if ((head & (mask_ >> 2)) != 0) [[likely]]
+    if ((head & (mask_ >> 2)) >= slots) [[likely]]
       return false;
     return head - tail_.load(std::memory_order_relaxed) >= capacity_ / 2;
   }

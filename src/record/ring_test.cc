@@ -56,6 +56,25 @@ TEST(Ring, keeps_room_for_frees) {
   EXPECT_FALSE(small.push(4));
 }
 
+TEST(Ring, two_slots_are_claimed_and_published_together) {
+  SmallRing small(8);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_NE(small.ring.claim(Ring::Need::kOther, 2), nullptr);
+    small.ring.second()->address = i;
+    small.ring.publish(2);
+  }
+  EXPECT_TRUE(small.push(7));
+  EXPECT_EQ(small.ring.claim(Ring::Need::kOther, 2), nullptr);  // one slot is left
+  EXPECT_EQ(small.ring.dropped(), 1u);
+  small.ring.release(2);
+  ASSERT_NE(small.ring.claim(Ring::Need::kOther, 2), nullptr);  // around the end of the ring
+  small.ring.second()->address = 9;
+  small.ring.publish(2);
+  EXPECT_EQ(small.ring.at(5).address, 2u);
+  EXPECT_EQ(small.ring.at(8).address, 9u);
+  EXPECT_EQ(small.slots[0].address, 9u);
+}
+
 TEST(Ring, without_memory_drops_everything) {
   Ring ring;
   EXPECT_EQ(ring.claim(Ring::Need::kOther), nullptr);

@@ -34,7 +34,9 @@ class SiteTable {
     const std::uint64_t b = std::uint64_t{site.inner_op} << 32 | site.forward_op;
     const std::uint64_t c =
         std::uint64_t{site.stack} << 32 | static_cast<std::uint64_t>(site.phase) << 8 | site.device;
-    return base::hash_u64(base::hash_mix(a ^ 0xA0761D6478BD642Fu, b ^ 0xE7037ED1A0B428DBu) ^ c);
+    const std::uint64_t d = site.stream ^ std::uint64_t{site.pool} << 48;
+    return base::hash_u64(base::hash_mix(a ^ 0xA0761D6478BD642Fu, b ^ 0xE7037ED1A0B428DBu) ^ c ^
+                          d * 0x9E3779B97F4A7C15u);
   }
   std::uint32_t find(const format::Site& site, std::uint64_t hash) const {
     return index_.find(hash, [&](std::uint32_t id) { return sites_[id - 1] == site; });

@@ -16,6 +16,7 @@
 
 #include "format/decoder.h"
 #include "format/records.h"
+#include "format/segment_set.h"
 
 namespace plimsoll::tests {
 
@@ -40,6 +41,10 @@ struct TraceReplay : format::NoRecords {
   std::uint64_t unmatched = 0;
   std::uint64_t in_op = 0;
   std::uint64_t dropped = 0;
+  std::set<std::uint64_t> pending;  // serials
+  std::vector<format::Segment> segments;
+  format::SegmentSet held;
+  std::vector<format::OutOfMemory> out_of_memory;
   std::uint64_t evicted = 0;
   bool is_ended = false;
   std::uint64_t damaged_blocks = 0;
@@ -60,7 +65,7 @@ struct TraceReplay : format::NoRecords {
     if (!sites.contains(alloc.site)) violate("site is not defined", alloc.site);
     if (!at_address_.emplace(alloc.address).second)
       violate("two are alive at one address", alloc.serial);
-    live_bytes += alloc.size_bytes;
+    live_bytes += alloc.size_bytes + alloc.slack_bytes;
     peak_bytes = std::max(peak_bytes, live_bytes);
     adopted += alloc.is_adopted ? 1 : 0;
     allocs.push_back(alloc);
@@ -77,12 +82,24 @@ struct TraceReplay : format::NoRecords {
     }
     const auto found = live.find(free.serial);
     if (found == live.end()) return violate("freed, but not alive", free.serial);
-    if (found->second.size_bytes > live_bytes) violate("less than nothing is alive", free.serial);
-    live_bytes -= found->second.size_bytes;
+    const std::uint64_t size_bytes = found->second.size_bytes + found->second.slack_bytes;
+    if (size_bytes > live_bytes) violate("less than nothing is alive", free.serial);
+    live_bytes -= size_bytes;
+    pending.erase(free.serial);
     at_address_.erase(found->second.address);
     tags.erase(free.serial);
     live.erase(found);
   }
+  void on_free_requested(const format::FreeRequested& free) {
+    if (!live.contains(free.serial)) violate("given back, but not alive", free.serial);
+    if (!pending.insert(free.serial).second) violate("given back twice", free.serial);
+  }
+  void on_segment(const format::Segment& segment) {
+    if (!sites.contains(segment.site)) violate("site is not defined", segment.site);
+    segments.push_back(segment);
+    held.apply(segment);
+  }
+  void on_out_of_memory(const format::OutOfMemory& failed) { out_of_memory.push_back(failed); }
   void on_tag(const format::Tag& tag) {
     if (!live.contains(tag.serial)) violate("tagged, but not alive", tag.serial);
     if (!tensors.contains(tag.tensor)) violate("tensor is not defined", tag.tensor);

@@ -1,0 +1,147 @@
+// What caching allocators tell, through the C interface.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "plimsoll/recorder_c.h"
+#include "tests/support/recorded.h"
+
+namespace plimsoll::record {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+using tests::api;
+using tests::Recorded;
+using tests::TraceReplay;
+
+plimsoll_context* here() { return api().context(); }
+std::uint8_t cuda() { return api().device(PLIMSOLL_DEVICE_CUDA, 0); }
+plimsoll_block block(std::uint64_t address, std::uint64_t requested, std::uint64_t size) {
+  return {.address = address,
+          .requested_bytes = requested,
+          .size_bytes = size,
+          .stream = 7,
+          .pool = tests::name("0.1"),
+          .reserved = 0};
+}
+void alloc(std::uint64_t address, std::uint64_t requested, std::uint64_t size) {
+  const plimsoll_block handed_out = block(address, requested, size);
+  api().alloc_block(here(), cuda(), &handed_out);
+}
+void segment(plimsoll_segment_action action, std::uint64_t address, std::uint64_t size) {
+  api().segment(here(), cuda(), static_cast<std::uint8_t>(action), address, size, 7);
+}
+plimsoll_usage usage(const Recorded& recording, std::uint64_t span = 0) {
+  std::vector<plimsoll_usage> rows(256);
+  rows.resize(plimsoll_recording_usage(recording.get(), span, rows.data(), rows.size()));
+  return cuda() < rows.size() ? rows[cuda()] : plimsoll_usage{};
+}
+
+TEST(CachingAllocator, a_recorder_says_by_its_size_that_it_takes_blocks) {
+  EXPECT_EQ(api().abi_version, 1u);
+  EXPECT_GE(api().size_bytes,
+            offsetof(plimsoll_recorder_api, out_of_memory) + sizeof(api().out_of_memory));
+}
+
+TEST(CachingAllocator, its_events_stand_in_the_file) {
+  const Recorded recording = Recorded::in_memory();
+  segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);
+  alloc(1 << 21, 1000, 1024);
+  api().free_requested(here(), cuda(), 1 << 21);
+  api().free_completed(here(), cuda(), 1 << 21);
+  const plimsoll_block wanted = block(0, 9000, 0);
+  api().out_of_memory(here(), cuda(), &wanted, 55, 66);
+
+  TraceReplay replay = recording.replay();
+  EXPECT_THAT(replay.violations, IsEmpty());
+  ASSERT_THAT(replay.allocs, SizeIs(1));
+  EXPECT_EQ(replay.allocs[0].size_bytes, 1000u);
+  EXPECT_EQ(replay.allocs[0].slack_bytes, 24u);
+  const format::Site& site = replay.sites.at(replay.allocs[0].site);
+  EXPECT_EQ(site.stream, 7u);
+  EXPECT_EQ(replay.names.at(site.pool), "0.1");
+  EXPECT_EQ(site.device, cuda());
+  EXPECT_THAT(replay.frees, SizeIs(1));
+  EXPECT_THAT(replay.live, IsEmpty());
+  ASSERT_THAT(replay.out_of_memory, SizeIs(1));
+  EXPECT_EQ(replay.out_of_memory[0].size_bytes, 9000u);
+  EXPECT_EQ(replay.out_of_memory[0].device_free_bytes, 55u);
+  EXPECT_EQ(replay.out_of_memory[0].limit_bytes, 66u);
+  ASSERT_THAT(replay.segments, SizeIs(1));
+  EXPECT_EQ(replay.segments[0].device, cuda());
+  EXPECT_EQ(replay.segments[0].size_bytes, 1u << 21);
+}
+
+TEST(CachingAllocator, usage_tells_what_is_allocated_active_and_reserved) {
+  const Recorded recording = Recorded::in_memory();
+  const std::uint64_t span = plimsoll_recording_begin_span(recording.get());
+  segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);
+  segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 23, 1 << 22);
+  alloc(1 << 21, 1000, 1024);
+  alloc(1 << 23, 3'000'000, 1 << 22);
+  api().free_requested(here(), cuda(), 1 << 23);
+  const plimsoll_usage pending = usage(recording, span);
+  EXPECT_EQ(pending.live_bytes, 1024u);
+  EXPECT_EQ(pending.live_count, 1u);
+  EXPECT_EQ(pending.requested_bytes, 1000u);
+  EXPECT_EQ(pending.active_bytes, 1024u + (1 << 22));
+  EXPECT_EQ(pending.reserved_bytes, 3u << 21);
+  EXPECT_EQ(pending.has_segments, 1);
+  api().free_completed(here(), cuda(), 1 << 23);
+  segment(PLIMSOLL_SEGMENT_FREE, 1 << 23, 1 << 22);
+  const plimsoll_usage after = usage(recording, span);
+  EXPECT_EQ(after.active_bytes, 1024u);
+  EXPECT_EQ(after.reserved_bytes, 1u << 21);
+  EXPECT_EQ(after.peak_bytes, 1024u + (1 << 22));
+  EXPECT_EQ(after.peak_reserved_bytes, 3u << 21);
+  EXPECT_EQ(recording.state().live_bytes, 1024u);
+
+  std::vector<plimsoll_live> rows(8);
+  rows.resize(plimsoll_recording_live(recording.get(), rows.data(), rows.size()));
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].size_bytes, 1024u);
+  EXPECT_EQ(rows[0].requested_bytes, 1000u);
+}
+
+TEST(CachingAllocator, a_recording_that_starts_midway_begins_with_segments_and_what_is_pending) {
+  Recorded first = Recorded::in_memory();
+  segment(PLIMSOLL_SEGMENT_MAP, 1 << 21, 1 << 21);
+  segment(PLIMSOLL_SEGMENT_MAP, 2 << 21, 1 << 21);
+  segment(PLIMSOLL_SEGMENT_UNMAP, 2 << 21, 1 << 20);
+  alloc(1 << 21, 1000, 1024);
+  alloc((1 << 21) + 1024, 500, 512);
+  api().free_requested(here(), cuda(), 1 << 21);
+  const Recorded second = Recorded::in_memory();
+  first.stop();
+  TraceReplay replay = second.replay();
+  EXPECT_THAT(replay.violations, IsEmpty());
+  EXPECT_EQ(replay.adopted, 2u);
+  EXPECT_THAT(replay.pending, SizeIs(1));
+  std::vector<std::uint64_t> held;
+  replay.held.for_each([&](const format::Segment& each) { held.push_back(each.size_bytes); });
+  EXPECT_THAT(held, ElementsAre(1 << 21, 1 << 20));
+}
+
+TEST(CachingAllocator, what_is_forgotten_leaves_segments_and_what_is_pending) {
+  const Recorded recording = Recorded::in_memory(1'000);
+  segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);
+  alloc(1 << 21, 1000, 1024);
+  api().free_requested(here(), cuda(), 1 << 21);
+  for (int i = 0; i < 5'000; ++i) {
+    alloc((1 << 21) + 1024, 500, 512);
+    api().free_completed(here(), cuda(), (1 << 21) + 1024);
+  }
+  TraceReplay replay = recording.replay();
+  EXPECT_THAT(replay.violations, IsEmpty());
+  EXPECT_GT(replay.evicted, 0u);
+  EXPECT_THAT(replay.segments, SizeIs(1));
+  EXPECT_THAT(replay.pending, SizeIs(1));
+  EXPECT_EQ(replay.live_bytes, 1024u);
+}
+
+}  // namespace
+}  // namespace plimsoll::record
