@@ -50,6 +50,7 @@ struct TensorUsage {
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
+  std::optional<std::uint64_t> peak_reserved_bytes;  // known of what is recorded
   // No exact peak is known, but it was not above this one, of an earlier time.
   std::optional<std::uint64_t> peak_below_bytes;
 };

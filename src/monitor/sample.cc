@@ -230,8 +230,10 @@ void merge_told(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> to
       devices.push_back(std::move(from));
       continue;
     }
-    found->allocated_bytes = from.allocated_bytes;
-    found->reserved_bytes = from.reserved_bytes;
+    if (!found->reserved_bytes) {  // the recorder does not know the allocator
+      found->allocated_bytes = from.allocated_bytes;
+      found->reserved_bytes = from.reserved_bytes;
+    }
     found->used_bytes = from.used_bytes;
     found->total_bytes = from.total_bytes;
     if (!found->peak_bytes) found->peak_bytes = from.peak_bytes;
@@ -266,7 +268,11 @@ struct SampleTaker {
     for (const plimsoll_usage& device : held.recorded) {
       sample.devices.push_back(sums[device.device].finish(
           monitor::device_name(device.device_type, device.ordinal), options.large_tensors, owners));
-      if (held.has_span) sample.devices.back().peak_bytes = device.peak_bytes;
+      DeviceMemory& memory = sample.devices.back();
+      if (held.has_span) memory.peak_bytes = device.peak_bytes;
+      if (device.has_segments == 0) continue;
+      memory.allocated_bytes = device.live_bytes;
+      memory.reserved_bytes = device.reserved_bytes;
     }
     merge_told(sample.devices, std::move(held.told));
     return sample;

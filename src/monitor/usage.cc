@@ -35,22 +35,29 @@ MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin
   MemoryUsage usage;
   usage.rss_bytes = monitor::read_host_memory().rss_bytes;
   std::vector<std::string> recorded;
+  std::vector<std::string> know_reserved;  // of these the recorder knows the segments
   for (const plimsoll_usage& device : held.recorded) {
     if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
     TensorUsage* tensors = &usage.cpu;
+    const std::string name = monitor::device_name(device.device_type, device.ordinal);
     if (device.device_type != PLIMSOLL_DEVICE_CPU) {
       tensors = usage.gpu ? &*usage.gpu : &usage.gpu.emplace();
-      recorded.push_back(monitor::device_name(device.device_type, device.ordinal));
+      recorded.push_back(name);
     }
     add(tensors->allocated_bytes, device.live_bytes);
     if (held.has_span) add(tensors->peak_bytes, device.peak_bytes);
+    if (device.has_segments == 0) continue;
+    know_reserved.push_back(name);
+    add(tensors->reserved_bytes, device.reserved_bytes);
+    if (held.has_span) add(tensors->peak_reserved_bytes, device.peak_reserved_bytes);
   }
   for (const DeviceMemory& device : held.told) {
     if (monitor::is_cpu(device.name)) continue;
     TensorUsage& gpu = usage.gpu ? *usage.gpu : usage.gpu.emplace();
     if (std::ranges::find(recorded, device.name) == recorded.end()) {
       add_told(gpu, device, find(at_begin, device.name));
-    } else if (device.reserved_bytes) {
+    } else if (device.reserved_bytes &&
+               std::ranges::find(know_reserved, device.name) == know_reserved.end()) {
       add(gpu.reserved_bytes, *device.reserved_bytes);
     }
   }
