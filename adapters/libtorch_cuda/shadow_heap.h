@@ -1,0 +1,140 @@
+// ShadowHeap: the blocks of one device as torch's caching allocator has them, from what it tells of
+// each event: addresses and requested bytes, but not the sizes of blocks. Where a request was
+// served from a free block, the allocator's own rule says how much of it was handed out, so the
+// sizes come out to the byte; torch's c10/cuda/CUDACachingAllocator.cpp has that rule in
+// round_size() and should_split().
+//
+// It is called by the allocating thread, under the device's lock: it does not throw, it allocates
+// only when it grows, and an event costs a few look-ups. What does not fit what it knows is counted
+// and changes nothing; then the owner seeds it anew from a snapshot.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "heap_settings.h"
+
+namespace plimsoll::libtorch_cuda {
+
+class ShadowHeap {
+ public:
+  explicit ShadowHeap(const HeapSettings& settings = {}) noexcept;
+  void clear(const HeapSettings& settings) noexcept;
+
+  // Seeding from a snapshot: segments in any order (of an expandable one each mapped range), the
+  // blocks of a segment in the order of their addresses right after it.
+  void add_segment(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t stream,
+                   HeapPool pool, bool is_expandable) noexcept;
+  void add_block(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t requested_bytes,
+                 BlockState state) noexcept;
+
+  // What the allocator did: the block's bytes, or 0 for what does not fit.
+  std::uint64_t alloc(std::uint64_t address, std::uint64_t requested_bytes,
+                      std::uint64_t stream) noexcept;
+  std::uint64_t free_requested(std::uint64_t address) noexcept;
+  std::uint64_t free_completed(std::uint64_t address) noexcept;
+  // `action` is a plimsoll_segment_action. False for what does not fit.
+  bool segment(std::uint8_t action, std::uint64_t address, std::uint64_t size_bytes,
+               std::uint64_t stream, HeapPool pool) noexcept;
+  // The allocator's total says that this allocated block has another size: the free memory behind
+  // it gives or takes the difference. False: it cannot.
+  bool correct(std::uint64_t address, std::uint64_t size_bytes) noexcept;
+
+  std::uint64_t allocated_bytes() const noexcept { return allocated_bytes_; }
+  std::uint64_t active_bytes() const noexcept { return active_bytes_; }  // with the pending ones
+  std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
+  std::uint64_t unexplained() const noexcept { return unexplained_; }  // events that did not fit
+  HeapPool pool_of(std::uint64_t address) const noexcept;              // of the segment around it
+
+  // By address. f(address, size_bytes, stream, is_expandable)
+  template <typename F>
+  void for_each_segment(F&& f) const {
+    for (const Range& range : ranges_) {
+      f(range.address, range.end - range.address, range.stream, range.is_expandable);
+    }
+  }
+  // By address. f(address, size_bytes, requested_bytes, stream, pool, state)
+  template <typename F>
+  void for_each_block(F&& f) const {
+    for (const Range& range : ranges_) {
+      for (std::uint32_t at = find(range.address); at != kNone; at = blocks_[at].next) {
+        const Block& block = blocks_[at];
+        f(block.address, block.size_bytes, block.requested_bytes, range.stream, range.pool,
+          block.state);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  // Blocks of a range are linked in the order of their addresses and leave nothing out.
+  struct Block {
+    std::uint64_t address = 0;
+    std::uint64_t size_bytes = 0;
+    std::uint64_t requested_bytes = 0;  // of an inactive one that of its last allocation
+    std::uint32_t previous = kNone;
+    std::uint32_t next = kNone;  // of an unused one the next unused one
+    BlockState state = BlockState::kInactive;
+
+    std::uint64_t end() const { return address + size_bytes; }
+    bool is_free() const { return state == BlockState::kInactive; }
+  };
+  // A segment, or neighbouring pages of an expandable one.
+  struct Range {
+    std::uint64_t address = 0;
+    std::uint64_t end = 0;
+    std::uint64_t stream = 0;
+    HeapPool pool;
+    bool is_expandable = false;
+  };
+  struct Slot {
+    std::uint64_t address = 0;
+    std::uint32_t block = kNone;
+  };
+
+  std::uint64_t rounded(std::uint64_t requested_bytes) const noexcept;
+  bool is_split(std::uint64_t size_bytes, std::uint64_t remaining_bytes) const noexcept;
+
+  bool add_range(const Range& range) noexcept;
+  bool free_segment(std::uint64_t address, std::uint64_t size_bytes) noexcept;
+  bool map(const Range& mapped) noexcept;
+  bool unmap(std::uint64_t address, std::uint64_t size_bytes) noexcept;
+  std::size_t range_after(std::uint64_t address) const noexcept;
+  const Range* range_around(std::uint64_t address) const noexcept;
+  std::uint32_t last_block(const Range& range) const noexcept;
+
+  // Blocks. There must be room for a new one: make_room().
+  bool make_room() noexcept;
+  std::uint32_t add_after(std::uint32_t previous, std::uint32_t next, const Block& block) noexcept;
+  void remove(std::uint32_t at) noexcept;
+  void link(std::uint32_t previous, std::uint32_t next) noexcept;
+  void cut_off(std::uint32_t at, std::uint64_t size_bytes) noexcept;
+  void join_with_next(std::uint32_t at) noexcept;
+
+  // Which block begins at an address: open addressing, no graves.
+  std::size_t home(std::uint64_t address) const noexcept;
+  std::uint32_t find(std::uint64_t address) const noexcept;
+  void index(std::uint64_t address, std::uint32_t block) noexcept;
+  void forget(std::uint64_t address) noexcept;
+
+  std::uint64_t misfit() noexcept {
+    ++unexplained_;
+    return 0;
+  }
+
+  HeapSettings settings_;
+  std::vector<Range> ranges_;  // by address
+  std::vector<Block> blocks_;
+  std::uint32_t unused_ = kNone;
+  std::vector<Slot> slots_;       // a power of two, at most half of them taken
+  std::uint32_t seeded_ = kNone;  // the last block of the segment that is being seeded
+  std::uint64_t allocated_bytes_ = 0;
+  std::uint64_t active_bytes_ = 0;
+  std::uint64_t reserved_bytes_ = 0;
+  std::uint64_t unexplained_ = 0;
+};
+
+}  // namespace plimsoll::libtorch_cuda
