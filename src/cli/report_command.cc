@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "engine/session_state.h"
 #include "plimsoll/session.h"
+#include "report/ranks.h"
 #include "report/text_layout.h"
 #include "report/text_report.h"
 
@@ -49,6 +50,7 @@ Result<Question> make_question(const Arguments& arguments) {
 
 struct Answer {
   std::string text;
+  report::Report report;
   int exit_code = kFine;
 };
 
@@ -63,17 +65,22 @@ Result<Answer> answer(const std::string& path, const Question& question,
   PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, options));
   bar.clear();
   Answer answer;
+  answer.report = session.state().report;
   if (question.is_json) {
     answer.text = session.report_json();
   } else {
     report::TextOptions how = question.text;
     how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();
-    answer.text = report::to_text(session.state().report, how);
+    answer.text = report::to_text(answer.report, how);
   }
-  if (is_to_fail_on(session.state().report.findings, arguments)) {
-    answer.exit_code = kFindingToFailOn;
-  }
+  if (is_to_fail_on(answer.report.findings, arguments)) answer.exit_code = kFindingToFailOn;
   return answer;
+}
+
+std::string heading(const std::string& text, const Question& question) {
+  return report::styled("== " + report::printable(text) + " ==", report::Style::kBold,
+                        question.text.color) +
+         "\n\n";
 }
 
 // What stands around the answers of several files: headings, or the brackets of a JSON array.
@@ -85,10 +92,7 @@ class Sequence {
     const bool is_first = std::exchange(is_first_, false);
     if (question_.files.size() == 1) return {};
     if (question_.is_json) return is_first ? "[\n" : ",\n";
-    return (is_first ? "" : "\n\n") +
-           report::styled("== " + report::printable(path) + " ==", report::Style::kBold,
-                          question_.text.color) +
-           "\n\n";
+    return (is_first ? "" : "\n\n") + heading(path, question_);
   }
   std::string end() const {
     if (question_.files.size() == 1 || !question_.is_json) return {};
@@ -100,11 +104,26 @@ class Sequence {
   bool is_first_ = true;
 };
 
+// The ranks of a run beside each other, then the whole report of the one to begin with.
+std::string ranks_text(const report::RankComparison& comparison, const std::vector<Answer>& ranks,
+                       const Question& question) {
+  std::string text = heading(std::to_string(ranks.size()) + " ranks", question);
+  text +=
+      comparison.findings.empty()
+          ? report::styled("The ranks are alike.", report::Style::kGood, question.text.color) + "\n"
+          : report::findings_text(comparison.findings, question.text);
+  text += "\n" + comparison.table + "\n\n";
+  const Answer& first = ranks[comparison.first_to_read];
+  text += heading(first.report.source.path, question) + first.text;
+  return text + "\nThe other ranks have reports of their own: plimsoll report FILE.\n";
+}
+
 // The gravest exit code of all files; one that cannot be read does not keep the others from it.
 int run_report(const Arguments& arguments) {
   const auto question = make_question(arguments);
   if (!question) return complain(question.error());
   Sequence sequence(*question);
+  std::vector<Answer> ranks;  // kept until all are there
   int exit_code = kFine;
   for (const std::string& path : question->files) {
     auto answered = answer(path, *question, arguments);
@@ -114,11 +133,23 @@ int run_report(const Arguments& arguments) {
       continue;
     }
     exit_code = std::max(exit_code, answered->exit_code);
+    if (answered->report.source.rank && question->files.size() > 1 && !question->is_json) {
+      ranks.push_back(std::move(*answered));
+      continue;
+    }
     if (Status status = print(sequence.before(path) + answered->text); !status) {
       return complain(status.error());
     }
   }
-  if (Status status = print(sequence.end()); !status) return complain(status.error());
+  std::vector<report::Report> reports;
+  for (const Answer& rank : ranks) reports.push_back(rank.report);
+  std::string rest;
+  if (const auto comparison = report::compare_ranks(reports, question->text)) {
+    rest = ranks_text(*comparison, ranks, *question);
+  } else {
+    for (const Answer& rank : ranks) rest += sequence.before(rank.report.source.path) + rank.text;
+  }
+  if (Status status = print(rest + sequence.end()); !status) return complain(status.error());
   return exit_code;
 }
 
@@ -158,6 +189,7 @@ Command report_command() {
        {{"plimsoll report snapshot.pickle", "the verdict, and what fills the peak"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},
+        {"plimsoll report run.rank*.plim", "the ranks of a run beside each other"},
         {"plimsoll report *.pickle --json --fail-on critical", "for scripts and CI"}}}};
   command.run = run_report;
   return command;

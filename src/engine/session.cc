@@ -50,6 +50,7 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
   source.format = loaded.trace.format;
   source.bytes = loaded.file_bytes;
   source.events = loaded.trace.events.size();
+  source.rank = loaded.trace.rank;
   for (const base::Diagnostic& diagnostic : loaded.diagnostics.all()) {
     source.diagnostics.push_back(report::DiagnosticReport{
         diagnostic.kind->name, to_string(diagnostic.kind->severity), diagnostic.count,

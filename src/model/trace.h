@@ -160,6 +160,7 @@ struct Trace {
   std::vector<Tensor> tensors;          // row 0: not known
   std::vector<Mark> marks;              // in the order in which they were made
   std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
+  std::optional<std::int64_t> rank;     // of the process in a distributed run
   bool has_settings = false;
   bool has_final_state = false;  // segments and blocks are known
 

@@ -61,6 +61,7 @@ class TraceBuilder {
                    std::span<const Block> blocks);  // also means: the final state is known
   void final_state_known() { trace_.has_final_state = true; }
   void add_setting(Setting setting);
+  void set_rank(std::int64_t rank) { trace_.rank = rank; }
   void settings_known() { trace_.has_settings = true; }
   void add_annotation(Annotation annotation) { trace_.annotations.push_back(annotation); }
   void set_before(Device device, std::uint64_t allocated_bytes, std::uint64_t reserved_bytes);

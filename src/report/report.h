@@ -2,6 +2,8 @@
 // everyone else reads it. The JSON of `plimsoll report --json` is this struct, field by field.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,7 @@ struct Source {
   std::uint64_t bytes = 0;
   std::uint64_t events = 0;
   std::vector<DiagnosticReport> diagnostics;
+  std::optional<std::int64_t> rank = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -45,7 +48,9 @@ struct Source {
         Field{"format", &Source::format, "The reader that understood it."},
         Field{"bytes", &Source::bytes, "Size of the file."},
         Field{"events", &Source::events, "Events of all devices."},
-        Field{"diagnostics", &Source::diagnostics, "What is imperfect in the input."}};
+        Field{"diagnostics", &Source::diagnostics, "What is imperfect in the input."},
+        Field{"rank", &Source::rank,
+              "Of the process in a distributed run; null: not known, or not distributed."}};
   }
 };
 

@@ -47,6 +47,10 @@ void Recording::check_limits() {
   }
 }
 
+void Recording::on_process(const format::Process& process) {
+  if (process.rank >= 0) context_.builder.set_rank(process.rank);
+}
+
 void Recording::on_meta(std::string_view key, std::string_view value) {
   if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
 }

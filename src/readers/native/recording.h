@@ -35,6 +35,7 @@ class Recording : public format::NoRecords {
       : context_(context), definitions_(context.builder, context.diagnostics) {}
 
   void on_block(const format::Block& block);
+  void on_process(const format::Process& process);
   void on_meta(std::string_view key, std::string_view value);
   void on_name(std::uint32_t id, std::string_view text) { definitions_.name(id, text); }
   void on_stack(std::uint32_t id, std::span<const format::Frame> frames);
