@@ -189,7 +189,7 @@ Command report_command() {
        {{"plimsoll report snapshot.pickle", "the verdict, and what fills the peak"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},
-        {"plimsoll report run.rank*.plim", "the ranks of a run beside each other"},
+        {"plimsoll report plimsoll-*-rank*", "the ranks of a run beside each other"},
         {"plimsoll report *.pickle --json --fail-on critical", "for scripts and CI"}}}};
   command.run = run_report;
   return command;

@@ -1,0 +1,68 @@
+"""The ranks of a distributed run, each a process of its own, beside each other."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+# Rank 2 keeps what it collects; the other ones are alike.
+RANK = """
+import os, sys, torch, plimsoll
+torch.set_num_threads(1)
+with plimsoll.record(sys.argv[1]):
+    net = torch.nn.Linear(1024, 1024)
+    kept = []
+    for _ in range(3):
+        out = net(torch.randn(256, 1024))
+        if os.environ["RANK"] == "2":
+            kept.append(out)
+        out.sum().backward()
+        plimsoll.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+
+    def record(rank: int) -> str:
+        path = str(folder / f"run-rank{rank}.plim")
+        environment = os.environ | {"RANK": str(rank), "WORLD_SIZE": "4"}
+        words = [sys.executable, "-c", RANK, path]
+        subprocess.run(words, check=True, env=environment, capture_output=True)
+        return path
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(record, range(4)))
+
+
+def test_they_are_compared_and_the_odd_one_is_reported_whole(plimsoll, ranks):
+    outcome = plimsoll("report", *ranks)
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.startswith("== 4 ranks ==\n\nWARNING Rank 2 peaks at ")
+    assert "What sets it apart most is activation" in outcome.out
+    assert f"== {ranks[2]} ==" in outcome.out
+    assert f"== {ranks[0]} ==" not in outcome.out
+    assert all(f"run-rank{rank}.plim" in outcome.out for rank in range(4))
+
+
+def test_json_tells_each_ranks_number(plimsoll, ranks):
+    reports = json.loads(plimsoll("report", "--json", *ranks[:2]).out)
+    assert [report["source"]["rank"] for report in reports] == [0, 1]
+
+
+def test_files_of_the_same_rank_are_answered_one_after_the_other(plimsoll, ranks):
+    outcome = plimsoll("report", ranks[0], ranks[0])
+    assert outcome.out.count(f"== {ranks[0]} ==") == 2
+    assert "ranks ==" not in outcome.out
+
+
+def test_one_that_cannot_be_read_does_not_keep_the_others_from_it(plimsoll, ranks, tmp_path):
+    missing = str(tmp_path / "run-rank9.plim")
+    outcome = plimsoll("report", *ranks, missing)
+    assert outcome.status == 3
+    assert "run-rank9.plim" in outcome.err
+    assert outcome.out.startswith("== 4 ranks ==")
