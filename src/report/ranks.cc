@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -61,6 +61,10 @@ Rank rank_of(const Report& report, std::size_t number) {
   rank.peak_bytes = rank.device->requested_active.peak_bytes;
   for (const GroupRow& row : report.tables.by_category) {
     if (row.device != rank.device->device) continue;
+    if (row.key.starts_with("[other")) {  // rows were left out: what is not there is not 0
+      rank.categories.clear();
+      break;
+    }
     rank.categories[row.key] = static_cast<std::int64_t>(row.bytes);
   }
   return rank;
@@ -88,25 +92,30 @@ bool is_unlike(const Rank& rank, std::int64_t median) {
          static_cast<double>(distance(rank, median)) > kUnlike * static_cast<double>(median);
 }
 
-// "6.1 GiB of it activation, against 4.3 GiB": the category that sets the rank apart most.
+std::int64_t bytes_of(const Rank& rank, const std::string& category) {
+  const auto found = rank.categories.find(category);
+  return found == rank.categories.end() ? 0 : found->second;
+}
+
+// The category that sets the rank apart most; empty where not all ranks tell theirs.
 std::string what_differs(const Rank& rank, const std::vector<Rank>& ranks) {
+  std::set<std::string> categories;
+  for (const Rank& each : ranks) {
+    if (each.categories.empty()) return "";
+    for (const auto& [category, bytes] : each.categories) categories.insert(category);
+  }
   std::string text;
   std::int64_t most = 0;
-  for (const Rank& other : ranks) {
-    for (const auto& [category, unused] : other.categories) {
-      const auto bytes_of = [&](const Rank& each) {
-        const auto found = each.categories.find(category);
-        return found == each.categories.end() ? 0 : found->second;
-      };
-      std::vector<std::int64_t> all;
-      for (const Rank& each : ranks) all.push_back(bytes_of(each));
-      const std::int64_t usual = median_of(std::move(all));
-      const std::int64_t apart = bytes_of(rank) - usual;
-      if (std::max(apart, -apart) <= most) continue;
-      most = std::max(apart, -apart);
-      text = "What sets it apart most is " + category + ": " + base::format_bytes(bytes_of(rank)) +
-             " at its peak, " + base::format_bytes(usual) + " in the median of the ranks";
-    }
+  for (const std::string& category : categories) {
+    std::vector<std::int64_t> all;
+    for (const Rank& each : ranks) all.push_back(bytes_of(each, category));
+    const std::int64_t usual = median_of(std::move(all));
+    const std::int64_t apart = bytes_of(rank, category) - usual;
+    if (std::max(apart, -apart) <= most) continue;
+    most = std::max(apart, -apart);
+    text = "What sets it apart most is " + category + ": " +
+           base::format_bytes(bytes_of(rank, category)) + " at its peak, " +
+           base::format_bytes(usual) + " in the median of the ranks";
   }
   return text;
 }

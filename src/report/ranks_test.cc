@@ -81,6 +81,15 @@ TEST(Ranks, the_odd_one_is_named_with_what_sets_it_apart) {
   EXPECT_EQ(compared->first_to_read, 2U);
 }
 
+TEST(Ranks, nothing_is_said_of_categories_where_rows_were_left_out) {
+  std::vector<Report> reports = {rank(0, 10 * kGiB), rank(1, 10 * kGiB), rank(2, 13 * kGiB)};
+  reports[1].tables.by_category[1].key = "[other: 4 groups]";
+  const auto compared = compare_ranks(reports, {});
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1U);
+  EXPECT_THAT(compared->findings[0].evidence, IsEmpty());
+}
+
 TEST(Ranks, one_with_room_to_spare_is_odd_too) {
   const auto compared =
       compare_ranks({rank(0, 4 * kGiB), rank(1, 10 * kGiB), rank(2, 10 * kGiB)}, {});
