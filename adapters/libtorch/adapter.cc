@@ -1,5 +1,6 @@
 // All of the adapter as one translation unit: torch's headers, which cost nearly all of the time
 // that compiling takes, are read once.
+#include "allocation_context.cc"
 #include "attach.cc"
 #include "autograd_link.cc"
 #include "autograd_nodes.cc"

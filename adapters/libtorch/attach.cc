@@ -66,4 +66,9 @@ void plimsoll_libtorch_detach(void) {
   forget_foreign_storages();
   parameters().clear();
 }
+
+void plimsoll_libtorch_tell_cuda_tensors(int is_wanted) {
+  plimsoll::libtorch::g_attachment.tells_cuda_tensors.store(is_wanted != 0,
+                                                            std::memory_order_relaxed);
+}
 }

@@ -25,7 +25,8 @@ struct Attachment {
   std::atomic<bool> is_on{false};
   bool is_left_over = false;   // in the child of a fork that records nothing: the hooks are there
   bool has_operators = false;  // written while nothing is attached
-  StackSource stacks;          // likewise; null functions: no stacks
+  std::atomic<bool> tells_cuda_tensors{false};  // the CUDA half follows their allocations
+  StackSource stacks;                           // likewise; null functions: no stacks
 };
 
 inline Attachment g_attachment;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "autograd_nodes.h"
+#include "allocation_context.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
@@ -18,34 +18,22 @@ c10::DeleterFnPtr g_base_deleter = nullptr;
 
 std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
-// What an allocation outside any operator belongs to: known only for this one event.
 [[gnu::noinline]] void record_outside_operator(ThreadState& thread, std::uint64_t address,
                                                std::size_t size_bytes) {
-  const SavedContext saved = thread.save();
-  plimsoll_context& context = *thread.context;
-  if (observe_backward(thread)) {
-    context.phase = PLIMSOLL_PHASE_BACKWARD;
-    if (!g_attachment.has_operators) context.layer = site_of_running_node(thread).layer;
-  }
-  if (context.stack == 0 && g_attachment.stacks.capture != nullptr) {
-    context.stack = g_attachment.stacks.capture(thread);
-  }
-  recorder().alloc(&context, kCpu, address, size_bytes);
+  const SavedContext saved = describe_allocation(thread);
+  recorder().alloc(thread.context, kCpu, address, size_bytes);
   thread.restore(saved);
   define_new_stacks(thread);
 }
 
 void record_allocation(void* data, std::size_t size_bytes) {
   ThreadState& thread = thread_state();
-  plimsoll_context& context = *thread.context;
-  if (context.op_instance == 0) {
+  if (thread.context->op_instance == 0) {
     record_outside_operator(thread, number_of(data), size_bytes);
     return;
   }
-  if (context.stack == 0 && g_attachment.stacks.capture != nullptr) {
-    context.stack = g_attachment.stacks.capture(thread);
-  }
-  recorder().alloc(&context, kCpu, number_of(data), size_bytes);
+  describe_running_operator(thread);
+  recorder().alloc(thread.context, kCpu, number_of(data), size_bytes);
 }
 
 class RecordingAllocator final : public c10::Allocator {

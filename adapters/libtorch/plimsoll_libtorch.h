@@ -22,4 +22,12 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_
 
 // Takes them out again. Blocks that were recorded may be freed at any time afterwards.
 void plimsoll_libtorch_detach(void);
+
+// For an adapter of another allocator than the CPU's, right before it tells of an allocation: fills
+// in this thread's context what it belongs to, gives in `before` what to put back afterwards, and
+// returns the context; null while nothing is attached. Waits for no lock but leaves of our own.
+plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_context* before);
+
+// Tensors on CUDA devices are told too from now on, or no more: somebody records their allocations.
+void plimsoll_libtorch_tell_cuda_tensors(int is_wanted);
 }

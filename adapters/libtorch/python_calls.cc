@@ -66,7 +66,7 @@ RecentOutputs& recent_outputs() {
 void tag_inputs(ThreadState& thread, PyObject* args, PyObject* kwargs) {
   const auto tag = [&](const Path& path, const at::Tensor& tensor) {
     const bool was_computed = tensor.unsafeGetTensorImpl()->requires_grad() && !tensor.is_leaf();
-    if (cpu_storage(tensor) == nullptr || was_computed || recent_outputs().has(tensor)) return;
+    if (recorded_storage(tensor) == nullptr || was_computed || recent_outputs().has(tensor)) return;
     tag_tensor(thread, tensor, PLIMSOLL_ROLE_INPUT, name_id(path.text()));
   };
   for_each_tensor(args, Path("args"), tag);
@@ -76,7 +76,7 @@ void tag_inputs(ThreadState& thread, PyObject* args, PyObject* kwargs) {
 void tag_outputs(ThreadState& thread, PyObject* result) {
   for_each_tensor(result, Path(""), [&](const Path& /*path*/, const at::Tensor& tensor) {
     // A container returns what its last child returned: no operator between, the same storage.
-    const void* storage = cpu_storage(tensor);
+    const void* storage = recorded_storage(tensor);
     if (storage == nullptr) return;
     if (thread.module_depth == 0) recent_outputs().add(tensor);
     if (storage == thread.last_output && thread.instances == thread.last_output_instance) return;

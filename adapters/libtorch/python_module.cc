@@ -222,6 +222,18 @@ PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) { poll_foreign_storages(thread); });
 }
 
+// describe_address() -> where plimsoll_libtorch_describe_allocation lies, for the CUDA half
+PyObject* describe_address(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyLong_FromUnsignedLongLong(
+      reinterpret_cast<std::uintptr_t>(&plimsoll_libtorch_describe_allocation));
+}
+
+// tell_cuda_tensors(wanted)
+PyObject* tell_cuda_tensors(PyObject* /*self*/, PyObject* is_wanted) {
+  plimsoll_libtorch_tell_cuda_tensors(PyObject_IsTrue(is_wanted));
+  Py_RETURN_NONE;
+}
+
 PyObject* is_attached_now(PyObject* /*self*/, PyObject* /*args*/) {
   return PyBool_FromLong(is_attached() ? 1 : 0);
 }
@@ -232,6 +244,7 @@ PyObject* steps(PyObject* /*self*/, PyObject* /*args*/) {
 
 PyMethodDef g_functions[] = {
     {"attach", attach, METH_VARARGS, nullptr},
+    {"describe_address", describe_address, METH_NOARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
     {"adopt", adopt, METH_O, nullptr},
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
@@ -241,6 +254,7 @@ PyMethodDef g_functions[] = {
     {"step_begins", step_begins, METH_VARARGS, nullptr},
     {"step_ends", step_ends, METH_VARARGS, nullptr},
     {"steps", steps, METH_NOARGS, nullptr},
+    {"tell_cuda_tensors", tell_cuda_tensors, METH_O, nullptr},
     {"tensor_registered", tensor_registered, METH_VARARGS, nullptr},
     {"user_marks_steps", user_marks_steps, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

@@ -45,7 +45,7 @@ bool blocks_are_seen() {
 
 bool tensors_are_understood(PyObject* object, unsigned long long address) {
   const at::Tensor* tensor = as_tensor(object);
-  c10::StorageImpl* storage = tensor == nullptr ? nullptr : cpu_storage(*tensor);
+  c10::StorageImpl* storage = tensor == nullptr ? nullptr : recorded_storage(*tensor);
   return storage != nullptr &&
          reinterpret_cast<std::uintptr_t>(storage->_mutable_data_ptr_no_checks().get()) == address;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <exception>
 #include <mutex>
@@ -126,6 +127,22 @@ void watch_foreign(c10::StorageImpl& storage) {
       WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(&storage)));
 }
 
+bool is_recorded(c10::DeviceType type) {
+  return type == c10::DeviceType::CPU ||
+         (type == c10::DeviceType::CUDA &&
+          g_attachment.tells_cuda_tensors.load(std::memory_order_relaxed));
+}
+
+// The recorder's number of a CUDA device. Asking takes a lock, so it is asked once.
+std::uint8_t cuda_device(c10::DeviceIndex index) {
+  static std::array<std::atomic<std::uint8_t>, 128> known{};
+  std::atomic<std::uint8_t>& number = known[static_cast<std::uint8_t>(index) % known.size()];
+  if (number.load(std::memory_order_relaxed) == kCpu) {
+    number.store(recorder().device(PLIMSOLL_DEVICE_CUDA, index), std::memory_order_relaxed);
+  }
+  return number.load(std::memory_order_relaxed);
+}
+
 void adopt(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
   c10::DataPtr& block = storage._mutable_data_ptr_no_checks();
   const bool is_ours = block.get_deleter() == &recorded_delete;
@@ -141,12 +158,22 @@ void adopt(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor)
   recorder().adopt(thread.context, kCpu, address_of(storage), storage.nbytes(), tensor);
 }
 
+void tell(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
+  if (storage.device_type() == c10::DeviceType::CUDA) {
+    // Its block is known by the allocator's own word.
+    recorder().tag(thread.context, cuda_device(storage.device().index()), address_of(storage),
+                   tensor);
+    return;
+  }
+  adopt(thread, storage, tensor);
+}
+
 }  // namespace
 
-c10::StorageImpl* cpu_storage(const at::Tensor& tensor) {
+c10::StorageImpl* recorded_storage(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return nullptr;
   c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  if (storage == nullptr || storage->device_type() != c10::DeviceType::CPU) return nullptr;
+  if (storage == nullptr || !is_recorded(storage->device_type())) return nullptr;
   if (storage->_mutable_data_ptr_no_checks().get() == nullptr) return nullptr;
   if (storage->sym_nbytes().is_symbolic() || storage->nbytes() == 0) return nullptr;
   return storage;
@@ -155,8 +182,8 @@ c10::StorageImpl* cpu_storage(const at::Tensor& tensor) {
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                 std::uint32_t name) {
   try {
-    c10::StorageImpl* storage = cpu_storage(tensor);
-    if (storage != nullptr) adopt(thread, *storage, tensor_id(thread, tensor, role, name));
+    c10::StorageImpl* storage = recorded_storage(tensor);
+    if (storage != nullptr) tell(thread, *storage, tensor_id(thread, tensor, role, name));
   } catch (const std::exception&) {
     // A tensor of a strange kind (no sizes, no dtype) stays untagged.
   }
@@ -191,7 +218,7 @@ c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {
 }
 
 c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage(const at::Tensor& tensor) {
-  c10::StorageImpl* storage = cpu_storage(tensor);
+  c10::StorageImpl* storage = recorded_storage(tensor);
   if (storage == nullptr) return no_storage();
   return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage));
 }

@@ -12,8 +12,9 @@
 
 namespace plimsoll::libtorch {
 
-// The tensor's CPU storage, if it has one with memory; else null. Never throws.
-c10::StorageImpl* cpu_storage(const at::Tensor& tensor);
+// The tensor's storage, if its memory is recorded: on the CPU, and on CUDA devices while somebody
+// follows their allocator. Else null. Never throws.
+c10::StorageImpl* recorded_storage(const at::Tensor& tensor);
 
 // The tensor's memory plays this role. Memory that the recorder does not know is adopted.
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,

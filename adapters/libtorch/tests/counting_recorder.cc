@@ -151,7 +151,59 @@ std::uint32_t tensor(std::uint8_t role, std::uint32_t name_id, std::uint32_t dty
   if (is_new) g_tensors.push_back(text);
   return entry->second;
 }
-std::uint8_t device(std::uint8_t /*type*/, std::int32_t /*ordinal*/) { return 0; }
+// 0 is the CPU; cuda:0 is 1.
+std::uint8_t device(std::uint8_t type, std::int32_t ordinal) {
+  return type == PLIMSOLL_DEVICE_CPU ? std::uint8_t{0} : static_cast<std::uint8_t>(ordinal + 1);
+}
+
+// ---- caching allocators -------------------------------------------------------------------------
+
+void block_event(const char* kind, plimsoll_context* c, std::uint8_t device,
+                 const plimsoll_block& block, const std::string& more = "") {
+  event(kind, c,
+        field("device", std::to_string(device)) + field("address", std::to_string(block.address)) +
+            field("requested", std::to_string(block.requested_bytes)) +
+            field("size", std::to_string(block.size_bytes)) +
+            field("stream", std::to_string(block.stream)) +
+            field("pool", quoted(g_names[block.pool])) + more);
+}
+void alloc_block(plimsoll_context* c, std::uint8_t device, const plimsoll_block* block) {
+  const std::lock_guard lock(g_mutex);
+  g_live[block->address] = {block->size_bytes, 0};
+  block_event("alloc_block", c, device, *block);
+}
+void adopt_block(plimsoll_context* c, std::uint8_t device, const plimsoll_block* block,
+                 std::uint32_t /*tensor*/) {
+  const std::lock_guard lock(g_mutex);
+  g_live[block->address] = {block->size_bytes, 0};
+  block_event("adopt_block", c, device, *block);
+}
+void free_requested(plimsoll_context* c, std::uint8_t device, std::uint64_t address) {
+  const std::lock_guard lock(g_mutex);
+  const bool is_known = g_live.erase(address) != 0;
+  event(is_known ? "free_requested" : "unknown_free", c,
+        field("device", std::to_string(device)) + field("address", std::to_string(address)));
+}
+void free_completed(plimsoll_context* c, std::uint8_t device, std::uint64_t address) {
+  const std::lock_guard lock(g_mutex);
+  event("free_completed", c,
+        field("device", std::to_string(device)) + field("address", std::to_string(address)));
+}
+void segment(plimsoll_context* c, std::uint8_t device, std::uint8_t action, std::uint64_t address,
+             std::uint64_t size, std::uint64_t stream) {
+  const std::lock_guard lock(g_mutex);
+  event("segment", c,
+        field("device", std::to_string(device)) + field("action", std::to_string(action)) +
+            field("address", std::to_string(address)) + field("size", std::to_string(size)) +
+            field("stream", std::to_string(stream)));
+}
+void out_of_memory(plimsoll_context* c, std::uint8_t device, const plimsoll_block* request,
+                   std::uint64_t free_bytes, std::uint64_t limit_bytes) {
+  const std::lock_guard lock(g_mutex);
+  block_event(
+      "out_of_memory", c, device, *request,
+      field("free", std::to_string(free_bytes)) + field("limit", std::to_string(limit_bytes)));
+}
 
 constexpr plimsoll_recorder_api kApi = {
     .abi_version = PLIMSOLL_RECORDER_ABI,
@@ -170,6 +222,12 @@ constexpr plimsoll_recorder_api kApi = {
     .define_stack = define_stack,
     .tensor = tensor,
     .device = device,
+    .alloc_block = alloc_block,
+    .adopt_block = adopt_block,
+    .free_requested = free_requested,
+    .free_completed = free_completed,
+    .segment = segment,
+    .out_of_memory = out_of_memory,
 };
 
 }  // namespace

@@ -1,0 +1,34 @@
+#include "allocation_context.h"
+
+#include "autograd_nodes.h"
+#include "plimsoll_libtorch.h"
+
+namespace plimsoll::libtorch {
+
+SavedContext describe_allocation(ThreadState& thread) {
+  plimsoll_context& context = *thread.context;
+  if (context.op_instance != 0) {
+    describe_running_operator(thread);
+    return thread.save();
+  }
+  const SavedContext saved = thread.save();
+  if (observe_backward(thread)) {
+    context.phase = PLIMSOLL_PHASE_BACKWARD;
+    if (!g_attachment.has_operators) context.layer = site_of_running_node(thread).layer;
+  }
+  describe_running_operator(thread);  // there is none, but a stack there may be
+  return saved;
+}
+
+}  // namespace plimsoll::libtorch
+
+extern "C" plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_context* before) {
+  using namespace plimsoll::libtorch;
+  if (!is_attached()) return nullptr;
+  ThreadState& thread = thread_state();
+  *before = describe_allocation(thread).context;
+  // Outside an operator a new stack means that this thread has the GIL: telling it waits for
+  // nobody.
+  if (before->op_instance == 0 && thread.context->stack != before->stack) define_new_stacks(thread);
+  return thread.context;
+}
