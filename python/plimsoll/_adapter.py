@@ -7,6 +7,7 @@ sentence why there is none. Nothing here touches torch's state.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import importlib.machinery
@@ -24,10 +25,32 @@ from typing import Any
 
 from plimsoll.errors import AdapterError
 
-NAME = "_plimsoll_torch"
 _COMPILE_SECONDS = 600
 
-_loaded: ModuleType | None = None
+
+@dataclasses.dataclass(frozen=True)
+class Half:
+    """One of the adapter's binaries: the hooks that every torch has, or those of CUDA."""
+
+    name: str
+    folder: str  # below adapters/
+    source: str  # the one file to compile
+    libraries: tuple[str, ...]  # of torch
+    seconds: int  # that compiling takes, about
+    headers: Callable[[], list[Path]] = list  # besides torch's and Python's
+    library_folders: tuple[Path, ...] = ()  # besides torch's
+    flags: tuple[str, ...] = ()
+
+
+MAIN = Half(
+    "_plimsoll_torch",
+    "libtorch",
+    "python_adapter.cc",
+    ("c10", "torch_cpu", "torch", "torch_python"),
+    seconds=20,
+)
+
+_loaded: dict[str, ModuleType] = {}
 
 
 def load(say: Callable[[str], object]) -> Any:
@@ -39,23 +62,33 @@ def load(say: Callable[[str], object]) -> Any:
     Raises:
         AdapterError: There is none.
     """
-    global _loaded
-    if _loaded is None:
-        library = _compiled(say)
-        module = _imported(library)
-        problem = _self_test(module)
+    return load_half(MAIN, say, _self_test)
+
+
+def load_half(
+    half: Half, say: Callable[[str], object], self_test: Callable[[Any], str | None]
+) -> Any:
+    """One of the adapter's binaries, compiled if need be, if its test finds nothing wrong.
+
+    Raises:
+        AdapterError: There is none.
+    """
+    if half.name not in _loaded:
+        library = compiled(half, say)
+        module = _imported(half.name, library)
+        problem = self_test(module)
         if problem is not None:
             raise AdapterError(f"{problem}, so the adapter is not used ({library})")
-        _loaded = module
-    return _loaded
+        _loaded[half.name] = module
+    return _loaded[half.name]
 
 
-def sources() -> Path:
+def sources(half: Half = MAIN) -> Path:
     """The folder with the adapter's sources: in the package, or in the repository around it."""
     package = Path(__file__).resolve().parent
     for root in (package, package.parent.parent):
-        folder = root / "adapters" / "libtorch"
-        if (folder / "python_adapter.cc").is_file():
+        folder = root / "adapters" / half.folder
+        if (folder / half.source).is_file():
             return folder
     raise AdapterError(f"the adapter's sources are missing from {package}; install plimsoll again")
 
@@ -69,27 +102,29 @@ def cache_folder() -> Path:
     return Path(base) / "plimsoll"
 
 
-def command(folder: Path, output: Path) -> list[str]:
-    """The one command that compiles the adapter."""
+def command(half: Half, folder: Path, output: Path) -> list[str]:
+    """The one command that compiles one of the adapter's binaries."""
     import torch
 
     root = Path(torch.__file__).parent
     headers = [root / "include", root / "include/torch/csrc/api/include"]
     headers.append(Path(sysconfig.get_path("include")))
+    headers += half.headers()
     include = folder.parent.parent / "include"
     abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
     return [
         *_compiler(),
         *["-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w"],
         f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
+        *half.flags,
         f"-I{folder}",
         f"-I{include}",
         *(word for path in headers for word in ("-isystem", str(path))),
-        str(folder / "python_adapter.cc"),
+        str(folder / half.source),
         "-o",
         str(output),
-        f"-L{root / 'lib'}",
-        *["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"],
+        *(f"-L{path}" for path in (*half.library_folders, root / "lib")),
+        *(f"-l{library}" for library in half.libraries),
     ]
 
 
@@ -104,13 +139,13 @@ def _compiler() -> list[str]:
     raise AdapterError("no C++ compiler is installed (such as g++), and CXX names none")
 
 
-def _key(folder: Path) -> str:
+def _key(half: Half, folder: Path) -> str:
     """Of everything that the compiled adapter depends on."""
     import torch
 
     digest = hashlib.sha256()
     parts = [torch.__version__, torch.version.git_version, sysconfig.get_config_var("SOABI")]
-    parts += command(folder, Path("adapter.so"))
+    parts += command(half, folder, Path("adapter.so"))
     for part in parts:
         digest.update(str(part).encode() + b"\0")
     header = folder.parent.parent / "include/plimsoll/recorder_c.h"
@@ -119,29 +154,30 @@ def _key(folder: Path) -> str:
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
-def _compiled(say: Callable[[str], object]) -> Path:
+def compiled(half: Half, say: Callable[[str], object]) -> Path:
     """The shared library, from the cache or compiled into it."""
-    folder = sources()
-    place = _writable(cache_folder()) / _key(folder)
-    library = place / f"{NAME}.so"
+    folder = sources(half)
+    place = _writable(cache_folder()) / _key(half, folder)
+    library = place / f"{half.name}.so"
     if library.is_file():
         return library
     place.mkdir(parents=True, exist_ok=True)
     with _locked(place / "lock"):
         if not library.is_file():  # another process may have made it while we waited
-            _compile(folder, library, say)
+            _compile(half, folder, library, say)
     return library
 
 
-def _compile(folder: Path, library: Path, say: Callable[[str], object]) -> None:
+def _compile(half: Half, folder: Path, library: Path, say: Callable[[str], object]) -> None:
     import subprocess
 
     import torch
 
-    say(f"compiling the adapter for torch {torch.__version__}, once; about 20 seconds")
+    what = "adapter" if half is MAIN else f"adapter's half {half.folder}"
+    say(f"compiling the {what} for torch {torch.__version__}, once; about {half.seconds} seconds")
     partial = library.with_suffix(f".{os.getpid()}.so")
     log = library.with_name("log.txt")
-    words = command(folder, partial)
+    words = command(half, folder, partial)
     try:
         with open(log, "w") as output:
             print(shlex.join(words), file=output, flush=True)
@@ -181,9 +217,9 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _imported(library: Path) -> ModuleType:
-    loader = importlib.machinery.ExtensionFileLoader(NAME, str(library))
-    spec = importlib.util.spec_from_file_location(NAME, str(library), loader=loader)
+def _imported(name: str, library: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(name, str(library))
+    spec = importlib.util.spec_from_file_location(name, str(library), loader=loader)
     assert spec is not None
     try:
         module = importlib.util.module_from_spec(spec)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from plimsoll import _record
+from plimsoll import _cuda, _record
 from plimsoll.errors import AdapterError
 
 Adapter = Literal["auto", "libtorch", "python", "none"]
@@ -82,6 +82,7 @@ class LibtorchAttachment:
             self._handles.append(register(hook))
 
     def survey(self) -> None:
+        _cuda.renew()
         self._adapter.adopt(gc.get_objects())
 
     def user_marks_steps(self) -> None:
@@ -123,6 +124,7 @@ def prepare(
 
     try:
         load(say)
+        _cuda.prepare(say)
         return "libtorch"
     except (AdapterError, ImportError, OSError) as error:
         if wanted == "libtorch":
@@ -142,7 +144,15 @@ def attach(kind: Adapter, mode: Mode, stacks: bool) -> None:
         if _attached is not None:
             see_more(mode, stacks)
         elif kind == "libtorch":
-            _attached = LibtorchAttachment(mode, stacks)
+            from plimsoll._adapter import load
+
+            # CUDA first: of the tensors that are told next it must know the blocks.
+            _cuda.begin(load(lambda _: None))
+            try:
+                _attached = LibtorchAttachment(mode, stacks)
+            except BaseException:
+                _cuda.end()
+                raise
         elif kind == "python":
             from plimsoll._fallback import PythonAttachment
 
@@ -156,6 +166,7 @@ def _drop_parents() -> None:
     if _pid == os.getpid():
         return
     _pid = os.getpid()
+    _cuda.forget()
     if _attached is not None and not _attached.is_on():
         _attached.detach()
         _attached, _users = None, 0
@@ -177,8 +188,11 @@ def detach() -> None:
     with _lock:
         _users -= 1
         if _users == 0 and _attached is not None:
+            is_libtorch = _attached.kind == "libtorch"
             _attached.detach()
             _attached = None
+            if is_libtorch:
+                _cuda.end()
 
 
 def _renew_lock() -> None:

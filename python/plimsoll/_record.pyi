@@ -37,6 +37,12 @@ class Recording:
     def peak_bytes(self, reset: bool) -> int:
         """The most live bytes there were since the last reset."""
 
+    def peaks(self) -> dict[str, int]:
+        """The most live bytes there were on each device."""
+
+def context() -> dict[str, str]:
+    """What this thread is doing, in words."""
+
 def stack(frames: Sequence[tuple[str, str, int]]) -> int:
     """(file, function, line), innermost first."""
 

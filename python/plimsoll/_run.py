@@ -16,7 +16,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from plimsoll.recording import Recording, default_path, record
+from plimsoll._sizes import size_text
+from plimsoll.recording import Recording, default_path, of_rank, record
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
@@ -26,7 +27,7 @@ def run(words: Sequence[str]) -> None:
     options = _options(words)
     target, *arguments = options.script
     sys.argv = [target, *arguments]
-    path = os.path.abspath(options.output or default_path())
+    path = os.path.abspath(of_rank(options.output) if options.output else default_path())
     begin_with_torch(
         path,
         max_events=options.max_events,
@@ -135,20 +136,21 @@ def _tell(recording: Recording) -> None:
         return
     path = os.path.relpath(recording.path)
     path = recording.path if path.startswith("..") else path
-    peak, events = _size(recording.peak_bytes), recording.state["events"]
+    peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
+    # Where there is the CPU alone, its name would tell nothing.
+    peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
     print(
-        f"plimsoll: {path}: {events:,} events, peak {peak}; see it with: plimsoll report {path}",
+        f"plimsoll: {path}: {recording.state['events']:,} events, peak {peak}; "
+        f"see it with: plimsoll report {path}",
         file=sys.stderr,
     )
-
-
-def _size(size_bytes: int) -> str:
-    value, unit = float(size_bytes), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+    if recording.cuda_history is not None:
+        history = os.path.relpath(recording.cuda_history)
+        print(
+            "plimsoll: CUDA memory was recorded by torch's own history, without layers and "
+            f"categories; see it with: plimsoll report {history}",
+            file=sys.stderr,
+        )
 
 
 class _TorchWatcher(importlib.abc.MetaPathFinder):
@@ -201,7 +203,7 @@ def begin_as_environment_says() -> None:
         return
     limit = os.environ.get("PLIMSOLL_MAX_EVENTS", "")
     begin_with_torch(
-        os.environ.get("PLIMSOLL_OUT") or default_path(),
+        of_rank(os.environ["PLIMSOLL_OUT"]) if os.environ.get("PLIMSOLL_OUT") else default_path(),
         max_events=int(limit) if limit.isdigit() and int(limit) > 0 else None,
         stacks=os.environ.get("PLIMSOLL_STACKS", "1") != "0",
         mode=os.environ.get("PLIMSOLL_MODE") or "full",

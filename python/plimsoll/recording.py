@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from plimsoll import _attachment, _live, _record
+from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
 from plimsoll.errors import InvalidArgumentError
 
@@ -75,6 +75,9 @@ class Recording:
         path: The trace file.
         state: What the recorder counted, once the recording has ended: ``events``, ``dropped``,
             ``written_bytes``…
+        peaks: The most that was live on each device, once it has ended: ``{"cpu": 1024}``.
+        cuda_history: Where torch's own history of its CUDA allocator was written in the adapter's
+            place; None where the adapter has recorded CUDA, and where there is no CUDA.
     """
 
     def __init__(
@@ -94,6 +97,8 @@ class Recording:
         self.path = os.path.abspath(os.fspath(path) if path is not None else default_path())
         self.state: dict[str, int] = {}
         self.peak_bytes = 0
+        self.peaks: dict[str, int] = {}
+        self.cuda_history: str | None = None
         self._max_events = max_events or 0
         self._stacks = stacks
         self._mode = mode
@@ -138,7 +143,9 @@ class Recording:
         attached = _attachment.attached()
         if attached is not None:
             attached.survey()  # what no hook told of
+        self.cuda_history = self.cuda_history_now()
         self.peak_bytes = recording.peak_bytes(False)
+        self.peaks = recording.peaks()
         self.state = recording.stop()
         _attachment.detach()
         if self.state["error"]:
@@ -148,6 +155,10 @@ class Recording:
         """Returns when everything so far is in the file."""
         if self._recording is not None:
             self._recording.flush()
+
+    def cuda_history_now(self) -> str | None:
+        """Writes torch's own history of its CUDA allocator, if that is what records CUDA here."""
+        return _cuda.write_history(self.path)
 
     def report(self) -> Trace:
         """The recording so far, read and analysed; best after it has ended."""
@@ -182,10 +193,20 @@ class Recording:
         }
         if "torch" in sys.modules:
             meta["torch"] = str(sys.modules["torch"].__version__)
-        for variable, key in (("RANK", "rank"), ("WORLD_SIZE", "world_size")):
+        for variable, key in (
+            ("RANK", "rank"),
+            ("LOCAL_RANK", "local_rank"),
+            ("WORLD_SIZE", "world_size"),
+        ):
             if os.environ.get(variable, "").isdigit():
                 meta[key] = os.environ[variable]
         return meta
+
+
+def running() -> list[Recording]:
+    """The recordings of this process that have begun and not ended."""
+    with _lock:
+        return [each for each in _running if each._pid == os.getpid()]
 
 
 def stop_all_recordings() -> None:
@@ -231,6 +252,20 @@ def default_path() -> str:
     rank = os.environ.get("RANK", "")
     middle = f"-rank{rank}" if rank.isdigit() else ""
     return f"plimsoll-{script or 'python'}{middle}-{os.getpid()}.plim"
+
+
+def of_rank(path: str) -> str:
+    """The path with the rank in it, where several processes are given the same one by a launcher.
+
+    Example:
+        >>> of_rank("run.plim")  # with RANK=3 and WORLD_SIZE=8: run.rank3.plim
+        'run.plim'
+    """
+    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
+    if not rank.isdigit() or os.environ.get("WORLD_SIZE", "") in ("", "1") or "rank" in path:
+        return path
+    stem, ending = os.path.splitext(path)
+    return f"{stem}.rank{rank}{ending}"
 
 
 def _check(what: str, value: str, choices: tuple[str, ...]) -> None:

@@ -7,6 +7,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -61,6 +63,7 @@ class Recording {
     if (recording_ == nullptr) {
       throw std::runtime_error(error == nullptr ? "the recording could not be started" : error);
     }
+    span_ = plimsoll_recording_begin_span(recording_);
     monitor::lend_recording(recording_);
   }
   Recording(const Recording&) = delete;
@@ -109,11 +112,26 @@ class Recording {
     return plimsoll_recording_peak_bytes(recording, reset ? 1 : 0);
   }
 
- private:
   plimsoll_recording* running() const {
     if (recording_ == nullptr) throw std::runtime_error("the recording has ended");
     return recording_;
   }
+  std::map<std::string, std::uint64_t> peaks() const {
+    plimsoll_recording* recording = running();
+    std::vector<plimsoll_usage> rows(256);
+    {
+      nb::gil_scoped_release no_gil;
+      rows.resize(std::min(rows.size(),
+                           plimsoll_recording_usage(recording, span_, rows.data(), rows.size())));
+    }
+    std::map<std::string, std::uint64_t> told;
+    for (const plimsoll_usage& row : rows) {
+      told[monitor::device_name(row.device_type, row.ordinal)] = row.peak_bytes;
+    }
+    return told;
+  }
+
+ private:
   static nb::dict told(const plimsoll_recording_state& state) {
     nb::dict told;
     told["events"] = state.events;
@@ -130,6 +148,7 @@ class Recording {
   }
 
   plimsoll_recording* recording_ = nullptr;
+  std::uint64_t span_ = 0;  // as long as the recording
 };
 
 void bind_recordings(nb::module_& module) {
@@ -142,7 +161,8 @@ void bind_recordings(nb::module_& module) {
       .def("state", &Recording::state, nb::sig("def state(self) -> dict[str, int]"))
       .def("copy", &Recording::copy, "In memory: the trace as it would stand in a file.")
       .def("peak_bytes", &Recording::peak_bytes, nb::arg("reset"),
-           "The most live bytes there were since the last reset.");
+           "The most live bytes there were since the last reset.")
+      .def("peaks", &Recording::peaks, "The most live bytes there were on each device.");
 }
 
 // ---- marks ------------------------------------------------------------------------------------
@@ -193,7 +213,23 @@ std::uint8_t device_id(const std::string& type, std::int32_t ordinal) {
   return kind == PLIMSOLL_DEVICE_CPU ? std::uint8_t{0} : recorder().device(kind, ordinal);
 }
 
+std::string text_of(std::uint32_t name) {
+  std::size_t size_bytes = 0;
+  const char* text = plimsoll_name_text(name, &size_bytes);
+  return {text, size_bytes};
+}
+
+std::map<std::string, std::string> context() {
+  constexpr std::array kPhases{"other", "forward", "backward", "optimizer", "data"};
+  const plimsoll_context& doing = *recorder().context();
+  return {{"layer", text_of(doing.layer)},
+          {"op", text_of(doing.outer_op)},
+          {"forward_op", text_of(doing.forward_op)},
+          {"phase", doing.phase < kPhases.size() ? kPhases[doing.phase] : ""}};
+}
+
 void bind_feeding(nb::module_& module) {
+  module.def("context", &context, "What this thread is doing, in words.");
   module.def("stack", &stack_id, nb::arg("frames"), "(file, function, line), innermost first.");
   module.def("set_context", &set_context, nb::arg("layer"), nb::arg("op"), nb::arg("stack"),
              nb::arg("op_instance"), nb::arg("phase"), "What this thread is doing.");

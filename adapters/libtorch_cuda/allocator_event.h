@@ -1,0 +1,53 @@
+// What torch's caching allocator tells of, free of any version of torch: torch_allocator.cc
+// translates, everything else reads this.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "heap_settings.h"
+
+namespace plimsoll::libtorch_cuda {
+
+enum class Action : std::uint8_t {
+  kAlloc,
+  kFreeRequested,
+  kFreeCompleted,
+  kSegmentAlloc,
+  kSegmentFree,
+  kSegmentMap,
+  kSegmentUnmap,
+  kSnapshot,
+  kOutOfMemory,
+  kOther  // annotations, and what later versions add
+};
+
+struct AllocatorEvent {
+  Action action = Action::kOther;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;  // as the allocator tells it: of a block, the requested bytes
+  std::uint64_t stream = 0;
+  HeapPool pool = {};
+};
+
+// A device as a snapshot tells it. The blocks of a segment are in the order of their addresses.
+struct SeenBlock {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t requested_bytes = 0;
+  BlockState state = BlockState::kInactive;
+};
+struct SeenSegment {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t stream = 0;
+  HeapPool pool = {};
+  bool is_expandable = false;
+  std::vector<SeenBlock> blocks;
+};
+struct SeenDevice {
+  HeapSettings settings;
+  std::vector<SeenSegment> segments;
+};
+
+}  // namespace plimsoll::libtorch_cuda

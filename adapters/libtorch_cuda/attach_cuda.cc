@@ -1,0 +1,103 @@
+// Attaching and detaching, in the order that leaves no gap: events first, then the snapshot that
+// says what they are to be added to.
+#include <pthread.h>
+
+#include <cstddef>
+#include <exception>
+#include <vector>
+
+#include "cuda_recording.h"
+#include "plimsoll_libtorch_cuda.h"
+#include "torch_allocator.h"
+
+namespace plimsoll::libtorch_cuda {
+namespace {
+
+const plimsoll_recorder_api* g_api = nullptr;
+DescribeAllocation g_describe = nullptr;
+
+// The CPU half may be taken out and put in anew, or not be there.
+plimsoll_context* describe_allocation(plimsoll_context* before) {
+  if (g_describe != nullptr) {
+    if (plimsoll_context* context = g_describe(before)) return context;
+  }
+  plimsoll_context* context = g_api->context();
+  *before = *context;
+  return context;
+}
+
+// No CUDA works in the child of a fork.
+void after_fork_in_child() { cuda_recording().leave_to_parent(); }
+
+void seed_those(const std::vector<DeviceTracker*>& trackers) {
+  CudaRecording& recording = cuda_recording();
+  for (DeviceTracker* tracker : trackers) tracker->await_snapshot();
+  const std::vector<SeenDevice> seen = see_devices(recording.device_count());
+  for (int i = 0; i < recording.device_count(); ++i) {
+    DeviceTracker* tracker = recording.tracker(i);
+    for (const DeviceTracker* wanted : trackers) {
+      if (wanted == tracker) tracker->seed(seen[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+std::vector<DeviceTracker*> all_trackers() {
+  std::vector<DeviceTracker*> all;
+  for (int i = 0; i < cuda_recording().device_count(); ++i) {
+    all.push_back(cuda_recording().tracker(i));
+  }
+  return all;
+}
+
+const char* problem_of(const plimsoll_recorder_api* api) {
+  if (api == nullptr) return "there is no recorder";
+  if (api->abi_version != PLIMSOLL_RECORDER_ABI || api->size_bytes < sizeof(*api)) {
+    return "the recorder is of another version than the adapter";
+  }
+  if (cuda_recording().is_on()) return "the adapter is attached already";
+  return allocator_problem();
+}
+
+}  // namespace
+}  // namespace plimsoll::libtorch_cuda
+
+extern "C" {
+
+const char* plimsoll_libtorch_cuda_attach(const plimsoll_recorder_api* api, int device_count,
+                                          plimsoll_context* (*describe)(plimsoll_context*)) {
+  using namespace plimsoll::libtorch_cuda;
+  if (const char* problem = problem_of(api)) return problem;
+  static const int watches_forks = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  static_cast<void>(watches_forks);
+  g_api = api;
+  g_describe = describe;
+  CudaRecording& recording = cuda_recording();
+  try {
+    recording.prepare(*api, device_count, describe_allocation);
+    recording.start();
+    attach_to_allocator();
+    seed_those(all_trackers());
+  } catch (const std::exception&) {
+    recording.stop();
+    return "torch's CUDA allocator refuses to be followed";
+  }
+  return nullptr;
+}
+
+int plimsoll_libtorch_cuda_renew(void) {
+  using namespace plimsoll::libtorch_cuda;
+  if (!cuda_recording().is_on()) return 0;
+  std::vector<DeviceTracker*> in_doubt;
+  for (DeviceTracker* tracker : all_trackers()) {
+    if (tracker->needs_seed()) in_doubt.push_back(tracker);
+  }
+  try {
+    if (!in_doubt.empty()) seed_those(in_doubt);
+  } catch (const std::exception&) {
+    return 0;  // tried again at the next occasion
+  }
+  return static_cast<int>(in_doubt.size());
+}
+
+void plimsoll_libtorch_cuda_detach(void) { plimsoll::libtorch_cuda::cuda_recording().stop(); }
+}

@@ -1,0 +1,6 @@
+// All of the CUDA half as one translation unit, for C++ programs and for python_cuda_adapter.cc.
+#include "attach_cuda.cc"
+#include "cuda_recording.cc"
+#include "device_tracker.cc"
+#include "shadow_heap.cc"
+#include "torch_allocator.cc"

@@ -1,0 +1,133 @@
+#include "cuda_recording.h"
+
+#include <algorithm>
+
+namespace plimsoll::libtorch_cuda {
+namespace {
+
+// What this thread's last event and the gauges around it were.
+struct Pairing {
+  DeviceTracker* told = nullptr;  // whose event was the last one, if a gauge is to follow it
+  Gauge follows = Gauge::kAllocated;
+  bool has_allocated = false;  // a value that waits for its event
+  bool has_reserved = false;
+  std::uint64_t allocated = 0;
+  std::uint64_t reserved = 0;
+  AllocatorEvent failed;  // the request that ran out of memory
+};
+thread_local Pairing t_pairing;
+
+void pair(Pairing& pairing, DeviceTracker& tracker, const AllocatorEvent& event) {
+  pairing.told = nullptr;
+  switch (event.action) {
+    case Action::kAlloc:
+      pairing.told = &tracker;
+      pairing.follows = Gauge::kAllocated;
+      break;
+    case Action::kFreeRequested:
+      if (pairing.has_allocated) tracker.prove_allocated(pairing.allocated);
+      break;
+    case Action::kSegmentAlloc:
+    case Action::kSegmentMap:
+    case Action::kSegmentUnmap:
+      if (pairing.has_reserved) tracker.prove_reserved(pairing.reserved);
+      break;
+    case Action::kSegmentFree:
+      pairing.told = &tracker;
+      pairing.follows = Gauge::kReserved;
+      break;
+    case Action::kOutOfMemory:
+      pairing.failed = event;
+      break;
+    default:
+      break;
+  }
+  pairing.has_allocated = pairing.has_reserved = false;
+}
+
+}  // namespace
+
+void CudaRecording::prepare(const plimsoll_recorder_api& api, int device_count,
+                            DescribeAllocation describe) {
+  const int wanted = std::min(device_count, kMaxDevices);
+  const bool is_same = api_ == &api && describe_ == describe;
+  api_ = &api;
+  describe_ = describe;
+  for (int i = 0; i < wanted; ++i) {
+    if (is_same && tracker(i) != nullptr) continue;
+    trackers_[static_cast<std::size_t>(i)].store(
+        new DeviceTracker(api, api.device(PLIMSOLL_DEVICE_CUDA, i), describe),
+        std::memory_order_release);  // with tracker()
+  }
+  device_count_.store(wanted, std::memory_order_relaxed);
+}
+
+DeviceTracker* CudaRecording::tracker(int ordinal) const {
+  if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
+  // with prepare()
+  return trackers_[static_cast<std::size_t>(ordinal)].load(std::memory_order_acquire);
+}
+
+void CudaRecording::start() {
+  for (int i = 0; i < device_count(); ++i) tracker(i)->await_snapshot();
+  is_on_.store(true, std::memory_order_release);
+}
+
+void CudaRecording::stop() {
+  is_on_.store(false, std::memory_order_release);
+  for (int i = 0; i < device_count(); ++i) tracker(i)->stop();
+}
+
+void CudaRecording::handle(int ordinal, const AllocatorEvent& event) noexcept {
+  DeviceTracker* each = tracker(ordinal);
+  if (each == nullptr) return;
+  each->handle(event);
+  pair(t_pairing, *each, event);
+}
+
+void CudaRecording::gauge_moved(Gauge gauge, std::int64_t value) noexcept {
+  Pairing& pairing = t_pairing;
+  const auto bytes = static_cast<std::uint64_t>(value);
+  DeviceTracker* told = pairing.told;
+  if (gauge == Gauge::kAllocated) {
+    if (told != nullptr && pairing.follows == Gauge::kAllocated) {
+      pairing.told = nullptr;
+      told->prove_allocated(bytes);
+      return;
+    }
+    pairing.has_allocated = true;
+    pairing.allocated = bytes;
+    return;
+  }
+  // Should it not fit the segment that was given back, it may speak of one that is to come.
+  if (told != nullptr && pairing.follows == Gauge::kReserved && told->has_reserved(bytes)) {
+    pairing.told = nullptr;
+    told->prove_reserved(bytes);
+    return;
+  }
+  pairing.has_reserved = true;
+  pairing.reserved = bytes;
+}
+
+void CudaRecording::out_of_memory(int ordinal, std::uint64_t requested_bytes,
+                                  std::uint64_t free_bytes, std::uint64_t limit_bytes) noexcept {
+  DeviceTracker* each = tracker(ordinal);
+  if (each == nullptr) return;
+  plimsoll_context before;
+  plimsoll_context* context = describe_(&before);
+  const plimsoll_block request{.address = 0,
+                               .requested_bytes = requested_bytes,
+                               .size_bytes = requested_bytes,
+                               .stream = t_pairing.failed.stream,
+                               .pool = each->name_of(t_pairing.failed.pool),
+                               .reserved = 0};
+  api_->out_of_memory(context, each->device(), &request, free_bytes, limit_bytes);
+  *context = before;
+}
+
+CudaRecording& cuda_recording() {
+  static auto* recording = new CudaRecording;  // threads may allocate until the very end
+  return *recording;
+}
+
+}  // namespace plimsoll::libtorch_cuda

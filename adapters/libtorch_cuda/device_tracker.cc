@@ -1,0 +1,296 @@
+#include "device_tracker.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <unordered_map>
+
+namespace plimsoll::libtorch_cuda {
+namespace {
+
+// Of a block that the shadow heap cannot place: at least what was asked for, rounded.
+std::uint64_t rounded(std::uint64_t requested_bytes) {
+  constexpr std::uint64_t kSmallest = 512;
+  return std::max((requested_bytes + kSmallest - 1) / kSmallest * kSmallest, kSmallest);
+}
+
+std::uint8_t segment_action(Action action) {
+  switch (action) {
+    case Action::kSegmentFree:
+      return PLIMSOLL_SEGMENT_FREE;
+    case Action::kSegmentMap:
+      return PLIMSOLL_SEGMENT_MAP;
+    case Action::kSegmentUnmap:
+      return PLIMSOLL_SEGMENT_UNMAP;
+    default:
+      return PLIMSOLL_SEGMENT_ALLOC;
+  }
+}
+
+bool is_live(BlockState state) { return state != BlockState::kInactive; }
+
+}  // namespace
+
+DeviceTracker::DeviceTracker(const plimsoll_recorder_api& api, std::uint8_t device,
+                             DescribeAllocation describe)
+    : api_(api), device_(device), describe_(describe) {}
+
+void DeviceTracker::await_snapshot() {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kOff) {
+    heap_.clear({});  // what it held is long out of date
+    counts_ = {};
+  }
+  state_ = State::kAwaitsSnapshot;
+  seeder_ = std::this_thread::get_id();
+  held_.clear();
+}
+
+void DeviceTracker::stop() {
+  const std::lock_guard lock(mutex_);
+  state_ = State::kOff;
+  needs_seed_ = false;
+  held_.clear();
+}
+
+void DeviceTracker::handle(const AllocatorEvent& event) noexcept {
+  const std::lock_guard lock(mutex_);
+  switch (state_) {
+    case State::kOff:
+      return;
+    case State::kAwaitsSnapshot:
+    case State::kHoldsEvents:
+      if (event.action == Action::kSnapshot && std::this_thread::get_id() == seeder_) {
+        state_ = State::kHoldsEvents;
+        held_.clear();
+      } else if (state_ == State::kHoldsEvents) {
+        hold(event);
+      }
+      return;
+    case State::kLive:
+      break;
+  }
+  plimsoll_context before;
+  plimsoll_context* context = describe_(&before);
+  tell(context, event);
+  *context = before;
+}
+
+void DeviceTracker::hold(const AllocatorEvent& event) {
+  plimsoll_context before;
+  plimsoll_context* context = describe_(&before);
+  try {
+    held_.push_back({event, *context});
+  } catch (const std::exception&) {
+    needs_seed_ = true;
+  }
+  *context = before;
+}
+
+void DeviceTracker::tell(plimsoll_context* context, const AllocatorEvent& event) {
+  last_.address = 0;
+  ++counts_.events;
+  switch (event.action) {
+    case Action::kAlloc:
+      tell_alloc(context, event);
+      break;
+    case Action::kFreeRequested:
+      heap_.free_requested(event.address);
+      api_.free_requested(context, device_, event.address);
+      break;
+    case Action::kFreeCompleted:
+      heap_.free_completed(event.address);
+      api_.free_completed(context, device_, event.address);
+      break;
+    case Action::kSegmentAlloc:
+    case Action::kSegmentFree:
+    case Action::kSegmentMap:
+    case Action::kSegmentUnmap:
+      tell_segment(context, event);
+      break;
+    case Action::kSnapshot:
+    case Action::kOutOfMemory:
+    case Action::kOther:
+      break;
+  }
+}
+
+void DeviceTracker::tell_alloc(plimsoll_context* context, const AllocatorEvent& event) {
+  const std::uint64_t size = heap_.alloc(event.address, event.size_bytes, event.stream);
+  last_ = {.address = event.address,
+           .requested_bytes = event.size_bytes,
+           .size_bytes = size != 0 ? size : rounded(event.size_bytes),
+           .stream = event.stream,
+           .pool = pool_name(size != 0 ? heap_.pool_of(event.address) : event.pool),
+           .reserved = 0};
+  api_.alloc_block(context, device_, &last_);
+}
+
+void DeviceTracker::tell_segment(plimsoll_context* context, const AllocatorEvent& event) {
+  const std::uint8_t action = segment_action(event.action);
+  heap_.segment(action, event.address, event.size_bytes, event.stream, event.pool);
+  api_.segment(context, device_, action, event.address, event.size_bytes, event.stream);
+}
+
+void DeviceTracker::prove_allocated(std::uint64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kLive || needs_seed_) return;
+  const std::uint64_t ours = heap_.allocated_bytes();
+  if (bytes == ours) {
+    ++counts_.proofs;
+    return;
+  }
+  // Only the block that was handed out last can be of another size than we think.
+  const std::uint64_t size = last_.size_bytes + (bytes - ours);
+  if (last_.address == 0 || !heap_.correct(last_.address, size)) {
+    ++counts_.disproved;
+    needs_seed_ = true;
+    return;
+  }
+  ++counts_.corrected;
+  last_.size_bytes = size;
+  plimsoll_context before;
+  plimsoll_context* context = describe_(&before);
+  api_.free_requested(context, device_, last_.address);
+  api_.free_completed(context, device_, last_.address);
+  api_.alloc_block(context, device_, &last_);
+  *context = before;
+}
+
+void DeviceTracker::prove_reserved(std::uint64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kLive || needs_seed_) return;
+  if (bytes == heap_.reserved_bytes()) {
+    ++counts_.proofs;
+    return;
+  }
+  ++counts_.disproved;
+  needs_seed_ = true;
+}
+
+bool DeviceTracker::has_reserved(std::uint64_t bytes) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return bytes == heap_.reserved_bytes();
+}
+
+// ---- seeding ----------------------------------------------------------------------------------
+
+void DeviceTracker::seed(const SeenDevice& seen) {
+  const std::lock_guard lock(mutex_);
+  plimsoll_context* mine = api_.context();
+  const plimsoll_context before = *mine;
+  *mine = {};  // what lived before belongs to nothing that runs now
+  tell_difference(mine, seen);
+  fill_heap(seen);
+  needs_seed_ = false;
+  state_ = State::kLive;
+  ++counts_.seeded;
+  for (const Held& held : held_) {
+    *mine = held.context;
+    tell(mine, held.event);
+  }
+  held_.clear();
+  last_.address = 0;  // no gauge of before speaks of it
+  *mine = before;
+}
+
+// What the recorder has of the device, made what the snapshot says. The first time that is all of
+// it.
+void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice& seen) {
+  std::unordered_map<std::uint64_t, std::uint64_t> blocks;
+  std::unordered_map<std::uint64_t, std::uint64_t> segments;
+  heap_.for_each_block([&](std::uint64_t address, std::uint64_t size_bytes, std::uint64_t,
+                           std::uint64_t, const HeapPool&, BlockState state) {
+    if (is_live(state)) blocks.emplace(address, size_bytes);
+  });
+  heap_.for_each_segment([&](std::uint64_t address, std::uint64_t size_bytes, std::uint64_t, bool) {
+    segments.emplace(address, size_bytes);
+  });
+  const auto forget = [](auto& known, std::uint64_t address, std::uint64_t size_bytes) {
+    const auto found = known.find(address);
+    if (found == known.end() || found->second != size_bytes) return false;
+    known.erase(found);
+    return true;
+  };
+  std::vector<std::pair<const SeenSegment*, const SeenBlock*>> new_blocks;
+  std::vector<const SeenSegment*> new_segments;
+  for (const SeenSegment& segment : seen.segments) {
+    if (!forget(segments, segment.address, segment.size_bytes)) new_segments.push_back(&segment);
+    for (const SeenBlock& block : segment.blocks) {
+      if (is_live(block.state) && !forget(blocks, block.address, block.size_bytes)) {
+        new_blocks.emplace_back(&segment, &block);
+      }
+    }
+  }
+  for (const auto& [address, size_bytes] : blocks) {
+    api_.free_requested(context, device_, address);
+    api_.free_completed(context, device_, address);
+  }
+  for (const auto& [address, size_bytes] : segments) {
+    api_.segment(context, device_, PLIMSOLL_SEGMENT_FREE, address, size_bytes, 0);
+  }
+  for (const SeenSegment* segment : new_segments) {
+    api_.segment(context, device_,
+                 segment->is_expandable ? PLIMSOLL_SEGMENT_MAP : PLIMSOLL_SEGMENT_ALLOC,
+                 segment->address, segment->size_bytes, segment->stream);
+  }
+  for (const auto& [segment, block] : new_blocks) {
+    const plimsoll_block adopted{.address = block->address,
+                                 .requested_bytes = block->requested_bytes,
+                                 .size_bytes = block->size_bytes,
+                                 .stream = segment->stream,
+                                 .pool = pool_name(segment->pool),
+                                 .reserved = 0};
+    api_.adopt_block(context, device_, &adopted, 0);
+    if (block->state == BlockState::kPendingFree) {
+      api_.free_requested(context, device_, block->address);
+    }
+  }
+}
+
+void DeviceTracker::fill_heap(const SeenDevice& seen) {
+  heap_.clear(seen.settings);
+  for (const SeenSegment& segment : seen.segments) {
+    heap_.add_segment(segment.address, segment.size_bytes, segment.stream, segment.pool,
+                      segment.is_expandable);
+    for (const SeenBlock& block : segment.blocks) {
+      heap_.add_block(block.address, block.size_bytes, block.requested_bytes, block.state);
+    }
+  }
+}
+
+std::uint32_t DeviceTracker::pool_name(const HeapPool& pool) {
+  if (pool == HeapPool{}) return 0;
+  for (std::size_t i = 0; i < pool_name_count_; ++i) {
+    if (pool_names_[i].pool == pool) return pool_names_[i].name;
+  }
+  char text[48];
+  const int length =
+      std::snprintf(text, sizeof(text), "%llu.%llu", static_cast<unsigned long long>(pool.first),
+                    static_cast<unsigned long long>(pool.second));
+  const std::uint32_t name = api_.name(text, static_cast<std::size_t>(length));
+  if (pool_name_count_ < pool_names_.size()) pool_names_[pool_name_count_++] = {pool, name};
+  return name;
+}
+
+std::uint32_t DeviceTracker::name_of(const HeapPool& pool) {
+  const std::lock_guard lock(mutex_);
+  return pool_name(pool);
+}
+
+bool DeviceTracker::needs_seed() const {
+  const std::lock_guard lock(mutex_);
+  return needs_seed_;
+}
+
+TrackerCounts DeviceTracker::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::pair<std::uint64_t, std::uint64_t> DeviceTracker::allocated_and_reserved_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return {heap_.allocated_bytes(), heap_.reserved_bytes()};
+}
+
+}  // namespace plimsoll::libtorch_cuda

@@ -1,0 +1,125 @@
+// The extension module _plimsoll_torch_cuda: what Python calls to attach, and the way back to
+// Python when memory has run out.
+#include <Python.h>
+
+#include "cuda_recording.h"
+#include "plimsoll_libtorch_cuda.h"
+#include "torch_allocator.h"
+
+namespace plimsoll::libtorch_cuda {
+namespace {
+
+PyObject* g_on_out_of_memory = nullptr;  // guarded by the GIL
+
+// On the failing thread, which may be one of autograd's. torch's own observers take the GIL here,
+// too: no lock of the allocator is held.
+void tell_python(int device, std::uint64_t requested_bytes, std::uint64_t free_bytes,
+                 std::uint64_t limit_bytes) {
+  if (Py_IsInitialized() == 0) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (PyObject* callback = g_on_out_of_memory) {
+    Py_INCREF(callback);
+    PyObject* result = PyObject_CallFunction(
+        callback, "iKKK", device, static_cast<unsigned long long>(requested_bytes),
+        static_cast<unsigned long long>(free_bytes), static_cast<unsigned long long>(limit_bytes));
+    if (result == nullptr) PyErr_Clear();  // the program is in trouble enough
+    Py_XDECREF(result);
+    Py_DECREF(callback);
+  }
+  PyErr_Restore(type, value, traceback);
+  PyGILState_Release(state);
+}
+
+// problem() -> None, or why the allocator cannot be followed
+PyObject* problem(PyObject* /*self*/, PyObject* /*args*/) {
+  const char* text = allocator_problem();
+  if (text == nullptr) Py_RETURN_NONE;
+  return PyUnicode_FromString(text);
+}
+
+// attach(api address, address of the CPU half's description or 0, devices, on out of memory)
+PyObject* attach(PyObject* /*self*/, PyObject* args) {
+  unsigned long long api = 0;
+  unsigned long long describe = 0;
+  int device_count = 0;
+  PyObject* callback = nullptr;
+  if (PyArg_ParseTuple(args, "KKiO", &api, &describe, &device_count, &callback) == 0) {
+    return nullptr;
+  }
+  const char* text = plimsoll_libtorch_cuda_attach(
+      reinterpret_cast<const plimsoll_recorder_api*>(api), device_count,
+      reinterpret_cast<plimsoll_context* (*)(plimsoll_context*)>(describe));
+  if (text != nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, text);
+    return nullptr;
+  }
+  Py_INCREF(callback);
+  Py_XSETREF(g_on_out_of_memory, callback);
+  set_out_of_memory_callback(&tell_python);
+  Py_RETURN_NONE;
+}
+
+PyObject* detach(PyObject* /*self*/, PyObject* /*args*/) {
+  plimsoll_libtorch_cuda_detach();
+  set_out_of_memory_callback(nullptr);
+  Py_CLEAR(g_on_out_of_memory);
+  Py_RETURN_NONE;
+}
+
+PyObject* renew(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyLong_FromLong(plimsoll_libtorch_cuda_renew());
+}
+
+PyObject* is_attached(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyBool_FromLong(cuda_recording().is_on() ? 1 : 0);
+}
+
+// state() -> for each device what was counted, and both sides' sums
+PyObject* state(PyObject* /*self*/, PyObject* /*args*/) {
+  PyObject* list = PyList_New(0);
+  for (int i = 0; list != nullptr && i < cuda_recording().device_count(); ++i) {
+    const DeviceTracker& tracker = *cuda_recording().tracker(i);
+    const TrackerCounts counts = tracker.counts();
+    const auto [allocated, reserved] = tracker.allocated_and_reserved_bytes();
+    const DeviceTotals torchs = totals_of(i);
+    const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+    PyObject* row = Py_BuildValue(
+        "{sKsKsKsKsKsKsKsKsK}", "events", number(counts.events), "proofs", number(counts.proofs),
+        "corrected", number(counts.corrected), "disproved", number(counts.disproved), "seeded",
+        number(counts.seeded), "allocated_bytes", number(allocated), "reserved_bytes",
+        number(reserved), "torch_allocated_bytes", number(torchs.allocated_bytes),
+        "torch_reserved_bytes", number(torchs.reserved_bytes));
+    if (row == nullptr || PyList_Append(list, row) != 0) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  return list;
+}
+
+PyMethodDef g_functions[] = {
+    {"attach", attach, METH_VARARGS, nullptr},
+    {"detach", detach, METH_NOARGS, nullptr},
+    {"is_attached", is_attached, METH_NOARGS, nullptr},
+    {"problem", problem, METH_NOARGS, nullptr},
+    {"renew", renew, METH_NOARGS, nullptr},
+    {"state", state, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
+                        "_plimsoll_torch_cuda",
+                        "The CUDA half of Plimsoll's adapter for the torch that is installed.",
+                        -1,
+                        g_functions,
+                        nullptr,
+                        nullptr,
+                        nullptr,
+                        nullptr};
+
+}  // namespace
+}  // namespace plimsoll::libtorch_cuda
+
+PyMODINIT_FUNC PyInit__plimsoll_torch_cuda() {
+  return PyModule_Create(&plimsoll::libtorch_cuda::g_module);
+}

@@ -1,0 +1,2 @@
+// See host_defines.h: of this file nothing is needed.
+#pragma once

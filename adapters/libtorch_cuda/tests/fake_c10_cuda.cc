@@ -1,0 +1,290 @@
+// libc10_cuda.so without CUDA: torch's allocator interface over host memory, for machines without a
+// GPU. It is compiled against torch's own headers, so what the adapter calls is what torch has. It
+// tells its trackers and moves torch's gauges in the order in which torch's allocator does.
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/util/Gauge.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fake_heap.h"
+
+extern "C" cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = 0;
+  return cudaSuccess;
+}
+
+namespace c10::cuda {
+void c10_cuda_check_implementation(const int32_t, const char*, const char*, const uint32_t,
+                                   const bool) {}
+}  // namespace c10::cuda
+
+namespace {
+
+namespace torch_cuda = c10::cuda::CUDACachingAllocator;
+using c10::CachingDeviceAllocator::TraceEntry;
+
+constexpr int kDevices = 2;
+constexpr std::uint64_t kDeviceBytes = 4096 * fake::kMiB;
+
+struct Device {
+  explicit Device(int index)
+      : index(index),
+        heap([this](fake::What what, std::uint64_t address, std::uint64_t size,
+                    std::uint64_t stream) { tell(action_of(what), address, size, stream); },
+             [](fake::Gauge gauge, std::uint64_t value) { move(gauge, value); }) {}
+
+  static TraceEntry::Action action_of(fake::What what) {
+    constexpr std::array kActions{TraceEntry::ALLOC, TraceEntry::FREE_REQUESTED,
+                                  TraceEntry::FREE_COMPLETED, TraceEntry::SEGMENT_ALLOC,
+                                  TraceEntry::SEGMENT_FREE};
+    return kActions[static_cast<std::size_t>(what)];
+  }
+  void tell(TraceEntry::Action action, std::uint64_t address, std::uint64_t size,
+            std::uint64_t stream) {
+    const TraceEntry entry(action, static_cast<c10::DeviceIndex>(index), address, size,
+                           reinterpret_cast<void*>(stream), {0, 0}, 0);
+    for (const auto& tracker : trackers) tracker(entry);
+  }
+  static void move(fake::Gauge gauge, std::uint64_t value) {
+    const auto told = static_cast<std::int64_t>(value);
+    if (gauge == fake::Gauge::kAllocated) {
+      STATIC_GAUGE(pytorch.CUDACachingAllocator.allocated_bytes).record(told);
+    } else {
+      STATIC_GAUGE(pytorch.CUDACachingAllocator.reserved_bytes).record(told);
+    }
+  }
+
+  int index;
+  std::recursive_mutex mutex;
+  fake::Heap heap;
+  std::vector<c10::CachingDeviceAllocator::AllocatorTraceTracker> trackers;
+  std::vector<torch_cuda::OutOfMemoryObserver> observers;
+};
+
+thread_local int t_device = 0;
+thread_local std::uint64_t t_stream = 0;
+
+class FakeAllocator final : public torch_cuda::CUDAAllocator {
+ public:
+  std::string backend = "native";
+  std::array<std::unique_ptr<Device>, kDevices> devices{std::make_unique<Device>(0),
+                                                        std::make_unique<Device>(1)};
+
+  void* take(int index, std::size_t size, std::uint64_t stream) {
+    Device& device = *devices.at(static_cast<std::size_t>(index));
+    std::unique_lock lock(device.mutex);
+    const std::uint64_t address = device.heap.alloc(size, stream);
+    if (address != 0) return reinterpret_cast<void*>(address);
+    const std::uint64_t free_bytes = device.heap.limit - device.heap.reserved;
+    device.tell(TraceEntry::OOM, free_bytes, fake::Heap::rounded(size), stream);
+    const auto observers = device.observers;
+    lock.unlock();
+    for (const auto& observer : observers) {
+      observer(index, fake::Heap::rounded(size), device.heap.limit, free_bytes);
+    }
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", size,
+                     " bytes.");
+  }
+  Device& owner(void* pointer) {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    for (const auto& device : devices) {
+      const std::lock_guard lock(device->mutex);
+      if (device->heap.blocks.count(address) != 0) return *device;
+    }
+    std::abort();
+  }
+  void give_back(void* pointer) {
+    if (pointer == nullptr) return;
+    Device& device = owner(pointer);
+    const std::lock_guard lock(device.mutex);
+    device.heap.free(reinterpret_cast<std::uintptr_t>(pointer));
+  }
+
+  // ---- c10::Allocator --------------------------------------------------------------------------
+  c10::DataPtr allocate(std::size_t size) override {
+    void* data = size == 0 ? nullptr : take(t_device, size, t_stream);
+    return {data, data, &torch_cuda::raw_delete,
+            c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(t_device))};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &torch_cuda::raw_delete; }
+  void copy_data(void* to, const void* from, std::size_t count) const override {
+    default_copy_data(to, from, count);
+  }
+
+  // ---- c10::DeviceAllocator --------------------------------------------------------------------
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {
+    for (const auto& device : devices) {
+      const std::lock_guard lock(device->mutex);
+      device->heap.empty_cache();
+    }
+  }
+  void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream) override {
+    Device& device = owner(data.get());
+    device.heap.blocks.at(reinterpret_cast<std::uintptr_t>(data.get())).is_used_elsewhere = true;
+  }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    Device& device = *devices.at(static_cast<std::size_t>(index));
+    const std::lock_guard lock(device.mutex);
+    stats.allocated_bytes[0].current = static_cast<std::int64_t>(device.heap.allocated);
+    stats.reserved_bytes[0].current = static_cast<std::int64_t>(device.heap.reserved);
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override {}
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    const Device& device = *devices.at(static_cast<std::size_t>(index));
+    return {kDeviceBytes - device.heap.reserved, kDeviceBytes};
+  }
+
+  // ---- CUDAAllocator ---------------------------------------------------------------------------
+  void* raw_alloc(std::size_t size) override { return take(t_device, size, t_stream); }
+  void* raw_alloc_with_stream(std::size_t size, cudaStream_t stream) override {
+    return take(t_device, size, reinterpret_cast<std::uintptr_t>(stream));
+  }
+  void raw_delete(void* pointer) override { give_back(pointer); }
+  void init(int) override {}
+  double getMemoryFraction(c10::DeviceIndex) override { return 1; }
+  void setMemoryFraction(double, c10::DeviceIndex) override {}
+  std::vector<torch_cuda::StreamSegmentSize> getExpandableSegmentSizes(c10::DeviceIndex) override {
+    return {};
+  }
+  void enable(bool) override {}
+  bool isEnabled() const override { return true; }
+  void cacheInfo(c10::DeviceIndex, std::size_t*) override {}
+  void* getBaseAllocation(void* pointer, std::size_t*) override { return pointer; }
+  torch_cuda::SnapshotInfo snapshot(c10::MempoolId_t, bool) override {
+    torch_cuda::SnapshotInfo info;
+    info.config_metadata.max_split_size = ~std::size_t{0};
+    info.config_metadata.expandable_segments = false;
+    info.config_metadata.roundup_power2_divisions.assign(16, 0);
+    for (const auto& device : devices) {
+      const std::lock_guard lock(device->mutex);
+      for (const auto& [at, segment] : device->heap.segments) {
+        info.segments.push_back(seen(*device, at, segment));
+      }
+      device->tell(TraceEntry::SNAPSHOT, 0, device->heap.allocated, 0);
+    }
+    if (after_snapshot) after_snapshot();
+    return info;
+  }
+  void beginAllocateToPool(c10::DeviceIndex, c10::MempoolId_t,
+                           std::function<bool(cudaStream_t)>) override {}
+  void endAllocateToPool(c10::DeviceIndex, c10::MempoolId_t) override {}
+  void releasePool(c10::DeviceIndex, c10::MempoolId_t) override {}
+  torch_cuda::ShareableHandle shareIpcHandle(void*) override { return {}; }
+  std::shared_ptr<void> getIpcDevPtr(std::string) override { return nullptr; }
+  void recordHistory(bool, torch_cuda::CreateContextFn, std::size_t, torch_cuda::RecordContext,
+                     bool, const std::vector<std::string>&) override {}
+  void attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver observer) override {
+    for (const auto& device : devices) device->observers.push_back(observer);
+  }
+  void attachOomRejectionObserver(torch_cuda::OomRejectionObserver) override {}
+  void attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) override {
+    for (const auto& device : devices) {
+      const std::lock_guard lock(device->mutex);
+      device->trackers.push_back(tracker);
+    }
+  }
+  void enablePeerAccess(c10::DeviceIndex, c10::DeviceIndex) override {}
+  cudaError_t memcpyAsync(void*, int, const void*, int, std::size_t, cudaStream_t, bool) override {
+    return cudaSuccess;
+  }
+  std::shared_ptr<torch_cuda::AllocatorState> getCheckpointState(c10::DeviceIndex,
+                                                                 c10::MempoolId_t) override {
+    return nullptr;
+  }
+  torch_cuda::CheckpointDelta setCheckpointPoolState(
+      c10::DeviceIndex, std::shared_ptr<torch_cuda::AllocatorState>) override {
+    return {};
+  }
+  std::string name() override { return backend; }
+
+  std::function<void()> after_snapshot;  // what other threads do right after it
+
+ private:
+  static torch_cuda::SegmentInfo seen(const Device& device, std::uint64_t at,
+                                      const fake::Segment& segment) {
+    torch_cuda::SegmentInfo info;
+    info.device = static_cast<c10::DeviceIndex>(device.index);
+    info.address = at;
+    info.total_size = segment.size;
+    info.stream = reinterpret_cast<void*>(segment.stream);
+    info.is_large = !segment.is_small;
+    const auto& blocks = device.heap.blocks;
+    for (auto block = blocks.find(at); block != blocks.end() && block->second.segment == at;
+         ++block) {
+      torch_cuda::BlockInfo told;
+      told.size = block->second.size;
+      told.requested_size = block->second.requested;
+      told.allocated = block->second.is_allocated;
+      told.active = block->second.is_active;
+      info.blocks.push_back(told);
+    }
+    return info;
+  }
+};
+
+FakeAllocator& fake_allocator() {
+  static auto* allocator = new FakeAllocator;
+  return *allocator;
+}
+fake::Heap& heap(int device) {
+  return fake_allocator().devices.at(static_cast<std::size_t>(device))->heap;
+}
+
+}  // namespace
+
+namespace c10::cuda::CUDACachingAllocator {
+std::atomic<CUDAAllocator*> allocator{&fake_allocator()};
+}  // namespace c10::cuda::CUDACachingAllocator
+
+// ---- what tests call
+// -----------------------------------------------------------------------------
+
+#define FAKE_API extern "C" __attribute__((visibility("default")))
+
+// 0: there was no memory, and the observers were told.
+FAKE_API std::uint64_t fake_alloc(int device, std::uint64_t size, std::uint64_t stream) {
+  try {
+    return reinterpret_cast<std::uintptr_t>(fake_allocator().take(device, size, stream));
+  } catch (const c10::OutOfMemoryError&) {
+    return 0;
+  }
+}
+FAKE_API void fake_free(std::uint64_t address) {
+  fake_allocator().give_back(reinterpret_cast<void*>(address));
+}
+FAKE_API void fake_record_stream(int device, std::uint64_t address) {
+  heap(device).blocks.at(address).is_used_elsewhere = true;
+}
+FAKE_API void fake_complete_all(int device) { heap(device).complete_all(); }
+// All blocks are given back, and their memory.
+FAKE_API void fake_reset() {
+  for (const auto& device : fake_allocator().devices) {
+    const std::lock_guard lock(device->mutex);
+    device->heap.free_all();
+    device->heap.empty_cache();
+    device->heap.limit = 1024 * fake::kMiB;
+  }
+}
+FAKE_API void fake_empty_cache() { fake_allocator().emptyCache({0, 0}); }
+FAKE_API void fake_set_limit(int device, std::uint64_t bytes) { heap(device).limit = bytes; }
+// The next block is handed out larger than torch's rules say.
+FAKE_API void fake_enlarge_next(int device, std::uint64_t bytes) { heap(device).extra = bytes; }
+FAKE_API std::uint64_t fake_allocated(int device) { return heap(device).allocated; }
+FAKE_API std::uint64_t fake_reserved(int device) { return heap(device).reserved; }
+FAKE_API void fake_set_backend(const char* name) { fake_allocator().backend = name; }
+FAKE_API void fake_set_device(int device) { t_device = device; }
+FAKE_API int fake_get_device() { return t_device; }
+// Between a snapshot and its return to whoever asked for it.
+FAKE_API void fake_after_snapshot(void (*what)()) {
+  fake_allocator().after_snapshot = what == nullptr ? std::function<void()>{} : what;
+}

@@ -1,0 +1,121 @@
+"""A training of sorts on fake devices, recorded: run by test_recording.py, one case a process.
+
+Usage: program.py CASE PATH-OF-LIBC10_CUDA TRACE
+"""
+
+import ctypes
+import dataclasses
+import sys
+from pathlib import Path
+
+import fake_torch
+import torch
+
+import plimsoll
+from plimsoll import _cuda, _cuda_half
+
+MIB = 1 << 20
+case, library, trace = sys.argv[1:]
+
+fake = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+for name in ("fake_alloc", "fake_allocated", "fake_reserved"):
+    getattr(fake, name).restype = ctypes.c_uint64
+fake.fake_alloc.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64]
+fake.fake_free.argtypes = [ctypes.c_uint64]
+fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
+_cuda_half.HALF = dataclasses.replace(_cuda_half.HALF, library_folders=(Path(library).parent,))
+devices = fake_torch.pretend(fake)
+
+kept = []
+
+
+def kernel(x, size):
+    """An operator that takes memory on a device, and keeps it."""
+    kept.append(fake.fake_alloc(0, size, 0))
+    return x.clone()
+
+
+operators = torch.library.Library("fake", "DEF")
+operators.define("kernel(Tensor x, int size) -> Tensor")
+operators.impl("kernel", kernel, "CPU")
+
+
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.fake.kernel(x, 3 * MIB)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(x)
+
+
+def same_sums():
+    for device, row in enumerate(_cuda.state()):
+        assert row["allocated_bytes"] == fake.fake_allocated(device), row
+        assert row["reserved_bytes"] == fake.fake_reserved(device), row
+        assert row["disproved"] == 0, row
+
+
+model, x = Model(), torch.ones(3)
+if case == "late":  # CUDA is initialised while recording runs
+    with plimsoll.record(trace) as recording:
+        assert _cuda.state() == []
+        torch.cuda.init()
+        model(x)
+        same_sums()
+        assert [row["allocated_bytes"] for row in _cuda.state()] == [3 * MIB, 0]
+    assert _cuda.state() == []
+    assert recording.peaks["cuda:0"] == 3 * MIB
+elif case == "early":  # and before it, with something alive
+    torch.cuda.init()
+    kept.append(fake.fake_alloc(1, 40 * MIB, 0))
+    with plimsoll.record(trace):
+        model(x)
+        same_sums()
+        assert [row["allocated_bytes"] for row in _cuda.state()] == [3 * MIB, 40 * MIB]
+elif case == "twice":
+    for turn in range(2):
+        with plimsoll.record(f"{trace}.{turn}"):
+            torch.cuda.init()
+            model(x)
+            same_sums()
+        fake.fake_free(kept.pop())  # while nothing is recorded
+    with plimsoll.record(trace):
+        model(x)
+        same_sums()
+elif case == "oom":
+    torch.cuda.init()
+    fake.fake_set_limit(0, 40 * MIB)
+    with plimsoll.record(trace):
+        for _ in range(2):
+            model(x)
+            plimsoll.step()
+        for _ in range(20):
+            model(x)
+        sys.stderr.flush()
+        print("went on")
+elif case == "never":  # a CUDA build, and a program that uses no CUDA
+    with plimsoll.record(trace):
+        model = torch.nn.Linear(3, 3)
+        model(x)
+    assert _cuda.state() == []
+    assert "plimsoll._cuda_half" in sys.modules  # this program itself imports it
+elif case == "refused":
+    fake.fake_set_backend(b"cudaMallocAsync")
+    told = []
+    torch.cuda.memory._record_memory_history = lambda enabled="all", **words: told.append(enabled)
+    torch.cuda.memory._snapshot = lambda: {
+        "segments": [],
+        "device_traces": [[{"action": "alloc", "addr": 512, "size": 100, "stream": 0}]],
+    }
+    with plimsoll.record(trace) as recording:
+        torch.cuda.init()
+    assert told == ["all", None], told
+    print(recording.cuda_history)
+else:
+    raise SystemExit(f"no case {case}")

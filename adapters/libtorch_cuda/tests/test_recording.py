@@ -1,0 +1,120 @@
+"""Recording as users do it, on a torch that believes it has CUDA devices."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+MIB = 1 << 20
+
+
+@pytest.fixture
+def run(fake, half, tmp_path):
+    def run(case, **environment):
+        words = [str(HERE / "program.py"), case, fake._name, "run.plim"]
+        ran = subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])} | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran
+
+    return run
+
+
+def opened(path, **question):
+    import plimsoll
+
+    return plimsoll.open(path, **question)
+
+
+def test_a_device_that_comes_while_recording_is_in_the_trace(run, tmp_path):
+    ran = run("late")
+    assert ran.stderr == ""
+    trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
+    (row,) = trace.tables["by_layer"]
+    assert (row["key"], row["bytes"]) == ("Model.block", 3 * MIB)
+    (row,) = trace.tables["by_operator"]
+    assert row["key"] == "fake::kernel"
+    (row,) = trace.tables["by_line"]
+    assert "program.py" in row["key"]
+    (device,) = [each for each in trace.devices if each["device"] == 0]
+    assert device["requested_allocated"]["end_bytes"] == 3 * MIB
+
+
+def test_what_lives_before_recording_is_in_the_trace(run, tmp_path):
+    run("early")
+    trace = opened(tmp_path / "run.plim", at="end")
+    ends = {each["device"]: each["requested_allocated"]["end_bytes"] for each in trace.devices}
+    assert (ends[0], ends[1]) == (3 * MIB, 40 * MIB)
+
+
+def test_recordings_one_after_the_other_see_what_changed_between_them(run, tmp_path):
+    run("twice")
+    trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
+    assert trace.devices[0]["requested_allocated"]["end_bytes"] == 3 * MIB
+
+
+def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
+    ran = run("oom", RANK="3")
+    first, *_ = ran.stderr.splitlines()
+    assert first == (
+        "plimsoll: out of memory on cuda:0 of rank 3: 3.0 MiB asked for, 0 B free of 40.0 MiB"
+    )
+    assert "asked by     Model.block, fake::kernel, forward, " in ran.stderr
+    assert "program.py:" in ran.stderr
+    assert "plimsoll report run.plim --at oom" in ran.stderr
+    assert ran.stderr.count("asked for") == 3  # of many more
+    assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
+    assert (tmp_path / "run.oom.txt").read_text().count("asked for") == 3
+
+
+def test_a_program_that_uses_no_device_is_recorded_as_ever(run):
+    assert run("never").stderr == ""
+
+
+def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp_path):
+    ran = run("refused")
+    (line,) = ran.stderr.splitlines()
+    assert "cudaMallocAsync" in line
+    assert "torch's own history" in line
+    path = tmp_path / "run.cuda-history.pickle"
+    assert ran.stdout.strip() == str(path)
+    assert list(pickle.loads(path.read_bytes())) == ["segments", "device_traces"]
+
+
+def test_torch_without_cuda_is_left_alone(tmp_path):
+    program = """
+import sys
+import plimsoll, torch
+with plimsoll.record("run.plim"):
+    torch.nn.Linear(3, 3)(torch.ones(3)).sum().backward()
+queued = len(torch.cuda._queued_calls)
+with plimsoll.record("again.plim"):
+    torch.ones(3)
+assert len(torch.cuda._queued_calls) == queued
+assert not [c for c, _ in torch.cuda._queued_calls if "plimsoll" in c.__module__]
+for name in ("_cuda_half", "_cuda_history", "_flight"):
+    assert f"plimsoll.{name}" not in sys.modules, name
+assert "_plimsoll_torch_cuda" not in sys.modules
+assert not torch.cuda.is_initialized()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")

@@ -1,0 +1,172 @@
+"""The CUDA half of the torch adapter: it is attached when torch initialises CUDA, and not before.
+
+With a torch that was not built for CUDA nothing here does anything. Where the half cannot be had
+(no compiler, no headers, another allocator than torch's own), torch's own history of its allocator
+takes its place: see `plimsoll._cuda_history`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from plimsoll import _record
+from plimsoll.errors import AdapterError
+
+_lock = threading.RLock()
+_users = 0
+_half: Any = None  # the module, while it is attached
+_main: Any = None  # the adapter's main half, which knows what an allocation belongs to
+_waits = False  # torch will call us when it initialises CUDA
+_problem: str | None = None  # why the half is not there, said once
+
+
+def is_cuda_build() -> bool:
+    """Whether torch is imported, and was built for CUDA. Initialises nothing."""
+    torch = sys.modules.get("torch")
+    return getattr(getattr(torch, "version", None), "cuda", None) is not None
+
+
+def prepare(say: Callable[[str], object]) -> None:
+    """Compiles the half ahead of time where there is a device, so that its first use waits less."""
+    if not is_cuda_build() or not _has_device_file():
+        return
+    from plimsoll import _adapter, _cuda_half
+
+    try:
+        _adapter.compiled(_cuda_half.HALF, say)
+    except (AdapterError, OSError) as error:
+        _fail(str(error))
+
+
+def begin(main: Any) -> None:
+    """Attaches, now or as soon as torch initialises CUDA, until `end`. Counted.
+
+    Args:
+        main: The adapter's main half; None where there is none.
+    """
+    global _users, _main, _waits
+    if not is_cuda_build():
+        return
+    cuda: Any = sys.modules["torch"].cuda
+    with _lock:
+        _users += 1
+        if _users > 1:
+            return
+        _main = main
+        if cuda.is_initialized():
+            _attach()
+        elif not _waits:
+            _waits = True
+            cuda._lazy_call(_initialized)
+
+
+def end() -> None:
+    """As many of these as there were of `begin` detach it."""
+    global _users, _half
+    with _lock:
+        if _users == 0:
+            return
+        _users -= 1
+        if _users == 0 and _half is not None:
+            _half.detach()
+            _main.tell_cuda_tensors(False)
+            _half = None
+        if _users == 0:
+            _history_end()
+
+
+def forget() -> None:
+    """In the child of a fork, where no CUDA works."""
+    global _users, _half, _lock
+    _lock = threading.RLock()
+    _users, _half = 0, None
+
+
+def renew() -> None:
+    """Compares a device with torch's own snapshot where its figures are in doubt."""
+    if _half is not None:
+        _half.renew()
+
+
+def state() -> list[dict[str, int]]:
+    """What was counted on each device, and the sums of ours and of torch; [] if not attached."""
+    return list(_half.state()) if _half is not None else []
+
+
+def write_history(trace_path: str) -> str | None:
+    """Writes the snapshot of torch's own history, where that stands in for the half: its path."""
+    history = sys.modules.get("plimsoll._cuda_history")
+    path: str | None = history.write(trace_path) if history is not None else None
+    return path
+
+
+def problem() -> str | None:
+    """Why the half is not used; None while nothing speaks against it."""
+    return _problem
+
+
+def _initialized() -> None:
+    """Called by torch once CUDA works, before the first allocation."""
+    with _lock:
+        if _users > 0:
+            _attach()
+
+
+def _attach() -> None:
+    global _half
+    if _half is not None:
+        return
+    from plimsoll import _adapter, _cuda_half
+
+    try:
+        half = _adapter.load_half(_cuda_half.HALF, _say, lambda module: module.problem())
+        torch = sys.modules["torch"]
+        half.attach(
+            _record.api_address(), _main.describe_address(), torch.cuda.device_count(), _ran_out
+        )
+        for device, row in enumerate(half.state()):
+            if row["allocated_bytes"] != row["torch_allocated_bytes"]:
+                half.detach()
+                raise AdapterError(f"the allocator of cuda:{device} looks different in this torch")
+        _half = half
+        _main.tell_cuda_tensors(True)
+    except (AdapterError, RuntimeError, OSError) as error:
+        _fail(str(error))
+        _history_begin()
+
+
+def _ran_out(device: int, requested: int, free: int, limit: int) -> None:
+    from plimsoll import _flight
+
+    _flight.out_of_memory(device, requested, free, limit)
+
+
+def _history_begin() -> None:
+    from plimsoll import _cuda_history
+
+    _cuda_history.begin()
+
+
+def _history_end() -> None:
+    history = sys.modules.get("plimsoll._cuda_history")
+    if history is not None:
+        history.end()
+
+
+def _has_device_file() -> bool:
+    return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"))
+
+
+def _fail(message: str) -> None:
+    global _problem
+    if _problem is None:
+        _problem = message
+        _say(f"{message}: CUDA memory is recorded from torch's own history instead")
+
+
+def _say(message: str) -> None:
+    print(f"plimsoll: {message}", file=sys.stderr, flush=True)

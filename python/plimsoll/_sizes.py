@@ -1,0 +1,14 @@
+"""Sizes as people read them."""
+
+from __future__ import annotations
+
+
+def size_text(size_bytes: float) -> str:
+    """``"512 B"``, ``"1.5 GiB"``; a difference that is negative keeps its sign."""
+    value, unit = abs(float(size_bytes)), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    sign = "-" if size_bytes < 0 else ""
+    return f"{sign}{value:.0f} B" if unit == "B" else f"{sign}{value:.1f} {unit}"
