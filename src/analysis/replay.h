@@ -4,19 +4,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/live_set.h"
 #include "model/trace.h"
 
 namespace plimsoll::analysis {
 
 // Calls died(row, event) and born(row, event) for the lifetimes of the device (rows of
 // device.lifetimes), in the order of its events; where both happen at one event, the death comes
-// first. Live means until free_completed; baseline lifetimes are live from the start and only die.
+// first. Baseline lifetimes are live from the start and only die.
 template <typename Born, typename Died>
-void replay(const model::DeviceTrace& device, Born&& born, Died&& died) {
+void replay(const model::DeviceTrace& device, model::Liveness liveness, Born&& born, Died&& died) {
   const model::Lifetimes& lifetimes = device.lifetimes;
   std::vector<std::uint32_t> ended(device.event_count, model::kNone);
   for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint32_t event = lifetimes.free_completed[row];
+    const std::uint32_t event = model::death(lifetimes, row, liveness);
     if (event < ended.size()) ended[event] = row;
   }
   std::uint32_t next = lifetimes.baseline_count;

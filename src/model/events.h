@@ -71,6 +71,7 @@ struct Event {
   EventFlags flags = EventFlags::kNothing;
   StringId compile_context;
   StringId user_metadata;
+  std::uint64_t slack_bytes = 0;  // of alloc and free: what the block is larger than the request
 };
 
 // A column that costs nothing until a row differs from the default.
@@ -113,6 +114,8 @@ struct Events {
   OptionalColumn<EventFlags> flags;
   OptionalColumn<StringId> compile_context;
   OptionalColumn<StringId> user_metadata;
+  // Where the device's trace tells blocks; the final blocks of a snapshot stand in Trace::blocks.
+  OptionalColumn<std::uint64_t> slack_bytes;
 
   std::size_t size() const { return action.size(); }
   void push_back(const Event& event) {
@@ -127,7 +130,7 @@ struct Events {
         event.inner_op.value | event.forward_op.value | event.layer.value | event.tensor.value |
         static_cast<std::uint32_t>(event.phase) | static_cast<std::uint32_t>(event.flags) |
         event.compile_context.value | event.user_metadata.value;
-    if (rare != 0) set_rare(row, event);
+    if (rare != 0 || event.slack_bytes != 0) set_rare(row, event);
   }
   // For readers of many events: room for `count` more, then rows with nothing rare in them.
   void make_room(std::size_t count);
@@ -144,7 +147,7 @@ struct Events {
                  stream[row],       stack[row],    pool[row],       category[row],
                  op[row],           inner_op[row], forward_op[row], layer[row],
                  tensor[row],       phase[row],    flags[row],      compile_context[row],
-                 user_metadata[row]};
+                 user_metadata[row], slack_bytes[row]};
   }
   std::size_t memory_bytes() const;
 
@@ -162,6 +165,7 @@ struct Events {
     flags.set(row, event.flags);
     compile_context.set(row, event.compile_context);
     user_metadata.set(row, event.user_metadata);
+    slack_bytes.set(row, event.slack_bytes);
   }
 };
 

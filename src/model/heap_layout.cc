@@ -17,7 +17,8 @@ std::uint64_t rounded_up(std::uint64_t size_bytes) {
 PlacedBlock placed(const Trace& trace, const DeviceTrace& device, std::uint32_t lifetime) {
   const std::uint64_t requested = trace.size_bytes(device, lifetime);
   const std::uint32_t block = device.lifetimes.block[lifetime];
-  const std::uint64_t size = block != kNone ? trace.blocks[block].size : rounded_up(requested);
+  const bool is_known = device.tells_blocks || block != kNone;
+  const std::uint64_t size = is_known ? trace.block_bytes(device, lifetime) : rounded_up(requested);
   return PlacedBlock{trace.address(device, lifetime), size, requested,
                      trace.stack(device, lifetime)};
 }
@@ -83,7 +84,7 @@ HeapLayout layout_of(const Trace& trace, const DeviceTrace& device,
   layout.blocks.reserve(active.size());
   for (std::uint32_t lifetime : active) layout.blocks.push_back(placed(trace, device, lifetime));
   std::ranges::sort(layout.blocks, {}, &PlacedBlock::address);
-  absorb_tails(layout);
+  if (!device.tells_blocks) absorb_tails(layout);
   return layout;
 }
 

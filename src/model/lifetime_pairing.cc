@@ -28,7 +28,7 @@ std::uint32_t LifetimePairing::add_row(Lifetimes& table, std::uint32_t alloc,
 
 void LifetimePairing::run(base::Progress& progress) {
   pair_events(progress);
-  if (trace_.has_final_state) match_final_blocks();
+  if (device_.has_final_state) match_final_blocks();
   join();
 }
 

@@ -60,6 +60,13 @@ std::uint64_t Trace::size_bytes(const DeviceTrace& device, std::size_t lifetime)
   return blocks[device.lifetimes.block[lifetime]].requested_size;
 }
 
+std::uint64_t Trace::block_bytes(const DeviceTrace& device, std::size_t lifetime) const {
+  const std::uint32_t block = device.lifetimes.block[lifetime];
+  if (block != kNone) return blocks[block].size;
+  const std::size_t event = telling_event(device, lifetime);
+  return event != kNone ? events.size_bytes[event] + events.slack_bytes[event] : 0;
+}
+
 std::uint64_t Trace::address(const DeviceTrace& device, std::size_t lifetime) const {
   const std::size_t event = telling_event(device, lifetime);
   if (event != kNone) return events.address[event];

@@ -135,6 +135,8 @@ struct DeviceTrace {
   std::size_t first_event = 0;  // rows [first_event, first_event + event_count) of Trace::events
   std::size_t event_count = 0;
   History history = History::kNoEvents;
+  bool has_final_state = false;  // its segments and blocks are known
+  bool tells_blocks = false;     // its events tell the sizes of blocks, in slack_bytes
   std::uint32_t first_segment = 0;  // rows of Trace::segments, which are sorted by device
   std::uint32_t segment_count = 0;
   Lifetimes lifetimes;
@@ -162,12 +164,14 @@ struct Trace {
   std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
   std::optional<std::int64_t> rank;     // of the process in a distributed run
   bool has_settings = false;
-  bool has_final_state = false;  // segments and blocks are known
+  bool has_final_state = false;  // segments and blocks of some device are known
 
   const Setting* setting(std::string_view name) const;
 
   // A lifetime's facts come from its alloc event, else from its free, else from its final block.
   std::uint64_t size_bytes(const DeviceTrace& device, std::size_t lifetime) const;
+  // Of its block, where the device tells blocks or the lifetime has a final block; else requested.
+  std::uint64_t block_bytes(const DeviceTrace& device, std::size_t lifetime) const;
   std::uint64_t address(const DeviceTrace& device, std::size_t lifetime) const;
   StackId stack(const DeviceTrace& device, std::size_t lifetime) const;
   StreamId stream(const DeviceTrace& device, std::size_t lifetime) const;

@@ -214,6 +214,9 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
   sort_segments();
   sort_annotations();
   for (DeviceTrace& device : trace_.devices) {
+    const bool is_without =
+        std::ranges::find(without_final_state_, device.device) != without_final_state_.end();
+    device.has_final_state = trace_.has_final_state && !is_without;
     if (!take_pairs(device)) LifetimePairing(trace_, device, diagnostics_).run(progress);
     if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while pairing");
     if (device.event_count == 0) continue;

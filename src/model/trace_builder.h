@@ -60,6 +60,10 @@ class TraceBuilder {
   void add_segment(const Segment& segment,
                    std::span<const Block> blocks);  // also means: the final state is known
   void final_state_known() { trace_.has_final_state = true; }
+  // The final state that the file tells is not that of this device.
+  void final_state_unknown(Device device) { without_final_state_.push_back(device); }
+  // Each event of the device tells its block's size, as slack.
+  void blocks_told(Device device) { device_trace(device).tells_blocks = true; }
   void add_setting(Setting setting);
   void set_rank(std::int64_t rank) { trace_.rank = rank; }
   void settings_known() { trace_.has_settings = true; }
@@ -88,6 +92,7 @@ class TraceBuilder {
   std::vector<Slice> slices_;
   std::vector<std::uint64_t> mark_rows_;  // by mark: how many events had been added
   std::vector<Device> truncated_;
+  std::vector<Device> without_final_state_;
   Lifetimes pairs_;
   bool has_pairs_ = false;
 };

@@ -117,7 +117,9 @@ struct StepRow {
         Field{"end_time_ns", &StepRow::end_time_ns, "When it ended; null if unknown."},
         Field{"allocations", &StepRow::allocations, "Allocations made in it."},
         Field{"allocated_bytes", &StepRow::allocated_bytes, "Sum of their bytes."},
-        Field{"end_bytes", &StepRow::end_bytes, "Live when it ended."},
+        Field{"end_bytes", &StepRow::end_bytes,
+              "Live when it ended: allocated bytes where the recording tells blocks (a caching "
+              "allocator's), else requested ones."},
         Field{"peak_bytes", &StepRow::peak_bytes, "The most live within it, its start included."},
         Field{"peak_event", &StepRow::peak_event,
               "First event after which that was so; null: it was so when the step began."},

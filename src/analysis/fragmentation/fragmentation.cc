@@ -113,6 +113,7 @@ class FragmentationPass final : public Pass {
     for (std::size_t d = 0; d < trace.devices.size(); ++d) {
       const DeviceTrace& device = trace.devices[d];
       if (context.options.device && *context.options.device != device.device) continue;
+      if (!device.has_final_state) continue;
       report::DeviceReport& out = context.report.devices[d];
       out.fragmentation = measure(trace, device, context.lines);
       out.fragmentation.at_reserved_peak =

@@ -140,7 +140,7 @@ class DeviceLayers {
       rows_[id].inclusive.peak_bytes = now[id].inclusive;
     }
     replay(
-        device_,
+        device_, model::Liveness::kActive,
         [&](std::uint32_t row, std::uint32_t event) {
           change(row, now, trace_.size_bytes(device_, row));
           raise_peaks(of_lifetime_[row], now, event);

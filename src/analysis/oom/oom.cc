@@ -143,7 +143,7 @@ class Examiner {
     for (const report::OomDetails& oom : ooms)
       events.push_back(static_cast<std::int64_t>(oom.event));
     std::vector<std::vector<model::SegmentRange>> segments(ooms.size());
-    if (context_.trace.has_final_state) {
+    if (device_.has_final_state) {
       segments = model::segments_at(context_.trace, device_, events);
     }
     std::vector<std::uint32_t> live;

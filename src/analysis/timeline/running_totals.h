@@ -66,11 +66,12 @@ inline constexpr auto kSigns = [] {
   return signs;
 }();
 
-inline void apply(model::Action action, std::uint64_t size_bytes, Totals& totals) {
+inline void apply(model::Action action, std::uint64_t size_bytes, std::uint64_t block_bytes,
+                  Totals& totals) {
   const Signs& signs = kSigns[static_cast<std::size_t>(action)];
   of(totals, Series::kRequestedAllocated) += signs.allocated * size_bytes;
   of(totals, Series::kRequestedActive) += signs.active * size_bytes;
-  of(totals, Series::kAllocatedRounded) += signs.allocated * rounded(size_bytes);
+  of(totals, Series::kAllocatedRounded) += signs.allocated * block_bytes;
   of(totals, Series::kReserved) += signs.reserved * size_bytes;
 }
 

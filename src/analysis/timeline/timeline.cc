@@ -29,12 +29,26 @@ struct EventView {
   const std::uint64_t* size_bytes;
   const std::int64_t* time_ns;
   std::size_t count;
+  // Where the device tells blocks.
+  const model::OptionalColumn<std::uint64_t>* slack_bytes;
+  std::size_t first;
+
+  std::uint64_t block_bytes(std::size_t row) const {
+    if (slack_bytes == nullptr) return rounded(size_bytes[row]);
+    return size_bytes[row] + (*slack_bytes)[first + row];
+  }
+  void apply_to(Totals& totals, std::size_t row) const {
+    apply(action[row], size_bytes[row], block_bytes(row), totals);
+  }
 };
 
 EventView view_of(const Trace& trace, const DeviceTrace& device) {
   return {trace.events.action.data() + device.first_event,
           trace.events.size_bytes.data() + device.first_event,
-          trace.events.time_ns.data() + device.first_event, device.event_count};
+          trace.events.time_ns.data() + device.first_event,
+          device.event_count,
+          device.tells_blocks ? &trace.events.slack_bytes : nullptr,
+          device.first_event};
 }
 
 std::int64_t as_signed(std::uint64_t total) { return static_cast<std::int64_t>(total); }
@@ -52,7 +66,8 @@ Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport&
       of(end, Series::kRequestedActive) += block.requested_size;
       if (block.state != BlockState::kActiveAllocated) continue;
       of(end, Series::kRequestedAllocated) += block.requested_size;
-      of(end, Series::kAllocatedRounded) += rounded(block.requested_size);
+      of(end, Series::kAllocatedRounded) +=
+          device.tells_blocks ? block.size : rounded(block.requested_size);
       out.allocated_bytes_end += block.size;
       ++out.blocks_allocated;
     }
@@ -64,7 +79,7 @@ Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport&
 Totals baseline_of(const Trace& trace, const DeviceTrace& device, const Totals& sum,
                    DeviceReport& out) {
   Totals baseline = final_totals(trace, device, out);
-  if (trace.has_final_state) {
+  if (device.has_final_state) {
     for (std::size_t i = 0; i < kSeriesCount; ++i) baseline[i] -= sum[i];
     return baseline;
   }
@@ -85,12 +100,12 @@ TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size
   bucket.first_time_ns = events.time_ns[first];
   bucket.last_time_ns = events.time_ns[first + count - 1];
   Totals now = totals;  // a copy that stays in registers
-  apply(events.action[first], events.size_bytes[first], now);
+  events.apply_to(now, first);
   std::array<std::int64_t, kSeriesCount> low{};
   std::ranges::transform(now, low.begin(), as_signed);
   auto high = low;
   for (std::size_t row = first + 1; row < first + count; ++row) {
-    apply(events.action[row], events.size_bytes[row], now);
+    events.apply_to(now, row);
     for (std::size_t i = 0; i < kSeriesCount; ++i) {
       low[i] = std::min(low[i], as_signed(now[i]));
       high[i] = std::max(high[i], as_signed(now[i]));
@@ -165,7 +180,7 @@ std::size_t event_of_maximum(const EventView& events, const TimelineBucket& buck
   of(totals, which) = static_cast<std::uint64_t>(before);
   std::size_t row = bucket.first_event;
   for (; row + 1 < bucket.first_event + bucket.event_count; ++row) {
-    apply(events.action[row], events.size_bytes[row], totals);
+    events.apply_to(totals, row);
     if (as_signed(of(totals, which)) == wanted) break;
   }
   return row;
@@ -238,7 +253,7 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   out.requested_active = totals_of(events, out.timeline, Series::kRequestedActive);
   out.reserved = totals_of(events, out.timeline, Series::kReserved);
   // Files that tell running totals in place of a final state count blocks, not requests.
-  if (!trace.has_final_state && device.allocated_before_bytes) {
+  if (!device.has_final_state && device.allocated_before_bytes) {
     const std::int64_t end_bytes = std::max<std::int64_t>(out.requested_allocated.end_bytes, 0);
     out.allocated_bytes_end = static_cast<std::uint64_t>(end_bytes);
   }

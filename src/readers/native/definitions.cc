@@ -1,5 +1,7 @@
 #include "readers/native/definitions.h"
 
+#include <charconv>
+
 #include "plimsoll/recorder_c.h"
 #include "readers/native/diagnostics.h"
 
@@ -81,6 +83,19 @@ void Definitions::device(std::uint8_t id, const format::Device& device) {
 model::StringId Definitions::name(std::uint32_t id) const {
   const model::StringId* const text = names_.find(id);
   return text == nullptr ? model::StringId{} : *text;
+}
+
+// A name that is none is a pool of its own.
+model::PoolId Definitions::pool(std::uint32_t id) const {
+  if (id == 0) return {};
+  const std::string_view text = builder_.strings()[name(id)];
+  const char* const end = text.data() + text.size();
+  model::Pool pool;
+  const auto first = std::from_chars(text.data(), end, pool.first);
+  const bool has_dot = first.ec == std::errc{} && first.ptr != end && *first.ptr == '.';
+  const auto second = has_dot ? std::from_chars(first.ptr + 1, end, pool.second) : first;
+  if (!has_dot || second.ec != std::errc{} || second.ptr != end) pool = {~std::uint64_t{0}, id};
+  return builder_.pool(pool);
 }
 
 std::size_t Definitions::memory_bytes() const {

@@ -70,6 +70,7 @@ class Definitions {
   const format::Tensor* find_tensor(std::uint32_t id) const { return tensors_.find(id); }
   model::Device device(std::uint8_t id) const { return devices_[id]; }
   model::StringId name(std::uint32_t id) const;
+  model::PoolId pool(std::uint32_t name) const;  // named "FIRST.SECOND"; 0: the default pools
   std::size_t memory_bytes() const;
 
   // Once everything has been read.

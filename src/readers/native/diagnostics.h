@@ -53,6 +53,10 @@ inline constexpr base::DiagnosticKind kPythonAdapter{
     "python_adapter", base::Severity::kDataLoss,
     "Recorded without the compiled adapter: memory that operators take and give back while they "
     "run is not seen. Install a C++ compiler to record it."};
+inline constexpr base::DiagnosticKind kBlockOutsideSegments{
+    "block_outside_segments", base::Severity::kDataLoss,
+    "Blocks of a caching allocator that lie in none of its segments, or over each other: segments "
+    "are missing, and the reserved bytes are too few."};
 inline constexpr base::DiagnosticKind kDeviceFreeUnknown{
     "device_free_unknown", base::Severity::kInfo,
     "The recording does not tell what the device had left when memory ran out: it is shown as 0."};

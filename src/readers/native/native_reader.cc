@@ -93,7 +93,7 @@ class NativeReader final : public Reader {
     tell_damage(decoder, context.diagnostics);
     recording.attribute();
     // Where frees may be lost, an allocation ends at the latest when another takes its address.
-    if (decoder.damage().blocks == 0) context.builder.pairs_known();
+    if (decoder.damage().blocks == 0 && recording.frees_at_once()) context.builder.pairs_known();
     return {};
   }
 };

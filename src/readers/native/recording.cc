@@ -36,7 +36,8 @@ void Recording::on_block(const format::Block& block) {
 
 void Recording::check_limits() {
   const std::uint64_t memory_bytes = context_.builder.memory_bytes() + definitions_.memory_bytes() +
-                                     serials_.memory_bytes() + allocations_.memory_bytes();
+                                     serials_.memory_bytes() + allocations_.memory_bytes() +
+                                     others_.memory_bytes() + caches_.memory_bytes();
   if (memory_bytes > context_.limits.memory_bytes && !failure_) {
     failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
                                                  std::to_string(context_.limits.memory_bytes) +
@@ -85,8 +86,14 @@ void Recording::on_alloc(const format::Alloc& alloc) {
   model::Lifetimes& pairs = context_.builder.pairs();
   pairs.alloc.push_back(static_cast<std::uint32_t>(events.size()));
   pairs.free_requested.push_back(model::kNone);
+  const std::size_t row = events.size();
   events.push_back_plain(Action::kAlloc, alloc.address, alloc.size_bytes, alloc.time_ns,
                          model::StackId{alloc.site});  // until attribute()
+  if (site != nullptr) set_stream(row, *site);
+  if (alloc.slack_bytes != 0) {
+    events.slack_bytes.set(row, alloc.slack_bytes);
+    caches_.are_on(device);
+  }
   allocation.device = device;
   allocation.flags = alloc.is_adopted ? Allocation::kIsAdopted : std::uint8_t{0};
   allocations_.push_back(allocation);
@@ -96,18 +103,88 @@ void Recording::on_alloc(const format::Alloc& alloc) {
 void Recording::on_free(const format::Free& free) {
   const std::uint32_t index = serials_.find(free.serial);
   model::Lifetimes& pairs = context_.builder.pairs();
-  if (index == SerialIndex::kNotSeen || pairs.free_requested[index] != model::kNone) {
+  if (index == SerialIndex::kNotSeen) {
     ++counts_.unseen_frees;
     return;
   }
   Allocation& allocation = allocations_[index];
-  set_device(allocation.device);
-  model::Events& events = context_.builder.events();
-  pairs.free_requested[index] = static_cast<std::uint32_t>(events.size());
-  const std::uint32_t row = pairs.alloc[index];
-  events.push_back_plain(Action::kFree, events.address[row], events.size_bytes[row], free.time_ns,
-                         model::kNoStack);
+  if ((allocation.flags & Allocation::kIsPending) != 0) {
+    allocation.flags &= static_cast<std::uint8_t>(~Allocation::kIsPending);
+    add_free(Action::kFreeCompleted, index, free.time_ns);
+    return;
+  }
+  if (pairs.free_requested[index] != model::kNone) {
+    ++counts_.unseen_frees;
+    return;
+  }
+  pairs.free_requested[index] = add_free(Action::kFree, index, free.time_ns);
   if (free.in_op) allocation.flags |= Allocation::kInOp;
+}
+
+void Recording::on_free_requested(const format::FreeRequested& free) {
+  const std::uint32_t index = serials_.find(free.serial);
+  model::Lifetimes& pairs = context_.builder.pairs();
+  if (index == SerialIndex::kNotSeen || pairs.free_requested[index] != model::kNone) return;
+  Allocation& allocation = allocations_[index];
+  allocation.flags |= Allocation::kIsPending;
+  if (free.in_op) allocation.flags |= Allocation::kInOp;
+  caches_.are_on(allocation.device);
+  pairs.free_requested[index] = add_free(Action::kFreeRequested, index, free.time_ns);
+}
+
+// Returns its row.
+std::uint32_t Recording::add_free(Action action, std::uint32_t index, std::int64_t time_ns) {
+  set_device(allocations_[index].device);
+  model::Events& events = context_.builder.events();
+  const std::size_t row = events.size();
+  const std::uint32_t born = context_.builder.pairs().alloc[index];
+  events.push_back_plain(action, events.address[born], events.size_bytes[born], time_ns,
+                         model::kNoStack);
+  events.stream.set(row, events.stream[born]);
+  events.pool.set(row, events.pool[born]);
+  events.slack_bytes.set(row, events.slack_bytes[born]);
+  return static_cast<std::uint32_t>(row);
+}
+
+void Recording::set_stream(std::size_t row, const format::Site& site) {
+  if (site.stream == 0 && site.pool == 0) return;
+  model::Events& events = context_.builder.events();
+  events.stream.set(row, context_.builder.stream(site.stream));
+  events.pool.set(row, definitions_.pool(site.pool));
+}
+
+// An event that is told with its place, and that is no allocation.
+void Recording::add_placed(Event event, std::uint32_t site_id, std::uint8_t device) {
+  set_device(device);
+  const auto row = static_cast<std::uint32_t>(context_.builder.add_event(event));
+  others_.push_back({row, site_id});
+  if (const format::Site* site = definitions_.find_site(site_id)) set_stream(row, *site);
+}
+
+void Recording::on_segment(const format::Segment& segment) {
+  static constexpr Action kActions[] = {Action::kSegmentAlloc, Action::kSegmentFree,
+                                        Action::kSegmentMap, Action::kSegmentUnmap};
+  if (segment.action >= std::size(kActions)) {
+    context_.diagnostics.add(kLaterVersion);
+    return;
+  }
+  Event event;
+  event.action = kActions[segment.action];
+  event.address = segment.address;
+  event.size_bytes = segment.size_bytes;
+  event.time_ns = segment.time_ns;
+  add_placed(event, segment.site, segment.device);
+  caches_.add(segment);
+}
+
+void Recording::on_out_of_memory(const format::OutOfMemory& failed) {
+  const format::Site* const site = definitions_.find_site(failed.site);
+  Event event;
+  event.action = Action::kOom;
+  event.address = failed.device_free_bytes;
+  event.size_bytes = failed.size_bytes;
+  event.time_ns = failed.time_ns;
+  add_placed(event, failed.site, site != nullptr ? site->device : device_);
 }
 
 void Recording::on_tag(const format::Tag& tag) {
@@ -294,6 +371,11 @@ void Recording::attribute() {
         allocation.tensor < tensors.size() ? tensors[allocation.tensor] : model::TensorId{};
     columns.set(row, place, phase, flags, word, tensor);
   }
+  for (const Placed& other : others_) {
+    const Place& place = other.site < places.size() ? places[other.site] : nowhere;
+    columns.set(other.row, place, place.phase, EventFlags::kNothing, {}, {});
+  }
+  caches_.tell(allocations_, places, definitions_, context_);
   tell_counts();
 }
 

@@ -11,23 +11,12 @@
 #include "base/column.h"
 #include "format/decoder.h"
 #include "model/trace_builder.h"
+#include "readers/native/caches.h"
 #include "readers/native/definitions.h"
 #include "readers/native/serial_index.h"
 #include "readers/reader.h"
 
 namespace plimsoll::readers::native {
-
-// What is known of an allocation besides its events, whose rows are among the builder's pairs.
-struct Allocation {
-  std::uint32_t tensor = 0;  // id, of the gravest role it was tagged with
-  std::uint8_t role = 0;
-  std::uint8_t phase = kPhaseOfSite;
-  std::uint8_t device = 0;
-  std::uint8_t flags = 0;
-
-  static constexpr std::uint8_t kPhaseOfSite = 255;
-  static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4;
-};
 
 class Recording : public format::NoRecords {
  public:
@@ -46,6 +35,9 @@ class Recording : public format::NoRecords {
   void on_device(std::uint8_t id, const format::Device& device) { definitions_.device(id, device); }
   void on_alloc(const format::Alloc& alloc);
   void on_free(const format::Free& free);
+  void on_free_requested(const format::FreeRequested& free);
+  void on_segment(const format::Segment& segment);
+  void on_out_of_memory(const format::OutOfMemory& failed);
   void on_tag(const format::Tag& tag);
   void on_set_phase(const format::SetPhase& set);
   void on_mark(const format::Mark& mark);
@@ -57,6 +49,8 @@ class Recording : public format::NoRecords {
   const std::optional<Error>& failure() const { return failure_; }
   // Everything has been read: fills in what hindsight tells.
   void attribute();
+  // Whether each allocation is ended by one event, the one that the file says.
+  bool frees_at_once() const { return !caches_.are_there(); }
 
  private:
   struct Counts {
@@ -67,7 +61,9 @@ class Recording : public format::NoRecords {
 
   void set_device(std::uint8_t device);
   void end_run();
-  void free_unseen(const format::Free& free);
+  std::uint32_t add_free(model::Action action, std::uint32_t index, std::int64_t time_ns);
+  void add_placed(model::Event event, std::uint32_t site, std::uint8_t device);
+  void set_stream(std::size_t row, const format::Site& site);
   void out_of_memory(const format::Mark& mark);
   void check_limits();
   bool is_saved(std::uint32_t row, std::uint32_t freed_row) const;
@@ -81,6 +77,12 @@ class Recording : public format::NoRecords {
   Definitions definitions_;
   SerialIndex serials_;
   base::Column<Allocation> allocations_;
+  Caches caches_;
+  struct Placed {
+    std::uint32_t row = 0;
+    std::uint32_t site = 0;
+  };
+  base::Column<Placed> others_;  // events that are no allocations and have a place
   base::Column<std::uint32_t> backward_rows_;  // rows added before each backward began
   std::uint8_t device_ = 0;                    // of the events being added
   std::uint64_t run_first_ = 0;                // the first row of them

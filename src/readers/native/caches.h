@@ -1,0 +1,43 @@
+// Caches: what the caching allocators of a recording hold, and, at its end, their segments with the
+// blocks in them, as a snapshot would tell them.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <vector>
+
+#include "base/column.h"
+#include "format/segment_set.h"
+#include "model/trace_builder.h"
+#include "readers/native/allocation.h"
+#include "readers/native/definitions.h"
+#include "readers/reader.h"
+
+namespace plimsoll::readers::native {
+
+class Caches {
+ public:
+  void add(const format::Segment& segment);
+  // This device has one, whether segments are told or not.
+  void are_on(std::uint8_t device) { devices_.set(device); }
+  bool are_there() const { return devices_.any(); }
+  std::uint64_t memory_bytes() const { return segment_events_ * kSegmentBytes; }
+
+  // Once every event has its place: gives the builder the final state.
+  void tell(const base::Column<Allocation>& allocations, const std::vector<Place>& places,
+            const Definitions& definitions, ReadContext& context) const;
+
+ private:
+  static constexpr std::uint64_t kSegmentBytes = 128;  // of a row of the set, at most
+
+  std::vector<model::Segment> final_segments(const std::vector<Place>& places,
+                                             const Definitions& definitions,
+                                             model::TraceBuilder& builder) const;
+
+  format::SegmentSet held_;
+  std::uint64_t segment_events_ = 0;
+  std::bitset<256> devices_;        // with a caching allocator
+  std::bitset<256> with_segments_;  // that were told
+};
+
+}  // namespace plimsoll::readers::native
