@@ -1,0 +1,199 @@
+// A recording of a scripted CUDA run and the snapshot of the same run: their reports agree, and
+// what both say is what a slow reference counts.
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plimsoll/session.h"
+#include "tests/cuda/script.h"
+#include "tests/support/recorded.h"
+
+namespace plimsoll::tests {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+// Two devices, one with expandable segments; streams with pending frees; a private pool; memory
+// that runs out, is caught, and goes on.
+class CudaRun {
+ public:
+  CudaRun() {
+    std::vector<std::uint64_t> weights;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      weights.push_back(plain.alloc(3 * kMiB + 100 * i, 10));
+      weights.push_back(plain.alloc(900 + 7 * i, 11));
+      weights.push_back(expandable.alloc(5 * kMiB + 300 * i, 12));
+    }
+    step();
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint64_t activation = plain.alloc((11 + i) * kMiB, 20, 7);
+      const std::uint64_t small = expandable.alloc(70'000 * (i + 1), 21);
+      const std::uint64_t large = expandable.alloc((30 + i) * kMiB, 22);
+      plain.request_free(activation);  // a stream is using it yet
+      const std::uint64_t next = plain.alloc((12 + i) * kMiB, 23, 7);
+      if (i == 2) step();  // while it is pending
+      plain.complete_free(activation);
+      plain.free(next);
+      expandable.free(large);
+      if (i % 2 == 0) expandable.free(small);
+    }
+    captured = plain.alloc(2 * kMiB, 30, 7, {0, 1});
+    plain.alloc(500, 31, 7, {0, 1});
+    step();
+    plain.free(weights[0]);
+    plain.run_out(900 * kMiB, 40, 64 * kMiB);
+    plain.empty_cache();
+    expandable.empty_cache();
+    plain.alloc(40 * kMiB, 41);
+    pending = expandable.alloc(3 * kMiB, 42);
+    expandable.request_free(pending);  // and so it ends
+    step();
+  }
+
+  ScriptedDevice plain{0, {}};
+  ScriptedDevice expandable{1, {.has_expandable_segments = true}};
+  std::uint64_t captured = 0, pending = 0;
+  std::vector<Bytes> plain_at_steps, expandable_at_steps;
+
+ private:
+  void step() {
+    plain_at_steps.push_back(plain.held());
+    expandable_at_steps.push_back(expandable.held());
+    plimsoll_recorder()->mark(plimsoll_recorder()->context(), PLIMSOLL_MARK_STEP,
+                              plain_at_steps.size());
+  }
+};
+
+rapidjson::Document report_of(std::span<const std::byte> bytes, const char* name) {
+  rapidjson::Document document;
+  auto session =
+      Session::open_memory(bytes, name, {.device = {}, .at = {}, .top = 1000, .progress = {}});
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
+  if (session.ok()) document.Parse(session->report_json().c_str());
+  EXPECT_TRUE(document.IsObject());
+  return document;
+}
+
+std::string text_of(const rapidjson::Value& value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  value.Accept(writer);
+  return buffer.GetString();
+}
+
+// The clocks differ: a script has none.
+void drop_times(rapidjson::Value& value) {
+  if (value.IsArray()) {
+    for (auto& item : value.GetArray()) drop_times(item);
+  }
+  if (!value.IsObject()) return;
+  for (auto member = value.MemberBegin(); member != value.MemberEnd();) {
+    const std::string name = member->name.GetString();
+    if (name.ends_with("time_ns") || name == "byte_seconds") {
+      member = value.RemoveMember(member);
+    } else {
+      drop_times(member->value);
+      ++member;
+    }
+  }
+}
+
+class ScriptedRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    const TemporaryPath path("scripted_cuda.plimsoll");
+    Recorded recording = Recorded::into_file(path.str());
+    run = std::make_unique<CudaRun>();
+    recording.stop();
+    const std::vector<std::byte> file = TraceReplay::bytes_of(path.str());
+    recorded = report_of(file, "recording");
+    const std::string pickle = snapshot_of({&run->plain, &run->expandable});
+    snapshot = report_of(std::as_bytes(std::span(pickle)), "snapshot");
+    ASSERT_EQ(run->plain.misfits() + run->expandable.misfits(), 0u);
+  }
+
+  std::unique_ptr<CudaRun> run;
+  rapidjson::Document recorded, snapshot;
+};
+
+TEST_F(ScriptedRun, the_two_reports_agree) {
+  ASSERT_EQ(recorded["devices"].Size(), 2u);
+  ASSERT_EQ(snapshot["devices"].Size(), 2u);
+  drop_times(recorded);
+  drop_times(snapshot);
+  for (rapidjson::SizeType i = 0; i < 2; ++i) {
+    for (const auto& member : snapshot["devices"][i].GetObject()) {
+      const char* const name = member.name.GetString();
+      EXPECT_EQ(text_of(recorded["devices"][i][name]), text_of(member.value))
+          << "devices[" << i << "]." << name;
+    }
+  }
+  for (const char* table : {"by_line", "by_stack", "by_size", "by_stream", "sites"}) {
+    EXPECT_EQ(text_of(recorded["tables"][table]), text_of(snapshot["tables"][table])) << table;
+  }
+}
+
+TEST_F(ScriptedRun, its_totals_are_those_of_the_reference) {
+  const auto check = [&](const rapidjson::Value& device, const ScriptedDevice& script) {
+    const Bytes end = script.held();
+    EXPECT_EQ(script.history().back().requested, end.requested);
+    EXPECT_EQ(script.history().back().reserved, end.reserved);
+    const auto peak = [&](std::uint64_t Bytes::* which) {
+      std::uint64_t most = 0;
+      for (const Bytes& at : script.history()) most = std::max(most, at.*which);
+      return most;
+    };
+    const auto series = [&](const char* name, std::uint64_t Bytes::* which) {
+      EXPECT_EQ(device[name]["baseline_bytes"].GetInt64(), 0) << name;
+      EXPECT_EQ(device[name]["peak_bytes"].GetUint64(), peak(which)) << name;
+      EXPECT_EQ(device[name]["end_bytes"].GetUint64(), end.*which) << name;
+    };
+    series("requested_allocated", &Bytes::requested);
+    series("requested_active", &Bytes::requested_active);
+    series("reserved", &Bytes::reserved);
+    EXPECT_EQ(device["allocated_bytes_end"].GetUint64(), end.allocated);
+    const double ratio =
+        1.0 - static_cast<double>(end.allocated) / static_cast<double>(end.reserved);
+    EXPECT_DOUBLE_EQ(device["fragmentation"]["ratio"].GetDouble(), ratio);
+    EXPECT_EQ(device["fragmentation"]["cached_bytes"].GetUint64(), end.reserved - end.active);
+  };
+  check(recorded["devices"][0], run->plain);
+  check(recorded["devices"][1], run->expandable);
+  ASSERT_EQ(recorded["devices"][0]["ooms"].Size(), 1u);
+  EXPECT_EQ(recorded["devices"][0]["ooms"][0]["device_free_bytes"].GetUint64(), 64 * kMiB);
+  EXPECT_EQ(recorded["devices"][0]["ooms"][0]["requested_bytes"].GetUint64(), 900 * kMiB);
+}
+
+// Pending blocks are not allocated, tails are: to the byte what torch.cuda.memory_allocated() says.
+TEST_F(ScriptedRun, at_every_step_the_categories_sum_to_allocated_bytes) {
+  std::size_t steps = 0;
+  for (const auto& row : recorded["tables"]["steps"].GetArray()) {
+    if (!row["is_complete"].GetBool()) continue;
+    const bool is_plain = row["device"].GetInt() == 0;
+    const auto& truth = is_plain ? run->plain_at_steps : run->expandable_at_steps;
+    const std::uint64_t allocated = truth.at(row["step"].GetUint64() - 1).allocated;
+    std::uint64_t sum = 0;
+    for (const auto& category : row["categories"].GetArray())
+      sum += category["end_bytes"].GetUint64();
+    EXPECT_EQ(sum, allocated) << "step " << row["step"].GetUint64();
+    EXPECT_EQ(row["end_bytes"].GetUint64(), allocated);
+    ++steps;
+  }
+  EXPECT_EQ(steps, run->plain_at_steps.size() * 2);
+}
+
+TEST_F(ScriptedRun, a_recording_leaves_nothing_unsaid) {
+  for (const auto& diagnostic : recorded["source"]["diagnostics"].GetArray()) {
+    EXPECT_STREQ(diagnostic["severity"].GetString(), "info") << diagnostic["name"].GetString();
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::tests
