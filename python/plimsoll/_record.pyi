@@ -474,6 +474,9 @@ class TensorUsage:
     def peak_bytes(self) -> int | None: ...
 
     @property
+    def peak_reserved_bytes(self) -> int | None: ...
+
+    @property
     def peak_below_bytes(self) -> int | None: ...
 
 class MemoryUsage:

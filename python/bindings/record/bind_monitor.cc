@@ -85,6 +85,7 @@ void bind_usage(nb::module_& module) {
       .def_ro("allocated_bytes", &TensorUsage::allocated_bytes)
       .def_ro("reserved_bytes", &TensorUsage::reserved_bytes)
       .def_ro("peak_bytes", &TensorUsage::peak_bytes)
+      .def_ro("peak_reserved_bytes", &TensorUsage::peak_reserved_bytes)
       .def_ro("peak_below_bytes", &TensorUsage::peak_below_bytes);
   nb::class_<MemoryUsage>(module, "MemoryUsage")
       .def_ro("rss_bytes", &MemoryUsage::rss_bytes)
