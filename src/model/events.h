@@ -143,11 +143,11 @@ struct Events {
     stack.push_back_reserved(whence);
   }
   Event at(std::size_t row) const {
-    return Event{action[row],       address[row],  size_bytes[row], time_ns[row],
-                 stream[row],       stack[row],    pool[row],       category[row],
-                 op[row],           inner_op[row], forward_op[row], layer[row],
-                 tensor[row],       phase[row],    flags[row],      compile_context[row],
-                 user_metadata[row], slack_bytes[row]};
+    return Event{
+        action[row],          address[row],       size_bytes[row], time_ns[row], stream[row],
+        stack[row],           pool[row],          category[row],   op[row],      inner_op[row],
+        forward_op[row],      layer[row],         tensor[row],     phase[row],   flags[row],
+        compile_context[row], user_metadata[row], slack_bytes[row]};
   }
   std::size_t memory_bytes() const;
 

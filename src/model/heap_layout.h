@@ -1,8 +1,9 @@
 // Where the active blocks of a device lie inside its segments at a moment, and so where the gaps
-// are. Exact at the end of the recording, and always where the events tell blocks; else earlier it is rolled back, and then a block that no final
-// block list tells of has the size of its request rounded up to 512 bytes. That is what the
-// allocator hands out, but for roundup_power2_divisions, and for the tail of up to 1 MiB that it
-// does not split off in a large segment: gaps that small behind a block there are counted to it.
+// are. Exact at the end of the recording, and always where the events tell blocks; else earlier it
+// is rolled back, and then a block that no final block list tells of has the size of its request
+// rounded up to 512 bytes. That is what the allocator hands out, but for roundup_power2_divisions,
+// and for the tail of up to 1 MiB that it does not split off in a large segment: gaps that small
+// behind a block there are counted to it.
 #pragma once
 
 #include <cstdint>

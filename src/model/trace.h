@@ -135,8 +135,8 @@ struct DeviceTrace {
   std::size_t first_event = 0;  // rows [first_event, first_event + event_count) of Trace::events
   std::size_t event_count = 0;
   History history = History::kNoEvents;
-  bool has_final_state = false;  // its segments and blocks are known
-  bool tells_blocks = false;     // its events tell the sizes of blocks, in slack_bytes
+  bool has_final_state = false;     // its segments and blocks are known
+  bool tells_blocks = false;        // its events tell the sizes of blocks, in slack_bytes
   std::uint32_t first_segment = 0;  // rows of Trace::segments, which are sorted by device
   std::uint32_t segment_count = 0;
   Lifetimes lifetimes;

@@ -263,9 +263,10 @@ constexpr std::array kOptions = {
     Option{"verbose_batches", kVerboseToo, "count",
            "How many batches (or loss evaluations) of each epoch get a line of their own.",
            set_count<&O::verbose_batches, 0>, text_of<&O::verbose_batches>},
-    Option{"profile_tensors", Aliases{}, "bool",
-           "Whether every operator is observed, so that samples know the dtype of activations, too.",
-           set_bool<&O::profile_tensors>, text_of<&O::profile_tensors>},
+    Option{
+        "profile_tensors", Aliases{}, "bool",
+        "Whether every operator is observed, so that samples know the dtype of activations, too.",
+        set_bool<&O::profile_tensors>, text_of<&O::profile_tensors>},
     Option{"interval", kIntervalToo, "iterations", "A sample is taken every so many iterations.",
            set_count<&O::interval, 1>, text_of<&O::interval>},
     Option{"phases", Aliases{}, "list of FROM-TO:INTERVAL",

@@ -140,10 +140,11 @@ void Caches::tell(const base::Column<Allocation>& allocations, const std::vector
     segments[at].pool = events.pool[row];
     segments[at].type = type_by_request(events.size_bytes[row]);
     if (!is_live) continue;
-    live.push_back({at, row, is_pending ? BlockState::kActivePendingFree
-                                        : BlockState::kActiveAllocated});
+    live.push_back(
+        {at, row, is_pending ? BlockState::kActivePendingFree : BlockState::kActiveAllocated});
   }
-  std::ranges::sort(live, {}, [&](const Live& l) { return std::pair(l.segment, events.address[l.row]); });
+  std::ranges::sort(live, {},
+                    [&](const Live& l) { return std::pair(l.segment, events.address[l.row]); });
   auto next = live.begin();
   for (std::size_t at = 0; at < segments.size(); ++at) {
     Segment& segment = segments[at];

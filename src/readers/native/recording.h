@@ -82,7 +82,7 @@ class Recording : public format::NoRecords {
     std::uint32_t row = 0;
     std::uint32_t site = 0;
   };
-  base::Column<Placed> others_;  // events that are no allocations and have a place
+  base::Column<Placed> others_;                // events that are no allocations and have a place
   base::Column<std::uint32_t> backward_rows_;  // rows added before each backward began
   std::uint8_t device_ = 0;                    // of the events being added
   std::uint64_t run_first_ = 0;                // the first row of them
