@@ -55,6 +55,17 @@ def plimsoll_command() -> str:
 
 
 @pytest.fixture(scope="session")
+def nvtx_tool(tmp_path_factory) -> str:
+    """A library that takes NVTX and writes down what it is told; compiled as the adapter is."""
+    library = tmp_path_factory.mktemp("nvtx") / "fake_nvtx_tool.so"
+    source = ROOT / "tests/support/fake_nvtx_tool.cc"
+    compiler = os.environ.get("CXX", "g++")
+    words = [compiler, "-std=c++20", "-shared", "-fPIC", "-o", library, source]
+    subprocess.run(words, check=True)
+    return str(library)
+
+
+@pytest.fixture(scope="session")
 def snapshot_generator() -> str:
     """The generator of made-up snapshots, of whichever preset has been built."""
     for preset in ("dev", "release", "clang", "asan"):

@@ -34,4 +34,9 @@ inline Attachment g_attachment;
 inline bool is_attached() { return g_attachment.is_on.load(std::memory_order_relaxed); }
 inline const plimsoll_recorder_api& recorder() { return *g_attachment.api; }
 
+// Who shows ranges in another tool's timeline; null: nobody. To be asked while attached.
+inline const plimsoll_range_listener* range_listener() {
+  return __atomic_load_n(g_attachment.api->range_listener, __ATOMIC_ACQUIRE);
+}
+
 }  // namespace plimsoll::libtorch

@@ -77,10 +77,15 @@ void node_began(ThreadState& thread, const Name& name) {
   context.phase = thread.phase_outside = PLIMSOLL_PHASE_BACKWARD;
   thread.outermost_depth = thread.depth++;
   thread.outer_sequence = -1;
+  if (site.layer == 0) return;
+  if (const auto* listener = range_listener()) listener->begin(PLIMSOLL_RANGE_LAYER, site.layer);
 }
 
 void node_ended(ThreadState& thread) {
   if (is_attached()) tag_accumulated_gradient(thread);
+  if (const auto* listener = range_listener()) {
+    listener->end(PLIMSOLL_RANGE_LAYER, thread.context->layer);
+  }
   thread.restore(thread.nodes.back().saved);
   thread.nodes.pop_back();
   define_new_stacks(thread);
@@ -158,6 +163,7 @@ Observed user_scope_began(const at::RecordFunction& record) {
     scope.has_phase = true;
     // The operator that opens the scope is still running: it must not take this back.
     context.phase = thread.phase_outside = phase;
+    if (const auto* listener = range_listener()) listener->begin(PLIMSOLL_RANGE_PHASE, phase);
   } else if (!is_torchs_own(name)) {
     scope.region = thread.names.find_text(name).id;
     recorder().mark(&context, PLIMSOLL_MARK_REGION_BEGIN, scope.region);
@@ -176,6 +182,9 @@ void user_scope_ended(const at::RecordFunction& record, at::ObserverContext* /*u
   if (found == scopes.rend()) return;
   plimsoll_context& context = *thread.context;
   if (found->has_phase) {
+    if (const auto* listener = range_listener()) {
+      listener->end(PLIMSOLL_RANGE_PHASE, phase_of(record.name()));
+    }
     const std::uint8_t before = found->phase_before;
     const auto inner =
         std::find_if(scopes.rbegin(), found, [](const UserScope& each) { return each.has_phase; });

@@ -117,22 +117,40 @@ Py_ssize_t direct_subclasses(PyTypeObject* type) {
 // What begins with a call and is undone when it ends.
 struct Call {
   ThreadState* thread = nullptr;  // null: this call is not watched
+  std::uint32_t layer = 0;
+  bool is_root = false;  // of a forward
   SavedContext saved{};
 };
+
+void begin_ranges(const Call& call) {
+  const plimsoll_range_listener* listener = range_listener();
+  if (listener == nullptr) return;
+  if (call.is_root) listener->begin(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_FORWARD);
+  listener->begin(PLIMSOLL_RANGE_LAYER, call.layer);
+}
+
+void end_ranges(const Call& call) {
+  const plimsoll_range_listener* listener = range_listener();
+  if (listener == nullptr) return;
+  listener->end(PLIMSOLL_RANGE_LAYER, call.layer);
+  if (call.is_root) listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_FORWARD);
+}
 
 Call enter(PyObject* self, PyObject* args, PyObject* kwargs) {
   Module* module = modules().find_or_add(self);
   if (module == nullptr) return {};
   ThreadState& thread = thread_state();
   const std::uint32_t layer = modules().layer_of_called(thread, *module);
-  if (thread.module_depth == 0 && thread.nodes.empty()) {                           // a root
+  const bool is_root = thread.module_depth == 0 && thread.nodes.empty();
+  if (is_root) {
     if (!g_attachment.has_operators) thread.context->phase = PLIMSOLL_PHASE_OTHER;  // a step failed
     watch_new_classes();  // a loss, most often, that is called next
     poll_foreign_storages(thread);
     tag_inputs(thread, args, kwargs);
   }
-  const Call call{&thread, thread.save()};
+  const Call call{&thread, layer, is_root, thread.save()};
   begin_call(thread, layer);
+  begin_ranges(call);
   return call;
 }
 
@@ -146,6 +164,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   }
   PyObject* result = original(self, args, kwargs);
   if (call.thread == nullptr) return result;
+  end_ranges(call);
   end_call(*call.thread, call.saved);
   if (result != nullptr && is_attached() && g_attachment.has_operators) {
     try {

@@ -1,8 +1,10 @@
 #include "thread_state.h"
 
 #include <ATen/record_function.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
+#include <exception>
 
 namespace plimsoll::libtorch {
 
@@ -37,12 +39,31 @@ thread_local ThreadEnd t_end;
   return *state;
 }
 
+namespace {
+
+// We notice the end of a backward when this thread does something else, which is too late for a
+// timeline; the engine tells it at once. Not after an exception: then the former holds.
+void end_range_with_backward() {
+  try {
+    torch::autograd::Engine::get_default_engine().queue_callback([] {
+      if (!is_attached()) return;
+      if (const auto* listener = range_listener()) {
+        listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_BACKWARD);
+      }
+    });
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace
+
 bool observe_backward(ThreadState& thread) {
   const int task = torch::autograd::get_current_graph_task_id();
   // A backward inside a node (reentrant checkpointing) is part of the outer one.
   if (task == thread.graph_task || !thread.nodes.empty()) return task >= 0;
   if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
   if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
+  if (task >= 0 && range_listener() != nullptr) end_range_with_backward();
   thread.graph_task = task;
   return task >= 0;
 }

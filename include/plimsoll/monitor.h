@@ -42,6 +42,12 @@ void stop_showing();
 // leaves the last one.
 void show_progress(std::int64_t iteration, std::optional<double> loss = {});
 
+// Shows phases, layers, regions and steps as NVTX ranges, and the bytes of each device as marks, to
+// the tool that takes them: to Nsight Systems, mostly (plimsoll nsys). Counted, as start_showing()
+// is. An error where no tool takes NVTX here; then nothing is installed.
+Status start_nvtx();
+void stop_nvtx();
+
 // What caching allocators and drivers say of their devices, asked by the thread that wants to know.
 using DeviceSource = std::function<std::vector<DeviceMemory>()>;
 void set_device_source(DeviceSource source);

@@ -42,6 +42,8 @@ struct MonitorOptions {
   bool fail_on_alert = false;
   std::string adapter = "auto";
   std::string record;  // a trace file; empty: none
+  bool nvtx = false;
+  std::int64_t batch_size = 0;  // items of a batch; 0: not known
 
   // Sets one option by its name or an alias of it, from text ("yes", "50", "0-500:10,500-:100").
   // A failure changes nothing.

@@ -192,6 +192,17 @@ inline ThreadLayers& thread_layers() {
   return layers;
 }
 
+// Who shows ranges in another tool's timeline; null: nobody.
+inline const plimsoll_range_listener* range_listener() noexcept {
+  return __atomic_load_n(plimsoll_recorder()->range_listener, __ATOMIC_ACQUIRE);
+}
+inline void begin_range(plimsoll_range range, std::uint32_t value) noexcept {
+  if (const auto* listener = range_listener()) listener->begin(range, value);
+}
+inline void end_range(plimsoll_range range, std::uint32_t value) noexcept {
+  if (const auto* listener = range_listener()) listener->end(range, value);
+}
+
 // The C interface, if a recording runs; else null.
 inline const plimsoll_recorder_api* running_recorder() noexcept {
   const plimsoll_recorder_api* api = plimsoll_recorder();
@@ -214,10 +225,18 @@ class LayerScope {
     around_ = std::exchange(layers.innermost, path);
     layer_before_ = std::exchange(context_->layer, path->id);
     phase_before_ = context_->phase;
-    if (phase_before_ == PLIMSOLL_PHASE_OTHER) context_->phase = PLIMSOLL_PHASE_FORWARD;
+    if (phase_before_ == PLIMSOLL_PHASE_OTHER) {
+      context_->phase = PLIMSOLL_PHASE_FORWARD;
+      detail::begin_range(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_FORWARD);
+    }
+    detail::begin_range(PLIMSOLL_RANGE_LAYER, path->id);
   }
   ~LayerScope() {
     if (context_ == nullptr) return;
+    detail::end_range(PLIMSOLL_RANGE_LAYER, detail::thread_layers().innermost->id);
+    if (phase_before_ == PLIMSOLL_PHASE_OTHER) {
+      detail::end_range(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_FORWARD);
+    }
     context_->layer = layer_before_;
     context_->phase = phase_before_;
     detail::thread_layers().innermost = around_;
@@ -261,9 +280,11 @@ class PhaseScope {
     context_ = api->context();
     layer_before_ = std::exchange(context_->layer, 0);
     phase_before_ = std::exchange(context_->phase, static_cast<std::uint8_t>(kPhase));
+    detail::begin_range(PLIMSOLL_RANGE_PHASE, kPhase);
   }
   ~PhaseScope() {
     if (context_ == nullptr) return;
+    detail::end_range(PLIMSOLL_RANGE_PHASE, kPhase);
     context_->layer = layer_before_;
     context_->phase = phase_before_;
   }

@@ -108,6 +108,23 @@ enum plimsoll_segment_action {
   PLIMSOLL_SEGMENT_UNMAP = 3
 };
 
+/* Ranges: spans of a thread's time that have a name. They are told, as they begin and end, to
+ * whoever shows them in another tool's timeline (plimsoll_listen_to_ranges). */
+enum plimsoll_range {
+  PLIMSOLL_RANGE_PHASE = 0, /* value: plimsoll_phase */
+  PLIMSOLL_RANGE_LAYER = 1, /* value: name id */
+  PLIMSOLL_RANGE_REGION = 2 /* value: name id */
+};
+
+/* Called on the thread that the range belongs to; must not call the recording's functions that end
+ * it. An end is that of the thread's innermost open range with this value; ends may come whose
+ * beginnings did not, and the other way round. */
+typedef struct plimsoll_range_listener {
+  void (*begin)(uint8_t range, uint32_t value);
+  void (*end)(uint8_t range, uint32_t value);
+  void (*step)(uint64_t number); /* the step that ends here */
+} plimsoll_range_listener;
+
 typedef struct plimsoll_recorder_api {
   uint32_t abi_version; /* PLIMSOLL_RECORDER_ABI */
   uint32_t size_bytes;  /* of this struct */
@@ -161,6 +178,11 @@ typedef struct plimsoll_recorder_api {
    * may hold; 0: not known. */
   void (*out_of_memory)(plimsoll_context* context, uint8_t device, const plimsoll_block* request,
                         uint64_t device_free_bytes, uint64_t limit_bytes);
+
+  /* Where the listener to ranges stands: null while nobody listens. To be read as an atomic, with
+   * acquire. Layers and phases are told by who sees them; mark() tells regions, steps and the phase
+   * of a backward by itself. */
+  const plimsoll_range_listener* const* range_listener;
 } plimsoll_recorder_api;
 
 /* The recorder of this process; lives for ever. */
@@ -280,6 +302,10 @@ PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, 
 PLIMSOLL_EXPORT const char* plimsoll_name_text(uint32_t name, size_t* size_bytes);
 
 #ifdef __cplusplus
+/* From now on ranges are told to this listener, which lives for ever; null: to nobody. A call that
+ * is on its way may still come. */
+PLIMSOLL_EXPORT void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener);
+
 }
 #endif
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
-from plimsoll.errors import InvalidArgumentError
+from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
     from plimsoll.trace import Trace
@@ -31,6 +31,7 @@ def record(
     mode: Mode = "full",
     in_children: bool = False,
     adapter: Adapter = "auto",
+    nvtx: bool | None = None,
 ) -> Recording:
     """A recording of every tensor allocation of this process, to be used with ``with``.
 
@@ -47,6 +48,9 @@ def record(
         adapter: ``"libtorch"`` compiles against the installed torch and raises where that fails,
             ``"python"`` needs no compiler and sees less, ``"auto"`` takes the first that works and
             never raises, ``"none"`` leaves the telling to others.
+        nvtx: Show phases, layers, regions and steps as NVTX ranges, and the bytes of each device, to
+            Nsight Systems; default: if the environment's PLIMSOLL_MONITOR_NVTX says so, as
+            ``plimsoll nsys`` has it. Wants ``mode="full"``: else there are layers alone.
 
     Raises:
         AdapterError: `adapter` is ``"libtorch"`` and it is not to be had.
@@ -65,6 +69,7 @@ def record(
         mode=mode,
         in_children=in_children,
         adapter=adapter,
+        nvtx=nvtx,
     )
 
 
@@ -89,6 +94,7 @@ class Recording:
         mode: Mode,
         in_children: bool,
         adapter: Adapter,
+        nvtx: bool | None,
     ) -> None:
         _check("mode", mode, ("full", "lite"))
         _check("adapter", adapter, ("auto", "libtorch", "python", "none"))
@@ -104,6 +110,7 @@ class Recording:
         self._mode = mode
         self._in_children = in_children
         self._adapter = adapter
+        self._nvtx = _nvtx_is_asked_for() if nvtx is None else nvtx
         self._recording: _record.Recording | None = None
         self._pid = 0
 
@@ -128,8 +135,17 @@ class Recording:
         with _lock:
             _running.append(self)
         _live.begin()
+        if self._nvtx:
+            self._begin_nvtx()
         atexit.register(self._stop_at_exit)
         return self
+
+    def _begin_nvtx(self) -> None:
+        try:
+            _record.start_nvtx()
+        except Error as error:
+            self._nvtx = False
+            _complain(f"NVTX: {error}")
 
     def stop(self) -> None:
         """Ends the recording; its file is complete then. Ending it twice does no harm."""
@@ -139,6 +155,8 @@ class Recording:
             recording, self._recording = self._recording, None
             _running.remove(self)
         atexit.unregister(self._stop_at_exit)
+        if self._nvtx:
+            _record.stop_nvtx()
         _live.end()
         attached = _attachment.attached()
         if attached is not None:
@@ -266,6 +284,12 @@ def of_rank(path: str) -> str:
         return path
     stem, ending = os.path.splitext(path)
     return f"{stem}.rank{rank}{ending}"
+
+
+def _nvtx_is_asked_for() -> bool:
+    said = _record.MonitorOptions()
+    said.set("nvtx", os.environ.get("PLIMSOLL_MONITOR_NVTX", "false"))
+    return said.nvtx
 
 
 def _check(what: str, value: str, choices: tuple[str, ...]) -> None:

@@ -66,7 +66,9 @@ class TrainingMonitor:
             self._recording = record(options.record, adapter=_adapter(options))
             self._attempt(self._recording.start)
         self._attempt(
-            lambda: watch("full" if options.profile_tensors else "lite", _adapter(options))
+            lambda: watch(
+                "full" if options.profile_tensors or options.nvtx else "lite", _adapter(options)
+            )
         )
 
     @staticmethod

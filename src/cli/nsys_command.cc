@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -50,12 +51,16 @@ Words stats_line(const std::string& report) {
   return words + Words{"--format", "csv", "--output", "-", "--force-export=true", report};
 }
 
+// Has programs that Plimsoll records or monitors tell nsys their phases, layers and memory.
+constexpr const char* kNvtxVariable = "PLIMSOLL_MONITOR_NVTX";
+
 // What the user asks for, checked.
 struct Wish {
   Words command;
   std::string report;  // with its suffix
   bool may_replace = false;
   bool only_prints = false;
+  bool with_nvtx = true;
   double attach_s = 0;  // 0: not asked for
   std::string session;
   report::Color color = report::Color::kOff;
@@ -94,6 +99,7 @@ Result<Wish> wish_of(const Arguments& arguments) {
   wish.report = report_name(arguments);
   wish.may_replace = arguments.has("--force");
   wish.only_prints = arguments.has("--print");
+  wish.with_nvtx = !arguments.has("--no-nvtx") && std::getenv(kNvtxVariable) == nullptr;
   wish.session = arguments.value("--session");
   wish.color = chosen_color(arguments);
   if (arguments.has("--attach-seconds")) {
@@ -197,15 +203,26 @@ int summarize_after(int status, const Wish& wish) {
   return summed ? kFine : complain(summed.error());
 }
 
+// A line that starts the program, as one would type it.
+std::string start_line(const Wish& wish, const Words& line) {
+  const std::string variable = wish.with_nvtx ? std::string(kNvtxVariable) + "=1 " : "";
+  return variable + shell_line(line) + "\n";
+}
+
+Result<int> start_program(const Wish& wish, const Words& line) {
+  if (wish.with_nvtx) ::setenv(kNvtxVariable, "1", 0);  // which it inherits
+  return run_program(line);
+}
+
 int profile(const Wish& wish) {
   const Words line =
       Words{"nsys", "profile"} + trace_options() + wish.output_options() + wish.command;
   if (wish.only_prints) {
     const Status printed =
-        print(shell_line(line) + "\n" + shell_line(stats_line(wish.report)) + "\n");
+        print(start_line(wish, line) + shell_line(stats_line(wish.report)) + "\n");
     return printed ? kFine : complain(printed.error());
   }
-  const auto status = run_program(line);
+  const auto status = start_program(wish, line);
   return status ? summarize_after(*status, wish) : complain(status.error());
 }
 
@@ -216,10 +233,10 @@ int launch(const Wish& wish) {
   const Words line =
       Words{"nsys", "launch", "--session-new=" + session} + trace_options() + wish.command;
   if (wish.only_prints) {
-    const Status printed = print(shell_line(line) + "\n");
+    const Status printed = print(start_line(wish, line));
     return printed ? kFine : complain(printed.error());
   }
-  const auto status = run_program(line);
+  const auto status = start_program(wish, line);
   return status ? *status : complain(status.error());
 }
 
@@ -285,12 +302,14 @@ Command nsys_command() {
       {"--summarize", "", "REPORT", "Sum up a report that nsys has written before."},
       {"--output", "-o", "PATH", "The report. Default: plimsoll-PID.nsys-rep."},
       {"--force", "", "", "Replace the report if it exists."},
+      {"--no-nvtx", "", "", "Show nsys no phases, layers and memory of what Plimsoll records."},
       {"--print", "", "", "Print the nsys command lines, and run nothing."},
       color_option(),
   };
   command.sections = {
       {"examples",
        {{"plimsoll nsys -o unet -- python3 train.py", "writes unet.nsys-rep, and sums it up"},
+        {"plimsoll nsys -- plimsoll run train.py", "with its phases, layers and memory"},
         {"plimsoll nsys --launch -- python3 serve.py", "runs until it ends, unrecorded"},
         {"plimsoll nsys --attach-seconds 30", "30 seconds of it"},
         {"plimsoll nsys --print -- ./train", "what would be run"}}}};

@@ -306,6 +306,12 @@ constexpr std::array kOptions = {
     Option{"record", Aliases{}, "file",
            "A trace file to record the whole run into; empty for none.", set_text<&O::record>,
            text_of<&O::record>},
+    Option{"nvtx", Aliases{}, "bool",
+           "Whether phases, layers, steps and memory go to Nsight Systems as NVTX.",
+           set_bool<&O::nvtx>, text_of<&O::nvtx>},
+    Option{"batch_size", Aliases{}, "count",
+           "Items of a batch, to tell which batch would fit; 0 where it is not known.",
+           set_count<&O::batch_size, 0>, text_of<&O::batch_size>},
 };
 
 const Option* find(std::string_view name) {

@@ -1,5 +1,7 @@
 #include "plimsoll/training_monitor.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -42,6 +44,11 @@ struct TrainingMonitor::State {
       : options(std::move(given)), say(std::move(printer)), detector(detection_of(options)) {
     if (!options.enabled) return;
     const auto top_layers = static_cast<std::size_t>(options.top_layers);
+    if (options.nvtx) {
+      const Status started = start_nvtx();
+      report("NVTX", started);
+      shows_ranges = started.ok();
+    }
     if (options.text_log)
       report("text log", log.create(options.output_dir, {.top_layers = top_layers}));
     if (const std::string folder = options.tensorboard_dir(); !folder.empty())
@@ -50,6 +57,14 @@ struct TrainingMonitor::State {
   }
 
   void report(const char* what, Status status) const {
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { hide_ranges(); }
+
+  void hide_ranges() {
+    if (std::exchange(shows_ranges, false)) stop_nvtx();
+  }
+
     if (!status) say(std::string("plimsoll: ") + what + ": " + status.error().message);
   }
 
@@ -87,6 +102,7 @@ struct TrainingMonitor::State {
   std::int64_t alerts = 0;
 };
 
+  bool shows_ranges = false;
 TrainingMonitor::TrainingMonitor(MonitorOptions options, LinePrinter say)
     : state_(std::make_unique<State>(std::move(options), std::move(say))) {}
 TrainingMonitor::TrainingMonitor(TrainingMonitor&&) noexcept = default;
@@ -124,3 +140,4 @@ bool TrainingMonitor::should_fail() const {
 }
 
 }  // namespace plimsoll
+  state_->hide_ranges();

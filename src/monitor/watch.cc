@@ -93,6 +93,17 @@ BegunSpan begin_span() {
   const std::lock_guard lock(w.mutex);
   if (w.asked() == nullptr) return {};
   return {w.number, plimsoll_recording_begin_span(w.asked())};
+std::vector<plimsoll_usage> what_is_recorded() {
+  std::vector<plimsoll_usage> recorded;
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  if (w.asked() == nullptr) return recorded;
+  recorded.resize(256);
+  recorded.resize(
+      plimsoll_recording_usage(w.asked(), 0, recorded.data(), recorded.size()));
+  return recorded;
+}
+
 }
 
 void end_span(const BegunSpan& span) {

@@ -1,6 +1,7 @@
 // The recording of a process that is watched: it goes nowhere, and is asked what is live.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct Held {
 };
 Held what_is_held(std::uint64_t watch, std::uint64_t span);
 
+// The recorder's part of it alone, without peaks: nobody else's locks are taken.
+std::vector<plimsoll_usage> what_is_recorded();
 // A span of the recorder's, and the number of the watch that it belongs to.
 struct BegunSpan {
   std::uint64_t watch = 0;

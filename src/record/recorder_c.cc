@@ -103,12 +103,33 @@ void set_phase(plimsoll_context* context, uint8_t phase) {
   end_event(context);
 }
 
+const plimsoll_range_listener* g_range_listener = nullptr;  // atomic: with plimsoll_listen_to_ranges
+
+void tell_listener(const plimsoll_range_listener& listener, uint8_t mark, uint64_t value) {
+  switch (mark) {
+    case PLIMSOLL_MARK_STEP:
+      return listener.step(value);
+    case PLIMSOLL_MARK_REGION_BEGIN:
+      return listener.begin(PLIMSOLL_RANGE_REGION, static_cast<uint32_t>(value));
+    case PLIMSOLL_MARK_REGION_END:
+      return listener.end(PLIMSOLL_RANGE_REGION, static_cast<uint32_t>(value));
+    case PLIMSOLL_MARK_BACKWARD_BEGIN:
+      return listener.begin(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_BACKWARD);
+    case PLIMSOLL_MARK_BACKWARD_END:
+      return listener.end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_BACKWARD);
+    default:
+      return;
+  }
+}
+
 void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
   Event* event = begin_event(context, Kind::kMark, Ring::Need::kOther);
   if (event == nullptr) return;
   event->address = value;
   event->size = make_size(mark, 0);
   end_event(context);
+  const auto* listener = __atomic_load_n(&g_range_listener, __ATOMIC_ACQUIRE);
+  if (listener != nullptr) tell_listener(*listener, mark, value);
 }
 
 EventDetails details_of(const plimsoll_block& block) {
@@ -213,6 +234,7 @@ constexpr plimsoll_recorder_api kApi = {
     free,  // free_completed: what was not requested before is requested and completed at once
     segment,
     out_of_memory,
+    &g_range_listener,
 };
 
 }  // namespace
@@ -303,3 +325,8 @@ const char* plimsoll_name_text(uint32_t name, size_t* size_bytes) {
   if (size_bytes != nullptr) *size_bytes = text.size();
   return text.empty() ? "" : text.data();
 }
+void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener) {
+  // With the acquire of those who tell: they see what the listener's owner has made ready.
+  __atomic_store_n(&plimsoll::record::g_range_listener, listener, __ATOMIC_RELEASE);
+}
+

@@ -113,7 +113,8 @@ def test_print_only_prints(plimsoll, nsys, tmp_path):
     outcome = plimsoll(*words, env={"PATH": "/nowhere"}, cwd=tmp_path)
     assert outcome.status == 0
     assert outcome.out.splitlines()[0] == (
-        "nsys profile --trace=cuda,nvtx,osrt --cuda-memory-usage=true --output=run.nsys-rep "
+        "PLIMSOLL_MONITOR_NVTX=1 nsys profile --trace=cuda,nvtx,osrt --cuda-memory-usage=true "
+        "--output=run.nsys-rep "
         "--force-overwrite=true python3 train.py --name 'it'\\''s'"
     )
     assert outcome.out.splitlines()[1].startswith("nsys stats --report cuda_gpu_mem_size_sum ")
@@ -208,3 +209,47 @@ def test_failures_of_nsys_are_told(plimsoll, nsys, tmp_path):
     outcome = plimsoll("nsys", "-o", "new", "--", "true", env=nsys.env, cwd=tmp_path)
     assert outcome.status == 4
     assert "nsys ended with exit status 4" in outcome.err
+
+
+def test_the_program_is_asked_for_its_ranges(plimsoll, nsys, tmp_path):
+    asks = ("sh", "-c", 'echo "asked: $PLIMSOLL_MONITOR_NVTX"')
+    outcome = plimsoll("nsys", "-o", "a", "--", *asks, env=nsys.env, cwd=tmp_path)
+    assert "asked: 1\n" in outcome.out
+    outcome = plimsoll("nsys", "-o", "b", "--no-nvtx", "--", *asks, env=nsys.env, cwd=tmp_path)
+    assert "asked: \n" in outcome.out
+    told = nsys.env | {"PLIMSOLL_MONITOR_NVTX": "0"}
+    outcome = plimsoll("nsys", "-o", "c", "--", *asks, env=told, cwd=tmp_path)
+    assert "asked: 0\n" in outcome.out
+    words = ("nsys", "--print", "--no-nvtx", "--launch", "--session", "s", "--", "true")
+    outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
+    assert outcome.out.startswith("nsys launch --session-new=s ")
+
+
+TRAIN = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(2):
+    net(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_nsys_gets_the_ranges_of_what_is_recorded(plimsoll, nsys, tmp_path, nvtx_tool):
+    (tmp_path / "train.py").write_text(TRAIN)
+    log = tmp_path / "nvtx.log"
+    # As nsys has it in the environment of the program that it runs.
+    tool = {"NVTX_INJECTION64_PATH": nvtx_tool, "FAKE_NVTX_LOG": str(log)}
+    words = ("nsys", "-o", "run", "--", sys.executable, "-m", "plimsoll", "run", "train.py")
+    outcome = plimsoll(*words, env=nsys.env | tool, cwd=tmp_path, timeout=300)
+    assert outcome.status == 0, outcome
+    lines = [line.split(" ", 1)[1] for line in log.read_text().splitlines()]
+    at = lines.index("push phase forward")
+    assert lines[at : at + 3] == [
+        "push phase forward",
+        "push layer Sequential",
+        "push layer Sequential.0",
+    ]
+    assert lines.count("push phase backward") == lines.count("push phase optimizer") == 2
+    assert sum(line.startswith("push") for line in lines) == lines.count("pop")
+    assert [line for line in lines if line.startswith("mark memory cpu allocated bytes = ")]

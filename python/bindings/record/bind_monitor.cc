@@ -49,6 +49,10 @@ void bind_watch(nb::module_& module) {
     stop_showing();
   });
   module.def(
+      "start_nvtx", [] { raise_if_failed(start_nvtx()); },
+      "Shows ranges and memory to the tool that takes NVTX; counted.");
+  module.def("stop_nvtx", &stop_nvtx);
+  module.def(
       "set_device_source",
       [](std::optional<std::function<std::vector<DeviceMemory>()>> ask) {
         if (!ask) return set_device_source({});

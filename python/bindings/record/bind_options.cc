@@ -78,6 +78,8 @@ void bind_options(nb::module_& module) {
       .def_ro("fail_on_alert", &Options::fail_on_alert)
       .def_ro("adapter", &Options::adapter)
       .def_ro("record", &Options::record)
+      .def_ro("nvtx", &Options::nvtx)
+      .def_ro("batch_size", &Options::batch_size)
       .def(
           "set",
           [](Options& options, std::string_view name, std::string_view value) {

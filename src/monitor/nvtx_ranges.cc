@@ -1,0 +1,208 @@
+// What the recorder tells of ranges, told on to the tool that takes NVTX.
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "monitor/nvtx.h"
+#include "monitor/watch.h"
+#include "monitor/words.h"
+#include "plimsoll/monitor.h"
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll {
+namespace {
+
+using monitor::Nvtx;
+
+constexpr std::int64_t kMemoryEveryNs = 1'000'000;  // at range ends; at steps always
+
+struct Ranges {
+  std::mutex mutex;  // of all but `nvtx` and `memory_told_ns`
+  int users = 0;
+  std::unordered_map<std::uint32_t, Nvtx::Text> names;  // of layers and regions, by their ids
+  std::unordered_map<std::string, Nvtx::Text> texts;  // never forgotten: the tool may have kept them
+  std::uint64_t step_range = 0;
+  bool has_step = false;
+  std::atomic<const Nvtx*> nvtx{nullptr};  // set once, before anybody is told of ranges
+  std::atomic<std::int64_t> memory_told_ns{0};
+};
+void begin_in_child();
+Ranges& ranges() {
+  static auto* all = [] {
+    pthread_atfork(nullptr, nullptr, begin_in_child);
+    return new Ranges;  // never destroyed: ranges may end until the very end
+  }();
+  return *all;
+}
+
+const Nvtx& tool() { return *ranges().nvtx.load(std::memory_order_acquire); }
+
+// ---- ranges of a thread -----------------------------------------------------------------------
+
+struct Open {
+  std::uint8_t range;
+  std::uint32_t value;
+  friend bool operator==(const Open&, const Open&) = default;
+};
+// What is open on a thread, so that each end closes its own range, whatever was missed. Without a
+// destructor: ranges may end while the thread does.
+struct ThreadRanges {
+  static constexpr std::size_t kMost = 256;  // deeper ones are not shown
+  std::size_t depth = 0;
+  std::array<Open, kMost> open;
+};
+thread_local ThreadRanges t_ranges;
+
+// The tool was asked by the parent, and the lock may have been held by a thread that is gone.
+void begin_in_child() {
+  plimsoll_listen_to_ranges(nullptr);
+  ::new (&ranges().mutex) std::mutex;
+  ranges().users = 0;
+  ranges().has_step = false;
+  t_ranges.depth = 0;
+}
+
+// Under the lock.
+Nvtx::Text kept(std::string text) {
+  const auto [place, is_new] = ranges().texts.try_emplace(std::move(text));
+  if (is_new) place->second = tool().keep(place->first.c_str());
+  return place->second;
+}
+
+Nvtx::Text name_of(std::uint32_t id) {
+  Ranges& all = ranges();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.names.find(id);
+  if (found != all.names.end()) return found->second;
+  std::size_t size_bytes = 0;
+  const char* text = plimsoll_name_text(id, &size_bytes);
+  return all.names[id] = kept({text, size_bytes});
+}
+
+Nvtx::Text phase_text(std::uint32_t phase) {
+  static const std::array<Nvtx::Text, 5> kTexts = {tool().keep("other"), tool().keep("forward"),
+                                                   tool().keep("backward"),
+                                                   tool().keep("optimizer"), tool().keep("data")};
+  return kTexts[phase < kTexts.size() ? phase : 0];
+}
+
+Nvtx::Category category_of(std::uint8_t range) {
+  if (range == PLIMSOLL_RANGE_PHASE) return Nvtx::kPhase;
+  return range == PLIMSOLL_RANGE_LAYER ? Nvtx::kLayer : Nvtx::kRegion;
+}
+
+// ---- memory -----------------------------------------------------------------------------------
+
+void count(const std::string& what, std::uint64_t bytes) {
+  Nvtx::Text text;
+  {
+    const std::lock_guard lock(ranges().mutex);
+    text = kept(what);
+  }
+  tool().mark(Nvtx::kMemory, text, bytes);
+}
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::set<std::string> count_recorded() {
+  std::set<std::string> devices;
+  ranges().memory_told_ns.store(now_ns(), std::memory_order_relaxed);
+  for (const plimsoll_usage& device : monitor::what_is_recorded()) {
+    const std::string name = monitor::device_name(device.device_type, device.ordinal);
+    count(name + " allocated bytes", device.live_bytes);
+    devices.insert(name);
+  }
+  return devices;
+}
+
+void count_recorded_if_due() {
+  const std::int64_t told_ns = ranges().memory_told_ns.load(std::memory_order_relaxed);
+  if (now_ns() - told_ns >= kMemoryEveryNs) count_recorded();
+}
+
+// What allocators say of their devices takes longer: at steps alone.
+void count_told(const std::set<std::string>& recorded) {
+  for (const DeviceMemory& device : monitor::ask_device_source()) {
+    if (device.allocated_bytes && !recorded.contains(device.name))
+      count(device.name + " allocated bytes", *device.allocated_bytes);
+    if (device.reserved_bytes) count(device.name + " reserved bytes", *device.reserved_bytes);
+  }
+}
+
+// ---- what the recorder calls ------------------------------------------------------------------
+
+void begin_step(const std::string& name) {
+  Ranges& all = ranges();
+  const std::lock_guard lock(all.mutex);
+  if (all.has_step) tool().end(all.step_range);
+  all.step_range = tool().start(Nvtx::kStep, name.c_str());
+  all.has_step = true;
+}
+
+void range_began(std::uint8_t range, std::uint32_t value) try {
+  ThreadRanges& mine = t_ranges;
+  if (mine.depth == ThreadRanges::kMost) return;
+  const Nvtx::Text text = range == PLIMSOLL_RANGE_PHASE ? phase_text(value) : name_of(value);
+  mine.open[mine.depth++] = {range, value};
+  tool().push(category_of(range), text);
+} catch (...) {  // no memory: not shown
+}
+
+void range_ended(std::uint8_t range, std::uint32_t value) try {
+  ThreadRanges& mine = t_ranges;
+  const Open ended{range, value};
+  std::size_t place = mine.depth;
+  while (place > 0 && mine.open[place - 1] != ended) --place;
+  if (place == 0) return;  // nobody told us of its beginning
+  for (; mine.depth >= place; --mine.depth) tool().pop();
+  count_recorded_if_due();
+} catch (...) {
+}
+
+void step_ended(std::uint64_t number) try {
+  begin_step("step " + std::to_string(number + 1));
+  count_told(count_recorded());
+} catch (...) {
+}
+
+constexpr plimsoll_range_listener kListener = {range_began, range_ended, step_ended};
+
+}  // namespace
+
+Status start_nvtx() {
+  PLIMSOLL_TRY_ASSIGN(const Nvtx* nvtx, Nvtx::connect());
+  Ranges& all = ranges();
+  {
+    const std::lock_guard lock(all.mutex);
+    if (++all.users > 1) return {};
+    all.nvtx.store(nvtx, std::memory_order_release);
+  }
+  begin_step("first step");
+  plimsoll_listen_to_ranges(&kListener);
+  return {};
+}
+
+void stop_nvtx() {
+  Ranges& all = ranges();
+  const std::lock_guard lock(all.mutex);
+  if (all.users == 0 || --all.users > 0) return;
+  plimsoll_listen_to_ranges(nullptr);
+  if (all.has_step) tool().end(all.step_range);
+  all.has_step = false;
+}
+
+}  // namespace plimsoll
