@@ -47,6 +47,9 @@ struct DeviceMemory {
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
+  // What lived at the peak, by its role: parameter, gradient, optimizer_state, buffer, input, and
+  // all else as (rest). The shares have no count and sum to peak_bytes; empty: not known.
+  std::vector<MemoryShare> at_peak;
   // The device's: all processes together, and what there is.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> total_bytes;
@@ -65,7 +68,9 @@ struct MemorySample {
   std::int64_t time_ns = 0;  // since 1970
   std::int64_t iteration = 0;
   std::optional<double> loss;
-  std::uint64_t large_tensor_bytes = 0;  // from which size on a tensor is large
+  std::optional<std::int64_t> batch_size;  // items of the largest batch since the sample before
+  bool ran_out = false;                    // of memory: an iteration that failed, in its middle
+  std::uint64_t large_tensor_bytes = 0;    // from which size on a tensor is large
   HostMemory host;
   std::vector<DeviceMemory> devices;  // the CPU first
 };

@@ -296,16 +296,20 @@ PLIMSOLL_EXPORT uint64_t plimsoll_recording_begin_span(plimsoll_recording* recor
  * `capacity` are told. Of an unknown span, or 0, the peak is what is live now. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span,
                                                 plimsoll_usage* rows, size_t capacity);
+/* What lived on a device at that peak, in bytes by plimsoll_role, as far as it is known by now. 0
+ * where the span or the recording has ended: nothing is told then. */
+PLIMSOLL_EXPORT int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span,
+                                                  uint8_t device, uint64_t roles[6]);
 PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span);
+
+/* From now on ranges are told to this listener, which lives for ever; null: to nobody. A call that
+ * is on its way may still come. */
+PLIMSOLL_EXPORT void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener);
 
 /* The text of a name id, for ever; "" for 0 and for ids that nobody gave. */
 PLIMSOLL_EXPORT const char* plimsoll_name_text(uint32_t name, size_t* size_bytes);
 
 #ifdef __cplusplus
-/* From now on ranges are told to this listener, which lives for ever; null: to nobody. A call that
- * is on its way may still come. */
-PLIMSOLL_EXPORT void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener);
-
 }
 #endif
 

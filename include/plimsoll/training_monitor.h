@@ -51,6 +51,12 @@ class TrainingMonitor {
   // is due.
   void step(const Loss& loss = no_loss());
   void step(std::int64_t iteration, const Loss& loss = no_loss());
+  // The items of the batches from now on, where they differ from the option; 0: not known.
+  void set_batch_size(std::int64_t items);
+  // The iteration that was going on has failed for want of memory: a last sample, and what would
+  // fit.
+  void ran_out(std::int64_t iteration);
+  void ran_out();
   void close();
 
   const MonitorOptions& options() const;

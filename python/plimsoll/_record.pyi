@@ -123,6 +123,12 @@ class MonitorOptions:
     @property
     def record(self) -> str: ...
 
+    @property
+    def nvtx(self) -> bool: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
     def set(self, name: str, value: str) -> None:
         """Sets an option by its name or an alias, from text."""
 
@@ -452,6 +458,11 @@ def start_showing() -> None:
 
 def stop_showing() -> None: ...
 
+def start_nvtx() -> None:
+    """Shows ranges and memory to the tool that takes NVTX; counted."""
+
+def stop_nvtx() -> None: ...
+
 def set_device_source(ask: Callable[[], Sequence[DeviceMemory]] | None) -> None:
     """What allocators and drivers say of their devices."""
 
@@ -590,6 +601,10 @@ class TrainingMonitor:
     def on_alert(self, callback: Callable[[MemoryAlert], None]) -> None: ...
 
     def step(self, iteration: int | None, loss: object | None) -> None: ...
+
+    def set_batch_size(self, items: int) -> None: ...
+
+    def ran_out(self, iteration: int | None) -> None: ...
 
     def close(self) -> None: ...
 

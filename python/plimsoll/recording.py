@@ -48,8 +48,8 @@ def record(
         adapter: ``"libtorch"`` compiles against the installed torch and raises where that fails,
             ``"python"`` needs no compiler and sees less, ``"auto"`` takes the first that works and
             never raises, ``"none"`` leaves the telling to others.
-        nvtx: Show phases, layers, regions and steps as NVTX ranges, and the bytes of each device, to
-            Nsight Systems; default: if the environment's PLIMSOLL_MONITOR_NVTX says so, as
+        nvtx: Show phases, layers, regions and steps as NVTX ranges, and the bytes of each device,
+            to Nsight Systems; default: if the environment's PLIMSOLL_MONITOR_NVTX says so, as
             ``plimsoll nsys`` has it. Wants ``mode="full"``: else there are layers alone.
 
     Raises:

@@ -78,14 +78,32 @@ class TrainingMonitor:
         except (Error, OSError) as error:
             print(f"plimsoll: {error}", file=sys.stderr, flush=True)
 
-    def step(self, iteration: int | None = None, loss: Any = None) -> None:
+    def step(
+        self, iteration: int | None = None, loss: Any = None, *, batch_size: int | None = None
+    ) -> None:
         """An iteration ends; takes a sample if one is due.
 
         Args:
             iteration: Its number; without it they are counted from 0.
             loss: A number or a tensor, which is read only if a sample is due.
+            batch_size: The items of this batch and of those that follow, where they differ from the
+                option `batch_size`.
         """
+        if batch_size is not None:
+            self.set_batch_size(batch_size)
         self._monitor.step(iteration, loss)
+
+    def set_batch_size(self, items: int) -> None:
+        """How many items the batches have from now on; 0: that is not known."""
+        self._monitor.set_batch_size(items)
+
+    def ran_out(self, iteration: int | None = None) -> None:
+        """The iteration that was going on has failed for want of memory.
+
+        Takes a last sample and tells, where the batch size is known, which one would fit. A
+        ``with`` of the monitor does it by itself.
+        """
+        self._monitor.ran_out(iteration)
 
     def close(self) -> None:
         """No samples from now on. The process is watched until `stop_monitoring` or its end."""
@@ -138,7 +156,18 @@ class TrainingMonitor:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if is_out_of_memory(error):
+            self.ran_out()
         self.close()
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether this is how Python or torch tell that there was no memory."""
+    if isinstance(error, MemoryError):
+        return True
+    # torch.OutOfMemoryError is one of these, and the CPU's allocator raises nothing finer.
+    told = str(error) if isinstance(error, RuntimeError) else ""
+    return "out of memory" in told or "can't allocate memory" in told
 
 
 def _adapter(options: MonitorOptions) -> Any:

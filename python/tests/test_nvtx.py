@@ -212,7 +212,9 @@ def test_the_environment_asks_for_recordings(run: Run) -> None:
 
 
 def test_off_loads_and_hooks_nothing(run: Run) -> None:
-    code = "with plimsoll.record('t.plim'), plimsoll.TrainingMonitor(text_log=False):\n    train()\n"
+    code = (
+        "with plimsoll.record('t.plim'), plimsoll.TrainingMonitor(text_log=False):\n    train()\n"
+    )
     assert run(code).lines == []  # the tool's library would have told of its loading
     code = "with plimsoll.record('t.plim', nvtx=False):\n    train()\n"
     assert run(code, PLIMSOLL_MONITOR_NVTX="1").lines == []
@@ -222,8 +224,6 @@ def test_without_a_tool_one_line_says_so(run: Run) -> None:
     told = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n", tool=None)
     assert told.lines == []
     (line,) = told.errors.splitlines()
-    assert line == (
-        "plimsoll: NVTX: no tool takes NVTX here: start the program with plimsoll nsys"
-    )
+    assert line == ("plimsoll: NVTX: no tool takes NVTX here: start the program with plimsoll nsys")
     told = run("plimsoll.TrainingMonitor(nvtx=True, text_log=False)\n", tool=None)
     assert told.errors.splitlines() == [line]

@@ -44,7 +44,7 @@ std::string alert_text(const Alert& alert) {
   return text + "  \xE2\x86\x92 " + alert.next_step + "\n";
 }
 
-void Detector::remember_device(const DeviceMemory& device) {
+void Detector::remember_device(const MemorySample& sample, const DeviceMemory& device) {
   if (devices_.size() == kMostDevices && !devices_.contains(device.name)) return;
   DeviceHistory& history = devices_[device.name];
   history.before_last = std::exchange(history.last, device);
@@ -53,6 +53,7 @@ void Detector::remember_device(const DeviceMemory& device) {
     history.older_layers = std::exchange(history.newer_layers, {iteration_, device.layers});
   }
   if (const auto total = total_of(device)) history.total.add(iteration_, signed_bytes(*total));
+  if (const auto fit = batch_that_fits(sample, device)) history.fit = {*fit, iteration_};
   if (device.peak_bytes) {
     history.highest_peak_bytes =
         std::max(history.highest_peak_bytes.value_or(0), *device.peak_bytes);
@@ -74,7 +75,7 @@ void Detector::remember_device(const DeviceMemory& device) {
 void Detector::remember(const MemorySample& sample) {
   ++samples_;
   iteration_ = sample.iteration;
-  for (const DeviceMemory& device : sample.devices) remember_device(device);
+  for (const DeviceMemory& device : sample.devices) remember_device(sample, device);
   host_ = sample.host;
   if (host_.rss_bytes) host_rss_.add(iteration_, signed_bytes(*host_.rss_bytes));
   if (!sample.loss) return;
@@ -107,7 +108,27 @@ bool Detector::is_to_be_told(const Suspicion& suspicion) {
   return true;
 }
 
+// An iteration that failed in its middle is no part of any series.
+std::vector<Alert> Detector::observe_failure(const MemorySample& sample) {
+  Suspicions found;
+  const Rules rules{options_, sample.iteration, found};
+  const bool has_accelerator = std::ranges::any_of(
+      sample.devices, [](const DeviceMemory& device) { return !is_cpu(device.name); });
+  for (const DeviceMemory& device : sample.devices) {
+    if (has_accelerator && is_cpu(device.name)) continue;
+    const auto history = devices_.find(device.name);
+    rules.ran_out(sample, device, history == devices_.end() ? nullptr : &history->second);
+  }
+  std::vector<Alert> alerts;
+  for (const Suspicion& suspicion : found) {
+    worst_[suspicion.key()] = suspicion;
+    alerts.push_back(suspicion.alert);
+  }
+  return alerts;
+}
+
 std::vector<Alert> Detector::observe(const MemorySample& sample) {
+  if (sample.ran_out) return observe_failure(sample);
   remember(sample);
   count_jumps(sample);
   Suspicions of_now;
@@ -119,7 +140,7 @@ std::vector<Alert> Detector::observe(const MemorySample& sample) {
     now.nearly_full(device.name, history->second);
     if (sample.loss) now.jump_with_loss(device.name, history->second, losses_);
   }
-  now.host_nearly_full(host_);
+  now.host_nearly_full(host_, cpu());
   for (const Suspicion& suspicion : of_now) {
     Suspicion& worst = worst_[suspicion.key()];
     if (suspicion.magnitude > worst.magnitude) worst = suspicion;

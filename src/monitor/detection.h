@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "monitor/batch_fit.h"
 #include "monitor/series.h"
 #include "plimsoll/memory_sample.h"
 
@@ -94,6 +95,12 @@ struct Suspicion {
   AlertKey key() const { return {alert.id, alert.device, alert.subject}; }
 };
 
+// Which batch would fit, as the sample of an iteration told.
+struct KnownFit {
+  BatchFit fit;
+  std::int64_t iteration = 0;
+};
+
 // What a detector remembers of a device.
 struct DeviceHistory {
   std::map<std::string, Series> categories;
@@ -101,6 +108,7 @@ struct DeviceHistory {
   Series large_count;
   Series height;  // for jumps: the peak, or the total
   std::optional<std::uint64_t> highest_peak_bytes;
+  std::optional<KnownFit> fit;  // the newest
   DeviceMemory last;
   DeviceMemory before_last;
   // Of two samples, the older one from the second quarter of all there were.
@@ -146,7 +154,8 @@ class Detector {
   };
 
   void remember(const MemorySample& sample);
-  void remember_device(const DeviceMemory& device);
+  void remember_device(const MemorySample& sample, const DeviceMemory& device);
+  std::vector<Alert> observe_failure(const MemorySample& sample);
   void count_jumps(const MemorySample& sample);
   const DeviceHistory* cpu() const;
   bool is_to_be_told(const Suspicion& suspicion);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "monitor/rule_words.h"
 
@@ -118,13 +119,57 @@ void Rules::nearly_full(const std::string& device, const DeviceHistory& history)
     if (in_float32 == 0)
       alert.next_step = "Checkpoint " + largest->layer + " (torch.utils.checkpoint)";
   }
-  if (activations > 0) {
+  if (history.fit) {
+    advise_batch(alert, *history.fit);
+  } else if (activations > 0) {
     alert.next_step += "; a batch of half the size needs about " + bytes_text(activations / 2) +
                        " less activations";
   }
 }
 
-void Rules::host_nearly_full(const HostMemory& host) const {
+// The batch that would fit, in front of what else could be done.
+void Rules::advise_batch(Alert& alert, const KnownFit& known) const {
+  for (std::string& sentence : batch_evidence(known.fit, options.step, known.iteration)) {
+    alert.evidence.push_back(std::move(sentence));
+  }
+  alert.next_step =
+      batch_advice(known.fit) + (alert.next_step.empty() ? "" : ". Or: " + alert.next_step);
+  const std::uint64_t needed = known.fit.bytes_at(known.fit.largest);
+  if (needed < known.fit.peak_bytes) {
+    alert.saving_bytes = std::max(alert.saving_bytes, known.fit.peak_bytes - needed);
+  }
+}
+
+void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
+                    const DeviceHistory* history) const {
+  Suspicion& suspicion = suspect("out_of_memory", AlertSeverity::kCritical, memory.name, "");
+  suspicion.magnitude = 1;
+  Alert& alert = suspicion.alert;
+  alert.title =
+      "Memory of " + memory.name + " ran out in " + options.step + " " + std::to_string(iteration);
+  if (sample.batch_size) {
+    alert.title += ", whose batch has " + std::to_string(*sample.batch_size) + " items";
+  }
+  if (memory.peak_bytes) {
+    alert.evidence.push_back("Tensors held " + bytes_text(*memory.peak_bytes) +
+                             " at most before it failed");
+  }
+  if (history != nullptr && history->fit) {
+    advise_batch(alert, *history->fit);
+  } else if (const auto fit = batch_that_fits(sample, memory)) {
+    advise_batch(alert, {*fit, iteration});
+    alert.evidence.push_back(
+        "It failed before its peak, so an item needs more than that, and the batch that fits is no "
+        "larger than told");
+  }
+  const std::string look =
+      "plimsoll run, or a snapshot of torch.cuda.memory with plimsoll report, tells which layers "
+      "and "
+      "lines hold it";
+  alert.next_step = alert.next_step.empty() ? look : alert.next_step + ". " + look;
+}
+
+void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const {
   if (!host.used_bytes || !host.total_bytes) return;
   const double percent =
       share_percent(static_cast<double>(*host.used_bytes), static_cast<double>(*host.total_bytes));
@@ -142,6 +187,7 @@ void Rules::host_nearly_full(const HostMemory& host) const {
   }
   alert.next_step =
       "plimsoll top shows who has the rest: DataLoader workers, shared memory, other processes";
+  if (cpu != nullptr && cpu->fit) advise_batch(alert, *cpu->fit);
 }
 
 // ---- jumps ------------------------------------------------------------------------------------

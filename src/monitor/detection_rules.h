@@ -28,13 +28,17 @@ struct Rules {
   // What holds for the newest sample alone.
   void fragmentation(const std::string& device, const DeviceHistory& history) const;
   void nearly_full(const std::string& device, const DeviceHistory& history) const;
-  void host_nearly_full(const HostMemory& host) const;
+  void host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const;
+  // `history` is of the iterations before; what the failed one held is in `sample`.
+  void ran_out(const MemorySample& sample, const DeviceMemory& memory,
+               const DeviceHistory* history) const;
   void jump_with_loss(const std::string& device, const DeviceHistory& history,
                       const std::deque<double>& losses) const;
 
  private:
   Suspicion& suspect(const char* id, AlertSeverity severity, const std::string& device,
                      const std::string& subject) const;
+  void advise_batch(Alert& alert, const KnownFit& known) const;
   std::optional<Trend> rising(const Series& series, const Series& whole) const;
   void grown(const std::string& device, const DeviceHistory& history, const std::string& category,
              const Trend& trend) const;

@@ -1,9 +1,9 @@
 // The tool that takes NVTX in this process, as Nsight Systems does: ranges and marks of a domain of
 // ours go to it.
 //
-// NVTX is a contract, not a library: the tool's library is named by NVTX_INJECTION64_PATH (or linked
-// in statically) and fills a table of functions that the program hands to it. We keep the table
-// ourselves, so that nothing needs to be installed to build this: docs/decisions/0007.
+// NVTX is a contract, not a library: the tool's library is named by NVTX_INJECTION64_PATH (or
+// linked in statically) and fills a table of functions that the program hands to it. We keep the
+// table ourselves, so that nothing needs to be installed to build this: docs/decisions/0007.
 #pragma once
 
 #include <cstdint>

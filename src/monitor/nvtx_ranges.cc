@@ -30,7 +30,8 @@ struct Ranges {
   std::mutex mutex;  // of all but `nvtx` and `memory_told_ns`
   int users = 0;
   std::unordered_map<std::uint32_t, Nvtx::Text> names;  // of layers and regions, by their ids
-  std::unordered_map<std::string, Nvtx::Text> texts;  // never forgotten: the tool may have kept them
+  std::unordered_map<std::string, Nvtx::Text>
+      texts;  // never forgotten: the tool may have kept them
   std::uint64_t step_range = 0;
   bool has_step = false;
   std::atomic<const Nvtx*> nvtx{nullptr};  // set once, before anybody is told of ranges

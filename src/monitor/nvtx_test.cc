@@ -136,10 +136,10 @@ TEST_F(NvtxRanges, RangesBalanceOnEachThreadWhateverWasMissed) {
       mark(PLIMSOLL_MARK_REGION_END, "inner");
     }).join();
     mark(PLIMSOLL_MARK_REGION_END, "outer");
-    EXPECT_THAT(told_without_marks(),
-                ElementsAre("initialize", "domain Plimsoll", StartsWith("start"),
-                            "push region outer", "push region never ended", "push region inner",
-                            "pop", "pop", "pop"));
+    EXPECT_THAT(
+        told_without_marks(),
+        ElementsAre("initialize", "domain Plimsoll", StartsWith("start"), "push region outer",
+                    "push region never ended", "push region inner", "pop", "pop", "pop"));
     finish();
   });
 }
@@ -190,7 +190,9 @@ TEST_F(NvtxRanges, NobodyListensUnlessAsked) {
     EXPECT_EQ(*plimsoll_recorder()->range_listener, nullptr);
     options.nvtx = true;
     TrainingMonitor on(options, say);
-    { PLIMSOLL_REGION("seen"); }
+    {
+      PLIMSOLL_REGION("seen");
+    }
     EXPECT_THAT(told(), testing::Contains("push region seen"));
     on.close();
     EXPECT_EQ(*plimsoll_recorder()->range_listener, nullptr);

@@ -203,6 +203,19 @@ class DeviceSums {
   std::vector<plimsoll_live> large_;
 };
 
+// Peaks are remembered by role; whoever asks may be told of a peak a moment younger than its roles.
+void tell_at_peak(DeviceMemory& memory, const std::array<std::uint64_t, 6>& roles) {
+  constexpr std::array<std::string_view, 6> kNames = {monitor::kRest,    "parameter", "gradient",
+                                                      "optimizer_state", "buffer",    "input"};
+  std::uint64_t sum = 0;
+  for (const std::uint64_t bytes : roles) sum += bytes;
+  if (sum == 0 || sum != memory.peak_bytes) return;
+  for (std::size_t role = 1; role < roles.size(); ++role) {
+    if (roles[role] > 0) memory.at_peak.push_back({std::string(kNames[role]), roles[role], 0});
+  }
+  memory.at_peak.push_back({std::string(monitor::kRest), roles[PLIMSOLL_ROLE_KNOWN], 0});
+}
+
 std::int64_t now_ns(clockid_t clock) {
   timespec now{};
   ::clock_gettime(clock, &now);
@@ -269,7 +282,10 @@ struct SampleTaker {
       sample.devices.push_back(sums[device.device].finish(
           monitor::device_name(device.device_type, device.ordinal), options.large_tensors, owners));
       DeviceMemory& memory = sample.devices.back();
-      if (held.has_span) memory.peak_bytes = device.peak_bytes;
+      if (held.has_span) {
+        memory.peak_bytes = device.peak_bytes;
+        tell_at_peak(memory, held.at_peak[device.device]);
+      }
       if (device.has_segments == 0) continue;
       memory.allocated_bytes = device.live_bytes;
       memory.reserved_bytes = device.reserved_bytes;

@@ -61,6 +61,7 @@ class Snapshot {
 
  private:
   void add_shares(std::string_view key, const std::vector<MemoryShare>& shares, std::size_t most);
+  void add_at_peak(const DeviceMemory& device);
   void add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes);
 
   const TextLogOptions& options_;
@@ -70,6 +71,8 @@ class Snapshot {
 void Snapshot::begin(const MemorySample& sample) {
   text_ = "=== Iteration " + std::to_string(sample.iteration) + " | " + utc_text(sample.time_ns);
   if (sample.loss) text_ += " | loss " + number_text(*sample.loss, "%.6g");
+  if (sample.batch_size) text_ += " | batch " + std::to_string(*sample.batch_size);
+  if (sample.ran_out) text_ += std::string(" | ") + kRanOut;
   text_ += " ===\n";
 }
 
@@ -93,6 +96,14 @@ void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& 
   }
   if (shares.size() > most) add(rest, rest.name);
   line(key, list);
+}
+
+void Snapshot::add_at_peak(const DeviceMemory& device) {
+  std::string list;
+  for (const MemoryShare& share : device.at_peak) {
+    list += (list.empty() ? "" : ", ") + word(share.name) + " " + mb_text(share.size_bytes);
+  }
+  if (!list.empty()) line("At peak", list);
 }
 
 void Snapshot::add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
@@ -120,6 +131,7 @@ void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor
     line("Fragmentation", percent_text(*ratio * 100));
   }
   mb_line("Peak", device.peak_bytes);
+  add_at_peak(device);
   if (device.used_bytes) {
     line("Device used", mb_text(*device.used_bytes) +
                             (device.total_bytes ? " of " + mb_text(*device.total_bytes) : ""));

@@ -75,6 +75,20 @@ bool take_shares(std::string_view value, std::vector<MemoryShare>& shares) {
   return true;
 }
 
+// "parameter 40.000 MB, (rest) 900.0 MB"
+bool take_at_peak(std::string_view value, std::vector<MemoryShare>& shares) {
+  std::vector<MemoryShare> read;
+  for (const std::string_view part : split(value, ", ")) {
+    const std::size_t space = part.find(' ');
+    const auto bytes =
+        space == std::string_view::npos ? std::nullopt : mb_in(part.substr(space + 1));
+    if (!bytes || read.size() == kMostShares) return false;
+    read.push_back({name_in(part.substr(0, space)), *bytes, 0});
+  }
+  shares = std::move(read);
+  return true;
+}
+
 // "12000.0 MB of 16000.0 MB", or without what there is
 bool take_used(std::string_view value, std::optional<std::uint64_t>& used,
                std::optional<std::uint64_t>& total) {
@@ -184,6 +198,8 @@ void TextLogReader::begin(std::string_view line) {
   for (const std::string_view part : parts) {
     if (const auto time = parse_time(part)) sample.time_ns = *time;
     if (part.starts_with("loss ")) sample.loss = number_in<double>(part.substr(5));
+    if (part.starts_with("batch ")) sample.batch_size = number_in<std::int64_t>(part.substr(6));
+    if (part == kRanOut) sample.ran_out = true;
   }
 }
 
@@ -240,6 +256,7 @@ bool TextLogReader::take_device_value(std::string_view key, std::string_view val
   }
   if (key == "Reserved") return (told.reserved_bytes = mb_in(value)).has_value();
   if (key == "Peak") return (told.peak_bytes = mb_in(value)).has_value();
+  if (key == "At peak") return take_at_peak(value, told.at_peak);
   if (key == "Fragmentation") return percent_in(value).has_value();  // of the two above
   if (key == "Device used") return take_used(value, told.used_bytes, told.total_bytes);
   if (key == "Tensors") return take_tensors(value, told);

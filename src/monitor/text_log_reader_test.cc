@@ -36,7 +36,10 @@ Read read(const std::string& text) {
 }
 
 TEST(TextLogReader, reads_what_was_written) {
-  const MemorySample sample = made_sample();
+  MemorySample sample = made_sample();
+  sample.batch_size = 32;
+  sample.ran_out = true;
+  sample.devices[1].at_peak = {{"parameter", 2000 * kMb, 0}, {"(rest)", 7000 * kMb, 0}};
   const std::string snapshot = text_log_snapshot(sample, {});
   const Read result = read(text_log_header(5) + snapshot);
   EXPECT_EQ(result.unread_lines, 0U);
@@ -53,6 +56,10 @@ TEST(TextLogReader, reads_what_was_written) {
   EXPECT_EQ(back.devices[1].large_tensors[1].name, "unet.up.weight");
   EXPECT_EQ(back.devices[1].layers[3].name, "");
   EXPECT_EQ(back.large_tensor_bytes, 100 * kMb);
+  EXPECT_EQ(back.batch_size, 32);
+  EXPECT_TRUE(back.ran_out);
+  EXPECT_EQ(back.devices[1].at_peak[1].name, "(rest)");
+  EXPECT_EQ(back.devices[1].at_peak[1].size_bytes, 7000 * kMb);
 }
 
 TEST(TextLogReader, reads_names_that_look_like_the_format) {

@@ -42,13 +42,14 @@ void print_to_stderr(const std::string& line) { std::fprintf(stderr, "%s\n", lin
 struct TrainingMonitor::State {
   State(MonitorOptions given, LinePrinter printer)
       : options(std::move(given)), say(std::move(printer)), detector(detection_of(options)) {
+    batch = largest_batch = options.batch_size;
     if (!options.enabled) return;
-    const auto top_layers = static_cast<std::size_t>(options.top_layers);
     if (options.nvtx) {
       const Status started = start_nvtx();
       report("NVTX", started);
       shows_ranges = started.ok();
     }
+    const auto top_layers = static_cast<std::size_t>(options.top_layers);
     if (options.text_log)
       report("text log", log.create(options.output_dir, {.top_layers = top_layers}));
     if (const std::string folder = options.tensorboard_dir(); !folder.empty())
@@ -56,7 +57,6 @@ struct TrainingMonitor::State {
     span.emplace();
   }
 
-  void report(const char* what, Status status) const {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() { hide_ranges(); }
@@ -65,14 +65,20 @@ struct TrainingMonitor::State {
     if (std::exchange(shows_ranges, false)) stop_nvtx();
   }
 
+  void report(const char* what, Status status) const {
     if (!status) say(std::string("plimsoll: ") + what + ": " + status.error().message);
   }
 
-  void take(std::int64_t iteration, const Loss& loss) {
-    const MemorySample sample = take_sample({.iteration = iteration,
-                                             .loss = loss ? loss() : std::nullopt,
-                                             .large_tensor_bytes = options.large_tensor_bytes(),
-                                             .peak_since = &*span});
+  enum class Ended : std::uint8_t { kAsUsual, kOutOfMemory };
+
+  void take(std::int64_t iteration, const Loss& loss, Ended ended) {
+    MemorySample sample = take_sample({.iteration = iteration,
+                                       .loss = loss ? loss() : std::nullopt,
+                                       .large_tensor_bytes = options.large_tensor_bytes(),
+                                       .peak_since = &*span});
+    if (largest_batch > 0) sample.batch_size = largest_batch;
+    sample.ran_out = ended == Ended::kOutOfMemory;
+    largest_batch = batch;
     span.emplace();
     show_progress(iteration, sample.loss);
     ++samples;
@@ -96,13 +102,15 @@ struct TrainingMonitor::State {
   monitor::TextLog log;
   monitor::EventFile events;
   monitor::Detector detector;
+  bool shows_ranges = false;
   std::optional<PeakSpan> span;  // since the sample before; none: off, or closed
   std::int64_t next_iteration = 0;
+  std::int64_t batch = 0;          // items; 0: not known
+  std::int64_t largest_batch = 0;  // since the sample before: the peak is its
   std::int64_t samples = 0;
   std::int64_t alerts = 0;
 };
 
-  bool shows_ranges = false;
 TrainingMonitor::TrainingMonitor(MonitorOptions options, LinePrinter say)
     : state_(std::make_unique<State>(std::move(options), std::move(say))) {}
 TrainingMonitor::TrainingMonitor(TrainingMonitor&&) noexcept = default;
@@ -119,10 +127,22 @@ void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   state_->next_iteration = iteration + 1;
   if (!state_->span) return;
   show_progress(iteration);
-  if (state_->options.is_due(iteration)) state_->take(iteration, loss);
+  if (state_->options.is_due(iteration)) state_->take(iteration, loss, State::Ended::kAsUsual);
+}
+
+void TrainingMonitor::set_batch_size(std::int64_t items) {
+  state_->batch = std::max<std::int64_t>(items, 0);
+  state_->largest_batch = std::max(state_->largest_batch, state_->batch);
+}
+
+void TrainingMonitor::ran_out() { ran_out(state_->next_iteration); }
+
+void TrainingMonitor::ran_out(std::int64_t iteration) {
+  if (state_->span) state_->take(iteration, no_loss(), State::Ended::kOutOfMemory);
 }
 
 void TrainingMonitor::close() {
+  state_->hide_ranges();
   state_->span.reset();
   state_->log.close();
   state_->events.close();
@@ -140,4 +160,3 @@ bool TrainingMonitor::should_fail() const {
 }
 
 }  // namespace plimsoll
-  state_->hide_ranges();

@@ -85,7 +85,22 @@ Held what_is_held(std::uint64_t number, std::uint64_t span) {
   held.recorded.resize(256);
   held.recorded.resize(plimsoll_recording_usage(w.asked(), held.has_span ? span : 0,
                                                 held.recorded.data(), held.recorded.size()));
+  if (!held.has_span) return held;
+  for (const plimsoll_usage& device : held.recorded) {
+    auto& roles = held.at_peak.emplace_back();
+    plimsoll_recording_peak_roles(w.asked(), span, device.device, roles.data());
+  }
   return held;
+}
+
+std::vector<plimsoll_usage> what_is_recorded() {
+  std::vector<plimsoll_usage> recorded;
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  if (w.asked() == nullptr) return recorded;
+  recorded.resize(256);
+  recorded.resize(plimsoll_recording_usage(w.asked(), 0, recorded.data(), recorded.size()));
+  return recorded;
 }
 
 BegunSpan begin_span() {
@@ -93,17 +108,6 @@ BegunSpan begin_span() {
   const std::lock_guard lock(w.mutex);
   if (w.asked() == nullptr) return {};
   return {w.number, plimsoll_recording_begin_span(w.asked())};
-std::vector<plimsoll_usage> what_is_recorded() {
-  std::vector<plimsoll_usage> recorded;
-  Watch& w = watch();
-  const std::lock_guard lock(w.mutex);
-  if (w.asked() == nullptr) return recorded;
-  recorded.resize(256);
-  recorded.resize(
-      plimsoll_recording_usage(w.asked(), 0, recorded.data(), recorded.size()));
-  return recorded;
-}
-
 }
 
 void end_span(const BegunSpan& span) {

@@ -15,13 +15,14 @@ namespace plimsoll::monitor {
 // recorder's devices are those since `span` (of the watch of this number); 0: none.
 struct Held {
   std::vector<plimsoll_usage> recorded;
-  std::vector<DeviceMemory> told;  // by the device source
-  bool has_span = false;           // else the peaks are not known: another recording is asked now
+  std::vector<std::array<std::uint64_t, 6>> at_peak;  // by device and role; empty: not known
+  std::vector<DeviceMemory> told;                     // by the device source
+  bool has_span = false;  // else the peaks are not known: another recording is asked now
 };
 Held what_is_held(std::uint64_t watch, std::uint64_t span);
-
 // The recorder's part of it alone, without peaks: nobody else's locks are taken.
 std::vector<plimsoll_usage> what_is_recorded();
+
 // A span of the recorder's, and the number of the watch that it belongs to.
 struct BegunSpan {
   std::uint64_t watch = 0;

@@ -108,7 +108,9 @@ DeviceTotals& Ledger::totals_of(std::uint8_t device) {
 }
 
 LiveTotals Ledger::live_totals(std::uint8_t device) const {
-  return {live_bytes_, devices_[device].live_bytes, devices_[device].reserved_bytes, device};
+  const DeviceTotals& totals = devices_[device];
+  return {live_bytes_,  totals.live_bytes, totals.reserved_bytes,
+          totals.roles, next_serial_,      device};
 }
 
 void Ledger::begin_life(const LiveRow& row) {
@@ -119,6 +121,7 @@ void Ledger::begin_life(const LiveRow& row) {
   totals.live_bytes += row.size_bytes;
   totals.active_bytes += row.size_bytes;
   totals.requested_bytes += row.requested_bytes;
+  totals.roles[role_of(row.tensor)] += row.size_bytes;
   ++totals.live_count;
 }
 
@@ -129,6 +132,7 @@ void Ledger::end_live(const LiveRow& row) {
   DeviceTotals& totals = devices_[row.device];
   totals.live_bytes -= row.size_bytes;
   totals.requested_bytes -= row.requested_bytes;
+  totals.roles[role_of(row.tensor)] -= row.size_bytes;
   --totals.live_count;
 }
 
@@ -222,10 +226,14 @@ void Ledger::out_of_memory(const Event& event, const EventDetails& details, cons
   for (EventReceiver* receiver : receivers) receiver->on_out_of_memory(told);
 }
 
+std::uint8_t Ledger::role_of(std::uint32_t tensor) const {
+  return tensor == 0 ? std::uint8_t{PLIMSOLL_ROLE_KNOWN} : roles_[tensor - 1];
+}
+
 // Parameter before gradient before optimizer state …, and what is only known comes last.
 bool Ledger::is_graver(std::uint32_t tensor, std::uint32_t than) const {
   const auto weight = [&](std::uint32_t id) {
-    const std::uint8_t role = id == 0 ? std::uint8_t{PLIMSOLL_ROLE_KNOWN} : roles_[id - 1];
+    const std::uint8_t role = role_of(id);
     return role == PLIMSOLL_ROLE_KNOWN ? 255 : int{role};
   };
   return than == 0 || weight(tensor) <= weight(than);
@@ -234,8 +242,15 @@ bool Ledger::is_graver(std::uint32_t tensor, std::uint32_t than) const {
 void Ledger::tag(LiveRow* row, std::uint32_t tensor, Receivers receivers) {
   if (row == nullptr || tensor == 0 || tensor > roles_.size()) return;
   if (row->tensor == tensor || !is_graver(tensor, row->tensor)) return;
+  const RoleChange change{row->serial, row->size_bytes, row->device, role_of(row->tensor),
+                          role_of(tensor)};
   row->tensor = tensor;
   for (EventReceiver* receiver : receivers) receiver->on_tag({row->serial, tensor});
+  if (change.from == change.to || row->is_pending) return;
+  RoleBytes& roles = devices_[row->device].roles;
+  roles[change.from] -= change.size_bytes;
+  roles[change.to] += change.size_bytes;
+  for (EventReceiver* receiver : receivers) receiver->on_role(change);
 }
 
 void Ledger::set_phase(const Event& event, const Origin& origin, Receivers receivers) {

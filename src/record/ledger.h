@@ -23,6 +23,7 @@
 #include "format/segment_set.h"
 #include "record/event.h"
 #include "record/op_log.h"
+#include "record/peak_spans.h"
 #include "record/probe_table.h"
 #include "record/site_table.h"
 
@@ -33,6 +34,8 @@ struct LiveTotals {
   std::uint64_t bytes = 0;
   std::uint64_t device_bytes = 0;
   std::uint64_t device_reserved_bytes = 0;
+  RoleBytes roles{};              // of device_bytes
+  std::uint64_t next_serial = 0;  // of the allocation after this one
   std::uint8_t device = 0;
 };
 
@@ -44,6 +47,7 @@ class EventReceiver {
   virtual void on_segment(const format::Segment& event, const LiveTotals& live) noexcept = 0;
   virtual void on_out_of_memory(const format::OutOfMemory& event) noexcept = 0;
   virtual void on_tag(const format::Tag& event) noexcept = 0;
+  virtual void on_role(const RoleChange& change) noexcept = 0;
   virtual void on_set_phase(const format::SetPhase& event) noexcept = 0;
   virtual void on_mark(const format::Mark& event) noexcept = 0;
   virtual void on_dropped(const format::Dropped& event) noexcept = 0;
@@ -58,6 +62,7 @@ struct DeviceTotals {
   std::uint64_t requested_bytes = 0;  // of what is live
   std::uint64_t active_bytes = 0;     // with what waits for a stream
   std::uint64_t reserved_bytes = 0;
+  RoleBytes roles{};          // of live_bytes
   bool has_segments = false;  // some were told
 };
 
@@ -107,6 +112,7 @@ class Ledger {
   std::uint64_t live_count() const { return live_count_; }
   // By device, the CPU first; those beyond the highest one seen are not there.
   std::span<const DeviceTotals> devices() const { return {devices_.data(), device_count_}; }
+  std::uint64_t next_serial() const { return next_serial_; }
   const SiteTable& sites() const { return sites_; }
   std::uint64_t replaced() const { return replaced_; }
   std::uint64_t unmatched() const { return unmatched_; }
@@ -134,6 +140,7 @@ class Ledger {
   void tag(LiveRow* row, std::uint32_t tensor, Receivers receivers);
   void set_phase(const Event& event, const Origin& origin, Receivers receivers);
   bool is_graver(std::uint32_t tensor, std::uint32_t than) const;
+  std::uint8_t role_of(std::uint32_t tensor) const;
   void begin_life(const LiveRow& row);
   void end_live(const LiveRow& row);
   void end_life(const LiveRow* row);

@@ -40,6 +40,7 @@ class Notes final : public EventReceiver {
          std::to_string(event.device_free_bytes));
     last_site = event.site;
   }
+  void on_role(const RoleChange& change) noexcept override { changes.push_back(change); }
   void on_tag(const format::Tag& event) noexcept override {
     note("tag " + std::to_string(event.serial) + " as " + std::to_string(event.tensor));
   }
@@ -53,6 +54,7 @@ class Notes final : public EventReceiver {
 
   std::vector<std::string> take() { return std::exchange(notes_, {}); }
   std::uint32_t last_site = 0;
+  std::vector<RoleChange> changes;
 
  private:
   void note(std::string text) { notes_.push_back(std::move(text)); }
@@ -272,6 +274,26 @@ TEST_F(LedgerTest, running_out_of_memory_is_told_with_its_place) {
   EXPECT_THAT(notes.take(), ElementsAre("out of 9000 left 0"));
   EXPECT_EQ(ledger.sites()[notes.last_site].stream, 5u);
   EXPECT_EQ(ledger.sites()[notes.last_site].device, 1);
+}
+
+TEST_F(LedgerTest, roles_sum_to_what_is_live) {
+  ledger.roles() = {PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT};
+  const auto role = [&](plimsoll_role of) { return ledger.devices()[0].roles[of]; };
+  alloc(0x1000, 100);
+  alloc(0x2000, 30);
+  EXPECT_EQ(role(PLIMSOLL_ROLE_KNOWN), 130u);
+  tell(Kind::kTag, 0x1000, 0, 1);  // known to be a tensor: the same role
+  EXPECT_TRUE(notes.changes.empty());
+  tell(Kind::kTag, 0x1000, 0, 2);
+  EXPECT_EQ(role(PLIMSOLL_ROLE_GRADIENT), 100u);
+  EXPECT_EQ(role(PLIMSOLL_ROLE_KNOWN), 30u);
+  ASSERT_EQ(notes.changes.size(), 1u);
+  EXPECT_EQ(notes.changes[0].serial, 0u);
+  EXPECT_EQ(notes.changes[0].size_bytes, 100u);
+  EXPECT_EQ(notes.changes[0].to, PLIMSOLL_ROLE_GRADIENT);
+  free(0x1000);
+  EXPECT_EQ(role(PLIMSOLL_ROLE_GRADIENT), 0u);
+  EXPECT_EQ(role(PLIMSOLL_ROLE_KNOWN), 30u);
 }
 
 }  // namespace

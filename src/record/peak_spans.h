@@ -1,5 +1,8 @@
-// The most bytes that were live, and reserved, during each of several spans of time, which may
-// overlap in any way.
+// The most bytes that were live, with their roles, and reserved, during each of several spans of
+// time, which may overlap in any way.
+//
+// What an allocation is may be told after the peak (a gradient, once it is accumulated): then the
+// peaks that it was part of learn of it.
 //
 // An event is looked at once, however many spans run: they lie in the order in which they
 // began, each keeps the peak from its own beginning to that of the next one, and so the peak of a
@@ -17,25 +20,50 @@
 
 namespace plimsoll::record {
 
+// Live bytes by plimsoll_role.
+using RoleBytes = std::array<std::uint64_t, 6>;
+
 struct DevicePeaks {
   std::uint64_t live_bytes = 0;
+  RoleBytes roles{};         // of live_bytes, which they sum to
+  std::uint64_t serial = 0;  // allocations from this one on came after the peak of live bytes
   std::uint64_t reserved_bytes = 0;
 
   void raise(const DevicePeaks& to) {
-    live_bytes = std::max(live_bytes, to.live_bytes);
     reserved_bytes = std::max(reserved_bytes, to.reserved_bytes);
+    if (to.live_bytes <= live_bytes) return;
+    live_bytes = to.live_bytes;
+    roles = to.roles;
+    serial = to.serial;
   }
+};
+
+// An allocation that lives has become something else.
+struct RoleChange {
+  std::uint64_t serial = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint8_t device = 0;
+  std::uint8_t from = 0;
+  std::uint8_t to = 0;
 };
 
 class PeakSpans {
  public:
-  static constexpr std::size_t kMost = 4096;  // spans that nobody ends must not fill the memory
+  static constexpr std::size_t kMost = 1024;  // spans that nobody ends must not fill the memory
 
   bool is_empty() const { return spans_.empty(); }
 
   // So much there is on `device` now. Told at the beginning of a span for all devices.
   void see(std::uint8_t device, const DevicePeaks& now) {
     if (!spans_.empty()) (*spans_.back().peaks)[device].raise(now);
+  }
+  void see(const RoleChange& change) {
+    for (Span& span : spans_) {
+      DevicePeaks& peaks = (*span.peaks)[change.device];
+      if (change.serial >= peaks.serial) continue;
+      peaks.roles[change.from] -= change.size_bytes;
+      peaks.roles[change.to] += change.size_bytes;
+    }
   }
   // Its id; 0 when there is no room for it.
   std::uint64_t begin() noexcept {

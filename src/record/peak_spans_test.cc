@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "plimsoll/recorder_c.h"
+
 namespace plimsoll::record {
 namespace {
 
@@ -51,6 +53,45 @@ TEST(PeakSpans, spans_that_nobody_ends_have_a_limit) {
   for (std::size_t i = 0; i < PeakSpans::kMost; ++i) ASSERT_NE(spans.begin(), 0u);
   EXPECT_EQ(spans.begin(), 0u);
   EXPECT_EQ(spans.peaks(0, 0).live_bytes, 0u);
+}
+
+DevicePeaks of_roles(std::uint64_t parameters, std::uint64_t rest, std::uint64_t serial) {
+  RoleBytes roles{};
+  roles[PLIMSOLL_ROLE_PARAMETER] = parameters;
+  roles[PLIMSOLL_ROLE_KNOWN] = rest;
+  return {.live_bytes = parameters + rest, .roles = roles, .serial = serial};
+}
+
+TEST(PeakSpans, roles_are_those_of_the_peak) {
+  PeakSpans spans;
+  const std::uint64_t outer = spans.begin();
+  spans.see(0, of_roles(10, 90, 5));
+  const std::uint64_t inner = spans.begin();
+  spans.see(0, of_roles(20, 30, 6));
+  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_PARAMETER], 10u);
+  EXPECT_EQ(spans.peaks(inner, 0).roles[PLIMSOLL_ROLE_PARAMETER], 20u);
+  spans.see(0, of_roles(50, 70, 8));
+  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_KNOWN], 70u);
+  spans.end(inner);
+  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_PARAMETER], 50u);
+}
+
+TEST(PeakSpans, what_becomes_known_later_was_so_at_the_peak) {
+  PeakSpans spans;
+  const std::uint64_t outer = spans.begin();
+  spans.see(0, of_roles(0, 100, 5));  // allocations 0 to 4
+  const std::uint64_t inner = spans.begin();
+  spans.see(0, of_roles(0, 80, 9));  // of which 4 lives, and one of 5 to 8
+  const auto becomes = [&](std::uint64_t serial, std::uint64_t bytes) {
+    spans.see({serial, bytes, 0, PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT});
+  };
+  becomes(4, 30);
+  becomes(8, 7);
+  becomes(9, 1000);  // it came after both peaks
+  EXPECT_EQ(spans.peaks(inner, 0).roles[PLIMSOLL_ROLE_GRADIENT], 37u);
+  EXPECT_EQ(spans.peaks(inner, 0).roles[PLIMSOLL_ROLE_KNOWN], 43u);
+  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_GRADIENT], 30u);
+  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_KNOWN], 70u);
 }
 
 // Against one that looks at every span at every allocation.

@@ -357,6 +357,15 @@ std::size_t Recorder::usage(Recording& recording, std::uint64_t span,
   return devices.size();
 }
 
+bool Recorder::peak_roles(Recording& recording, std::uint64_t span, std::uint8_t device,
+                          RoleBytes& roles) noexcept {
+  const std::lock_guard lock(state_);
+  if (!is_running(recording) || span == 0) return false;
+  drain();
+  roles = recording.spans().peaks(span, device).roles;
+  return true;
+}
+
 void Recorder::end_span(Recording& recording, std::uint64_t span) noexcept {
   const std::lock_guard lock(state_);
   if (is_running(recording)) drain();

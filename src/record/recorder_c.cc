@@ -103,7 +103,8 @@ void set_phase(plimsoll_context* context, uint8_t phase) {
   end_event(context);
 }
 
-const plimsoll_range_listener* g_range_listener = nullptr;  // atomic: with plimsoll_listen_to_ranges
+const plimsoll_range_listener* g_range_listener =
+    nullptr;  // atomic: with plimsoll_listen_to_ranges
 
 void tell_listener(const plimsoll_range_listener& listener, uint8_t mark, uint64_t value) {
   switch (mark) {
@@ -316,8 +317,22 @@ size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span, pl
   return Recorder::get().usage(*recording->recording, span, {rows, capacity});
 }
 
+int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span, uint8_t device,
+                                  uint64_t roles[6]) {
+  if (recording == nullptr || roles == nullptr) return 0;
+  plimsoll::record::RoleBytes told{};
+  if (!Recorder::get().peak_roles(*recording->recording, span, device, told)) return 0;
+  std::copy(told.begin(), told.end(), roles);
+  return 1;
+}
+
 void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {
   if (recording != nullptr) Recorder::get().end_span(*recording->recording, span);
+}
+
+void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener) {
+  // With the acquire of those who tell: they see what the listener's owner has made ready.
+  __atomic_store_n(&plimsoll::record::g_range_listener, listener, __ATOMIC_RELEASE);
 }
 
 const char* plimsoll_name_text(uint32_t name, size_t* size_bytes) {
@@ -325,8 +340,3 @@ const char* plimsoll_name_text(uint32_t name, size_t* size_bytes) {
   if (size_bytes != nullptr) *size_bytes = text.size();
   return text.empty() ? "" : text.data();
 }
-void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener) {
-  // With the acquire of those who tell: they see what the listener's owner has made ready.
-  __atomic_store_n(&plimsoll::record::g_range_listener, listener, __ATOMIC_RELEASE);
-}
-

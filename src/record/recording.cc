@@ -39,6 +39,13 @@ bool is_file_that_keeps(const plimsoll_recording_options& options) {
   return options.sink == PLIMSOLL_SINK_FILE && options.max_events > 0;
 }
 
+DevicePeaks peaks_of(const LiveTotals& live) {
+  return {.live_bytes = live.device_bytes,
+          .roles = live.roles,
+          .serial = live.next_serial,
+          .reserved_bytes = live.device_reserved_bytes};
+}
+
 }  // namespace
 
 Recording::Recording(const plimsoll_recording_options& options)
@@ -173,14 +180,17 @@ std::uint64_t Recording::begin_span(const Ledger& ledger) noexcept {
   const std::uint64_t id = spans_.begin();
   std::uint8_t device = 0;
   for (const DeviceTotals& totals : ledger.devices()) {
-    spans_.see(device++, {totals.live_bytes, totals.reserved_bytes});
+    spans_.see(device++, {.live_bytes = totals.live_bytes,
+                          .roles = totals.roles,
+                          .serial = ledger.next_serial(),
+                          .reserved_bytes = totals.reserved_bytes});
   }
   return id;
 }
 
 void Recording::on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept {
   peak_bytes_ = std::max(peak_bytes_, live.bytes);
-  spans_.see(live.device, {live.device_bytes, live.device_reserved_bytes});
+  spans_.see(live.device, peaks_of(live));
   if (is_written()) {
     need_site(event.site);
     encoder_->alloc(event);
@@ -189,7 +199,7 @@ void Recording::on_alloc(const format::Alloc& event, const LiveTotals& live) noe
 }
 
 void Recording::on_segment(const format::Segment& event, const LiveTotals& live) noexcept {
-  spans_.see(live.device, {live.device_bytes, live.device_reserved_bytes});
+  spans_.see(live.device, peaks_of(live));
   if (is_written()) {
     need_site(event.site);
     encoder_->segment(event);

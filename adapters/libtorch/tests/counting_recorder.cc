@@ -205,6 +205,8 @@ void out_of_memory(plimsoll_context* c, std::uint8_t device, const plimsoll_bloc
       field("free", std::to_string(free_bytes)) + field("limit", std::to_string(limit_bytes)));
 }
 
+const plimsoll_range_listener* g_no_listener = nullptr;
+
 constexpr plimsoll_recorder_api kApi = {
     .abi_version = PLIMSOLL_RECORDER_ABI,
     .size_bytes = sizeof(plimsoll_recorder_api),
@@ -228,6 +230,7 @@ constexpr plimsoll_recorder_api kApi = {
     .free_completed = free_completed,
     .segment = segment,
     .out_of_memory = out_of_memory,
+    .range_listener = &g_no_listener,
 };
 
 }  // namespace

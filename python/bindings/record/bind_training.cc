@@ -76,6 +76,13 @@ void bind_training(nb::module_& module) {
             iteration ? self.step(*iteration, loss_of(loss)) : self.step(loss_of(loss));
           },
           nb::arg("iteration").none(), nb::arg("loss").none())
+      .def("set_batch_size", &TrainingMonitor::set_batch_size, nb::arg("items"))
+      .def(
+          "ran_out",
+          [](TrainingMonitor& self, std::optional<std::int64_t> iteration) {
+            iteration ? self.ran_out(*iteration) : self.ran_out();
+          },
+          nb::arg("iteration").none())
       .def("close", &TrainingMonitor::close)
       .def_prop_ro("options", &TrainingMonitor::options)
       .def_prop_ro("text_log_path", &TrainingMonitor::text_log_path)

@@ -6,6 +6,7 @@ from typing import Any
 
 import plimsoll
 from plimsoll.config import Source, load_options
+from plimsoll.training_monitor import is_out_of_memory
 
 
 class Loop:
@@ -32,6 +33,13 @@ class Loop:
         if self._epochs is not None:
             self._epochs.on_epoch_start()
 
+    def batch_has(self, items: object) -> None:
+        """How many items the batches have from now on; what is no number says nothing."""
+        if self._monitor is None or self.options.batch_size > 0:  # the user knows better
+            return
+        if isinstance(items, int) and not isinstance(items, bool) and items > 0:
+            self._monitor.set_batch_size(items)
+
     def batch_end(self, batch: int, loss: Any = None) -> None:
         if self._epochs is not None:
             self._epochs.on_batch_end(batch, loss)
@@ -43,6 +51,12 @@ class Loop:
     def epoch_end(self) -> None:
         if self._epochs is not None:
             self._epochs.on_epoch_end()
+
+    def failed(self, error: BaseException) -> None:
+        """The iteration that was going on has raised; ends as `stop` does."""
+        if self._monitor is not None and is_out_of_memory(error):
+            self._monitor.ran_out()
+        self.stop()
 
     def stop(self) -> None:
         """Does nothing when it does not run."""

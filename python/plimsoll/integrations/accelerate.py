@@ -17,6 +17,7 @@ from plimsoll.integrations._loop import Loop
 from plimsoll.integrations._packages import needed
 
 _GeneralTracker: Any = needed("accelerate.tracking", pip="accelerate").GeneralTracker
+_state: Any = needed("accelerate.state", pip="accelerate")
 
 
 class AccelerateTracker(_GeneralTracker):
@@ -48,9 +49,20 @@ class AccelerateTracker(_GeneralTracker):
         """The run's own settings are no business of ours."""
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
+        self._loop.batch_has(_batch_size())
         iteration = self._iterations if step is None else step
         self._iterations = iteration + 1
         self._loop.iteration_end(iteration, values.get(self._loss))
 
     def finish(self) -> None:
         self._loop.stop()
+
+
+def _batch_size() -> object:
+    """Of this process, as the data loader that is being iterated tells; else nothing."""
+    loader = _state.GradientState().active_dataloader
+    total = getattr(loader, "total_batch_size", None)
+    if not isinstance(total, int):
+        return None
+    each, left = divmod(total, _state.PartialState().num_processes)
+    return each if left == 0 else None

@@ -40,6 +40,11 @@ class MemoryCallback(_Callback):
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self._loop.epoch_start()
 
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self._loop.batch_has(getattr(trainer.train_dataloader, "batch_size", None))
+
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -54,4 +59,4 @@ class MemoryCallback(_Callback):
         self._loop.stop()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self._loop.stop()
+        self._loop.failed(exception)

@@ -34,6 +34,9 @@ class MemoryCallback(_TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.is_world_process_zero:
             self._loop.start()
+            # The trainer's own, where it has looked for one that fits; of all GPUs of this process.
+            items = getattr(state, "train_batch_size", None) or args.train_batch_size
+            self._loop.batch_has(items // max(1, args.n_gpu))
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._in_epoch = 0

@@ -1,0 +1,104 @@
+"""Which batch would fit: a prediction from one batch size against the measured peak of another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import plimsoll
+
+
+@pytest.fixture(autouse=True)
+def _end_watching() -> Iterator[None]:
+    yield
+    plimsoll.stop_monitoring()
+
+
+def train(batch_size: int, steps: int, folder: Path, **options: object) -> str:
+    """Trains with this batch; gives the text log."""
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(16 * 32 * 32, 64), nn.ReLU(), nn.Linear(64, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(net.parameters())
+    with plimsoll.TrainingMonitor(
+        output_dir=str(folder), interval=1, profile_tensors=True, alerts=False, **options
+    ) as monitor:
+        for _ in range(steps):
+            loss = net(torch.randn(batch_size, 3, 32, 32)).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            monitor.step(loss=loss, batch_size=batch_size)
+    return Path(monitor.text_log_path).read_text()
+
+
+def last(log: str, key: str) -> str:
+    return re.findall(rf"^{key}: (.*)$", log, re.MULTILINE)[-1]
+
+
+def at_peak(log: str) -> dict[str, float]:
+    """What lived at the last peak, in MB by its role."""
+    pairs = (part.rsplit(" ", 2) for part in last(log, "At peak").split(", "))
+    return {name: float(size) for name, size, _ in pairs}
+
+
+def test_a_prediction_from_one_batch_is_the_peak_of_another(tmp_path: Path) -> None:
+    log = train(64, 4, tmp_path / "a")
+    assert "| batch 64 ===" in log
+    told = at_peak(log)
+    peak = float(last(log, "Peak").removesuffix(" MB"))
+    assert sum(told.values()) == pytest.approx(peak, abs=0.01)
+    roles = ("parameter", "gradient", "optimizer_state", "buffer")
+    fixed = sum(told.get(role, 0) for role in roles)
+    assert told["parameter"] == pytest.approx(4 * (16 * 32 * 32 * 64 + 3562) / 2**20, abs=0.2)
+    assert told["optimizer_state"] == pytest.approx(2 * told["parameter"], rel=0.01)
+    for batch in (48, 96, 128):
+        other = train(batch, 4, tmp_path / f"{batch}")
+        measured = float(last(other, "Peak").removesuffix(" MB"))
+        predicted = fixed + (peak - fixed) / 64 * batch
+        assert predicted == pytest.approx(measured, rel=0.05), batch
+
+
+def test_memory_that_runs_out_is_told_with_the_batch_that_fits(tmp_path: Path) -> None:
+    alerts: list[plimsoll.MemoryAlert] = []
+    net = nn.Linear(512, 512)
+    with (
+        pytest.raises(MemoryError),
+        plimsoll.TrainingMonitor(
+            output_dir=str(tmp_path), interval=1, profile_tensors=True, on_alert=alerts.append,
+            batch_size=256,
+        ) as monitor,
+    ):  # fmt: skip
+        for i in range(3):
+            net(torch.randn(256, 512)).sum().backward()
+            if i == 2:
+                raise MemoryError
+            monitor.step()
+    (told,) = (alert for alert in alerts if alert.id == "out_of_memory")
+    assert told.title == "Memory of cpu ran out in iteration 2, whose batch has 256 items"
+    assert "for each of the 256 items of a batch" in told.text
+    assert re.search(r"→ A batch of \d+ would fit with 10.0% left free", told.text)
+    log = Path(monitor.text_log_path).read_text()
+    assert "| batch 256 | out of memory ===" in log
+
+
+def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:
+    alerts: list[plimsoll.MemoryAlert] = []
+    with (
+        pytest.raises(RuntimeError),
+        plimsoll.TrainingMonitor(
+            output_dir=str(tmp_path), interval=1, on_alert=alerts.append
+        ) as monitor,
+    ):
+        monitor.step()
+        torch.empty(1 << 60)  # the allocator's own words for it
+    (told,) = alerts
+    assert told.id == "out_of_memory"
+    assert "batch of" not in told.text

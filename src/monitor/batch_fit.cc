@@ -1,0 +1,109 @@
+#include "monitor/batch_fit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "monitor/rule_words.h"
+#include "monitor/words.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+constexpr std::array<std::string_view, 4> kStays = {"parameter", "gradient", "optimizer_state",
+                                                    "buffer"};
+constexpr std::int64_t kMostItems = 1'000'000'000;
+
+// What of the device this program's tensors could have: all that others do not use.
+struct Room {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t bytes = 0;
+};
+std::optional<Room> room_of(const MemorySample& sample, const DeviceMemory& memory) {
+  const bool is_host = is_cpu(memory.name);
+  const auto used = is_host ? sample.host.used_bytes : memory.used_bytes;
+  const auto total = is_host ? sample.host.total_bytes : memory.total_bytes;
+  if (!used || !total) return std::nullopt;
+  // A caching allocator keeps what it has reserved for tensors.
+  const std::uint64_t ours = std::max(memory.live_bytes, memory.reserved_bytes.value_or(0));
+  const std::uint64_t others = *used > ours ? *used - ours : 0;
+  if (others >= *total) return std::nullopt;
+  return Room{*total, *total - others};
+}
+
+// What lived at the peak and does not grow with the batch.
+std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
+  std::vector<MemoryShare> fixed;
+  for (const std::string_view name : kStays) {
+    const std::uint64_t bytes = bytes_of_name(memory.at_peak, std::string(name));
+    if (bytes > 0) fixed.push_back({std::string(name), bytes, 0});
+  }
+  // Held between iterations by nothing that we know, such as a data set: at the peak it was there
+  // too, among the rest.
+  const std::uint64_t held =
+      bytes_of_name(memory.categories, "other") + bytes_of_name(memory.categories, "unknown");
+  const std::uint64_t rest = bytes_of_name(memory.at_peak, std::string(kRest));
+  if (std::min(held, rest) > 0) fixed.push_back({"held by others", std::min(held, rest), 0});
+  return fixed;
+}
+
+std::string items_text(std::int64_t items) { return std::to_string(items); }
+
+}  // namespace
+
+std::uint64_t BatchFit::bytes_at(std::int64_t items) const {
+  const double bytes = static_cast<double>(fixed_bytes) + item_bytes * static_cast<double>(items);
+  return static_cast<std::uint64_t>(std::llround(bytes));
+}
+
+std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const DeviceMemory& memory) {
+  if (!sample.batch_size || *sample.batch_size < 1) return std::nullopt;
+  if (!memory.peak_bytes || memory.at_peak.empty()) return std::nullopt;
+  const auto room = room_of(sample, memory);
+  if (!room) return std::nullopt;
+  BatchFit fit;
+  fit.batch = *sample.batch_size;
+  fit.peak_bytes = *memory.peak_bytes;
+  fit.fixed = fixed_at_peak(memory);
+  for (const MemoryShare& share : fit.fixed) fit.fixed_bytes += share.size_bytes;
+  if (fit.fixed_bytes >= fit.peak_bytes) return std::nullopt;
+  fit.item_bytes =
+      static_cast<double>(fit.peak_bytes - fit.fixed_bytes) / static_cast<double>(fit.batch);
+  fit.total_bytes = room->total_bytes;
+  fit.room_bytes = room->bytes;
+  const double usable = static_cast<double>(fit.room_bytes) * (1 - BatchFit::kMarginPercent / 100);
+  const double items = (usable - static_cast<double>(fit.fixed_bytes)) / fit.item_bytes;
+  fit.largest = static_cast<std::int64_t>(
+      std::clamp(std::floor(items), 0.0, static_cast<double>(kMostItems)));
+  return fit;
+}
+
+std::vector<std::string> batch_evidence(const BatchFit& fit, const std::string& step,
+                                        std::int64_t iteration) {
+  std::string parts;
+  for (const MemoryShare& share : fit.fixed) {
+    parts += (parts.empty() ? " (" : ", ") + share.name + " " + bytes_text(share.size_bytes);
+  }
+  if (!parts.empty()) parts += ")";
+  return {"Of the peak of " + step + " " + std::to_string(iteration) + ", " +
+              bytes_text(fit.peak_bytes) + ", " + bytes_text(fit.fixed_bytes) +
+              " do not grow with the batch" + parts + "; the other " +
+              bytes_text(fit.peak_bytes - fit.fixed_bytes) + " are " + bytes_text(fit.item_bytes) +
+              " for each of the " + items_text(fit.batch) + " items of a batch",
+          "Tensors can have " + bytes_text(fit.room_bytes) + " of the " +
+              bytes_text(fit.total_bytes) + ": the rest is in use otherwise"};
+}
+
+std::string batch_advice(const BatchFit& fit) {
+  const std::string margin = percent_text(BatchFit::kMarginPercent);
+  if (fit.largest == 0) {
+    return "No batch fits with " + margin + " left free: a batch of 1 needs about " +
+           bytes_text(fit.bytes_at(1)) + ", if memory grows evenly with the batch";
+  }
+  return "A batch of " + items_text(fit.largest) + " would fit with " + margin +
+         " left free: about " + bytes_text(fit.bytes_at(fit.largest)) +
+         " at the peak, if memory grows evenly with the batch";
+}
+
+}  // namespace plimsoll::monitor
