@@ -53,6 +53,9 @@ class _Setting:
     place: str  # where it was found, with a colon and a space behind it
 
 
+_OWN_BLOCK_IS_THERE = _Setting("", None, "")
+
+
 def load_options(source: Source = None, **options: object) -> MonitorOptions:
     """The options of monitoring: keyword arguments before environment before `source`.
 
@@ -89,8 +92,8 @@ def load_options(source: Source = None, **options: object) -> MonitorOptions:
     found = list(_settings(source))
     result = MonitorOptions()
     if source is not None:
-        result.set("enabled", _text(any(setting.name == OWN_BLOCK for setting in found)))
-    found = [setting for setting in found if setting.name != OWN_BLOCK]
+        result.set("enabled", _text(_OWN_BLOCK_IS_THERE in found))
+    found = [setting for setting in found if setting is not _OWN_BLOCK_IS_THERE]
     _apply(result, found)
     if result.profile_tensors and not _says_enabled(found):
         result.set("enabled", "true")
@@ -131,7 +134,7 @@ def option_table() -> str:
 
 
 def _settings(source: object) -> Iterator[_Setting]:
-    """What `source` says of our options, least important first; `OWN_BLOCK` if it has one."""
+    """What `source` says of our options, least important first, and whether it has a block."""
     if source is None:
         return
     if isinstance(source, str | os.PathLike):
@@ -172,7 +175,7 @@ def _foreign(block: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
 def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
     names = {name for name, *_ in monitor_options_help()}
     if config and names.union(_foreign_names()).issuperset(config):
-        yield _Setting(OWN_BLOCK, True, place)
+        yield _OWN_BLOCK_IS_THERE
         yield from (_Setting(name, value, place) for name, value in config.items())
         return
     yield from _foreign(config, place)
@@ -182,15 +185,23 @@ def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
     if OWN_BLOCK not in config:
         return
     block = config[OWN_BLOCK]
-    if isinstance(block, bool):  # plimsoll: true
+    if isinstance(block, bool | str) and _is_truth(block):  # plimsoll: true
         block = {"enabled": block}
     if not isinstance(block, Mapping | None):
         raise InvalidArgumentError(
-            "invalid_argument", f"{place}{OWN_BLOCK} is {block!r}; it must hold options"
+            "invalid_argument", f"{place}{OWN_BLOCK} is {block}; it must hold options"
         )
-    yield _Setting(OWN_BLOCK, True, place)
+    yield _OWN_BLOCK_IS_THERE
     for name, value in (block or {}).items():
         yield _Setting(str(name), value, f"{place}{OWN_BLOCK}: ")
+
+
+def _is_truth(value: bool | str) -> bool:
+    try:
+        MonitorOptions().set("enabled", _utf8(_text(value)))
+    except Error:
+        return False
+    return True
 
 
 def _is_omegaconf(source: object) -> bool:
@@ -234,7 +245,7 @@ def _read_yaml(path: Path) -> Mapping[Any, Any]:
             f"{path}: reading YAML needs PyYAML (pip install pyyaml); or give a dict",
         ) from None
     try:
-        config = yaml.safe_load(path.read_bytes())
+        config = yaml.load(path.read_bytes(), Loader=_text_loader(yaml))
     except FileNotFoundError:
         raise NotFoundError("not_found", f"{path}: there is no such file") from None
     except PermissionError:
@@ -250,6 +261,22 @@ def _read_yaml(path: Path) -> Mapping[Any, Any]:
             "corrupt", f"{path}: holds a {type(config).__name__}, not names with values"
         )
     return config or {}
+
+
+def _text_loader(yaml: Any) -> Any:
+    """A loader whose scalars stay the text they were written as.
+
+    What "yes" or "010" means is the option's business, as in C++ (src/config). But nothing is
+    nothing, and ``<<`` merges.
+    """
+    resolvers = {
+        first: [pair for pair in known if pair[0].endswith((":null", ":merge"))]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    loader: Any = type("TextLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+    for kind in ("bool", "int", "float", "timestamp"):
+        loader.add_constructor(f"tag:yaml.org,2002:{kind}", yaml.SafeLoader.construct_yaml_str)
+    return loader
 
 
 def _yaml_trouble(path: Path, error: Exception) -> str:

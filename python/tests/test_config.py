@@ -124,8 +124,8 @@ BAD = [
     ("plimsoll: {phases: [{from: 0, to: 9}]}\n", "{}: plimsoll: a phase needs an interval"),
     ('plimsoll: {"\\ud800": 1}\n', "{}: plimsoll: no option '\\ud800'"),
     ('plimsoll: {adapter: "\\ud800"}\n', "{}: plimsoll: adapter is '\\ud800'"),
-    ("plimsoll: {phases: [7]}\n", "{}: plimsoll: 7 is no phase"),
-    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: [1, 2] is no phase"),
+    ("plimsoll: {phases: [7]}\n", "{}: plimsoll: phases: '7' is not FROM-TO"),
+    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: ['1', '2'] is no phase"),
     ("plimsoll: {phases: [0-9:1, 5-7:2]}\n",
      "{}: plimsoll: phases: 0-9 and 5-7 both hold iteration 5"),
 ]  # fmt: skip
