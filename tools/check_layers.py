@@ -41,6 +41,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "plimsoll/training_monitor.h",
         "plimsoll/recorder.h",  # tests alone: the scopes of a program
     },
+    "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {"base", "report", "engine", "monitor", "server", "plimsoll/session.h"},
     "include/plimsoll": set(),
@@ -62,6 +63,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "tsl/": {"model", "readers", "readers/*", "analysis", "analysis/*", "exporters", "exporters/*"},
     "xxhash.h": {"model", "readers", "readers/*"},
     "fmt/": {"cli"},
+    "yaml-cpp/": {"config"},
     "CLI/": {"cli"},
     "Python.h": {"python/bindings", "adapters/*"},
     "nanobind/": {"python/bindings"},

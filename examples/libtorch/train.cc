@@ -3,13 +3,14 @@
 //
 //   plimsoll_libtorch_train [--steps 120] [--batch-size 64] [--width 16] [--size 32] [--lr 0.003]
 //                           [--seed 0] [--threads 0] [--trace train.plim] [--monitor yes]
-//                           [--output-dir folder]
+//                           [--output-dir folder] [--config config.yaml]
 //   plimsoll report train.plim
 //
 // With --monitor (or PLIMSOLL_MONITOR_ENABLED=1) lines about memory are printed while it trains;
 // with
 // --output-dir too, samples go into a text log there and for TensorBoard.
-// Without it and without --trace nothing is recorded and no hook is installed.
+// A configuration (--config) says the same in YAML, as for Python: docs/monitoring.md.
+// Without these and without --trace nothing is recorded and no hook is installed.
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -29,6 +30,7 @@
 
 #include "memory_tracer.h"
 #include "plimsoll/monitor.h"
+#include "plimsoll/monitor_config.h"
 #include "plimsoll/monitor_options.h"
 #include "plimsoll/recorder.h"
 #include "plimsoll/training_monitor.h"
@@ -112,7 +114,7 @@ struct Options {
   std::map<std::string, std::string> values = {
       {"--steps", "120"},  {"--batch-size", "64"}, {"--width", "16"},  {"--size", "32"},
       {"--lr", "0.003"},   {"--seed", "0"},        {"--threads", "0"}, {"--trace", ""},
-      {"--monitor", "no"}, {"--output-dir", ""}};
+      {"--monitor", "no"}, {"--output-dir", ""},   {"--config", ""}};
 
   std::int64_t number(const char* flag) const { return std::stoll(values.at(flag)); }
 
@@ -141,7 +143,7 @@ class Monitors {
         first_batch_(on_) {
     if (!options.enabled) return;
     whole_.emplace("training");
-    if (options.profile_tensors) samples_.emplace(options);
+    if (options.profile_tensors || options.nvtx) samples_.emplace(options);
   }
 
   void begin(std::int64_t step) {
@@ -169,8 +171,13 @@ class Monitors {
   std::optional<plimsoll::TrainingMonitor> samples_;
 };
 
-// The program's options for monitoring: off, then what the flags say, then the environment.
+// The program's options for monitoring: what the configuration says; without one off, then what the
+// flags say, then the environment.
 plimsoll::Status read(const Options& options, plimsoll::MonitorOptions& monitoring) {
+  if (const std::string& file = options.values.at("--config"); !file.empty()) {
+    PLIMSOLL_TRY_ASSIGN(monitoring, plimsoll::load_monitor_options(file));
+    return {};
+  }
   PLIMSOLL_TRY(monitoring.set("enabled", options.values.at("--monitor")));
   PLIMSOLL_TRY(monitoring.set("interval", "20"));
   if (const std::string& folder = options.values.at("--output-dir"); !folder.empty()) {
@@ -241,7 +248,7 @@ int main(int count, char** arguments) {
   std::optional<plimsoll::MemoryTracer> tracer;
   if (!path.empty()) {
     tracer.emplace(plimsoll::RecordingOptions{.path = path, .meta = {{"program", "train.cc"}}});
-  } else if (monitoring.enabled && monitoring.profile_tensors) {
+  } else if (monitoring.enabled && (monitoring.profile_tensors || monitoring.nvtx)) {
     // Samples tell what tensors are as far as a tracer tells it; of its recording little is kept.
     tracer.emplace(plimsoll::RecordingOptions{.max_events = 1000});
   }

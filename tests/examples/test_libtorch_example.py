@@ -1,6 +1,7 @@
 """The C++ example: built with the torch of this Python, it learns, and its recording tells how."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -141,6 +142,34 @@ def test_samples_go_into_a_log_and_for_tensorboard(program, trace, tmp_path):
     for category in ("parameter", "gradient", "optimizer_state"):
         assert re.search(rf"^Categories: .*\b{category} [\d.]+ MB", text, re.MULTILINE)
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_a_configuration_says_what_flags_say_and_more(program, tmp_path, nvtx_tool):
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"plimsoll: {{interval: 20, verbose_batches: 1, output_dir: {tmp_path}, nvtx: true}}\n"
+    )
+    log = tmp_path / "nvtx.log"
+    tool = {"NVTX_INJECTION64_PATH": nvtx_tool, "FAKE_NVTX_LOG": str(log)}
+    ran = subprocess.run(
+        [program, *SMALL, "--config", config],
+        capture_output=True, text=True, check=True, env=os.environ | tool,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    assert ran.stdout.count("  Batch 0: ") == 1
+    assert "  Batch 1: " not in ran.stdout
+    (text_log,) = (tmp_path / "profiles").iterdir()
+    assert text_log.read_text().count("=== Iteration ") == 2
+    lines = [line.split(" ", 1)[1] for line in log.read_text().splitlines()]
+    at = lines.index("push layer Net.block1")
+    assert lines[at - 2 : at] == ["push phase forward", "push layer Net"]
+    assert "push layer Net.block1.conv" in lines
+    assert lines.count("push phase backward") == lines.count("push phase optimizer") == 40
+    assert sum(line.startswith("push") for line in lines) == lines.count("pop")
+    config.write_text("plimsoll:\n  intervall: 20\n")
+    ran = subprocess.run([program, "--config", config], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"{config}:2:3: plimsoll: no option 'intervall': did you mean")
 
 
 def test_without_monitor_nothing_is_told_and_mistakes_are_told_at_once(program):

@@ -1,0 +1,231 @@
+// Where in a configuration the options of monitoring stand. python/plimsoll/config.py has the same
+// rules; python/tests/test_config_conformance.py holds both to them.
+#include "plimsoll/monitor_config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "config/yaml_tree.h"
+
+namespace plimsoll {
+namespace {
+
+using config::YamlTree;
+using config::YamlValue;
+using Kind = YamlValue::Kind;
+
+constexpr std::string_view kOwnBlock = "plimsoll";
+
+struct Setting {
+  std::string name;
+  const YamlValue* key;
+  const YamlValue* value;
+  std::string block;  // "trainer_params: ", or nothing
+};
+
+// Names that are looked for among other people's.
+const std::set<std::string>& foreign_names() {
+  static const std::set<std::string> kNames = [] {
+    std::set<std::string> names = {"profile_tensors"};
+    for (const MonitorOptionHelp& option : monitor_options_help()) {
+      names.insert(option.aliases.begin(), option.aliases.end());
+    }
+    return names;
+  }();
+  return kNames;
+}
+
+bool is_option(const std::string& name) {
+  static const std::vector<MonitorOptionHelp> kOptions = monitor_options_help();
+  return foreign_names().contains(name) ||
+         std::ranges::find(kOptions, name, &MonitorOptionHelp::name) != kOptions.end();
+}
+
+class Finder {
+ public:
+  explicit Finder(const YamlTree& tree) : tree_(tree) {}
+
+  Status find() {
+    const YamlValue& root = tree_.root();
+    if (root.kind == Kind::kNothing) return {};
+    if (root.kind != Kind::kMap) {
+      return tree_.error(ErrorCode::kCorrupt, root, "these are no names with values");
+    }
+    PLIMSOLL_TRY_ASSIGN(const auto entries, tree_.entries(root));
+    const auto is_ours = [](const YamlValue::Pair& entry) {
+      return entry.first->kind == Kind::kText && is_option(entry.first->text);
+    };
+    if (!entries.empty() && std::ranges::all_of(entries, is_ours)) {
+      has_own_block = true;
+      for (const auto& [key, value] : entries) settings.push_back({key->text, key, value, ""});
+      return {};
+    }
+    find_foreign(entries, "");
+    const YamlValue* own = nullptr;
+    for (const auto& [key, value] : entries) {
+      if (key->kind == Kind::kText && key->text == kOwnBlock) {
+        own = value;
+      } else if (value->kind == Kind::kMap) {
+        PLIMSOLL_TRY_ASSIGN(const auto inner, tree_.entries(*value));
+        find_foreign(inner, key->text + ": ");
+      }
+    }
+    return own == nullptr ? Status() : find_own(*own);
+  }
+
+  std::vector<Setting> settings;  // least important first
+  bool has_own_block = false;
+
+ private:
+  void find_foreign(const std::vector<YamlValue::Pair>& entries, const std::string& block) {
+    const auto first = static_cast<std::ptrdiff_t>(settings.size());
+    for (const auto& [key, value] : entries) {
+      if (key->kind == Kind::kText && foreign_names().contains(key->text)) {
+        settings.push_back({key->text, key, value, block});
+      }
+    }
+    std::ranges::sort(settings.begin() + first, settings.end(), {}, &Setting::name);
+  }
+
+  Status find_own(const YamlValue& own) {
+    has_own_block = true;
+    const std::string block = std::string(kOwnBlock) + ": ";
+    if (own.kind == Kind::kNothing) return {};
+    if (own.kind == Kind::kText) {  // plimsoll: true
+      if (MonitorOptions().set("enabled", own.text)) {
+        settings.push_back({"enabled", &own, &own, block});
+        return {};
+      }
+      return tree_.error(ErrorCode::kInvalidArgument, own,
+                         "plimsoll is " + own.text + "; it must hold options");
+    }
+    if (own.kind == Kind::kList) {
+      return tree_.error(ErrorCode::kInvalidArgument, own,
+                         "plimsoll is a list; it must hold options");
+    }
+    PLIMSOLL_TRY_ASSIGN(const auto entries, tree_.entries(own));
+    for (const auto& [key, value] : entries) settings.push_back({key->text, key, value, block});
+    return {};
+  }
+
+  const YamlTree& tree_;
+};
+
+// ---- values as MonitorOptions::set() takes them -------------------------------------------------
+
+Error wrong(std::string sentence) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(sentence));
+}
+
+Result<std::string> phase_of_map(const YamlTree& tree, const YamlValue& phase) {
+  PLIMSOLL_TRY_ASSIGN(const auto entries, tree.entries(phase));
+  std::string from = "0";
+  std::string to;
+  std::string interval;
+  for (const auto& [key, value] : entries) {
+    std::string* const place = key->text == "from"       ? &from
+                               : key->text == "to"       ? &to
+                               : key->text == "interval" ? &interval
+                                                         : nullptr;
+    if (place == nullptr) {
+      return wrong("a phase has no '" + key->text + "': it is {from, to, interval}");
+    }
+    *place = value->text;
+  }
+  if (interval.empty()) return wrong("a phase needs an interval: it is {from, to, interval}");
+  return from + "-" + to + ":" + interval;
+}
+
+// A text, a mapping {from, to, interval}, or a list of these three.
+Result<std::string> phase_text(const YamlTree& tree, const YamlValue& phase) {
+  if (phase.kind == Kind::kText) return phase.text;
+  if (phase.kind == Kind::kMap) return phase_of_map(tree, phase);
+  if (phase.kind == Kind::kList && phase.items.size() == 3) {
+    return phase.items[0]->text + "-" + phase.items[1]->text + ":" + phase.items[2]->text;
+  }
+  return wrong("this is no phase: it is {from, to, interval}");
+}
+
+Result<std::string> text_of(const YamlTree& tree, const YamlValue& value) {
+  if (value.kind == Kind::kText) return value.text;
+  if (value.kind == Kind::kMap) return wrong("a mapping is no value");
+  std::string list;
+  for (const YamlValue* item : value.items) {
+    PLIMSOLL_TRY_ASSIGN(const std::string text, phase_text(tree, *item));
+    list += (list.empty() ? "" : ",") + text;
+    if (list.size() > YamlTree::kMostBytes) return wrong("this list is too long");
+  }
+  return list;
+}
+
+Status apply(const YamlTree& tree, const Setting& setting, MonitorOptions& options) {
+  if (setting.value->kind == Kind::kNothing) return {};
+  const Result<std::string> text = text_of(tree, *setting.value);
+  const Status set = text ? options.set(setting.name, *text) : Status(text.error());
+  if (set) return {};
+  return tree.error(ErrorCode::kInvalidArgument, *setting.key, setting.block + set.error().message);
+}
+
+bool says_enabled(const Setting& setting) {
+  return (setting.name == "enabled" || setting.name == "enable_memory_monitoring") &&
+         setting.value->kind != Kind::kNothing;
+}
+
+// ---- the file ----------------------------------------------------------------------------------
+
+Error unreadable(const std::string& path, int number) {
+  switch (number) {
+    case ENOENT:
+      return make_error(ErrorCode::kNotFound, path + ": there is no such file");
+    case EACCES:
+      return make_error(ErrorCode::kPermission, path + ": may not be read");
+    default:
+      return make_error(ErrorCode::kIo, path + ": " + std::strerror(number));
+  }
+}
+
+Result<std::string> content_of(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             std::fclose);
+  if (file == nullptr) return unreadable(path, errno);
+  std::string content;
+  char buffer[1 << 14];
+  while (content.size() <= YamlTree::kMostBytes) {
+    const std::size_t size = std::fread(buffer, 1, sizeof buffer, file.get());
+    content.append(buffer, size);
+    if (size < sizeof buffer) break;
+  }
+  if (std::ferror(file.get()) != 0) return unreadable(path, errno);
+  return content;
+}
+
+}  // namespace
+
+Result<MonitorOptions> parse_monitor_options(std::string_view yaml, const std::string& name) {
+  PLIMSOLL_TRY_ASSIGN(const YamlTree tree, YamlTree::parse(yaml, name));
+  Finder finder(tree);
+  PLIMSOLL_TRY(finder.find());
+  MonitorOptions options;
+  options.enabled = finder.has_own_block;
+  for (const Setting& setting : finder.settings) PLIMSOLL_TRY(apply(tree, setting, options));
+  if (options.profile_tensors && std::ranges::none_of(finder.settings, says_enabled)) {
+    options.enabled = true;
+  }
+  return options;
+}
+
+Result<MonitorOptions> load_monitor_options(const std::string& path) {
+  PLIMSOLL_TRY_ASSIGN(const std::string content, content_of(path));
+  PLIMSOLL_TRY_ASSIGN(MonitorOptions options, parse_monitor_options(content, path));
+  PLIMSOLL_TRY(options.set_from_environment());
+  return options;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,144 @@
+#include "plimsoll/monitor_config.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll {
+namespace {
+
+using testing::HasSubstr;
+
+MonitorOptions read(std::string_view yaml) {
+  const auto options = parse_monitor_options(yaml, "c.yaml");
+  EXPECT_TRUE(options.ok()) << (options ? "" : options.error().message);
+  return options ? *options : MonitorOptions();
+}
+
+std::string problem_of(std::string_view yaml) {
+  const auto options = parse_monitor_options(yaml, "c.yaml");
+  EXPECT_FALSE(options.ok());
+  return options ? "" : options.error().message;
+}
+
+TEST(MonitorConfig, OurBlockHasOptions) {
+  const MonitorOptions options = read(
+      "lr: 0.1\n"
+      "plimsoll:\n"
+      "  interval: 100\n"
+      "  tensorboard: yes\n"
+      "  section: \"yes\"\n"
+      "  record:\n"
+      "  phases:\n"
+      "    - {from: 0, to: 500, interval: 10}\n"
+      "    - 500-2000:50\n"
+      "    - [2000, '', 200]\n");
+  EXPECT_TRUE(options.enabled);
+  EXPECT_EQ(options.interval, 100);
+  EXPECT_EQ(options.tensorboard, "true");
+  EXPECT_EQ(options.section, "yes");
+  EXPECT_EQ(options.record, "");
+  EXPECT_EQ(options.text("phases"), "0-500:10,500-2000:50,2000-:200");
+}
+
+TEST(MonitorConfig, NothingSwitchesItOnButWhatShould) {
+  EXPECT_FALSE(read("").enabled);
+  EXPECT_FALSE(read("lr: 1\nmodel: {interval: 7}\n").enabled);
+  EXPECT_TRUE(read("plimsoll:\n").enabled);
+  EXPECT_FALSE(read("plimsoll: off\n").enabled);
+  EXPECT_TRUE(read("interval: 3\n").enabled);  // nothing but options
+  EXPECT_TRUE(read("a: {profile_tensors: true}\n").enabled);
+  const MonitorOptions theirs = read(
+      "trainer_params:\n  epochs: 20\n  enable_memory_monitoring: true\n"
+      "  memory_monitor_batches: 7\n");
+  EXPECT_TRUE(theirs.enabled);
+  EXPECT_EQ(theirs.verbose_batches, 7);
+}
+
+TEST(MonitorConfig, OursGoesBeforeTheirsAndTheLaterKeyBeforeTheEarlier) {
+  EXPECT_EQ(read("plimsoll: {interval: 1}\ntrain: {profile_interval: 9}\n").interval, 1);
+  EXPECT_EQ(read("plimsoll: {interval: 1, interval: 2}\n").interval, 2);
+  EXPECT_EQ(read("plimsoll: {interval: 1}\nplimsoll: {alerts: no}\n").interval, 50);
+}
+
+TEST(MonitorConfig, AnchorsAndMergesAreFollowed) {
+  const MonitorOptions options = read(
+      "base: &base {interval: 3, alert_every: 4}\n"
+      "other: &other {interval: 5, section: S}\n"
+      "plimsoll:\n  <<: [*base, *other]\n  alert_every: 6\n");
+  EXPECT_EQ(options.interval, 3);
+  EXPECT_EQ(options.alert_every, 6);
+  EXPECT_EQ(options.section, "S");
+}
+
+TEST(MonitorConfig, ErrorsTellThePlaceAndTheNearestName) {
+  EXPECT_EQ(problem_of("plimsoll:\n  verbos_batches: 2\n"),
+            "c.yaml:2:3: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?");
+  EXPECT_EQ(problem_of("t:\n  memory_monitor_batches: x\n"),
+            "c.yaml:2:3: t: verbose_batches is 'x'; it must be a whole number");
+  EXPECT_EQ(problem_of("plimsoll: {interval: {a: 1}}\n"),
+            "c.yaml:1:12: plimsoll: a mapping is no value");
+  EXPECT_EQ(problem_of("plimsoll: 7\n"), "c.yaml:1:11: plimsoll is 7; it must hold options");
+  EXPECT_EQ(problem_of("- 1\n"), "c.yaml:1:1: these are no names with values");
+  EXPECT_THAT(problem_of("plimsoll: {phases: [{to: 5}]}\n"), HasSubstr("needs an interval"));
+  EXPECT_THAT(problem_of("plimsoll: {phases: [{interval: 5, till: 3}]}\n"), HasSubstr("'till'"));
+  EXPECT_THAT(problem_of("plimsoll: {phases: [[1, 2]]}\n"), HasSubstr("this is no phase"));
+}
+
+TEST(MonitorConfig, WhatIsNotYamlIsTold) {
+  EXPECT_THAT(problem_of("a: [1, 2\nb: 3\n"), testing::StartsWith("c.yaml:2:"));
+  EXPECT_THAT(problem_of("a: *nothing\n"), HasSubstr("not YAML"));
+  EXPECT_THAT(problem_of("a: 'it''s\n"), HasSubstr("c.yaml:1:4: not YAML: the quotes are never"));
+  EXPECT_THAT(problem_of("a: \"x\\\"\n"), HasSubstr("not YAML"));
+  EXPECT_EQ(problem_of("a: 1\nb: \xFF\n"), "c.yaml:2:4: not YAML: this is not UTF-8");
+  EXPECT_EQ(problem_of(std::string("a: \0", 4)), "c.yaml:1:4: not YAML: a control character");
+  EXPECT_THAT(problem_of("a: 1\n---\nb: 2\n"), HasSubstr("a second document"));
+  EXPECT_THAT(problem_of("a: !include b.yaml\n"), HasSubstr("the tag '!include' means nothing"));
+  EXPECT_THAT(problem_of("? [a]\n: 1\n"), HasSubstr("a key is a list or a mapping"));
+  EXPECT_THAT(problem_of(std::string(500, '[') + std::string(500, ']')),
+              HasSubstr("nested too deeply"));
+  EXPECT_THAT(problem_of("plimsoll: {<<: 7}\n"), HasSubstr("merges is no mapping"));
+  EXPECT_THAT(problem_of(std::string(17 << 20, ' ')), HasSubstr("larger than 16 MiB"));
+}
+
+// Ten times ten times ten … of the same: nothing is copied.
+TEST(MonitorConfig, BombsDoNotGoOff) {
+  std::string lists = "a0: &a0 [x]\n";
+  std::string merges = "m0: &m0 {interval: 3}\n";
+  for (int i = 1; i < 60; ++i) {
+    const std::string before = std::to_string(i - 1);
+    const std::string now = std::to_string(i);
+    lists += "a" + now + ": &a" + now + " [*a" + before + ", *a" + before + "]\n";
+    merges += "m" + now + ": &m" + now + " {<<: [*m" + before + ", *m" + before + "]}\n";
+  }
+  EXPECT_EQ(read(lists + "plimsoll: {interval: 3}\n").interval, 3);
+  EXPECT_THAT(problem_of(lists + "plimsoll: {phases: [*a59]}\n"), HasSubstr("this is no phase"));
+  EXPECT_THAT(problem_of(merges + "plimsoll: *m59\n"), HasSubstr("<< merges too much"));
+}
+
+TEST(MonitorConfig, AFileGoesBehindTheEnvironment) {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("plimsoll_config_test_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const std::string path = (folder / "c.yaml").string();
+  std::ofstream(path) << "plimsoll: {interval: 7, alert_every: 3}\n";
+  ::setenv("PLIMSOLL_MONITOR_INTERVAL", "9", 1);
+  const auto options = load_monitor_options(path);
+  ::unsetenv("PLIMSOLL_MONITOR_INTERVAL");
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->interval, 9);
+  EXPECT_EQ(options->alert_every, 3);
+  EXPECT_EQ(load_monitor_options((folder / "none.yaml").string()).error().code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(load_monitor_options(folder.string()).error().code, ErrorCode::kIo);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace plimsoll

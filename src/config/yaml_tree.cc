@@ -1,0 +1,270 @@
+#include "config/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "base/utf8.h"
+
+namespace plimsoll::config {
+namespace {
+
+constexpr std::string_view kStandard = "tag:yaml.org,2002:";
+constexpr std::array<std::string_view, 12> kStandardTags = {"null",   "bool", "int",   "float",
+                                                            "str",    "seq",  "map",   "timestamp",
+                                                            "binary", "omap", "pairs", "set"};
+constexpr int kDeepestMerge = 100;
+constexpr std::size_t kDeepest = 300;  // yaml-cpp itself follows 500
+
+std::string place(const std::string& name, int line, int column) {
+  return name + ":" + std::to_string(line) + ":" + std::to_string(column) + ": ";
+}
+
+// What YAML allows in a text: no control characters but tab, line feed, carriage return and NEL.
+bool is_allowed(std::string_view sequence) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
+  if (sequence.size() == 1) {
+    return byte(0) == '\t' || byte(0) == '\n' || byte(0) == '\r' ||
+           (byte(0) >= 0x20 && byte(0) < 0x7F);
+  }
+  if (sequence.size() == 2 && byte(0) == 0xC2) return byte(1) == 0x85 || byte(1) >= 0xA0;
+  return sequence != "\xEF\xBF\xBE" && sequence != "\xEF\xBF\xBF";  // U+FFFE, U+FFFF
+}
+
+bool is_utf16(std::string_view yaml) {
+  return yaml.starts_with("\xFF\xFE") || yaml.starts_with("\xFE\xFF");
+}
+
+Status check_characters(std::string_view yaml, const std::string& name) {
+  if (is_utf16(yaml)) return {};
+  int line = 1;
+  int column = 1;
+  while (!yaml.empty()) {
+    const std::size_t length = base::utf8_sequence_length(yaml);
+    if (length == 0 || !is_allowed(yaml.substr(0, length))) {
+      return make_error(ErrorCode::kCorrupt,
+                        place(name, line, column) + "not YAML: " +
+                            (length == 0 ? "this is not UTF-8" : "a control character"));
+    }
+    const bool is_end = yaml.front() == '\n';
+    line += is_end ? 1 : 0;
+    column = is_end ? 1 : column + 1;
+    yaml.remove_prefix(length);
+  }
+  return {};
+}
+
+// yaml-cpp takes the end of the text for the end of what stands in quotes.
+bool is_closed(std::string_view yaml, int position) {
+  const auto at = static_cast<std::size_t>(std::max(position, 0));
+  if (at >= yaml.size() || (yaml[at] != '\'' && yaml[at] != '"')) return true;  // not in quotes
+  const char quote = yaml[at];
+  for (std::size_t i = at + 1; i < yaml.size(); ++i) {
+    if (yaml[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (yaml[i] == quote) {
+      if (quote == '"' || i + 1 == yaml.size() || yaml[i + 1] != quote) return true;
+      ++i;  // '' within single quotes
+    }
+  }
+  return false;
+}
+
+// "?" is a plain value's, "!" that of one in quotes.
+bool is_known_tag(std::string_view tag) {
+  if (tag.empty() || tag == "?" || tag == "!") return true;
+  if (!tag.starts_with(kStandard)) return false;
+  return std::ranges::find(kStandardTags, tag.substr(kStandard.size())) != kStandardTags.end();
+}
+
+}  // namespace
+
+// Takes yaml-cpp's events. Throws its exceptions, as that does.
+class YamlBuilder : public YAML::EventHandler {
+ public:
+  // `yaml` is what is parsed, if it is UTF-8.
+  YamlBuilder(YamlTree& tree, std::string_view yaml) : tree_(tree), yaml_(yaml) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1) throw YAML::ParserException(mark, "a second document begins here");
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(YamlValue::Kind::kNothing, mark, "", anchor);
+  }
+  void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+    if (!names_.insert(name).second) {
+      throw YAML::ParserException(mark, "the anchor '" + name + "' stands here a second time");
+    }
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) throw YAML::ParserException(mark, "an alias of nothing");
+    put(*found->second);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
+    if (tag != "?" && !is_closed(yaml_, mark.pos)) {
+      throw YAML::ParserException(mark, "the quotes are never closed");
+    }
+    YamlValue& value = add(YamlValue::Kind::kText, mark, tag, anchor);
+    value.text = text;
+    value.is_plain = tag == "?";
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open(YamlValue::Kind::kList, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { open_.pop_back(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open(YamlValue::Kind::kMap, mark, tag, anchor);
+  }
+  void OnMapEnd() override { open_.pop_back(); }
+
+ private:
+  struct Open {
+    YamlValue* value;
+    const YamlValue* key;  // of a map, whose value comes next
+  };
+
+  void open(YamlValue::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
+    if (open_.size() == kDeepest) throw YAML::ParserException(mark, "nested too deeply");
+    open_.push_back({&add(kind, mark, tag, anchor), nullptr});
+  }
+
+  YamlValue& add(YamlValue::Kind kind, const YAML::Mark& mark, const std::string& tag,
+                 YAML::anchor_t anchor) {
+    if (!is_known_tag(tag)) {
+      throw YAML::ParserException(mark, "the tag '" + tag + "' means nothing here");
+    }
+    YamlValue& value = tree_.values_.emplace_back();
+    value.kind = kind;
+    value.line = mark.line + 1;
+    value.column = mark.column + 1;
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = &value;
+    put(value);
+    return value;
+  }
+
+  // Where the value belongs: into the list or map that is open, or at the top.
+  void put(const YamlValue& value) {
+    if (open_.empty()) {
+      tree_.root_ = &value;
+      return;
+    }
+    Open& around = open_.back();
+    if (around.value->kind == YamlValue::Kind::kList) {
+      around.value->items.push_back(&value);
+    } else if (around.key == nullptr) {
+      if (value.kind == YamlValue::Kind::kList || value.kind == YamlValue::Kind::kMap) {
+        throw YAML::ParserException(
+            {}, "line " + std::to_string(value.line) + ": a key is a list or a mapping");
+      }
+      around.key = &value;
+    } else {
+      around.value->pairs.emplace_back(around.key, &value);
+      around.key = nullptr;
+    }
+  }
+
+  YamlTree& tree_;
+  std::string_view yaml_;
+  int documents_ = 0;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, const YamlValue*> anchors_;
+  std::set<std::string> names_;  // of anchors
+};
+
+Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name) {
+  if (yaml.size() > kMostBytes) {
+    return make_error(ErrorCode::kLimit, name + ": is larger than 16 MiB");
+  }
+  PLIMSOLL_TRY(check_characters(yaml, name));
+  YamlTree tree;
+  tree.name_ = name;
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, which means nothing
+  if (yaml.starts_with(kMark)) yaml.remove_prefix(kMark.size());
+  YamlBuilder builder(tree, is_utf16(yaml) ? std::string_view() : yaml);
+  try {
+    std::istringstream stream{std::string(yaml)};
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    const bool has_place = !error.mark.is_null();
+    return make_error(
+        ErrorCode::kCorrupt,
+        (has_place ? place(name, error.mark.line + 1, error.mark.column + 1) : name + ": ") +
+            "not YAML: " + error.msg);
+  } catch (const std::exception& error) {
+    return make_error(ErrorCode::kCorrupt, name + ": not YAML: " + error.what());
+  }
+  if (tree.root_ == nullptr) tree.root_ = &tree.values_.emplace_back();
+  return tree;
+}
+
+Error YamlTree::error(ErrorCode code, const YamlValue& at, const std::string& sentence) const {
+  return make_error(code, place(name_, at.line, at.column) + sentence);
+}
+
+namespace {
+
+using Pairs = std::vector<YamlValue::Pair>;
+
+bool is_merge(const YamlValue& key) {
+  return key.kind == YamlValue::Kind::kText && key.is_plain && key.text == "<<";
+}
+
+// What is merged into a map comes before its own, so that its own counts; of several maps the
+// first.
+const char* append(const YamlValue& map, Pairs& pairs, int depth) {
+  if (map.kind != YamlValue::Kind::kMap) return "what << merges is no mapping";
+  if (depth > kDeepestMerge) return "<< merges too deeply";
+  for (const auto& [key, value] : map.pairs) {
+    if (!is_merge(*key)) continue;
+    if (value->kind == YamlValue::Kind::kList) {
+      for (auto item = value->items.rbegin(); item != value->items.rend(); ++item) {
+        if (const char* problem = append(**item, pairs, depth + 1)) return problem;
+      }
+    } else if (const char* problem = append(*value, pairs, depth + 1)) {
+      return problem;
+    }
+  }
+  for (const YamlValue::Pair& pair : map.pairs) {
+    if (is_merge(*pair.first)) continue;
+    if (pairs.size() == YamlTree::kMostPairs) return "<< merges too much";
+    pairs.push_back(pair);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<Pairs> YamlTree::entries(const YamlValue& map) const {
+  Pairs all;
+  if (const char* problem = append(map, all, 0)) return error(ErrorCode::kCorrupt, map, problem);
+  Pairs once;
+  std::map<std::pair<YamlValue::Kind, std::string_view>, std::size_t> places;
+  for (const YamlValue::Pair& pair : all) {
+    const auto [known, is_new] =
+        places.try_emplace({pair.first->kind, pair.first->text}, once.size());
+    if (is_new) {
+      once.push_back(pair);
+    } else {
+      once[known->second].second = pair.second;
+    }
+  }
+  return once;
+}
+
+}  // namespace plimsoll::config

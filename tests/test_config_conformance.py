@@ -1,0 +1,189 @@
+"""Configurations in C++ (src/config) and in Python (config.py): two readers, one outcome."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import plimsoll
+from plimsoll._record import monitor_options_help
+
+ROOT = Path(__file__).resolve().parents[1]
+
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
+HUGE = "".join(f"key{i}: [{i}, value {i}]\n" for i in range(3000))
+DOCUMENTS = [
+    b"",
+    b"# nothing\n",
+    b"---\n...\n",
+    b"lr: 0.1\nmodel: {interval: 7}\n",
+    b"plimsoll:\n",
+    b"plimsoll: true\n",
+    b"plimsoll: Off\n",
+    b"plimsoll: 7\n",
+    b"plimsoll: []\n",
+    b"plimsoll: {interval: 100, tensorboard: true, section: 'Tensor Profiling'}\n",
+    b"plimsoll: {section: yes, record: null, output_dir: '~'}\n",
+    b"plimsoll: {record: 'null', output_dir: ~, section: \"\"}\n",
+    b"plimsoll: {interval: 010}\n",
+    b"plimsoll: {interval: 0x10}\n",
+    b"plimsoll: {interval: 1_000}\n",
+    b"plimsoll: {interval: 1:30}\n",
+    b"plimsoll: {interval: 5.0}\n",
+    b"plimsoll: {large_tensor_mb: 1.5GB, growth_percent: 1e1, fragmentation_percent: 40%}\n",
+    b"plimsoll: {section: 2026-01-01, record: .inf}\n",
+    b"plimsoll: {interval: {a: 1}}\n",
+    b"plimsoll: {interval: [1, 2]}\n",
+    b"plimsoll: {alerts: [true]}\n",
+    b"plimsoll: {verbos_batches: 2}\n",
+    b"plimsoll: {zzzzzz: 2}\n",
+    b"plimsoll: {1: 2}\n",
+    b"plimsoll: {null: 2}\n",
+    b"plimsoll: {nvtx: true, batch_size: 32}\n",
+    b"plimsoll: {adapter: libtorc}\n",
+    b"plimsoll: {phases: [0-500:10, '500-:100']}\n",
+    b"plimsoll: {phases: 0-500:10}\n",
+    b"plimsoll: {phases: [{from: 0, to: 500, interval: 10}, {from: 500, interval: 100}]}\n",
+    b"plimsoll: {phases: [{to: 500}]}\n",
+    b"plimsoll: {phases: [{interval: 3, til: 500}]}\n",
+    b"plimsoll: {phases: [[0, 5, 1], [5, 9]]}\n",
+    b"plimsoll: {phases: [0-9:1, 5-7:2]}\n",
+    b"interval: 3\nalerts: no\n",
+    b"trainer_params: {epochs: 2, enable_memory_monitoring: true, memory_monitor_batches: 5}\n",
+    b"trainer_params: {memory_monitor_batches: x}\n",
+    b"a: {profile_interval: 3, tensor_profile_interval: 4}\nb: {profile_tensors: true}\n",
+    b"profile_tensors: true\nenable_memory_monitoring: false\nlr: 1\n",
+    b"plimsoll: {interval: 1, interval: 2}\n",
+    b"plimsoll: {interval: 1}\nplimsoll: {alerts: no}\n",
+    b"base: &b {interval: 3, alert_every: 4}\nplimsoll: {<<: *b, alert_every: 6}\n",
+    b"a: &a {interval: 3}\nb: &b {interval: 4, section: S}\nplimsoll:\n  <<: [*a, *b]\n",
+    b"plimsoll: {<<: 7}\n",
+    b"plimsoll: &p {interval: 3}\ntrain: *p\n",
+    b"x: &x [*x]\nplimsoll: {interval: 3}\n",
+    b"a: *nothing\n",
+    b"a: &a 1\nb: &a 2\nplimsoll: {interval: *a}\n",
+    (BOMB + "plimsoll: {interval: 3}\n").encode(),
+    (HUGE + "plimsoll: {interval: 3}\n").encode(),
+    b"- 1\n- 2\n",
+    b"just text\n",
+    b"plimsoll: {interval: 3\nlr: 1\n",
+    b"a: b: c\n",
+    b"\tplimsoll: 1\n",
+    b"plimsoll:\n\tinterval: 3\n",
+    b"a: 'open\n",
+    b"a: 1\n---\nb: 2\n",
+    b"a: !include b.yaml\n",
+    b"a: !!python/object/apply:os.system ['true']\n",
+    b"? [a]\n: 1\n",
+    b"a: \xff\n",
+    b"a: \xed\xa0\x80\n",
+    b"a: \x00\n",
+    b"a: \x07\n",
+    b"\xef\xbb\xbfplimsoll: {interval: 3}\n",
+    "plimsoll: {interval: 3, section: Größe}\n".encode("utf-16"),
+    "plimsoll: {section: Größe 漢}\n".encode(),
+    b"plimsoll:\r\n  interval: 3\r\n",
+    b"plimsoll: {section: |\n  a\n}\n",
+    b"plimsoll:\n  section: >-\n    a\n    b\n",
+    b"[" * 20_000,
+]
+
+
+class Reader:
+    """The test tool read_monitor_config, kept running."""
+
+    def __init__(self, program: Path) -> None:
+        self.process = subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def read(self, path: Path) -> tuple[str, list[str]]:
+        self.process.stdin.write(f"{path}\n")
+        self.process.stdin.flush()
+        lines = []
+        while (line := self.process.stdout.readline()) != ".\n":
+            assert line, "the reader is gone"
+            lines.append(line.rstrip("\n"))
+        return lines[0], lines[1:]
+
+
+@pytest.fixture(scope="module")
+def reader():
+    for preset in ("dev", "release", "clang", "asan"):
+        program = ROOT / "build" / preset / "tests/read_monitor_config"
+        if program.is_file():
+            break
+    else:
+        pytest.skip("read_monitor_config is not built: run scripts/test cpp")
+    running = Reader(program)
+    yield running
+    running.process.stdin.close()
+    assert running.process.wait(30) == 0
+
+
+def in_python(path: Path) -> tuple[str, list[str]]:
+    try:
+        options = plimsoll.load_options(path)
+    except plimsoll.Error as error:
+        return error.code, [str(error)]
+    defaults = {name: default for name, _, _, default, _ in monitor_options_help()}
+    pairs = ((name, options.text(name)) for name in defaults)
+    return "ok", [f"{name}={text}" for name, text in pairs if text != defaults[name]]
+
+
+def compare(reader: Reader, path: Path) -> str:
+    """Both outcomes are the same: the options, or the kind of error. Gives it."""
+    ours, theirs = reader.read(path), in_python(path)
+    assert ours[0] == theirs[0], (ours, theirs)
+    if ours[0] == "ok":
+        assert ours[1] == theirs[1]
+    else:
+        assert ours[1][0].startswith(str(path))
+    return ours[0]
+
+
+@pytest.mark.parametrize("data", DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_both_readers_have_one_outcome(reader, data, tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_bytes(data)
+    compare(reader, path)
+
+
+def test_both_name_the_nearest(reader, tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("plimsoll:\n  verbos_batches: 2\n")
+    for _, (sentence,) in (reader.read(path), in_python(path)):
+        assert sentence.endswith(
+            "plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?"
+        )
+
+
+def test_files_that_are_none(reader, tmp_path):
+    assert compare(reader, tmp_path / "none.yaml") == "not_found"
+    assert compare(reader, tmp_path) == "io"
+
+
+NAMES = [name for option in monitor_options_help() for name in (option[0], *option[1])]
+KEYS = st.sampled_from([*NAMES, "plimsoll", "trainer_params", "from", "to", "interval", "x"])
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-2, 2000) | st.floats()
+    | st.sampled_from(["yes", "0-5:1", "5-:2", "1.5GB", "12%", "auto", "null", "~", "", "a b"])
+)  # fmt: skip
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(config=st.dictionaries(KEYS, VALUES, max_size=4), is_flow=st.booleans())
+def test_any_configuration_has_one_outcome(reader, tmp_path, config, is_flow):
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump(config, default_flow_style=is_flow, allow_unicode=True))
+    compare(reader, path)
