@@ -112,7 +112,7 @@ class ScriptedRun : public testing::Test {
     Recorded recording = Recorded::into_file(path.str());
     run = std::make_unique<CudaRun>();
     recording.stop();
-    const std::vector<std::byte> file = TraceReplay::bytes_of(path.str());
+    file = TraceReplay::bytes_of(path.str());
     recorded = report_of(file, "recording");
     const std::string pickle = snapshot_of({&run->plain, &run->expandable});
     snapshot = report_of(std::as_bytes(std::span(pickle)), "snapshot");
@@ -120,6 +120,7 @@ class ScriptedRun : public testing::Test {
   }
 
   std::unique_ptr<CudaRun> run;
+  std::vector<std::byte> file;
   rapidjson::Document recorded, snapshot;
 };
 
@@ -187,6 +188,22 @@ TEST_F(ScriptedRun, at_every_step_the_categories_sum_to_allocated_bytes) {
     ++steps;
   }
   EXPECT_EQ(steps, run->plain_at_steps.size() * 2);
+}
+
+TEST_F(ScriptedRun, as_a_snapshot_for_torch_it_says_the_same) {
+  auto session = Session::open_memory(
+      file, "recording", {.device = {}, .at = {}, .top = 1000, .progress = {}});
+  ASSERT_TRUE(session.ok());
+  std::string exported;
+  const auto append = [&](std::string_view piece) {
+    exported += piece;
+    return true;
+  };
+  ASSERT_TRUE(session->export_to("snapshot", append));
+  rapidjson::Document again = report_of(std::as_bytes(std::span(exported)), "exported");
+  drop_times(again);
+  drop_times(recorded);
+  EXPECT_EQ(text_of(again["devices"]), text_of(recorded["devices"]));
 }
 
 TEST_F(ScriptedRun, a_recording_leaves_nothing_unsaid) {
