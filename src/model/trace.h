@@ -165,6 +165,8 @@ struct Trace {
   std::optional<std::int64_t> rank;     // of the process in a distributed run
   bool has_settings = false;
   bool has_final_state = false;  // segments and blocks of some device are known
+  bool has_native_lines =
+      false;  // stacks are those of programs without Python: frames name shared libraries
 
   const Setting* setting(std::string_view name) const;
 

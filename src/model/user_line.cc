@@ -2,6 +2,8 @@
 
 #include <tsl/robin_map.h>
 
+#include <algorithm>
+
 #include "base/hash.h"
 
 namespace plimsoll::model {
@@ -48,6 +50,9 @@ std::string_view last_folders(std::string_view path) {
   return path;
 }
 
+// libcuda.so.1, libcudart.so.12, libcudart-8774224f.so.12: they are asked, and do not ask.
+bool is_cuda_itself(std::string_view file) { return file.starts_with("libcuda"); }
+
 }  // namespace
 
 FrameOrigin origin_of(std::string_view file, std::string_view function) {
@@ -92,6 +97,13 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
         has_generated = true;
       }
     }
+    if (line.why != NoLine::kHasLine && trace.has_native_lines) {
+      const auto asks = [&](FrameId id) {
+        return !is_cuda_itself(trace.strings[stacks.frame(id).file]);
+      };
+      const auto asker = std::ranges::find_if(frames, asks);
+      line = Line{asker != frames.end() ? *asker : frames.back(), NoLine::kHasLine, LineId{}};
+    }
     if (line.why != NoLine::kHasLine && backward) line.why = NoLine::kAutograd;
   }
   number_lines();
@@ -117,6 +129,12 @@ void UserLines::number_lines() {
     if (is_new) examples_.push_back(StackId{row});
     line.id = LineId{place->second};
   }
+}
+
+std::string_view UserLines::library(StackId stack) const {
+  if (!trace_.has_native_lines || why(stack) != NoLine::kHasLine) return {};
+  const std::string_view file = trace_.strings[trace_.stacks.frame(frame(stack)).file];
+  return origin_of(file, {}) == FrameOrigin::kNative ? file : std::string_view{};
 }
 
 std::string UserLines::label(StackId stack) const {

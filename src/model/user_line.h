@@ -1,6 +1,9 @@
 // The line a stack is charged to: its innermost Python frame outside torch (DESIGN section 5).
 // Frames of generated code (torch.compile's cache, <string>, <frozen ...>) come second: they are
 // taken only if there is no other. Computed once per distinct stack.
+//
+// Recordings of programs without Python (Trace::has_native_lines) charge the innermost frame
+// outside CUDA's own libraries: its file is a shared library or the program.
 #pragma once
 
 #include <string>
@@ -35,6 +38,10 @@ class UserLines {
   LineId line(StackId stack) const { return lines_[stack.index()].id; }
   std::size_t line_count() const { return examples_.size(); }
   std::string label(LineId line) const { return label(examples_[line.index()]); }
+
+  // The shared library (or program) that the stack is charged to; empty where it is charged to a
+  // line of Python, or to none.
+  std::string_view library(StackId stack) const;
 
   // "train.py:42 (forward)": the path shortened to its last two folders; or the reason in brackets,
   // such as

@@ -74,6 +74,34 @@ TEST(UserLines, stacks_with_the_same_line_have_one_id) {
   EXPECT_EQ(lines.label(lines.line(deeper)), lines.label(deeper));
 }
 
+TEST(UserLines, native_frames_outside_cuda_are_charged_in_recordings_of_cuda_programs) {
+  const FrameText runtime{"libcudart.so.12", 0, "cudaMalloc"};
+  const FrameText library{"libnccl.so.2", 0, "ncclCommInitRank"};
+  const FrameText program{"solver", 0, "+0x1234"};
+  for (const bool is_cuda_program : {false, true}) {
+    TraceMaker maker;
+    if (is_cuda_program) maker.builder().native_lines_known();
+    const StackId deep = maker.stack({runtime, library, program});
+    const StackId plain = maker.stack({program});
+    const StackId cuda_alone = maker.stack({runtime});
+    const StackId python = maker.stack({library, {"/home/u/train.py", 5, "main"}});
+    const Trace trace = maker.finish();
+    const UserLines lines(trace);
+    EXPECT_EQ(lines.label(python), "home/u/train.py:5 (main)");
+    EXPECT_EQ(lines.library(python), "");
+    if (is_cuda_program) {
+      EXPECT_EQ(lines.label(deep), "libnccl.so.2:0 (ncclCommInitRank)");
+      EXPECT_EQ(lines.library(deep), "libnccl.so.2");
+      EXPECT_EQ(lines.library(plain), "solver");
+      EXPECT_EQ(lines.library(cuda_alone), "libcudart.so.12");
+      EXPECT_EQ(lines.library(kNoStack), "");
+    } else {
+      EXPECT_EQ(lines.label(deep), "[native code, no Python frame]");
+      EXPECT_EQ(lines.library(deep), "");
+    }
+  }
+}
+
 TEST(OperatorOf, outermost_operator_of_the_stack_is_named) {
   TraceMaker maker;
   const StackId stack = maker.stack({{"??", 0, "at::_ops::empty_memory_format::call(...)"},

@@ -146,6 +146,7 @@ struct Tables {
   std::vector<MomentRow> moments;
   std::vector<GroupRow> by_line;
   std::vector<GroupRow> by_stack;
+  std::vector<GroupRow> by_library;  // empty when the file's stacks name no libraries
   std::vector<GroupRow> by_size;
   std::vector<GroupRow> by_stream;
   std::vector<GroupRow> by_pool;
@@ -174,6 +175,9 @@ struct Tables {
         Field{"moments", &Tables::moments, "The moment the by_* tables speak of."},
         Field{"by_line", &Tables::by_line, "Live bytes by source line."},
         Field{"by_stack", &Tables::by_stack, "Live bytes by whole stack."},
+        Field{"by_library", &Tables::by_library,
+              "Live bytes by the shared library, or program, that asked for them; of recordings of "
+              "plimsoll run --cuda-driver only."},
         Field{"by_size", &Tables::by_size, "Live bytes by size class (powers of two)."},
         Field{"by_stream", &Tables::by_stream, "Live bytes by stream."},
         Field{"by_pool", &Tables::by_pool, "Live bytes by memory pool."},

@@ -28,6 +28,7 @@ struct GroupTable {
 constexpr std::array kGroupTables = {
     GroupTable{TableKind::kLine, &Tables::by_line, "line"},
     GroupTable{TableKind::kStack, &Tables::by_stack, "stack (line, then its Python frames)"},
+    GroupTable{TableKind::kLibrary, &Tables::by_library, "library"},
     GroupTable{TableKind::kSize, &Tables::by_size, "size"},
     GroupTable{TableKind::kStream, &Tables::by_stream, "stream"},
     GroupTable{TableKind::kPool, &Tables::by_pool, "pool"},
@@ -201,8 +202,9 @@ std::string segment_table(const DeviceReport& device, std::size_t top, std::size
 
 const std::vector<std::string>& table_names() {
   static const std::vector<std::string> kNames = {
-      "line", "stack", "size",   "stream", "pool",  "category", "operator", "layer",  "phase",
-      "step", "dtype", "region", "tensor", "saved", "steps",    "site",     "growth", "segment"};
+      "line",     "stack", "library", "size",   "stream", "pool",   "category",
+      "operator", "layer", "phase",   "step",   "dtype",  "region", "tensor",
+      "saved",    "steps", "site",    "growth", "segment"};
   return kNames;
 }
 
@@ -213,6 +215,7 @@ std::optional<TableKind> table_named(std::string_view name) {
 }
 
 std::vector<TableKind> natural_tables(const Report& report) {
+  if (!report.tables.by_library.empty()) return {TableKind::kLibrary, TableKind::kLine};
   if (report.tables.by_phase.empty()) return {TableKind::kLine};
   return {TableKind::kCategory, TableKind::kLayer, TableKind::kLine};
 }

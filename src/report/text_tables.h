@@ -16,6 +16,7 @@ namespace plimsoll::report {
 enum class TableKind : std::uint8_t {
   kLine,
   kStack,
+  kLibrary,
   kSize,
   kStream,
   kPool,
@@ -34,8 +35,8 @@ enum class TableKind : std::uint8_t {
   kSegment,
 };
 
-// What a reader wants to see who did not say: category, layer and line of a recording of our own,
-// the line of other files.
+// What a reader wants to see who did not say: category, layer and line of a recording of our own
+// (of one of a CUDA program, the library and the line), the line of other files.
 std::vector<TableKind> natural_tables(const Report& report);
 
 // The heading of a table about a moment: the whole sentence, or a few words where the table above

@@ -2,6 +2,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,7 @@ class DeviceTables {
   void fill(report::Tables& tables) {
     by_line(tables.by_line);
     by_stack(tables.by_stack);
+    by_library(tables.by_library);
     by_operator(tables.by_operator);
     grouping_.group(
         kSizeClasses, [](const auto& live) { return size_class(live.size_bytes); }, size_class_name,
@@ -103,6 +106,24 @@ class DeviceTables {
           }
         },
         out);
+  }
+
+  void by_library(Table& out) {
+    if (!trace_.has_native_lines) return;
+    const auto stack_count = static_cast<std::uint32_t>(trace_.stacks.stack_count());
+    std::unordered_map<std::string_view, std::uint32_t> ids;
+    std::vector<std::string_view> names;
+    std::vector<std::uint32_t> of_stack(stack_count);
+    for (std::uint32_t row = 0; row < stack_count; ++row) {
+      const std::string_view name = context_.lines.library(model::StackId{row});
+      const auto next = static_cast<std::uint32_t>(names.size());
+      const auto [place, is_new] = ids.try_emplace(name, next);
+      if (is_new) names.push_back(name);
+      of_stack[row] = place->second;
+    }
+    grouping_.group(
+        names.size(), [&](const auto& live) { return of_stack[live.stack.index()]; },
+        [&](auto id) { return std::string(names[id].empty() ? "[not known]" : names[id]); }, out);
   }
 
   void by_operator(Table& out) {

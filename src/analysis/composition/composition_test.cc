@@ -254,6 +254,25 @@ std::uint64_t replayed_bytes(const model::Trace& trace, std::int64_t event) {
   return bytes;
 }
 
+TEST(Composition, libraries_are_told_in_recordings_of_cuda_programs_alone) {
+  for (const bool is_cuda_program : {false, true}) {
+    TraceMaker maker;
+    if (is_cuda_program) maker.builder().native_lines_known();
+    const auto one = maker.stack({{"libnccl.so.2", 0, "a"}, {"solver", 0, "main"}});
+    const auto other = maker.stack({{"libnccl.so.2", 0, "b"}});
+    maker.alloc(1, 100, one);
+    maker.alloc(2, 20, other);
+    maker.alloc(3, 7, maker.stack({{"solver", 0, "main"}}));
+    maker.alloc(4, 1);
+    const auto rows = keys(run(maker.finish()).by_library);
+    if (is_cuda_program) {
+      EXPECT_THAT(rows, ElementsAre("libnccl.so.2 = 120", "solver = 7", "[not known] = 1"));
+    } else {
+      EXPECT_THAT(rows, IsEmpty());
+    }
+  }
+}
+
 TEST(Composition, rows_sum_to_what_a_replay_finds_live) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     const auto final_state = seed % 3 == 0 ? FinalState::kNone : FinalState::kConsistent;

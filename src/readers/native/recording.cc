@@ -54,6 +54,7 @@ void Recording::on_process(const format::Process& process) {
 
 void Recording::on_meta(std::string_view key, std::string_view value) {
   if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
+  if (key == "adapter" && value == "cuda-driver") context_.builder.native_lines_known();
 }
 
 void Recording::on_stack(std::uint32_t id, std::span<const format::Frame> frames) {
