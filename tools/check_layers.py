@@ -45,6 +45,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {"base", "report", "engine", "monitor", "server", "plimsoll/session.h"},
     "include/plimsoll": set(),
+    "adapters/cuda_driver": {"plimsoll/recorder_c.h"},
     "adapters/*": {"plimsoll/recorder_c.h", "plimsoll/recorder.h"},  # .h: memory_tracer.h alone
     "python/bindings": {"include/plimsoll", "monitor"},
     "examples": {"include/plimsoll"},

@@ -38,6 +38,7 @@ def problems(root: Path, file: str, include: str) -> list[str]:
         ("include/plimsoll/session.h", '"plimsoll/result.h"'),
         ("adapters/libtorch/init.cc", "<ATen/record_function.h>"),
         ("adapters/libtorch/init.cc", '"plimsoll/recorder_c.h"'),
+        ("adapters/cuda_driver/telling.cc", '"plimsoll/recorder_c.h"'),
         ("python/bindings/module.cc", '"plimsoll/session.h"'),
         ("python/bindings/module.cc", '"errors.h"'),
     ],
@@ -68,6 +69,7 @@ def test_what_the_design_allows_passes(tmp_path: Path, file: str, include: str) 
         ("include/plimsoll/session.h", '"base/bytes.h"'),
         ("adapters/libtorch/init.cc", '"record/ring.h"'),
         ("adapters/libtorch/init.cc", '"plimsoll/session.h"'),
+        ("adapters/cuda_driver/roll.cc", '"plimsoll/recorder.h"'),
         ("python/bindings/module.cc", '"engine/session.h"'),
     ],
 )

@@ -1,0 +1,6 @@
+// A shared library with calls of its own: the report must name it.
+#include "fake_runtime.h"
+
+extern "C" int asking_library_workspace(void** address, size_t size) {
+  return cudaMalloc(address, size);
+}

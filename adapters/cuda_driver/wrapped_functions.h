@@ -1,0 +1,17 @@
+// The table of functions that are wrapped, by the symbols under which they are looked up.
+#pragma once
+
+#include <string_view>
+
+namespace plimsoll::cuda_driver {
+
+struct WrappedFunction {
+  std::string_view symbol;
+  // A wrapper that calls `real`; `real` itself when all are taken.
+  void* (*wrap)(void* real);
+};
+
+// Null if there is none of this name.
+const WrappedFunction* find_wrapped(std::string_view symbol);
+
+}  // namespace plimsoll::cuda_driver
