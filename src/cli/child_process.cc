@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -60,6 +61,54 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_{};
 };
 
+// The child that signals go on to; 0: not yet. What came too early is passed on when it is there.
+std::atomic<pid_t> successor{0};
+std::atomic<int> early_signal{0};
+
+void pass_on(int number, siginfo_t* told, void*) {
+  const int error = errno;
+  const bool is_of_terminal = told != nullptr && told->si_code > 0;
+  const pid_t child = successor.load();
+  if (child == 0) {
+    early_signal.store(number);
+  } else if (!is_of_terminal) {
+    ::kill(child, number);
+  }
+  errno = error;
+}
+
+constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+// From here to its end.
+class PassedOnSignals {
+ public:
+  PassedOnSignals() {
+    successor.store(0);
+    early_signal.store(0);
+    struct sigaction action{};
+    action.sa_sigaction = pass_on;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
+      ::sigaction(kPassedOn[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kPassedOn[i], &action, nullptr);
+    }
+  }
+  PassedOnSignals(const PassedOnSignals&) = delete;
+  PassedOnSignals& operator=(const PassedOnSignals&) = delete;
+  ~PassedOnSignals() {
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
+      ::sigaction(kPassedOn[i], &before_[i], nullptr);
+    }
+  }
+  void to(pid_t child) {
+    successor.store(child);
+    if (const int number = early_signal.exchange(0); number != 0) ::kill(child, number);
+  }
+
+ private:
+  std::array<struct sigaction, kPassedOn.size()> before_{};
+};
+
 void read_some(pollfd& from, std::string& to) {
   if (from.fd < 0 || from.revents == 0) return;
   std::array<char, 65536> part;
@@ -92,6 +141,18 @@ Result<int> run_program(const std::vector<std::string>& words) {
   const int error =
       ::posix_spawnp(&child, pointers.front(), nullptr, attributes.get(), pointers.data(), environ);
   if (error != 0) return cannot_start(words.front(), error);
+  return wait_for(child);
+}
+
+Result<int> run_in_our_place(const std::vector<std::string>& words) {
+  PassedOnSignals signals;
+  const SpawnAttributes attributes;
+  pid_t child = 0;
+  std::vector<char*> pointers = pointers_to(words);
+  const int error =
+      ::posix_spawnp(&child, pointers.front(), nullptr, attributes.get(), pointers.data(), environ);
+  if (error != 0) return cannot_start(words.front(), error);
+  signals.to(child);
   return wait_for(child);
 }
 

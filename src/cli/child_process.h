@@ -12,6 +12,10 @@ namespace plimsoll::cli {
 // An error where it cannot be started.
 Result<int> run_program(const std::vector<std::string>& words);
 
+// The same where it stands in our place: signals that others send us go on to it, and those of the
+// terminal, which it has got itself, do not end us before it.
+Result<int> run_in_our_place(const std::vector<std::string>& words);
+
 struct ProgramOutput {
   int status = 0;
   std::string out;     // at most 16 MiB of it

@@ -1,13 +1,17 @@
-// plimsoll run: becomes the Python that records the script, or the program that records itself.
+// plimsoll run: becomes the Python that records the script, or the program that records itself, or
+// runs a program that knows nothing of us with our library preloaded.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/cuda_driver_run.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
 
@@ -41,22 +45,47 @@ int become(const std::vector<std::string>& words) {
   return kWrongUse;
 }
 
-// What stands behind `--`: a program that is linked with plimsoll reads these when it starts.
-int run_program(const std::vector<std::string>& options, const std::vector<std::string>& program) {
+// What stands before `--`.
+struct ProgramOptions {
+  std::string output;
+  bool has_cuda_driver = false;
+};
+
+Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
+  ProgramOptions options;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool names_output = words[i] == "-o" || words[i] == "--output";
+    if (names_output && i + 1 < words.size()) {
+      options.output = words[++i];
+    } else if (words[i] == "--cuda-driver") {
+      options.has_cuda_driver = true;
+    } else {
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          "before -- only --output PATH and --cuda-driver have a meaning, not " + words[i]);
+    }
+  }
+  return options;
+}
+
+// What stands behind `--`: a program that is linked with plimsoll reads PLIMSOLL when it starts.
+int run_program(const std::vector<std::string>& words, const std::vector<std::string>& program) {
   if (program.empty()) {
     complain("say which program to run behind -- (plimsoll run --help)");
     return kWrongUse;
   }
+  const auto options = program_options(words);
+  if (!options) return complain(options.error());
+  if (options->has_cuda_driver) return run_with_cuda_driver(options->output, program);
   ::setenv("PLIMSOLL", "1", 1);
-  for (std::size_t i = 0; i < options.size(); i += 2) {
-    const bool has_value = i + 1 < options.size();
-    if (!has_value || (options[i] != "-o" && options[i] != "--output")) {
-      complain("before -- only --output PATH has a meaning, not " + options[i]);
-      return kWrongUse;
-    }
-    ::setenv("PLIMSOLL_OUT", options[i + 1].c_str(), 1);
-  }
+  if (!options->output.empty()) ::setenv("PLIMSOLL_OUT", options->output.c_str(), 1);
   return become(program);
+}
+
+bool has_before_script(const std::vector<std::string>& words, std::string_view option) {
+  const auto is_word = [](const std::string& word) { return !word.starts_with("-"); };
+  return std::find(words.begin(), std::ranges::find_if(words, is_word), option) !=
+         std::ranges::find_if(words, is_word);
 }
 
 int run_words(const std::vector<std::string>& words) {
@@ -68,6 +97,7 @@ int run_words(const std::vector<std::string>& words) {
     const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
     return run_program({words.begin(), at}, {at + 1, words.end()});
   }
+  if (has_before_script(words, "--cuda-driver")) return run_program({}, {});
   std::vector<std::string> line = {python(), "-m", "plimsoll", "run"};
   line.insert(line.end(), words.begin(), words.end());
   return become(line);
@@ -83,7 +113,10 @@ Command run_command() {
       "Runs the script as python3 would, with the words that follow it, and records every tensor "
       "allocation into a trace file for plimsoll report. The Python is $PLIMSOLL_PYTHON, or the "
       "one "
-      "beside this command, or python3 of PATH. A program linked with plimsoll stands behind --.";
+      "beside this command, or python3 of PATH. Programs stand behind --: those that are linked "
+      "with "
+      "plimsoll, and with --cuda-driver any program that uses CUDA, of whatever framework; what it "
+      "asks CUDA for is recorded by shared library and stack.";
   command.positionals = {{"SCRIPT", "The script, and its own words.", Count::kOneOrMore}};
   command.options = {
       {"--output", "-o", "PATH", "The trace file. Default: plimsoll-SCRIPT-PID.plim."},
@@ -101,12 +134,16 @@ Command run_command() {
        "ADAPTER",
        "How torch is observed: by code compiled against it, or by Python alone.",
        {"auto", "libtorch", "python", "none"}},
+      {"--cuda-driver", "", "",
+       "Record what the program behind -- and those that it starts ask CUDA's driver or runtime "
+       "for. The first of them records into PATH, each other one into PATH.PID."},
   };
   command.sections = {
       {"examples",
        {{"plimsoll run train.py --epochs 3", "records into plimsoll-train-PID.plim"},
         {"plimsoll run -o run.plim -m package.train", "a module"},
-        {"plimsoll run -o run.plim -- ./train", "a C++ program"}}}};
+        {"plimsoll run -o run.plim -- ./train", "a C++ program"},
+        {"plimsoll run --cuda-driver -- ./solver mesh.vtk", "any CUDA program"}}}};
   command.run_words = run_words;
   return command;
 }

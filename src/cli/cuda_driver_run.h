@@ -1,0 +1,14 @@
+// plimsoll run --cuda-driver: the program runs with our library preloaded, which records what it
+// asks CUDA's driver for; at its end we say where that lies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plimsoll::cli {
+
+// `output`: the trace file; empty: plimsoll-PROGRAM-PID.plim. The program's exit status, or ours
+// where it cannot be run.
+int run_with_cuda_driver(const std::string& output, const std::vector<std::string>& program);
+
+}  // namespace plimsoll::cli
