@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-from plimsoll import _record
+from plimsoll import _attachment, _record
 from plimsoll._sizes import size_text
 
 _MOST_TOLD = 3  # a program that looks for its largest batch runs out again and again
@@ -32,6 +32,10 @@ def out_of_memory(device: int, requested: int, free: int, limit: int) -> None:
     recordings = running()
     _told += 1
     with contextlib.suppress(Exception):
+        if _told <= _MOST_TOLD:
+            attached = _attachment.attached()
+            if attached is not None:
+                attached.survey()  # what no call has told of yet: a model that was only just moved
         for each in recordings:
             each.flush()
         if _told > _MOST_TOLD:

@@ -237,6 +237,26 @@ def backward() -> None:
         check("the phase is backward", phases == {"backward"}, phases)
 
 
+def lite() -> None:
+    """Without operators, too, the layers of backward are those of forward."""
+    sums = Sums()
+    with plimsoll.record("run.plim", mode="lite", adapter="libtorch"):
+        model, x = Net(1024, 4).cuda(), torch.randn(128, 1024, device="cuda")
+        for _ in range(2):
+            model(x).square().mean().backward()
+            sums.compare()
+        found = sums.wrong[0] if sums.wrong else f"{sums.compared} times"
+        check("sums are torch's", not sums.wrong, found)
+        (row,) = [each for each in _record.take_sample().devices if each.name == "cuda:0"]
+        held = {each.name: each.size_bytes for each in row.layers}
+        block = 2 * 4 * sum(each.numel() for each in model.blocks[0].parameters())
+        check(
+            "a layer holds its parameters and gradients",
+            all(held.get(f"Net.blocks.{index}") == block for index in range(4)),
+            held,
+        )
+
+
 def threads() -> None:
     """Several threads, on all devices."""
     sums = Sums()
@@ -331,6 +351,7 @@ CASES: dict[str, Callable[..., None]] = {
         caught_oom,
         middle,
         backward,
+        lite,
         threads,
         planted_oom,
         history,

@@ -61,6 +61,7 @@ def all_cases() -> list[Case]:
     cases += [
         Case("starts in the middle", "middle"),
         Case("backward on engine threads", "backward"),
+        Case("lite mode", "lite"),
         Case("threads", "threads"),
         Case("planted oom", "planted_oom"),
         Case("without a compiler", "history", environment=(("CXX", "/nonexistent"),)),

@@ -27,7 +27,7 @@ def table():
 def test_without_a_gpu_it_says_so_in_one_sentence():
     ran = subprocess.run(
         [str(HERE / "run")],
-        env=os.environ | {"PYTHON": sys.executable},
+        env=os.environ | {"PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
         check=False,

@@ -67,6 +67,14 @@ def fake():
 
 
 @pytest.fixture(scope="session")
+def device(fake):
+    """The library that makes torch train on the fake devices."""
+    folder = Path(fake._name).parent
+    extra = [f"-L{folder}", "-lc10_cuda", "-ltorch_cpu"]
+    return built(HERE / "fake_cuda_device.cc", "libfake_cuda_device.so", extra)
+
+
+@pytest.fixture(scope="session")
 def half(fake):
     """The CUDA half, compiled as on a user's machine."""
     return _adapter.load_half(_cuda_half.HALF, print, lambda module: module.problem())

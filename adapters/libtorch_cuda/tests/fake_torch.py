@@ -34,11 +34,16 @@ def pretend(fake):
     torch._C._cuda_getDeviceCount = lambda: devices.count
     torch._C._cuda_init = devices.init
     torch._C._cuda_isInBadFork = False
+    torch._C._cuda_getCurrentRawStream = lambda device: 0
     torch.cuda._cudart = object()
     torch.cuda._is_in_bad_fork = lambda: False
     torch.cuda._queued_calls.clear()  # checks of real devices
     torch.cuda.device_count = lambda: devices.count
-    torch.cuda.memory_stats = devices.stats
+    torch.cuda.memory_stats = torch.cuda.memory.memory_stats = devices.stats
+    torch.cuda.memory_snapshot = list
+    torch.cuda.manual_seed_all = lambda seed: None
+    torch.cuda.synchronize = lambda device=None: None
+    torch.cuda.empty_cache = fake.fake_empty_cache
     torch.cuda.mem_get_info = lambda device=None: (3 << 30, 4 << 30)
     torch.cuda.current_device = lambda: 0
     return devices
