@@ -47,3 +47,42 @@ def pretend(fake):
     torch.cuda.mem_get_info = lambda device=None: (3 << 30, 4 << 30)
     torch.cuda.current_device = lambda: 0
     return devices
+
+
+def snapshot():
+    """What torch.cuda.memory._snapshot() gives, of a program with one block of 1000 bytes."""
+    frames = [{"filename": "train.py", "line": 7, "name": "step"}]
+    base = 0x7F0000000000
+    common = {"stream": 0, "compile_context": "N/A", "user_metadata": "", "frames": frames}
+    times = iter(range(1_700_000_000_000_000, 1_700_000_000_000_100))
+    events = [
+        {"action": "segment_alloc", "addr": base, "size": 2 << 20},
+        {"action": "alloc", "addr": base, "size": 1000},
+        {"action": "alloc", "addr": base + 1024, "size": 300},
+        {"action": "free_requested", "addr": base + 1024, "size": 300},
+        {"action": "free_completed", "addr": base + 1024, "size": 300},
+        {"action": "oom", "device_free": 4096, "size": 8 << 20},
+    ]
+    block = {"size": 1024, "requested_size": 1000, "state": "active_allocated", "frames": frames}
+    rest = {"size": (2 << 20) - 1024, "requested_size": 0, "state": "inactive", "frames": []}
+    segment = {
+        "device": 0,
+        "address": base,
+        "total_size": 2 << 20,
+        "allocated_size": 1024,
+        "active_size": 1024,
+        "requested_size": 1000,
+        "stream": 0,
+        "segment_type": "small",
+        "segment_pool_id": (0, 0),
+        "is_expandable": False,
+        "frames": frames,
+        "blocks": [block | {"address": base}, rest | {"address": base + 1024}],
+    }
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": False}
+    return {
+        "segments": [segment],
+        "device_traces": [[event | common | {"time_us": next(times)} for event in events]],
+        "allocator_settings": settings,
+        "external_annotations": [],
+    }

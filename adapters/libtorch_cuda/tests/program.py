@@ -109,10 +109,7 @@ elif case == "refused":
     fake.fake_set_backend(b"cudaMallocAsync")
     told = []
     torch.cuda.memory._record_memory_history = lambda enabled="all", **words: told.append(enabled)
-    torch.cuda.memory._snapshot = lambda: {
-        "segments": [],
-        "device_traces": [[{"action": "alloc", "addr": 512, "size": 100, "stream": 0}]],
-    }
+    torch.cuda.memory._snapshot = fake_torch.snapshot
     with plimsoll.record(trace) as recording:
         torch.cuda.init()
     assert told == ["all", None], told

@@ -1,7 +1,6 @@
 """Recording as users do it, on a torch that believes it has CUDA devices."""
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -48,20 +47,21 @@ def test_a_device_that_comes_while_recording_is_in_the_trace(run, tmp_path):
     (row,) = trace.tables["by_line"]
     assert "program.py" in row["key"]
     (device,) = [each for each in trace.devices if each["device"] == 0]
-    assert device["requested_allocated"]["end_bytes"] == 3 * MIB
+    assert device["allocated_bytes_end"] == 3 * MIB
+    assert device["reserved"]["end_bytes"] == 20 * MIB
 
 
 def test_what_lives_before_recording_is_in_the_trace(run, tmp_path):
     run("early")
     trace = opened(tmp_path / "run.plim", at="end")
-    ends = {each["device"]: each["requested_allocated"]["end_bytes"] for each in trace.devices}
+    ends = {each["device"]: each["allocated_bytes_end"] for each in trace.devices}
     assert (ends[0], ends[1]) == (3 * MIB, 40 * MIB)
 
 
 def test_recordings_one_after_the_other_see_what_changed_between_them(run, tmp_path):
     run("twice")
     trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
-    assert trace.devices[0]["requested_allocated"]["end_bytes"] == 3 * MIB
+    assert trace.devices[0]["allocated_bytes_end"] == 3 * MIB
 
 
 def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
@@ -76,6 +76,11 @@ def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
     assert ran.stderr.count("asked for") == 3  # of many more
     assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
     assert (tmp_path / "run.oom.txt").read_text().count("asked for") == 3
+    assert "since step 2" in ran.stderr
+    assert "activation +30.0 MiB" in ran.stderr
+    details = opened(tmp_path / "run.plim", device="cuda:0").devices[0]["oom_details"][0]
+    assert (details["requested_bytes"], details["device_free_bytes"]) == (3 * MIB, 0)
+    assert "program.py" in details["line"]
 
 
 def test_a_program_that_uses_no_device_is_recorded_as_ever(run):
@@ -89,7 +94,33 @@ def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp
     assert "torch's own history" in line
     path = tmp_path / "run.cuda-history.pickle"
     assert ran.stdout.strip() == str(path)
-    assert list(pickle.loads(path.read_bytes())) == ["segments", "device_traces"]
+    trace = opened(path, device="cuda:0", at="end")
+    assert trace.report["source"]["format"] == "torch_snapshot"
+    (row,) = trace.tables["by_line"]
+    assert (row["key"], row["bytes"]) == ("train.py:7 (step)", 1000)
+    assert trace.devices[0]["oom_details"][0]["requested_bytes"] == 8 * MIB
+
+
+@pytest.mark.parametrize(
+    ("signature", "wanted"),
+    [
+        ("(enabled='all', context='all', stacks='all', max_entries=1, device=None)", "stacks"),
+        ("(enabled='all', context='all', stacks='all', max_entries=1, skip=None)", "stacks"),
+        ("(enabled='all', *args, **kwargs)", "stacks"),
+        ("(enabled, record_context=True, trace_alloc_max_entries=1)", "trace_alloc_max_entries"),
+    ],
+)
+def test_torchs_history_is_asked_for_as_each_version_takes_it(signature, wanted):
+    from plimsoll._cuda_history import arguments
+
+    scope = {}
+    exec(f"def _record_memory_history{signature}: pass", scope)
+    memory = type("memory", (), {"_record_memory_history": scope["_record_memory_history"]})
+    told = arguments(memory)
+    assert wanted in told
+    if wanted == "stacks":
+        scope["_record_memory_history"](**told)
+        assert told["stacks"] == "python"
 
 
 def test_torch_without_cuda_is_left_alone(tmp_path):
