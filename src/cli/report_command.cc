@@ -146,6 +146,9 @@ int run_report(const Arguments& arguments) {
   std::string rest;
   if (const auto comparison = report::compare_ranks(reports, question->text)) {
     rest = ranks_text(*comparison, ranks, *question);
+    if (is_to_fail_on(comparison->findings, arguments)) {
+      exit_code = std::max(exit_code, kFindingToFailOn);
+    }
   } else {
     for (const Answer& rank : ranks) rest += sequence.before(rank.report.source.path) + rank.text;
   }

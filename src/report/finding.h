@@ -26,7 +26,7 @@ inline const char* to_string(FindingSeverity severity) {
 }
 
 // Every id that a finding may have, for --fail-on and its like. Ids are never renamed.
-inline constexpr std::array<std::string_view, 14> kFindingIds = {
+inline constexpr std::array<std::string_view, 15> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
@@ -41,6 +41,7 @@ inline constexpr std::array<std::string_view, 14> kFindingIds = {
     "optimizer_state_dominates",
     "gradients_kept",
     "unknown_memory",
+    "ranks_differ",
 };
 
 struct Finding {

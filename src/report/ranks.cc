@@ -51,6 +51,15 @@ const Oom* first_oom(const Report& report) {
   return first;
 }
 
+// What the tables tell of the device's peak; null where they speak of another moment.
+const MomentRow* peak_of(const Report& report, const DeviceReport& device) {
+  const auto is_it = [&](const MomentRow& moment) {
+    return moment.device == device.device && moment.name == "peak";
+  };
+  const auto found = std::ranges::find_if(report.tables.moments, is_it);
+  return found == report.tables.moments.end() ? nullptr : &*found;
+}
+
 Rank rank_of(const Report& report, std::size_t number) {
   Rank rank;
   rank.number = *report.source.rank;
@@ -59,6 +68,7 @@ Rank rank_of(const Report& report, std::size_t number) {
   rank.oom = first_oom(report);
   if (rank.device == nullptr) return rank;
   rank.peak_bytes = rank.device->requested_active.peak_bytes;
+  if (peak_of(report, *rank.device) == nullptr) return rank;
   for (const GroupRow& row : report.tables.by_category) {
     if (row.device != rank.device->device) continue;
     if (row.key.starts_with("[other")) {  // rows were left out: what is not there is not 0
@@ -178,12 +188,10 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks, std::in
 }
 
 std::string step_at_peak(const Report& report, const Rank& rank) {
-  for (const MomentRow& moment : report.tables.moments) {
-    if (rank.device == nullptr || moment.device != rank.device->device || !moment.step) continue;
-    return base::format_count(*moment.step) +
-           (moment.layer.empty() ? "" : " in " + printable(moment.layer));
-  }
-  return "";
+  const MomentRow* peak = rank.device == nullptr ? nullptr : peak_of(report, *rank.device);
+  if (peak == nullptr || !peak->step) return "";
+  return base::format_count(*peak->step) +
+         (peak->layer.empty() ? "" : " in " + printable(peak->layer));
 }
 
 std::string table_of(const std::vector<Rank>& ranks, const std::vector<Report>& reports,

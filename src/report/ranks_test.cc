@@ -32,6 +32,7 @@ Report rank(std::int64_t number, std::int64_t peak_bytes, std::int64_t activatio
       {0, "parameter", 2U << 30, 1, 1, 0.5, {}}};
   MomentRow moment;
   moment.device = 0;
+  moment.name = "peak";
   moment.step = 7;
   moment.layer = "blocks.3";
   report.tables.moments = {moment};
@@ -88,6 +89,17 @@ TEST(Ranks, nothing_is_said_of_categories_where_rows_were_left_out) {
   ASSERT_TRUE(compared);
   ASSERT_EQ(compared->findings.size(), 1U);
   EXPECT_THAT(compared->findings[0].evidence, IsEmpty());
+}
+
+TEST(Ranks, nothing_is_said_of_the_peak_where_the_tables_speak_of_another_moment) {
+  std::vector<Report> reports = {rank(0, 10 * kGiB, 4 * kGiB), rank(1, 10 * kGiB, 4 * kGiB),
+                                 rank(2, 13 * kGiB, 7 * kGiB)};
+  for (Report& report : reports) report.tables.moments[0].name = "end";
+  const auto compared = compare_ranks(reports, {});
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1U);
+  EXPECT_THAT(compared->findings[0].evidence, IsEmpty());
+  EXPECT_EQ(compared->table.find("blocks.3"), std::string::npos);
 }
 
 TEST(Ranks, one_with_room_to_spare_is_odd_too) {

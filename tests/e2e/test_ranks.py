@@ -49,6 +49,18 @@ def test_they_are_compared_and_the_odd_one_is_reported_whole(plimsoll, ranks):
     assert all(f"run-rank{rank}.plim" in outcome.out for rank in range(4))
 
 
+@pytest.mark.parametrize("what", ["warning", "ranks_differ"])
+def test_the_odd_one_may_be_failed_on(plimsoll, ranks, what):
+    assert plimsoll("report", "--fail-on", what, *ranks).status == 1
+    assert plimsoll("report", "--fail-on", what, ranks[0], ranks[1]).status == 0
+
+
+def test_the_peak_is_not_told_of_where_another_moment_is_asked_for(plimsoll, ranks):
+    outcome = plimsoll("report", "--at", "end", *ranks)
+    assert "Rank 2 peaks at" in outcome.out
+    assert "sets it apart" not in outcome.out
+
+
 def test_json_tells_each_ranks_number(plimsoll, ranks):
     reports = json.loads(plimsoll("report", "--json", *ranks[:2]).out)
     assert [report["source"]["rank"] for report in reports] == [0, 1]
