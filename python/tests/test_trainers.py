@@ -28,6 +28,12 @@ def logged_iterations(folder: Path) -> list[int]:
     return [int(number) for number in re.findall(r"=== Iteration (\d+)", log.read_text())]
 
 
+def logged_batches(folder: Path) -> list[str]:
+    """The batch size that each snapshot tells."""
+    (log,) = (folder / "profiles").glob("tensor_profile_*.log")
+    return re.findall(r"=== Iteration .*\| batch (\d+)", log.read_text())
+
+
 def lines(text: str, beginning: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip().startswith(beginning)]
 
@@ -88,6 +94,7 @@ def test_lightning_epochs_have_lines_and_iterations_samples(lightning, options, 
     assert len(lines(told, "Batch 0:")) == len(lines(told, "Epoch end:")) == 2
     assert "loss=" in lines(told, "Batch 0:")[0]
     assert logged_iterations(tmp_path) == [0, 2, 4]
+    assert logged_batches(tmp_path) == ["2"] * 3
     assert seen.recording
 
 
@@ -114,6 +121,22 @@ def test_lightning_that_fails_ends_monitoring(lightning, options):
     with pytest.raises(ArithmeticError, match="broken"):
         lightning_run(callback, Broken())
     assert not callback.is_running
+
+
+def test_lightning_that_runs_out_of_memory_tells_which_batch_would_fit(
+    lightning, options, tmp_path, capsys
+):
+    class Greedy(nn.Linear):
+        def forward(self, batch):
+            if batch.shape[0] == 2 and logged_iterations(tmp_path):
+                raise MemoryError
+            return super().forward(batch)
+
+    with pytest.raises(MemoryError):
+        lightning_run(lightning.MemoryCallback(**options), Greedy(4, 1))
+    told = capsys.readouterr().err
+    assert "CRITICAL Memory of cpu ran out in iteration 1, whose batch has 2 items" in told
+    assert re.search(r"→ A batch of \d+ would fit", told)
 
 
 # Transformers -------------------------------------------------------------------------------------
@@ -157,6 +180,7 @@ def test_transformers_epochs_have_lines_and_logged_steps_their_loss(
     told = capsys.readouterr().out
     assert len(lines(told, "Batch 0:")) == len(lines(told, "Epoch end:")) == 2
     assert logged_iterations(tmp_path) == [2, 4, 6, 8]
+    assert logged_batches(tmp_path) == ["2"] * 4
     (log,) = (tmp_path / "profiles").iterdir()
     assert len(re.findall(r"(?i)\bloss\b", log.read_text())) >= 4
 
@@ -181,9 +205,10 @@ def test_accelerate_logs_are_samples(options, tmp_path):
     accelerator.init_trackers("run", config={"lr": 0.1})
     assert accelerator.get_tracker("plimsoll") is tracker
     model = nn.Linear(4, 1)
-    model, optimizer = accelerator.prepare(model, torch.optim.Adam(model.parameters()))
-    for step in range(5):
-        loss = model(torch.randn(2, 4)).square().mean()
+    data = torch.utils.data.DataLoader(torch.randn(10, 4), batch_size=2)
+    model, optimizer, data = accelerator.prepare(model, torch.optim.Adam(model.parameters()), data)
+    for step, batch in enumerate(data):
+        loss = model(batch).square().mean()
         accelerator.backward(loss)
         optimizer.step()
         accelerator.log({"loss": loss.item()}, step=step)
@@ -191,6 +216,7 @@ def test_accelerate_logs_are_samples(options, tmp_path):
     accelerator.end_training()
     assert not tracker.tracker.is_running
     assert logged_iterations(tmp_path) == [0, 2, 4]
+    assert logged_batches(tmp_path) == ["2"] * 3
 
 
 def test_the_older_name_of_lightning_is_taken_where_it_is_in_use(tmp_path):
