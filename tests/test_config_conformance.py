@@ -88,6 +88,17 @@ DOCUMENTS = [
     b"plimsoll:\r\n  interval: 3\r\n",
     b"plimsoll: {section: |\n  a\n}\n",
     b"plimsoll:\n  section: >-\n    a\n    b\n",
+    b"plimsoll: {, interval: 3}\n",
+    b"plimsoll: {interval: 3,, alerts: no}\n",
+    b"plimsoll:\n  interval 5\n  alerts: no\n",
+    b"plimsoll:\n  alerts: no\n  interval 5\n",
+    b"plimsoll:\n  record:\n  interval\n",
+    b"a: {b: 1}\ninterval",
+    b"plimsoll:\n  section:\n    abc\n",
+    b"  plimsoll:\n    interval: 3",
+    b"plimsoll:\n  phases:\n  - 0-5:1\n  alerts: no\n",
+    b"{plimsoll: {interval: 3}}\n",
+    b"---\nplimsoll: {interval: 3}\n...\n",
     b"[" * 20_000,
 ]
 

@@ -98,6 +98,12 @@ TEST(MonitorConfig, WhatIsNotYamlIsTold) {
   EXPECT_THAT(problem_of("a: \"x\\\"\n"), HasSubstr("not YAML"));
   EXPECT_EQ(problem_of("a: 1\nb: \xFF\n"), "c.yaml:2:4: not YAML: this is not UTF-8");
   EXPECT_EQ(problem_of(std::string("a: \0", 4)), "c.yaml:1:4: not YAML: a control character");
+  EXPECT_EQ(problem_of("plimsoll:\n  alerts: no\n  interval 5\n"),
+            "c.yaml:3:1: not YAML: the end is amiss, by a word without a colon most likely");
+  EXPECT_THAT(problem_of("a: {b: 1}\ninterval"), HasSubstr("not YAML"));
+  EXPECT_THAT(problem_of("plimsoll: {, interval: 3}\n"), HasSubstr("line 1: a key is missing"));
+  EXPECT_EQ(read("a: |+\n  x\n\n").interval, 50);
+  EXPECT_EQ(read("  plimsoll:\n    interval: 3").interval, 3);
   EXPECT_THAT(problem_of("a: 1\n---\nb: 2\n"), HasSubstr("a second document"));
   EXPECT_THAT(problem_of("a: !include b.yaml\n"), HasSubstr("the tag '!include' means nothing"));
   EXPECT_THAT(problem_of("? [a]\n: 1\n"), HasSubstr("a key is a list or a mapping"));

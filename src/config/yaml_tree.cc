@@ -78,6 +78,12 @@ bool is_closed(std::string_view yaml, int position) {
   return false;
 }
 
+// The number of the last one that holds something.
+int last_line(std::string_view yaml) {
+  const std::size_t last = yaml.find_last_not_of(" \t\r\n");
+  return 1 + static_cast<int>(std::ranges::count(yaml.substr(0, last), '\n'));
+}
+
 // "?" is a plain value's, "!" that of one in quotes.
 bool is_known_tag(std::string_view tag) {
   if (tag.empty() || tag == "?" || tag == "!") return true;
@@ -125,7 +131,9 @@ class YamlBuilder : public YAML::EventHandler {
   }
   void OnSequenceEnd() override { open_.pop_back(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value /*style*/) override {
+                  YAML::EmitterStyle::value style) override {
+    const bool is_root = open_.empty();
+    if (is_root && style == YAML::EmitterStyle::Block) tree_.block_column_ = mark.column;
     open(YamlValue::Kind::kMap, mark, tag, anchor);
   }
   void OnMapEnd() override { open_.pop_back(); }
@@ -172,6 +180,11 @@ class YamlBuilder : public YAML::EventHandler {
       }
       around.key = &value;
     } else {
+      // What yaml-cpp makes of a comma too many.
+      if (around.key->kind == YamlValue::Kind::kNothing && value.kind == around.key->kind) {
+        throw YAML::ParserException({},
+                                    "line " + std::to_string(value.line) + ": a key is missing");
+      }
       around.value->pairs.emplace_back(around.key, &value);
       around.key = nullptr;
     }
@@ -190,11 +203,32 @@ Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name)
     return make_error(ErrorCode::kLimit, name + ": is larger than 16 MiB");
   }
   PLIMSOLL_TRY(check_characters(yaml, name));
-  YamlTree tree;
-  tree.name_ = name;
   constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, which means nothing
   if (yaml.starts_with(kMark)) yaml.remove_prefix(kMark.size());
-  YamlBuilder builder(tree, is_utf16(yaml) ? std::string_view() : yaml);
+  YamlTree tree;
+  tree.name_ = name;
+  PLIMSOLL_TRY(tree.read(yaml));
+  PLIMSOLL_TRY(tree.check_end(yaml));
+  return tree;
+}
+
+// yaml-cpp passes over a last line that is a word without a colon, as the mistake of a user is.
+// With a line behind it, it does not.
+Status YamlTree::check_end(std::string_view yaml) const {
+  const bool ends_itself = yaml.starts_with("...") || yaml.find("\n...") != std::string_view::npos;
+  if (block_column_ < 0 || ends_itself || is_utf16(yaml)) return {};
+  std::string longer(yaml);
+  longer += "\n" + std::string(static_cast<std::size_t>(block_column_), ' ') + "end: ~\n";
+  YamlTree probe;
+  probe.name_ = name_;
+  if (probe.read(longer) && probe.root().pairs.size() == root().pairs.size() + 1) return {};
+  return make_error(ErrorCode::kCorrupt, place(name_, last_line(yaml), 1) +
+                                             "not YAML: the end is amiss, by a word without a "
+                                             "colon most likely");
+}
+
+Status YamlTree::read(std::string_view yaml) {
+  YamlBuilder builder(*this, is_utf16(yaml) ? std::string_view() : yaml);
   try {
     std::istringstream stream{std::string(yaml)};
     YAML::Parser parser(stream);
@@ -204,13 +238,13 @@ Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name)
     const bool has_place = !error.mark.is_null();
     return make_error(
         ErrorCode::kCorrupt,
-        (has_place ? place(name, error.mark.line + 1, error.mark.column + 1) : name + ": ") +
+        (has_place ? place(name_, error.mark.line + 1, error.mark.column + 1) : name_ + ": ") +
             "not YAML: " + error.msg);
   } catch (const std::exception& error) {
-    return make_error(ErrorCode::kCorrupt, name + ": not YAML: " + error.what());
+    return make_error(ErrorCode::kCorrupt, name_ + ": not YAML: " + error.what());
   }
-  if (tree.root_ == nullptr) tree.root_ = &tree.values_.emplace_back();
-  return tree;
+  if (root_ == nullptr) root_ = &values_.emplace_back();
+  return {};
 }
 
 Error YamlTree::error(ErrorCode code, const YamlValue& at, const std::string& sentence) const {

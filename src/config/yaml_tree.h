@@ -50,9 +50,12 @@ class YamlTree {
  private:
   friend class YamlBuilder;
   YamlTree() = default;
+  Status read(std::string_view yaml);
+  Status check_end(std::string_view yaml) const;
   std::string name_;
   std::deque<YamlValue> values_;  // whose addresses stay
   const YamlValue* root_ = nullptr;
+  int block_column_ = -1;  // of the root, where that is a map without braces
 };
 
 }  // namespace plimsoll::config
