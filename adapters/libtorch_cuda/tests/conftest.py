@@ -75,7 +75,13 @@ def device(fake):
 
 
 @pytest.fixture(scope="session")
-def half(fake):
+def compiled():
+    """The main half lies in the cache: no program of a test says that it is compiling it."""
+    return _adapter.compiled(_adapter.MAIN, print)
+
+
+@pytest.fixture(scope="session")
+def half(fake, compiled):
     """The CUDA half, compiled as on a user's machine."""
     return _adapter.load_half(_cuda_half.HALF, print, lambda module: module.problem())
 

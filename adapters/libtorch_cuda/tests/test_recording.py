@@ -123,7 +123,7 @@ def test_torchs_history_is_asked_for_as_each_version_takes_it(signature, wanted)
         assert told["stacks"] == "python"
 
 
-def test_torch_without_cuda_is_left_alone(tmp_path):
+def test_torch_without_cuda_is_left_alone(compiled, tmp_path):
     program = """
 import sys
 import plimsoll, torch
