@@ -157,6 +157,7 @@ def attach(kind: Adapter, mode: Mode, stacks: bool) -> None:
             from plimsoll._fallback import PythonAttachment
 
             _attached = PythonAttachment()
+            _cuda.begin(None)
         _users += 1
 
 
@@ -188,11 +189,9 @@ def detach() -> None:
     with _lock:
         _users -= 1
         if _users == 0 and _attached is not None:
-            is_libtorch = _attached.kind == "libtorch"
             _attached.detach()
             _attached = None
-            if is_libtorch:
-                _cuda.end()
+            _cuda.end()
 
 
 def _renew_lock() -> None:

@@ -46,7 +46,7 @@ def begin(main: Any) -> None:
     """Attaches, now or as soon as torch initialises CUDA, until `end`. Counted.
 
     Args:
-        main: The adapter's main half; None where there is none.
+        main: The adapter's main half; None where there is none, and torch's own history is all.
     """
     global _users, _main, _waits
     if not is_cuda_build():
@@ -119,6 +119,9 @@ def _initialized() -> None:
 def _attach() -> None:
     global _half
     if _half is not None:
+        return
+    if _main is None:
+        _history_begin()
         return
     from plimsoll import _adapter, _cuda_half
 

@@ -105,12 +105,13 @@ elif case == "never":  # a CUDA build, and a program that uses no CUDA
         model(x)
     assert _cuda.state() == []
     assert "plimsoll._cuda_half" in sys.modules  # this program itself imports it
-elif case == "refused":
-    fake.fake_set_backend(b"cudaMallocAsync")
+elif case in ("refused", "python"):
+    if case == "refused":
+        fake.fake_set_backend(b"cudaMallocAsync")
     told = []
     torch.cuda.memory._record_memory_history = lambda enabled="all", **words: told.append(enabled)
     torch.cuda.memory._snapshot = fake_torch.snapshot
-    with plimsoll.record(trace) as recording:
+    with plimsoll.record(trace, adapter="auto" if case == "refused" else "python") as recording:
         torch.cuda.init()
     assert told == ["all", None], told
     print(recording.cuda_history)

@@ -101,6 +101,12 @@ def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp
     assert trace.devices[0]["oom_details"][0]["requested_bytes"] == 8 * MIB
 
 
+def test_without_the_adapter_there_is_torchs_own_history(run, tmp_path):
+    path = tmp_path / "run.cuda-history.pickle"
+    assert run("python").stdout.strip() == str(path)
+    assert opened(path).report["source"]["format"] == "torch_snapshot"
+
+
 @pytest.mark.parametrize(
     ("signature", "wanted"),
     [
