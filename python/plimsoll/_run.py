@@ -55,8 +55,14 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--no-stacks", action="store_true", help="note no Python lines")
     parser.add_argument("--in-children", action="store_true", help="forked children record too")
     parser.add_argument("--adapter", choices=("auto", "libtorch", "python", "none"), default="auto")
+    parser.add_argument("--cuda-driver", action="store_true", help="of the command alone")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and its words")
     options = parser.parse_args(list(words))
+    if options.cuda_driver:
+        parser.error(
+            "--cuda-driver belongs to the command: plimsoll run --cuda-driver -- PROGRAM; where "
+            "only the recorder is built, preload libplimsoll_cuda_driver.so (docs/cuda-driver.md)"
+        )
     if options.script and options.script[0] == "--":
         del options.script[0]
     if not options.script:

@@ -208,6 +208,12 @@ def test_exit_status_and_traceback_are_those_of_the_script(tmp_path):
     assert run(["-m", "plimsoll", "run", "-o", "o.plim", "exits.py"], tmp_path).returncode == 5
 
 
+def test_what_the_command_alone_can_do_is_said(tmp_path):
+    ran = run(["-m", "plimsoll", "run", "--cuda-driver", "--", "true"], tmp_path)
+    assert ran.returncode == 2
+    assert "belongs to the command: plimsoll run --cuda-driver -- PROGRAM" in ran.stderr
+
+
 def test_a_script_without_torch_runs_too(tmp_path):
     (tmp_path / "plain.py").write_text("print('hello')\n")
     ran = run(["-m", "plimsoll", "run", "plain.py"], tmp_path)
