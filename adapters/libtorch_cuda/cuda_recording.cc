@@ -47,6 +47,10 @@ void pair(Pairing& pairing, DeviceTracker& tracker, const AllocatorEvent& event)
 
 }  // namespace
 
+CudaRecording::~CudaRecording() {
+  for (const auto& each : trackers_) delete each.load(std::memory_order_relaxed);
+}
+
 void CudaRecording::prepare(const plimsoll_recorder_api& api, int device_count,
                             DescribeAllocation describe) {
   const int wanted = std::min(device_count, kMaxDevices);

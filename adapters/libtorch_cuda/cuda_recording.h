@@ -20,6 +20,11 @@ class CudaRecording {
  public:
   static constexpr int kMaxDevices = 64;
 
+  CudaRecording() = default;
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+  ~CudaRecording();  // in tests alone: that of the process lives for ever
+
   // Trackers for devices 0 to device_count - 1, made anew unless they are for this recorder
   // already.
   void prepare(const plimsoll_recorder_api& api, int device_count, DescribeAllocation describe);
