@@ -48,12 +48,39 @@ std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
   return fixed;
 }
 
+// The peak of the first iteration knows nothing of the state that its optimizer step makes.
+std::vector<MemoryShare> come_since_peak(const DeviceMemory& memory) {
+  std::vector<MemoryShare> later;
+  for (const std::string_view name : kStays) {
+    const std::uint64_t at_peak = bytes_of_name(memory.at_peak, std::string(name));
+    const std::uint64_t now = bytes_of_name(memory.categories, std::string(name));
+    if (now > at_peak) later.push_back({std::string(name), now - at_peak, 0});
+  }
+  return later;
+}
+
+std::uint64_t sum_of(const std::vector<MemoryShare>& shares) {
+  std::uint64_t sum = 0;
+  for (const MemoryShare& share : shares) sum += share.size_bytes;
+  return sum;
+}
+
+// " (parameter 2.0 GiB, gradient 1.5 GiB)"; empty: of nothing.
+std::string shares_text(const std::vector<MemoryShare>& shares) {
+  std::string parts;
+  for (const MemoryShare& share : shares) {
+    parts += (parts.empty() ? " (" : ", ") + share.name + " " + bytes_text(share.size_bytes);
+  }
+  return parts.empty() ? parts : parts + ")";
+}
+
 std::string items_text(std::int64_t items) { return std::to_string(items); }
 
 }  // namespace
 
 std::uint64_t BatchFit::bytes_at(std::int64_t items) const {
-  const double bytes = static_cast<double>(fixed_bytes) + item_bytes * static_cast<double>(items);
+  const double bytes =
+      static_cast<double>(fixed_bytes + later_bytes) + item_bytes * static_cast<double>(items);
   return static_cast<std::uint64_t>(std::llround(bytes));
 }
 
@@ -66,36 +93,53 @@ std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const Device
   fit.batch = *sample.batch_size;
   fit.peak_bytes = *memory.peak_bytes;
   fit.fixed = fixed_at_peak(memory);
-  for (const MemoryShare& share : fit.fixed) fit.fixed_bytes += share.size_bytes;
+  fit.fixed_bytes = sum_of(fit.fixed);
+  fit.later = come_since_peak(memory);
+  fit.later_bytes = sum_of(fit.later);
   if (fit.fixed_bytes >= fit.peak_bytes) return std::nullopt;
   fit.item_bytes =
       static_cast<double>(fit.peak_bytes - fit.fixed_bytes) / static_cast<double>(fit.batch);
   fit.total_bytes = room->total_bytes;
   fit.room_bytes = room->bytes;
   const double usable = static_cast<double>(fit.room_bytes) * (1 - BatchFit::kMarginPercent / 100);
-  const double items = (usable - static_cast<double>(fit.fixed_bytes)) / fit.item_bytes;
+  const double items =
+      (usable - static_cast<double>(fit.fixed_bytes + fit.later_bytes)) / fit.item_bytes;
   fit.largest = static_cast<std::int64_t>(
       std::clamp(std::floor(items), 0.0, static_cast<double>(kMostItems)));
   return fit;
 }
 
+BatchFit below(BatchFit fit, std::int64_t failed) {
+  if (failed < 1 || fit.largest < failed) return fit;
+  fit.largest = failed - 1;
+  fit.failed = failed;
+  return fit;
+}
+
 std::vector<std::string> batch_evidence(const BatchFit& fit, const std::string& step,
                                         std::int64_t iteration) {
-  std::string parts;
-  for (const MemoryShare& share : fit.fixed) {
-    parts += (parts.empty() ? " (" : ", ") + share.name + " " + bytes_text(share.size_bytes);
+  std::vector<std::string> evidence = {
+      "Of the peak of " + step + " " + std::to_string(iteration) + ", " +
+      bytes_text(fit.peak_bytes) + ", " + bytes_text(fit.fixed_bytes) +
+      " do not grow with the batch" + shares_text(fit.fixed) + "; the other " +
+      bytes_text(fit.peak_bytes - fit.fixed_bytes) + " are " + bytes_text(fit.item_bytes) +
+      " for each of the " + items_text(fit.batch) + " items of a batch"};
+  if (fit.later_bytes > 0) {
+    evidence.push_back("Since that peak " + bytes_text(fit.later_bytes) +
+                       " more have come to stay" + shares_text(fit.later));
   }
-  if (!parts.empty()) parts += ")";
-  return {"Of the peak of " + step + " " + std::to_string(iteration) + ", " +
-              bytes_text(fit.peak_bytes) + ", " + bytes_text(fit.fixed_bytes) +
-              " do not grow with the batch" + parts + "; the other " +
-              bytes_text(fit.peak_bytes - fit.fixed_bytes) + " are " + bytes_text(fit.item_bytes) +
-              " for each of the " + items_text(fit.batch) + " items of a batch",
-          "Tensors can have " + bytes_text(fit.room_bytes) + " of the " +
-              bytes_text(fit.total_bytes) + ": the rest is in use otherwise"};
+  evidence.push_back("Tensors can have " + bytes_text(fit.room_bytes) + " of the " +
+                     bytes_text(fit.total_bytes) + ": the rest is in use otherwise");
+  return evidence;
 }
 
 std::string batch_advice(const BatchFit& fit) {
+  if (fit.failed == 1) return "No batch fits: not even that of one item did";
+  if (fit.failed > 1) {
+    return "Take a batch of less than " + items_text(fit.failed) +
+           ": so many have failed, though memory that grows evenly with the batch would leave room "
+           "for them";
+  }
   const std::string margin = percent_text(BatchFit::kMarginPercent);
   if (fit.largest == 0) {
     return "No batch fits with " + margin + " left free: a batch of 1 needs about " +

@@ -153,6 +153,39 @@ TEST(BatchFit, of_a_first_iteration_that_failed_is_a_bound) {
   EXPECT_THAT(Detector().observe(failed)[0].next_step, ::testing::StartsWith("plimsoll run, or"));
 }
 
+// The state of Adam, 20 GiB, is made after the first peak: 32 items do not fit beside it. Of 60
+// GiB, less a tenth, 35 stay: 19 are left for items of 30 / 32 GiB.
+TEST(BatchFit, counts_the_state_that_the_first_step_makes_after_its_peak) {
+  constexpr std::uint64_t kGb = 1024 * kMb;
+  MemorySample sample = sample_of_32();
+  sample.iteration = 0;
+  DeviceMemory& gpu = sample.devices[1];
+  gpu.reserved_bytes = gpu.peak_bytes = gpu.used_bytes = 45 * kGb;
+  gpu.total_bytes = 60 * kGb;
+  gpu.categories = {{"optimizer_state", 20 * kGb, 1}, {"parameter", 10 * kGb, 1}};
+  gpu.at_peak = {{"parameter", 10 * kGb, 0}, {"gradient", 5 * kGb, 0}, {"(rest)", 30 * kGb, 0}};
+  const auto fit = batch_that_fits(sample, gpu);
+  EXPECT_DOUBLE_EQ(fit->item_bytes, 30.0 / 32 * static_cast<double>(kGb));
+  EXPECT_EQ(fit->bytes_at(32), 65 * kGb);
+  EXPECT_EQ(fit->largest, 20);
+  EXPECT_THAT(batch_evidence(*fit, "iteration", 0),
+              ::testing::Contains("Since that peak 20.0 GiB more have come to stay "
+                                  "(optimizer_state 20.0 GiB)"));
+}
+
+// By their numbers 55 would fit; the failing request itself is in no peak.
+TEST(BatchFit, is_never_one_that_has_failed) {
+  MemorySample failed = sample_of_32();
+  failed.ran_out = true;
+  const auto advice = [&](Detector detector) { return detector.observe(failed)[0].next_step; };
+  Detector experienced;
+  EXPECT_TRUE(experienced.observe(sample_of_32()).empty());
+  EXPECT_THAT(advice(Detector()), ::testing::StartsWith("Take a batch of less than 32: so many"));
+  EXPECT_THAT(advice(experienced), ::testing::StartsWith("Take a batch of less than 32: so many"));
+  failed.batch_size = 1;
+  EXPECT_THAT(advice(experienced), ::testing::StartsWith("No batch fits: not even that of one"));
+}
+
 TEST(BatchFit, stands_in_the_text_log) {
   MemorySample sample = sample_of_32();
   const std::string text = text_log_snapshot(sample, {});

@@ -154,10 +154,11 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
     alert.evidence.push_back("Tensors held " + bytes_text(*memory.peak_bytes) +
                              " at most before it failed");
   }
+  const std::int64_t failed = sample.batch_size.value_or(0);
   if (history != nullptr && history->fit) {
-    advise_batch(alert, *history->fit);
+    advise_batch(alert, {below(history->fit->fit, failed), history->fit->iteration});
   } else if (const auto fit = batch_that_fits(sample, memory)) {
-    advise_batch(alert, {*fit, iteration});
+    advise_batch(alert, {below(*fit, failed), iteration});
     alert.evidence.push_back(
         "It failed before its peak, so an item needs more than that, and the batch that fits is no "
         "larger than told");
