@@ -1,11 +1,12 @@
 // SegmentSet: the memory that caching allocators hold from the driver, by the segment events so
-// far. Whole segments come and go; mapped ranges are cut by what is unmapped. Events that
-// contradict each other change as little as they must: the sum of what is held is always that of
-// the ranges.
+// far. Whole segments come and go; mapped ranges are cut by what is unmapped. No two of them
+// overlap: where events contradict each other, what is new stands, and what lay under it is gone.
+// So an event visits only what it removes, and the sum of what is held is that of the ranges.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -23,59 +24,75 @@ class SegmentSet {
   std::uint64_t apply(const Segment& event) {
     switch (event.action) {
       case kSegmentAlloc:
+        return add(event, whole_);
       case kSegmentMap:
-        return add(event);
-      case kSegmentFree:
-        return take(ranges_.find({event.device, event.address}));
+        return add(event, mapped_);
+      case kSegmentFree: {
+        auto place = whole_.find({event.device, event.address});
+        return place == whole_.end() ? 0 : take(whole_, place);
+      }
       case kSegmentUnmap:
         return cut(event);
       default:
         return 0;
     }
   }
-  // Calls visit(segment) for what is held, by device and address: the events that began each, cut
-  // to what is left of them.
+  // Calls visit(segment) for what is held, the events that began each, cut to what is left of them:
+  // first whole segments, then mapped ranges, both by device and address.
   template <typename Visit>
   void for_each(Visit&& visit) const {
-    for (const auto& [place, segment] : ranges_) visit(segment);
+    for (const auto& [place, segment] : whole_) visit(segment);
+    for (const auto& [place, segment] : mapped_) visit(segment);
   }
-  bool is_empty() const { return ranges_.empty(); }
-  void clear() { ranges_.clear(); }
+  bool is_empty() const { return whole_.empty() && mapped_.empty(); }
+  void clear() {
+    whole_.clear();
+    mapped_.clear();
+  }
 
  private:
   using Ranges = std::map<std::pair<std::uint8_t, std::uint64_t>, Segment>;
 
-  std::uint64_t add(const Segment& segment) {
-    const auto [place, is_new] = ranges_.try_emplace({segment.device, segment.address}, segment);
-    const std::uint64_t before = is_new ? 0 : place->second.size_bytes;
-    place->second = segment;
-    return segment.size_bytes - before;
+  static std::uint64_t end_of(const Segment& segment) {
+    return segment.address + std::min(segment.size_bytes, UINT64_MAX - segment.address);
   }
-  std::uint64_t take(Ranges::iterator place) {
-    if (place == ranges_.end()) return 0;
+  // The first range that ends behind the begin of `over`.
+  static Ranges::iterator first_under(Ranges& ranges, const Segment& over) {
+    const auto at = ranges.upper_bound({over.device, over.address});
+    if (at == ranges.begin()) return at;
+    const Segment& before = std::prev(at)->second;
+    const bool reaches_in = before.device == over.device && end_of(before) > over.address;
+    return reaches_in ? std::prev(at) : at;
+  }
+  static bool is_under(const Ranges& ranges, Ranges::iterator at, const Segment& over) {
+    return at != ranges.end() && at->first < std::pair(over.device, end_of(over));
+  }
+
+  std::uint64_t add(const Segment& segment, Ranges& ranges) {
+    if (segment.size_bytes == 0) return 0;
+    const std::uint64_t change = drop(segment) + cut(segment);
+    ranges.emplace(std::pair(segment.device, segment.address), segment);
+    return change + segment.size_bytes;
+  }
+  static std::uint64_t take(Ranges& ranges, Ranges::iterator& place) {
     const std::uint64_t bytes = place->second.size_bytes;
-    ranges_.erase(place);
+    place = ranges.erase(place);
     return 0 - bytes;
   }
-  std::uint64_t cut(const Segment& gone) {
-    const std::uint64_t end = gone.address + gone.size_bytes;
+  std::uint64_t drop(const Segment& over) {
     std::uint64_t change = 0;
-    auto at = ranges_.upper_bound({gone.device, gone.address});
-    if (at != ranges_.begin()) --at;
-    while (at != ranges_.end() && at->first < std::pair(gone.device, end)) {
+    auto at = first_under(whole_, over);
+    while (is_under(whole_, at, over)) change += take(whole_, at);
+    return change;
+  }
+  std::uint64_t cut(const Segment& gone) {
+    std::uint64_t change = 0;
+    auto at = first_under(mapped_, gone);
+    while (is_under(mapped_, at, gone)) {
       const Segment range = at->second;
-      const std::uint64_t range_end = range.address + range.size_bytes;
-      const bool is_touched =
-          range.device == gone.device && range.action == kSegmentMap && range_end > gone.address;
-      if (!is_touched) {
-        ++at;
-        continue;
-      }
-      const auto next = std::next(at);
-      change += take(at);
-      change += keep(range, range.address, std::min(range_end, gone.address));
-      change += keep(range, std::max(range.address, end), range_end);
-      at = next;
+      change += take(mapped_, at);
+      change += keep(range, range.address, gone.address);
+      change += keep(range, end_of(gone), end_of(range));
     }
     return change;
   }
@@ -83,10 +100,12 @@ class SegmentSet {
     if (begin >= end) return 0;
     range.address = begin;
     range.size_bytes = end - begin;
-    return add(range);
+    mapped_.emplace(std::pair(range.device, begin), range);
+    return range.size_bytes;
   }
 
-  Ranges ranges_;
+  Ranges whole_;
+  Ranges mapped_;
 };
 
 }  // namespace plimsoll::format

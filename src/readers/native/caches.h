@@ -28,7 +28,7 @@ class Caches {
             const Definitions& definitions, ReadContext& context) const;
 
  private:
-  static constexpr std::uint64_t kSegmentBytes = 128;  // of a row of the set, at most
+  static constexpr std::uint64_t kSegmentBytes = 256;  // of the rows that one event adds
 
   std::vector<model::Segment> final_segments(const std::vector<Place>& places,
                                              const Definitions& definitions,
