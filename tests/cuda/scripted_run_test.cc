@@ -191,8 +191,8 @@ TEST_F(ScriptedRun, at_every_step_the_categories_sum_to_allocated_bytes) {
 }
 
 TEST_F(ScriptedRun, as_a_snapshot_for_torch_it_says_the_same) {
-  auto session = Session::open_memory(
-      file, "recording", {.device = {}, .at = {}, .top = 1000, .progress = {}});
+  auto session = Session::open_memory(file, "recording",
+                                      {.device = {}, .at = {}, .top = 1000, .progress = {}});
   ASSERT_TRUE(session.ok());
   std::string exported;
   const auto append = [&](std::string_view piece) {
