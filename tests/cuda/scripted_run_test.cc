@@ -1,9 +1,6 @@
 // A recording of a scripted CUDA run and the snapshot of the same run: their reports agree, and
 // what both say is what a slow reference counts.
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +10,7 @@
 
 #include "plimsoll/session.h"
 #include "tests/cuda/script.h"
+#include "tests/support/json_text.h"
 #include "tests/support/recorded.h"
 
 namespace plimsoll::tests {
@@ -71,38 +69,28 @@ class CudaRun {
   }
 };
 
-rapidjson::Document report_of(std::span<const std::byte> bytes, const char* name) {
-  rapidjson::Document document;
-  auto session =
+JsonValue report_of(std::span<const std::byte> bytes, const char* name) {
+  const auto session =
       Session::open_memory(bytes, name, {.device = {}, .at = {}, .top = 1000, .progress = {}});
   EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
-  if (session.ok()) document.Parse(session->report_json().c_str());
-  EXPECT_TRUE(document.IsObject());
-  return document;
+  return session.ok() ? parsed_json(session->report_json()) : JsonValue{};
 }
 
-std::string text_of(const rapidjson::Value& value) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-  value.Accept(writer);
-  return buffer.GetString();
+// A script has no times.
+bool is_time(std::string_view key) { return key.ends_with("time_ns") || key == "byte_seconds"; }
+
+std::string text_of(const JsonValue& value) {
+  std::string text = value.is_null() ? "null" : value.text;
+  for (const JsonValue& item : value.items) text += "\n- " + text_of(item);
+  for (const auto& [key, member] : value.members) {
+    if (is_time(key)) continue;
+    text += "\n" + key + ": " + text_of(member);
+  }
+  return text;
 }
 
-// The clocks differ: a script has none.
-void drop_times(rapidjson::Value& value) {
-  if (value.IsArray()) {
-    for (auto& item : value.GetArray()) drop_times(item);
-  }
-  if (!value.IsObject()) return;
-  for (auto member = value.MemberBegin(); member != value.MemberEnd();) {
-    const std::string name = member->name.GetString();
-    if (name.ends_with("time_ns") || name == "byte_seconds") {
-      member = value.RemoveMember(member);
-    } else {
-      drop_times(member->value);
-      ++member;
-    }
-  }
+std::uint64_t unsigned_of(const JsonValue& value) {
+  return static_cast<std::uint64_t>(value.integer());
 }
 
 class ScriptedRun : public testing::Test {
@@ -121,18 +109,16 @@ class ScriptedRun : public testing::Test {
 
   std::unique_ptr<CudaRun> run;
   std::vector<std::byte> file;
-  rapidjson::Document recorded, snapshot;
+  JsonValue recorded, snapshot;
 };
 
 TEST_F(ScriptedRun, the_two_reports_agree) {
-  ASSERT_EQ(recorded["devices"].Size(), 2u);
-  ASSERT_EQ(snapshot["devices"].Size(), 2u);
-  drop_times(recorded);
-  drop_times(snapshot);
-  for (rapidjson::SizeType i = 0; i < 2; ++i) {
-    for (const auto& member : snapshot["devices"][i].GetObject()) {
-      const char* const name = member.name.GetString();
-      EXPECT_EQ(text_of(recorded["devices"][i][name]), text_of(member.value))
+  ASSERT_EQ(recorded["devices"].size(), 2u);
+  ASSERT_EQ(snapshot["devices"].size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (const auto& [name, value] : snapshot["devices"][i].members) {
+      if (is_time(name)) continue;
+      EXPECT_EQ(text_of(recorded["devices"][i][name]), text_of(value))
           << "devices[" << i << "]." << name;
     }
   }
@@ -142,7 +128,7 @@ TEST_F(ScriptedRun, the_two_reports_agree) {
 }
 
 TEST_F(ScriptedRun, its_totals_are_those_of_the_reference) {
-  const auto check = [&](const rapidjson::Value& device, const ScriptedDevice& script) {
+  const auto check = [&](const JsonValue& device, const ScriptedDevice& script) {
     const Bytes end = script.held();
     EXPECT_EQ(script.history().back().requested, end.requested);
     EXPECT_EQ(script.history().back().reserved, end.reserved);
@@ -152,39 +138,38 @@ TEST_F(ScriptedRun, its_totals_are_those_of_the_reference) {
       return most;
     };
     const auto series = [&](const char* name, std::uint64_t Bytes::* which) {
-      EXPECT_EQ(device[name]["baseline_bytes"].GetInt64(), 0) << name;
-      EXPECT_EQ(device[name]["peak_bytes"].GetUint64(), peak(which)) << name;
-      EXPECT_EQ(device[name]["end_bytes"].GetUint64(), end.*which) << name;
+      EXPECT_EQ(device[name]["baseline_bytes"].integer(), 0) << name;
+      EXPECT_EQ(unsigned_of(device[name]["peak_bytes"]), peak(which)) << name;
+      EXPECT_EQ(unsigned_of(device[name]["end_bytes"]), end.*which) << name;
     };
     series("requested_allocated", &Bytes::requested);
     series("requested_active", &Bytes::requested_active);
     series("reserved", &Bytes::reserved);
-    EXPECT_EQ(device["allocated_bytes_end"].GetUint64(), end.allocated);
+    EXPECT_EQ(unsigned_of(device["allocated_bytes_end"]), end.allocated);
     const double ratio =
         1.0 - static_cast<double>(end.allocated) / static_cast<double>(end.reserved);
-    EXPECT_DOUBLE_EQ(device["fragmentation"]["ratio"].GetDouble(), ratio);
-    EXPECT_EQ(device["fragmentation"]["cached_bytes"].GetUint64(), end.reserved - end.active);
+    EXPECT_DOUBLE_EQ(device["fragmentation"]["ratio"].number(), ratio);
+    EXPECT_EQ(unsigned_of(device["fragmentation"]["cached_bytes"]), end.reserved - end.active);
   };
   check(recorded["devices"][0], run->plain);
   check(recorded["devices"][1], run->expandable);
-  ASSERT_EQ(recorded["devices"][0]["ooms"].Size(), 1u);
-  EXPECT_EQ(recorded["devices"][0]["ooms"][0]["device_free_bytes"].GetUint64(), 64 * kMiB);
-  EXPECT_EQ(recorded["devices"][0]["ooms"][0]["requested_bytes"].GetUint64(), 900 * kMiB);
+  ASSERT_EQ(recorded["devices"][0]["ooms"].size(), 1u);
+  EXPECT_EQ(unsigned_of(recorded["devices"][0]["ooms"][0]["device_free_bytes"]), 64 * kMiB);
+  EXPECT_EQ(unsigned_of(recorded["devices"][0]["ooms"][0]["requested_bytes"]), 900 * kMiB);
 }
 
 // Pending blocks are not allocated, tails are: to the byte what torch.cuda.memory_allocated() says.
 TEST_F(ScriptedRun, at_every_step_the_categories_sum_to_allocated_bytes) {
   std::size_t steps = 0;
-  for (const auto& row : recorded["tables"]["steps"].GetArray()) {
-    if (!row["is_complete"].GetBool()) continue;
-    const bool is_plain = row["device"].GetInt() == 0;
+  for (const auto& row : recorded["tables"]["steps"].items) {
+    if (row["is_complete"].text != "true") continue;
+    const bool is_plain = row["device"].integer() == 0;
     const auto& truth = is_plain ? run->plain_at_steps : run->expandable_at_steps;
-    const std::uint64_t allocated = truth.at(row["step"].GetUint64() - 1).allocated;
+    const std::uint64_t allocated = truth.at(unsigned_of(row["step"]) - 1).allocated;
     std::uint64_t sum = 0;
-    for (const auto& category : row["categories"].GetArray())
-      sum += category["end_bytes"].GetUint64();
-    EXPECT_EQ(sum, allocated) << "step " << row["step"].GetUint64();
-    EXPECT_EQ(row["end_bytes"].GetUint64(), allocated);
+    for (const auto& category : row["categories"].items) sum += unsigned_of(category["end_bytes"]);
+    EXPECT_EQ(sum, allocated) << "step " << unsigned_of(row["step"]);
+    EXPECT_EQ(unsigned_of(row["end_bytes"]), allocated);
     ++steps;
   }
   EXPECT_EQ(steps, run->plain_at_steps.size() * 2);
@@ -200,15 +185,13 @@ TEST_F(ScriptedRun, as_a_snapshot_for_torch_it_says_the_same) {
     return true;
   };
   ASSERT_TRUE(session->export_to("snapshot", append));
-  rapidjson::Document again = report_of(std::as_bytes(std::span(exported)), "exported");
-  drop_times(again);
-  drop_times(recorded);
+  const JsonValue again = report_of(std::as_bytes(std::span(exported)), "exported");
   EXPECT_EQ(text_of(again["devices"]), text_of(recorded["devices"]));
 }
 
 TEST_F(ScriptedRun, a_recording_leaves_nothing_unsaid) {
-  for (const auto& diagnostic : recorded["source"]["diagnostics"].GetArray()) {
-    EXPECT_STREQ(diagnostic["severity"].GetString(), "info") << diagnostic["name"].GetString();
+  for (const auto& diagnostic : recorded["source"]["diagnostics"].items) {
+    EXPECT_EQ(diagnostic["severity"].text, "info") << diagnostic["name"].text;
   }
 }
 
