@@ -296,8 +296,9 @@ PLIMSOLL_EXPORT uint64_t plimsoll_recording_begin_span(plimsoll_recording* recor
  * `capacity` are told. Of an unknown span, or 0, the peak is what is live now. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span,
                                                 plimsoll_usage* rows, size_t capacity);
-/* What lived on a device at that peak, in bytes by plimsoll_role, as far as it is known by now. 0
- * where the span or the recording has ended: nothing is told then. */
+/* What lived on a device at that peak, in bytes by plimsoll_role, as far as it is known by now.
+ * Gives 1 + the plimsoll_phase that made the peak; 0 where the span or the recording has ended:
+ * nothing is told then. */
 PLIMSOLL_EXPORT int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span,
                                                   uint8_t device, uint64_t roles[6]);
 PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span);

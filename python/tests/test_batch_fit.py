@@ -89,6 +89,21 @@ def test_memory_that_runs_out_is_told_with_the_batch_that_fits(tmp_path: Path) -
     assert "| batch 256 | out of memory ===" in log
 
 
+def test_a_peak_of_the_optimizer_says_nothing_of_the_batch(tmp_path: Path) -> None:
+    net = nn.Linear(512, 512)
+    optimizer = torch.optim.Adam(net.parameters())
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), interval=1, profile_tensors=True, batch_size=1
+    ) as monitor:
+        for _ in range(3):
+            net(torch.randn(1, 512)).sum().backward()
+            optimizer.step()
+            monitor.step()
+    log = Path(monitor.text_log_path).read_text()
+    assert log.count("Peak: ") == 3
+    assert "At peak" not in log
+
+
 def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:
     alerts: list[plimsoll.MemoryAlert] = []
     with (

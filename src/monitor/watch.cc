@@ -88,7 +88,9 @@ Held what_is_held(std::uint64_t number, std::uint64_t span) {
   if (!held.has_span) return held;
   for (const plimsoll_usage& device : held.recorded) {
     auto& roles = held.at_peak.emplace_back();
-    plimsoll_recording_peak_roles(w.asked(), span, device.device, roles.data());
+    const int told = plimsoll_recording_peak_roles(w.asked(), span, device.device, roles.data());
+    // What an optimizer takes for a moment goes with the parameters, not with the batch.
+    if (told == 1 + PLIMSOLL_PHASE_OPTIMIZER) roles = {};
   }
   return held;
 }

@@ -98,7 +98,8 @@ void Ledger::alloc(const Event& event, const EventDetails& details, const Origin
   told.size_bytes = row.requested_bytes;
   told.slack_bytes = row.size_bytes - row.requested_bytes;
   told.is_adopted = row.is_adopted;
-  const LiveTotals live = live_totals(row.device);
+  LiveTotals live = live_totals(row.device);
+  live.phase = known_phase(event.phase());
   for (EventReceiver* receiver : receivers) receiver->on_alloc(told, live);
 }
 
@@ -109,8 +110,12 @@ DeviceTotals& Ledger::totals_of(std::uint8_t device) {
 
 LiveTotals Ledger::live_totals(std::uint8_t device) const {
   const DeviceTotals& totals = devices_[device];
-  return {live_bytes_,  totals.live_bytes, totals.reserved_bytes,
-          totals.roles, next_serial_,      device};
+  return {.bytes = live_bytes_,
+          .device_bytes = totals.live_bytes,
+          .device_reserved_bytes = totals.reserved_bytes,
+          .roles = totals.roles,
+          .next_serial = next_serial_,
+          .device = device};
 }
 
 void Ledger::begin_life(const LiveRow& row) {

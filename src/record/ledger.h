@@ -37,6 +37,7 @@ struct LiveTotals {
   RoleBytes roles{};              // of device_bytes
   std::uint64_t next_serial = 0;  // of the allocation after this one
   std::uint8_t device = 0;
+  std::uint8_t phase = 0;  // of the event that is told
 };
 
 class EventReceiver {

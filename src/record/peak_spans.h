@@ -28,6 +28,7 @@ struct DevicePeaks {
   RoleBytes roles{};         // of live_bytes, which they sum to
   std::uint64_t serial = 0;  // allocations from this one on came after the peak of live bytes
   std::uint64_t reserved_bytes = 0;
+  std::uint8_t phase = 0;  // plimsoll_phase of the allocation that made the peak
 
   void raise(const DevicePeaks& to) {
     reserved_bytes = std::max(reserved_bytes, to.reserved_bytes);
@@ -35,6 +36,7 @@ struct DevicePeaks {
     live_bytes = to.live_bytes;
     roles = to.roles;
     serial = to.serial;
+    phase = to.phase;
   }
 };
 

@@ -358,11 +358,11 @@ std::size_t Recorder::usage(Recording& recording, std::uint64_t span,
 }
 
 bool Recorder::peak_roles(Recording& recording, std::uint64_t span, std::uint8_t device,
-                          RoleBytes& roles) noexcept {
+                          DevicePeaks& peaks) noexcept {
   const std::lock_guard lock(state_);
   if (!is_running(recording) || span == 0) return false;
   drain();
-  roles = recording.spans().peaks(span, device).roles;
+  peaks = recording.spans().peaks(span, device);
   return true;
 }
 

@@ -62,7 +62,7 @@ class Recorder {
   std::uint64_t begin_span(Recording& recording) noexcept;
   // False where the span or the recording has ended.
   bool peak_roles(Recording& recording, std::uint64_t span, std::uint8_t device,
-                  RoleBytes& roles) noexcept;
+                  DevicePeaks& peaks) noexcept;
   std::size_t usage(Recording& recording, std::uint64_t span,
                     std::span<plimsoll_usage> rows) noexcept;
   void end_span(Recording& recording, std::uint64_t span) noexcept;

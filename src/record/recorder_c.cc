@@ -322,10 +322,10 @@ size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span, pl
 int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span, uint8_t device,
                                   uint64_t roles[6]) {
   if (recording == nullptr || roles == nullptr) return 0;
-  plimsoll::record::RoleBytes told{};
+  plimsoll::record::DevicePeaks told;
   if (!Recorder::get().peak_roles(*recording->recording, span, device, told)) return 0;
-  std::copy(told.begin(), told.end(), roles);
-  return 1;
+  std::copy(told.roles.begin(), told.roles.end(), roles);
+  return 1 + int{told.phase};
 }
 
 void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {

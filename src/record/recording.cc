@@ -43,7 +43,8 @@ DevicePeaks peaks_of(const LiveTotals& live) {
   return {.live_bytes = live.device_bytes,
           .roles = live.roles,
           .serial = live.next_serial,
-          .reserved_bytes = live.device_reserved_bytes};
+          .reserved_bytes = live.device_reserved_bytes,
+          .phase = live.phase};
 }
 
 }  // namespace
