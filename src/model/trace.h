@@ -142,8 +142,9 @@ struct DeviceTrace {
   Lifetimes lifetimes;
   // For each row of Trace::marks: how many of the device's events came before it.
   base::Column<std::uint32_t> mark_events;
-  // Kineto traces tell running totals instead of a final state: what was allocated and reserved
-  // before the first event.
+  // What was allocated and reserved before the first event, where a trace tells it: Kineto's by
+  // running totals, our own because everything in it is an event. What is held at the end is then
+  // the sum of the events, also where a final state that has lost a segment tells less.
   std::optional<std::uint64_t> allocated_before_bytes;
   std::optional<std::uint64_t> reserved_before_bytes;
 };

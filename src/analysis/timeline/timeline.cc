@@ -79,7 +79,7 @@ Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport&
 Totals baseline_of(const Trace& trace, const DeviceTrace& device, const Totals& sum,
                    DeviceReport& out) {
   Totals baseline = final_totals(trace, device, out);
-  if (device.has_final_state) {
+  if (device.has_final_state && !device.allocated_before_bytes) {
     for (std::size_t i = 0; i < kSeriesCount; ++i) baseline[i] -= sum[i];
     return baseline;
   }
@@ -242,7 +242,7 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
 
   Totals sum{};
   auto level = finest_level(events, sum, progress);
-  const Totals baseline = baseline_of(trace, device, sum, out);
+  Totals baseline = baseline_of(trace, device, sum, out);
   std::ranges::transform(baseline, out.timeline.baseline_bytes.begin(), as_signed);
   if (!level.empty()) {
     lift(level, baseline);
@@ -252,10 +252,12 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   out.requested_allocated = totals_of(events, out.timeline, Series::kRequestedAllocated);
   out.requested_active = totals_of(events, out.timeline, Series::kRequestedActive);
   out.reserved = totals_of(events, out.timeline, Series::kReserved);
-  // Files that tell running totals in place of a final state count blocks, not requests.
-  if (!device.has_final_state && device.allocated_before_bytes) {
-    const std::int64_t end_bytes = std::max<std::int64_t>(out.requested_allocated.end_bytes, 0);
-    out.allocated_bytes_end = static_cast<std::uint64_t>(end_bytes);
+  if (device.allocated_before_bytes) {
+    // Kineto's running totals count blocks, not requests.
+    const auto which =
+        device.tells_blocks ? Series::kAllocatedRounded : Series::kRequestedAllocated;
+    const std::int64_t end_bytes = as_signed(of(baseline, which) + of(sum, which));
+    out.allocated_bytes_end = static_cast<std::uint64_t>(std::max<std::int64_t>(end_bytes, 0));
   }
   return out;
 }

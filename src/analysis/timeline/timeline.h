@@ -5,7 +5,8 @@
 //   baseline = end - sum of all changes; signed: below zero means that events and segments disagree
 //   peak     = largest of the baseline and the sums after each event
 //
-// A file without segments begins at what it says was live before, or at zero.
+// A file without segments, or one that says what was live before, begins at that, or at zero, and
+// ends where its events lead.
 #pragma once
 
 #include <memory>

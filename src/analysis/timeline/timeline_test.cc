@@ -187,6 +187,24 @@ TEST(Timeline, without_segments_it_begins_at_what_was_live_before) {
   EXPECT_EQ(report.devices[0].allocated_bytes_end, 1100u);
 }
 
+TEST(Timeline, where_the_start_is_told_a_lost_segment_changes_no_series) {
+  TraceMaker maker;
+  maker.alloc(0x1000, 1000);
+  maker.alloc(0x900000, 5000);  // its segment was lost
+  maker.segment(0x1000, 4096, {TraceMaker::block(0x1000, 1024, 1000)});
+  maker.builder().set_before({model::DeviceType::kCuda, 0}, 0, 0);
+  maker.builder().blocks_told({model::DeviceType::kCuda, 0});
+  const auto report = run(maker.finish());
+  const report::DeviceReport& device = report.devices[0];
+  for (const auto& series : {device.requested_allocated, device.requested_active}) {
+    EXPECT_EQ(series.baseline_bytes, 0);
+    EXPECT_EQ(series.peak_bytes, 6000);
+    EXPECT_EQ(series.end_bytes, 6000);
+  }
+  EXPECT_EQ(device.allocated_bytes_end, 6000u);
+  EXPECT_EQ(device.segments, 1u);
+}
+
 TEST(Timeline, device_without_events_reports_its_segments) {
   TraceMaker maker;
   maker.on({model::DeviceType::kCuda, 1});

@@ -166,7 +166,10 @@ void Caches::tell(const base::Column<Allocation>& allocations, const std::vector
   if (with_segments_.any()) builder.final_state_known();
   for (std::size_t id = 0; id < devices_.size(); ++id) {
     const model::Device device = definitions.device(static_cast<std::uint8_t>(id));
-    if (devices_.test(id)) builder.blocks_told(device);
+    if (devices_.test(id)) {
+      builder.blocks_told(device);
+      builder.set_before(device, 0, 0);  // what was there is told as adopted, or as held
+    }
     if (!with_segments_.test(id)) builder.final_state_unknown(device);
   }
   context.diagnostics.add(kBlockOutsideSegments, outside);

@@ -184,6 +184,8 @@ TEST_F(Caches, a_block_outside_every_segment_is_said) {
   alloc(4, 9 * kMiB, 3 * kMiB, 0);
   finish();
   EXPECT_EQ(diagnostics.count(kBlockOutsideSegments), 3u);
+  EXPECT_EQ(trace.devices[0].allocated_before_bytes, 0u);  // so they are counted all the same
+  EXPECT_EQ(trace.devices[0].reserved_before_bytes, 0u);
   EXPECT_THAT(blocks(trace.segments[0]), ElementsAre("0+1024 allocated", "1024+2096128 inactive"));
 }
 
