@@ -77,11 +77,14 @@ class Tiles {
 
 }  // namespace
 
-void Caches::add(const format::Segment& segment) {
+SegmentChange Caches::add(const format::Segment& segment) {
   are_on(segment.device);
   with_segments_.set(segment.device);
   ++segment_events_;
-  held_.apply(segment);
+  const bool is_taken =
+      segment.action == format::kSegmentAlloc || segment.action == format::kSegmentMap;
+  const std::uint64_t taken = is_taken ? segment.size_bytes : 0;
+  return {taken - held_.apply(segment), taken};
 }
 
 // Neighbouring pages of an expandable segment are one segment, as in a snapshot.

@@ -15,9 +15,16 @@
 
 namespace plimsoll::readers::native {
 
+// What a segment event changes, told so that sums are of what is held: what was given back unseen
+// comes before what is taken over it, and what was never held is not given back.
+struct SegmentChange {
+  std::uint64_t returned = 0;
+  std::uint64_t taken = 0;
+};
+
 class Caches {
  public:
-  void add(const format::Segment& segment);
+  SegmentChange add(const format::Segment& segment);
   // This device has one, whether segments are told or not.
   void are_on(std::uint8_t device) { devices_.set(device); }
   bool are_there() const { return devices_.any(); }

@@ -189,5 +189,20 @@ TEST_F(Caches, a_block_outside_every_segment_is_said) {
   EXPECT_THAT(blocks(trace.segments[0]), ElementsAre("0+1024 allocated", "1024+2096128 inactive"));
 }
 
+TEST_F(Caches, reserved_bytes_are_those_of_the_segments_held) {
+  segment(PLIMSOLL_SEGMENT_UNMAP, 2 * kMiB, kMiB << 20);
+  segment(PLIMSOLL_SEGMENT_FREE, 2 * kMiB, 2 * kMiB);
+  segment(PLIMSOLL_SEGMENT_ALLOC, 2 * kMiB, 2 * kMiB);
+  segment(PLIMSOLL_SEGMENT_MAP, 40 * kMiB, 40 * kMiB);
+  segment(PLIMSOLL_SEGMENT_MAP, 60 * kMiB, 20 * kMiB);  // the unmap is missing
+  segment(PLIMSOLL_SEGMENT_UNMAP, 40 * kMiB, 60 * kMiB);
+  const model::DeviceTrace& device = finish();
+  EXPECT_EQ(diagnostics.count(kSegmentsContradict), 4u);
+  EXPECT_THAT(actions(device), ElementsAre("segment_alloc", "segment_map", "segment_unmap",
+                                           "segment_map", "segment_unmap"));
+  EXPECT_THAT(std::vector(trace.events.size_bytes.begin(), trace.events.size_bytes.end()),
+              ElementsAre(2 * kMiB, 40 * kMiB, 20 * kMiB, 20 * kMiB, 40 * kMiB));
+}
+
 }  // namespace
 }  // namespace plimsoll::readers::native

@@ -57,6 +57,10 @@ inline constexpr base::DiagnosticKind kBlockOutsideSegments{
     "block_outside_segments", base::Severity::kDataLoss,
     "Blocks of a caching allocator that lie in none of its segments, or over each other: segments "
     "are missing, and the reserved bytes are too few."};
+inline constexpr base::DiagnosticKind kSegmentsContradict{
+    "segments_contradict", base::Severity::kDataLoss,
+    "Segments that are taken where one is held, or given back where none is: events are missing. "
+    "Reserved bytes are those of the segments known at each moment."};
 inline constexpr base::DiagnosticKind kDeviceFreeUnknown{
     "device_free_unknown", base::Severity::kInfo,
     "The recording does not tell what the device had left when memory ran out: it is shown as 0."};

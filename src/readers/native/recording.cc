@@ -169,13 +169,21 @@ void Recording::on_segment(const format::Segment& segment) {
     context_.diagnostics.add(kLaterVersion);
     return;
   }
+  const SegmentChange change = caches_.add(segment);
+  const bool is_contradicted = change.returned + change.taken != segment.size_bytes;
+  context_.diagnostics.add(kSegmentsContradict, is_contradicted ? 1 : 0);
   Event event;
-  event.action = kActions[segment.action];
   event.address = segment.address;
-  event.size_bytes = segment.size_bytes;
   event.time_ns = segment.time_ns;
-  add_placed(event, segment.site, segment.device);
-  caches_.add(segment);
+  const auto add = [&](std::uint8_t action, std::uint64_t size_bytes) {
+    if (size_bytes == 0) return;
+    event.action = kActions[action];
+    event.size_bytes = size_bytes;
+    add_placed(event, segment.site, segment.device);
+  };
+  const bool is_mapped = segment.action >= format::kSegmentMap;
+  add(is_mapped ? format::kSegmentUnmap : format::kSegmentFree, change.returned);
+  add(is_mapped ? format::kSegmentMap : format::kSegmentAlloc, change.taken);
 }
 
 void Recording::on_out_of_memory(const format::OutOfMemory& failed) {
