@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <vector>
 
+#include "format/decoder.h"
 #include "plimsoll/recorder_c.h"
 #include "tests/support/recorded.h"
 
@@ -141,6 +145,40 @@ TEST(CachingAllocator, what_is_forgotten_leaves_segments_and_what_is_pending) {
   EXPECT_THAT(replay.segments, SizeIs(1));
   EXPECT_THAT(replay.pending, SizeIs(1));
   EXPECT_EQ(replay.live_bytes, 1024u);
+}
+
+// When everything happened, in the order of the file.
+struct Times : format::NoRecords {
+  void on_alloc(const format::Alloc& event) { all.push_back(event.time_ns); }
+  void on_free(const format::Free& event) { all.push_back(event.time_ns); }
+  void on_free_requested(const format::FreeRequested& event) { all.push_back(event.time_ns); }
+  void on_segment(const format::Segment& event) { all.push_back(event.time_ns); }
+
+  std::vector<std::int64_t> all;
+};
+
+TEST(CachingAllocator, what_is_forgotten_leaves_times_that_ascend) {
+  const Recorded recording = Recorded::in_memory(1'000);
+  segment(PLIMSOLL_SEGMENT_ALLOC, 9 << 21, 1 << 21);
+  alloc(9 << 21, 1000, 1024);
+  alloc((9 << 21) + 1024, 500, 512);
+  segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);  // before the other one in memory
+  alloc(1 << 21, 1000, 1024);
+  api().free_requested(here(), cuda(), 9 << 21);
+  for (int i = 0; i < 5'000; ++i) {
+    alloc((1 << 21) + 1024, 500, 512);
+    api().free_completed(here(), cuda(), (1 << 21) + 1024);
+  }
+  std::size_t size_bytes = 0;
+  void* const bytes = plimsoll_recording_copy(recording.get(), &size_bytes);
+  ASSERT_NE(bytes, nullptr);
+  Times times;
+  format::Decoder<Times> decoder(times);
+  decoder.push({static_cast<const std::byte*>(bytes), size_bytes});
+  decoder.finish();
+  std::free(bytes);
+  EXPECT_GT(times.all.size(), 1'000u);
+  EXPECT_TRUE(std::ranges::is_sorted(times.all));
 }
 
 }  // namespace

@@ -93,6 +93,31 @@ void KeptBlocks::evict_front() {
   blocks_.pop_front();
 }
 
+// What the base tells at one moment: one of the three.
+struct KeptBlocks::Moment {
+  std::int64_t time_ns = 0;
+  const format::Segment* segment = nullptr;
+  const BaseRow* born = nullptr;
+  const BaseRow* given_back = nullptr;
+};
+
+// As it came to be, so that times ascend; allocations also by their serials.
+std::vector<KeptBlocks::Moment> KeptBlocks::moments(std::span<const BaseRow> rows) const {
+  std::vector<Moment> all;
+  base_segments_.for_each([&](const format::Segment& segment) {
+    all.push_back({.time_ns = segment.time_ns, .segment = &segment});
+  });
+  std::int64_t born_ns = INT64_MIN;
+  for (const BaseRow& row : rows) {
+    born_ns = std::max(born_ns, row.alloc.time_ns);
+    all.push_back({.time_ns = born_ns, .born = &row});
+    if (!row.is_pending) continue;
+    all.push_back({.time_ns = std::max(born_ns, row.requested.time_ns), .given_back = &row});
+  }
+  std::ranges::stable_sort(all, {}, &Moment::time_ns);
+  return all;
+}
+
 void KeptBlocks::encode_base(format::Encoder& encoder) const {
   std::vector<BaseRow> rows;
   rows.reserve(base_.size());
@@ -101,12 +126,14 @@ void KeptBlocks::encode_base(format::Encoder& encoder) const {
             [](const BaseRow& a, const BaseRow& b) { return a.key() < b.key(); });
   encoder.evicted({evicted_});
   if (dropped_.count > 0) encoder.dropped(dropped_);
-  base_segments_.for_each([&](const format::Segment& segment) { encoder.segment(segment); });
-  for (const BaseRow& row : rows) {
+  for (const Moment& moment : moments(rows)) {
+    if (moment.segment != nullptr) encoder.segment(*moment.segment);
+    if (moment.given_back != nullptr) encoder.free_requested(moment.given_back->requested);
+    if (moment.born == nullptr) continue;
+    const BaseRow& row = *moment.born;
     encoder.alloc(row.alloc);
     if (row.tensor != 0) encoder.tag({row.alloc.serial, row.tensor});
     if (row.has_phase) encoder.set_phase({row.alloc.serial, row.phase});
-    if (row.is_pending) encoder.free_requested(row.requested);
   }
   encoder.flush();
 }

@@ -49,8 +49,10 @@ class KeptBlocks {
     static std::uint64_t hash(std::uint64_t serial) { return base::hash_u64(serial); }
   };
   struct Fold;  // a visitor
+  struct Moment;
 
   void evict_front();
+  std::vector<Moment> moments(std::span<const BaseRow> rows) const;
   void encode_base(format::Encoder& encoder) const;
 
   const std::uint64_t max_events_;
