@@ -54,9 +54,9 @@ class TrainingMonitor {
   // The items of the batches from now on, where they differ from the option; 0: not known.
   void set_batch_size(std::int64_t items);
   // The iteration that was going on has failed for want of memory: a last sample, and what would
-  // fit.
-  void ran_out(std::int64_t iteration);
-  void ran_out();
+  // fit. The error's text tells of which device, where it is PyTorch's or "MemoryError".
+  void ran_out(std::int64_t iteration, const std::string& error = {});
+  void ran_out(const std::string& error = {});
   void close();
 
   const MonitorOptions& options() const;

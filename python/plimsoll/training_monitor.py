@@ -97,13 +97,19 @@ class TrainingMonitor:
         """How many items the batches have from now on; 0: that is not known."""
         self._monitor.set_batch_size(items)
 
-    def ran_out(self, iteration: int | None = None) -> None:
+    def ran_out(self, iteration: int | None = None, *, error: BaseException | None = None) -> None:
         """The iteration that was going on has failed for want of memory.
 
         Takes a last sample and tells, where the batch size is known, which one would fit. A
         ``with`` of the monitor does it by itself.
+
+        Args:
+            iteration: Its number; without it the one after the last `step`.
+            error: What was raised: its text may tell which device had no memory left. Without it
+                the fullest is taken to be the one.
         """
-        self._monitor.ran_out(iteration)
+        told = "" if error is None else f"{type(error).__name__}: {error}"
+        self._monitor.ran_out(iteration, told)
 
     def close(self) -> None:
         """No samples from now on. The process is watched until `stop_monitoring` or its end."""
@@ -157,7 +163,7 @@ class TrainingMonitor:
         traceback: TracebackType | None,
     ) -> None:
         if is_out_of_memory(error):
-            self.ran_out()
+            self.ran_out(error=error)
         self.close()
 
 

@@ -125,6 +125,7 @@ TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
   MemorySample failed = sample_of_32();
   failed.iteration = 150;
   failed.ran_out = true;
+  failed.ran_out_of = "cuda:0";
   failed.batch_size = 96;
   failed.devices[1].peak_bytes = 15'500 * kMb;
   const auto alerts = detector.observe(failed);

@@ -112,12 +112,9 @@ bool Detector::is_to_be_told(const Suspicion& suspicion) {
 std::vector<Alert> Detector::observe_failure(const MemorySample& sample) {
   Suspicions found;
   const Rules rules{options_, sample.iteration, found};
-  const bool has_accelerator = std::ranges::any_of(
-      sample.devices, [](const DeviceMemory& device) { return !is_cpu(device.name); });
-  for (const DeviceMemory& device : sample.devices) {
-    if (has_accelerator && is_cpu(device.name)) continue;
-    const auto history = devices_.find(device.name);
-    rules.ran_out(sample, device, history == devices_.end() ? nullptr : &history->second);
+  if (const auto device = device_to_blame(sample)) {
+    const auto history = devices_.find(device->name);
+    rules.ran_out(sample, *device, history == devices_.end() ? nullptr : &history->second);
   }
   std::vector<Alert> alerts;
   for (const Suspicion& suspicion : found) {

@@ -140,36 +140,6 @@ void Rules::advise_batch(Alert& alert, const KnownFit& known) const {
   }
 }
 
-void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
-                    const DeviceHistory* history) const {
-  Suspicion& suspicion = suspect("out_of_memory", AlertSeverity::kCritical, memory.name, "");
-  suspicion.magnitude = 1;
-  Alert& alert = suspicion.alert;
-  alert.title =
-      "Memory of " + memory.name + " ran out in " + options.step + " " + std::to_string(iteration);
-  if (sample.batch_size) {
-    alert.title += ", whose batch has " + std::to_string(*sample.batch_size) + " items";
-  }
-  if (memory.peak_bytes) {
-    alert.evidence.push_back("Tensors held " + bytes_text(*memory.peak_bytes) +
-                             " at most before it failed");
-  }
-  const std::int64_t failed = sample.batch_size.value_or(0);
-  if (history != nullptr && history->fit) {
-    advise_batch(alert, {below(history->fit->fit, failed), history->fit->iteration});
-  } else if (const auto fit = batch_that_fits(sample, memory)) {
-    advise_batch(alert, {below(*fit, failed), iteration});
-    alert.evidence.push_back(
-        "It failed before its peak, so an item needs more than that, and the batch that fits is no "
-        "larger than told");
-  }
-  const std::string look =
-      "plimsoll run, or a snapshot of torch.cuda.memory with plimsoll report, tells which layers "
-      "and "
-      "lines hold it";
-  alert.next_step = alert.next_step.empty() ? look : alert.next_step + ". " + look;
-}
-
 void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const {
   if (!host.used_bytes || !host.total_bytes) return;
   const double percent =

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "monitor/detection.h"
@@ -29,7 +30,8 @@ struct Rules {
   void fragmentation(const std::string& device, const DeviceHistory& history) const;
   void nearly_full(const std::string& device, const DeviceHistory& history) const;
   void host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const;
-  // `history` is of the iterations before; what the failed one held is in `sample`.
+  // `memory` is of device_to_blame(), `history` of the iterations before; what the failed one held
+  // is in `sample`.
   void ran_out(const MemorySample& sample, const DeviceMemory& memory,
                const DeviceHistory* history) const;
   void jump_with_loss(const std::string& device, const DeviceHistory& history,
@@ -43,6 +45,12 @@ struct Rules {
   void grown(const std::string& device, const DeviceHistory& history, const std::string& category,
              const Trend& trend) const;
 };
+
+// The device whose memory ran out, as the error's text tells it ("CUDA out of memory. ... GPU 1 has
+// ..."); empty: it does not.
+std::string device_that_ran_out(std::string_view error, const std::vector<DeviceMemory>& devices);
+// That of the sample where it is known, else the fullest: the CPU only where there is no other.
+std::optional<DeviceMemory> device_to_blame(const MemorySample& sample);
 
 // How far the last height is above what is usual, if that is a jump.
 std::optional<std::int64_t> jump_bytes(const DeviceHistory& history,

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "monitor/detection_rules.h"
 #include "tests/support/made_sample.h"
 
 namespace plimsoll::monitor {
@@ -277,6 +278,53 @@ TEST(Detection, says_what_would_be_smaller_on_a_device_that_is_nearly_full) {
             "Mixed precision for these activations; or checkpoint unet.down.0 "
             "(torch.utils.checkpoint); a batch of half the size needs about 2.0 GiB less "
             "activations");
+}
+
+std::vector<std::string> titles_of_failure(const MemorySample& sample) {
+  std::vector<std::string> titles;
+  for (const Alert& alert : Detector().observe(sample)) titles.push_back(alert.title);
+  return titles;
+}
+
+MemorySample failed_beside_an_idle_gpu() {
+  MemorySample sample = testing::made_sample();
+  sample.ran_out = true;
+  DeviceMemory idle = sample.devices[1];
+  idle.name = "cuda:1";
+  idle.used_bytes = 500 * kMb;
+  sample.devices.push_back(idle);
+  return sample;
+}
+
+TEST(Detection, blames_the_device_that_the_error_names) {
+  MemorySample sample = failed_beside_an_idle_gpu();
+  for (const char* device : {"cuda:0", "cuda:1", "cpu", "cuda:7"}) {
+    sample.ran_out_of = device;
+    EXPECT_THAT(titles_of_failure(sample),
+                ElementsAre("Memory of " + std::string(device) + " ran out in iteration 100"));
+  }
+}
+
+TEST(Detection, takes_the_fullest_device_alone_for_the_likely_one) {
+  EXPECT_THAT(titles_of_failure(failed_beside_an_idle_gpu()),
+              ElementsAre("Memory ran out, most likely that of cuda:0, in iteration 100"));
+}
+
+TEST(Detection, reads_from_an_error_which_device_ran_out) {
+  const auto devices = failed_beside_an_idle_gpu().devices;
+  const auto of = [&](std::string_view error) { return device_that_ran_out(error, devices); };
+  EXPECT_EQ(of("OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a "
+               "total capacity of 79.11 GiB of which 3.06 GiB is free."),
+            "cuda:1");
+  EXPECT_EQ(of("CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity)"),
+            "cuda:0");
+  EXPECT_EQ(of("RuntimeError: [enforce fail at alloc_cpu.cpp:116] . DefaultCPUAllocator: can't "
+               "allocate memory: you tried to allocate 1152921504606846976 bytes."),
+            "cpu");
+  EXPECT_EQ(of("MemoryError: "), "cpu");
+  EXPECT_EQ(of("RuntimeError: CUDA error: out of memory"), "");
+  EXPECT_EQ(of("CUDA out of memory. GPU 7 has a total capacity of"), "");
+  EXPECT_EQ(of(""), "");
 }
 
 TEST(Detection, prints_an_alert_as_reports_print_findings) {

@@ -73,6 +73,7 @@ void Snapshot::begin(const MemorySample& sample) {
   if (sample.loss) text_ += " | loss " + number_text(*sample.loss, "%.6g");
   if (sample.batch_size) text_ += " | batch " + std::to_string(*sample.batch_size);
   if (sample.ran_out) text_ += std::string(" | ") + kRanOut;
+  if (sample.ran_out && !sample.ran_out_of.empty()) text_ += kRanOutOf + sample.ran_out_of;
   text_ += " ===\n";
 }
 

@@ -199,7 +199,12 @@ void TextLogReader::begin(std::string_view line) {
     if (const auto time = parse_time(part)) sample.time_ns = *time;
     if (part.starts_with("loss ")) sample.loss = number_in<double>(part.substr(5));
     if (part.starts_with("batch ")) sample.batch_size = number_in<std::int64_t>(part.substr(6));
-    if (part == kRanOut) sample.ran_out = true;
+    if (!part.starts_with(kRanOut)) continue;
+    sample.ran_out = true;
+    const std::string_view of = part.substr(std::string_view(kRanOut).size());
+    if (of.starts_with(kRanOutOf)) {
+      sample.ran_out_of = of.substr(std::string_view(kRanOutOf).size());
+    }
   }
 }
 

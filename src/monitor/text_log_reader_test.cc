@@ -39,6 +39,7 @@ TEST(TextLogReader, reads_what_was_written) {
   MemorySample sample = made_sample();
   sample.batch_size = 32;
   sample.ran_out = true;
+  sample.ran_out_of = "cuda:0";
   sample.devices[1].at_peak = {{"parameter", 2000 * kMb, 0}, {"(rest)", 7000 * kMb, 0}};
   const std::string snapshot = text_log_snapshot(sample, {});
   const Read result = read(text_log_header(5) + snapshot);
@@ -58,6 +59,7 @@ TEST(TextLogReader, reads_what_was_written) {
   EXPECT_EQ(back.large_tensor_bytes, 100 * kMb);
   EXPECT_EQ(back.batch_size, 32);
   EXPECT_TRUE(back.ran_out);
+  EXPECT_EQ(back.ran_out_of, "cuda:0");
   EXPECT_EQ(back.devices[1].at_peak[1].name, "(rest)");
   EXPECT_EQ(back.devices[1].at_peak[1].size_bytes, 7000 * kMb);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "monitor/detection.h"
+#include "monitor/detection_rules.h"
 #include "monitor/event_file.h"
 #include "monitor/scalars.h"
 #include "monitor/text_log.h"
@@ -71,13 +72,14 @@ struct TrainingMonitor::State {
 
   enum class Ended : std::uint8_t { kAsUsual, kOutOfMemory };
 
-  void take(std::int64_t iteration, const Loss& loss, Ended ended) {
+  void take(std::int64_t iteration, const Loss& loss, Ended ended, const std::string& error = {}) {
     MemorySample sample = take_sample({.iteration = iteration,
                                        .loss = loss ? loss() : std::nullopt,
                                        .large_tensor_bytes = options.large_tensor_bytes(),
                                        .peak_since = &*span});
     if (largest_batch > 0) sample.batch_size = largest_batch;
     sample.ran_out = ended == Ended::kOutOfMemory;
+    if (sample.ran_out) sample.ran_out_of = monitor::device_that_ran_out(error, sample.devices);
     largest_batch = batch;
     span.emplace();
     show_progress(iteration, sample.loss);
@@ -135,10 +137,10 @@ void TrainingMonitor::set_batch_size(std::int64_t items) {
   state_->largest_batch = std::max(state_->largest_batch, state_->batch);
 }
 
-void TrainingMonitor::ran_out() { ran_out(state_->next_iteration); }
+void TrainingMonitor::ran_out(const std::string& error) { ran_out(state_->next_iteration, error); }
 
-void TrainingMonitor::ran_out(std::int64_t iteration) {
-  if (state_->span) state_->take(iteration, no_loss(), State::Ended::kOutOfMemory);
+void TrainingMonitor::ran_out(std::int64_t iteration, const std::string& error) {
+  if (state_->span) state_->take(iteration, no_loss(), State::Ended::kOutOfMemory, error);
 }
 
 void TrainingMonitor::close() {

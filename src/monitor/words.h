@@ -49,6 +49,7 @@ inline constexpr std::string_view kTextLogPrefix = "tensor_profile_";
 inline constexpr std::string_view kTextLogSuffix = ".log";
 inline constexpr std::string_view kTextLogMagic = "# Plimsoll tensor profile, format";
 inline constexpr const char* kRanOut = "out of memory";
+inline constexpr const char* kRanOutOf = " of ";     // then the device, where it is known
 inline constexpr std::string_view kRest = "(rest)";  // what a list does not tell by name
 
 // Text from elsewhere, fit for a line of ours: UTF-8, no control characters.

@@ -79,10 +79,11 @@ void bind_training(nb::module_& module) {
       .def("set_batch_size", &TrainingMonitor::set_batch_size, nb::arg("items"))
       .def(
           "ran_out",
-          [](TrainingMonitor& self, std::optional<std::int64_t> iteration) {
-            iteration ? self.ran_out(*iteration) : self.ran_out();
+          [](TrainingMonitor& self, std::optional<std::int64_t> iteration,
+             const std::string& error) {
+            iteration ? self.ran_out(*iteration, error) : self.ran_out(error);
           },
-          nb::arg("iteration").none())
+          nb::arg("iteration").none(), nb::arg("error"))
       .def("close", &TrainingMonitor::close)
       .def_prop_ro("options", &TrainingMonitor::options)
       .def_prop_ro("text_log_path", &TrainingMonitor::text_log_path)

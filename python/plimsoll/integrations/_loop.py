@@ -55,7 +55,7 @@ class Loop:
     def failed(self, error: BaseException) -> None:
         """The iteration that was going on has raised; ends as `stop` does."""
         if self._monitor is not None and is_out_of_memory(error):
-            self._monitor.ran_out()
+            self._monitor.ran_out(error=error)
         self.stop()
 
     def stop(self) -> None:
