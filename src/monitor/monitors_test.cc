@@ -301,5 +301,28 @@ TEST_F(Monitors, may_be_asked_by_many_threads_while_others_allocate) {
   EXPECT_EQ(current_usage().cpu.allocated_bytes, 0u);
 }
 
+// The free of a block was lost to the recorder, as when its ring is full.
+TEST_F(Monitors, take_what_an_allocator_says_of_itself_and_the_peaks_of_the_recorder) {
+  const std::uint8_t cuda = api().device(PLIMSOLL_DEVICE_CUDA, 0);
+  const PeakSpan span;
+  api().segment(here(), cuda, PLIMSOLL_SEGMENT_ALLOC, 4096, 100 * kMb, 0);
+  api().alloc(here(), cuda, 4096, 30 * kMb);
+  const auto expect_figures = [&](std::uint64_t allocated_mb, std::uint64_t reserved_mb) {
+    const MemorySample sample = take_sample({.peak_since = &span});
+    const MemoryUsage usage = span.usage();
+    ASSERT_EQ(sample.devices.size(), 2u);
+    EXPECT_EQ(sample.devices[1].allocated_bytes, allocated_mb * kMb);
+    EXPECT_EQ(sample.devices[1].reserved_bytes, reserved_mb * kMb);
+    EXPECT_EQ(sample.devices[1].peak_bytes, 30 * kMb);
+    EXPECT_EQ(usage.gpu->allocated_bytes, allocated_mb * kMb);
+    EXPECT_EQ(usage.gpu->reserved_bytes, reserved_mb * kMb);
+    EXPECT_EQ(usage.gpu->peak_bytes, 30 * kMb);
+    EXPECT_EQ(usage.gpu->peak_reserved_bytes, 100 * kMb);
+  };
+  expect_figures(30, 100);
+  set_device_source([] { return std::vector{gpu(10, 80, 60)}; });
+  expect_figures(10, 80);
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -243,10 +243,9 @@ void merge_told(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> to
       devices.push_back(std::move(from));
       continue;
     }
-    if (!found->reserved_bytes) {  // the recorder does not know the allocator
-      found->allocated_bytes = from.allocated_bytes;
-      found->reserved_bytes = from.reserved_bytes;
-    }
+    // The allocator's own figures are exact; those of the recorder serve where it does not answer.
+    if (from.allocated_bytes) found->allocated_bytes = from.allocated_bytes;
+    if (from.reserved_bytes) found->reserved_bytes = from.reserved_bytes;
     found->used_bytes = from.used_bytes;
     found->total_bytes = from.total_bytes;
     if (!found->peak_bytes) found->peak_bytes = from.peak_bytes;

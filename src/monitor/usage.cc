@@ -35,30 +35,32 @@ MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin
   MemoryUsage usage;
   usage.rss_bytes = monitor::read_host_memory().rss_bytes;
   std::vector<std::string> recorded;
-  std::vector<std::string> know_reserved;  // of these the recorder knows the segments
   for (const plimsoll_usage& device : held.recorded) {
     if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
     TensorUsage* tensors = &usage.cpu;
-    const std::string name = monitor::device_name(device.device_type, device.ordinal);
+    // What the allocator says of itself is exact: the recorder may have lost an event.
+    std::optional<std::uint64_t> allocated_bytes;
+    std::optional<std::uint64_t> reserved_bytes;
     if (device.device_type != PLIMSOLL_DEVICE_CPU) {
       tensors = usage.gpu ? &*usage.gpu : &usage.gpu.emplace();
-      recorded.push_back(name);
+      recorded.push_back(monitor::device_name(device.device_type, device.ordinal));
+      if (const DeviceMemory* told = find(held.told, recorded.back())) {
+        allocated_bytes = told->allocated_bytes;
+        reserved_bytes = told->reserved_bytes;
+      }
     }
-    add(tensors->allocated_bytes, device.live_bytes);
-    if (held.has_span) add(tensors->peak_bytes, device.peak_bytes);
-    if (device.has_segments == 0) continue;
-    know_reserved.push_back(name);
-    add(tensors->reserved_bytes, device.reserved_bytes);
-    if (held.has_span) add(tensors->peak_reserved_bytes, device.peak_reserved_bytes);
+    if (!reserved_bytes && device.has_segments != 0) reserved_bytes = device.reserved_bytes;
+    add(tensors->allocated_bytes, allocated_bytes.value_or(device.live_bytes));
+    if (reserved_bytes) add(tensors->reserved_bytes, *reserved_bytes);
+    if (!held.has_span) continue;
+    add(tensors->peak_bytes, device.peak_bytes);
+    if (device.has_segments != 0) add(tensors->peak_reserved_bytes, device.peak_reserved_bytes);
   }
   for (const DeviceMemory& device : held.told) {
     if (monitor::is_cpu(device.name)) continue;
     TensorUsage& gpu = usage.gpu ? *usage.gpu : usage.gpu.emplace();
     if (std::ranges::find(recorded, device.name) == recorded.end()) {
       add_told(gpu, device, find(at_begin, device.name));
-    } else if (device.reserved_bytes &&
-               std::ranges::find(know_reserved, device.name) == know_reserved.end()) {
-      add(gpu.reserved_bytes, *device.reserved_bytes);
     }
   }
   // Of several devices each needs a peak of its own for their sum to be one.
