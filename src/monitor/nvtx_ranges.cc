@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -24,10 +23,8 @@ namespace {
 
 using monitor::Nvtx;
 
-constexpr std::int64_t kMemoryEveryNs = 1'000'000;  // at range ends; at steps always
-
 struct Ranges {
-  std::mutex mutex;  // of all but `nvtx` and `memory_told_ns`
+  std::mutex mutex;  // of all but `nvtx`
   int users = 0;
   std::unordered_map<std::uint32_t, Nvtx::Text> names;  // of layers and regions, by their ids
   std::unordered_map<std::string, Nvtx::Text>
@@ -35,7 +32,6 @@ struct Ranges {
   std::uint64_t step_range = 0;
   bool has_step = false;
   std::atomic<const Nvtx*> nvtx{nullptr};  // set once, before anybody is told of ranges
-  std::atomic<std::int64_t> memory_told_ns{0};
 };
 void begin_in_child();
 Ranges& ranges() {
@@ -113,15 +109,10 @@ void count(const std::string& what, std::uint64_t bytes) {
   tool().mark(Nvtx::kMemory, text, bytes);
 }
 
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
+// Asks the recorder, which takes its locks and reads all rings: not for the ends of ranges, which
+// may come in an allocator's hook or in autograd's threads.
 std::set<std::string> count_recorded() {
   std::set<std::string> devices;
-  ranges().memory_told_ns.store(now_ns(), std::memory_order_relaxed);
   for (const plimsoll_usage& device : monitor::what_is_recorded()) {
     const std::string name = monitor::device_name(device.device_type, device.ordinal);
     count(name + " allocated bytes", device.live_bytes);
@@ -130,12 +121,6 @@ std::set<std::string> count_recorded() {
   return devices;
 }
 
-void count_recorded_if_due() {
-  const std::int64_t told_ns = ranges().memory_told_ns.load(std::memory_order_relaxed);
-  if (now_ns() - told_ns >= kMemoryEveryNs) count_recorded();
-}
-
-// What allocators say of their devices takes longer: at steps alone.
 void count_told(const std::set<std::string>& recorded) {
   for (const DeviceMemory& device : monitor::ask_device_source()) {
     if (device.allocated_bytes && !recorded.contains(device.name))
@@ -170,7 +155,6 @@ void range_ended(std::uint8_t range, std::uint32_t value) try {
   while (place > 0 && mine.open[place - 1] != ended) --place;
   if (place == 0) return;  // nobody told us of its beginning
   for (; mine.depth >= place; --mine.depth) tool().pop();
-  count_recorded_if_due();
 } catch (...) {
 }
 

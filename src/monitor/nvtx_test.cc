@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -88,6 +89,24 @@ TEST_F(NvtxRanges, BytesAreToldAtSteps) {
     api.alloc(api.context(), 0, 4096, 12345);
     step(0);
     EXPECT_THAT(told(), testing::Contains("mark memory cpu allocated bytes = 12345"));
+    finish();
+  });
+}
+
+// The end of a range may come while an allocator holds its lock: nobody is asked there.
+TEST_F(NvtxRanges, EndsOfRangesAskForNoBytes) {
+  IN_A_PROCESS({
+    have_tool();
+    EXPECT_TRUE(start_watching().ok());
+    EXPECT_TRUE(start_nvtx().ok());
+    const plimsoll_recorder_api& api = *plimsoll_recorder();
+    api.alloc(api.context(), 0, 4096, 12345);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    {
+      PLIMSOLL_REGION("training");
+    }
+    EXPECT_EQ(told(), told_without_marks());
+    EXPECT_THAT(told(), testing::Contains("push region training"));
     finish();
   });
 }
