@@ -16,7 +16,10 @@ namespace {
 
 constexpr std::uint64_t kMiB = HeapSettings::kMiB;
 
+int g_descriptions = 0;
+
 plimsoll_context* describe(plimsoll_context* before) {
+  ++g_descriptions;
   plimsoll_context* context = ToldRecorder::context();
   *before = *context;
   return context;
@@ -170,6 +173,25 @@ TEST_F(CudaRecordingTest, ABlockWaitsForItsStreamBetweenTheTwoFrees) {
   EXPECT_TRUE(told().blocks.at(address).is_pending);
   device.model().complete_free(address);
   EXPECT_TRUE(told().blocks.empty());
+}
+
+TEST_F(CudaRecordingTest, NobodyIsAskedWhatAFreeBelongsTo) {
+  Device device(recording, 0);
+  device.seed();
+  const int at_first = g_descriptions;
+  const std::uint64_t told_at_once = device.alloc(4096);
+  EXPECT_EQ(g_descriptions - at_first, 2);  // the segment and the block
+  const std::uint64_t held = device.alloc(4096);
+  const int before = g_descriptions;
+  device.free(told_at_once);
+  recording.tracker(0)->await_snapshot();
+  const SeenDevice seen = device.snapshot();
+  device.free(held);
+  recording.tracker(0)->seed(seen);
+  EXPECT_EQ(g_descriptions, before);
+  EXPECT_TRUE(told().blocks.empty());
+  device.model().empty_cache();
+  EXPECT_EQ(g_descriptions - before, 1);
 }
 
 struct Setting {

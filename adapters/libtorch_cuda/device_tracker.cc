@@ -29,6 +29,21 @@ std::uint8_t segment_action(Action action) {
 
 bool is_live(BlockState state) { return state != BlockState::kInactive; }
 
+// What is given back belongs to no code of now. To ask would walk Python's stack, name what is new
+// in it and look for autograd, all with the device locked.
+bool needs_description(Action action) {
+  switch (action) {
+    case Action::kAlloc:
+    case Action::kSegmentAlloc:
+    case Action::kSegmentFree:
+    case Action::kSegmentMap:
+    case Action::kSegmentUnmap:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 DeviceTracker::DeviceTracker(const plimsoll_recorder_api& api, std::uint8_t device,
@@ -54,6 +69,17 @@ void DeviceTracker::stop() {
 }
 
 void DeviceTracker::handle(const AllocatorEvent& event) noexcept {
+  if (!needs_description(event.action)) {
+    handle(api_.context(), event);
+    return;
+  }
+  plimsoll_context before;
+  plimsoll_context* context = describe_(&before);
+  handle(context, event);
+  *context = before;
+}
+
+void DeviceTracker::handle(plimsoll_context* context, const AllocatorEvent& event) {
   const std::lock_guard lock(mutex_);
   switch (state_) {
     case State::kOff:
@@ -64,27 +90,21 @@ void DeviceTracker::handle(const AllocatorEvent& event) noexcept {
         state_ = State::kHoldsEvents;
         held_.clear();
       } else if (state_ == State::kHoldsEvents) {
-        hold(event);
+        hold(*context, event);
       }
       return;
     case State::kLive:
-      break;
+      tell(context, event);
+      return;
   }
-  plimsoll_context before;
-  plimsoll_context* context = describe_(&before);
-  tell(context, event);
-  *context = before;
 }
 
-void DeviceTracker::hold(const AllocatorEvent& event) {
-  plimsoll_context before;
-  plimsoll_context* context = describe_(&before);
+void DeviceTracker::hold(const plimsoll_context& context, const AllocatorEvent& event) {
   try {
-    held_.push_back({event, *context});
+    held_.push_back({event, context});
   } catch (const std::exception&) {
     needs_seed_ = true;
   }
-  *context = before;
 }
 
 void DeviceTracker::tell(plimsoll_context* context, const AllocatorEvent& event) {

@@ -71,7 +71,8 @@ class DeviceTracker {
     std::uint32_t name = 0;
   };
 
-  void hold(const AllocatorEvent& event);
+  void handle(plimsoll_context* context, const AllocatorEvent& event);
+  void hold(const plimsoll_context& context, const AllocatorEvent& event);
   void tell(plimsoll_context* context, const AllocatorEvent& event);
   void tell_alloc(plimsoll_context* context, const AllocatorEvent& event);
   void tell_segment(plimsoll_context* context, const AllocatorEvent& event);
