@@ -22,23 +22,17 @@ bool looks_like_ring_size(std::size_t count) {
 }  // namespace
 
 StreamId TraceBuilder::stream(std::uint64_t handle) {
-  auto& streams = trace_.streams;  // a handful
-  auto found = std::ranges::find(streams, handle);
-  if (found == streams.end()) {
-    streams.push_back(handle);
-    return StreamId{static_cast<std::uint32_t>(streams.size() - 1)};
-  }
-  return StreamId{static_cast<std::uint32_t>(found - streams.begin())};
+  const StreamId next{static_cast<std::uint32_t>(trace_.streams.size())};
+  const auto [known, is_new] = stream_ids_.try_emplace(handle, next);
+  if (is_new) trace_.streams.push_back(handle);
+  return known->second;
 }
 
 PoolId TraceBuilder::pool(Pool pool) {
-  auto& pools = trace_.pools;
-  auto found = std::find(pools.begin() + 1, pools.end(), pool);
-  if (found == pools.end()) {
-    pools.push_back(pool);
-    return PoolId{static_cast<std::uint32_t>(pools.size() - 1)};
-  }
-  return PoolId{static_cast<std::uint32_t>(found - pools.begin())};
+  const PoolId next{static_cast<std::uint32_t>(trace_.pools.size())};
+  const auto [known, is_new] = pool_ids_.try_emplace(pool, next);
+  if (is_new) trace_.pools.push_back(pool);
+  return known->second;
 }
 
 void TraceBuilder::place(Device device, std::uint64_t first, std::uint64_t count) {

@@ -8,7 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include <tsl/robin_map.h>
+
 #include "base/diagnostics.h"
+#include "base/hash.h"
 #include "base/progress.h"
 #include "model/trace.h"
 #include "plimsoll/result.h"
@@ -18,7 +21,7 @@ namespace plimsoll::model {
 class TraceBuilder {
  public:
   explicit TraceBuilder(base::Diagnostics& diagnostics) : diagnostics_(diagnostics) {
-    trace_.streams.push_back(0);
+    stream(0);
     trace_.pools.push_back(Pool{});
     trace_.tensors.push_back(Tensor{});
   }
@@ -38,7 +41,8 @@ class TraceBuilder {
     return trace_.events.memory_bytes() + trace_.stacks.memory_bytes() +
            trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
            slices_.capacity() * sizeof(Slice) + pairs_.alloc.memory_bytes() +
-           pairs_.free_requested.memory_bytes();
+           pairs_.free_requested.memory_bytes() +
+           (trace_.streams.size() + trace_.pools.size()) * kIdBytes;
   }
   Event event(std::uint64_t row) const { return trace_.events.at(row); }
   // For what is known with hindsight only: the columns of an event that was added already.
@@ -81,6 +85,15 @@ class TraceBuilder {
     std::uint64_t count;
   };
 
+  // A file may name as many streams and pools as it has events.
+  struct IdHash {
+    std::size_t operator()(std::uint64_t stream) const { return base::hash_u64(stream); }
+    std::size_t operator()(const Pool& pool) const {
+      return base::hash_mix(base::hash_u64(pool.first), ~base::hash_u64(pool.second));
+    }
+  };
+  static constexpr std::uint64_t kIdBytes = 128;  // of a stream or pool, in tables half full
+
   DeviceTrace& device_trace(Device device);
   bool take_pairs(DeviceTrace& device);
   Status gather_slices();
@@ -90,6 +103,8 @@ class TraceBuilder {
 
   base::Diagnostics& diagnostics_;
   Trace trace_;
+  tsl::robin_map<std::uint64_t, StreamId, IdHash> stream_ids_;
+  tsl::robin_map<Pool, PoolId, IdHash> pool_ids_;
   std::vector<Slice> slices_;
   std::vector<std::uint64_t> mark_rows_;  // by mark: how many events had been added
   std::vector<Device> truncated_;

@@ -148,6 +148,20 @@ TEST(TraceBuilder, streams_and_pools_are_interned) {
 }
 
 }  // namespace
+// A file can name so many: looked for among all, they would take the square of their number.
+TEST(TraceBuilder, streams_and_pools_may_be_many) {
+  TraceMaker maker;
+  constexpr std::uint64_t kCount = 300'000;
+  for (const int round : {1, 2}) {
+    SCOPED_TRACE(round);
+    for (std::uint64_t i = 1; i <= kCount; ++i) {
+      ASSERT_EQ(maker.builder().stream(i << 32).index(), i);
+      ASSERT_EQ(maker.builder().pool({i, i}).index(), i);
+    }
+  }
+  EXPECT_GT(maker.builder().memory_bytes(), kCount * 2 * sizeof(std::uint64_t));
+}
+
 TEST(TraceBuilder, marks_stand_between_the_events_of_each_device) {
   base::Diagnostics diagnostics;
   TraceBuilder builder(diagnostics);

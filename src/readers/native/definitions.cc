@@ -85,9 +85,16 @@ model::StringId Definitions::name(std::uint32_t id) const {
   return text == nullptr ? model::StringId{} : *text;
 }
 
-// A name that is none is a pool of its own.
-model::PoolId Definitions::pool(std::uint32_t id) const {
+model::PoolId Definitions::pool(std::uint32_t id) {
   if (id == 0) return {};
+  if (const model::PoolId* const known = pools_.find(id)) return *known;
+  const model::PoolId pool = read_pool(id);
+  pools_.define(id, names_.size(), pool);
+  return pool;
+}
+
+// A name that is none is a pool of its own.
+model::PoolId Definitions::read_pool(std::uint32_t id) const {
   const std::string_view text = builder_.strings()[name(id)];
   const char* const end = text.data() + text.size();
   model::Pool pool;
@@ -99,8 +106,9 @@ model::PoolId Definitions::pool(std::uint32_t id) const {
 }
 
 std::size_t Definitions::memory_bytes() const {
-  return names_.memory_bytes() + stacks_.memory_bytes() + frames_.memory_bytes() +
-         sites_.memory_bytes() + tensors_.memory_bytes() + builder_.strings().memory_bytes();
+  return names_.memory_bytes() + pools_.memory_bytes() + stacks_.memory_bytes() +
+         frames_.memory_bytes() + sites_.memory_bytes() + tensors_.memory_bytes() +
+         builder_.strings().memory_bytes();
 }
 
 std::vector<model::StackId> Definitions::stack_rows() {

@@ -70,7 +70,7 @@ class Definitions {
   const format::Tensor* find_tensor(std::uint32_t id) const { return tensors_.find(id); }
   model::Device device(std::uint8_t id) const { return devices_[id]; }
   model::StringId name(std::uint32_t id) const;
-  model::PoolId pool(std::uint32_t name) const;  // named "FIRST.SECOND"; 0: the default pools
+  model::PoolId pool(std::uint32_t name);  // named "FIRST.SECOND"; 0: the default pools
   std::size_t memory_bytes() const;
 
   // Once everything has been read.
@@ -84,6 +84,7 @@ class Definitions {
   };
   std::uint64_t limit(std::uint64_t least_bytes) const;
   void check(bool is_defined);
+  model::PoolId read_pool(std::uint32_t name) const;
   std::vector<model::StackId> stack_rows();
 
   static constexpr std::array<model::Device, 256> unknown_devices();
@@ -92,6 +93,7 @@ class Definitions {
   base::Diagnostics& diagnostics_;
   std::uint64_t end_ = 0;
   IdTable<model::StringId> names_;
+  IdTable<model::PoolId> pools_;  // by name, those that were asked for
   IdTable<FrameRange> stacks_;
   base::Column<format::Frame> frames_;
   IdTable<format::Site> sites_;
