@@ -56,6 +56,7 @@ struct Open {
 struct ThreadRanges {
   static constexpr std::size_t kMost = 256;  // deeper ones are not shown
   std::size_t depth = 0;
+  std::size_t deeper = 0;  // those that have begun beyond it, and not ended
   std::array<Open, kMost> open;
 };
 thread_local ThreadRanges t_ranges;
@@ -66,7 +67,7 @@ void begin_in_child() {
   ::new (&ranges().mutex) std::mutex;
   ranges().users = 0;
   ranges().has_step = false;
-  t_ranges.depth = 0;
+  t_ranges.depth = t_ranges.deeper = 0;
 }
 
 // Under the lock.
@@ -141,7 +142,10 @@ void begin_step(const std::string& name) {
 
 void range_began(std::uint8_t range, std::uint32_t value) try {
   ThreadRanges& mine = t_ranges;
-  if (mine.depth == ThreadRanges::kMost) return;
+  if (mine.depth == ThreadRanges::kMost) {
+    ++mine.deeper;
+    return;
+  }
   const Nvtx::Text text = range == PLIMSOLL_RANGE_PHASE ? phase_text(value) : name_of(value);
   mine.open[mine.depth++] = {range, value};
   tool().push(category_of(range), text);
@@ -150,6 +154,10 @@ void range_began(std::uint8_t range, std::uint32_t value) try {
 
 void range_ended(std::uint8_t range, std::uint32_t value) try {
   ThreadRanges& mine = t_ranges;
+  if (mine.deeper > 0) {
+    --mine.deeper;
+    return;
+  }
   const Open ended{range, value};
   std::size_t place = mine.depth;
   while (place > 0 && mine.open[place - 1] != ended) --place;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -159,6 +160,28 @@ TEST_F(NvtxRanges, RangesBalanceOnEachThreadWhateverWasMissed) {
         told_without_marks(),
         ElementsAre("initialize", "domain Plimsoll", StartsWith("start"), "push region outer",
                     "push region never ended", "push region inner", "pop", "pop", "pop"));
+    finish();
+  });
+}
+
+// A layer within itself: what is too deep to be shown takes no range of those above with it.
+TEST_F(NvtxRanges, RangesBeyondTheDeepestEndNoOther) {
+  IN_A_PROCESS({
+    have_tool();
+    EXPECT_TRUE(start_watching().ok());
+    EXPECT_TRUE(start_nvtx().ok());
+    const plimsoll_recorder_api& api = *plimsoll_recorder();
+    const std::uint64_t again = api.name("again", 5);
+    for (int i = 0; i < 300; ++i) api.mark(api.context(), PLIMSOLL_MARK_REGION_BEGIN, again);
+    const auto count_of = [](const char* what) {
+      const std::vector<std::string> lines = told();
+      return std::count(lines.begin(), lines.end(), what);
+    };
+    EXPECT_EQ(count_of("push region again"), 256);
+    for (int i = 0; i < 44; ++i) api.mark(api.context(), PLIMSOLL_MARK_REGION_END, again);
+    EXPECT_EQ(count_of("pop"), 0);
+    for (int i = 0; i < 256; ++i) api.mark(api.context(), PLIMSOLL_MARK_REGION_END, again);
+    EXPECT_EQ(count_of("pop"), 256);
     finish();
   });
 }

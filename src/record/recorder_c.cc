@@ -127,10 +127,14 @@ void tell_listener(const plimsoll_range_listener& listener, uint8_t mark, uint64
 
 void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
   Event* event = begin_event(context, Kind::kMark, Ring::Need::kOther);
-  if (event == nullptr) return;
-  event->address = value;
-  event->size = make_size(mark, 0);
-  end_event(context);
+  if (event != nullptr) {
+    event->address = value;
+    event->size = make_size(mark, 0);
+    end_event(context);
+  } else if (is_recording() == 0) {
+    return;
+  }
+  // Also of one that found the ring full: who listens would lose the balance of its ranges.
   const auto* listener = __atomic_load_n(&g_range_listener, __ATOMIC_ACQUIRE);
   if (listener != nullptr) tell_listener(*listener, mark, value);
 }

@@ -539,5 +539,25 @@ TEST(RecorderThreads, a_full_ring_drops_and_counts) {
   EXPECT_EQ(state.live_bytes, replay.allocs.size());
 }
 
+// Who listens to ranges is told of each, or its ranges would no longer balance.
+TEST(RecorderThreads, a_full_ring_keeps_no_range_from_the_listener) {
+  static std::uint64_t told = 0;
+  static constexpr plimsoll_range_listener kListener = {[](std::uint8_t, std::uint32_t) { ++told; },
+                                                        [](std::uint8_t, std::uint32_t) {},
+                                                        [](std::uint64_t) {}};
+  const Recorded recording = Recorded::in_memory();
+  plimsoll_listen_to_ranges(&kListener);
+  plimsoll_context* context = here();
+  const std::uint32_t region = name("region");
+  std::uint64_t begun = 0;
+  while (recording.state().dropped == 0 && begun < 50'000'000) {
+    for (int i = 0; i < 500'000; ++i, ++begun)
+      api().mark(context, PLIMSOLL_MARK_REGION_BEGIN, region);
+  }
+  plimsoll_listen_to_ranges(nullptr);
+  EXPECT_GT(recording.state().dropped, 0u);
+  EXPECT_EQ(told, begun);
+}
+
 }  // namespace
 }  // namespace plimsoll::record
