@@ -36,6 +36,17 @@ std::string record_call(std::uint64_t entries) {
   return "torch.cuda.memory._record_memory_history(max_entries=" + std::to_string(entries) + ")";
 }
 
+// How to record again, with the tool that this file is of.
+std::string record_again(const report::Source& source) {
+  if (source.format == "plimsoll") {
+    return "Record while the program allocates: start before the model is built (plimsoll run does "
+           "so, or plimsoll.record()), run a few steps, and stop after them.";
+  }
+  return "Call " + record_call(100'000) +
+         " before the model is built, run a few steps, and call "
+         "torch.cuda.memory._dump_snapshot(path) while recording is still on.";
+}
+
 // A recording of our own keeps only the newest events because it was told to; what was live before
 // them is in it.
 report::Finding told_to_forget(const DeviceFacts& device) {
@@ -81,9 +92,7 @@ Findings recording_was_empty(const Facts& facts) {
     finding.evidence.push_back("No block has a stack, so what is live is known by size only.");
   }
   finding.evidence.push_back("Peaks, growth and who asked when are not known.");
-  finding.next_step = "Call " + record_call(100'000) +
-                      " before the model is built, run a few steps, and call "
-                      "torch.cuda.memory._dump_snapshot(path) while recording is still on.";
+  finding.next_step = record_again(facts.report.source);
   return {finding};
 }
 

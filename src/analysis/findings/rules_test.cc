@@ -265,6 +265,15 @@ TEST(RecordingWasEmpty, says_what_to_call_and_what_is_known) {
   EXPECT_THAT(found[0].next_step, HasSubstr("_record_memory_history(max_entries=100000)"));
 }
 
+TEST(RecordingWasEmpty, advises_on_the_tool_that_the_file_is_of) {
+  Case c;
+  c.report.source.format = "plimsoll";
+  c.maker.segment(0, kGib, {});
+  const Findings found = c.run(recording_was_empty);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].next_step, AllOf(HasSubstr("plimsoll.record()"), Not(HasSubstr("torch"))));
+}
+
 TEST(RecordingWasEmpty, a_ring_of_one_event_is_no_history_and_two_are) {
   Case c;
   c.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
