@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <map>
 #include <random>
 #include <vector>
@@ -272,6 +274,27 @@ TEST_F(CudaRecordingTest, EventsBetweenASnapshotAndItsReadingKeepTheirOrderAndLa
   EXPECT_TRUE(told().blocks.at(unseen).is_adopted);
   EXPECT_EQ(told().blocks.at(after).layer, 9U);
   EXPECT_EQ(ToldRecorder::context()->layer, 0U);
+  expect_equal(device);
+}
+
+TEST_F(CudaRecordingTest, OthersAllocateWhileTheDeviceIsSeeded) {
+  Device device(recording, 0);
+  recording.stop();
+  const std::uint64_t before = device.alloc(1000);
+  recording.start();
+  std::uint64_t meanwhile = 0;
+  std::future<void> other;
+  ToldRecorder::on_settle() = [&] {
+    if (other.valid()) return;
+    other = std::async(std::launch::async, [&] {
+      meanwhile = device.alloc(2000);
+      device.free(before);
+    });
+    ASSERT_EQ(other.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  };
+  device.seed();
+  EXPECT_FALSE(told().blocks.at(meanwhile).is_adopted);
+  EXPECT_EQ(told().blocks.count(before), 0U);
   expect_equal(device);
 }
 

@@ -44,7 +44,34 @@ bool needs_description(Action action) {
   }
 }
 
+ShadowHeap heap_of(const SeenDevice& seen) {
+  ShadowHeap heap(seen.settings);
+  for (const SeenSegment& segment : seen.segments) {
+    heap.add_segment(segment.address, segment.size_bytes, segment.stream, segment.pool,
+                     segment.is_expandable);
+    for (const SeenBlock& block : segment.blocks) {
+      heap.add_block(block.address, block.size_bytes, block.requested_bytes, block.state);
+    }
+  }
+  return heap;
+}
+
 }  // namespace
+
+// A device may hold more than fits the ring of the one thread that tells all of it.
+class DeviceTracker::Batches {
+ public:
+  explicit Batches(const plimsoll_recorder_api& api) : api_(api) {}
+  // Before each thing that is told, with no lock held.
+  void next() {
+    if (told_++ % kMost == 0) api_.settle();
+  }
+
+ private:
+  static constexpr std::size_t kMost = 10'000;
+  const plimsoll_recorder_api& api_;
+  std::size_t told_ = 0;
+};
 
 DeviceTracker::DeviceTracker(const plimsoll_recorder_api& api, std::uint8_t device,
                              DescribeAllocation describe)
@@ -195,28 +222,43 @@ bool DeviceTracker::has_reserved(std::uint64_t bytes) const noexcept {
 
 // ---- seeding ----------------------------------------------------------------------------------
 
+// Until the end events are held, so we alone tell of the device and change its heap. The mutex is
+// left free meanwhile: others would wait for it under torch's lock.
 void DeviceTracker::seed(const SeenDevice& seen) {
-  const std::lock_guard lock(mutex_);
   plimsoll_context* mine = api_.context();
   const plimsoll_context before = *mine;
   *mine = {};  // what lived before belongs to nothing that runs now
-  tell_difference(mine, seen);
-  fill_heap(seen);
-  needs_seed_ = false;
-  state_ = State::kLive;
-  ++counts_.seeded;
-  for (const Held& held : held_) {
-    *mine = held.context;
-    tell(mine, held.event);
+  Batches batches(api_);
+  tell_difference(mine, seen, batches);
+  ShadowHeap heap = heap_of(seen);
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(heap_, heap);
+    needs_seed_ = false;
+    ++counts_.seeded;
+  }
+  for (std::size_t i = 0; tell_held(mine, i); ++i) batches.next();
+  *mine = before;
+}
+
+bool DeviceTracker::tell_held(plimsoll_context* context, std::size_t at) {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kOff) return false;
+  if (at < held_.size()) {
+    *context = held_[at].context;
+    tell(context, held_[at].event);
+    return true;
   }
   held_.clear();
   last_.address = 0;  // no gauge of before speaks of it
-  *mine = before;
+  state_ = State::kLive;
+  return false;
 }
 
 // What the recorder has of the device, made what the snapshot says. The first time that is all of
 // it.
-void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice& seen) {
+void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice& seen,
+                                    Batches& batches) {
   std::unordered_map<std::uint64_t, std::uint64_t> blocks;
   std::unordered_map<std::uint64_t, std::uint64_t> segments;
   heap_.for_each_block([&](std::uint64_t address, std::uint64_t size_bytes, std::uint64_t,
@@ -243,38 +285,31 @@ void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice&
     }
   }
   for (const auto& [address, size_bytes] : blocks) {
+    batches.next();
     api_.free_requested(context, device_, address);
     api_.free_completed(context, device_, address);
   }
   for (const auto& [address, size_bytes] : segments) {
+    batches.next();
     api_.segment(context, device_, PLIMSOLL_SEGMENT_FREE, address, size_bytes, 0);
   }
   for (const SeenSegment* segment : new_segments) {
+    batches.next();
     api_.segment(context, device_,
                  segment->is_expandable ? PLIMSOLL_SEGMENT_MAP : PLIMSOLL_SEGMENT_ALLOC,
                  segment->address, segment->size_bytes, segment->stream);
   }
   for (const auto& [segment, block] : new_blocks) {
+    batches.next();
     const plimsoll_block adopted{.address = block->address,
                                  .requested_bytes = block->requested_bytes,
                                  .size_bytes = block->size_bytes,
                                  .stream = segment->stream,
-                                 .pool = pool_name(segment->pool),
+                                 .pool = name_of(segment->pool),
                                  .reserved = 0};
     api_.adopt_block(context, device_, &adopted, 0);
     if (block->state == BlockState::kPendingFree) {
       api_.free_requested(context, device_, block->address);
-    }
-  }
-}
-
-void DeviceTracker::fill_heap(const SeenDevice& seen) {
-  heap_.clear(seen.settings);
-  for (const SeenSegment& segment : seen.segments) {
-    heap_.add_segment(segment.address, segment.size_bytes, segment.stream, segment.pool,
-                      segment.is_expandable);
-    for (const SeenBlock& block : segment.blocks) {
-      heap_.add_block(block.address, block.size_bytes, block.requested_bytes, block.state);
     }
   }
 }

@@ -66,6 +66,7 @@ class DeviceTracker {
     AllocatorEvent event;
     plimsoll_context context;
   };
+  class Batches;
   struct PoolName {
     HeapPool pool;
     std::uint32_t name = 0;
@@ -76,8 +77,9 @@ class DeviceTracker {
   void tell(plimsoll_context* context, const AllocatorEvent& event);
   void tell_alloc(plimsoll_context* context, const AllocatorEvent& event);
   void tell_segment(plimsoll_context* context, const AllocatorEvent& event);
-  void tell_difference(plimsoll_context* context, const SeenDevice& seen);
-  void fill_heap(const SeenDevice& seen);
+  void tell_difference(plimsoll_context* context, const SeenDevice& seen, Batches& batches);
+  // False: there is no more, and the device is live from here on.
+  bool tell_held(plimsoll_context* context, std::size_t at);
   std::uint32_t pool_name(const HeapPool& pool);
 
   const plimsoll_recorder_api& api_;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,7 +46,15 @@ class ToldRecorder {
     static std::array<ToldDevice, 8> all;
     return all;
   }
-  static void clear() { devices().fill({}); }
+  static void clear() {
+    devices().fill({});
+    on_settle() = nullptr;
+  }
+  // Called while the recorder has time for much at once.
+  static std::function<void()>& on_settle() {
+    static std::function<void()> call;
+    return call;
+  }
   static plimsoll_context* context() {
     thread_local plimsoll_context mine{};
     return &mine;
@@ -95,6 +104,9 @@ class ToldRecorder {
     api.out_of_memory = [](plimsoll_context*, std::uint8_t device, const plimsoll_block* request,
                            std::uint64_t,
                            std::uint64_t) { devices()[device].failed.push_back(*request); };
+    api.settle = [] {
+      if (on_settle()) on_settle()();
+    };
     return api;
   }
   static void add(ToldDevice& told, const ToldDevice::Block& block) {

@@ -183,6 +183,11 @@ typedef struct plimsoll_recorder_api {
    * acquire. Layers and phases are told by who sees them; mark() tells regions, steps and the phase
    * of a backward by itself. */
   const plimsoll_range_listener* const* range_listener;
+
+  /* Takes what all threads have told so far out of their rings, on the calling thread. Not hot: for
+   * who tells thousands of things at once, between them, since what does not fit a ring is lost.
+   * The caller holds no lock that anyone waits for while telling. */
+  void (*settle)(void);
 } plimsoll_recorder_api;
 
 /* The recorder of this process; lives for ever. */

@@ -130,6 +130,17 @@ TEST(CachingAllocator, a_recording_that_starts_midway_begins_with_segments_and_w
   EXPECT_THAT(held, ElementsAre(1 << 21, 1 << 20));
 }
 
+TEST(CachingAllocator, more_than_a_ring_holds_is_told_by_settling_in_between) {
+  const Recorded recording(tests::options_for(PLIMSOLL_SINK_NULL));
+  for (std::uint64_t i = 0; i < 200'000; ++i) {
+    if (i % 10'000 == 0) api().settle();
+    const plimsoll_block lived = block((i + 1) << 9, 500, 512);
+    api().adopt_block(here(), cuda(), &lived, 0);
+  }
+  EXPECT_EQ(recording.state().live_count, 200'000u);
+  EXPECT_EQ(recording.state().dropped, 0u);
+}
+
 TEST(CachingAllocator, what_is_forgotten_leaves_segments_and_what_is_pending) {
   const Recorded recording = Recorded::in_memory(1'000);
   segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);

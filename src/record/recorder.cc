@@ -272,6 +272,11 @@ void Recorder::flush(Recording& recording) noexcept {
   recording.write_out(state_, Recording::Due::kAll);
 }
 
+void Recorder::settle() noexcept {
+  const std::lock_guard lock(state_);
+  if (hot.mode.load(std::memory_order_relaxed) == Mode::kOn) drain();
+}
+
 void Recorder::get_state(Recording& recording, plimsoll_recording_state& state) noexcept {
   const std::lock_guard lock(state_);
   if (is_running(recording)) drain();

@@ -53,6 +53,7 @@ class Recorder {
   std::shared_ptr<Recording> start(const plimsoll_recording_options& options,
                                    const char** error) noexcept;
   void flush(Recording& recording) noexcept;
+  void settle() noexcept;
   void get_state(Recording& recording, plimsoll_recording_state& state) noexcept;
   void stop(Recording& recording, plimsoll_recording_state& state) noexcept;
   void* copy(Recording& recording, std::size_t& size_bytes) noexcept;

@@ -218,6 +218,8 @@ uint8_t device(uint8_t device_type, int32_t ordinal) {
   return Recorder::made().definitions.device({device_type, ordinal});
 }
 
+void settle() { Recorder::made().settle(); }
+
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
     sizeof(plimsoll_recorder_api),
@@ -242,6 +244,7 @@ constexpr plimsoll_recorder_api kApi = {
     segment,
     out_of_memory,
     &g_range_listener,
+    settle,
 };
 
 }  // namespace

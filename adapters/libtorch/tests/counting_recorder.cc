@@ -231,6 +231,7 @@ constexpr plimsoll_recorder_api kApi = {
     .segment = segment,
     .out_of_memory = out_of_memory,
     .range_listener = &g_no_listener,
+    .settle = [] {},
 };
 
 }  // namespace

@@ -1,0 +1,64 @@
+// A device as the recorder of the process has it.
+#include "device_tracker.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::libtorch_cuda {
+namespace {
+
+plimsoll_context* describe(plimsoll_context* before) {
+  plimsoll_context* context = plimsoll_recorder()->context();
+  *before = *context;
+  return context;
+}
+
+class DeviceTrackerTest : public testing::Test {
+ protected:
+  DeviceTrackerTest() {
+    plimsoll_recording_options options{};
+    options.size_bytes = sizeof(options);
+    options.sink = PLIMSOLL_SINK_NULL;
+    recording_ = plimsoll_recording_start(&options, nullptr);
+  }
+  ~DeviceTrackerTest() override { plimsoll_recording_stop(recording_, nullptr); }
+
+  plimsoll_recording_state state() {
+    plimsoll_recording_state told{};
+    plimsoll_recording_get_state(recording_, &told);
+    return told;
+  }
+  void seed(const SeenDevice& seen) {
+    tracker.await_snapshot();
+    tracker.handle({.action = Action::kSnapshot});
+    tracker.seed(seen);
+  }
+
+  DeviceTracker tracker{*plimsoll_recorder(), plimsoll_recorder()->device(PLIMSOLL_DEVICE_CUDA, 0),
+                        &describe};
+
+ private:
+  plimsoll_recording* recording_ = nullptr;
+};
+
+TEST_F(DeviceTrackerTest, AllOfAFullDeviceIsAdopted) {
+  constexpr std::uint64_t kBlocks = 200'000;
+  constexpr std::uint64_t kStart = std::uint64_t{1} << 40;
+  SeenDevice seen;
+  seen.segments.push_back({.address = kStart, .size_bytes = kBlocks * 512, .blocks = {}});
+  for (std::uint64_t i = 0; i < kBlocks; ++i) {
+    seen.segments[0].blocks.push_back({.address = kStart + i * 512,
+                                       .size_bytes = 512,
+                                       .requested_bytes = 500,
+                                       .state = BlockState::kAllocated});
+  }
+  seed(seen);
+  EXPECT_EQ(state().live_count, kBlocks);
+  EXPECT_EQ(state().dropped, 0U);
+
+  seed({});
+  EXPECT_EQ(state().live_count, 0U);
+  EXPECT_EQ(state().dropped, 0U);
+}
+
+}  // namespace
+}  // namespace plimsoll::libtorch_cuda
