@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "model_allocator.h"
@@ -275,6 +276,24 @@ TEST_F(CudaRecordingTest, EventsBetweenASnapshotAndItsReadingKeepTheirOrderAndLa
   EXPECT_EQ(told().blocks.at(after).layer, 9U);
   EXPECT_EQ(ToldRecorder::context()->layer, 0U);
   expect_equal(device);
+}
+
+TEST_F(CudaRecordingTest, WhatIsToldForAnotherThreadIsOfNoneOfOurOperators) {
+  Device device(recording, 0);
+  const SeenDevice seen = device.snapshot();
+  std::uint64_t others = 0;
+  std::thread([&] {
+    ToldRecorder::context()->layer = 9;
+    ToldRecorder::context()->op_instance = 5;
+    others = device.alloc(1000);
+  }).join();
+  ToldRecorder::context()->op_instance = 5;
+  const std::uint64_t ours = device.alloc(1000);
+  ToldRecorder::context()->op_instance = 0;
+  recording.tracker(0)->seed(seen);
+  EXPECT_EQ(told().blocks.at(others).layer, 9U);
+  EXPECT_EQ(told().blocks.at(others).op_instance, 0U);
+  EXPECT_EQ(told().blocks.at(ours).op_instance, 5U);
 }
 
 TEST_F(CudaRecordingTest, OthersAllocateWhileTheDeviceIsSeeded) {

@@ -129,6 +129,8 @@ void DeviceTracker::handle(plimsoll_context* context, const AllocatorEvent& even
 void DeviceTracker::hold(const plimsoll_context& context, const AllocatorEvent& event) {
   try {
     held_.push_back({event, context});
+    // Operators are counted by each thread for itself, and it is the seeder who will tell this.
+    if (std::this_thread::get_id() != seeder_) held_.back().context.op_instance = 0;
   } catch (const std::exception&) {
     needs_seed_ = true;
   }

@@ -17,6 +17,7 @@ struct ToldDevice {
   struct Block {
     plimsoll_block block{};
     std::uint32_t layer = 0;
+    std::uint32_t op_instance = 0;
     bool is_adopted = false;
     bool is_pending = false;
   };
@@ -80,11 +81,11 @@ class ToldRecorder {
     api.alloc_block = [](plimsoll_context* c, std::uint8_t device, const plimsoll_block* block) {
       ToldDevice& told = devices()[device];
       ++told.allocs;
-      add(told, {*block, c->layer, false, false});
+      add(told, {*block, c->layer, c->op_instance, false, false});
     };
     api.adopt_block = [](plimsoll_context* c, std::uint8_t device, const plimsoll_block* block,
                          std::uint32_t) {
-      add(devices()[device], {*block, c->layer, true, false});
+      add(devices()[device], {*block, c->layer, c->op_instance, true, false});
     };
     api.free_requested = [](plimsoll_context*, std::uint8_t device, std::uint64_t address) {
       ToldDevice& told = devices()[device];
