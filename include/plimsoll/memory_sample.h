@@ -71,7 +71,8 @@ struct MemorySample {
   std::optional<std::int64_t> batch_size;  // items of the largest batch since the sample before
   bool ran_out = false;                    // of memory: an iteration that failed, in its middle
   std::string ran_out_of;                  // the device of whose memory; empty: not known
-  std::uint64_t large_tensor_bytes = 0;    // from which size on a tensor is large
+  std::optional<std::int64_t> failed_batch_size;  // of the iteration that failed, if it was told
+  std::uint64_t large_tensor_bytes = 0;           // from which size on a tensor is large
   HostMemory host;
   std::vector<DeviceMemory> devices;  // the CPU first
 };

@@ -134,11 +134,13 @@ std::vector<std::string> batch_evidence(const BatchFit& fit, const std::string& 
 }
 
 std::string batch_advice(const BatchFit& fit) {
-  if (fit.failed == 1) return "No batch fits: not even that of one item did";
+  if (fit.failed == 1) {
+    return "Memory ran out with batches of one item: no smaller one can be taken";
+  }
   if (fit.failed > 1) {
     return "Take a batch of less than " + items_text(fit.failed) +
-           ": so many have failed, though memory that grows evenly with the batch would leave room "
-           "for them";
+           ": memory ran out with batches of up to so many, though there would be room for them if "
+           "it grew evenly with the batch";
   }
   const std::string margin = percent_text(BatchFit::kMarginPercent);
   if (fit.largest == 0) {

@@ -127,6 +127,7 @@ TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
   failed.ran_out = true;
   failed.ran_out_of = "cuda:0";
   failed.batch_size = 96;
+  failed.failed_batch_size = 96;
   failed.devices[1].peak_bytes = 15'500 * kMb;
   const auto alerts = detector.observe(failed);
   ASSERT_EQ(alerts.size(), 1U);
@@ -137,6 +138,9 @@ TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
   EXPECT_THAT(alerts[0].evidence[1], HasSubstr("Of the peak of iteration 100, 8.8 GiB"));
   EXPECT_THAT(alerts[0].next_step, ::testing::StartsWith("A batch of 55 would fit"));
   EXPECT_EQ(detector.findings()[0].id, "out_of_memory");
+  failed.failed_batch_size.reset();
+  EXPECT_EQ(detector.observe(failed)[0].title,
+            "Memory of cuda:0 ran out in iteration 150; batches had up to 96 items");
 }
 
 // 11,000 MB are of 96 items, at least: 114.6 MB each, so at most 76 fit.
@@ -181,10 +185,11 @@ TEST(BatchFit, is_never_one_that_has_failed) {
   const auto advice = [&](Detector detector) { return detector.observe(failed)[0].next_step; };
   Detector experienced;
   EXPECT_TRUE(experienced.observe(sample_of_32()).empty());
-  EXPECT_THAT(advice(Detector()), ::testing::StartsWith("Take a batch of less than 32: so many"));
-  EXPECT_THAT(advice(experienced), ::testing::StartsWith("Take a batch of less than 32: so many"));
+  EXPECT_THAT(advice(Detector()), ::testing::StartsWith("Take a batch of less than 32: memory"));
+  EXPECT_THAT(advice(experienced), ::testing::StartsWith("Take a batch of less than 32: memory"));
   failed.batch_size = 1;
-  EXPECT_THAT(advice(experienced), ::testing::StartsWith("No batch fits: not even that of one"));
+  EXPECT_THAT(advice(experienced),
+              ::testing::StartsWith("Memory ran out with batches of one item"));
 }
 
 TEST(BatchFit, stands_in_the_text_log) {

@@ -77,14 +77,17 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
   alert.title = (is_known ? "Memory of " + memory.name + " ran out"
                           : "Memory ran out, most likely that of " + memory.name + ",") +
                 " in " + options.step + " " + std::to_string(iteration);
-  if (sample.batch_size) {
-    alert.title += ", whose batch has " + std::to_string(*sample.batch_size) + " items";
+  if (sample.failed_batch_size) {
+    alert.title += ", whose batch has " + std::to_string(*sample.failed_batch_size) + " items";
+  } else if (sample.batch_size) {
+    alert.title += "; batches had up to " + std::to_string(*sample.batch_size) + " items";
   }
   if (memory.peak_bytes) {
     alert.evidence.push_back("Tensors held " + bytes_text(*memory.peak_bytes) +
                              " at most before it failed");
   }
-  const std::int64_t failed = sample.batch_size.value_or(0);
+  const auto failing = sample.failed_batch_size ? sample.failed_batch_size : sample.batch_size;
+  const std::int64_t failed = failing.value_or(0);
   if (history != nullptr && history->fit) {
     advise_batch(alert, {below(history->fit->fit, failed), history->fit->iteration});
   } else if (const auto fit = batch_that_fits(sample, memory)) {

@@ -80,6 +80,7 @@ struct TrainingMonitor::State {
     if (largest_batch > 0) sample.batch_size = largest_batch;
     sample.ran_out = ended == Ended::kOutOfMemory;
     if (sample.ran_out) sample.ran_out_of = monitor::device_that_ran_out(error, sample.devices);
+    if (sample.ran_out && is_batch_told && batch > 0) sample.failed_batch_size = batch;
     largest_batch = batch;
     span.emplace();
     show_progress(iteration, sample.loss);
@@ -108,6 +109,7 @@ struct TrainingMonitor::State {
   std::optional<PeakSpan> span;  // since the sample before; none: off, or closed
   std::int64_t next_iteration = 0;
   std::int64_t batch = 0;          // items; 0: not known
+  bool is_batch_told = true;       // of the iteration that is going on; else it is the one before's
   std::int64_t largest_batch = 0;  // since the sample before: the peak is its
   std::int64_t samples = 0;
   std::int64_t alerts = 0;
@@ -127,6 +129,7 @@ void TrainingMonitor::step(const Loss& loss) { step(state_->next_iteration, loss
 
 void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   state_->next_iteration = iteration + 1;
+  state_->is_batch_told = state_->batch == state_->options.batch_size;  // what all have
   if (!state_->span) return;
   show_progress(iteration);
   if (state_->options.is_due(iteration)) state_->take(iteration, loss, State::Ended::kAsUsual);
@@ -134,6 +137,7 @@ void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
 
 void TrainingMonitor::set_batch_size(std::int64_t items) {
   state_->batch = std::max<std::int64_t>(items, 0);
+  state_->is_batch_told = true;
   state_->largest_batch = std::max(state_->largest_batch, state_->batch);
 }
 

@@ -120,6 +120,23 @@ TEST_F(TrainingMonitors, gives_alerts_to_a_callback_where_there_is_one) {
   EXPECT_THAT(said, IsEmpty());
 }
 
+TEST_F(TrainingMonitors, says_how_large_the_batch_that_failed_was_only_where_it_was_told) {
+  const auto title = [&](std::int64_t of_all, bool is_told_first) {
+    options.batch_size = of_all;
+    TrainingMonitor monitor(options, printer());
+    std::string told;
+    monitor.on_alert([&](const MemoryAlert& alert) { told = alert.title; });
+    monitor.set_batch_size(of_all != 0 ? of_all : 32);  // as step() is told at its end, in Python
+    monitor.step();
+    if (is_told_first) monitor.set_batch_size(48);
+    monitor.ran_out("MemoryError: ");
+    return told;
+  };
+  EXPECT_EQ(title(0, false), "Memory of cpu ran out in iteration 1; batches had up to 32 items");
+  EXPECT_EQ(title(0, true), "Memory of cpu ran out in iteration 1, whose batch has 48 items");
+  EXPECT_EQ(title(16, false), "Memory of cpu ran out in iteration 1, whose batch has 16 items");
+}
+
 TEST_F(TrainingMonitors, a_folder_that_cannot_be_written_is_one_sentence_each_and_no_more) {
   std::ofstream(folder) << "a file where the folder should be";
   options.tensorboard = "true";
