@@ -276,6 +276,7 @@ def of_rank(path: str) -> str:
     """The path with the rank in it, where several processes are given the same one by a launcher.
 
     Example:
+        >>> from plimsoll.recording import of_rank
         >>> of_rank("run.plim")  # with RANK=3 and WORLD_SIZE=8: run.rank3.plim
         'run.plim'
     """

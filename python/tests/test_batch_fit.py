@@ -86,7 +86,7 @@ def test_memory_that_runs_out_is_told_with_the_batch_that_fits(tmp_path: Path) -
     assert "for each of the 256 items of a batch" in told.text
     assert "→ Take a batch of less than 256: " in told.text  # memory was not short at all
     log = Path(monitor.text_log_path).read_text()
-    assert "| batch 256 | out of memory ===" in log
+    assert "| batch 256 | out of memory of cpu ===" in log
 
 
 def test_a_peak_of_the_optimizer_says_nothing_of_the_batch(tmp_path: Path) -> None:
