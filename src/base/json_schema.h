@@ -61,6 +61,20 @@ void write_schema_reference(JsonWriter& json) {
 }
 
 template <typename T>
+void write_schema_reference_or_null(JsonWriter& json) {
+  json.key("anyOf");
+  json.begin_array();
+  json.begin_object();
+  write_schema_reference<T>(json);
+  json.end_object();
+  json.begin_object();
+  json.key("type");
+  json.string("null");
+  json.end_object();
+  json.end_array();
+}
+
+template <typename T>
 void write_schema_value(JsonWriter& json) {
   if constexpr (HasFields<T>) {
     write_schema_reference<T>(json);
@@ -73,8 +87,12 @@ void write_schema_value(JsonWriter& json) {
     json.end_object();
   } else if constexpr (IsOptional<T>::value) {
     using Inner = typename T::value_type;
-    static_assert(!HasFields<Inner> && !IsVector<Inner>::value, "only scalars are ever unknown");
-    write_schema_type<Inner>(json, true);
+    static_assert(!IsVector<Inner>::value, "a list that is not known is an empty one");
+    if constexpr (HasFields<Inner>) {
+      write_schema_reference_or_null<Inner>(json);
+    } else {
+      write_schema_type<Inner>(json, true);
+    }
   } else {
     write_schema_type<T>(json, false);
   }

@@ -43,6 +43,7 @@ struct DeviceReport {
   SeriesTotals requested_allocated;
   SeriesTotals requested_active;
   SeriesTotals reserved;
+  std::optional<SeriesTotals> allocated;  // where the events tell the sizes of blocks
   std::uint64_t allocated_bytes_end = 0;
   std::uint64_t segments = 0;
   std::uint64_t blocks = 0;
@@ -68,6 +69,9 @@ struct DeviceReport {
         Field{"requested_active", &DeviceReport::requested_active,
               "Requested bytes from alloc to free_completed."},
         Field{"reserved", &DeviceReport::reserved, "Segment bytes held from the driver."},
+        Field{"allocated", &DeviceReport::allocated,
+              "Bytes of the blocks handed out, from alloc to free_requested, which is "
+              "torch.cuda.memory_allocated(); null where the events do not tell them."},
         Field{"allocated_bytes_end", &DeviceReport::allocated_bytes_end,
               "Sizes of the allocated blocks at the end, after rounding."},
         Field{"segments", &DeviceReport::segments, "Segments at the end."},

@@ -62,6 +62,7 @@ std::string totals_text(const DeviceReport& device, std::size_t width, Color col
     add_totals(table, device, "requested, allocated", device.requested_allocated);
     add_totals(table, device, "requested, active", device.requested_active);
   }
+  if (device.allocated) add_totals(table, device, "allocated", *device.allocated);
   if (device.segments > 0 || device.reserved.peak_bytes != 0) {
     add_totals(table, device, "reserved", device.reserved);
   }

@@ -108,7 +108,7 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
   }
   std::string text = bold_line(wrap(sentence, 2, width), color);
   std::vector<const GroupRow*> rows = rows_of(report.tables.*what.rows, device);
-  if (rows.empty() && moment.live_count == 0) return text;
+  if (rows.empty() && moment.live_count == 0) return kind == Heading::kSentence ? text : "";
   if (rows.empty()) {
     return text + nothing("This file does not say: it records no " + std::string(what.key) + ".");
   }

@@ -218,8 +218,8 @@ std::string step_table(const Report& report, const DeviceReport& device, std::si
   auto rows = rows_of(report.tables.steps, device);
   if (rows.empty()) return {};
   std::string heading = "Steps of " + device_name(device) +
-                        ": the most live in each, and what was "
-                        "live when it ended";
+                        ": the most live in each, and what was live when it ended";
+  if (device.allocated) heading += ", in allocated bytes";
   if (rows.size() > top) {
     heading += " (the last " + std::to_string(top) + " of " + base::format_count(rows.size()) + ")";
     rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(top));

@@ -175,6 +175,7 @@ class ScriptedDevice {
     } else {
       now.requested_active -= event.bytes;
     }
+    now.allocated = held().allocated;
     history_.push_back(now);
   }
 

@@ -252,6 +252,9 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   out.requested_allocated = totals_of(events, out.timeline, Series::kRequestedAllocated);
   out.requested_active = totals_of(events, out.timeline, Series::kRequestedActive);
   out.reserved = totals_of(events, out.timeline, Series::kReserved);
+  if (device.tells_blocks) {
+    out.allocated = totals_of(events, out.timeline, Series::kAllocatedRounded);
+  }
   if (device.allocated_before_bytes) {
     // Kineto's running totals count blocks, not requests.
     const auto which =
