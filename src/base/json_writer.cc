@@ -164,4 +164,17 @@ void JsonWriter::escaped(std::string_view text) {
   raw("\"");
 }
 
+std::string json_text(const std::function<void(JsonWriter&)>& write) {
+  std::string text;
+  JsonWriter json(
+      [&](std::string_view piece) {
+        text += piece;
+        return true;
+      },
+      JsonWriter::Style::kIndented);
+  write(json);
+  json.finish();
+  return text + "\n";
+}
+
 }  // namespace plimsoll::base

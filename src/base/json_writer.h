@@ -56,4 +56,7 @@ class JsonWriter {
   bool ok_ = true;
 };
 
+// What `write` writes, indented, with a newline at its end.
+std::string json_text(const std::function<void(JsonWriter&)>& write);
+
 }  // namespace plimsoll::base

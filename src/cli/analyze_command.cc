@@ -17,16 +17,7 @@ namespace plimsoll::cli {
 namespace {
 
 std::string json_of(const monitor::LogSummary& summary) {
-  std::string text;
-  base::JsonWriter json(
-      [&](std::string_view piece) {
-        text += piece;
-        return true;
-      },
-      base::JsonWriter::Style::kIndented);
-  base::write_json(json, summary);
-  json.finish();
-  return text + "\n";
+  return base::json_text([&](base::JsonWriter& json) { base::write_json(json, summary); });
 }
 
 Result<std::string> chosen_file(const Arguments& arguments) {

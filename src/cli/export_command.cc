@@ -89,9 +89,7 @@ Status run(const Arguments& arguments) {
 
 int run_export(const Arguments& arguments) {
   const Status status = run(arguments);
-  if (status) return kFine;
-  complain(status.error().message);
-  return exit_code_of(status.error().code);
+  return status ? kFine : complain(status.error());
 }
 
 }  // namespace

@@ -27,9 +27,7 @@ Result<std::string> text_for(const Arguments& arguments) {
 int run_help(const Arguments& arguments) {
   const auto text = text_for(arguments);
   const Status status = text ? print(*text) : Status(text.error());
-  if (status) return kFine;
-  complain(status.error().message);
-  return exit_code_of(status.error().code);
+  return status ? kFine : complain(status.error());
 }
 
 }  // namespace

@@ -14,27 +14,19 @@ namespace plimsoll::cli {
 namespace {
 
 int run_schema(const Arguments& arguments) {
-  std::string text;
-  base::JsonWriter json(
-      [&](std::string_view piece) {
-        text += piece;
-        return true;
-      },
-      base::JsonWriter::Style::kIndented);
   const std::string what = arguments.value("WHAT", "report");
-  if (what == "report") {
-    base::write_json_schema<report::Report>(json, "Plimsoll report");
-  } else if (what == "analyze") {
-    base::write_json_schema<monitor::LogSummary>(json, "Plimsoll summary of a log");
-  } else {
+  if (what != "report" && what != "analyze") {
     complain("there is no schema of " + what + ": say report or analyze");
     return kWrongUse;
   }
-  json.finish();
-  const Status status = print(text + "\n");
-  if (status) return kFine;
-  complain(status.error().message);
-  return exit_code_of(status.error().code);
+  const Status status = print(base::json_text([&](base::JsonWriter& json) {
+    if (what == "report") {
+      base::write_json_schema<report::Report>(json, "Plimsoll report");
+    } else {
+      base::write_json_schema<monitor::LogSummary>(json, "Plimsoll summary of a log");
+    }
+  }));
+  return status ? kFine : complain(status.error());
 }
 
 }  // namespace

@@ -102,17 +102,7 @@ Result<Session> Session::open_memory(std::span<const std::byte> bytes, const std
 }
 
 std::string Session::report_json() const {
-  std::string text;
-  base::JsonWriter json(
-      [&](std::string_view piece) {
-        text += piece;
-        return true;
-      },
-      base::JsonWriter::Style::kIndented);
-  base::write_json(json, state_->report);
-  json.finish();
-  text += '\n';
-  return text;
+  return base::json_text([&](base::JsonWriter& json) { base::write_json(json, state_->report); });
 }
 
 Result<std::string> Session::report_text(const TextOptions& options) const {
