@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "monitor/detection.h"
 #include "monitor/text_log.h"
 #include "tests/support/made_sample.h"
@@ -132,6 +134,7 @@ TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
   const auto alerts = detector.observe(failed);
   ASSERT_EQ(alerts.size(), 1U);
   EXPECT_EQ(alerts[0].id, "out_of_memory");
+  EXPECT_EQ(std::ranges::count(kAlertIds, alerts[0].id), 1);
   EXPECT_EQ(alerts[0].severity, AlertSeverity::kCritical);
   EXPECT_EQ(alerts[0].title, "Memory of cuda:0 ran out in iteration 150, whose batch has 96 items");
   EXPECT_THAT(alerts[0].evidence[0], HasSubstr("15.1 GiB at most"));

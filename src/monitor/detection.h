@@ -37,9 +37,10 @@ inline const char* to_string(AlertSeverity severity) {
 }
 
 // All the ids there are.
-inline constexpr std::array<std::string_view, 8> kAlertIds = {
-    "activations_stay",   "temporaries_stay", "gradients_accumulate",  "memory_growth",
-    "more_large_tensors", "fragmentation",    "memory_jump_with_loss", "device_nearly_full"};
+inline constexpr std::array<std::string_view, 9> kAlertIds = {
+    "activations_stay",      "temporaries_stay",   "gradients_accumulate",
+    "memory_growth",         "more_large_tensors", "fragmentation",
+    "memory_jump_with_loss", "device_nearly_full", "out_of_memory"};
 
 struct Alert {
   std::string id;  // stable: one of kAlertIds
