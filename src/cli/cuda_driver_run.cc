@@ -111,9 +111,8 @@ std::string summary_of(const std::string& path) {
   for (const report::DeviceReport& device : told.devices) {
     failed += device.ooms.size();
     if (device.events == 0) continue;
-    peaks += (peaks.empty() ? ", peak " : ", ") +
-             base::format_bytes(device.requested_active.peak_bytes) + " on " +
-             report::device_name(device);
+    peaks += (peaks.empty() ? ", peak " : ", ") + base::format_bytes(device.held().peak_bytes) +
+             " on " + report::device_name(device);
   }
   return name + ": " + base::format_count(allocations) +
          (allocations == 1 ? " allocation" : " allocations") + peaks +

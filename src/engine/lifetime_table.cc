@@ -35,6 +35,12 @@ void add_batch(TableBuilder& table, const DeviceTrace& device, std::size_t numbe
   table.add("size_bytes", "requested bytes", table.compute<std::uint64_t>([&](std::size_t row) {
     return trace.size_bytes(device, row);
   }));
+  table.add("allocated_bytes", "of its block; null where the recording does not tell it",
+            table.with_nulls(table.compute<std::uint64_t>(
+                                 [&](std::size_t row) { return trace.block_bytes(device, row); }),
+                             [&](std::size_t row) {
+                               return !device.tells_blocks && rows.block[row] == model::kNone;
+                             }));
   table.add("address", "of the block", table.compute<std::uint64_t>([&](std::size_t row) {
     return trace.address(device, row);
   }));

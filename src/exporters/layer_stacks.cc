@@ -40,9 +40,9 @@ class DeviceStacks {
   std::vector<LayerStack> at(std::int64_t moment) {
     std::map<Key, std::uint64_t> bytes;
     std::uint64_t older = 0;
-    for (const std::uint32_t row : live_set(device_, model::Liveness::kActive, moment)) {
+    for (const std::uint32_t row : live_set(device_, model::held(device_), moment)) {
       const std::uint32_t born = device_.lifetimes.alloc[row];
-      const std::uint64_t size = trace_.size_bytes(device_, row);
+      const std::uint64_t size = trace_.held_bytes(device_, row);
       if (born == kNone) {
         older += size;
       } else {

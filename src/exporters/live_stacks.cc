@@ -11,14 +11,14 @@ LiveStacks stacks_at(const model::Trace& trace, const DeviceMoment& moment) {
   const model::DeviceTrace& device = *moment.device;
   LiveStacks live{&device, moment.name, {}, 0};
   std::vector<std::uint32_t> rows(trace.stacks.stack_count(), model::kNone);
-  for (std::uint32_t lifetime : model::live_set(device, model::Liveness::kActive, moment.event)) {
+  for (std::uint32_t lifetime : model::live_set(device, model::held(device), moment.event)) {
     const model::StackId stack = trace.stack(device, lifetime);
     std::uint32_t& row = rows[stack.index()];
     if (row == model::kNone) {
       row = static_cast<std::uint32_t>(live.stacks.size());
       live.stacks.push_back(StackBytes{stack});
     }
-    const std::uint64_t bytes = trace.size_bytes(device, lifetime);
+    const std::uint64_t bytes = trace.held_bytes(device, lifetime);
     live.stacks[row].bytes += bytes;
     live.stacks[row].count += 1;
     live.total_bytes += bytes;

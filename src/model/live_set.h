@@ -1,6 +1,10 @@
 // Which lifetimes are alive at a moment. A moment is "after event e of the device" (0-based), or
 // before the first event (kBeforeFirst). Active counts until free_completed, allocated until
 // free_requested.
+//
+// Tables count what is held: where a device tells blocks that is the allocator's own count, block
+// sizes until the program gave them back. Else it is requested bytes until they could be handed out
+// again.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +17,10 @@ namespace plimsoll::model {
 inline constexpr std::int64_t kBeforeFirst = -1;
 
 enum class Liveness : std::uint8_t { kAllocated, kActive };
+
+inline Liveness held(const DeviceTrace& device) {
+  return device.tells_blocks ? Liveness::kAllocated : Liveness::kActive;
+}
 
 // When the lifetime ends for this kind of liveness: an event number, kNone if it never does, or
 // kBeforeRecording if it had ended before the first event (allocated only: the block is pending, so

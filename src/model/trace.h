@@ -175,6 +175,11 @@ struct Trace {
   std::uint64_t size_bytes(const DeviceTrace& device, std::size_t lifetime) const;
   // Of its block, where the device tells blocks or the lifetime has a final block; else requested.
   std::uint64_t block_bytes(const DeviceTrace& device, std::size_t lifetime) const;
+  // What tables count of it while it is held (live_set.h): allocated bytes where the device tells
+  // blocks, as torch.cuda.memory_allocated() has them; else requested bytes.
+  std::uint64_t held_bytes(const DeviceTrace& device, std::size_t lifetime) const {
+    return device.tells_blocks ? block_bytes(device, lifetime) : size_bytes(device, lifetime);
+  }
   std::uint64_t address(const DeviceTrace& device, std::size_t lifetime) const;
   StackId stack(const DeviceTrace& device, std::size_t lifetime) const;
   StreamId stream(const DeviceTrace& device, std::size_t lifetime) const;

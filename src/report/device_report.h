@@ -56,6 +56,9 @@ struct DeviceReport {
   std::vector<OomDetails> oom_details;
   Timeline timeline;  // not in the JSON of the report: the timeline exporters carry it
 
+  // What the tables of the device count: allocated bytes where they are known.
+  const SeriesTotals& held() const { return allocated ? *allocated : requested_active; }
+
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{

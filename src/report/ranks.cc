@@ -31,7 +31,7 @@ std::string name_of(const Rank& rank) { return "rank " + std::to_string(rank.num
 
 const DeviceReport* main_device(const Report& report) {
   const auto weight = [](const DeviceReport& device) {
-    return std::pair(device.device_type != "cpu", device.requested_active.peak_bytes);
+    return std::pair(device.device_type != "cpu", device.held().peak_bytes);
   };
   const DeviceReport* best = nullptr;
   for (const DeviceReport& device : report.devices) {
@@ -67,7 +67,7 @@ Rank rank_of(const Report& report, std::size_t number) {
   rank.device = main_device(report);
   rank.oom = first_oom(report);
   if (rank.device == nullptr) return rank;
-  rank.peak_bytes = rank.device->requested_active.peak_bytes;
+  rank.peak_bytes = rank.device->held().peak_bytes;
   if (peak_of(report, *rank.device) == nullptr) return rank;
   for (const GroupRow& row : report.tables.by_category) {
     if (row.device != rank.device->device) continue;
@@ -214,7 +214,7 @@ std::string table_of(const std::vector<Rank>& ranks, const std::vector<Report>& 
     table.add_row(
         {std::to_string(rank.number), base::format_bytes(rank.peak_bytes),
          (apart > 0 ? "+" : "") + base::format_bytes(apart),
-         has_device ? base::format_bytes(rank.device->requested_active.end_bytes) : "-",
+         has_device ? base::format_bytes(rank.device->held().end_bytes) : "-",
          device + (rank.oom != nullptr ? ", out of memory" : ""),
          step_at_peak(reports[rank.report], rank), printable(reports[rank.report].source.path)},
         style);

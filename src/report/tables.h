@@ -11,8 +11,9 @@
 
 namespace plimsoll::report {
 
-// A group of live allocations at the moment asked about (the peak of requested_active unless the
-// user says otherwise).
+// Bytes of live allocations are allocated bytes where the device tells them, else requested bytes.
+
+// A group of live allocations at the moment asked about (the peak unless the user says otherwise).
 struct GroupRow {
   std::int32_t device = 0;
   std::string key;  // the line, operator, size class, ... as shown
@@ -27,7 +28,9 @@ struct GroupRow {
     return std::tuple{
         Field{"device", &GroupRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"key", &GroupRow::key, "What the group has in common."},
-        Field{"bytes", &GroupRow::bytes, "Requested bytes live at the moment."},
+        Field{"bytes", &GroupRow::bytes,
+              "Bytes live at the moment: allocated where the device tells them, else "
+              "requested."},
         Field{"count", &GroupRow::count, "Allocations live at the moment."},
         Field{"largest_bytes", &GroupRow::largest_bytes, "The largest of them."},
         Field{"share", &GroupRow::share, "Of all live bytes at the moment, 0 to 1."},
@@ -41,7 +44,7 @@ struct MomentRow {
   std::string name;                    // "peak", "end", "event 123", ...
   std::optional<std::uint64_t> event;  // null: before the first event
   std::optional<std::int64_t> time_ns;
-  std::uint64_t live_bytes = 0;  // requested, active
+  std::uint64_t live_bytes = 0;
   std::uint64_t live_count = 0;
   std::int64_t unexplained_bytes =
       0;  // total minus live_bytes: what the events and blocks do not account for
@@ -57,12 +60,14 @@ struct MomentRow {
         Field{"name", &MomentRow::name, "How the moment was chosen."},
         Field{"event", &MomentRow::event, "After this event; null: before the first one."},
         Field{"time_ns", &MomentRow::time_ns, "Its time; null if unknown."},
-        Field{"live_bytes", &MomentRow::live_bytes, "Requested bytes of the live allocations."},
+        Field{
+            "live_bytes", &MomentRow::live_bytes,
+            "Bytes of the live allocations: allocated where the device tells them, else requested "
+            "and active."},
         Field{"live_count", &MomentRow::live_count, "How many allocations were live."},
         Field{"unexplained_bytes", &MomentRow::unexplained_bytes,
-              "requested_active at the moment minus live_bytes: what was live but has no row, "
-              "because "
-              "the file tells only the total of what came before, or contradicts itself."},
+              "The device's total at the moment minus live_bytes: what was live but has no row, "
+              "because the file tells only the total of what came before, or contradicts itself."},
         Field{"step", &MomentRow::step,
               "The step of that event; null if no steps are marked, or after the last mark."},
         Field{"phase", &MomentRow::phase,

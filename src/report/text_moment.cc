@@ -43,7 +43,7 @@ std::string moment_heading(const DeviceReport& device, const MomentRow& moment) 
   std::string text = "What fills " + device_name(device) + at + doing_text(moment) + ": " +
                      bytes_text(moment.live_bytes + older_bytes(moment));
   if (older_bytes(moment) > 0) text += ", " + bytes_text(moment.live_bytes) + " of it";
-  if (device.allocated) text += " requested";
+  if (device.allocated) text += " allocated";
   return text + " in " + base::format_count(moment.live_count) +
          (moment.live_count == 1 ? " allocation" : " allocations");
 }

@@ -63,7 +63,7 @@ const DeviceReport* fullest(const Report& report, const TextOptions& options) {
   const DeviceReport* best = nullptr;
   for (const DeviceReport& device : report.devices) {
     if (!is_asked_for(device, options.device) || !has_content(device)) continue;
-    if (best == nullptr || device.requested_active.peak_bytes > best->requested_active.peak_bytes) {
+    if (best == nullptr || device.held().peak_bytes > best->held().peak_bytes) {
       best = &device;
     }
   }
@@ -80,11 +80,11 @@ std::string calm_text(const Report& report, const TextOptions& options) {
   if (disagreement_bytes(*device) > 0) {
     return text + " But events and segments disagree, so the peak is not known.";
   }
-  text += " Peak " + base::format_bytes(device->requested_active.peak_bytes) + " requested";
+  text += " Peak " + base::format_bytes(device->held().peak_bytes) +
+          (device->allocated ? " allocated" : " requested");
   if (report.devices.size() > 1) text += " on " + device_name(*device);
-  if (device->requested_active.peak_event) {
-    text += " at " + moment_text(*device, device->requested_active.peak_event,
-                                 device->requested_active.peak_time_ns);
+  if (device->held().peak_event) {
+    text += " at " + moment_text(*device, device->held().peak_event, device->held().peak_time_ns);
   }
   return text + ".";
 }

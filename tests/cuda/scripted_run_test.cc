@@ -109,6 +109,20 @@ class ScriptedRun : public testing::Test {
     ASSERT_EQ(run->plain.misfits() + run->expandable.misfits(), 0u);
   }
 
+  // The report of what the exporter makes of the recording.
+  JsonValue as_snapshot() const {
+    auto session = Session::open_memory(file, "recording",
+                                        {.device = {}, .at = {}, .top = 1000, .progress = {}});
+    EXPECT_TRUE(session.ok());
+    std::string exported;
+    const auto append = [&](std::string_view piece) {
+      exported += piece;
+      return true;
+    };
+    EXPECT_TRUE(session.ok() && session->export_to("snapshot", append));
+    return report_of(std::as_bytes(std::span(exported)), "exported");
+  }
+
   std::unique_ptr<CudaRun> run;
   std::vector<std::byte> file;
   JsonValue recorded, snapshot;
@@ -125,8 +139,32 @@ TEST_F(ScriptedRun, the_two_reports_agree) {
           << "devices[" << i << "]." << name;
     }
   }
+  EXPECT_EQ(text_of(recorded["tables"]["sites"]), text_of(snapshot["tables"]["sites"]));
+}
+
+// Tables of a recording count allocated bytes, those of a snapshot requested ones: compared are
+// those of the recording's events as a snapshot has them.
+TEST_F(ScriptedRun, the_tables_of_its_events_are_those_of_the_snapshot) {
+  const JsonValue exported = as_snapshot();
   for (const char* table : {"by_line", "by_stack", "by_size", "by_stream", "sites"}) {
-    EXPECT_EQ(text_of(recorded["tables"][table]), text_of(snapshot["tables"][table])) << table;
+    EXPECT_EQ(text_of(exported["tables"][table]), text_of(snapshot["tables"][table])) << table;
+  }
+}
+
+TEST_F(ScriptedRun, tables_sum_to_the_most_that_was_allocated) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const JsonValue& moment = recorded["tables"]["moments"].items[i];
+    const JsonValue& peak = recorded["devices"][i]["allocated"];
+    EXPECT_EQ(text_of(moment["live_bytes"]), text_of(peak["peak_bytes"]));
+    EXPECT_EQ(text_of(moment["event"]), text_of(peak["peak_event"]));
+    EXPECT_EQ(moment["unexplained_bytes"].integer(), 0);
+    for (const char* table : {"by_line", "by_stack", "by_size", "by_stream", "by_category"}) {
+      std::uint64_t sum = 0;
+      for (const JsonValue& row : recorded["tables"][table].items) {
+        if (row["device"].integer() == moment["device"].integer()) sum += unsigned_of(row["bytes"]);
+      }
+      EXPECT_EQ(sum, unsigned_of(peak["peak_bytes"])) << table;
+    }
   }
 }
 
@@ -180,17 +218,7 @@ TEST_F(ScriptedRun, at_every_step_the_categories_sum_to_allocated_bytes) {
 }
 
 TEST_F(ScriptedRun, as_a_snapshot_for_torch_it_says_the_same) {
-  auto session = Session::open_memory(file, "recording",
-                                      {.device = {}, .at = {}, .top = 1000, .progress = {}});
-  ASSERT_TRUE(session.ok());
-  std::string exported;
-  const auto append = [&](std::string_view piece) {
-    exported += piece;
-    return true;
-  };
-  ASSERT_TRUE(session->export_to("snapshot", append));
-  const JsonValue again = report_of(std::as_bytes(std::span(exported)), "exported");
-  EXPECT_EQ(text_of(again["devices"]), text_of(recorded["devices"]));
+  EXPECT_EQ(text_of(as_snapshot()["devices"]), text_of(recorded["devices"]));
 }
 
 TEST_F(ScriptedRun, a_recording_leaves_nothing_unsaid) {

@@ -51,7 +51,7 @@ MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMomen
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;
   const std::int64_t total =
-      active_bytes_at(context.trace, device, context.report.devices[d], moment.event);
+      held_bytes_at(context.trace, device, context.report.devices[d], moment.event);
   row.unexplained_bytes =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(total) - row.live_bytes);
   return row;

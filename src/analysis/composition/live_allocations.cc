@@ -19,6 +19,7 @@ class Gather {
     const std::uint32_t alloc = device_.lifetimes.alloc[lifetime];
     LiveAllocation live =
         alloc == kNone ? born_before(lifetime) : born_at(device_.first_event + alloc);
+    live.size_bytes = trace_.held_bytes(device_, lifetime);
     live.born = alloc;
     if (live.pool == model::PoolId{} && block != kNone) live.pool = segment_of(block).pool;
     return live;
@@ -28,7 +29,6 @@ class Gather {
   LiveAllocation born_at(std::size_t event) const {
     const model::Events& events = trace_.events;
     LiveAllocation live;
-    live.size_bytes = events.size_bytes[event];
     live.stack = events.stack[event];
     const bool is_adopted = has(events.flags[event], model::EventFlags::kAdopted);
     const bool is_nameless = is_adopted && trace_.stacks.frames(live.stack).empty();
@@ -41,7 +41,6 @@ class Gather {
   // Known by its final block, which remembers who allocated it, or by its free, which does not.
   LiveAllocation born_before(std::uint32_t lifetime) const {
     LiveAllocation live;
-    live.size_bytes = trace_.size_bytes(device_, lifetime);
     live.stream = trace_.stream(device_, lifetime);
     const std::size_t event = trace_.telling_event(device_, lifetime);
     if (event != kNone) {
@@ -72,7 +71,7 @@ class Gather {
 std::vector<LiveAllocation> live_allocations(const model::Trace& trace,
                                              const model::DeviceTrace& device,
                                              const model::UserLines& lines, std::int64_t event) {
-  const auto rows = model::live_set(device, model::Liveness::kActive, event);
+  const auto rows = model::live_set(device, model::held(device), event);
   const Gather gather(trace, device, lines);
   std::vector<LiveAllocation> live;
   live.reserve(rows.size());

@@ -10,7 +10,7 @@
 namespace plimsoll::analysis::composition {
 
 struct LiveAllocation {
-  std::uint64_t size_bytes = 0;
+  std::uint64_t size_bytes = 0;       // held bytes
   std::uint32_t born = model::kNone;  // event of the device; kNone: before the recording
   model::LineId line;  // one past the last line: allocated before recording, nobody knows where
   model::StackId stack;
@@ -18,7 +18,7 @@ struct LiveAllocation {
   model::PoolId pool;
 };
 
-// Alive after `event`, until free_completed.
+// Held after `event`.
 std::vector<LiveAllocation> live_allocations(const model::Trace& trace,
                                              const model::DeviceTrace& device,
                                              const model::UserLines& lines, std::int64_t event);

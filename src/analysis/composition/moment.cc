@@ -24,7 +24,7 @@ std::int64_t last_event(const DeviceTrace& device) {
 }
 
 std::int64_t peak_event(const report::DeviceReport& totals) {
-  const auto& event = totals.requested_active.peak_event;
+  const auto& event = totals.held().peak_event;
   return event ? static_cast<std::int64_t>(*event) : kBeforeFirst;
 }
 
@@ -162,22 +162,29 @@ Result<std::vector<Found>> find_moments(const PassContext& context) {
   return found;
 }
 
-std::int64_t active_bytes_at(const Trace& trace, const DeviceTrace& device,
-                             const report::DeviceReport& totals, std::int64_t event) {
-  if (event == kBeforeFirst) return totals.requested_active.baseline_bytes;
+std::int64_t held_bytes_at(const Trace& trace, const DeviceTrace& device,
+                           const report::DeviceReport& totals, std::int64_t event) {
+  if (event == kBeforeFirst) return totals.held().baseline_bytes;
   // The timeline knows the total before the bucket that holds the event; the rest is added up.
   const auto& level = totals.timeline.levels.front();
   const auto wanted = static_cast<std::uint64_t>(event);
   const std::uint64_t bucket = wanted / level.front().event_count;
-  const std::int64_t before =
-      bucket == 0 ? totals.requested_active.baseline_bytes
-                  : level[bucket - 1].of(report::Series::kRequestedActive).last_bytes;
+  const std::int64_t before = bucket == 0
+                                  ? totals.held().baseline_bytes
+                                  : level[bucket - 1]
+                                        .of(device.tells_blocks ? report::Series::kAllocatedRounded
+                                                                : report::Series::kRequestedActive)
+                                        .last_bytes;
   auto total = static_cast<std::uint64_t>(before);
   for (std::uint64_t row = level[bucket].first_event; row <= wanted; ++row) {
-    const model::Action action = trace.events.action[device.first_event + row];
-    const std::uint64_t size = trace.events.size_bytes[device.first_event + row];
+    const std::size_t at = device.first_event + row;
+    const model::Action action = trace.events.action[at];
+    std::uint64_t size = trace.events.size_bytes[at];
+    if (device.tells_blocks) size += trace.events.slack_bytes[at];
+    const bool is_over =
+        device.tells_blocks ? is_free_requested(action) : is_free_completed(action);
     if (action == model::Action::kAlloc) total += size;
-    if (is_free_completed(action)) total -= size;
+    if (is_over) total -= size;
   }
   return static_cast<std::int64_t>(total);
 }

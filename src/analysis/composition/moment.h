@@ -22,8 +22,8 @@ struct FoundMoment {
 // moment does not exist on it. It is an error if it exists on no device.
 Result<std::vector<std::optional<FoundMoment>>> find_moments(const PassContext& context);
 
-// requested_active after `event`.
-std::int64_t active_bytes_at(const model::Trace& trace, const model::DeviceTrace& device,
-                             const report::DeviceReport& totals, std::int64_t event);
+// Held bytes after `event`.
+std::int64_t held_bytes_at(const model::Trace& trace, const model::DeviceTrace& device,
+                           const report::DeviceReport& totals, std::int64_t event);
 
 }  // namespace plimsoll::analysis::composition

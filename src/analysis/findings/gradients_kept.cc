@@ -1,10 +1,10 @@
 // gradients_kept: the gradients of one step are still allocated while the next one's forward runs.
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analysis/backwards.h"
 #include "analysis/findings/live.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -18,38 +18,15 @@ constexpr double kShareOfPeak = 0.05;
 // With fewer, gathering gradients over two batches looks the same.
 constexpr std::size_t kFewestBackwards = 4;
 
-std::vector<std::uint32_t> backward_begins(const Facts& facts, const DeviceFacts& device) {
-  std::vector<std::uint32_t> begins;
-  for (std::size_t row = 0; row < device.trace.mark_events.size(); ++row) {
-    if (facts.trace.marks[row].kind != model::MarkKind::kBackwardBegin) continue;
-    begins.push_back(device.trace.mark_events[row]);
-  }
-  return begins;
-}
-
 // The least gradient bytes live at any backward's beginning but the first: gathering over several
 // batches begins each round without any.
 std::uint64_t least_kept(const Facts& facts, const DeviceFacts& device,
                          const std::vector<std::uint32_t>& begins) {
-  std::vector<std::uint64_t> changes(begins.size() + 1);  // sums wrap back
-  const model::Lifetimes& lifetimes = device.trace.lifetimes;
-  const model::Events& events = facts.trace.events;
-  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-    const std::uint32_t born = lifetimes.alloc[row];
-    const std::size_t event = device.trace.first_event + born;
-    if (facts.trace.strings[events.category[event]] != model::kGradient) continue;
-    const auto first = std::ranges::upper_bound(begins, born);
-    const auto beyond = std::ranges::upper_bound(begins, lifetimes.free_completed[row]);
-    changes[static_cast<std::size_t>(first - begins.begin())] += events.size_bytes[event];
-    changes[static_cast<std::size_t>(beyond - begins.begin())] -= events.size_bytes[event];
-  }
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t now = 0;
-  for (std::size_t i = 0; i < begins.size(); ++i) {
-    now += changes[i];
-    if (i > 0) least = std::min(least, now);
-  }
-  return least;
+  const model::Trace& trace = facts.trace;
+  const auto bytes = held_at(begins, trace, device.trace, [&](std::size_t event) {
+    return trace.strings[trace.events.category[event]] == model::kGradient;
+  });
+  return *std::min_element(bytes.begin() + 1, bytes.end());
 }
 
 // Of the gradients live at the peak, those of an earlier backward.
@@ -73,7 +50,7 @@ Findings gradients_kept(const Facts& facts) {
   for (const DeviceFacts& device : devices_of(facts)) {
     const report::MomentRow* peak = own_peak(facts, device);
     if (peak == nullptr || peak->phase == "optimizer") continue;
-    const auto begins = backward_begins(facts, device);
+    const auto begins = backward_begins(facts.trace, device.trace);
     if (begins.size() < kFewestBackwards) continue;
     const std::uint64_t kept = least_kept(facts, device, begins);
     const std::uint64_t at_peak = old_at_peak(facts, device, *peak, begins);

@@ -21,12 +21,12 @@ void for_each_live(const Facts& facts, const DeviceFacts& device, const report::
                    std::string_view category, Each&& each) {
   const model::Trace& trace = facts.trace;
   const auto now = moment.event ? static_cast<std::int64_t>(*moment.event) : model::kBeforeFirst;
-  for (const std::uint32_t row : live_set(device.trace, model::Liveness::kActive, now)) {
+  for (const std::uint32_t row : live_set(device.trace, model::held(device.trace), now)) {
     const std::uint32_t born = device.trace.lifetimes.alloc[row];
     if (born == model::kNone) continue;
     const std::size_t event = device.trace.first_event + born;
     if (trace.strings[trace.events.category[event]] != category) continue;
-    each(born, trace.size_bytes(device.trace, row));
+    each(born, trace.held_bytes(device.trace, row));
   }
 }
 

@@ -36,8 +36,8 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device,
     grown += grown_bytes(row);
   }
   const report::GrowthRow& first = rows.front();
-  const auto live = static_cast<std::uint64_t>(
-      std::max<std::int64_t>(device.report.requested_active.end_bytes, 0));
+  const auto live =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
   report::Finding finding;
   finding.id = "memory_growth";
   finding.severity = is_at_least(grown, kCriticalShareOfLive, live)

@@ -36,14 +36,14 @@ bool is_substantial(std::uint64_t bytes, std::uint64_t reserved) {
 // Events and segments of two different moments roll back to nonsense, which a negative baseline
 // shows.
 bool is_consistent(const report::DeviceReport& device) {
-  return device.reserved.baseline_bytes >= 0 && device.requested_active.baseline_bytes >= 0;
+  return device.reserved.baseline_bytes >= 0 && device.held().baseline_bytes >= 0;
 }
 
 // What is reserved at most beyond what is live at most: had nothing been stranded, this much less
 // would have done.
 std::uint64_t excess_bytes(const report::DeviceReport& device) {
   const std::int64_t reserved = device.reserved.peak_bytes;
-  const std::int64_t live = device.requested_active.peak_bytes;
+  const std::int64_t live = device.held().peak_bytes;
   if (reserved <= live) return 0;
   return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
 }
@@ -67,7 +67,7 @@ Findings stranded_memory(const Facts& facts) {
     finding.evidence.push_back(
         peak.line + " asked for " + bytes_text(peak.requested_bytes) + " (event " +
         base::format_count(*peak.event) + ") and got new memory from the driver. At most " +
-        bytes_text(device.report.requested_active.peak_bytes) + " were ever live at once.");
+        bytes_text(device.report.held().peak_bytes) + " were ever live at once.");
     for (auto& sentence : pinning_sentences(peak.pinning_lines)) {
       finding.evidence.push_back(std::move(sentence));
     }

@@ -64,7 +64,7 @@ class LiveAtBoundaries {
       const auto beyond = std::ranges::upper_bound(boundaries, died, {}, &Boundary::event);
       const std::size_t event = device.first_event + born;
       add(group_of(event), first, static_cast<std::size_t>(beyond - boundaries.begin()),
-          trace.events.size_bytes[event]);
+          trace.held_bytes(device, row));
     }
   }
 

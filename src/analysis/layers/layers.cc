@@ -61,19 +61,19 @@ class DeviceLayers {
     const auto& lifetimes = device_.lifetimes;
     for (std::size_t row = 0; row < lifetimes.size(); ++row) {
       LayerBytes& own = rows_[of_lifetime_[row].index()].own;
-      if (is_live(lifetimes, row, model::Liveness::kActive, moments.now)) add(row, own);
+      if (is_live(lifetimes, row, model::held(device_), moments.now)) add(row, own);
       const std::uint32_t born = lifetimes.alloc[row];
       if (!moments.saved || born == kNone) continue;
       const auto flags = trace_.events.flags[device_.first_event + born];
       if (has(flags, model::EventFlags::kSavedForBackward) &&
-          is_live(lifetimes, row, model::Liveness::kActive, *moments.saved)) {
-        own.saved_bytes += trace_.size_bytes(device_, row);
+          is_live(lifetimes, row, model::held(device_), *moments.saved)) {
+        own.saved_bytes += trace_.held_bytes(device_, row);
       }
     }
   }
 
   void add(std::size_t row, LayerBytes& own) {
-    const std::uint64_t size = trace_.size_bytes(device_, row);
+    const std::uint64_t size = trace_.held_bytes(device_, row);
     const std::uint32_t born = device_.lifetimes.alloc[row];
     const bool is_told = born != kNone;
     const std::size_t event = device_.first_event + born;
@@ -133,20 +133,20 @@ class DeviceLayers {
   void find_peaks() {
     std::vector<Now> now(rows_.size());
     for (std::size_t row = 0; row < device_.lifetimes.baseline_count; ++row) {
-      change(row, now, trace_.size_bytes(device_, row));
+      change(row, now, trace_.held_bytes(device_, row));
     }
     for (std::size_t id = 0; id < now.size(); ++id) {
       rows_[id].own.peak_bytes = now[id].own;
       rows_[id].inclusive.peak_bytes = now[id].inclusive;
     }
     replay(
-        device_, model::Liveness::kActive,
+        device_, model::held(device_),
         [&](std::uint32_t row, std::uint32_t event) {
-          change(row, now, trace_.size_bytes(device_, row));
+          change(row, now, trace_.held_bytes(device_, row));
           raise_peaks(of_lifetime_[row], now, event);
         },
         [&](std::uint32_t row, std::uint32_t) {
-          change(row, now, 0 - trace_.size_bytes(device_, row));
+          change(row, now, 0 - trace_.held_bytes(device_, row));
         });
   }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/backwards.h"
 #include "analysis/groups.h"
 #include "model/layers.h"
 #include "model/live_set.h"
@@ -21,43 +22,20 @@ bool is_saved(const model::Trace& trace, std::size_t event) {
   return has(trace.events.flags[event], model::EventFlags::kSavedForBackward);
 }
 
-// The backwards that begin on a device: after how many of its events, ascending.
-std::vector<std::uint32_t> backward_begins(const model::Trace& trace,
-                                           const model::DeviceTrace& device) {
-  std::vector<std::uint32_t> begins;
-  for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
-    const bool is_begin = trace.marks[row].kind == model::MarkKind::kBackwardBegin;
-    if (is_begin) begins.push_back(device.mark_events[row]);
-  }
-  return begins;
-}
-
-// Which of `begins` sees most; the first of them.
+// Which of the backwards sees most; the first of them.
 std::size_t largest(const model::Trace& trace, const model::DeviceTrace& device,
                     const std::vector<std::uint32_t>& begins) {
-  // What each begin sees more than the one before it; sums wrap back.
-  std::vector<std::uint64_t> changes(begins.size() + 1);
-  const model::Lifetimes& lifetimes = device.lifetimes;
-  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-    const std::uint32_t born = lifetimes.alloc[row];
-    const std::size_t event = device.first_event + born;
-    if (!is_saved(trace, event)) continue;
-    const auto first = std::ranges::upper_bound(begins, born);
-    const auto beyond = std::ranges::upper_bound(begins, lifetimes.free_completed[row]);
-    changes[static_cast<std::size_t>(first - begins.begin())] += trace.events.size_bytes[event];
-    changes[static_cast<std::size_t>(beyond - begins.begin())] -= trace.events.size_bytes[event];
-  }
-  std::size_t best = 0;
-  std::uint64_t most = 0;
-  std::uint64_t now = 0;
-  for (std::size_t i = 0; i < begins.size(); ++i) {
-    now += changes[i];
-    if (now > most) most = now, best = i;
-  }
-  return best;
+  const auto bytes =
+      held_at(begins, trace, device, [&](std::size_t event) { return is_saved(trace, event); });
+  return static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
 }
 
 class DeviceSaved {
+  struct Saved {
+    std::size_t event;  // that allocated it
+    std::uint64_t size_bytes;
+  };
+
  public:
   DeviceSaved(PassContext& context, const model::DeviceTrace& device)
       : context_(context), trace_(context.trace), device_(device) {}
@@ -84,14 +62,14 @@ class DeviceSaved {
     const std::size_t step = model::step_of(ends, begin > 0 ? begin - 1 : 0);
     if (step < ends.size()) row.step = ends[step].step;
     const auto moment = std::int64_t{begin} - 1;
-    for (const std::uint32_t live : live_set(device_, model::Liveness::kActive, moment)) {
-      const std::uint64_t size = trace_.size_bytes(device_, live);
+    for (const std::uint32_t live : live_set(device_, model::held(device_), moment)) {
+      const std::uint64_t size = trace_.held_bytes(device_, live);
       row.live_bytes += size;
       const std::uint32_t born = device_.lifetimes.alloc[live];
       if (born == kNone || !is_saved(trace_, device_.first_event + born)) continue;
       row.bytes += size;
       ++row.count;
-      events_.push_back(device_.first_event + born);
+      saved_.push_back({device_.first_event + born, size});
     }
     return row;
   }
@@ -103,13 +81,13 @@ class DeviceSaved {
     Groups by_operator(trace_.strings.size());
     model::Layers layers(trace_);
     std::vector<model::LayerId> layer_of;
-    for (const std::size_t event : events_) {
-      by_operator.add(trace_.events.op[event].value, trace_.events.size_bytes[event]);
+    for (const auto& [event, size] : saved_) {
+      by_operator.add(trace_.events.op[event].value, size);
       layer_of.push_back(layers.of(event));
     }
     Groups by_layer(layers.size());
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      by_layer.add(layer_of[i].value, trace_.events.size_bytes[events_[i]]);
+    for (std::size_t i = 0; i < saved_.size(); ++i) {
+      by_layer.add(layer_of[i].value, saved_[i].size_bytes);
     }
     append_rows(
         by_operator.take(), context_.options.top, whole,
@@ -129,7 +107,7 @@ class DeviceSaved {
   PassContext& context_;
   const model::Trace& trace_;
   const model::DeviceTrace& device_;
-  std::vector<std::size_t> events_;  // that allocated what is saved
+  std::vector<Saved> saved_;
 };
 
 class SavedPass final : public Pass {

@@ -8,6 +8,7 @@
 
 #include "analysis/replay.h"
 #include "model/categories.h"
+#include "model/live_set.h"
 #include "model/steps.h"
 
 namespace plimsoll::analysis::steps {
@@ -19,12 +20,6 @@ using report::CategoryBytes;
 using report::StepRow;
 
 constexpr std::size_t kMostRows = 10'000;
-
-// Where blocks are told, a step's bytes are the allocator's own count: block sizes, until the
-// program gave them back. Else they are requested bytes, until they could be handed out again.
-model::Liveness liveness_of(const model::DeviceTrace& device) {
-  return device.tells_blocks ? model::Liveness::kAllocated : model::Liveness::kActive;
-}
 
 // Categories numbered from 0; number 0 is unknown, whether the file says so or nothing.
 class Categories {
@@ -91,11 +86,6 @@ class DeviceSteps {
     rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(too_many));
   }
 
-  std::uint64_t size_of(std::size_t row) const {
-    return device_.tells_blocks ? trace_.block_bytes(device_, row)
-                                : trace_.size_bytes(device_, row);
-  }
-
   StepRow row_of(std::uint64_t step, std::uint32_t first, std::uint32_t beyond) const {
     StepRow row;
     row.device = device_.device.ordinal;
@@ -121,17 +111,17 @@ class DeviceSteps {
         end(row);
       }
     };
-    const model::Liveness liveness = liveness_of(device_);
+    const model::Liveness liveness = model::held(device_);
     for (std::size_t row = 0; row < device_.lifetimes.baseline_count; ++row) {
       const bool is_over =
           model::death(device_.lifetimes, row, liveness) == model::kBeforeRecording;
-      if (!is_over) born(size_of(row), kNone, category_of_[row]);
+      if (!is_over) born(trace_.held_bytes(device_, row), kNone, category_of_[row]);
     }
     replay(
         device_, liveness,
         [&](std::uint32_t row, std::uint32_t event) {
           advance_to(event);
-          const std::uint64_t size = size_of(row);
+          const std::uint64_t size = trace_.held_bytes(device_, row);
           born(size, event, category_of_[row]);
           if (!is_in) return;
           ++rows_[at].allocations;
@@ -139,7 +129,7 @@ class DeviceSteps {
         },
         [&](std::uint32_t row, std::uint32_t event) {
           advance_to(event);
-          died(size_of(row), category_of_[row]);
+          died(trace_.held_bytes(device_, row), category_of_[row]);
         });
     advance_to(device_.event_count);
   }
