@@ -284,6 +284,10 @@ FAKE_API std::uint64_t fake_reserved(int device) { return heap(device).reserved;
 FAKE_API void fake_set_backend(const char* name) { fake_allocator().backend = name; }
 FAKE_API void fake_set_device(int device) { t_device = device; }
 FAKE_API int fake_get_device() { return t_device; }
+// Of this thread; gives the one before.
+FAKE_API std::uint64_t fake_set_stream(std::uint64_t stream) {
+  return std::exchange(t_stream, stream);
+}
 // Between a snapshot and its return to whoever asked for it.
 FAKE_API void fake_after_snapshot(void (*what)()) {
   fake_allocator().after_snapshot = what == nullptr ? std::function<void()>{} : what;

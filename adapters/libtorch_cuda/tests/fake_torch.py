@@ -3,6 +3,10 @@
 What torch.cuda does in Python (lazy initialisation, its queue of calls) is torch's own.
 """
 
+import contextlib
+import ctypes
+import itertools
+
 import torch
 
 
@@ -27,6 +31,43 @@ class Devices:
         }
 
 
+class Stream:
+    """Of torch.cuda.Stream what programs call: memory is all that it has an effect on."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self):
+        self.number = next(Stream.numbers)
+
+    def wait_stream(self, other):
+        pass
+
+
+def lend_streams(fake):
+    """Blocks belong to the stream in whose `with` they are taken; those used on another one wait."""
+    fake.fake_set_stream.restype = ctypes.c_uint64
+    fake.fake_set_stream.argtypes = [ctypes.c_uint64]
+
+    @contextlib.contextmanager
+    def stream(chosen):
+        before = fake.fake_set_stream(chosen.number)
+        try:
+            yield
+        finally:
+            fake.fake_set_stream(before)
+
+    def record_stream(tensor, used_on):
+        fake.fake_record_stream(tensor.get_device(), tensor.untyped_storage().data_ptr())
+
+    def synchronize(device=None):
+        for index in range(torch.cuda.device_count()):
+            fake.fake_complete_all(index)
+
+    torch.cuda.Stream, torch.cuda.stream = Stream, stream
+    torch.Tensor.record_stream = record_stream
+    torch.cuda.synchronize = synchronize
+
+
 def pretend(fake):
     """From now on torch.version.cuda is set, and CUDA can be initialised."""
     devices = Devices(fake)
@@ -42,7 +83,7 @@ def pretend(fake):
     torch.cuda.memory_stats = torch.cuda.memory.memory_stats = devices.stats
     torch.cuda.memory_snapshot = list
     torch.cuda.manual_seed_all = lambda seed: None
-    torch.cuda.synchronize = lambda device=None: None
+    lend_streams(fake)
     torch.cuda.empty_cache = fake.fake_empty_cache
     torch.cuda.mem_get_info = lambda device=None: (3 << 30, 4 << 30)
     torch.cuda.current_device = lambda: 0

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "gpu"))
 fake = ctypes.CDLL(allocator, mode=ctypes.RTLD_GLOBAL)
 for name in ("fake_allocated", "fake_reserved"):
     getattr(fake, name).restype = ctypes.c_uint64
+fake.fake_record_stream.argtypes = [ctypes.c_int, ctypes.c_uint64]
 fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
 folders = (Path(allocator).parent,)
 _cuda_half.HALF = dataclasses.replace(_cuda_half.HALF, library_folders=folders)
