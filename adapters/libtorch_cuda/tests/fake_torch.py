@@ -44,7 +44,7 @@ class Stream:
 
 
 def lend_streams(fake):
-    """Blocks belong to the stream in whose `with` they are taken; those used on another one wait."""
+    """Blocks belong to the stream in whose `with` they are taken; those used on others wait."""
     fake.fake_set_stream.restype = ctypes.c_uint64
     fake.fake_set_stream.argtypes = [ctypes.c_uint64]
 
