@@ -28,6 +28,27 @@ struct LiveTensor {
   std::uint64_t size_bytes = 0;
 };
 
+// A part of what is used on a device.
+struct DevicePart {
+  // "tensors", "cached": our allocator's; "context", "outside": of this process, and not the
+  // allocator's; "process": another one's; "driver": driver and firmware keep it; and what is left:
+  // "not_told" (outside the allocator, of this process or of others), "others" (of processes whose
+  // bytes the driver does not tell) or "unexplained".
+  std::string kind = {};
+  std::int64_t size_bytes = 0;  // below zero: the figures do not agree, by so much
+  std::int64_t pid = 0;         // "process": whose; 0: of several
+  std::uint64_t count = 0;      // "process", "others": how many processes
+  std::string name = {};        // "process": its command; "outside": who is known to be there, NCCL
+};
+
+// Who holds a device's memory, all of it. The parts sum to used_bytes, to the byte.
+struct DeviceBar {
+  std::uint64_t used_bytes = 0;  // what is not free: also what the driver keeps for itself
+  std::uint64_t total_bytes = 0;
+  std::int64_t time_ns = 0;  // when the driver told it, since 1970
+  std::vector<DevicePart> parts = {};
+};
+
 // The tensors of one device, by what is recorded; the device's own figures, by who manages it.
 struct DeviceMemory {
   std::string name;  // "cpu", "cuda:0"
@@ -53,6 +74,8 @@ struct DeviceMemory {
   // The device's: all processes together, and what there is.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> total_bytes;
+  std::string uuid;              // "GPU-..." or "MIG-...", as the driver has it; empty: not known
+  std::optional<DeviceBar> bar;  // at most some seconds old
 };
 
 // The machine, as this process sees it.

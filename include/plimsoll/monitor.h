@@ -48,6 +48,18 @@ void show_progress(std::int64_t iteration, std::optional<double> loss = {});
 Status start_nvtx();
 void stop_nvtx();
 
+// Asks NVIDIA's driver once a second, on a thread of its own, who holds the memory of the GPUs that
+// this process has CUDA devices on: for samples, and for the recordings that run. Counted. Where
+// there is no such driver it ends at once, which is no error. In the child of a fork it does not
+// run.
+void start_device_watch();
+void stop_device_watch();
+// All that is used on a CUDA device, by who holds it: the newest answer. With a wait the driver is
+// asked now, and its answer waited for so long at most. nullopt: not known.
+std::optional<DeviceBar> current_device_bar(std::int32_t ordinal, std::int64_t wait_ns = 0);
+// "tensors 48.0 GiB, cached 12.0 GiB, CUDA context and modules 0.5 GiB, ..."
+std::string device_bar_text(const DeviceBar& bar);
+
 // What caching allocators and drivers say of their devices, asked by the thread that wants to know.
 using DeviceSource = std::function<std::vector<DeviceMemory>()>;
 void set_device_source(DeviceSource source);

@@ -108,6 +108,20 @@ enum plimsoll_segment_action {
   PLIMSOLL_SEGMENT_UNMAP = 3
 };
 
+/* What the driver tells of a device, all processes together: one look is some figures, told by one
+ * thread without a pause, TOTAL first and FREE last. What is not known is left out. */
+enum plimsoll_figure {
+  PLIMSOLL_FIGURE_TOTAL = 0,
+  PLIMSOLL_FIGURE_FREE = 1,
+  PLIMSOLL_FIGURE_DRIVER = 2,          /* kept by driver and firmware: neither used nor free */
+  PLIMSOLL_FIGURE_OWN = 3,             /* of this process; 0: it is not on the device */
+  PLIMSOLL_FIGURE_CONTEXT = 4,         /* of those, what CUDA itself took when it began here */
+  PLIMSOLL_FIGURE_NCCL = 5,            /* value: 0; NCCL works in this process */
+  PLIMSOLL_FIGURE_PROCESS = 6,         /* of another process */
+  PLIMSOLL_FIGURE_PROCESS_UNTOLD = 7,  /* value: 0; another process, whose bytes are not told */
+  PLIMSOLL_FIGURE_PROCESSES_UNTOLD = 8 /* value: 0; other processes are not listed at all */
+};
+
 /* Ranges: spans of a thread's time that have a name. They are told, as they begin and end, to
  * whoever shows them in another tool's timeline (plimsoll_listen_to_ranges). */
 enum plimsoll_range {
@@ -188,6 +202,11 @@ typedef struct plimsoll_recorder_api {
    * who tells thousands of things at once, between them, since what does not fit a ring is lost.
    * The caller holds no lock that anyone waits for while telling. */
   void (*settle)(void);
+
+  /* Not hot: what the driver tells of a device (plimsoll_figure); of PROCESS and PROCESS_UNTOLD
+   * with the process's pid and the name id of its command, else 0. */
+  void (*device_figure)(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
+                        uint32_t pid, uint32_t name);
 } plimsoll_recorder_api;
 
 /* The recorder of this process; lives for ever. */

@@ -57,6 +57,7 @@ def begin(main: Any) -> None:
         if _users > 1:
             return
         _main = main
+        _record.start_device_watch()  # before CUDA is there: what it takes for itself is the rest
         if cuda.is_initialized():
             _attach()
         elif not _waits:
@@ -76,6 +77,7 @@ def end() -> None:
             _main.tell_cuda_tensors(False)
             _half = None
         if _users == 0:
+            _record.stop_device_watch()
             _history_end()
 
 

@@ -20,6 +20,7 @@ from plimsoll._sizes import size_text
 
 _MOST_TOLD = 3  # a program that looks for its largest batch runs out again and again
 _LARGEST_FILE = 1 << 29  # a larger trace is not read while the program waits
+_DRIVER_WAIT = 0.5  # seconds, for what it says of the device
 
 _told = 0
 
@@ -36,6 +37,8 @@ def out_of_memory(device: int, requested: int, free: int, limit: int) -> None:
             attached = _attachment.attached()
             if attached is not None:
                 attached.survey()  # what no call has told of yet: a model that was only just moved
+            # Asked before the traces are brought to disk: they get it, too.
+            bar = _record.device_bar(device, _DRIVER_WAIT)
         for each in recordings:
             each.flush()
         if _told > _MOST_TOLD:
@@ -46,6 +49,9 @@ def out_of_memory(device: int, requested: int, free: int, limit: int) -> None:
         for each in recordings:
             trace = trace or _read(each.cuda_history_now() or each.path, device)
         lines = [*_head(device, requested, free, limit), *_body(trace, device)]
+        if bar is not None:
+            of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"
+            lines.append(f"whole GPU    {of_all} used: {bar.text()}")
         if recordings:
             lines.append(f"all of it    plimsoll report {_short(recordings[-1].path)} --at oom")
         _print(lines)

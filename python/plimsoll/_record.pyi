@@ -212,6 +212,73 @@ class LiveTensor:
     @size_bytes.setter
     def size_bytes(self, arg: int, /) -> None: ...
 
+class DevicePart:
+    """A part of what is used on a device."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @kind.setter
+    def kind(self, arg: str, /) -> None: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @size_bytes.setter
+    def size_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @pid.setter
+    def pid(self, arg: int, /) -> None: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @count.setter
+    def count(self, arg: int, /) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+class DeviceBar:
+    """Who holds a device's memory; the parts sum to used_bytes."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def used_bytes(self) -> int: ...
+
+    @used_bytes.setter
+    def used_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @total_bytes.setter
+    def total_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def time_ns(self) -> int: ...
+
+    @time_ns.setter
+    def time_ns(self, arg: int, /) -> None: ...
+
+    @property
+    def parts(self) -> list[DevicePart]: ...
+
+    @parts.setter
+    def parts(self, arg: Sequence[DevicePart], /) -> None: ...
+
+    def text(self) -> str:
+        """The parts as people read them."""
+
 class HostMemory:
     def __init__(self) -> None: ...
 
@@ -327,6 +394,18 @@ class DeviceMemory:
 
     @total_bytes.setter
     def total_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def uuid(self) -> str: ...
+
+    @uuid.setter
+    def uuid(self, arg: str, /) -> None: ...
+
+    @property
+    def bar(self) -> DeviceBar | None: ...
+
+    @bar.setter
+    def bar(self, arg: DeviceBar | None, /) -> None: ...
 
 class MemorySample:
     """
@@ -457,6 +536,16 @@ def start_showing() -> None:
     """Shows what is live to plimsoll top, where it can; counted."""
 
 def stop_showing() -> None: ...
+
+def start_device_watch() -> None:
+    """Asks NVIDIA's driver who holds the GPUs of this process; counted."""
+
+def stop_device_watch() -> None: ...
+
+def device_bar(ordinal: int, wait_seconds: float = 0.0) -> DeviceBar | None:
+    """
+    Who holds a CUDA device; with a wait, as the driver tells now. None: not known.
+    """
 
 def start_nvtx() -> None:
     """Shows ranges and memory to the tool that takes NVTX; counted."""

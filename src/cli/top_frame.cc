@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/device_bar.h"
 #include "base/suggestion.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -382,6 +383,18 @@ void Frame::run_device(const TopRunDevice& device) {
     const auto ratio = fragmentation_ratio(memory);
     line(dim("  reserved " + size_text(memory.reserved_bytes) +
              (ratio ? ", fragmentation " + base::format_percent(*ratio) : "")));
+  }
+  if (memory.bar) {
+    const std::string bar = report::wrap("of the whole GPU " + size_text(memory.bar->used_bytes) +
+                                             " of " + size_text(memory.bar->total_bytes) + ": " +
+                                             report::printable(base::parts_text(*memory.bar)),
+                                         4, settings_.width);
+    for (std::string_view rest = bar; !rest.empty();) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      const bool is_first = rest.size() == bar.size();
+      line(dim((is_first ? "  " : "") + std::string(rest.substr(0, end))));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
   }
   TextTable table({{"SIZE", TextTable::Align::kNumber},
                    {"SHARE", TextTable::Align::kNumber},

@@ -109,6 +109,15 @@ TopRun run() {
   device.memory.reserved_bytes = 2000 * kMib;
   device.memory.allocated_bytes = 1000 * kMib;
   device.memory.layers.clear();
+  device.memory.bar = DeviceBar{.used_bytes = 4000 * kMib, .total_bytes = 80 * kGib};
+  device.memory.bar->parts = {
+      {.kind = "tensors", .size_bytes = 1000 * kMib},
+      {.kind = "cached", .size_bytes = 1000 * kMib},
+      {.kind = "context", .size_bytes = 500 * kMib},
+      {.kind = "outside", .size_bytes = 900 * kMib, .name = "NCCL"},
+      {.kind = "process", .size_bytes = 40 * kMib, .pid = 77, .count = 1, .name = "ser\x1b[31mve"},
+      {.kind = "driver", .size_bytes = 551 * kMib},
+      {.kind = "unexplained", .size_bytes = 9 * kMib}};
   made.devices.push_back(device);
   device.memory = DeviceMemory{};  // of which the allocator alone tells
   device.memory.name = "cuda:1";

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 #include <utility>
 
@@ -23,36 +22,6 @@ std::string clock_text() {
   std::array<char, 16> text;
   const std::size_t size = ::strftime(text.data(), text.size(), "%H:%M:%S", &local);
   return {text.data(), size};
-}
-
-// In a container the driver's pids are those of the machine outside.
-bool pids_are_ours() {
-  constexpr std::uint64_t kFirstNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel
-  const std::uint64_t own = monitor::own_pid_namespace();
-  return own == kFirstNamespace || own == 0;
-}
-
-// "CUDA_VISIBLE_DEVICES=2,3" of another process's environment; nullopt: it has none.
-std::optional<std::string> variable_of(int pid, std::string_view name, const std::string& root) {
-  const auto text = monitor::read_system_file(root + "/proc/" + std::to_string(pid) + "/environ");
-  if (!text) return std::nullopt;
-  for (std::string_view rest = *text; !rest.empty();) {
-    const std::string_view entry = rest.substr(0, rest.find('\0'));
-    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
-      return std::string(entry.substr(name.size() + 1));
-    }
-    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
-  }
-  return std::nullopt;
-}
-
-std::string_view nth_word(std::string_view list, unsigned n) {
-  for (; n > 0; --n) {
-    const std::size_t comma = list.find(',');
-    if (comma == std::string_view::npos) return {};
-    list.remove_prefix(comma + 1);
-  }
-  return list.substr(0, list.find(','));
 }
 
 std::size_t count_descendants(int pid, const std::multimap<int, int>& children) {
@@ -253,28 +222,8 @@ void TopProbe::look_at_runs(TopView& view) {
   }
 }
 
-// "cuda:1" of a process, by what its environment lets it see, as the driver's index; empty: not to
-// be told. (Without a list CUDA may count the fastest first, the driver by slot: the same where all
-// are alike.)
-std::string TopProbe::gpu_of(int pid, const std::string& device,
-                             const std::vector<TopGpu>& gpus) const {
-  constexpr std::string_view kCuda = "cuda:";
-  if (!device.starts_with(kCuda)) return {};
-  unsigned ordinal = 0;
-  const char* end = device.data() + device.size();
-  if (std::from_chars(device.data() + kCuda.size(), end, ordinal).ec != std::errc()) return {};
-  const auto visible = variable_of(pid, "CUDA_VISIBLE_DEVICES", sources_.root);
-  if (!visible) return std::to_string(ordinal);
-  const std::string_view word = nth_word(*visible, ordinal);
-  for (const TopGpu& gpu : gpus) {
-    const bool is_uuid = word.size() > 4 && gpu.device.uuid.starts_with(word);
-    if (word == gpu.device.index || is_uuid) return gpu.device.index;
-  }
-  return {};
-}
-
 void TopProbe::tell_gpu_processes(TopView& view) const {
-  const bool are_ours = !sources_.root.empty() || pids_are_ours();
+  const bool are_ours = !sources_.root.empty() || monitor::are_driver_pids_ours();
   for (TopGpu& gpu : view.gpus) {
     for (const monitor::GpuProcess& process : gpu.device.processes) {
       gpu.processes.push_back(
@@ -283,10 +232,11 @@ void TopProbe::tell_gpu_processes(TopView& view) const {
   }
   for (const TopRun& run : view.runs) {
     for (const TopRunDevice& device : run.devices) {
-      const std::string index = gpu_of(run.pid, device.memory.name, view.gpus);
+      // By UUID: CUDA counts the devices that it may see, the driver all that there are.
+      const std::string& uuid = device.memory.uuid;
       const auto gpu =
-          std::ranges::find(view.gpus, index, [](const TopGpu& each) { return each.device.index; });
-      if (gpu == view.gpus.end()) continue;
+          std::ranges::find(view.gpus, uuid, [](const TopGpu& each) { return each.device.uuid; });
+      if (uuid.empty() || gpu == view.gpus.end()) continue;
       const std::uint64_t bytes = device.memory.reserved_bytes.value_or(held_bytes(device.memory));
       const auto known = std::ranges::find(gpu->processes, run.pid, &TopGpuProcess::pid);
       if (are_ours && known != gpu->processes.end()) {

@@ -52,7 +52,6 @@ class TopProbe {
   void take_sample(Watched& watched, std::int64_t now_ns);
   void tell_gpu_processes(TopView& view) const;
   monitor::ProcessFamily family_of(int pid, std::int64_t now_ns);
-  std::string gpu_of(int pid, const std::string& device, const std::vector<TopGpu>& gpus) const;
   std::string command_of(int pid) const;
 
   TopSources sources_;

@@ -48,6 +48,7 @@ class TopProbeTest : public testing::Test {
     made.devices[1].live_bytes = 200;
     made.devices[1].peak_bytes = 900;
     made.devices[1].reserved_bytes = 400;
+    made.devices[1].uuid = "GPU-a";
     return made;
   }
   auto publisher() const {
@@ -100,10 +101,9 @@ TEST_F(TopProbeTest, one_process_is_told_with_its_children_and_what_they_share) 
   }
 }
 
-TEST_F(TopProbeTest, a_run_is_asked_and_its_gpu_found_by_what_it_may_see) {
+TEST_F(TopProbeTest, a_run_is_asked_and_its_gpu_found_by_its_uuid) {
   const std::string pid = std::to_string(::getpid());
   machine_.add_process(::getpid(), 1, "python", "python train.py", 500);
-  machine_.write("/proc/" + pid + "/environ", std::string("A=1\0CUDA_VISIBLE_DEVICES=2,0\0", 29));
   machine_.write("/script", "device T4|GPU-a|16000|1000|0|5\nprocess " + pid +
                                 " compute na\nprocess 77 compute 500\n"
                                 "device T4|GPU-b|16000|1|0|0\ndevice T4|GPU-c|16000|1|0|0\n");

@@ -1,6 +1,7 @@
 #include "engine/catalog.h"
 
 #include "analysis/composition/composition.h"
+#include "analysis/device/device.h"
 #include "analysis/findings/findings.h"
 #include "analysis/fragmentation/fragmentation.h"
 #include "analysis/growth/growth.h"
@@ -39,6 +40,7 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::sites::make());
   catalog.passes.push_back(analysis::growth::make());
   catalog.passes.push_back(analysis::oom::make());
+  catalog.passes.push_back(analysis::device::make());
   catalog.passes.push_back(analysis::findings::make());
 
   catalog.exporters.push_back(exporters::json::make());

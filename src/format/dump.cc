@@ -34,6 +34,9 @@ constexpr std::array kRoles = {"known",           "parameter", "gradient",
 constexpr std::array kMarks = {"step",           "region_begin", "region_end",
                                "backward_begin", "backward_end", "out_of_memory"};
 constexpr std::array kSegmentActions = {"alloc", "free", "map", "unmap"};
+constexpr std::array kFigures = {"total",   "free",           "driver",
+                                 "own",     "context",        "nccl",
+                                 "process", "process_untold", "processes_untold"};
 constexpr std::array kDevices = {"cpu", "cuda", "hip", "xpu", "pinned_host", "other"};
 
 }  // namespace
@@ -198,6 +201,16 @@ class Dump::Lines : public NoRecords {
     field("size", failed.size_bytes);
     field("device_free", failed.device_free_bytes);
     field("limit", failed.limit_bytes);
+    end();
+  }
+  void on_device_figure(const DeviceFigure& told) {
+    begin("device_figure");
+    word("figure", format::word_of(kFigures, told.figure));
+    field("time", told.time_ns);
+    field("device", told.device);
+    field("value", told.value);
+    if (told.pid != 0) field("pid", told.pid);
+    if (told.name != 0) field("name", told.name);
     end();
   }
   void on_tag(const Tag& tag) {

@@ -112,6 +112,8 @@ TEST(Dump, tells_every_kind_of_record) {
   encoder.segment({4, 2, 3, 3, 1, 0xab, 77});
   encoder.segment({4, 2, 3, 9, 1, 0xab, 77});
   encoder.out_of_memory({4, 2, 3, 1, 2, 3});
+  encoder.device_figure({5, 1, 6, 1 << 30, 77, 2});
+  encoder.device_figure({6, 1, 1, 100});
   encoder.flush();
   EXPECT_EQ(dumped(file.bytes()),
             "plimsoll trace version=2 readable_from=2\n"
@@ -123,7 +125,7 @@ TEST(Dump, tells_every_kind_of_record) {
             "stack id=2 frames=\n"
             "site id=3 layer=0 outer_op=0 inner_op=0 forward_op=0 stack=0 phase=other device=1 "
             "stream=5 pool=6\n"
-            "block at=85 kind=events events=15 bytes=96\n"
+            "block at=85 kind=events events=17 bytes=116\n"
             "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
             "free time=10 thread=2 address=0xabc\n"
             "tag serial=3 tensor=5\n"
@@ -139,6 +141,8 @@ TEST(Dump, tells_every_kind_of_record) {
             "segment action=unmap time=4 thread=2 site=3 device=1 address=0xab size=77\n"
             "segment action=9 time=4 thread=2 site=3 device=1 address=0xab size=77\n"
             "out_of_memory time=4 thread=2 site=3 size=1 device_free=2 limit=3\n"
+            "device_figure figure=process time=5 device=1 value=1073741824 pid=77 name=2\n"
+            "device_figure figure=free time=6 device=1 value=100\n"
             "cut bytes=0 events=0\n");
 }
 

@@ -1,6 +1,7 @@
 #include "format/encoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -337,6 +338,24 @@ void Encoder::out_of_memory(const OutOfMemory& event) noexcept {
   at = put_varint(at, event.device_free_bytes);
   at = put_varint(at, event.limit_bytes);
   end_event(at);
+}
+
+// Readers that do not know it pass over it, so it changes nothing of what later records build on.
+void Encoder::device_figure(const DeviceFigure& event) noexcept {
+  std::byte* at = begin_event(next_serial_, 0);
+  if (at == nullptr) return;
+  std::array<std::byte, 6 * kMaxVarintBytes> fields;
+  std::byte* field = fields.data();
+  field = put_varint(field, zigzag(static_cast<std::int64_t>(difference(event.time_ns, time_ns_))));
+  *field++ = static_cast<std::byte>(event.device);
+  *field++ = static_cast<std::byte>(event.figure);
+  field = put_varint(field, event.value);
+  field = put_varint(field, event.pid);
+  field = put_varint(field, event.name);
+  const auto length = static_cast<std::size_t>(field - fields.data());
+  *at++ = first_byte(EventKind::kDeviceFigure);
+  at = put_varint(at, length);
+  end_event(put_bytes(at, fields.data(), length));
 }
 
 void Encoder::tag(const Tag& event) noexcept {

@@ -86,6 +86,7 @@ class Encoder {
   void free_requested(const FreeRequested& event) noexcept;
   void segment(const Segment& event) noexcept;
   void out_of_memory(const OutOfMemory& event) noexcept;
+  void device_figure(const DeviceFigure& event) noexcept;
   void tag(const Tag& event) noexcept;
   void set_phase(const SetPhase& event) noexcept;
   void mark(const Mark& event) noexcept;

@@ -114,6 +114,26 @@ TEST(Encoder, writes_any_event_so_that_it_reads_the_same) {
   }
 }
 
+// Who does not know the figures passes over them; what follows is read all the same.
+TEST(Encoder, writes_figures_that_change_nothing_of_other_events) {
+  TraceFile without;
+  TraceFile with;
+  Encoder encoder(without);
+  Encoder other(with);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const Alloc alloc{static_cast<std::int64_t>(i), 1, 1, i, i * 64, i, false};
+    encoder.alloc(alloc);
+    other.alloc(alloc);
+    other.device_figure({static_cast<std::int64_t>(i) + 1'000'000, 1, 2, i << 30, 7, 8});
+  }
+  encoder.finish(0);
+  other.finish(0);
+  auto events = read_file(with.bytes()).read.events;
+  EXPECT_EQ(std::erase_if(events, [](const auto& text) { return text.starts_with("device"); }),
+            100u);
+  EXPECT_EQ(events, read_file(without.bytes()).read.events);
+}
+
 TEST(Encoder, closes_blocks_when_they_are_full_and_counts_their_events) {
   TraceFile file;
   Encoder encoder(file);

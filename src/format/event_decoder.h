@@ -26,6 +26,7 @@ struct NoEvents {
   void on_free_requested(const FreeRequested&) noexcept {}
   void on_segment(const Segment&) noexcept {}
   void on_out_of_memory(const OutOfMemory&) noexcept {}
+  void on_device_figure(const DeviceFigure&) noexcept {}
   void on_tag(const Tag&) noexcept {}
   void on_set_phase(const SetPhase&) noexcept {}
   void on_mark(const Mark&) noexcept {}
@@ -168,8 +169,13 @@ class EventDecoder {
                          Visitor& visitor) {
     if (kind >= kFirstSkippableEventKind) {
       const std::uint64_t length = take_varint(at);
-      ++unknown_records_;
-      return at > end || length > static_cast<std::uint64_t>(end - at) ? nullptr : at + length;
+      if (at > end || length > static_cast<std::uint64_t>(end - at)) return nullptr;
+      if (static_cast<EventKind>(kind) == EventKind::kDeviceFigure) {
+        device_figure({at, static_cast<std::size_t>(length)}, visitor);
+      } else {
+        ++unknown_records_;
+      }
+      return at + length;
     }
     switch (static_cast<EventKind>(kind)) {
       case EventKind::kSetTime:
@@ -248,6 +254,25 @@ class EventDecoder {
         return nullptr;
     }
     return at <= end ? at : nullptr;
+  }
+
+  // Its fields, whatever stands behind them.
+  template <typename Visitor>
+  void device_figure(std::span<const std::byte> fields, Visitor& visitor) {
+    std::array<std::byte, 2 * kMaxEventBytes> copy{};  // with room: no read needs a check
+    const std::size_t size = fields.size() < kMaxEventBytes ? fields.size() : kMaxEventBytes;
+    if (size > 0) std::memcpy(copy.data(), fields.data(), size);
+    const std::byte* at = copy.data();
+    DeviceFigure event;
+    event.time_ns =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(time_ns_) +
+                                  static_cast<std::uint64_t>(unzigzag(take_varint(at))));
+    event.device = std::to_integer<std::uint8_t>(*at++);
+    event.figure = std::to_integer<std::uint8_t>(*at++);
+    event.value = take_varint(at);
+    event.pid = static_cast<std::uint32_t>(take_varint(at));
+    event.name = static_cast<std::uint32_t>(take_varint(at));
+    if (at <= copy.data() + size) visitor.on_device_figure(event);
   }
 
   template <typename Event>

@@ -119,6 +119,16 @@ struct OutOfMemory {
   std::uint64_t limit_bytes = 0;  // the most the process may hold; 0: not known
 };
 
+// One figure of a look at a device: plimsoll_figure.
+struct DeviceFigure {
+  std::int64_t time_ns = 0;
+  std::uint8_t device = 0;
+  std::uint8_t figure = 0;
+  std::uint64_t value = 0;
+  std::uint32_t pid = 0;   // of another process
+  std::uint32_t name = 0;  // the same
+};
+
 // Events that were lost because a thread's ring was full.
 struct Dropped {
   std::int64_t time_ns = 0;

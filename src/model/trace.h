@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/column.h"
+#include "base/device_bar.h"
 #include "model/events.h"
 #include "model/ids.h"
 #include "model/stacks.h"
@@ -107,6 +108,15 @@ struct Mark {
   StringId name;           // of a region
 };
 
+// What the driver told of a device at some moment. Its figures of our allocator are not filled in:
+// the events before it tell them.
+struct DeviceLook {
+  Device device;
+  std::int64_t time_ns = kNoTime;
+  std::uint32_t events_before = 0;  // of the device
+  base::DeviceFigures figures = {};
+};
+
 // How much of the device's history the events tell.
 enum class History : std::uint8_t {
   kNoEvents,   // there are none
@@ -162,6 +172,7 @@ struct Trace {
   std::vector<Annotation> annotations;  // in the order in which they began
   std::vector<Tensor> tensors;          // row 0: not known
   std::vector<Mark> marks;              // in the order in which they were made
+  std::vector<DeviceLook> looks;        // in the order in which they were taken
   std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
   std::optional<std::int64_t> rank;     // of the process in a distributed run
   bool has_settings = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -91,6 +92,14 @@ void TraceBuilder::add_mark(const Mark& mark) {
   mark_rows_.push_back(event_count());
 }
 
+void TraceBuilder::add_look(DeviceLook look) {
+  name_device(look.device);
+  constexpr std::size_t kProcessBytes = sizeof(base::DeviceProcess) + 64;
+  look_bytes_ += sizeof(look) + look.figures.processes.size() * kProcessBytes;
+  trace_.looks.push_back(std::move(look));
+  look_rows_.push_back(event_count());
+}
+
 void TraceBuilder::mark_truncated(Device device) { truncated_.push_back(device); }
 
 // Makes each device's events one run of rows, in the order of the devices. Mostly they are so
@@ -151,24 +160,44 @@ void TraceBuilder::sort_segments() {
   }
 }
 
-// Slices of one device ascend, and so do marks: each device's events are walked once.
+// How many events of a device come before a row, for rows that ascend, as the slices of a device
+// do: each slice is passed once.
+class TraceBuilder::EventsBefore {
+ public:
+  EventsBefore(const std::vector<Slice>& slices, Device device)
+      : device_(device),
+        slice_(std::ranges::find(slices, device, &Slice::device)),
+        end_(slices.end()) {}
+
+  std::uint32_t count(std::uint64_t row) {
+    for (; is_here() && slice_->first + slice_->count <= row; ++slice_) passed_ += slice_->count;
+    const bool is_within = is_here() && slice_->first < row;
+    return static_cast<std::uint32_t>(passed_ + (is_within ? row - slice_->first : 0));
+  }
+
+ private:
+  bool is_here() const { return slice_ != end_ && slice_->device == device_; }
+
+  Device device_;
+  std::vector<Slice>::const_iterator slice_;
+  std::vector<Slice>::const_iterator end_;
+  std::uint64_t passed_ = 0;  // events of the slices before
+};
+
 void TraceBuilder::place_marks() {
   if (mark_rows_.empty()) return;
   for (DeviceTrace& device : trace_.devices) {
-    auto slice = std::ranges::find(slices_, device.device, &Slice::device);
-    std::uint64_t before = 0;  // events of the device in the slices passed
-    for (const std::uint64_t row : mark_rows_) {
-      const auto is_passed = [&] {
-        return slice != slices_.end() && slice->device == device.device &&
-               slice->first + slice->count <= row;
-      };
-      for (; is_passed(); ++slice) before += slice->count;
-      std::uint64_t count = before;
-      if (slice != slices_.end() && slice->device == device.device && slice->first < row) {
-        count += row - slice->first;
-      }
-      device.mark_events.push_back(static_cast<std::uint32_t>(count));
-    }
+    EventsBefore before(slices_, device.device);
+    for (const std::uint64_t row : mark_rows_) device.mark_events.push_back(before.count(row));
+  }
+}
+
+void TraceBuilder::place_looks() {
+  std::map<Device, EventsBefore> before;
+  for (std::size_t i = 0; i < look_rows_.size(); ++i) {
+    DeviceLook& look = trace_.looks[i];
+    const auto found = before.try_emplace(look.device, slices_, look.device).first;
+    look.events_before = found->second.count(look_rows_[i]);
   }
 }
 
@@ -205,6 +234,7 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
   }
   PLIMSOLL_TRY(gather_slices());
   place_marks();
+  place_looks();
   sort_segments();
   sort_annotations();
   for (DeviceTrace& device : trace_.devices) {

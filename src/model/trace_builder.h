@@ -42,7 +42,7 @@ class TraceBuilder {
            trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
            slices_.capacity() * sizeof(Slice) + pairs_.alloc.memory_bytes() +
            pairs_.free_requested.memory_bytes() +
-           (trace_.streams.size() + trace_.pools.size()) * kIdBytes;
+           (trace_.streams.size() + trace_.pools.size()) * kIdBytes + look_bytes_;
   }
   Event event(std::uint64_t row) const { return trace_.events.at(row); }
   // For what is known with hindsight only: the columns of an event that was added already.
@@ -50,6 +50,8 @@ class TraceBuilder {
   TensorId add_tensor(Tensor tensor);  // always a new row: intern before
   // Between the last event added and the next, on every device.
   void add_mark(const Mark& mark);
+  // Where it comes among the device's events: now.
+  void add_look(DeviceLook look);
   // Rows [first, first + count) are the next events of `device`. Each row at most once.
   void place(Device device, std::uint64_t first, std::uint64_t count);
   // For a reader whose file says which free ends which allocation: rows of allocs in order of birth
@@ -94,10 +96,13 @@ class TraceBuilder {
   };
   static constexpr std::uint64_t kIdBytes = 128;  // of a stream or pool, in tables half full
 
+  class EventsBefore;
+
   DeviceTrace& device_trace(Device device);
   bool take_pairs(DeviceTrace& device);
   Status gather_slices();
   void place_marks();
+  void place_looks();
   void sort_segments();
   void sort_annotations();
 
@@ -107,6 +112,8 @@ class TraceBuilder {
   tsl::robin_map<Pool, PoolId, IdHash> pool_ids_;
   std::vector<Slice> slices_;
   std::vector<std::uint64_t> mark_rows_;  // by mark: how many events had been added
+  std::vector<std::uint64_t> look_rows_;  // the same by look
+  std::uint64_t look_bytes_ = 0;
   std::vector<Device> truncated_;
   std::vector<Device> without_final_state_;
   Lifetimes pairs_;

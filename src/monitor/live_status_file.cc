@@ -19,7 +19,9 @@ constexpr std::size_t kMostTensors = 12;
 constexpr std::size_t kMostNameBytes = 96;
 constexpr std::size_t kShareBytes = 2 + kMostNameBytes + 2 * 8;
 constexpr std::size_t kTensorBytes = 5 * (2 + kMostNameBytes) + 8;
-constexpr std::size_t kDeviceBytes = 2 + kMostNameBytes + 4 * 8 + 5 * 9 +
+constexpr std::size_t kMostParts = 16;
+constexpr std::size_t kBarBytes = 1 + 3 * 8 + 2 + kMostParts * (2 * (2 + kMostNameBytes) + 3 * 8);
+constexpr std::size_t kDeviceBytes = 2 * (2 + kMostNameBytes) + kBarBytes + 4 * 8 + 5 * 9 +
                                      3 * (2 + (kMostShares + 1) * kShareBytes) + 2 +
                                      kMostTensors * kTensorBytes;
 static_assert(256 + kMostDevices * kDeviceBytes <= kMostSampleBytes);
@@ -148,6 +150,41 @@ std::vector<LiveTensor> read_tensors(Reader& reader) {
   return tensors;
 }
 
+// What has more parts is not shown: a part of a bar is no bar.
+void write_bar(Writer& writer, const std::optional<DeviceBar>& bar) {
+  const bool is_told = bar && bar->parts.size() <= kMostParts;
+  writer.number<std::uint8_t>(is_told ? 1 : 0);
+  if (!is_told) return;
+  writer.number(bar->used_bytes);
+  writer.number(bar->total_bytes);
+  writer.number(bar->time_ns);
+  writer.size(bar->parts.size());
+  for (const DevicePart& part : bar->parts) {
+    writer.text(part.kind);
+    writer.text(part.name);
+    writer.number(part.size_bytes);
+    writer.number(part.pid);
+    writer.number(part.count);
+  }
+}
+
+std::optional<DeviceBar> read_bar(Reader& reader) {
+  if (reader.number<std::uint8_t>() == 0) return std::nullopt;
+  DeviceBar bar;
+  bar.used_bytes = reader.number<std::uint64_t>();
+  bar.total_bytes = reader.number<std::uint64_t>();
+  bar.time_ns = reader.number<std::int64_t>();
+  bar.parts.resize(reader.size(kMostParts));
+  for (DevicePart& part : bar.parts) {
+    part.kind = reader.text();
+    part.name = reader.text();
+    part.size_bytes = reader.number<std::int64_t>();
+    part.pid = reader.number<std::int64_t>();
+    part.count = reader.number<std::uint64_t>();
+  }
+  return bar;
+}
+
 // The same order for both directions.
 template <typename Device, typename Use>
 void for_each_optional(Device& device, const Use& use) {
@@ -169,6 +206,8 @@ void write_device(Writer& writer, const DeviceMemory& device) {
   write_shares(writer, device.layers);
   write_tensors(writer, device.large_tensors);
   for_each_optional(device, [&](const auto& value) { writer.optional(value); });
+  writer.text(device.uuid);
+  write_bar(writer, device.bar);
 }
 
 DeviceMemory read_device(Reader& reader) {
@@ -183,6 +222,8 @@ DeviceMemory read_device(Reader& reader) {
   device.layers = read_shares(reader);
   device.large_tensors = read_tensors(reader);
   for_each_optional(device, [&](auto& value) { value = reader.optional(); });
+  device.uuid = reader.text();
+  device.bar = read_bar(reader);
   return device;
 }
 

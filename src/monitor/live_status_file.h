@@ -27,7 +27,7 @@ namespace plimsoll::monitor {
 
 struct LiveStatusHeader {
   char magic[8] = {'P', 'L', 'I', 'M', 'L', 'I', 'V', 'E'};
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0;
   std::uint64_t pid_namespace = 0;
@@ -40,7 +40,7 @@ static_assert(sizeof(LiveStatusHeader) == 64);
 inline constexpr std::size_t kWantedAt = offsetof(LiveStatusHeader, wanted_until_ns);
 
 // What one sample takes at most: larger ones end in "(rest)" shares, see encode_sample().
-inline constexpr std::size_t kMostSampleBytes = 256 << 10;
+inline constexpr std::size_t kMostSampleBytes = 512 << 10;
 
 // The devices, each with its largest categories, dtypes, layers and tensors; what is cut off a list
 // of shares becomes one share "(rest)", so that they still sum to the device's live bytes.

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "tests/support/made_sample.h"
+
 namespace plimsoll::monitor {
 namespace {
 
@@ -63,6 +65,26 @@ TEST(LiveStatusFile, a_sample_comes_back) {
   EXPECT_EQ(first.used_bytes, std::nullopt);
 }
 
+TEST(LiveStatusFile, who_holds_the_device_comes_back) {
+  MemorySample told = sample(3);
+  told.devices[0].uuid = "MIG-1";
+  told.devices[0].bar = testing::made_bar();
+  const auto back = decode_sample(encode_sample(told));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->devices[0].uuid, "MIG-1");
+  EXPECT_FALSE(back->devices[1].bar);
+  const DeviceBar& bar = back->devices[0].bar.value();
+  EXPECT_EQ(bar.total_bytes, 16'000 * testing::kMb);
+  ASSERT_EQ(bar.parts.size(), 7U);
+  EXPECT_EQ(bar.parts[4].name, "serve");
+  EXPECT_EQ(bar.parts[4].pid, 77);
+  EXPECT_EQ(bar.parts[4].count, 1U);
+  EXPECT_EQ(bar.parts[6].kind, "unexplained");
+  EXPECT_LT(bar.parts[6].size_bytes, 0);
+  told.devices[0].bar->parts.resize(100);
+  EXPECT_FALSE(decode_sample(encode_sample(told))->devices[0].bar);
+}
+
 TEST(LiveStatusFile, a_long_list_is_cut_and_still_sums) {
   const auto back = decode_sample(encode_sample(sample(500)));
   ASSERT_TRUE(back);
@@ -79,6 +101,9 @@ TEST(LiveStatusFile, the_largest_sample_has_room) {
   full.categories.assign(100, {name, 1, 1});
   full.dtypes = full.layers = full.categories;
   full.large_tensors.assign(100, {name, name, name, name, name, 1});
+  full.uuid = name;
+  full.bar.emplace();
+  full.bar->parts.assign(16, {.kind = name, .name = name});
   large.devices.assign(99, full);
   const auto bytes = encode_sample(large);
   EXPECT_LE(bytes.size(), kMostSampleBytes);

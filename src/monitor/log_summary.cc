@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/device_bar.h"
 #include "monitor/words.h"
 
 namespace plimsoll::monitor {
@@ -83,6 +84,9 @@ void LogSummarizer::add_device(const DeviceMemory& device, std::int64_t iteratio
   }
   note(figures, "peak_bytes", device.peak_bytes, iteration);
   note(figures, "used_bytes", device.used_bytes, iteration);
+  if (device.bar) {
+    note(figures, "non_pytorch_bytes", base::outside_bytes(*device.bar), iteration);
+  }
   if (!has_tensors) return;
   note(figures, "tensors", std::optional(device.live_count), iteration);
   note(figures, "tensor_bytes", std::optional(device.live_bytes), iteration);

@@ -80,7 +80,7 @@ bool read_list(Processes function, Handle device,
     for (const Process& process : list) {
       auto& used = told[static_cast<int>(process.pid)];
       // One that computes and draws stands in both lists, with all that it has.
-      if (process.used != kNotAvailable)
+      if (process.used != kNotAvailable && process.used != 0)
         used = std::max<std::uint64_t>(used.value_or(0), process.used);
     }
     return true;
@@ -192,12 +192,14 @@ void Nvml::Functions::read_memory(Handle device, GpuDevice& told) const {
     told.total_bytes = now.total;
     told.used_bytes = now.used;
     told.reserved_bytes = now.reserved;
+    told.free_bytes = now.free;
     return;
   }
   Memory old{};
   if (memory == nullptr || memory(device, &old) != kSuccess) return;
   told.total_bytes = old.total;
   told.used_bytes = old.used;
+  told.free_bytes = old.free;
 }
 
 void Nvml::Functions::read_processes(Handle device, GpuDevice& told) const {

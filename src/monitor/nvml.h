@@ -15,7 +15,9 @@ namespace plimsoll::monitor {
 
 struct GpuProcess {
   int pid = 0;  // of the machine's first namespace: inside a container, not one of ours
-  std::optional<std::uint64_t> used_bytes;  // absent: not told by this driver
+  // Absent: not told by this driver. (Some tell 0 of processes in containers, which no process has
+  // that is in the list.)
+  std::optional<std::uint64_t> used_bytes;
 };
 
 // A GPU, or with MIG one of the instances into which one is cut.
@@ -27,6 +29,7 @@ struct GpuDevice {
   // Of all processes. An old driver (before 510) counts what it keeps for itself as used, too.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> reserved_bytes;  // for driver and firmware: neither used nor free
+  std::optional<std::uint64_t> free_bytes;      // total less used and reserved, of any driver
   std::optional<unsigned> busy_percent;         // of the last moment in which a kernel ran
   bool tells_processes = false;                 // false: the driver refuses to list them
   std::vector<GpuProcess> processes;            // computing or drawing, each once; by pid

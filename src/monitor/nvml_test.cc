@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -67,6 +69,18 @@ TEST_F(NvmlTest, devices_are_told_with_their_processes_once_each) {
   EXPECT_EQ(devices[1].index, "1");
   EXPECT_EQ(devices[1].busy_percent, std::nullopt);
   EXPECT_TRUE(devices[1].tells_processes);
+}
+
+TEST_F(NvmlTest, free_is_what_is_left_of_any_driver) {
+  play(kTwoDevices);
+  EXPECT_EQ(read()[0].free_bytes, 100U);
+  EXPECT_EQ(read("old")[0].free_bytes, 100U);
+}
+
+TEST_F(NvmlTest, a_process_with_nothing_is_one_whose_bytes_are_not_told) {
+  play("device T4|GPU-a|16000|1|0|0\nprocess 5 compute 0\n");
+  ASSERT_EQ(read()[0].processes.size(), 1U);
+  EXPECT_EQ(read()[0].processes[0].used_bytes, std::nullopt);
 }
 
 TEST_F(NvmlTest, an_old_driver_counts_its_own_as_used) {
@@ -167,6 +181,34 @@ TEST_F(NvmlTest, the_watcher_tells_why_there_is_no_gpu) {
   const GpuView view = watcher.first_view(10 * kSecondNs);
   EXPECT_TRUE(view.is_known);
   EXPECT_THAT(view.why_none, HasSubstr("no NVIDIA driver"));
+}
+
+TEST_F(NvmlTest, the_watcher_asks_at_once_when_it_is_told_to) {
+  play(kTwoDevices);
+  const NvmlWatcher watcher(library("now"), 3600 * kSecondNs);
+  EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
+  play("device T4|GPU-a|16000|1|0|0\n");
+  EXPECT_TRUE(watcher.read_now(10 * kSecondNs));
+  EXPECT_EQ(watcher.view().devices.size(), 1U);
+  play("hang nvmlDeviceGetCount\n");
+  EXPECT_FALSE(watcher.read_now(20'000'000));
+  play("");
+  const NvmlWatcher nobody(library("nowhere"), kSecondNs);
+  EXPECT_FALSE(nobody.read_now(10 * kSecondNs));  // there is nobody to be asked
+}
+
+TEST_F(NvmlTest, the_watcher_asks_before_it_is_time_where_that_is_urgent) {
+  play(kTwoDevices);
+  const auto is_wanted = std::make_shared<std::atomic<bool>>(false);
+  NvmlWatcherOptions options;
+  options.library = library("now");
+  options.read_every_ns = 3600 * kSecondNs;
+  options.is_urgent = [is_wanted] { return is_wanted->exchange(false); };
+  const NvmlWatcher watcher(std::move(options));
+  EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
+  play("device T4|GPU-a|16000|1|0|0\n");
+  *is_wanted = true;
+  while (watcher.view().devices.size() != 1) std::this_thread::yield();
 }
 
 bool has_watcher_thread() {

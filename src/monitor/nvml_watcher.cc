@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -12,6 +13,8 @@ namespace plimsoll::monitor {
 namespace {
 
 constexpr std::int64_t kPatienceNs = 100'000'000;
+constexpr std::int64_t kLookEveryNs = 100'000'000;
+constexpr std::int64_t kTimesTheCost = 100;
 
 std::int64_t now_ns() {
   timespec now{};
@@ -27,18 +30,23 @@ void pause(std::int64_t ns) {
 }  // namespace
 
 struct NvmlWatcher::State {
-  State(std::string name, std::int64_t every) : library(std::move(name)), read_every_ns(every) {}
+  explicit State(NvmlWatcherOptions given) : options(std::move(given)) {
+    if (!options.read) options.read = [](Nvml& nvml) { return nvml.read(); };
+  }
 
-  const std::string library;
-  const std::int64_t read_every_ns;
+  NvmlWatcherOptions options;
   base::Worker worker{"plimsoll-nvml"};
 
   mutable std::mutex mutex;  // of what follows
   GpuView view;              // age_ns: not used
   std::int64_t answered_ns = now_ns();
-  bool is_over = false;  // the thread will not touch the driver any more
+  std::uint64_t begun = 0;   // readings
+  std::uint64_t ended = 0;   // the same
+  std::uint64_t wanted = 0;  // who asks waits for the end of this one
+  bool is_over = false;      // the thread will not touch the driver any more
 
   void run();
+  bool sleep(std::int64_t until_ns);
   void take(std::vector<GpuDevice> devices, std::string why_none);
 };
 
@@ -48,15 +56,38 @@ void NvmlWatcher::State::take(std::vector<GpuDevice> devices, std::string why_no
   view.why_none = std::move(why_none);
   view.devices = std::move(devices);
   answered_ns = now_ns();
+  ended = begun;
+}
+
+// Until it is time, or somebody wants to know at once. False: it is over.
+bool NvmlWatcher::State::sleep(std::int64_t until_ns) {
+  while (true) {
+    std::int64_t left_ns = until_ns - now_ns();
+    {
+      const std::lock_guard lock(mutex);
+      if (left_ns <= 0 || wanted > begun) return true;
+    }
+    if (options.is_urgent) {
+      if (options.is_urgent()) return true;
+      left_ns = std::min(left_ns, kLookEveryNs);
+    }
+    if (!worker.waker().sleep(left_ns)) return false;
+  }
 }
 
 void NvmlWatcher::State::run() {
   {
-    auto nvml = Nvml::load(library);
+    auto nvml = Nvml::load(options.library);
     if (!nvml) take({}, nvml.error().message);
     while (nvml) {
-      take(nvml->read(), "");
-      if (!worker.waker().sleep(read_every_ns)) break;
+      {
+        const std::lock_guard lock(mutex);
+        ++begun;
+      }
+      const std::int64_t began_ns = now_ns();
+      take(options.read(*nvml), "");
+      const std::int64_t cost_ns = now_ns() - began_ns;
+      if (!sleep(began_ns + std::max(options.read_every_ns, kTimesTheCost * cost_ns))) break;
     }
   }
   const std::lock_guard lock(mutex);
@@ -64,7 +95,13 @@ void NvmlWatcher::State::run() {
 }
 
 NvmlWatcher::NvmlWatcher(std::string library, std::int64_t read_every_ns)
-    : state_(std::make_shared<State>(std::move(library), read_every_ns)) {
+    : NvmlWatcher(NvmlWatcherOptions{.library = std::move(library),
+                                     .read_every_ns = read_every_ns,
+                                     .read = {},
+                                     .is_urgent = {}}) {}
+
+NvmlWatcher::NvmlWatcher(NvmlWatcherOptions options)
+    : state_(std::make_shared<State>(std::move(options))) {
   using Held = std::shared_ptr<State>;
   const auto body = [](void* argument) -> void* {
     const std::unique_ptr<Held> held(static_cast<Held*>(argument));
@@ -113,6 +150,25 @@ GpuView NvmlWatcher::first_view(std::int64_t wait_ns) const {
     now = view();
   }
   return now;
+}
+
+bool NvmlWatcher::read_now(std::int64_t wait_ns) const {
+  const std::int64_t until_ns = now_ns() + wait_ns;
+  std::uint64_t wanted = 0;
+  {
+    const std::lock_guard lock(state_->mutex);
+    wanted = state_->begun + 1;
+    state_->wanted = std::max(state_->wanted, wanted);
+  }
+  state_->worker.waker().wake();
+  while (true) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (state_->ended >= wanted) return true;
+      if (state_->is_over || now_ns() >= until_ns) return false;
+    }
+    pause(1'000'000);
+  }
 }
 
 }  // namespace plimsoll::monitor

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,10 +19,20 @@ struct GpuView {
   std::int64_t age_ns = 0;         // of that answer, or of the question where there is none
 };
 
+struct NvmlWatcherOptions {
+  std::string library = "libnvidia-ml.so.1";
+  std::int64_t read_every_ns = 1'000'000'000;  // at most, and for a hundredth of the time
+  // In place of Nvml::read(). Both are called on the thread, which may outlive the watcher.
+  std::function<std::vector<GpuDevice>(Nvml&)> read;
+  // Asked ten times a second: whether to read before it is time.
+  std::function<bool()> is_urgent;
+};
+
 // If the driver hangs when this goes, its thread is left behind: the process should end soon.
 class NvmlWatcher {
  public:
   NvmlWatcher(std::string library, std::int64_t read_every_ns);
+  explicit NvmlWatcher(NvmlWatcherOptions options);
   NvmlWatcher(const NvmlWatcher&) = delete;
   NvmlWatcher& operator=(const NvmlWatcher&) = delete;
   ~NvmlWatcher();
@@ -29,6 +40,8 @@ class NvmlWatcher {
   GpuView view() const;
   // Waits for the first answer, so long at most.
   GpuView first_view(std::int64_t wait_ns) const;
+  // Has the driver asked now, and waits for that answer, so long at most. False: none came.
+  bool read_now(std::int64_t wait_ns) const;
 
  private:
   struct State;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "monitor/live_status_file.h"
 #include "monitor/system_files.h"
 
 namespace plimsoll::monitor {
@@ -122,6 +123,25 @@ std::vector<ProcessEntry> list_processes(const std::string& root) {
   ::closedir(folder);
   std::ranges::sort(found, {}, &ProcessEntry::pid);
   return found;
+}
+
+bool are_driver_pids_ours() {
+  constexpr std::uint64_t kFirstNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel
+  const std::uint64_t own = own_pid_namespace();
+  return own == kFirstNamespace || own == 0;
+}
+
+bool has_nccl(const std::string& root) {
+  const std::string tasks = root + "/proc/self/task";
+  DIR* folder = ::opendir(tasks.c_str());
+  if (folder == nullptr) return false;
+  bool is_found = false;
+  while (const dirent* entry = is_found ? nullptr : ::readdir(folder)) {
+    const auto name = read_system_file(tasks + "/" + entry->d_name + "/comm");
+    is_found = name && name->starts_with("pt_nccl_watchdg");
+  }
+  ::closedir(folder);
+  return is_found;
 }
 
 std::string read_command_line(int pid, const std::string& root) {

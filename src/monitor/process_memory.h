@@ -50,6 +50,14 @@ struct ProcessEntry {
 };
 std::vector<ProcessEntry> list_processes(const std::string& root = {});  // by pid
 
+// Whether the driver's pids are those of this process: not inside a container, where it tells those
+// of the machine outside.
+bool are_driver_pids_ours();
+
+// Whether PyTorch talks to other GPUs through NCCL in this process: it then has a thread that
+// watches over that.
+bool has_nccl(const std::string& root = {});
+
 // Its words, a space between two; empty where there are none or they may not be read.
 std::string read_command_line(int pid, const std::string& root = {});
 

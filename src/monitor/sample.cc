@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/tensor_owner.h"
+#include "monitor/device_watch.h"
 #include "monitor/host_memory.h"
 #include "monitor/watch.h"
 #include "monitor/words.h"
@@ -252,6 +253,27 @@ void merge_told(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> to
   }
 }
 
+// The newest that is known of who holds each device.
+void tell_bars(std::vector<DeviceMemory>& devices) {
+  for (const monitor::DeviceLook& look : monitor::device_looks()) {
+    const std::string name = monitor::device_name(PLIMSOLL_DEVICE_CUDA, look.ordinal);
+    const auto found = std::ranges::find(devices, name, &DeviceMemory::name);
+    if (found == devices.end()) continue;
+    found->uuid = look.uuid;
+    base::DeviceFigures figures = look.figures;
+    if (!figures.reserved_bytes) {  // nobody records it; torch has told
+      figures.allocated_bytes = found->allocated_bytes;
+      figures.reserved_bytes = found->reserved_bytes;
+    }
+    found->bar = base::device_bar(figures);
+    if (!found->bar) continue;
+    found->bar->time_ns = look.time_ns;
+    if (found->used_bytes) continue;
+    found->used_bytes = found->bar->used_bytes;
+    found->total_bytes = found->bar->total_bytes;
+  }
+}
+
 }  // namespace
 
 struct SampleTaker {
@@ -290,6 +312,7 @@ struct SampleTaker {
       memory.reserved_bytes = device.reserved_bytes;
     }
     merge_told(sample.devices, std::move(held.told));
+    tell_bars(sample.devices);
     return sample;
   }
 };

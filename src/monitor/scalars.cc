@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/device_bar.h"
 #include "monitor/words.h"
 
 namespace plimsoll::monitor {
@@ -108,6 +109,12 @@ void Tags::add_allocator(const DeviceMemory& device) {
   add_mb("vram_reserved", device.reserved_bytes);
   add_mb("vram_peak", device.peak_bytes);
   add_mb("vram_used", device.used_bytes);
+  if (device.bar) {
+    // Below zero where the figures do not agree.
+    if (const auto bytes = base::outside_bytes(*device.bar)) {
+      add("vram_non_pytorch", static_cast<double>(*bytes) / (1 << 20));
+    }
+  }
   if (device.used_bytes && device.total_bytes && *device.total_bytes > 0) {
     add("vram_percent", percent(*device.used_bytes, *device.total_bytes));
   }
@@ -167,8 +174,9 @@ DeviceMemory together(const std::vector<const DeviceMemory*>& devices) {
                             &DeviceMemory::used_bytes, &DeviceMemory::total_bytes}) {
     all.*member = sum(devices, member);
   }
-  // Peaks of several devices need not be at one time.
+  // Peaks of several devices need not be at one time, and each has a bar of its own.
   if (devices.size() == 1) all.peak_bytes = devices.front()->peak_bytes;
+  if (devices.size() == 1) all.bar = devices.front()->bar;
   return all;
 }
 

@@ -118,6 +118,20 @@ TEST(Scalars, tell_several_devices_together_and_each) {
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_reserved"));
 }
 
+TEST(Scalars, tell_what_is_not_pytorchs_of_each_device) {
+  MemorySample sample = made_sample();
+  sample.devices[1].bar = testing::made_bar();
+  EXPECT_EQ(values_of(sample)["Memory/vram_non_pytorch"], 2000);
+  sample.devices.push_back(sample.devices[1]);
+  sample.devices[2].name = "cuda:1";
+  const Values values = values_of(sample);
+  EXPECT_FALSE(values.contains("Memory/vram_non_pytorch"));
+  EXPECT_EQ(values.at("Memory/cuda:1/vram_non_pytorch"), 2000);
+  sample.devices.pop_back();
+  sample.devices[1].bar->parts = {{.kind = "not_told", .size_bytes = 7}};
+  EXPECT_FALSE(values_of(sample).contains("Memory/vram_non_pytorch"));
+}
+
 TEST(Scalars, have_tags_that_are_text) {
   MemorySample sample = made_sample();
   sample.devices[1].layers = {{"net\n\xFF", testing::kMb, 1}};

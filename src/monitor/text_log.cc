@@ -62,6 +62,7 @@ class Snapshot {
  private:
   void add_shares(std::string_view key, const std::vector<MemoryShare>& shares, std::size_t most);
   void add_at_peak(const DeviceMemory& device);
+  void add_bar(const DeviceBar& bar);
   void add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes);
 
   const TextLogOptions& options_;
@@ -107,6 +108,17 @@ void Snapshot::add_at_peak(const DeviceMemory& device) {
   if (!list.empty()) line("At peak", list);
 }
 
+void Snapshot::add_bar(const DeviceBar& bar) {
+  std::string list;
+  for (const DevicePart& part : bar.parts) {
+    list += (list.empty() ? "" : ", ") + part.kind;
+    if (part.pid != 0) list += " " + std::to_string(part.pid);
+    const auto bytes = static_cast<std::uint64_t>(part.size_bytes);
+    list += part.size_bytes < 0 ? " -" + mb_text(0 - bytes) : " " + mb_text(bytes);
+  }
+  line("Device bar", list);
+}
+
 void Snapshot::add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
   line("Large tensors", std::to_string(device.large_count) + " in " + mb_text(device.large_bytes) +
                             ", each at least " + mb_text(large_tensor_bytes));
@@ -137,6 +149,7 @@ void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor
     line("Device used", mb_text(*device.used_bytes) +
                             (device.total_bytes ? " of " + mb_text(*device.total_bytes) : ""));
   }
+  if (device.bar) add_bar(*device.bar);
   if (!has_tensors) return;
   line("Tensors", std::to_string(device.live_count) + " in " + mb_text(device.live_bytes));
   add_shares("Categories", device.categories, device.categories.size());

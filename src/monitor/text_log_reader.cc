@@ -98,6 +98,35 @@ bool take_used(std::string_view value, std::optional<std::uint64_t>& used,
   return used.has_value() && (of == std::string_view::npos || total.has_value());
 }
 
+// "tensors 8073.4 MB, cached 2056.6 MB, process 77 100.0 MB, unexplained -3.000 MB"
+bool take_bar(std::string_view value, std::optional<DeviceBar>& told) {
+  DeviceBar bar;
+  std::uint64_t used_bytes = 0;
+  for (const std::string_view part : split(value, ", ")) {
+    const std::size_t unit = part.rfind(' ');
+    const std::size_t number = unit == 0 ? unit : part.rfind(' ', unit - 1);
+    if (unit == std::string_view::npos || number == std::string_view::npos) return false;
+    std::string_view figure = part.substr(number + 1);
+    const bool is_negative = figure.starts_with('-');
+    const auto bytes = mb_in(figure.substr(is_negative ? 1 : 0));
+    if (!bytes || bar.parts.size() == kMostShares) return false;
+    const std::string_view what = part.substr(0, number);
+    const std::string_view kind = what.substr(0, what.find(' '));
+    DevicePart read{.kind = name_in(kind)};
+    if (kind.size() < what.size()) {
+      const auto pid = number_in<std::int64_t>(what.substr(kind.size() + 1));
+      if (!pid) return false;
+      read.pid = *pid;
+    }
+    read.size_bytes = static_cast<std::int64_t>(is_negative ? 0 - *bytes : *bytes);
+    used_bytes += static_cast<std::uint64_t>(read.size_bytes);
+    bar.parts.push_back(std::move(read));
+  }
+  bar.used_bytes = used_bytes;
+  told = std::move(bar);
+  return true;
+}
+
 // "process 3000.0 MB, used 8000.0 MB of 32000.0 MB, cpu 150.0%"
 bool take_host(std::string_view value, HostMemory& host) {
   for (const std::string_view part : split(value, ", ")) {
@@ -264,6 +293,7 @@ bool TextLogReader::take_device_value(std::string_view key, std::string_view val
   if (key == "At peak") return take_at_peak(value, told.at_peak);
   if (key == "Fragmentation") return percent_in(value).has_value();  // of the two above
   if (key == "Device used") return take_used(value, told.used_bytes, told.total_bytes);
+  if (key == "Device bar") return take_bar(value, told.bar);
   if (key == "Tensors") return take_tensors(value, told);
   if (key == "Categories") return take_shares(value, told.categories);
   if (key == "Dtypes") return take_shares(value, told.dtypes);

@@ -40,6 +40,7 @@ TEST(TextLogReader, reads_what_was_written) {
   sample.batch_size = 32;
   sample.ran_out = true;
   sample.ran_out_of = "cuda:0";
+  sample.devices[1].bar = testing::made_bar();
   sample.devices[1].at_peak = {{"parameter", 2000 * kMb, 0}, {"(rest)", 7000 * kMb, 0}};
   const std::string snapshot = text_log_snapshot(sample, {});
   const Read result = read(text_log_header(5) + snapshot);
@@ -54,6 +55,10 @@ TEST(TextLogReader, reads_what_was_written) {
   EXPECT_EQ(back.devices[0].name, "cpu");
   EXPECT_EQ(back.devices[0].live_bytes, 30 * kMb);
   EXPECT_EQ(back.devices[1].reserved_bytes, 10'130 * kMb);
+  ASSERT_TRUE(back.devices[1].bar);
+  EXPECT_EQ(back.devices[1].bar->used_bytes, 12'000 * kMb);
+  EXPECT_EQ(back.devices[1].bar->parts[4].pid, 77);
+  EXPECT_EQ(back.devices[1].bar->parts[6].size_bytes, -50 * static_cast<std::int64_t>(kMb));
   EXPECT_EQ(back.devices[1].large_tensors[1].name, "unet.up.weight");
   EXPECT_EQ(back.devices[1].layers[3].name, "");
   EXPECT_EQ(back.large_tensor_bytes, 100 * kMb);

@@ -59,6 +59,15 @@ TEST(TextLog, calls_the_cpus_tensors_allocated_where_there_is_nothing_else) {
   EXPECT_THAT(snapshot, Not(HasSubstr("Host")));
 }
 
+TEST(TextLog, tells_who_holds_the_device) {
+  MemorySample sample = made_sample();
+  sample.devices[1].bar = testing::made_bar();
+  EXPECT_THAT(
+      text_log_snapshot(sample, {}),
+      HasSubstr("\nDevice bar: tensors 8000.0 MB, cached 2000.0 MB, context 500.0 MB, outside "
+                "600.0 MB, process 77 400.0 MB, driver 550.0 MB, unexplained -50.000 MB\n"));
+}
+
 TEST(TextLog, says_nothing_of_what_is_not_known) {
   MemorySample sample;
   sample.devices.emplace_back().name = "cuda:0";

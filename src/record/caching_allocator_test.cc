@@ -80,6 +80,21 @@ TEST(CachingAllocator, its_events_stand_in_the_file) {
   EXPECT_EQ(replay.segments[0].size_bytes, 1u << 21);
 }
 
+TEST(CachingAllocator, what_the_driver_tells_of_its_device_stands_in_the_file) {
+  const Recorded recording = Recorded::in_memory();
+  const std::uint32_t serve = tests::name("serve");
+  api().device_figure(here(), cuda(), PLIMSOLL_FIGURE_TOTAL, UINT64_MAX, 0, 0);
+  api().device_figure(here(), cuda(), PLIMSOLL_FIGURE_PROCESS, 55, 77, serve);
+  const TraceReplay replay = recording.replay();
+  ASSERT_THAT(replay.figures, SizeIs(2));
+  EXPECT_EQ(replay.figures[0].value, UINT64_MAX);
+  EXPECT_EQ(replay.figures[1].device, cuda());
+  EXPECT_EQ(replay.figures[1].figure, PLIMSOLL_FIGURE_PROCESS);
+  EXPECT_EQ(replay.figures[1].pid, 77u);
+  EXPECT_EQ(replay.names.at(replay.figures[1].name), "serve");
+  EXPECT_GE(replay.figures[1].time_ns, replay.figures[0].time_ns);
+}
+
 TEST(CachingAllocator, usage_tells_what_is_allocated_active_and_reserved) {
   const Recorded recording = Recorded::in_memory();
   const std::uint64_t span = plimsoll_recording_begin_span(recording.get());

@@ -19,6 +19,7 @@ enum class Kind : std::uint8_t {
   kSetPhase,
   kMark,
   kFreeRequested,
+  kDeviceFigure,
   // With details in the next slot.
   kAllocBlock,
   kAdoptBlock,
@@ -33,14 +34,15 @@ inline constexpr std::uint64_t kMaxSizeBytes = (std::uint64_t{1} << 56) - 1;
 
 struct Event {
   std::uint64_t stamp;    // ticks in the upper 56 bits, kind in 4, phase in 4
-  std::uint64_t address;  // mark: its value; out of memory: what the device had left
-  std::uint64_t size;   // size in the upper 56 bits, device in 8; mark: its kind in the upper bits
-  std::uint32_t layer;  // as in plimsoll_context
+  std::uint64_t address;  // mark, figure: its value; out of memory: what the device had left
+  std::uint64_t
+      size;  // size in the upper 56 bits, device in 8; mark, figure: its kind in the upper bits
+  std::uint32_t layer;  // as in plimsoll_context; figure: the process's name
   std::uint32_t outer_op;
   std::uint32_t inner_op;
   std::uint32_t forward_op;
   std::uint32_t stack;
-  std::uint32_t op_instance;  // adopt, tag: the tensor
+  std::uint32_t op_instance;  // adopt, tag: the tensor; figure: the process
 
   std::uint64_t slots() const { return has_details(kind()) ? 2 : 1; }
   Kind kind() const { return static_cast<Kind>((stamp >> 4) & 15u); }

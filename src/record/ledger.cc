@@ -60,6 +60,16 @@ void Ledger::apply(const Event& event, const Event& slot, const Origin& origin,
     case Kind::kSetPhase:
       set_phase(event, origin, receivers);
       return;
+    case Kind::kDeviceFigure: {
+      const format::DeviceFigure figure{.time_ns = origin.time_ns,
+                                        .device = event.device(),
+                                        .figure = static_cast<std::uint8_t>(event.size_bytes()),
+                                        .value = event.address,
+                                        .pid = event.op_instance,
+                                        .name = event.layer};
+      for (EventReceiver* receiver : receivers) receiver->on_device_figure(figure);
+      return;
+    }
     case Kind::kMark: {
       const format::Mark mark{origin.time_ns, origin.thread,
                               static_cast<std::uint8_t>(event.size_bytes()), event.address};

@@ -47,6 +47,7 @@ class EventReceiver {
   virtual void on_free_requested(const format::FreeRequested& event) noexcept = 0;
   virtual void on_segment(const format::Segment& event, const LiveTotals& live) noexcept = 0;
   virtual void on_out_of_memory(const format::OutOfMemory& event) noexcept = 0;
+  virtual void on_device_figure(const format::DeviceFigure& event) noexcept = 0;
   virtual void on_tag(const format::Tag& event) noexcept = 0;
   virtual void on_role(const RoleChange& change) noexcept = 0;
   virtual void on_set_phase(const format::SetPhase& event) noexcept = 0;

@@ -40,6 +40,11 @@ class Notes final : public EventReceiver {
          std::to_string(event.device_free_bytes));
     last_site = event.site;
   }
+  void on_device_figure(const format::DeviceFigure& event) noexcept override {
+    note("figure " + std::to_string(event.figure) + " of " + std::to_string(event.device) + " is " +
+         std::to_string(event.value) + " by " + std::to_string(event.pid) + " named " +
+         std::to_string(event.name));
+  }
   void on_role(const RoleChange& change) noexcept override { changes.push_back(change); }
   void on_tag(const format::Tag& event) noexcept override {
     note("tag " + std::to_string(event.serial) + " as " + std::to_string(event.tensor));
@@ -95,6 +100,12 @@ class LedgerTest : public testing::Test {
   OpLog logs[2];
   std::int64_t time_ns = 0;
 };
+
+TEST_F(LedgerTest, a_figure_of_the_driver_is_told_as_it_is) {
+  tell(Kind::kDeviceFigure, 1 << 30, PLIMSOLL_FIGURE_PROCESS, 42, 0, 0, 1);
+  EXPECT_THAT(notes.take(), ElementsAre("figure 6 of 1 is 1073741824 by 42 named 3"));
+  EXPECT_EQ(ledger.live_count(), 0u);
+}
 
 TEST_F(LedgerTest, a_free_ends_the_allocation_at_its_address) {
   alloc(64, 10);

@@ -189,6 +189,17 @@ void out_of_memory(plimsoll_context* context, uint8_t device, const plimsoll_blo
   end_event(context, details);
 }
 
+void device_figure(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
+                   uint32_t pid, uint32_t name) {
+  Event* event = begin_event(context, Kind::kDeviceFigure, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = value;
+  event->size = make_size(figure, device);
+  event->layer = name;
+  event->op_instance = pid;
+  end_event(context);
+}
+
 std::span<const format::Frame> frames_of(const plimsoll_frame* frames, size_t count) {
   if (frames == nullptr) return {};
   return {reinterpret_cast<const format::Frame*>(frames), count};
@@ -245,6 +256,7 @@ constexpr plimsoll_recorder_api kApi = {
     out_of_memory,
     &g_range_listener,
     settle,
+    device_figure,
 };
 
 }  // namespace

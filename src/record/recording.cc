@@ -226,6 +226,11 @@ void Recording::on_free(const format::Free& event) noexcept {
   after_event();
 }
 
+void Recording::on_device_figure(const format::DeviceFigure& event) noexcept {
+  if (is_written()) encoder_->device_figure(event);
+  after_event();
+}
+
 void Recording::on_tag(const format::Tag& event) noexcept {
   if (is_written()) encoder_->tag(event);
   after_event();

@@ -57,6 +57,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   void on_free_requested(const format::FreeRequested& event) noexcept override;
   void on_segment(const format::Segment& event, const LiveTotals& live) noexcept override;
   void on_out_of_memory(const format::OutOfMemory& event) noexcept override;
+  void on_device_figure(const format::DeviceFigure& event) noexcept override;
   void on_tag(const format::Tag& event) noexcept override;
   void on_role(const RoleChange& change) noexcept override { spans_.see(change); }
   void on_set_phase(const format::SetPhase& event) noexcept override;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "report/device_bar.h"
 #include "report/fragmentation.h"
 #include "report/oom.h"
 #include "report/timeline.h"
@@ -54,6 +55,7 @@ struct DeviceReport {
   Fragmentation fragmentation;
   std::vector<Oom> ooms;
   std::vector<OomDetails> oom_details;
+  std::vector<BarReport> bars;
   Timeline timeline;  // not in the JSON of the report: the timeline exporters carry it
 
   // What the tables of the device count: allocated bytes where they are known.
@@ -91,7 +93,11 @@ struct DeviceReport {
               "Where reserved bytes are not allocated."},
         Field{"ooms", &DeviceReport::ooms, "Each time the device ran out of memory."},
         Field{"oom_details", &DeviceReport::oom_details,
-              "The same, with what the device looked like and why it ran out."}};
+              "The same, with what the device looked like and why it ran out."},
+        Field{
+            "bars", &DeviceReport::bars,
+            "Who held the whole device, all processes and the driver, when it was fullest and when "
+            "it ran out; empty where the recording does not tell."}};
   }
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/device_bar.h"
 #include "base/units.h"
 #include "report/text_layout.h"
 #include "report/text_table.h"
@@ -144,11 +145,29 @@ std::string ooms_text(const DeviceReport& device, std::size_t width, Color color
   return labelled("out of memory", text, width, color);
 }
 
+// Who else is on the device: at the last failure if there was one, else when it was fullest.
+std::string bar_text(const DeviceReport& device, std::size_t width, Color color) {
+  if (device.bars.empty()) return {};
+  const BarReport& bar = device.bars.back();
+  DeviceBar parts;
+  for (const BarPart& part : bar.parts) {
+    parts.parts.push_back({.kind = part.label, .size_bytes = part.bytes});
+  }
+  std::string text = bytes_text(bar.used_bytes) + " of " + bytes_text(bar.total_bytes) + " used";
+  if (bar.moment == "oom") {
+    text += " when it failed";
+  } else if (bar.looks > 1) {
+    text += ", the most of " + base::format_count(bar.looks) + " looks";
+  }
+  return labelled("on the device", text + ": " + printable(base::parts_text(parts)), width, color);
+}
+
 }  // namespace
 
 std::string device_text(const DeviceReport& device, std::size_t width, Color color) {
   return heading(device, color) + totals_text(device, width, color) +
-         fragmentation_text(device, width, color) + ooms_text(device, width, color);
+         fragmentation_text(device, width, color) + ooms_text(device, width, color) +
+         bar_text(device, width, color);
 }
 
 }  // namespace plimsoll::report

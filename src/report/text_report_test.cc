@@ -80,6 +80,25 @@ TEST(TextReport, a_negative_baseline_is_unknown) {
   EXPECT_THAT(text, Not(HasSubstr("-2.0 GiB")));
 }
 
+TEST(TextReport, who_holds_the_whole_device_is_told_of_its_failure_before_its_fullest) {
+  Report report = healthy();
+  TextOptions wide;
+  wide.width = 200;
+  BarReport bar{.moment = "fullest", .looks = 45, .used_bytes = 3 << 20, .total_bytes = 4 << 20};
+  bar.parts = {{"tensors", "tensors", 5 << 20, 0, 0},
+               {"process", "process 7 e\x1bvil", 1 << 20, 7, 1},
+               {"unexplained", "unexplained", -(3 << 20), 0, 0}};
+  report.devices[0].bars = {bar};
+  EXPECT_THAT(
+      to_text(report, wide),
+      HasSubstr("\n  on the device  3.0 MiB of 4.0 MiB used, the most of 45 looks: tensors 5.0 "
+                "MiB, process 7 e\xEF\xBF\xBDvil 1.0 MiB, less 3.0 MiB by which the figures "
+                "disagree\n"));
+  bar.moment = "oom";
+  report.devices[0].bars.push_back(bar);
+  EXPECT_THAT(to_text(report, wide), HasSubstr("3.0 MiB of 4.0 MiB used when it failed: "));
+}
+
 TEST(TextReport, devices_with_nothing_share_one_line) {
   DeviceReport empty;
   empty.device = 1;

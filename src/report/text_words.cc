@@ -33,7 +33,8 @@ bool is_asked_for(const DeviceReport& device, std::string_view text) {
 }
 
 bool has_content(const DeviceReport& device) {
-  return device.events > 0 || device.segments > 0 || device.requested_active.peak_bytes != 0;
+  return device.events > 0 || device.segments > 0 || device.requested_active.peak_bytes != 0 ||
+         !device.bars.empty();
 }
 
 std::string moment_text(const DeviceReport& device, std::optional<std::uint64_t> event,

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import bars
 import torch
 from torch import nn
 
@@ -314,6 +315,22 @@ def planted_oom() -> None:
         check(what, word in told, word if word in told else told[:120])
 
 
+def device_bar(instants: str = "1000") -> None:
+    """At many instants of a training, all that is used on the device has its owner."""
+    looks = bars.Looks()
+    with plimsoll.record("run.plim", adapter="libtorch"), bars.other_process():
+        model, x = Net(256, 3).cuda(), torch.randn(64, 256, device="cuda")
+        for _ in bars.restless(int(instants), lambda: trained(model, x, 1)):
+            looks.look()
+        (uuid,) = {each.uuid for each in _record.take_sample().devices if each.name == "cuda:0"}
+    wanted = str(torch.cuda.get_device_properties(0).uuid)
+    check("the device is found by its UUID", uuid.endswith(wanted), uuid)
+    found = looks.wrong[0] if looks.wrong else f"{looks.seen}: {', '.join(sorted(looks.kinds))}"
+    whole = looks.seen == int(instants) and not looks.wrong
+    check("it closes within 1 % or 64 MiB", whole, found)
+    check("most of what is allowed", looks.worst <= 1, f"{100 * looks.worst:.0f} %")
+
+
 def history() -> None:
     """The half cannot be had: torch's own history takes its place, and is said to."""
     with plimsoll.record("run.plim") as recording:
@@ -354,6 +371,7 @@ CASES: dict[str, Callable[..., None]] = {
         lite,
         threads,
         planted_oom,
+        device_bar,
         history,
         samples,
     )

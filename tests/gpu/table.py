@@ -64,6 +64,10 @@ def all_cases() -> list[Case]:
         Case("lite mode", "lite"),
         Case("threads", "threads"),
         Case("planted oom", "planted_oom"),
+        *(
+            Case(f"device bar, {setting}", "device_bar", (), SETTINGS[setting])
+            for setting in SETTINGS
+        ),
         Case("without a compiler", "history", environment=(("CXX", "/nonexistent"),)),
         Case("cudaMallocAsync", "history", settings="backend:cudaMallocAsync"),
         Case("overhead, compute-bound", "overhead", ("compute", "1.0")),

@@ -15,6 +15,7 @@ def loaded(name):
     spec = importlib.util.spec_from_file_location(f"gpu_{name}", HERE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    sys.path.insert(0, str(HERE))  # beside which a script finds the others
     spec.loader.exec_module(module)
     return module
 

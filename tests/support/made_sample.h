@@ -47,6 +47,21 @@ inline DeviceMemory made_gpu() {
   return gpu;
 }
 
+// 12,000 MB used, of which torch has reserved 10,000.
+inline DeviceBar made_bar() {
+  const auto part = [](const char* kind, std::int64_t mb) {
+    return DevicePart{.kind = kind, .size_bytes = mb * static_cast<std::int64_t>(kMb)};
+  };
+  DeviceBar bar{.used_bytes = 12'000 * kMb, .total_bytes = 16'000 * kMb};
+  bar.parts = {part("tensors", 8000),   part("cached", 2000), part("context", 500),
+               part("outside", 600),    part("process", 400), part("driver", 550),
+               part("unexplained", -50)};
+  bar.parts[4].pid = 77;
+  bar.parts[4].count = 1;
+  bar.parts[4].name = "serve";
+  return bar;
+}
+
 inline MemorySample made_sample() {
   MemorySample sample;
   sample.time_ns = 1'795'192'813'125'000'000;  // 2026-11-20T16:40:13.125Z

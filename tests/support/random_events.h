@@ -33,7 +33,7 @@ class RandomEvents {
   AnyEvent wild_event() {
     const auto time = static_cast<std::int64_t>(wild());
     const auto thread = static_cast<std::uint32_t>(wild());
-    switch (below(11)) {
+    switch (below(12)) {
       case 0:
       case 1:
         return format::Alloc{time,
@@ -70,6 +70,10 @@ class RandomEvents {
       case 9:
         return format::OutOfMemory{time,   thread, static_cast<std::uint32_t>(wild()),
                                    wild(), wild(), wild()};
+      case 10:
+        return format::DeviceFigure{
+            time,   static_cast<std::uint8_t>(wild()),  static_cast<std::uint8_t>(wild()),
+            wild(), static_cast<std::uint32_t>(wild()), static_cast<std::uint32_t>(wild())};
       default:
         return format::Evicted{wild()};
     }

@@ -40,7 +40,7 @@ class TraceFile final : public format::BlockOutput {
 
 using AnyEvent = std::variant<format::Alloc, format::Free, format::Tag, format::SetPhase,
                               format::Mark, format::Dropped, format::Evicted, format::FreeRequested,
-                              format::Segment, format::OutOfMemory>;
+                              format::Segment, format::OutOfMemory, format::DeviceFigure>;
 
 // Every field of a record as text: equal text, equal record.
 struct RecordText {
@@ -63,6 +63,10 @@ struct RecordText {
   S operator()(const format::OutOfMemory& e) const {
     return "out_of_memory" + n(e.time_ns) + n(e.thread) + n(e.site) + n(e.size_bytes) +
            n(e.device_free_bytes) + n(e.limit_bytes);
+  }
+  S operator()(const format::DeviceFigure& e) const {
+    return "device_figure" + n(e.time_ns) + n(e.device) + n(e.figure) + n(e.value) + n(e.pid) +
+           n(e.name);
   }
   S operator()(const format::Tag& e) const { return "tag" + n(e.serial) + n(e.tensor); }
   S operator()(const format::SetPhase& e) const { return "set_phase" + n(e.serial) + n(e.phase); }
@@ -92,6 +96,7 @@ inline void encode(format::Encoder& encoder, const AnyEvent& event) {
     void operator()(const format::FreeRequested& e) const { encoder.free_requested(e); }
     void operator()(const format::Segment& e) const { encoder.segment(e); }
     void operator()(const format::OutOfMemory& e) const { encoder.out_of_memory(e); }
+    void operator()(const format::DeviceFigure& e) const { encoder.device_figure(e); }
     void operator()(const format::Tag& e) const { encoder.tag(e); }
     void operator()(const format::SetPhase& e) const { encoder.set_phase(e); }
     void operator()(const format::Mark& e) const { encoder.mark(e); }
@@ -108,6 +113,7 @@ struct ReadBack : format::NoRecords {
   void on_free_requested(const format::FreeRequested& e) { event(e); }
   void on_segment(const format::Segment& e) { event(e); }
   void on_out_of_memory(const format::OutOfMemory& e) { event(e); }
+  void on_device_figure(const format::DeviceFigure& e) { event(e); }
   void on_tag(const format::Tag& e) { event(e); }
   void on_set_phase(const format::SetPhase& e) { event(e); }
   void on_mark(const format::Mark& e) { event(e); }

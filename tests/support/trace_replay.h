@@ -45,6 +45,7 @@ struct TraceReplay : format::NoRecords {
   std::vector<format::Segment> segments;
   format::SegmentSet held;
   std::vector<format::OutOfMemory> out_of_memory;
+  std::vector<format::DeviceFigure> figures;
   std::uint64_t evicted = 0;
   bool is_ended = false;
   std::uint64_t damaged_blocks = 0;
@@ -100,6 +101,7 @@ struct TraceReplay : format::NoRecords {
     held.apply(segment);
   }
   void on_out_of_memory(const format::OutOfMemory& failed) { out_of_memory.push_back(failed); }
+  void on_device_figure(const format::DeviceFigure& figure) { figures.push_back(figure); }
   void on_tag(const format::Tag& tag) {
     if (!live.contains(tag.serial)) violate("tagged, but not alive", tag.serial);
     if (!tensors.contains(tag.tensor)) violate("tensor is not defined", tag.tensor);

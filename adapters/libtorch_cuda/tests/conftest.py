@@ -75,6 +75,24 @@ def device(fake):
 
 
 @pytest.fixture(scope="session")
+def drivers(tmp_path_factory):
+    """The environment of a program whose drivers, NVML and CUDA, are the tests' own.
+
+    FAKE_NVML names the file that tells what there is, FAKE_CUDA the UUIDs of CUDA's devices.
+    """
+    folder = tmp_path_factory.mktemp("drivers")
+    support = HERE.parents[2] / "tests" / "support"
+    for source, name in (
+        ("fake_nvml.cc", "libnvidia-ml.so.1"),
+        ("fake_cuda_devices.cc", "libcuda.so.1"),
+    ):
+        words = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-fPIC", "-shared", "-w"]
+        words += [f"-Wl,-soname,{name}", str(support / source), "-o", str(folder / name)]
+        subprocess.run(words, check=True)
+    return {"LD_LIBRARY_PATH": str(folder), "LD_PRELOAD": str(folder / "libcuda.so.1")}
+
+
+@pytest.fixture(scope="session")
 def compiled():
     """The main half lies in the cache: no program of a test says that it is compiling it."""
     return _adapter.compiled(_adapter.MAIN, print)

@@ -83,6 +83,25 @@ def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
     assert "program.py" in details["line"]
 
 
+def test_who_holds_the_device_is_told_when_it_is_full(run, drivers, tmp_path):
+    script = tmp_path / "nvml"
+    script.write_text(
+        f"device H100|GPU-{'a' * 8}-{'a' * 4}-{'a' * 4}-{'a' * 4}-{'a' * 12}|"
+        f"{64 * MIB}|{54 * MIB}|{5 * MIB}|0\nprocess 4711 compute {50 * MIB}\n"
+    )
+    ran = run("oom", FAKE_NVML=str(script), FAKE_CUDA="a" * 32, **drivers)
+    line = next(line for line in ran.stderr.splitlines() if "whole GPU" in line)
+    assert line.startswith("  whole GPU    59.0 MiB of 64.0 MiB used: tensors 36.0 MiB, cached 4.0")
+    assert line.endswith(" 10.0 MiB, the driver's own 5.0 MiB, unexplained 4.0 MiB")
+    assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
+    bars = opened(tmp_path / "run.plim", device="cuda:0").devices[0]["bars"]
+    assert [bar["moment"] for bar in bars] == ["fullest", "oom"]
+    parts = {part["kind"]: part["bytes"] for part in bars[-1]["parts"]}
+    assert sum(parts.values()) == bars[-1]["used_bytes"] == 59 * MIB
+    assert (parts["tensors"], parts["cached"]) == (36 * MIB, 4 * MIB)
+    assert (parts["driver"], parts["unexplained"]) == (5 * MIB, 4 * MIB)
+
+
 def test_a_program_that_uses_no_device_is_recorded_as_ever(run):
     assert run("never").stderr == ""
 

@@ -11,14 +11,11 @@ import pytest
 HERE = Path(__file__).resolve().parent
 
 
-@pytest.mark.parametrize(
-    "case", ["backward", "lite", "middle", "threads", "caught_oom", "planted_oom"]
-)
-def test_every_check_of_the_case_holds(fake, half, device, tmp_path, case):
+def run(fake, device, folder, *case, **environment):
     ran = subprocess.run(
-        [sys.executable, str(HERE / "on_fake.py"), fake._name, str(device), case],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+        [sys.executable, str(HERE / "on_fake.py"), fake._name, str(device), *case],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])} | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -29,3 +26,19 @@ def test_every_check_of_the_case_holds(fake, half, device, tmp_path, case):
     checks = [json.loads(line) for line in lines]
     assert checks
     assert [each for each in checks if not each["holds"]] == []
+
+
+@pytest.mark.parametrize(
+    "case", ["backward", "lite", "middle", "threads", "caught_oom", "planted_oom"]
+)
+def test_every_check_of_the_case_holds(fake, half, device, tmp_path, case):
+    run(fake, device, tmp_path, case)
+
+
+@pytest.mark.usefixtures("half")
+@pytest.mark.parametrize("pids", ["ours", "another's"])
+def test_the_device_bar_closes(fake, device, drivers, tmp_path, pids):
+    script = tmp_path / "nvml"
+    script.write_text("")
+    words = {"FAKE_NVML": str(script), "FAKE_CUDA": "a" * 32, "FAKE_PIDS": pids}
+    run(fake, device, tmp_path, "device_bar", "200", **drivers, **words)

@@ -48,6 +48,20 @@ void bind_watch(nb::module_& module) {
     nb::gil_scoped_release no_gil;
     stop_showing();
   });
+  module.def("start_device_watch", &start_device_watch,
+             "Asks NVIDIA's driver who holds the GPUs of this process; counted.");
+  module.def("stop_device_watch", [] {
+    nb::gil_scoped_release no_gil;
+    stop_device_watch();
+  });
+  module.def(
+      "device_bar",
+      [](std::int32_t ordinal, double wait_seconds) {
+        nb::gil_scoped_release no_gil;
+        return current_device_bar(ordinal, static_cast<std::int64_t>(wait_seconds * 1e9));
+      },
+      nb::arg("ordinal"), nb::arg("wait_seconds") = 0.0,
+      "Who holds a CUDA device; with a wait, as the driver tells now. None: not known.");
   module.def(
       "start_nvtx", [] { raise_if_failed(start_nvtx()); },
       "Shows ranges and memory to the tool that takes NVTX; counted.");

@@ -5,6 +5,7 @@
 
 #include "bind.h"
 #include "plimsoll/memory_sample.h"
+#include "plimsoll/monitor.h"
 
 namespace nb = nanobind;
 
@@ -25,6 +26,21 @@ void bind_parts(nb::module_& module) {
       .def_rw("shape", &LiveTensor::shape)
       .def_rw("layer", &LiveTensor::layer)
       .def_rw("size_bytes", &LiveTensor::size_bytes);
+  nb::class_<DevicePart>(module, "DevicePart", "A part of what is used on a device.")
+      .def(nb::init<>())
+      .def_rw("kind", &DevicePart::kind)
+      .def_rw("size_bytes", &DevicePart::size_bytes)
+      .def_rw("pid", &DevicePart::pid)
+      .def_rw("count", &DevicePart::count)
+      .def_rw("name", &DevicePart::name);
+  nb::class_<DeviceBar>(module, "DeviceBar",
+                        "Who holds a device's memory; the parts sum to used_bytes.")
+      .def(nb::init<>())
+      .def_rw("used_bytes", &DeviceBar::used_bytes)
+      .def_rw("total_bytes", &DeviceBar::total_bytes)
+      .def_rw("time_ns", &DeviceBar::time_ns)
+      .def_rw("parts", &DeviceBar::parts)
+      .def("text", &device_bar_text, "The parts as people read them.");
   nb::class_<HostMemory>(module, "HostMemory")
       .def(nb::init<>())
       .def_rw("rss_bytes", &HostMemory::rss_bytes, nb::arg().none())
@@ -52,7 +68,9 @@ void bind_sample(nb::module_& module) {
       .def_rw("reserved_bytes", &DeviceMemory::reserved_bytes, nb::arg().none())
       .def_rw("peak_bytes", &DeviceMemory::peak_bytes, nb::arg().none())
       .def_rw("used_bytes", &DeviceMemory::used_bytes, nb::arg().none())
-      .def_rw("total_bytes", &DeviceMemory::total_bytes, nb::arg().none());
+      .def_rw("total_bytes", &DeviceMemory::total_bytes, nb::arg().none())
+      .def_rw("uuid", &DeviceMemory::uuid)
+      .def_rw("bar", &DeviceMemory::bar, nb::arg().none());
   nb::class_<MemorySample>(module, "MemorySample",
                            "What memory holds at one moment. Its lists are copies: assign them "
                            "whole.")

@@ -101,6 +101,54 @@ class Writer {
   std::int64_t now_ = 1'000'000;
 };
 
+TEST(NativeReader, reads_what_the_driver_told_of_a_device) {
+  Writer writer;
+  writer.encoder().define_device(1, {PLIMSOLL_DEVICE_CUDA, 3});
+  writer.encoder().define_name(1, "serve");
+  const auto tell = [&](std::uint8_t device, std::uint8_t figure, std::uint64_t value,
+                        std::uint32_t pid = 0, std::uint32_t name = 0) {
+    writer.encoder().device_figure({5'000'000, device, figure, value, pid, name});
+  };
+  writer.site(1, PLIMSOLL_PHASE_OTHER, 1).site(2, PLIMSOLL_PHASE_OTHER, 0).alloc(0, 2);
+  tell(1, PLIMSOLL_FIGURE_FREE, 1);  // its beginning is not in the file
+  tell(1, PLIMSOLL_FIGURE_TOTAL, 1000);
+  tell(2, PLIMSOLL_FIGURE_TOTAL, 9);  // its end is not
+  tell(1, PLIMSOLL_FIGURE_DRIVER, 50);
+  tell(1, PLIMSOLL_FIGURE_OWN, 400);
+  tell(1, PLIMSOLL_FIGURE_CONTEXT, 60);
+  tell(1, PLIMSOLL_FIGURE_NCCL, 0);
+  tell(1, PLIMSOLL_FIGURE_PROCESS, 100, 77, 1);
+  tell(1, PLIMSOLL_FIGURE_PROCESS_UNTOLD, 0, 78, 99);
+  tell(1, 200, 1);  // of a later version
+  tell(1, PLIMSOLL_FIGURE_FREE, 300);
+  writer.alloc(1, 1);
+  tell(1, PLIMSOLL_FIGURE_TOTAL, 1000);
+  tell(1, PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
+  tell(1, PLIMSOLL_FIGURE_FREE, 200);
+  const Read result = writer.finish();
+  ASSERT_EQ(result.trace.looks.size(), 2u);
+  const model::DeviceLook& look = result.trace.looks[0];
+  EXPECT_EQ(to_string(look.device), "cuda:3");
+  EXPECT_EQ(look.time_ns, 5'000'000);
+  EXPECT_EQ(look.events_before, 0u);
+  EXPECT_EQ(look.figures.total_bytes, 1000u);
+  EXPECT_EQ(look.figures.free_bytes, 300u);
+  EXPECT_EQ(look.figures.driver_bytes, 50u);
+  EXPECT_EQ(look.figures.own_bytes, 400u);
+  EXPECT_EQ(look.figures.context_bytes, 60u);
+  EXPECT_TRUE(look.figures.has_nccl);
+  EXPECT_TRUE(look.figures.tells_processes);
+  ASSERT_EQ(look.figures.processes.size(), 2u);
+  EXPECT_EQ(look.figures.processes[0].pid, 77);
+  EXPECT_EQ(look.figures.processes[0].name, "serve");
+  EXPECT_EQ(look.figures.processes[0].used_bytes, 100u);
+  EXPECT_EQ(look.figures.processes[1].name, "");
+  EXPECT_FALSE(look.figures.processes[1].used_bytes);
+  EXPECT_EQ(result.trace.looks[1].events_before, 1u);
+  EXPECT_FALSE(result.trace.looks[1].figures.own_bytes);
+  EXPECT_FALSE(result.trace.looks[1].figures.tells_processes);
+}
+
 TEST(NativeReader, knows_its_files_by_their_first_bytes) {
   const TraceFile file;
   EXPECT_EQ(make()->sniff(file.bytes()), Confidence::kCertain);

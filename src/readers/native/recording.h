@@ -13,6 +13,7 @@
 #include "model/trace_builder.h"
 #include "readers/native/caches.h"
 #include "readers/native/definitions.h"
+#include "readers/native/looks.h"
 #include "readers/native/serial_index.h"
 #include "readers/reader.h"
 
@@ -21,7 +22,9 @@ namespace plimsoll::readers::native {
 class Recording : public format::NoRecords {
  public:
   explicit Recording(ReadContext& context)
-      : context_(context), definitions_(context.builder, context.diagnostics) {}
+      : context_(context),
+        definitions_(context.builder, context.diagnostics),
+        looks_(context.builder, definitions_) {}
 
   void on_block(const format::Block& block);
   void on_process(const format::Process& process);
@@ -38,6 +41,7 @@ class Recording : public format::NoRecords {
   void on_free_requested(const format::FreeRequested& free);
   void on_segment(const format::Segment& segment);
   void on_out_of_memory(const format::OutOfMemory& failed);
+  void on_device_figure(const format::DeviceFigure& figure) { looks_.add(figure); }
   void on_tag(const format::Tag& tag);
   void on_set_phase(const format::SetPhase& set);
   void on_mark(const format::Mark& mark);
@@ -78,6 +82,7 @@ class Recording : public format::NoRecords {
   SerialIndex serials_;
   base::Column<Allocation> allocations_;
   Caches caches_;
+  Looks looks_;
   struct Placed {
     std::uint32_t row = 0;
     std::uint32_t site = 0;

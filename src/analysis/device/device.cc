@@ -1,0 +1,146 @@
+#include "analysis/device/device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "base/check.h"
+#include "base/device_bar.h"
+
+namespace plimsoll::analysis::device {
+namespace {
+
+using model::Action;
+using model::DeviceLook;
+using model::DeviceTrace;
+using model::Trace;
+
+constexpr std::array<const char*, 1> kDependsOn{"timeline"};
+// The driver is asked at once when a device runs out of memory.
+constexpr std::int64_t kAtOnceNs = 2'000'000'000;
+
+// What the allocator held, from one look to the next.
+class Held {
+ public:
+  Held(const Trace& trace, const DeviceTrace& device, const report::DeviceReport& totals)
+      : trace_(trace), device_(device) {
+    const auto& allocated = totals.allocated ? *totals.allocated : totals.requested_allocated;
+    allocated_bytes_ = static_cast<std::uint64_t>(allocated.baseline_bytes);
+    reserved_bytes_ = static_cast<std::uint64_t>(totals.reserved.baseline_bytes);
+    has_segments_ = reserved_bytes_ != 0;
+  }
+
+  base::DeviceFigures figures_at(const DeviceLook& look) {
+    for (; next_ < look.events_before; ++next_) apply(device_.first_event + next_);
+    base::DeviceFigures figures = look.figures;
+    if (device_.event_count == 0) return figures;  // nobody told of the allocator
+    figures.allocated_bytes = allocated_bytes_;
+    if (has_segments_) figures.reserved_bytes = reserved_bytes_;
+    return figures;
+  }
+
+ private:
+  void apply(std::size_t row) {
+    const model::Events& events = trace_.events;
+    const Action action = events.action[row];
+    const std::uint64_t size = events.size_bytes[row];
+    const std::uint64_t block = size + events.slack_bytes[row];
+    if (action == Action::kAlloc) allocated_bytes_ += block;
+    if (is_free_requested(action)) allocated_bytes_ -= block;
+    const bool is_taken = action == Action::kSegmentAlloc || action == Action::kSegmentMap;
+    if (is_taken) reserved_bytes_ += size;
+    if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) reserved_bytes_ -= size;
+    has_segments_ = has_segments_ || is_taken;
+  }
+
+  const Trace& trace_;
+  const DeviceTrace& device_;
+  std::uint64_t allocated_bytes_ = 0;
+  std::uint64_t reserved_bytes_ = 0;
+  bool has_segments_ = false;
+  std::uint32_t next_ = 0;
+};
+
+report::BarReport report_of(const DeviceBar& bar, const DeviceLook& look) {
+  report::BarReport out;
+  out.time_ns = look.time_ns;
+  out.event = look.events_before;
+  out.used_bytes = bar.used_bytes;
+  out.total_bytes = bar.total_bytes;
+  for (const DevicePart& part : bar.parts) {
+    out.parts.push_back({part.kind, base::part_label(part), part.size_bytes, part.pid, part.count});
+  }
+  return out;
+}
+
+std::int64_t distance(std::int64_t a_ns, std::int64_t b_ns) {
+  const auto difference = static_cast<std::uint64_t>(a_ns) - static_cast<std::uint64_t>(b_ns);
+  return a_ns < b_ns ? static_cast<std::int64_t>(0 - difference)
+                     : static_cast<std::int64_t>(difference);
+}
+
+// The time of the device's last failure; kNoTime: there was none, or its time is not known.
+std::int64_t last_oom(const Trace& trace, const DeviceTrace& device) {
+  for (std::size_t event = device.event_count; event > 0; --event) {
+    const std::size_t row = device.first_event + event - 1;
+    if (trace.events.action[row] == Action::kOom) return trace.events.time_ns[row];
+  }
+  return model::kNoTime;
+}
+
+std::vector<report::BarReport> bars_of(const Trace& trace, const DeviceTrace& device,
+                                       const report::DeviceReport& totals) {
+  Held held(trace, device, totals);
+  const std::int64_t oom_ns = last_oom(trace, device);
+  std::optional<report::BarReport> fullest;
+  std::optional<report::BarReport> at_oom;
+  std::int64_t nearest_ns = kAtOnceNs;
+  std::uint64_t looks = 0;
+  for (const DeviceLook& look : trace.looks) {
+    if (look.device != device.device) continue;
+    const auto bar = base::device_bar(held.figures_at(look));
+    if (!bar) continue;
+    ++looks;
+    if (!fullest || bar->used_bytes > fullest->used_bytes) fullest = report_of(*bar, look);
+    if (oom_ns == model::kNoTime || distance(look.time_ns, oom_ns) >= nearest_ns) continue;
+    nearest_ns = distance(look.time_ns, oom_ns);
+    at_oom = report_of(*bar, look);
+  }
+  std::vector<report::BarReport> bars;
+  const auto add = [&](std::optional<report::BarReport>& bar, const char* moment) {
+    if (!bar) return;
+    bar->moment = moment;
+    bar->looks = looks;
+    bars.push_back(std::move(*bar));
+  };
+  add(fullest, "fullest");
+  add(at_oom, "oom");
+  return bars;
+}
+
+class DevicePass final : public Pass {
+ public:
+  const char* name() const override { return "device"; }
+  std::span<const char* const> depends_on() const override { return kDependsOn; }
+  Status run(PassContext& context) const override {
+    const Trace& trace = context.trace;
+    if (trace.looks.empty()) return {};
+    PLIMSOLL_CHECK(context.report.devices.size() == trace.devices.size());
+    for (std::size_t d = 0; d < trace.devices.size(); ++d) {
+      const DeviceTrace& device = trace.devices[d];
+      if (context.options.device && *context.options.device != device.device) continue;
+      report::DeviceReport& out = context.report.devices[d];
+      out.bars = bars_of(trace, device, out);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<DevicePass>(); }
+
+}  // namespace plimsoll::analysis::device

@@ -1,0 +1,277 @@
+#include "monitor/device_watch.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "monitor/cuda_devices.h"
+#include "monitor/process_memory.h"
+#include "monitor/watch.h"
+#include "plimsoll/monitor.h"
+
+namespace plimsoll {
+namespace monitor {
+namespace {
+
+constexpr int kTries = 3;
+
+std::int64_t unix_time_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+const plimsoll_usage* usage_of(const std::vector<plimsoll_usage>& usage, std::int32_t ordinal) {
+  const auto found = std::ranges::find_if(usage, [&](const plimsoll_usage& device) {
+    return device.device_type == PLIMSOLL_DEVICE_CUDA && device.ordinal == ordinal;
+  });
+  return found != usage.end() && found->has_segments != 0 ? &*found : nullptr;
+}
+
+std::vector<std::uint64_t> reserved_of(const std::vector<plimsoll_usage>& usage) {
+  std::vector<std::uint64_t> bytes;
+  for (const plimsoll_usage& device : usage) bytes.push_back(device.reserved_bytes);
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<GpuDevice> DeviceLooker::look(Nvml& nvml, std::vector<DeviceLook>& looks) {
+  if (uuids_.empty()) uuids_ = cuda_device_uuids(sources_.cuda);
+  std::vector<plimsoll_usage> usage = sources_.usage();
+  std::vector<GpuDevice> devices;
+  for (int tries = 0; tries < kTries; ++tries) {
+    const auto before = reserved_of(usage);
+    devices = nvml.read();
+    usage = sources_.usage();
+    if (reserved_of(usage) == before) break;
+  }
+  looks.clear();
+  const bool is_nccl_here = has_nccl(sources_.root);
+  for (std::size_t ordinal = 0; ordinal < uuids_.size(); ++ordinal) {
+    const GpuDevice* const device = find_gpu(devices, uuids_[ordinal]);
+    if (device == nullptr) continue;
+    looks.push_back(look_at(static_cast<std::int32_t>(ordinal), *device, usage));
+    looks.back().figures.has_nccl = is_nccl_here;
+  }
+  if (uuids_.empty()) {
+    // CUDA is not initialised here, so none of it is ours.
+    for (const GpuDevice& device : devices) without_us_.insert(device.uuid);
+  }
+  return devices;
+}
+
+bool DeviceLooker::is_urgent() const {
+  return std::ranges::any_of(sources_.usage(), [&](const plimsoll_usage& device) {
+    return device.device_type == PLIMSOLL_DEVICE_CUDA && device.reserved_bytes > 0 &&
+           !seen_.contains(device.ordinal);
+  });
+}
+
+DeviceLook DeviceLooker::look_at(std::int32_t ordinal, const GpuDevice& device,
+                                 const std::vector<plimsoll_usage>& usage) {
+  DeviceLook look{.ordinal = ordinal, .uuid = device.uuid, .time_ns = unix_time_ns()};
+  base::DeviceFigures& figures = look.figures;
+  figures.total_bytes = device.total_bytes;
+  figures.free_bytes = device.free_bytes;
+  figures.driver_bytes = device.reserved_bytes;
+  if (const plimsoll_usage* ours = usage_of(usage, ordinal)) {
+    figures.allocated_bytes = ours->live_bytes;
+    figures.reserved_bytes = ours->reserved_bytes;
+    if (ours->reserved_bytes > 0) seen_.insert(ordinal);
+  }
+  tell_processes(device, figures);
+  measure_context(device.uuid, figures);
+  return look;
+}
+
+// Which of the processes is ours. In a container the driver's pids are those of the machine
+// outside: there we know ourselves if there is nobody else.
+void DeviceLooker::tell_processes(const GpuDevice& device, base::DeviceFigures& figures) const {
+  figures.tells_processes = device.tells_processes;
+  if (!device.tells_processes) return;
+  const auto& all = device.processes;
+  const std::uint64_t reserved = figures.reserved_bytes.value_or(0);
+  auto ours = std::ranges::find(all, static_cast<int>(::getpid()), &GpuProcess::pid);
+  if (!sources_.are_pids_ours || ours == all.end()) {
+    const bool may_be = all.size() == 1 && all[0].used_bytes && *all[0].used_bytes >= reserved;
+    ours = reserved > 0 && may_be ? all.begin() : all.end();
+    // Somebody in the list may be us, and nobody knows who.
+    if (ours == all.end() && !all.empty() && (reserved > 0 || !sources_.are_pids_ours)) return;
+  }
+  if (ours == all.end()) {
+    if (reserved == 0) figures.own_bytes = 0;
+  } else {
+    figures.own_bytes = ours->used_bytes;
+  }
+  for (auto each = all.begin(); each != all.end(); ++each) {
+    if (each == ours) continue;
+    std::string name;
+    if (sources_.are_pids_ours) {
+      const auto told = read_process_memory(each->pid, Depth::kQuick, sources_.root);
+      if (told) name = told->name;
+    }
+    figures.processes.push_back({each->pid, std::move(name), each->used_bytes});
+  }
+}
+
+// What this process has on a device that it was not on at the look before, and its allocator has
+// not: what CUDA takes for itself when it begins there.
+void DeviceLooker::measure_context(const std::string& uuid, base::DeviceFigures& figures) {
+  if (figures.own_bytes == 0U) without_us_.insert(uuid);
+  if (figures.own_bytes.value_or(0) == 0) return;
+  const std::uint64_t reserved = figures.reserved_bytes.value_or(0);
+  if (without_us_.erase(uuid) > 0 && figures.reserved_bytes && *figures.own_bytes > reserved) {
+    contexts_[uuid] = *figures.own_bytes - reserved;
+  }
+  const auto known = contexts_.find(uuid);
+  if (known != contexts_.end()) figures.context_bytes = known->second;
+}
+
+// ---- telling the recordings -------------------------------------------------------------------
+
+namespace {
+
+std::uint32_t name_of(const plimsoll_recorder_api& api, const std::string& text) {
+  return text.empty() ? 0 : api.name(text.data(), text.size());
+}
+
+void tell_recordings(const DeviceLook& look) {
+  const plimsoll_recorder_api& api = *plimsoll_recorder();
+  const base::DeviceFigures& figures = look.figures;
+  const bool is_used = figures.reserved_bytes.has_value() || figures.own_bytes.value_or(0) > 0;
+  if (api.is_recording() == 0 || !is_used) return;
+  if (!figures.total_bytes || !figures.free_bytes) return;
+  plimsoll_context* const context = api.context();
+  const std::uint8_t device = api.device(PLIMSOLL_DEVICE_CUDA, look.ordinal);
+  const auto tell = [&](std::uint8_t figure, const std::optional<std::uint64_t>& value) {
+    if (value) api.device_figure(context, device, figure, *value, 0, 0);
+  };
+  tell(PLIMSOLL_FIGURE_TOTAL, figures.total_bytes);
+  tell(PLIMSOLL_FIGURE_DRIVER, figures.driver_bytes);
+  tell(PLIMSOLL_FIGURE_OWN, figures.own_bytes);
+  tell(PLIMSOLL_FIGURE_CONTEXT, figures.context_bytes);
+  if (figures.has_nccl) tell(PLIMSOLL_FIGURE_NCCL, 0);
+  if (!figures.tells_processes) tell(PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
+  constexpr std::size_t kMostTold = 64;
+  for (std::size_t i = 0; i < std::min(figures.processes.size(), kMostTold); ++i) {
+    const base::DeviceProcess& process = figures.processes[i];
+    const auto pid = static_cast<std::uint32_t>(process.pid);
+    const std::uint8_t figure =
+        process.used_bytes ? PLIMSOLL_FIGURE_PROCESS : PLIMSOLL_FIGURE_PROCESS_UNTOLD;
+    api.device_figure(context, device, figure, process.used_bytes.value_or(0), pid,
+                      name_of(api, process.name));
+  }
+  tell(PLIMSOLL_FIGURE_FREE, figures.free_bytes);
+}
+
+// ---- the watch of the process -----------------------------------------------------------------
+
+// At the end of the process, before the driver's library ends.
+void end_device_watch();
+
+// With the thread, which may outlive the watch.
+struct Looks {
+  DeviceLooker looker{{.usage = what_is_recorded, .are_pids_ours = are_driver_pids_ours()}};
+  std::mutex mutex;
+  std::vector<DeviceLook> newest;
+
+  std::vector<GpuDevice> look(Nvml& nvml) {
+    static const int registered = std::atexit(end_device_watch);
+    static_cast<void>(registered);
+    std::vector<DeviceLook> looks;
+    auto devices = looker.look(nvml, looks);
+    for (const DeviceLook& each : looks) tell_recordings(each);
+    const std::lock_guard lock(mutex);
+    newest = std::move(looks);
+    return devices;
+  }
+};
+
+struct DeviceWatch {
+  std::mutex mutex;
+  int users = 0;
+  std::shared_ptr<Looks> looks;
+  std::shared_ptr<NvmlWatcher> watcher;
+};
+
+// Never destroyed. A child has one of its own: the parent's lock may have been held at the fork.
+DeviceWatch& device_watch() {
+  static DeviceWatch* ours = new DeviceWatch;
+  static pid_t owner = ::getpid();
+  if (owner != ::getpid()) {
+    owner = ::getpid();
+    ours = new DeviceWatch;
+  }
+  return *ours;
+}
+
+void end_device_watch() {
+  std::shared_ptr<NvmlWatcher> ended;
+  {
+    DeviceWatch& watch = device_watch();
+    const std::lock_guard lock(watch.mutex);
+    watch.users = 0;
+    ended = std::move(watch.watcher);
+    watch.looks.reset();
+  }
+}  // waits a moment for the thread, without the lock
+
+}  // namespace
+
+std::vector<DeviceLook> device_looks(std::int64_t wait_ns) {
+  std::shared_ptr<Looks> looks;
+  std::shared_ptr<NvmlWatcher> watcher;
+  {
+    DeviceWatch& watch = device_watch();
+    const std::lock_guard lock(watch.mutex);
+    looks = watch.looks;
+    watcher = watch.watcher;
+  }
+  if (looks == nullptr) return {};
+  if (wait_ns > 0) watcher->read_now(wait_ns);
+  const std::lock_guard lock(looks->mutex);
+  return looks->newest;
+}
+
+}  // namespace monitor
+
+void start_device_watch() {
+  monitor::DeviceWatch& watch = monitor::device_watch();
+  const std::lock_guard lock(watch.mutex);
+  if (watch.users++ > 0) return;
+  watch.looks = std::make_shared<monitor::Looks>();
+  monitor::NvmlWatcherOptions options;
+  options.read = [looks = watch.looks](monitor::Nvml& nvml) { return looks->look(nvml); };
+  options.is_urgent = [looks = watch.looks] { return looks->looker.is_urgent(); };
+  watch.watcher = std::make_shared<monitor::NvmlWatcher>(std::move(options));
+}
+
+void stop_device_watch() {
+  {
+    monitor::DeviceWatch& watch = monitor::device_watch();
+    const std::lock_guard lock(watch.mutex);
+    if (watch.users == 0 || --watch.users > 0) return;
+  }
+  monitor::end_device_watch();
+}
+
+std::string device_bar_text(const DeviceBar& bar) { return base::parts_text(bar); }
+
+std::optional<DeviceBar> current_device_bar(std::int32_t ordinal, std::int64_t wait_ns) {
+  for (const monitor::DeviceLook& look : monitor::device_looks(wait_ns)) {
+    if (look.ordinal != ordinal) continue;
+    auto bar = base::device_bar(look.figures);
+    if (bar) bar->time_ns = look.time_ns;
+    return bar;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,239 @@
+#include "monitor/device_watch.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "monitor/cuda_devices.h"
+#include "monitor/process_memory.h"
+#include "tests/support/made_machine.h"
+
+namespace plimsoll::monitor {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr const char* kA = "aaaaaaaa-0000-1111-2222-333333333333";
+constexpr const char* kB = "bbbbbbbb-0000-1111-2222-333333333333";
+constexpr const char* kHexA = "aaaaaaaa000011112222333333333333";
+constexpr const char* kHexB = "bbbbbbbb000011112222333333333333";
+
+std::vector<plimsoll_usage> g_usage;
+int g_asked = 0;
+
+std::vector<plimsoll_usage> made_usage() {
+  ++g_asked;
+  return g_usage;
+}
+
+plimsoll_usage cuda(std::int32_t ordinal, std::uint64_t allocated, std::uint64_t reserved) {
+  plimsoll_usage usage{};
+  usage.live_bytes = allocated;
+  usage.reserved_bytes = reserved;
+  usage.ordinal = ordinal;
+  usage.device_type = PLIMSOLL_DEVICE_CUDA;
+  usage.device = static_cast<std::uint8_t>(ordinal + 1);
+  usage.has_segments = 1;
+  return usage;
+}
+
+// Drivers that the tests make up: NVIDIA's management library, CUDA, and the system's files.
+class DeviceWatchTest : public testing::Test {
+ protected:
+  DeviceWatchTest() : cuda_(::dlopen(kCuda, RTLD_NOW | RTLD_LOCAL)) {
+    ::setenv("FAKE_NVML", (machine_.root() + "/script").c_str(), 1);
+    g_usage.clear();
+  }
+  ~DeviceWatchTest() override {
+    ::unsetenv("FAKE_NVML");
+    ::unsetenv("FAKE_CUDA");
+    if (cuda_ != nullptr) ::dlclose(cuda_);
+  }
+
+  static constexpr const char* kCuda = FAKE_CUDA_FOLDER "/libcuda.so.1";
+  void play(const std::string& script) const { machine_.write("/script", script); }
+  static void cuda_has(const std::string& uuids) { ::setenv("FAKE_CUDA", uuids.c_str(), 1); }
+  DeviceLooker looker(bool are_pids_ours = true) const {
+    return DeviceLooker({.cuda = kCuda,
+                         .root = machine_.root(),
+                         .usage = made_usage,
+                         .are_pids_ours = are_pids_ours});
+  }
+  static std::vector<DeviceLook> look(DeviceLooker& looker) {
+    auto nvml = Nvml::load(std::string(FAKE_NVML_FOLDER) + "/now/libnvidia-ml.so.1");
+    EXPECT_TRUE(nvml.ok());
+    std::vector<DeviceLook> looks;
+    looker.look(*nvml, looks);
+    return looks;
+  }
+  // What the bar of the only device says.
+  static std::string bar(DeviceLooker& looker) {
+    const auto looks = look(looker);
+    if (looks.size() != 1) return std::to_string(looks.size()) + " devices";
+    const auto bar = base::device_bar(looks[0].figures);
+    return bar ? base::parts_text(*bar) : "no bar";
+  }
+  static std::string device(const char* uuid, int used) {
+    return std::string("device H100|GPU-") + uuid + "|1000|" + std::to_string(used) + "|30|0\n";
+  }
+  static std::string process(int pid, const std::string& used) {
+    return "process " + std::to_string(pid) + " compute " + used + "\n";
+  }
+
+  tests::MadeMachine machine_;
+  const int self_ = ::getpid();
+  void* cuda_;
+};
+
+TEST_F(DeviceWatchTest, cuda_tells_the_uuids_of_its_devices_once_it_is_there) {
+  EXPECT_THAT(cuda_device_uuids(kCuda), IsEmpty());  // not initialised
+  cuda_has(std::string(kHexB) + " " + kHexA);
+  EXPECT_THAT(cuda_device_uuids(kCuda), ElementsAre(kB, kA));
+  cuda_has(std::string("odd ") + kHexA);
+  EXPECT_THAT(cuda_device_uuids(kCuda), ElementsAre("", kA));
+  EXPECT_THAT(cuda_device_uuids("libcuda-of-nobody.so"), IsEmpty());
+}
+
+TEST_F(DeviceWatchTest, devices_are_found_by_uuid_and_instances_by_theirs) {
+  const auto gpu = [](std::string index, std::string uuid) {
+    GpuDevice device;
+    device.index = std::move(index);
+    device.uuid = std::move(uuid);
+    return device;
+  };
+  const std::vector<GpuDevice> devices = {
+      gpu("0", "GPU-a"), gpu("1", "GPU-b"),           gpu("1:0", "MIG-c"), gpu("1:1", "MIG-d"),
+      gpu("2", "GPU-e"), gpu("2:0", "MIG-GPU-e/1/0"), gpu("10", "GPU-f")};
+  const auto index_of = [&](std::string_view uuid) {
+    const GpuDevice* found = find_gpu(devices, uuid);
+    return found != nullptr ? found->index : "none";
+  };
+  EXPECT_EQ(index_of("a"), "0");
+  EXPECT_EQ(index_of("GPU-a"), "0");
+  EXPECT_EQ(index_of("d"), "1:1");
+  EXPECT_EQ(index_of("MIG-c"), "1:0");
+  EXPECT_EQ(index_of("b"), "none");  // cut into two: which of them it is is not known
+  EXPECT_EQ(index_of("e"), "2:0");   // an old CUDA tells the GPU of the only instance
+  EXPECT_EQ(index_of("f"), "10");
+  EXPECT_EQ(index_of("x"), "none");
+  EXPECT_EQ(index_of(""), "none");
+}
+
+TEST_F(DeviceWatchTest, the_order_is_that_of_cuda) {
+  play(device(kA, 100) + device(kB, 200));
+  cuda_has(std::string(kHexB) + " " + kHexA);
+  DeviceLooker looking = looker();
+  const auto looks = look(looking);
+  ASSERT_EQ(looks.size(), 2U);
+  EXPECT_EQ(looks[0].uuid, std::string("GPU-") + kB);
+  EXPECT_EQ(looks[0].figures.free_bytes, 770U);
+  EXPECT_EQ(looks[1].ordinal, 1);
+  EXPECT_EQ(looks[1].figures.free_bytes, 870U);
+}
+
+TEST_F(DeviceWatchTest, what_cuda_takes_at_its_beginning_is_its_context) {
+  DeviceLooker looking = looker();
+  machine_.write("/proc/77/stat", "77 (serve) S 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 5 0 1\n");
+  machine_.write("/proc/77/status", "Name:\tserve\n");
+  play(device(kA, 110) + process(77, "100"));
+  EXPECT_THAT(look(looking), IsEmpty());  // CUDA is not initialised
+  cuda_has(kHexA);
+  EXPECT_EQ(bar(looking), "process 77 serve 100 B, the driver's own 30 B, unexplained 10 B");
+  EXPECT_FALSE(looking.is_urgent());
+  g_usage = {cuda(0, 150, 200)};
+  EXPECT_TRUE(looking.is_urgent());
+  play(device(kA, 360) + process(77, "100") + process(self_, "250"));
+  EXPECT_EQ(
+      bar(looking),
+      "tensors 150 B, cached 50 B, CUDA context and modules 50 B, process 77 serve 100 B, the "
+      "driver's own 30 B, unexplained 10 B");
+  EXPECT_FALSE(looking.is_urgent());
+  // More of ours that our allocator does not have.
+  play(device(kA, 460) + process(77, "100") + process(self_, "350"));
+  machine_.write("/proc/self/task/5/comm", "pt_nccl_watchdg\n");
+  EXPECT_EQ(bar(looking),
+            "tensors 150 B, cached 50 B, CUDA context and modules 50 B, NCCL and others outside "
+            "PyTorch's allocator 100 B, process 77 serve 100 B, the driver's own 30 B, unexplained "
+            "10 B");
+}
+
+TEST_F(DeviceWatchTest, a_context_that_was_there_before_is_not_told_apart) {
+  cuda_has(kHexA);
+  g_usage = {cuda(0, 150, 200)};
+  play(device(kA, 250) + process(self_, "250"));
+  DeviceLooker looking = looker();
+  EXPECT_EQ(bar(looking),
+            "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver's own 30 B");
+}
+
+// Inside a container.
+TEST_F(DeviceWatchTest, with_pids_of_others_we_are_whoever_is_alone) {
+  cuda_has(kHexA);
+  g_usage = {cuda(0, 150, 200)};
+  DeviceLooker looking = looker(false);
+  play(device(kA, 250) + process(4711, "250"));
+  EXPECT_EQ(bar(looking),
+            "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver's own 30 B");
+  for (const std::string& script :
+       {device(kA, 250) + process(4711, "199"),  // less than we hold
+        device(kA, 250) + process(4711, "na"), device(kA, 250) + process(4711, "0"),
+        device(kA, 250), device(kA, 250) + process(1, "220") + process(2, "30"),
+        // Chance: it is another's.
+        device(kA, 250) + process(self_, "10") + process(2, "240"),
+        device(kA, 250) + "fail nvmlDeviceGetComputeRunningProcesses_v3 3\n"
+                          "fail nvmlDeviceGetGraphicsRunningProcesses_v3 3\n"}) {
+    play(script);
+    EXPECT_EQ(bar(looking),
+              "tensors 150 B, cached 50 B, the driver's own 30 B, outside PyTorch's allocator "
+              "(this process or others) 50 B")
+        << script;
+  }
+}
+
+TEST_F(DeviceWatchTest, a_driver_that_does_not_tell_bytes_of_processes_is_not_completed) {
+  cuda_has(kHexA);
+  g_usage = {cuda(0, 150, 200)};
+  play(device(kA, 300) + process(self_, "250") + process(9, "na"));
+  DeviceLooker looking = looker();
+  EXPECT_EQ(
+      bar(looking),
+      "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver's own 30 B, 1 "
+      "process whose bytes are not told 50 B");
+  play(device(kA, 300) + process(self_, "na") + process(9, "40"));
+  EXPECT_EQ(bar(looking),
+            "tensors 150 B, cached 50 B, process 9 40 B, the driver's own 30 B, outside PyTorch's "
+            "allocator (this process or others) 60 B");
+}
+
+// The driver is asked again where the allocator has taken memory meanwhile, a few times.
+TEST_F(DeviceWatchTest, what_changes_while_the_driver_is_asked_is_asked_again) {
+  static int turn = 0;
+  cuda_has(kHexA);
+  play(device(kA, 300));
+  const auto changing = []() -> std::vector<plimsoll_usage> {
+    const int now = ++turn;
+    return {cuda(0, 10, now < 3 ? static_cast<std::uint64_t>(now) : 100)};
+  };
+  DeviceLooker looking({.cuda = kCuda, .root = machine_.root(), .usage = changing});
+  const auto looks = look(looking);
+  ASSERT_EQ(looks.size(), 1U);
+  EXPECT_EQ(looks[0].figures.reserved_bytes, 100U);
+  EXPECT_EQ(turn, 4);
+}
+
+TEST_F(DeviceWatchTest, nccl_is_known_by_its_thread) {
+  EXPECT_FALSE(has_nccl(machine_.root()));
+  machine_.write("/proc/self/task/7/comm", "python\n");
+  EXPECT_FALSE(has_nccl(machine_.root()));
+  machine_.write("/proc/self/task/8/comm", "pt_nccl_watchdg\n");
+  EXPECT_TRUE(has_nccl(machine_.root()));
+}
+
+}  // namespace
+}  // namespace plimsoll::monitor
