@@ -11,6 +11,7 @@
 
 #include "monitor/cuda_devices.h"
 #include "monitor/process_memory.h"
+#include "plimsoll/monitor.h"
 #include "tests/support/made_machine.h"
 
 namespace plimsoll::monitor {
@@ -30,6 +31,12 @@ int g_asked = 0;
 std::vector<plimsoll_usage> made_usage() {
   ++g_asked;
   return g_usage;
+}
+
+DeviceBar small_bar() {
+  DeviceBar bar{.used_bytes = 1025, .total_bytes = 2000};
+  bar.parts = {{.kind = "tensors", .size_bytes = 1024}, {.kind = "unexplained", .size_bytes = 1}};
+  return bar;
 }
 
 plimsoll_usage cuda(std::int32_t ordinal, std::uint64_t allocated, std::uint64_t reserved) {
@@ -225,6 +232,20 @@ TEST_F(DeviceWatchTest, what_changes_while_the_driver_is_asked_is_asked_again) {
   ASSERT_EQ(looks.size(), 1U);
   EXPECT_EQ(looks[0].figures.reserved_bytes, 100U);
   EXPECT_EQ(turn, 4);
+}
+
+// No machine that runs these tests needs a driver; with one nothing is known of a device that CUDA
+// does not count here.
+TEST_F(DeviceWatchTest, the_watch_of_a_process_is_counted_and_knows_nothing_by_itself) {
+  start_device_watch();
+  start_device_watch();
+  EXPECT_FALSE(current_device_bar(255, 1'000'000));
+  stop_device_watch();
+  EXPECT_FALSE(current_device_bar(255));
+  stop_device_watch();
+  stop_device_watch();
+  EXPECT_THAT(device_looks(), IsEmpty());
+  EXPECT_EQ(device_bar_text(small_bar()), "tensors 1.0 KiB, unexplained 1 B");
 }
 
 TEST_F(DeviceWatchTest, nccl_is_known_by_its_thread) {

@@ -11,9 +11,9 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr std::array<const char*, 9> kRunsAfter{"timeline", "composition",   "sites",
-                                                "growth",   "fragmentation", "oom",
-                                                "saved",    "layers",        "steps"};
+constexpr std::array<const char*, 10> kRunsAfter{"timeline", "composition",   "sites", "device",
+                                                 "growth",   "fragmentation", "oom",   "saved",
+                                                 "layers",   "steps"};
 
 // Gravest first where severities are equal.
 constexpr std::array kRules{out_of_memory,        recording_was_empty,

@@ -7,6 +7,7 @@
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "analysis/steady_growth.h"
+#include "base/device_bar.h"
 #include "base/units.h"
 
 namespace plimsoll::analysis::findings {
@@ -125,6 +126,27 @@ void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails&
   tell_too_big(device, oom, finding);
 }
 
+// What the driver told when it failed, the last time: all but tensors and cache, where that is
+// much. False: the driver was not asked, and nothing is known of others.
+bool tell_who_else(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
+  const auto& bars = device.report.bars;
+  if (bars.empty() || bars.back().moment != "oom") return false;
+  const bool is_last = burst.first + burst.count - 1 == &device.report.oom_details.back();
+  if (!is_last) return true;
+  DeviceBar others;
+  std::uint64_t bytes = 0;
+  for (const report::BarPart& part : bars.back().parts) {
+    if (part.kind == "tensors" || part.kind == "cached") continue;
+    others.parts.push_back({.kind = part.label, .size_bytes = part.bytes});
+    bytes += static_cast<std::uint64_t>(part.bytes);
+  }
+  const std::uint64_t total = bars.back().total_bytes;
+  if (static_cast<std::int64_t>(bytes) <= 0 || bytes < total / 10) return true;
+  finding.evidence.push_back("Of the device's " + bytes_text(total) + ", " + bytes_text(bytes) +
+                             " were not PyTorch's: " + base::parts_text(others) + ".");
+  return true;
+}
+
 void tell_others(const OomDetails& oom, report::Finding& finding) {
   const std::uint64_t reserved =
       static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes, 0));
@@ -138,7 +160,7 @@ void tell_others(const OomDetails& oom, report::Finding& finding) {
 void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
                        report::Finding& finding) {
   const OomDetails& oom = *burst.first;
-  tell_others(oom, finding);
+  if (!tell_who_else(device, burst, finding)) tell_others(oom, finding);
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was held by " + holders_text(oom.top_lines) + ".");
   }

@@ -102,6 +102,30 @@ TEST(OutOfMemory, says_how_much_is_missing) {
   EXPECT_EQ(found[1].saving_bytes, 3 * kGib);
 }
 
+TEST(OutOfMemory, who_else_held_the_device_is_told_where_the_driver_was_asked) {
+  for (const bool is_much : {true, false}) {
+    Case c;
+    c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
+    report::BarReport bar{.moment = "oom", .total_bytes = 10 * kGib};
+    const auto bytes = [](std::uint64_t gib) { return static_cast<std::int64_t>(gib * kGib); };
+    bar.parts = {{"tensors", "tensors", bytes(6), 0, 0},
+                 {"process", "process 77 serve", is_much ? bytes(2) : -bytes(1), 77, 1},
+                 {"unexplained", "unexplained", bytes(1), 0, 0}};
+    c.device().bars = {bar};
+    const Findings found = c.run(out_of_memory);
+    ASSERT_THAT(found, SizeIs(2));
+    // The driver was asked at the last failure.
+    EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("not PyTorch's"))));
+    if (is_much) {
+      EXPECT_THAT(found[1].evidence,
+                  Contains("Of the device's 10.0 GiB, 3.0 GiB were not PyTorch's: process 77 serve "
+                           "2.0 GiB, unexplained 1.0 GiB."));
+    } else {
+      EXPECT_THAT(found[1].evidence, Not(Contains(HasSubstr("not PyTorch's"))));
+    }
+  }
+}
+
 TEST(OutOfMemory, under_a_limit_what_the_device_has_is_no_help) {
   Case c;
   c.device().oom_details = {oom("too_big")};
