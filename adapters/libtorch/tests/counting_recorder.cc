@@ -232,6 +232,8 @@ constexpr plimsoll_recorder_api kApi = {
     .out_of_memory = out_of_memory,
     .range_listener = &g_no_listener,
     .settle = [] {},
+    .device_figure = [](plimsoll_context*, std::uint8_t, std::uint8_t, std::uint64_t, std::uint32_t,
+                        std::uint32_t) {},
 };
 
 }  // namespace
