@@ -36,6 +36,7 @@ const plimsoll_usage* usage_of(const std::vector<plimsoll_usage>& usage, std::in
 
 std::vector<std::uint64_t> reserved_of(const std::vector<plimsoll_usage>& usage) {
   std::vector<std::uint64_t> bytes;
+  bytes.reserve(usage.size());
   for (const plimsoll_usage& device : usage) bytes.push_back(device.reserved_bytes);
   return bytes;
 }
@@ -183,8 +184,8 @@ struct Looks {
   std::vector<DeviceLook> newest;
 
   std::vector<GpuDevice> look(Nvml& nvml) {
-    static const int registered = std::atexit(end_device_watch);
-    static_cast<void>(registered);
+    static const int kRegistered = std::atexit(end_device_watch);
+    static_cast<void>(kRegistered);
     std::vector<DeviceLook> looks;
     auto devices = looker.look(nvml, looks);
     for (const DeviceLook& each : looks) tell_recordings(each);
@@ -257,7 +258,9 @@ void stop_device_watch() {
   {
     monitor::DeviceWatch& watch = monitor::device_watch();
     const std::lock_guard lock(watch.mutex);
-    if (watch.users == 0 || --watch.users > 0) return;
+    if (watch.users == 0) return;
+    watch.users -= 1;
+    if (watch.users > 0) return;
   }
   monitor::end_device_watch();
 }
