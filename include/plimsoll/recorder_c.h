@@ -63,7 +63,12 @@ enum plimsoll_mark {
   PLIMSOLL_MARK_REGION_END = 2,     /* value: name id */
   PLIMSOLL_MARK_BACKWARD_BEGIN = 3, /* value: 0 */
   PLIMSOLL_MARK_BACKWARD_END = 4,   /* value: 0 */
-  PLIMSOLL_MARK_OUT_OF_MEMORY = 5   /* value: the bytes asked for; out_of_memory() tells more */
+  PLIMSOLL_MARK_OUT_OF_MEMORY = 5,  /* value: the bytes asked for; out_of_memory() tells more */
+  /* What this thread does from here on, for events that others told without saying so, by their
+   * time (see plimsoll_recording_attach). */
+  PLIMSOLL_MARK_LAYER = 6,    /* value: name id, 0: none */
+  PLIMSOLL_MARK_OPERATOR = 7, /* value: name id of the outermost operator, 0: none */
+  PLIMSOLL_MARK_PHASE = 8     /* value: plimsoll_phase */
 };
 
 /* What this thread is doing: read at each alloc and free. Written by its own thread alone; ids are
@@ -269,6 +274,12 @@ PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,
 /* Flushes, ends the file and gives `state` (may be null). The recording is gone afterwards. */
 PLIMSOLL_EXPORT void plimsoll_recording_stop(plimsoll_recording* recording,
                                              plimsoll_recording_state* state);
+/* Puts another tool's record of this run into the trace, whole and as it is: `format` names what it
+ * is. Readers know "torch_snapshot" (what torch.cuda.memory._snapshot() gives, pickled, and perhaps
+ * gzipped): its devices stand in the report beside those of the recording. The last one of a format
+ * counts. Returns 0 or an errno: EFBIG above 64 MiB; ECANCELED when the recording has ended. */
+PLIMSOLL_EXPORT int plimsoll_recording_attach(plimsoll_recording* recording, const char* format,
+                                              const void* data, size_t size_bytes);
 /* MEMORY: the whole trace as it would stand in a file, now. free() it. Null when there is no memory
  * for it. */
 PLIMSOLL_EXPORT void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes);

@@ -30,6 +30,10 @@ inline constexpr std::size_t kPayloadBytes = 64 << 10;
 inline constexpr std::size_t kMaxPayloadBytes = 2 << 20;
 // The longest text; writers cut longer ones.
 inline constexpr std::size_t kMaxTextBytes = 1 << 20;
+// The most of an attachment that writers put into one block.
+inline constexpr std::size_t kAttachmentPieceBytes = 256 << 10;
+// The longest name of an attachment.
+inline constexpr std::size_t kMaxAttachmentName = 255;
 // The deepest stack; writers keep the innermost frames.
 inline constexpr std::size_t kMaxFrames = 1 << 16;
 // The most outer frames that a stack takes over from the one before.

@@ -17,6 +17,7 @@ namespace plimsoll::format {
 struct NoRecords : NoEvents, NoDefinitions {
   void on_block(const Block&) {}  // before the records in it
   void on_end(const End&) {}
+  void on_attachment(const AttachmentPiece&) {}
 };
 
 template <typename Visitor>
@@ -66,6 +67,11 @@ class Decoder {
         is_ended_ = true;
         visitor_.on_end(read_end(block.payload));
         return true;
+      case BlockKind::kAttachment: {
+        const auto piece = read_attachment(block.payload);
+        if (piece) visitor_.on_attachment(*piece);
+        return piece.has_value();
+      }
     }
     return true;
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -87,6 +88,21 @@ inline End read_end(std::span<const std::byte> payload) noexcept {
   end.events = fields.varint();
   end.lost = fields.varint();
   return end;
+}
+
+// What an attachment's block says; nothing if it cannot be.
+inline std::optional<AttachmentPiece> read_attachment(std::span<const std::byte> payload) noexcept {
+  FieldReader fields(payload);
+  AttachmentPiece piece;
+  piece.id = fields.varint();
+  piece.total_bytes = fields.varint();
+  piece.offset = fields.varint();
+  piece.name = fields.text(fields.varint());
+  if (!fields.is_whole()) return {};
+  piece.bytes = fields.bytes(fields.left());
+  const bool is_in =
+      piece.offset <= piece.total_bytes && piece.bytes.size() <= piece.total_bytes - piece.offset;
+  return is_in ? std::optional(piece) : std::nullopt;
 }
 
 class DefinitionDecoder {

@@ -19,6 +19,8 @@ const char* word_of(BlockKind kind) {
       return "events";
     case BlockKind::kEnd:
       return "end";
+    case BlockKind::kAttachment:
+      return "attachment";
   }
   return "unknown";
 }
@@ -32,7 +34,8 @@ constexpr std::array kPhases = {"other", "forward", "backward", "optimizer", "da
 constexpr std::array kRoles = {"known",           "parameter", "gradient",
                                "optimizer_state", "buffer",    "input"};
 constexpr std::array kMarks = {"step",           "region_begin", "region_end",
-                               "backward_begin", "backward_end", "out_of_memory"};
+                               "backward_begin", "backward_end", "out_of_memory",
+                               "layer",          "operator",     "phase"};
 constexpr std::array kSegmentActions = {"alloc", "free", "map", "unmap"};
 constexpr std::array kFigures = {"total",   "free",           "driver",
                                  "own",     "context",        "nccl",
@@ -243,6 +246,15 @@ class Dump::Lines : public NoRecords {
   void on_evicted(const Evicted& evicted) {
     begin("evicted");
     field("count", evicted.count);
+    end();
+  }
+  void on_attachment(const AttachmentPiece& piece) {
+    begin("attachment");
+    field("id", piece.id);
+    quoted("name", piece.name);
+    field("offset", piece.offset);
+    field("bytes", piece.bytes.size());
+    field("of", piece.total_bytes);
     end();
   }
   void on_end(const End& told) {

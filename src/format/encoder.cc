@@ -403,6 +403,31 @@ void Encoder::evicted(const Evicted& event) noexcept {
   end_event(at);
 }
 
+void Encoder::attachment(std::string_view name, std::span<const std::byte> bytes) noexcept {
+  flush();
+  name = name.substr(0, kMaxAttachmentName);
+  const std::uint64_t id = ++attachments_;
+  GrowingBytes block;
+  std::size_t offset = 0;
+  do {
+    const auto piece =
+        bytes.subspan(offset, std::min(kAttachmentPieceBytes, bytes.size() - offset));
+    std::byte* at = block.room(kBlockHeadBytes + 4 * kMaxVarintBytes + name.size() + piece.size());
+    if (at == nullptr) {
+      ++lost_;
+      return;
+    }
+    at = put_varint(at + kBlockHeadBytes, id);
+    at = put_varint(at, bytes.size());
+    at = put_varint(at, offset);
+    at = put_varint(at, name.size());
+    at = put_bytes(at, name.data(), name.size());
+    block.set_end(put_bytes(at, piece.data(), piece.size()));
+    close(block, BlockKind::kAttachment, 0);
+    offset += piece.size();
+  } while (offset < bytes.size());
+}
+
 // ---- blocks -----------------------------------------------------------------------------------
 
 void Encoder::close(GrowingBytes& block, BlockKind kind, std::uint32_t events) noexcept {

@@ -93,6 +93,9 @@ class Encoder {
   void dropped(const Dropped& event) noexcept;
   void evicted(const Evicted& event) noexcept;
 
+  // Any time; closes what has been begun. Left out whole where there is no memory for a piece.
+  void attachment(std::string_view name, std::span<const std::byte> bytes) noexcept;
+
   // Closes the blocks that have been begun, if there are any.
   void flush() noexcept;
   // flush(), and the block that says that the recording was stopped. Nothing may follow.
@@ -136,6 +139,7 @@ class Encoder {
   std::uint64_t next_serial_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t lost_ = 0;
+  std::uint64_t attachments_ = 0;
 };
 
 }  // namespace plimsoll::format

@@ -7,6 +7,7 @@
 // adoptions of the recorder from 0.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -49,6 +50,16 @@ struct Tensor {
   std::uint32_t dtype = 0;
   std::uint32_t shape = 0;
   friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+// Something that is no record, such as another tool's file of the same run: named by its format,
+// and in pieces, each in a block of its own. The last whole one of a name counts.
+struct AttachmentPiece {
+  std::string_view name;
+  std::uint64_t id = 0;  // of the attachment in this file
+  std::uint64_t total_bytes = 0;
+  std::uint64_t offset = 0;  // of the piece in the attachment
+  std::span<const std::byte> bytes;
 };
 
 // ---- events -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "format/block.h"
+#include "format/definition_decoder.h"
 
 namespace plimsoll::record {
 namespace {
@@ -76,12 +77,23 @@ void KeptBlocks::add(const format::FinishedBlock& block) {
     case format::BlockKind::kEnd:
       append(end_, block.bytes);
       return;
+    case format::BlockKind::kAttachment:
+      return add_attachment(block.bytes);
     case format::BlockKind::kEvents:
       break;
   }
   blocks_.push_back({{block.bytes.begin(), block.bytes.end()}, block.events});
   events_ += block.events;
   while (max_events_ != 0 && events_ - blocks_.front().events >= max_events_) evict_front();
+}
+
+// The last one of a name counts: those before are forgotten.
+void KeptBlocks::add_attachment(std::span<const std::byte> block) {
+  const auto piece = format::read_attachment(block.subspan(format::kBlockHeadBytes));
+  if (!piece) return;
+  std::vector<std::byte>& bytes = attachments_[std::string(piece->name)];
+  if (piece->offset == 0) bytes.clear();
+  append(bytes, block);
 }
 
 void KeptBlocks::evict_front() {
@@ -150,6 +162,7 @@ std::byte* KeptBlocks::assemble(std::size_t& size_bytes) const {
 
   size_bytes = prelude.size() + definitions_.size() + base.bytes.size() + end_.size();
   for (const Block& block : blocks_) size_bytes += block.bytes.size();
+  for (const auto& [name, bytes] : attachments_) size_bytes += bytes.size();
   auto* const whole = static_cast<std::byte*>(std::malloc(size_bytes));
   if (whole == nullptr) return nullptr;
   std::byte* at = whole;
@@ -161,6 +174,7 @@ std::byte* KeptBlocks::assemble(std::size_t& size_bytes) const {
   put(definitions_);
   put(base.bytes);
   for (const Block& block : blocks_) put(block.bytes);
+  for (const auto& [name, bytes] : attachments_) put(bytes);
   put(end_);
   return whole;
 }

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/hash.h"
@@ -51,6 +53,7 @@ class KeptBlocks {
   struct Fold;  // a visitor
   struct Moment;
 
+  void add_attachment(std::span<const std::byte> block);
   void evict_front();
   std::vector<Moment> moments(std::span<const BaseRow> rows) const;
   void encode_base(format::Encoder& encoder) const;
@@ -58,6 +61,7 @@ class KeptBlocks {
   const std::uint64_t max_events_;
   std::vector<std::byte> definitions_;  // blocks, all of them
   std::deque<Block> blocks_;
+  std::map<std::string, std::vector<std::byte>> attachments_;  // blocks, by name
   std::vector<std::byte> end_;
   std::uint64_t events_ = 0;  // in blocks_
   std::uint64_t evicted_ = 0;

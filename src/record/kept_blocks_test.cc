@@ -148,5 +148,33 @@ TEST(KeptBlocks, a_limited_file_is_whole_whenever_it_is_flushed) {
   EXPECT_EQ(replay.live_bytes, 20'000u);
 }
 
+TEST(KeptBlocks, of_attachments_the_last_of_a_format_is_kept) {
+  struct Pieces : format::NoRecords {
+    void on_attachment(const format::AttachmentPiece& piece) {
+      told += std::string(piece.name) + std::to_string(piece.bytes.size()) + " ";
+    }
+    std::string told;
+  };
+  const tests::TemporaryPath path("kept_attachments");
+  Recorded recording = Recorded::into_file(path.str(), 500);
+  const std::string bytes(100, 'x');
+  for (const auto& [format, size] : {std::pair{"one", 7}, {"two", 20}, {"one", 50}}) {
+    EXPECT_EQ(plimsoll_recording_attach(recording.get(), format, bytes.data(),
+                                        static_cast<std::size_t>(size)),
+              0);
+  }
+  const auto read = [&] {
+    Pieces pieces;
+    format::Decoder<Pieces> decoder(pieces);
+    const auto file = TraceReplay::bytes_of(path.str());
+    decoder.push(file);
+    decoder.finish();
+    return pieces.told;
+  };
+  EXPECT_EQ(read(), "one50 two20 ");
+  recording.stop();
+  EXPECT_EQ(read(), "one50 two20 ");
+}
+
 }  // namespace
 }  // namespace plimsoll::record

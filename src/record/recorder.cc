@@ -272,6 +272,20 @@ void Recorder::flush(Recording& recording) noexcept {
   recording.write_out(state_, Recording::Due::kAll);
 }
 
+int Recorder::add_attachment(Recording& recording, std::string_view format,
+                             std::span<const std::byte> bytes) noexcept {
+  constexpr std::size_t kMostBytes = 64u << 20;
+  if (bytes.size() > kMostBytes) return EFBIG;
+  {
+    const std::lock_guard lock(state_);
+    if (!is_running(recording)) return ECANCELED;
+    drain();
+    recording.add_attachment(format, bytes);
+  }
+  recording.write_out(state_, Recording::Due::kAll);
+  return recording.error();
+}
+
 void Recorder::settle() noexcept {
   const std::lock_guard lock(state_);
   if (hot.mode.load(std::memory_order_relaxed) == Mode::kOn) drain();

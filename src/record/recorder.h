@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/worker.h"
@@ -53,6 +54,9 @@ class Recorder {
   std::shared_ptr<Recording> start(const plimsoll_recording_options& options,
                                    const char** error) noexcept;
   void flush(Recording& recording) noexcept;
+  // 0 or an errno.
+  int add_attachment(Recording& recording, std::string_view format,
+                     std::span<const std::byte> bytes) noexcept;
   void settle() noexcept;
   void get_state(Recording& recording, plimsoll_recording_state& state) noexcept;
   void stop(Recording& recording, plimsoll_recording_state& state) noexcept;

@@ -2,6 +2,7 @@
 #include "plimsoll/recorder_c.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -291,6 +292,14 @@ plimsoll_recording* plimsoll_recording_start(const plimsoll_recording_options* o
 
 void plimsoll_recording_flush(plimsoll_recording* recording) {
   if (recording != nullptr) Recorder::get().flush(*recording->recording);
+}
+
+int plimsoll_recording_attach(plimsoll_recording* recording, const char* format, const void* data,
+                              size_t size_bytes) {
+  if (recording == nullptr) return ECANCELED;
+  if (format == nullptr || (data == nullptr && size_bytes > 0)) return EINVAL;
+  return Recorder::get().add_attachment(*recording->recording, format,
+                                        {static_cast<const std::byte*>(data), size_bytes});
 }
 
 void plimsoll_recording_get_state(plimsoll_recording* recording, plimsoll_recording_state* state) {

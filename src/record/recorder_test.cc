@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <random>
 #include <thread>
@@ -537,6 +538,25 @@ TEST(RecorderThreads, a_full_ring_drops_and_counts) {
   EXPECT_EQ(replay.allocs.size() + replay.dropped, kAllocs);
   EXPECT_EQ(state.dropped, replay.dropped);
   EXPECT_EQ(state.live_bytes, replay.allocs.size());
+}
+
+TEST(Recorder, attaches_what_another_tool_recorded) {
+  const tests::TemporaryPath path("attached");
+  Recorded recording = Recorded::into_file(path.str());
+  const std::vector<char> large((64 << 20) + 1);
+  EXPECT_EQ(plimsoll_recording_attach(recording.get(), "torch_snapshot", large.data(), 3), 0);
+  EXPECT_EQ(
+      plimsoll_recording_attach(recording.get(), "torch_snapshot", large.data(), large.size()),
+      EFBIG);
+  EXPECT_EQ(plimsoll_recording_attach(recording.get(), nullptr, large.data(), 3), EINVAL);
+  EXPECT_EQ(plimsoll_recording_attach(recording.get(), "torch_snapshot", nullptr, 3), EINVAL);
+  EXPECT_EQ(plimsoll_recording_attach(nullptr, "torch_snapshot", large.data(), 3), ECANCELED);
+  api().alloc(api().context(), 0, 64, 7);
+  recording.stop();
+  const TraceReplay replay = TraceReplay::of_file(path.str());
+  EXPECT_TRUE(replay.is_ended);
+  EXPECT_EQ(replay.damaged_blocks, 0u);
+  EXPECT_EQ(replay.live_bytes, 7u);
 }
 
 // Who listens to ranges is told of each, or its ranges would no longer balance.

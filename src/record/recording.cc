@@ -24,6 +24,7 @@ constexpr std::uint64_t kFewestKeptEvents = 64;       // in a block
 
 constexpr std::size_t kMostWaitingBytes = 256u << 20;  // for a sink that hangs
 constexpr std::uint64_t kLastTime = ~std::uint64_t{0};
+constexpr std::uint64_t kNotWritten = kLastTime - 1;
 
 // Of a distributed run, as its launchers tell it: a number of the environment, or -1.
 std::int64_t number_of_environment(const char* name) noexcept {
@@ -272,6 +273,12 @@ void Recording::seal(Due due, std::int64_t time_ns) noexcept {
   if (due == Due::kOld && (kept_ || time_ns - sealed_ns_ < kOldBlockNs)) return;
   sealed_ns_ = time_ns;
   if (!has_failed() && encoder_->pending_bytes() > 0) encoder_->flush();
+}
+
+void Recording::add_attachment(std::string_view format, std::span<const std::byte> bytes) noexcept {
+  if (!is_written()) return;
+  encoder_->attachment(format, bytes);
+  rewritten_events_ = kNotWritten;
 }
 
 void Recording::finish(std::int64_t time_ns) noexcept {

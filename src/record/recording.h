@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // Hands over the blocks that have waited for long enough, or all.
   void seal(Due due, std::int64_t time_ns) noexcept;
   void finish(std::int64_t time_ns) noexcept;
+  void add_attachment(std::string_view format, std::span<const std::byte> bytes) noexcept;
   bool has_blocks() const noexcept { return !ready_.empty(); }  // that wait for write_out()
 
   void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override;
