@@ -25,6 +25,10 @@ void Diagnostics::add(const DiagnosticKind& kind, std::uint64_t count, std::stri
   all_.push_back(Diagnostic{&kind, count, std::string(example)});
 }
 
+void Diagnostics::append(const Diagnostics& others) {
+  for (const Diagnostic& each : others.all_) add(*each.kind, each.count, each.first_example);
+}
+
 std::uint64_t Diagnostics::count(const DiagnosticKind& kind) const {
   for (const Diagnostic& known : all_) {
     if (known.kind == &kind) return known.count;

@@ -29,6 +29,7 @@ struct Diagnostic {
 class Diagnostics {
  public:
   void add(const DiagnosticKind& kind, std::uint64_t count = 1, std::string_view example = {});
+  void append(const Diagnostics& others);
   std::uint64_t count(const DiagnosticKind& kind) const;
   // In the order in which each kind was first met.
   const std::vector<Diagnostic>& all() const { return all_; }

@@ -6,9 +6,11 @@ namespace plimsoll::model {
 
 std::vector<StepEnd> step_ends(const Trace& trace, const DeviceTrace& device) {
   std::vector<StepEnd> ends;
+  const bool is_cut = device.history == History::kTruncated;
   for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
     const Mark& mark = trace.marks[row];
     if (mark.kind != MarkKind::kStep) continue;
+    if (is_cut && device.mark_events[row] == 0) continue;
     ends.push_back(StepEnd{device.mark_events[row], mark.step, mark.time_ns});
   }
   return ends;

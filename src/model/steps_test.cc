@@ -35,6 +35,16 @@ TEST(Steps, each_device_counts_its_own_events) {
   EXPECT_EQ(step_ends(trace, trace.devices[1])[0].event, 2u);
 }
 
+TEST(Steps, those_that_ended_before_a_cut_history_are_not_known) {
+  TraceMaker maker;
+  maker.step(1).step(2).alloc(1, 1).step(3).alloc(2, 1);
+  maker.builder().mark_truncated({DeviceType::kCuda, 0});
+  const Trace trace = maker.finish();
+  const auto ends = step_ends(trace, trace.devices[0]);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].step, 3u);
+}
+
 TEST(Steps, without_marks_there_are_none) {
   TraceMaker maker;
   maker.alloc(1, 1);

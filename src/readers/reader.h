@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "model/trace_builder.h"
 #include "plimsoll/result.h"
+#include "readers/beside.h"
 #include "readers/byte_source.h"
 
 namespace plimsoll::readers {
@@ -27,6 +28,7 @@ struct ReadContext {
   base::Diagnostics& diagnostics;
   base::Progress& progress;
   Limits limits;
+  Beside* beside = nullptr;  // null: nobody wants it
 };
 
 class Reader {

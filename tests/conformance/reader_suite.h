@@ -37,6 +37,7 @@ class ReaderSuite : public testing::TestWithParam<ReaderCase> {
   struct Outcome {
     Status status;
     model::Trace trace;
+    readers::Beside beside;
   };
 
   void SetUp() override {
@@ -54,7 +55,7 @@ class ReaderSuite : public testing::TestWithParam<ReaderCase> {
     base::Diagnostics diagnostics;
     model::TraceBuilder builder(diagnostics);
     readers::ReadContext context{builder, diagnostics, progress_,
-                                 readers::Limits{.memory_bytes = memory_bytes}};
+                                 readers::Limits{.memory_bytes = memory_bytes}, &outcome.beside};
     const auto source = readers::view_memory(bytes, piece);
     outcome.status = reader_->read(*source, context);
     if (!outcome.status) return outcome;
@@ -65,6 +66,15 @@ class ReaderSuite : public testing::TestWithParam<ReaderCase> {
       outcome.status = std::move(trace).error();
     }
     return outcome;
+  }
+
+  static std::string attached_text(const Outcome& outcome) {
+    std::string text;
+    for (const readers::Attachment& each : outcome.beside.attachments) {
+      text += each.format + ":";
+      for (const std::byte byte : each.bytes) text += static_cast<char>(byte);
+    }
+    return text;
   }
 
   std::unique_ptr<readers::Reader> reader_ = GetParam().make();
@@ -86,6 +96,8 @@ TEST_P(ReaderSuite, gives_the_same_trace_whatever_the_pieces) {
     const Outcome pieces = read(bytes_, piece);
     ASSERT_TRUE(pieces.status.ok());
     EXPECT_EQ(TraceDifference::of(whole.trace, pieces.trace), "") << piece;
+    EXPECT_EQ(attached_text(whole), attached_text(pieces)) << piece;
+    EXPECT_EQ(whole.beside.doings.size(), pieces.beside.doings.size()) << piece;
   }
 }
 

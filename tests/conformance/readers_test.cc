@@ -12,6 +12,9 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Native, ReaderSuite,
                          testing::Values(ReaderCase{readers::native::make, "native/whole.plimsoll",
                                                     1}));
+INSTANTIATE_TEST_SUITE_P(NativeWithAttachments, ReaderSuite,
+                         testing::Values(ReaderCase{readers::native::make,
+                                                    "native/attached.plimsoll", 1}));
 INSTANTIATE_TEST_SUITE_P(Kineto, ReaderSuite,
                          testing::Values(ReaderCase{readers::kineto::make, "kineto/step.json", 1}));
 INSTANTIATE_TEST_SUITE_P(TorchSnapshot, ReaderSuite,

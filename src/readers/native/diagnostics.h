@@ -49,6 +49,11 @@ inline constexpr base::DiagnosticKind kAllocatedBeforeRecording{
     "allocated_before_recording", base::Severity::kInfo,
     "Memory from before the recording that no module or optimizer owns: its category is unknown. "
     "Start recording before the model is built to see who allocated it."};
+inline constexpr base::DiagnosticKind kAttachmentCut{
+    "attachment_cut", base::Severity::kDataLoss,
+    "A record of another tool that stands in pieces in this file lacks some: the program was "
+    "killed "
+    "while it was written, or the file is damaged. The one before it is used, where there is one."};
 inline constexpr base::DiagnosticKind kPythonAdapter{
     "python_adapter", base::Severity::kDataLoss,
     "Recorded without the compiled adapter: memory that operators take and give back while they "

@@ -156,6 +156,52 @@ TEST(NativeReader, knows_its_files_by_their_first_bytes) {
   EXPECT_EQ(make()->sniff(std::as_bytes(std::span("PLIMSOLL"))), Confidence::kNo);
 }
 
+TEST(NativeReader, gives_on_what_stands_beside_the_events) {
+  Writer writer;
+  writer.encoder().define_name(1, "Net.fc");
+  writer.encoder().define_name(2, "aten::mm");
+  writer.mark(PLIMSOLL_MARK_LAYER, 1).mark(PLIMSOLL_MARK_PHASE, PLIMSOLL_PHASE_BACKWARD);
+  writer.encoder().attachment("one", std::vector<std::byte>(600'000, std::byte{1}));
+  writer.mark(PLIMSOLL_MARK_OPERATOR, 2).mark(PLIMSOLL_MARK_OPERATOR, 0);
+  writer.encoder().attachment("two", std::vector<std::byte>(3));
+  writer.encoder().attachment("one", std::vector<std::byte>(5, std::byte{2}));
+  writer.encoder().finish(9'000'000);
+  base::Diagnostics diagnostics;
+  model::TraceBuilder builder(diagnostics);
+  base::Progress progress;
+  Beside beside;
+  ReadContext context{builder, diagnostics, progress, Limits{.memory_bytes = 1 << 30}, &beside};
+  const auto source = view_memory(writer.file().bytes(), 1'000);
+  ASSERT_TRUE(make()->read(*source, context).ok());
+  ASSERT_EQ(beside.attachments.size(), 2u);
+  EXPECT_EQ(beside.attachments[0].format, "one");
+  EXPECT_EQ(beside.attachments[0].bytes, std::vector<std::byte>(5, std::byte{2}));
+  EXPECT_EQ(beside.attachments[1].bytes, std::vector<std::byte>(3));
+  ASSERT_EQ(beside.doings.size(), 4u);
+  const auto text = [&](model::StringId id) { return builder.strings()[id]; };
+  EXPECT_EQ(text(beside.doings[2].layer), "Net.fc");
+  EXPECT_EQ(text(beside.doings[2].op), "aten::mm");
+  EXPECT_EQ(beside.doings[2].phase, Phase::kBackward);
+  EXPECT_EQ(beside.doings[2].time_ns, 1'003'000);
+  EXPECT_EQ(text(beside.doings[3].op), "");
+  EXPECT_EQ(builder.event_count(), 0u);  // of them there is nothing in the trace itself
+}
+
+TEST(NativeReader, refuses_attachments_beyond_its_memory) {
+  Writer writer;
+  writer.encoder().attachment("one", std::vector<std::byte>(3 << 20));
+  writer.encoder().finish(9'000'000);
+  base::Diagnostics diagnostics;
+  model::TraceBuilder builder(diagnostics);
+  base::Progress progress;
+  Beside beside;
+  ReadContext context{builder, diagnostics, progress, Limits{.memory_bytes = 1 << 20}, &beside};
+  const auto source = view_memory(writer.file().bytes());
+  const Status status = make()->read(*source, context);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kLimit);
+}
+
 TEST(NativeReader, tells_an_allocation_with_all_that_is_known_of_it) {
   Writer writer;
   format::Encoder& encoder = writer.encoder();

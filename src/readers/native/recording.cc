@@ -37,7 +37,8 @@ void Recording::on_block(const format::Block& block) {
 void Recording::check_limits() {
   const std::uint64_t memory_bytes = context_.builder.memory_bytes() + definitions_.memory_bytes() +
                                      serials_.memory_bytes() + allocations_.memory_bytes() +
-                                     others_.memory_bytes() + caches_.memory_bytes();
+                                     others_.memory_bytes() + caches_.memory_bytes() +
+                                     besides_.memory_bytes();
   if (memory_bytes > context_.limits.memory_bytes && !failure_) {
     failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
                                                  std::to_string(context_.limits.memory_bytes) +
@@ -239,6 +240,15 @@ void Recording::on_mark(const format::Mark& mark) {
     case PLIMSOLL_MARK_OUT_OF_MEMORY:
       out_of_memory(mark);
       return;
+    case PLIMSOLL_MARK_LAYER:
+    case PLIMSOLL_MARK_OPERATOR:
+      besides_.on_doing(mark, mark.value <= UINT32_MAX
+                                  ? definitions_.name(static_cast<std::uint32_t>(mark.value))
+                                  : model::StringId{});
+      return;
+    case PLIMSOLL_MARK_PHASE:
+      besides_.on_doing(mark, {});
+      return;
     default:
       context_.diagnostics.add(kLaterVersion);
       return;
@@ -356,6 +366,7 @@ class Recording::Columns {
 
 void Recording::attribute() {
   end_run();
+  besides_.finish();
   const std::vector<Place> places = definitions_.places();
   const std::vector<model::TensorId> tensors = definitions_.tensor_rows();
   const Words words(context_.builder.strings());

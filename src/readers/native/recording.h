@@ -11,6 +11,7 @@
 #include "base/column.h"
 #include "format/decoder.h"
 #include "model/trace_builder.h"
+#include "readers/native/besides.h"
 #include "readers/native/caches.h"
 #include "readers/native/definitions.h"
 #include "readers/native/looks.h"
@@ -24,6 +25,7 @@ class Recording : public format::NoRecords {
   explicit Recording(ReadContext& context)
       : context_(context),
         definitions_(context.builder, context.diagnostics),
+        besides_(context.beside, context.diagnostics),
         looks_(context.builder, definitions_) {}
 
   void on_block(const format::Block& block);
@@ -48,6 +50,7 @@ class Recording : public format::NoRecords {
   void on_dropped(const format::Dropped& dropped);
   void on_evicted(const format::Evicted& evicted);
   void on_end(const format::End& end);
+  void on_attachment(const format::AttachmentPiece& piece) { besides_.on_piece(piece); }
 
   // What makes going on pointless: too many events, too much memory.
   const std::optional<Error>& failure() const { return failure_; }
@@ -79,6 +82,7 @@ class Recording : public format::NoRecords {
 
   ReadContext& context_;
   Definitions definitions_;
+  Besides besides_;
   SerialIndex serials_;
   base::Column<Allocation> allocations_;
   Caches caches_;

@@ -1,0 +1,71 @@
+#include "engine/attachments.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "engine/open_layers.h"
+#include "engine/torch_history.h"
+#include "model/trace_builder.h"
+
+namespace plimsoll::engine {
+namespace {
+
+constexpr const char* kHistoryFormat = "torch_snapshot";
+
+constexpr base::DiagnosticKind kUnreadable{"attachment_unreadable", base::Severity::kDataLoss,
+                                           "A record of another tool that stands in this file "
+                                           "cannot be read, and is left out: torch's own "
+                                           "history of its allocator, where that records CUDA."};
+constexpr base::DiagnosticKind kUnknownFormat{
+    "attachment_of_unknown_format", base::Severity::kInfo,
+    "A record of another tool, of a format that this Plimsoll does not know. It is left out."};
+
+Result<model::Trace> read(const readers::Attachment& attachment, base::Diagnostics& diagnostics,
+                          base::Progress& progress) {
+  PLIMSOLL_TRY_ASSIGN(Opened opened, open_layers(readers::view_memory(attachment.bytes)));
+  if (opened.reader->name() != attachment.format) {
+    return make_error(ErrorCode::kUnsupported,
+                      "it is not of the format that it is said to be: " + attachment.format);
+  }
+  base::Diagnostics of_events;  // told again when the trace is joined
+  model::TraceBuilder builder(of_events);
+  readers::ReadContext context{builder, diagnostics, progress,
+                               readers::Limits{opened.memory_bytes}};
+  PLIMSOLL_TRY(opened.reader->read(*opened.source, context));
+  return builder.finish(opened.reader->name(), progress);
+}
+
+Result<model::Trace> join(const readers::Attachment& attachment, const readers::Beside& beside,
+                          const model::Trace& recorded, base::Diagnostics& diagnostics,
+                          base::Progress& progress) try {
+  PLIMSOLL_TRY_ASSIGN(const model::Trace history, read(attachment, diagnostics, progress));
+  return join_torch_history(recorded, history, beside.doings, diagnostics, progress);
+} catch (const std::bad_alloc&) {
+  return make_error(ErrorCode::kLimit, "the machine has not enough memory to read it");
+}
+
+}  // namespace
+
+Status join_attachments(const readers::Beside& beside, const base::Diagnostics& of_events,
+                        Loaded& loaded, base::Progress& progress) {
+  for (const readers::Attachment& attachment : beside.attachments) {
+    if (attachment.format != kHistoryFormat) {
+      loaded.diagnostics.add(kUnknownFormat, 1, attachment.format);
+      continue;
+    }
+    base::Diagnostics found;
+    auto joined = join(attachment, beside, loaded.trace, found, progress);
+    if (joined.ok()) {
+      loaded.trace = std::move(*joined);
+      loaded.diagnostics.append(found);
+      return {};
+    }
+    if (joined.error().code == ErrorCode::kInterrupted) return std::move(joined).error();
+    loaded.diagnostics.add(kUnreadable, 1, joined.error().message);
+  }
+  loaded.diagnostics.append(of_events);
+  return {};
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,205 @@
+#include "engine/history_attribution.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "model/categories.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using model::Event;
+using model::EventFlags;
+using model::kNone;
+using model::Phase;
+using readers::Doing;
+
+constexpr std::int64_t kEver = std::numeric_limits<std::int64_t>::max();
+
+// What a module or an optimizer holds, or was handed: the gravest first, as everywhere.
+constexpr std::array kOwned = {model::kParameter, model::kGradient, model::kOptimizerState,
+                               model::kBuffer, model::kInput};
+
+std::size_t gravity(std::string_view category) {
+  return static_cast<std::size_t>(kOwned.end() - std::ranges::find(kOwned, category));
+}
+
+bool is_told(std::string_view category) {
+  return !category.empty() && category != model::kUnknownCategory;
+}
+
+// An allocation of the history, by address and birth.
+struct Block {
+  std::uint64_t address = 0;
+  std::int64_t born_ns = 0;
+  std::uint32_t lifetime = 0;
+};
+
+class Device {
+ public:
+  Device(const model::Trace& history, const model::DeviceTrace& device,
+         const model::Trace& recorded, const Timeline& timeline)
+      : history_(history), device_(device), recorded_(recorded), timeline_(timeline) {
+    attributions_.resize(device.lifetimes.size());
+  }
+
+  void by_tensors(const model::DeviceTrace& tensors);
+  void by_time();
+  std::vector<Attribution> take() { return std::move(attributions_); }
+
+ private:
+  std::int64_t time_of(std::uint32_t event, std::int64_t otherwise) const {
+    if (event == kNone || event == model::kBeforeRecording) return otherwise;
+    return history_.events.time_ns[device_.first_event + event];
+  }
+  std::int64_t born_ns(std::size_t row) const {
+    return time_of(device_.lifetimes.alloc[row], model::kNoTime);
+  }
+  std::int64_t died_ns(std::size_t row) const {
+    return time_of(device_.lifetimes.free_requested[row], kEver);
+  }
+  void take_tensor(Attribution& into, const Event& told) const;
+  void take_moment(Attribution& into, std::size_t row) const;
+  std::string_view category(const Attribution& of, std::size_t row, std::size_t at) const;
+
+  const model::Trace& history_;
+  const model::DeviceTrace& device_;
+  const model::Trace& recorded_;
+  const Timeline& timeline_;
+  std::vector<Attribution> attributions_;
+};
+
+// Each tensor lies in the block that was the last to be made at its address before it was met.
+void Device::by_tensors(const model::DeviceTrace& tensors) {
+  std::vector<Block> blocks;
+  for (std::uint32_t row = 0; row < attributions_.size(); ++row) {
+    const bool has_time = device_.lifetimes.alloc[row] == kNone || born_ns(row) != model::kNoTime;
+    if (has_time) blocks.push_back({history_.address(device_, row), born_ns(row), row});
+  }
+  const auto key = [](const Block& block) { return std::pair(block.address, block.born_ns); };
+  std::ranges::stable_sort(blocks, {}, key);
+  for (std::size_t row = 0; row < tensors.lifetimes.size(); ++row) {
+    if (tensors.lifetimes.alloc[row] == kNone) continue;
+    const Event told = recorded_.events.at(tensors.first_event + tensors.lifetimes.alloc[row]);
+    const auto after =
+        std::ranges::upper_bound(blocks, std::pair(told.address, told.time_ns), {}, key);
+    if (after == blocks.begin()) continue;
+    const Block& block = *(after - 1);
+    const bool is_in = block.address == told.address &&
+                       told.size_bytes <= history_.block_bytes(device_, block.lifetime) &&
+                       told.time_ns <= died_ns(block.lifetime);
+    if (is_in) take_tensor(attributions_[block.lifetime], told);
+  }
+}
+
+// The first tensor tells where the block was made, the gravest one what it is for.
+void Device::take_tensor(Attribution& into, const Event& told) const {
+  const std::string_view category = recorded_.strings[told.category];
+  const bool is_first = into.how != Attribution::How::kByTensor;
+  if (is_first && !has(told.flags, EventFlags::kAdopted)) {
+    into.how = Attribution::How::kByTensor;
+    into.layer = told.layer;
+    into.op = told.op;
+    into.inner_op = told.inner_op;
+    into.forward_op = told.forward_op;
+    into.stack = told.stack;
+    into.phase = told.phase;
+    into.flags = told.flags;
+  }
+  const bool is_graver = gravity(category) > gravity(into.category);
+  if (is_graver || (is_told(category) && !is_told(into.category))) into.category = category;
+  if (is_graver || into.tensor == model::TensorId{}) into.tensor = told.tensor;
+}
+
+void Device::by_time() {
+  for (std::size_t row = 0; row < attributions_.size(); ++row) {
+    Attribution& each = attributions_[row];
+    if (each.how == Attribution::How::kNot) take_moment(each, row);
+    if (is_told(each.category) && each.how == Attribution::How::kNot) {
+      each.how = Attribution::How::kByTensor;  // what it is for, not where it was made
+    }
+    if (each.category == model::kActivation && timeline_.has_backward(born_ns(row), died_ns(row))) {
+      each.flags = each.flags | EventFlags::kSavedForBackward;
+    }
+  }
+}
+
+void Device::take_moment(Attribution& into, std::size_t row) const {
+  const std::int64_t born = born_ns(row);
+  const std::size_t at = born == model::kNoTime ? Timeline::kNothing : timeline_.before(born);
+  if (at == Timeline::kNothing) return;
+  const Doing& doing = timeline_[at];
+  into.how = is_told(into.category) ? Attribution::How::kByTensor : Attribution::How::kByTime;
+  into.layer = doing.layer;
+  into.op = into.inner_op = doing.op;
+  into.phase = doing.phase;
+  // Without operators nobody knows what is temporary.
+  if (is_told(into.category) || !timeline_.tells_operators()) return;
+  into.category = category(into, row, at);
+  if (into.category == model::kTemporary) into.flags = EventFlags::kTemporary;
+}
+
+// As the recorder's own: docs/recording.md.
+std::string_view Device::category(const Attribution& of, std::size_t row, std::size_t at) const {
+  if (timeline_.is_in_op(at, died_ns(row))) return model::kTemporary;
+  if (of.phase == Phase::kForward) return model::kActivation;
+  if (of.phase == Phase::kBackward) return model::kActivationGradient;
+  return model::kOther;
+}
+
+}  // namespace
+
+Timeline::Timeline(const model::Trace& recorded, const base::Column<Doing>& doings)
+    : doings_(doings.begin(), doings.end()) {
+  std::ranges::stable_sort(doings_, {}, &Doing::time_ns);
+  ends_ns_.resize(doings_.size(), kEver);
+  std::unordered_map<std::uint32_t, std::int64_t> next_ns;  // by thread
+  for (std::size_t row = doings_.size(); row-- > 0;) {
+    const auto [next, is_last] = next_ns.try_emplace(doings_[row].thread, kEver);
+    ends_ns_[row] = next->second;
+    next->second = doings_[row].time_ns;
+  }
+  Phase before = Phase::kOther;
+  for (const Doing& doing : doings_) {
+    if (doing.phase == Phase::kBackward && before != Phase::kBackward) {
+      backwards_ns_.push_back(doing.time_ns);
+    }
+    before = doing.phase;
+    tells_operators_ = tells_operators_ || doing.op != model::StringId{};
+  }
+  for (const model::Mark& mark : recorded.marks) {
+    if (mark.kind == model::MarkKind::kBackwardBegin) backwards_ns_.push_back(mark.time_ns);
+  }
+  std::ranges::sort(backwards_ns_);
+}
+
+std::size_t Timeline::before(std::int64_t time_ns) const {
+  const auto after = std::ranges::upper_bound(doings_, time_ns, {}, &Doing::time_ns);
+  return after == doings_.begin() ? kNothing
+                                  : static_cast<std::size_t>(after - doings_.begin()) - 1;
+}
+
+bool Timeline::is_in_op(std::size_t row, std::int64_t time_ns) const {
+  return doings_[row].op != model::StringId{} && time_ns <= ends_ns_[row] && time_ns != kEver;
+}
+
+bool Timeline::has_backward(std::int64_t from_ns, std::int64_t to_ns) const {
+  const auto next = std::ranges::lower_bound(backwards_ns_, from_ns);
+  return next != backwards_ns_.end() && *next < to_ns;
+}
+
+std::vector<Attribution> attribute_history(const model::Trace& history,
+                                           const model::DeviceTrace& device,
+                                           const model::Trace& recorded,
+                                           const model::DeviceTrace* tensors,
+                                           const Timeline& timeline) {
+  Device work(history, device, recorded, timeline);
+  if (tensors != nullptr) work.by_tensors(*tensors);
+  work.by_time();
+  return work.take();
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,269 @@
+#include "engine/torch_history.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/history_attribution.h"
+#include "engine/trace_copy.h"
+#include "model/categories.h"
+#include "model/trace_builder.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using model::DeviceTrace;
+using model::Event;
+using model::kNone;
+using model::Trace;
+
+constexpr base::DiagnosticKind kTorchHistory{
+    "torch_history", base::Severity::kInfo,
+    "CUDA stands here as torch's own history of its allocator tells it, because the adapter's CUDA "
+    "half was not to be had: every block is there, and what it belongs to is known by the tensor "
+    "in "
+    "it, or else by the time. Tables count requested bytes."};
+constexpr base::DiagnosticKind kUnattributed{
+    "history_unattributed", base::Severity::kInfo,
+    "Allocations of torch's own history that no tensor and no moment explains: they were made "
+    "before the recording, or outside what it can see. Their category is unknown."};
+
+constexpr base::DiagnosticKind kNoOperators{
+    "history_without_operators", base::Severity::kInfo,
+    "Allocations whose layer and phase are known by the time, but not their operator, so that what "
+    "is temporary cannot be told from what is kept: their category is unknown."};
+
+bool is_empty(const DeviceTrace& device) {
+  return device.event_count == 0 && device.segment_count == 0;
+}
+
+const DeviceTrace* find(const Trace& trace, model::Device device) {
+  const auto found = std::ranges::find(trace.devices, device, &DeviceTrace::device);
+  return found == trace.devices.end() ? nullptr : &*found;
+}
+
+// The events of one device, told to the builder in order, as far as a moment.
+class DeviceRows {
+ public:
+  DeviceRows(const DeviceTrace& device, TraceCopy& copy, model::TraceBuilder& builder)
+      : device_(device), copy_(copy), builder_(builder) {}
+  virtual ~DeviceRows() = default;
+  DeviceRows(const DeviceRows&) = delete;
+  DeviceRows& operator=(const DeviceRows&) = delete;
+
+  const DeviceTrace& device() const { return device_; }
+  // As far as a moment: so many of the recording's events of the device, or a time.
+  virtual void until(std::uint32_t recorded_events, std::int64_t time_ns) = 0;
+  void rest() { rows_until(static_cast<std::uint32_t>(device_.event_count)); }
+
+ protected:
+  virtual Event event(std::uint32_t number) { return copy_.event(device_.first_event + number); }
+  void rows_until(std::uint32_t end) {
+    for (; next_ < end; ++next_) add(event(next_));
+  }
+  void add(const Event& event) { builder_.place(device_.device, builder_.add_event(event), 1); }
+
+  const DeviceTrace& device_;
+  TraceCopy& copy_;
+  model::TraceBuilder& builder_;
+  std::uint32_t next_ = 0;
+};
+
+class RecordedRows final : public DeviceRows {
+ public:
+  using DeviceRows::DeviceRows;
+  void until(std::uint32_t recorded_events, std::int64_t) override { rows_until(recorded_events); }
+};
+
+class HistoryRows final : public DeviceRows {
+ public:
+  HistoryRows(const Trace& history, const DeviceTrace& device, TraceCopy& copy,
+              TraceCopy& recorded_copy, const Timeline& timeline,
+              std::vector<Attribution> attributions, model::TraceBuilder& builder)
+      : DeviceRows(device, copy, builder),
+        history_(history),
+        recorded_copy_(recorded_copy),
+        timeline_(timeline),
+        attributions_(std::move(attributions)) {
+    lifetime_of_.resize(device.event_count, kNone);
+    for (std::uint32_t row = device.lifetimes.baseline_count; row < device.lifetimes.size(); ++row)
+      lifetime_of_[device.lifetimes.alloc[row]] = row;
+    if (device.history != model::History::kTruncated) adopt_baseline();
+  }
+
+  void until(std::uint32_t, std::int64_t time_ns) override {
+    std::uint32_t end = next_;
+    while (end < device_.event_count && time_of(end) <= time_ns) ++end;
+    if (end > next_) rows_until(end);
+  }
+  // A history that was cut begins with what lived then, and not before.
+  void finish() {
+    if (!is_adopted_) adopt_baseline();
+    rest();
+  }
+
+ protected:
+  Event event(std::uint32_t number) override {
+    if (!is_adopted_) adopt_baseline();
+    Event event = DeviceRows::event(number);
+    if (lifetime_of_[number] != kNone) {
+      tell(event, attributions_[lifetime_of_[number]]);
+    } else if (event.action == model::Action::kOom) {
+      tell_moment(event);
+    }
+    return event;
+  }
+
+ private:
+  std::int64_t time_of(std::uint32_t event) const {
+    return history_.events.time_ns[device_.first_event + event];
+  }
+
+  // What lived before the first event: met there, as in a recording.
+  void adopt_baseline() {
+    is_adopted_ = true;
+    const model::Lifetimes& lifetimes = device_.lifetimes;
+    for (std::uint32_t row = 0; row < lifetimes.baseline_count; ++row) {
+      Event event;
+      event.action = model::Action::kAlloc;
+      event.address = history_.address(device_, row);
+      event.size_bytes = history_.size_bytes(device_, row);
+      event.time_ns = device_.event_count > 0 ? time_of(0) : model::kNoTime;
+      event.stream = copy_.stream(history_.stream(device_, row));
+      event.stack = copy_.stack(history_.stack(device_, row));
+      tell(event, attributions_[row]);
+      event.flags = event.flags | model::EventFlags::kAdopted;
+      add(event);
+      if (lifetimes.free_requested[row] != model::kBeforeRecording) continue;
+      event.action = model::Action::kFreeRequested;
+      add(event);
+    }
+  }
+
+  void tell(Event& event, const Attribution& told) {
+    const bool is_known = !told.category.empty();
+    event.category = builder_.strings().intern(is_known ? told.category : model::kUnknownCategory);
+    event.layer = recorded_copy_.text(told.layer);
+    event.op = recorded_copy_.text(told.op);
+    event.inner_op = recorded_copy_.text(told.inner_op);
+    event.forward_op = recorded_copy_.text(told.forward_op);
+    event.tensor = recorded_copy_.tensor(told.tensor);
+    event.phase = told.phase;
+    event.flags = told.flags;
+    if (event.stack.value <= model::kEmptyStack.value) {
+      event.stack = recorded_copy_.stack(told.stack);
+    }
+  }
+  void tell_moment(Event& event) {
+    const std::size_t at = timeline_.before(event.time_ns);
+    if (at == Timeline::kNothing) return;
+    event.layer = recorded_copy_.text(timeline_[at].layer);
+    event.op = event.inner_op = recorded_copy_.text(timeline_[at].op);
+    event.phase = timeline_[at].phase;
+  }
+
+  const Trace& history_;
+  TraceCopy& recorded_copy_;
+  const Timeline& timeline_;
+  const std::vector<Attribution> attributions_;
+  std::vector<std::uint32_t> lifetime_of_;  // by alloc event
+  bool is_adopted_ = false;
+};
+
+using Rows = std::vector<std::unique_ptr<DeviceRows>>;
+
+// Marks, and what the driver told, each behind the events that came before it.
+void tell_moments(const Trace& recorded, TraceCopy& copy, const Rows& rows,
+                  model::TraceBuilder& builder) {
+  auto look = recorded.looks.begin();
+  const auto tell_looks = [&](std::int64_t until_ns) {
+    for (; look != recorded.looks.end() && look->time_ns <= until_ns; ++look) {
+      for (const auto& each : rows) {
+        if (each->device().device == look->device) each->until(look->events_before, look->time_ns);
+      }
+      builder.add_look(*look);
+    }
+  };
+  for (std::size_t row = 0; row < recorded.marks.size(); ++row) {
+    model::Mark mark = recorded.marks[row];
+    tell_looks(mark.time_ns);
+    for (const auto& each : rows) {
+      const DeviceTrace* const device = find(recorded, each->device().device);
+      each->until(device != nullptr ? device->mark_events[row] : 0, mark.time_ns);
+    }
+    mark.name = copy.text(mark.name);
+    builder.add_mark(mark);
+  }
+  tell_looks(std::numeric_limits<std::int64_t>::max());
+}
+
+void tell_counts(const DeviceTrace& device, const std::vector<Attribution>& attributions,
+                 base::Diagnostics& diagnostics) {
+  std::array<std::uint64_t, 3> counts{};
+  for (const Attribution& each : attributions) ++counts[static_cast<std::size_t>(each.how)];
+  const auto count = [&](Attribution::How how) { return counts[static_cast<std::size_t>(how)]; };
+  diagnostics.add(kTorchHistory, 1,
+                  to_string(device.device) + ": " +
+                      std::to_string(count(Attribution::How::kByTensor)) +
+                      " allocations known by their tensors, " +
+                      std::to_string(count(Attribution::How::kByTime)) + " by the time");
+  diagnostics.add(kUnattributed, count(Attribution::How::kNot), to_string(device.device));
+  const auto is_undecided = [](const Attribution& each) {
+    return each.how == Attribution::How::kByTime && each.category.empty();
+  };
+  diagnostics.add(kNoOperators,
+                  static_cast<std::uint64_t>(std::ranges::count_if(attributions, is_undecided)),
+                  to_string(device.device));
+}
+
+}  // namespace
+
+Result<Trace> join_torch_history(const Trace& recorded, const Trace& history,
+                                 const base::Column<readers::Doing>& doings,
+                                 base::Diagnostics& diagnostics, base::Progress& progress) {
+  model::TraceBuilder builder(diagnostics);
+  TraceCopy recorded_copy(recorded, builder);
+  TraceCopy history_copy(history, builder);
+  const Timeline timeline(recorded, doings);
+  Rows rows;
+  std::vector<HistoryRows*> history_rows;
+
+  for (const DeviceTrace& device : recorded.devices) {
+    const DeviceTrace* const told = find(history, device.device);
+    if (told != nullptr && !is_empty(*told)) continue;
+    recorded_copy.final_state(device);
+    if (device.allocated_before_bytes && device.reserved_before_bytes) {
+      builder.set_before(device.device, *device.allocated_before_bytes,
+                         *device.reserved_before_bytes);
+    }
+    rows.push_back(std::make_unique<RecordedRows>(device, recorded_copy, builder));
+  }
+  for (const DeviceTrace& device : history.devices) {
+    if (is_empty(device)) continue;
+    std::vector<Attribution> attributions =
+        attribute_history(history, device, recorded, find(recorded, device.device), timeline);
+    tell_counts(device, attributions, diagnostics);
+    history_copy.final_state(device);
+    auto told = std::make_unique<HistoryRows>(history, device, history_copy, recorded_copy,
+                                              timeline, std::move(attributions), builder);
+    history_rows.push_back(told.get());
+    rows.push_back(std::move(told));
+    if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while joining");
+  }
+  tell_moments(recorded, recorded_copy, rows, builder);
+  for (HistoryRows* const device : history_rows) device->finish();
+  for (const auto& device : rows) device->rest();
+
+  if (recorded.rank) builder.set_rank(*recorded.rank);
+  if (recorded.has_native_lines) builder.native_lines_known();
+  recorded_copy.settings();
+  history_copy.settings();
+  history_copy.annotations();
+  return builder.finish(recorded.format, progress);
+}
+
+}  // namespace plimsoll::engine
