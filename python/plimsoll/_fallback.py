@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from plimsoll import _record
 from plimsoll._attachment import Adapter
+from plimsoll._dispatch_stack import push_beneath, take_out
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
 _KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
@@ -43,10 +44,11 @@ class PythonAttachment(TorchDispatchMode):
         self._instances = 0
         self._steps = 0
         self._user_steps = False
+        self._is_over = False
         self._stacks: dict[tuple[tuple[Any, int], ...], int] = {}
         self._handles = self._register()
         self.survey()
-        self.__enter__()
+        push_beneath(self)
 
     def _register(self) -> list[Any]:
         modules = importlib.import_module("torch.nn.modules.module")
@@ -58,11 +60,17 @@ class PythonAttachment(TorchDispatchMode):
             optimizers.register_optimizer_step_post_hook(self._step_ends),
         ]
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """What the program compiles stays compiled: torch asks this, and would run it eagerly."""
+        return True
+
     def is_on(self) -> bool:
         return _record.is_recording()
 
     def detach(self) -> None:
-        self.__exit__(None, None, None)
+        self._is_over = True  # where it cannot be taken out: on another thread, within an operator
+        take_out(self)
         for handle in self._handles:
             handle.remove()
         self._storages.clear()
@@ -79,8 +87,10 @@ class PythonAttachment(TorchDispatchMode):
                 self._tell_module(each)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        if self._is_over:
+            return func(*args, **(kwargs or {}))
         self._instances = self._instances % 0xFFFFFFFF + 1
+        result = func(*args, **(kwargs or {}))
         layer = self._layers[-1] if self._layers else ""
         told = False
         for tensor in tree_leaves(result):
