@@ -86,6 +86,9 @@ def forget() -> None:
     global _users, _half, _lock
     _lock = threading.RLock()
     _users, _half = 0, None
+    history = sys.modules.get("plimsoll._cuda_history")
+    if history is not None:
+        history.forget()
 
 
 def renew() -> None:
@@ -99,11 +102,11 @@ def state() -> list[dict[str, int]]:
     return list(_half.state()) if _half is not None else []
 
 
-def write_history(trace_path: str) -> str | None:
-    """Writes the snapshot of torch's own history, where that stands in for the half: its path."""
+def attach_history(recording: _record.Recording) -> None:
+    """Puts torch's own history into the trace, where that stands in for the half."""
     history = sys.modules.get("plimsoll._cuda_history")
-    path: str | None = history.write(trace_path) if history is not None else None
-    return path
+    if history is not None:
+        history.attach([recording])
 
 
 def problem() -> str | None:
@@ -153,7 +156,7 @@ def _ran_out(device: int, requested: int, free: int, limit: int) -> None:
 def _history_begin() -> None:
     from plimsoll import _cuda_history
 
-    _cuda_history.begin()
+    _cuda_history.begin(has_main_half=_main is not None)
 
 
 def _history_end() -> None:

@@ -1,37 +1,68 @@
 """CUDA without the adapter's half: torch's own history of its allocator, driven by us.
 
-It knows every block, segment and line, but no layers, categories or steps, and keeps the newest
-events alone. Its snapshot is written beside the trace, as ``TRACE.cuda-history.pickle``, when the
-recording ends and when memory runs out; `plimsoll report` reads it.
+It knows every block, segment and line of its newest events. Its snapshot is put into the trace,
+whole, when the recording ends, when memory runs out, and now and then; `plimsoll report` joins it
+to what the recording knows of the program (`src/engine/torch_history.h`). A history that the
+program itself has switched on is read and otherwise left as it is.
 """
 
 from __future__ import annotations
 
+import gzip
+import importlib
 import inspect
-import os
 import pickle
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from plimsoll import _record
+
 _ENTRIES = 200_000  # a few hundred bytes each, as long as stacks are Python's alone
+_SOONEST_S = 60.0  # after the last one; twice as late each time, so that the file grows no faster
+_COST = 1000  # and no more than a thousandth of the time
 
 _is_on = False
+_is_ours = False  # we have switched it on, and nobody since
 _observes = False
+_hook: Any = None
+_torchs_record: Any = None  # what the program calls to change it, while it is ours
+_tells_tensors = False  # nobody else tells the recorder of CUDA's tensors
+_begun_s = 0.0
+_next_s = 0.0
 
 
-def begin() -> None:
-    """Switches the history on, unless the program itself has done so."""
-    global _is_on, _observes
+def begin(has_main_half: bool) -> None:
+    """Switches the history on, unless the program itself has done so.
+
+    Args:
+        has_main_half: The adapter's other half is there: it knows layers and phases, and tells
+            nothing of CUDA's tensors.
+    """
+    global _is_on, _is_ours, _observes, _hook, _tells_tensors, _begun_s, _next_s
+    if _is_on:
+        return
     torch: Any = sys.modules["torch"]
-    if _is_on or _is_programs_own(torch):
-        return
-    try:
-        torch.cuda.memory._record_memory_history(**arguments(torch.cuda.memory))
-    except (AttributeError, RuntimeError, TypeError) as error:
-        _say(f"torch's own history is not to be had either ({error}): CUDA memory is not recorded")
-        return
-    _is_on = True
+    is_programs_own = _is_enabled(torch)
+    if not is_programs_own:
+        try:
+            memory = torch.cuda.memory
+            memory._record_memory_history(**arguments(memory))
+        except (AttributeError, RuntimeError, TypeError) as error:
+            _say(
+                f"torch's own history is not to be had either ({error}): CUDA memory is not "
+                "recorded"
+            )
+            return
+        _notice_others(torch)
+    _is_on, _is_ours, _tells_tensors = True, not is_programs_own, has_main_half
+    _begun_s = time.monotonic()
+    _next_s = _begun_s + _SOONEST_S
+    if has_main_half:
+        _record.mark_ranges(True)
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    _hook = optimizers.register_optimizer_step_post_hook(_step_ended)
     observe: Callable[[Any], None] | None
     observe = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
     if not _observes and observe is not None:
@@ -40,16 +71,32 @@ def begin() -> None:
 
 
 def end() -> None:
-    """Switches it off again."""
-    global _is_on
-    if _is_on:
-        _is_on = False
-        sys.modules["torch"].cuda.memory._record_memory_history(enabled=None)
+    """Switches it off again, if it is ours."""
+    global _is_on, _is_ours, _hook
+    if not _is_on:
+        return
+    _is_on = False
+    torch: Any = sys.modules["torch"]
+    if _tells_tensors:
+        _record.mark_ranges(False)
+    if _hook is not None:
+        _hook.remove()
+        _hook = None
+    was_ours, _is_ours = _is_ours, False
+    _leave_others(torch)
+    if was_ours:
+        torch.cuda.memory._record_memory_history(enabled=None)
 
 
 def is_on() -> bool:
-    """Whether there is a history of ours."""
+    """Whether there is a history to be read."""
     return _is_on
+
+
+def forget() -> None:
+    """In the child of a fork, where no CUDA works."""
+    global _is_on
+    _is_on = False
 
 
 def arguments(memory: Any) -> dict[str, Any]:
@@ -66,26 +113,63 @@ def arguments(memory: Any) -> dict[str, Any]:
     return {key: value for key, value in wanted.items() if has_more or key in known}
 
 
-def write(trace_path: str) -> str | None:
-    """Writes the snapshot beside a trace; returns where, or None if there is none to write."""
-    if not _is_on:
-        return None
-    path = f"{os.path.splitext(trace_path)[0]}.cuda-history.pickle"
-    partial = f"{path}.{os.getpid()}"
+def attach(recordings: Sequence[_record.Recording]) -> None:
+    """Puts the history as it is now into each of these recordings. Raises nothing."""
+    if not _is_on or not recordings:
+        return
     try:
+        if _tells_tensors:
+            from plimsoll._held_tensors import tell_cuda_tensors
+
+            tell_cuda_tensors()
         snapshot = sys.modules["torch"].cuda.memory._snapshot()
-        with open(partial, "wb") as file:
-            pickle.dump(snapshot, file, protocol=4)
-        os.replace(partial, path)
-    except (OSError, RuntimeError) as error:
-        _say(f"{path}: {error}")
-        return None
-    return path
+        packed = gzip.compress(pickle.dumps(snapshot, protocol=4), compresslevel=1)
+    except Exception as error:
+        _say(f"torch's own history cannot be read: {error}")
+        return
+    for each in recordings:
+        if each.attach("torch_snapshot", packed) != 0:
+            _say(f"torch's own history ({len(packed):,} bytes) could not be put into the trace")
 
 
-def _is_programs_own(torch: Any) -> bool:
+def _step_ended(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """A process that is killed leaves what was attached last."""
+    global _next_s
+    began = time.monotonic()
+    if not _is_on or began < _next_s:
+        return
+    from plimsoll.recording import running
+
+    attach([each._recording for each in running() if each._recording is not None])
+    now = time.monotonic()
+    _next_s = now + max(_SOONEST_S, _COST * (now - began), now - _begun_s)
+
+
+# ---- whose it is ---------------------------------------------------------------------------------
+
+
+def _is_enabled(torch: Any) -> bool:
     is_enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     return is_enabled is not None and bool(is_enabled())
+
+
+def _notice_others(torch: Any) -> None:
+    """Whoever switches the history on or off while it is ours: it is theirs from then on."""
+    global _torchs_record
+    _torchs_record = getattr(torch._C, "_cuda_record_memory_history", None)
+    if _torchs_record is not None:
+        torch._C._cuda_record_memory_history = _theirs
+
+
+def _leave_others(torch: Any) -> None:
+    if getattr(torch._C, "_cuda_record_memory_history", None) is _theirs:
+        torch._C._cuda_record_memory_history = _torchs_record
+
+
+def _theirs(*words: Any, **named: Any) -> Any:
+    global _is_ours
+    _is_ours = False
+    return _torchs_record(*words, **named)
 
 
 def _ran_out(device: int, requested: int, limit: int, free: int) -> None:

@@ -20,7 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from plimsoll import _record
+from plimsoll import _cuda_history, _record
 from plimsoll._attachment import Adapter
 from plimsoll._dispatch_stack import push_beneath, take_out
 
@@ -90,7 +90,12 @@ class PythonAttachment(TorchDispatchMode):
         if self._is_over:
             return func(*args, **(kwargs or {}))
         self._instances = self._instances % 0xFFFFFFFF + 1
-        result = func(*args, **(kwargs or {}))
+        self._doing(func._schema.name)
+        try:
+            result = func(*args, **(kwargs or {}))
+        except BaseException:
+            self._doing("")
+            raise
         layer = self._layers[-1] if self._layers else ""
         told = False
         for tensor in tree_leaves(result):
@@ -102,7 +107,15 @@ class PythonAttachment(TorchDispatchMode):
                 told = True
             self._allocated(tensor)
         _record.set_context(layer, "", 0, 0, self._phase())
+        self._doing("")
         return result
+
+    def _doing(self, op: str) -> None:
+        """What this thread does, for CUDA's allocations, of which others tell the time alone."""
+        if _cuda_history.is_on():
+            layer = self._layers[-1] if self._layers else ""
+            _record.set_context(layer, op, 0, self._instances if op else 0, self._phase())
+            _record.mark_doing()
 
     # ---- storages ------------------------------------------------------------------------------
 
@@ -182,13 +195,16 @@ class PythonAttachment(TorchDispatchMode):
                 if isinstance(tensor, torch.Tensor) and tensor.grad_fn is None:
                     self._tell(tensor, _INPUT, "")
         self._layers.append(self._names.get(module) or type(module).__name__)
+        self._doing("")
 
     def _leave_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._layers:
             self._layers.pop()
+        self._doing("")
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._in_optimizer += 1
+        self._doing("")
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._tell(parameter, _PARAMETER, "")
@@ -197,6 +213,7 @@ class PythonAttachment(TorchDispatchMode):
 
     def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._in_optimizer = max(0, self._in_optimizer - 1)
+        self._doing("")
         for tensor in tree_leaves(list(optimizer.state.values())):
             if isinstance(tensor, torch.Tensor):
                 self._tell(tensor, _OPTIMIZER_STATE, "")

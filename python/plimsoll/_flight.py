@@ -40,6 +40,8 @@ def out_of_memory(device: int, requested: int, free: int, limit: int) -> None:
             # Asked before the traces are brought to disk: they get it, too.
             bar = _record.device_bar(device, _DRIVER_WAIT)
         for each in recordings:
+            if _told <= _MOST_TOLD:
+                each.attach_cuda_history()
             each.flush()
         if _told > _MOST_TOLD:
             if _told == _MOST_TOLD + 1:
@@ -47,7 +49,7 @@ def out_of_memory(device: int, requested: int, free: int, limit: int) -> None:
             return
         trace = None
         for each in recordings:
-            trace = trace or _read(each.cuda_history_now() or each.path, device)
+            trace = trace or _read(each.path, device)
         lines = [*_head(device, requested, free, limit), *_body(trace, device)]
         if bar is not None:
             of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"

@@ -26,6 +26,9 @@ class Recording:
     def flush(self) -> None:
         """Returns when all events so far are in the file."""
 
+    def attach(self, format: str, data: bytes) -> int:
+        """Puts another tool's record into the file; 0 or an errno."""
+
     def stop(self) -> dict[str, int]:
         """Ends the file; what there was to count."""
 
@@ -39,6 +42,12 @@ class Recording:
 
     def peaks(self) -> dict[str, int]:
         """The most live bytes there were on each device."""
+
+def mark_doing() -> None:
+    """Marks what this thread's context has become."""
+
+def mark_ranges(is_wanted: bool) -> None:
+    """Marks each layer and phase that the compiled adapter sees."""
 
 def context() -> dict[str, str]:
     """What this thread is doing, in words."""

@@ -150,13 +150,6 @@ def _tell(recording: Recording) -> None:
         f"see it with: plimsoll report {path}",
         file=sys.stderr,
     )
-    if recording.cuda_history is not None:
-        history = os.path.relpath(recording.cuda_history)
-        print(
-            "plimsoll: CUDA memory was recorded by torch's own history, without layers and "
-            f"categories; see it with: plimsoll report {history}",
-            file=sys.stderr,
-        )
 
 
 class _TorchWatcher(importlib.abc.MetaPathFinder):

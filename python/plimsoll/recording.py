@@ -81,8 +81,6 @@ class Recording:
         state: What the recorder counted, once the recording has ended: ``events``, ``dropped``,
             ``written_bytes``…
         peaks: The most that was live on each device, once it has ended: ``{"cpu": 1024}``.
-        cuda_history: Where torch's own history of its CUDA allocator was written in the adapter's
-            place; None where the adapter has recorded CUDA, and where there is no CUDA.
     """
 
     def __init__(
@@ -104,7 +102,6 @@ class Recording:
         self.state: dict[str, int] = {}
         self.peak_bytes = 0
         self.peaks: dict[str, int] = {}
-        self.cuda_history: str | None = None
         self._max_events = max_events or 0
         self._stacks = stacks
         self._mode = mode
@@ -161,7 +158,7 @@ class Recording:
         attached = _attachment.attached()
         if attached is not None:
             attached.survey()  # what no hook told of
-        self.cuda_history = self.cuda_history_now()
+        _cuda.attach_history(recording)
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
         self.state = recording.stop()
@@ -174,14 +171,16 @@ class Recording:
         if self._recording is not None:
             self._recording.flush()
 
-    def cuda_history_now(self) -> str | None:
-        """Writes torch's own history of its CUDA allocator, if that is what records CUDA here."""
-        return _cuda.write_history(self.path)
+    def attach_cuda_history(self) -> None:
+        """Puts torch's own history of its allocator into the file, where that records CUDA."""
+        if self._recording is not None:
+            _cuda.attach_history(self._recording)
 
     def report(self) -> Trace:
         """The recording so far, read and analysed; best after it has ended."""
         from plimsoll.trace import open as open_trace
 
+        self.attach_cuda_history()
         self.flush()
         return open_trace(self.path)
 

@@ -5,7 +5,9 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/util/Gauge.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,6 +34,12 @@ using c10::CachingDeviceAllocator::TraceEntry;
 constexpr int kDevices = 2;
 constexpr std::uint64_t kDeviceBytes = 4096 * fake::kMiB;
 
+// What torch's own history keeps of an event.
+struct Remembered {
+  std::uint64_t action, address, size, stream;
+  std::int64_t time_us;
+};
+
 struct Device {
   explicit Device(int index)
       : index(index),
@@ -50,6 +58,10 @@ struct Device {
     const TraceEntry entry(action, static_cast<c10::DeviceIndex>(index), address, size,
                            reinterpret_cast<void*>(stream), {0, 0}, 0);
     for (const auto& tracker : trackers) tracker(entry);
+    if (!remembers) return;
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    history.push_back({static_cast<std::uint64_t>(action), address, size, stream,
+                       std::chrono::duration_cast<std::chrono::microseconds>(since).count()});
   }
   static void move(fake::Gauge gauge, std::uint64_t value) {
     const auto told = static_cast<std::int64_t>(value);
@@ -65,6 +77,8 @@ struct Device {
   fake::Heap heap;
   std::vector<c10::CachingDeviceAllocator::AllocatorTraceTracker> trackers;
   std::vector<torch_cuda::OutOfMemoryObserver> observers;
+  bool remembers = false;
+  std::vector<Remembered> history;
 };
 
 thread_local int t_device = 0;
@@ -291,4 +305,56 @@ FAKE_API std::uint64_t fake_set_stream(std::uint64_t stream) {
 // Between a snapshot and its return to whoever asked for it.
 FAKE_API void fake_after_snapshot(void (*what)()) {
   fake_allocator().after_snapshot = what == nullptr ? std::function<void()>{} : what;
+}
+
+// ---- torch's own history
+// -------------------------------------------------------------------------
+
+FAKE_API void fake_remember(int is_wanted) {
+  for (const auto& device : fake_allocator().devices) {
+    const std::lock_guard lock(device->mutex);
+    device->remembers = is_wanted != 0;
+    if (is_wanted == 0) device->history.clear();
+  }
+}
+// How many there are, of which the first `capacity` are copied.
+FAKE_API std::uint64_t fake_history(int index, Remembered* rows, std::uint64_t capacity) {
+  Device& device = *fake_allocator().devices.at(static_cast<std::size_t>(index));
+  const std::lock_guard lock(device.mutex);
+  const std::vector<Remembered>& all = device.history;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(capacity, all.size()); ++i)
+    rows[i] = all[i];
+  return all.size();
+}
+// Segments and their blocks, one row each: segment's address, own address, size, requested, state.
+// The state is 3 for a segment, else 0 inactive, 1 waiting for a stream, 2 allocated.
+FAKE_API std::uint64_t fake_heap(int index, std::uint64_t (*rows)[5], std::uint64_t capacity) {
+  Device& device = *fake_allocator().devices.at(static_cast<std::size_t>(index));
+  const std::lock_guard lock(device.mutex);
+  std::uint64_t count = 0;
+  const auto put = [&](std::uint64_t segment, std::uint64_t address, std::uint64_t size,
+                       std::uint64_t requested, std::uint64_t state) {
+    if (count < capacity) {
+      const std::uint64_t row[5] = {segment, address, size, requested, state};
+      std::copy(row, row + 5, rows[count]);
+    }
+    ++count;
+  };
+  for (const auto& [at, segment] : device.heap.segments) {
+    put(at, at, segment.size, segment.is_small ? 1 : 0, 3);
+    for (auto block = device.heap.blocks.find(at);
+         block != device.heap.blocks.end() && block->second.segment == at; ++block) {
+      const std::uint64_t state = block->second.is_allocated ? 2 : block->second.is_active ? 1 : 0;
+      put(at, block->first, block->second.size, block->second.requested, state);
+    }
+  }
+  return count;
+}
+FAKE_API void fake_observe(void (*observe)(std::int64_t, std::int64_t, std::int64_t,
+                                           std::int64_t)) {
+  fake_allocator().attachOutOfMemoryObserver(
+      [observe](std::int64_t device, std::size_t asked, std::size_t limit, std::size_t free) {
+        observe(device, static_cast<std::int64_t>(asked), static_cast<std::int64_t>(limit),
+                static_cast<std::int64_t>(free));
+      });
 }

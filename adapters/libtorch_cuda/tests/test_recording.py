@@ -111,19 +111,18 @@ def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp
     (line,) = ran.stderr.splitlines()
     assert "cudaMallocAsync" in line
     assert "torch's own history" in line
-    path = tmp_path / "run.cuda-history.pickle"
-    assert ran.stdout.strip() == str(path)
-    trace = opened(path, device="cuda:0", at="end")
-    assert trace.report["source"]["format"] == "torch_snapshot"
+    trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
+    assert trace.report["source"]["format"] == "plimsoll"
+    assert "torch_history" in {each["name"] for each in trace.report["source"]["diagnostics"]}
     (row,) = trace.tables["by_line"]
     assert (row["key"], row["bytes"]) == ("train.py:7 (step)", 1000)
     assert trace.devices[0]["oom_details"][0]["requested_bytes"] == 8 * MIB
 
 
 def test_without_the_adapter_there_is_torchs_own_history(run, tmp_path):
-    path = tmp_path / "run.cuda-history.pickle"
-    assert run("python").stdout.strip() == str(path)
-    assert opened(path).report["source"]["format"] == "torch_snapshot"
+    assert run("python").stderr == ""
+    trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
+    assert trace.devices[0]["allocated_bytes_end"] == 1024
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,15 @@
 
 namespace plimsoll::python {
 
+void bind_doings(nanobind::module_& module);
 void bind_logs(nanobind::module_& module);
 void bind_monitor(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_sample(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
+
+// A recording begins: what threads do is to be told anew.
+void renew_doings();
 
 // A number, a tensor or nothing; read when its line is printed, and not otherwise. `loss` must
 // outlive the call that it is for.

@@ -64,6 +64,7 @@ class Recording {
       throw std::runtime_error(error == nullptr ? "the recording could not be started" : error);
     }
     span_ = plimsoll_recording_begin_span(recording_);
+    renew_doings();
     monitor::lend_recording(recording_);
   }
   Recording(const Recording&) = delete;
@@ -78,6 +79,13 @@ class Recording {
     plimsoll_recording* recording = running();
     nb::gil_scoped_release no_gil;
     plimsoll_recording_flush(recording);
+  }
+  int attach(const std::string& format, nb::bytes data) const {
+    plimsoll_recording* recording = running();
+    const char* const bytes = data.c_str();
+    const std::size_t size_bytes = data.size();
+    nb::gil_scoped_release no_gil;
+    return plimsoll_recording_attach(recording, format.c_str(), bytes, size_bytes);
   }
   nb::dict stop() {
     plimsoll_recording* recording = std::exchange(recording_, nullptr);
@@ -156,6 +164,8 @@ void bind_recordings(nb::module_& module) {
       .def(nb::init<nb::bytes, std::uint64_t, bool, const std::map<std::string, std::string>&>(),
            nb::arg("path"), nb::arg("max_events"), nb::arg("in_children"), nb::arg("meta"))
       .def("flush", &Recording::flush, "Returns when all events so far are in the file.")
+      .def("attach", &Recording::attach, nb::arg("format"), nb::arg("data"),
+           "Puts another tool's record into the file; 0 or an errno.")
       .def("stop", &Recording::stop, nb::sig("def stop(self) -> dict[str, int]"),
            "Ends the file; what there was to count.")
       .def("state", &Recording::state, nb::sig("def state(self) -> dict[str, int]"))
@@ -274,6 +284,7 @@ NB_MODULE(_record, module) {
   module.def("begin_region", &begin_region, nb::arg("name"));
   module.def("end_region", &end_region, nb::arg("name"));
   bind_recordings(module);
+  bind_doings(module);
   bind_feeding(module);
   bind_options(module);
   bind_sample(module);
