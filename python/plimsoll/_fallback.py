@@ -2,8 +2,7 @@
 
 It sees the storages that operators return, not the allocator: what lives and dies inside one
 operator is missed, layers come from module hooks, and it costs microseconds an operator. Only the
-thread that started the recording is seen, and no operator of the backward pass has its forward
-layer.
+thread that started the recording is seen, and the backward passes that it starts.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from plimsoll import _cuda_history, _record
 from plimsoll._attachment import Adapter
 from plimsoll._dispatch_stack import push_beneath, take_out
+from plimsoll._forward_layers import ForwardLayers
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
 _KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
@@ -39,6 +39,7 @@ class PythonAttachment(TorchDispatchMode):
         super().__init__()
         self._storages: dict[int, weakref.ref[Any]] = {}
         self._layers: list[str] = []
+        self._forward_layers = ForwardLayers()
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._in_optimizer = 0
         self._instances = 0
@@ -96,7 +97,7 @@ class PythonAttachment(TorchDispatchMode):
         except BaseException:
             self._doing("")
             raise
-        layer = self._layers[-1] if self._layers else ""
+        layer = self._layer()
         told = False
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor) or not self._is_new(tensor):
@@ -113,7 +114,7 @@ class PythonAttachment(TorchDispatchMode):
     def _doing(self, op: str) -> None:
         """What this thread does, for CUDA's allocations, of which others tell the time alone."""
         if _cuda_history.is_on():
-            layer = self._layers[-1] if self._layers else ""
+            layer = self._layer()
             _record.set_context(layer, op, 0, self._instances if op else 0, self._phase())
             _record.mark_doing()
 
@@ -168,6 +169,12 @@ class PythonAttachment(TorchDispatchMode):
             self._stacks[key] = _record.stack(told)
         return self._stacks[key]
 
+    def _layer(self) -> str:
+        if self._layers:  # also of a block that is computed again in backward
+            return self._layers[-1]
+        in_backward = torch._C._current_graph_task_id() >= 0
+        return self._forward_layers.of_running_node() if in_backward else ""
+
     def _phase(self) -> int:
         if torch._C._current_graph_task_id() >= 0:
             return _PHASE_BACKWARD
@@ -195,11 +202,13 @@ class PythonAttachment(TorchDispatchMode):
                 if isinstance(tensor, torch.Tensor) and tensor.grad_fn is None:
                     self._tell(tensor, _INPUT, "")
         self._layers.append(self._names.get(module) or type(module).__name__)
+        self._forward_layers.changed(self._layers[-1])
         self._doing("")
 
     def _leave_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._layers:
             self._layers.pop()
+            self._forward_layers.changed(self._layers[-1] if self._layers else "")
         self._doing("")
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:

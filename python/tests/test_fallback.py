@@ -110,3 +110,23 @@ def test_what_is_compiled_stays_compiled(tmp_path):
         assert torch.equal(compiled(torch.ones(3)), torch.ones(3).sin() + 1)
     assert len(ran) == 1
     torch._dynamo.reset()
+
+
+class Halves(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(64, 64)
+        self.second = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+def test_backward_knows_the_layer_of_the_forward(tmp_path):
+    model, x = Halves(), torch.ones(8, 64)
+    with recorded(tmp_path / "run.plim") as recording:
+        model(x).sum().backward()
+    trace = plimsoll.open(recording.path, at="end")
+    layers = {row["key"]: row["bytes"] for row in trace.tables["by_layer"]}
+    held = (64 * 64 + 64) * 4  # by the parameters of each, and by their gradients
+    assert layers["Halves.first"] == layers["Halves.second"] == 2 * held

@@ -80,6 +80,13 @@ def test_what_happens_within_operators_and_in_backward_is_attributed(run, tmp_pa
     assert any(each.startswith("aten::") for each in operators), operators
 
 
+def test_gradients_belong_to_the_layer_of_the_forward(run, tmp_path):
+    told, _ = run("train")
+    layers = by(opened(tmp_path / "run.plim", at="end"), "layer")
+    blocks = sum(layers.get(f"Net.blocks.{each}", 0) for each in range(3))
+    assert blocks == told["parameter"] + told["gradient"]
+
+
 def test_with_the_main_half_layers_and_phases_come_from_its_ranges(run, tmp_path):
     told, errors = run("main_half")
     assert "torch's own history" in errors
