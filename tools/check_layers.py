@@ -21,7 +21,10 @@ HALLS = {"readers", "analysis", "exporters"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "format": {"base"},
-    "record": {"base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h"},
+    "record": {
+        "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
+        "plimsoll/last_failure_c.h",
+    },
     "model": {"base"},
     "readers": {"base", "model"},
     "readers/native": {"base", "model", "readers", "format", "plimsoll/recorder_c.h"},

@@ -145,7 +145,7 @@ void tell_out_of_memory(const char* operation, Place place, std::uint64_t asked_
   request.requested_bytes = asked_bytes;
   request.size_bytes = asked_bytes;
   api().out_of_memory(doing.context(), asked.device, &request, memory.free_bytes,
-                      memory.total_bytes);
+                      memory.total_bytes, memory.total_bytes);
 }
 
 }  // namespace plimsoll::cuda_driver

@@ -30,6 +30,15 @@ struct AllocatorEvent {
   HeapPool pool = {};
 };
 
+// A request that could not be met.
+struct Failure {
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t segment_bytes = 0;  // what the driver was asked for, to hold it
+  std::uint64_t free_bytes = 0;     // of the device
+  std::uint64_t limit_bytes = 0;    // the most that the process may hold
+  std::uint64_t total_bytes = 0;    // of the device; 0: not known
+};
+
 // A device as a snapshot tells it. The blocks of a segment are in the order of their addresses.
 struct SeenBlock {
   std::uint64_t address = 0;

@@ -32,11 +32,12 @@ void after_fork_in_child() { cuda_recording().leave_to_parent(); }
 void seed_those(const std::vector<DeviceTracker*>& trackers) {
   CudaRecording& recording = cuda_recording();
   for (DeviceTracker* tracker : trackers) tracker->await_snapshot();
-  const std::vector<SeenDevice> seen = see_devices(recording.device_count());
+  const SeenAllocator seen = see_allocator(recording.device_count());
+  tell_settings(*g_api, seen.settings);
   for (int i = 0; i < recording.device_count(); ++i) {
     DeviceTracker* tracker = recording.tracker(i);
     for (const DeviceTracker* wanted : trackers) {
-      if (wanted == tracker) tracker->seed(seen[static_cast<std::size_t>(i)]);
+      if (wanted == tracker) tracker->seed(seen.devices[static_cast<std::size_t>(i)]);
     }
   }
 }
@@ -90,6 +91,7 @@ int plimsoll_libtorch_cuda_renew(void) {
   std::vector<DeviceTracker*> in_doubt;
   for (DeviceTracker* tracker : all_trackers()) {
     if (tracker->needs_seed()) in_doubt.push_back(tracker);
+    tracker->tell_unproved();
   }
   try {
     if (!in_doubt.empty()) seed_those(in_doubt);
@@ -97,6 +99,16 @@ int plimsoll_libtorch_cuda_renew(void) {
     return 0;  // tried again at the next occasion
   }
   return static_cast<int>(in_doubt.size());
+}
+
+void plimsoll_libtorch_cuda_tell_settings(void) {
+  using namespace plimsoll::libtorch_cuda;
+  if (!cuda_recording().is_on()) return;
+  try {
+    tell_settings(*g_api, see_allocator(0).settings);
+  } catch (const std::exception&) {
+    return;  // those of before stand
+  }
 }
 
 void plimsoll_libtorch_cuda_detach(void) { plimsoll::libtorch_cuda::cuda_recording().stop(); }

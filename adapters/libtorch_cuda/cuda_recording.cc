@@ -1,6 +1,7 @@
 #include "cuda_recording.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace plimsoll::libtorch_cuda {
 namespace {
@@ -113,20 +114,23 @@ void CudaRecording::gauge_moved(Gauge gauge, std::int64_t value) noexcept {
   pairing.reserved = bytes;
 }
 
-void CudaRecording::out_of_memory(int ordinal, std::uint64_t requested_bytes,
-                                  std::uint64_t free_bytes, std::uint64_t limit_bytes) noexcept {
+Failure CudaRecording::out_of_memory(int ordinal, Failure failure) noexcept {
   DeviceTracker* each = tracker(ordinal);
-  if (each == nullptr) return;
+  const AllocatorEvent failed = std::exchange(t_pairing.failed, {});
+  failure.requested_bytes = failed.size_bytes != 0 ? failed.size_bytes : failure.segment_bytes;
+  if (each == nullptr) return failure;
   plimsoll_context before;
   plimsoll_context* context = describe_(&before);
   const plimsoll_block request{.address = 0,
-                               .requested_bytes = requested_bytes,
-                               .size_bytes = requested_bytes,
-                               .stream = t_pairing.failed.stream,
-                               .pool = each->name_of(t_pairing.failed.pool),
+                               .requested_bytes = failure.requested_bytes,
+                               .size_bytes = failure.requested_bytes,
+                               .stream = failed.stream,
+                               .pool = each->name_of(failed.pool),
                                .reserved = 0};
-  api_->out_of_memory(context, each->device(), &request, free_bytes, limit_bytes);
+  api_->out_of_memory(context, each->device(), &request, failure.free_bytes, failure.limit_bytes,
+                      failure.total_bytes);
   *context = before;
+  return failure;
 }
 
 CudaRecording& cuda_recording() {

@@ -41,9 +41,9 @@ class CudaRecording {
   void handle(int ordinal, const AllocatorEvent& event) noexcept;
   void gauge_moved(Gauge gauge, std::int64_t value) noexcept;
 
-  // On the failing thread, with no lock held.
-  void out_of_memory(int ordinal, std::uint64_t requested_bytes, std::uint64_t free_bytes,
-                     std::uint64_t limit_bytes) noexcept;
+  // On the failing thread, with no lock held, after the event of the request that could not be met:
+  // that alone tells what was asked for. Observers are told of the segment that would have held it.
+  Failure out_of_memory(int ordinal, Failure failure) noexcept;
 
  private:
   const plimsoll_recorder_api* api_ = nullptr;

@@ -332,6 +332,8 @@ TEST_F(CudaRecordingTest, AGaugeThatTellsAnotherSizeMendsTheBlock) {
   recording.gauge_moved(Gauge::kAllocated, 8192 + 512);
   EXPECT_EQ(counts().corrected, 1U);
   EXPECT_FALSE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_MENDED], 1U);
+  EXPECT_EQ(told().notices.count(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED), 0U);
 }
 
 TEST_F(CudaRecordingTest, WhatNoBlockExplainsIsComparedWithASnapshotAnew) {
@@ -345,6 +347,7 @@ TEST_F(CudaRecordingTest, WhatNoBlockExplainsIsComparedWithASnapshotAnew) {
   recording.handle(0, {.action = Action::kFreeRequested, .address = kept});
   recording.handle(0, {.action = Action::kFreeCompleted, .address = kept});
   EXPECT_TRUE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SUMS_UNEXPLAINED], 1U);
   recording.tracker(0)->await_snapshot();
   device.seed();  // where `kept` is still alive
   EXPECT_FALSE(recording.tracker(0)->needs_seed());
@@ -362,6 +365,12 @@ TEST_F(CudaRecordingTest, WithoutGaugesTheRulesAloneGiveTheSizes) {
   for (const std::uint64_t bytes : {std::uint64_t{100}, 3 * kMiB, 17 * kMiB}) device.alloc(bytes);
   expect_equal(device);
   EXPECT_EQ(counts().proofs, 0U);
+  recording.tracker(0)->tell_unproved();
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_UNPROVED], 3U);
+  device.has_gauges = true;
+  device.alloc(1000);
+  recording.tracker(0)->tell_unproved();
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_UNPROVED], 0U);
 }
 
 TEST_F(CudaRecordingTest, AnAddressOutsideEverySegmentCountsAsItsRoundedRequest) {
@@ -369,6 +378,22 @@ TEST_F(CudaRecordingTest, AnAddressOutsideEverySegmentCountsAsItsRoundedRequest)
   device.seed();
   recording.handle(0, {.action = Action::kAlloc, .address = 4096, .size_bytes = 700});
   EXPECT_EQ(told().blocks.at(4096).block.size_bytes, 1024U);
+}
+
+TEST_F(CudaRecordingTest, SegmentsAreToldWithTheirPool) {
+  Device device(recording, 0);
+  device.seed();
+  const std::uint64_t captured = device.alloc(3 * kMiB, 0, {.first = 0, .second = 1});
+  device.alloc(3 * kMiB);
+  ASSERT_EQ(told().pools.size(), 1U);
+  EXPECT_EQ(told().pools.begin()->first, captured);
+  EXPECT_EQ(told().pools.begin()->second, 1U);
+  recording.stop();
+  ToldRecorder::clear();
+  recording.start();
+  device.seed();  // and so of those that are there already
+  EXPECT_EQ(told().pools.count(captured), 1U);
+  EXPECT_EQ(told().pools.size(), 1U);
 }
 
 TEST_F(CudaRecordingTest, OutOfMemoryNamesTheStreamOfTheRequestThatFailed) {
@@ -379,7 +404,10 @@ TEST_F(CudaRecordingTest, OutOfMemoryNamesTheStreamOfTheRequestThatFailed) {
                        .size_bytes = 4096,
                        .stream = 5,
                        .pool = {.first = 0, .second = 1}});
-  recording.out_of_memory(1, 4096, 100, 200);
+  const Failure failure =
+      recording.out_of_memory(1, {.segment_bytes = 2 * kMiB, .free_bytes = 100});
+  EXPECT_EQ(failure.requested_bytes, 4096U);
+  EXPECT_EQ(failure.segment_bytes, 2 * kMiB);
   ASSERT_EQ(told(1).failed.size(), 1U);
   EXPECT_EQ(told(1).failed[0].requested_bytes, 4096U);
   EXPECT_EQ(told(1).failed[0].stream, 5U);
@@ -397,7 +425,7 @@ TEST_F(CudaRecordingTest, NothingIsToldOnceStopped) {
 TEST_F(CudaRecordingTest, UnknownDevicesAreIgnored) {
   recording.handle(63, {.action = Action::kAlloc, .address = 1, .size_bytes = 1});
   recording.handle(-1, {.action = Action::kAlloc, .address = 1, .size_bytes = 1});
-  recording.out_of_memory(99, 1, 1, 1);
+  recording.out_of_memory(99, {});
   EXPECT_TRUE(told().blocks.empty());
 }
 

@@ -165,6 +165,7 @@ void DeviceTracker::tell(plimsoll_context* context, const AllocatorEvent& event)
 }
 
 void DeviceTracker::tell_alloc(plimsoll_context* context, const AllocatorEvent& event) {
+  ++counts_.allocs;
   const std::uint64_t size = heap_.alloc(event.address, event.size_bytes, event.stream);
   last_ = {.address = event.address,
            .requested_bytes = event.size_bytes,
@@ -177,8 +178,11 @@ void DeviceTracker::tell_alloc(plimsoll_context* context, const AllocatorEvent& 
 
 void DeviceTracker::tell_segment(plimsoll_context* context, const AllocatorEvent& event) {
   const std::uint8_t action = segment_action(event.action);
+  // Before it is gone: torch does not tell the pool before 2.8, and the snapshot knew it.
+  const HeapPool pool = event.pool == HeapPool{} ? heap_.pool_of(event.address) : event.pool;
   heap_.segment(action, event.address, event.size_bytes, event.stream, event.pool);
-  api_.segment(context, device_, action, event.address, event.size_bytes, event.stream);
+  api_.segment(context, device_, action, event.address, event.size_bytes, event.stream,
+               pool_name(pool));
 }
 
 void DeviceTracker::prove_allocated(std::uint64_t bytes) noexcept {
@@ -192,11 +196,10 @@ void DeviceTracker::prove_allocated(std::uint64_t bytes) noexcept {
   // Only the block that was handed out last can be of another size than we think.
   const std::uint64_t size = last_.size_bytes + (bytes - ours);
   if (last_.address == 0 || !heap_.correct(last_.address, size)) {
-    ++counts_.disproved;
-    needs_seed_ = true;
+    doubt();
     return;
   }
-  ++counts_.corrected;
+  api_.notice(PLIMSOLL_NOTICE_SIZES_MENDED, device_, ++counts_.corrected, 0);
   last_.size_bytes = size;
   plimsoll_context before;
   plimsoll_context* context = describe_(&before);
@@ -213,8 +216,20 @@ void DeviceTracker::prove_reserved(std::uint64_t bytes) noexcept {
     ++counts_.proofs;
     return;
   }
-  ++counts_.disproved;
+  doubt();
+}
+
+// Once for each time that the device is compared with a snapshot after it.
+void DeviceTracker::doubt() {
   needs_seed_ = true;
+  api_.notice(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED, device_, ++counts_.disproved, 0);
+}
+
+void DeviceTracker::tell_unproved() {
+  const std::lock_guard lock(mutex_);
+  // A gauge that speaks at all speaks of every allocation.
+  const std::uint64_t unproved = counts_.proofs + counts_.corrected == 0 ? counts_.allocs : 0;
+  api_.notice(PLIMSOLL_NOTICE_SIZES_UNPROVED, device_, unproved, 0);
 }
 
 bool DeviceTracker::has_reserved(std::uint64_t bytes) const noexcept {
@@ -293,13 +308,13 @@ void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice&
   }
   for (const auto& [address, size_bytes] : segments) {
     batches.next();
-    api_.segment(context, device_, PLIMSOLL_SEGMENT_FREE, address, size_bytes, 0);
+    api_.segment(context, device_, PLIMSOLL_SEGMENT_FREE, address, size_bytes, 0, 0);
   }
   for (const SeenSegment* segment : new_segments) {
     batches.next();
     api_.segment(context, device_,
                  segment->is_expandable ? PLIMSOLL_SEGMENT_MAP : PLIMSOLL_SEGMENT_ALLOC,
-                 segment->address, segment->size_bytes, segment->stream);
+                 segment->address, segment->size_bytes, segment->stream, name_of(segment->pool));
   }
   for (const auto& [segment, block] : new_blocks) {
     batches.next();

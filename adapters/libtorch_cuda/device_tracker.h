@@ -30,6 +30,7 @@ using DescribeAllocation = plimsoll_context* (*)(plimsoll_context* before);
 
 struct TrackerCounts {
   std::uint64_t events = 0;
+  std::uint64_t allocs = 0;     // of these
   std::uint64_t proofs = 0;     // gauge values that agreed with the shadow heap
   std::uint64_t corrected = 0;  // blocks whose size the gauge told otherwise
   std::uint64_t disproved = 0;  // gauge values that no single block could explain
@@ -57,6 +58,8 @@ class DeviceTracker {
   bool needs_seed() const;
   std::uint32_t name_of(const HeapPool& pool);
   TrackerCounts counts() const;
+  // Notices what there is to say of the sizes so far; each doubt is noticed when it comes.
+  void tell_unproved();
   std::pair<std::uint64_t, std::uint64_t> allocated_and_reserved_bytes() const;
   std::uint8_t device() const { return device_; }
 
@@ -81,6 +84,7 @@ class DeviceTracker {
   // False: there is no more, and the device is live from here on.
   bool tell_held(plimsoll_context* context, std::size_t at);
   std::uint32_t pool_name(const HeapPool& pool);
+  void doubt();
 
   const plimsoll_recorder_api& api_;
   const std::uint8_t device_;

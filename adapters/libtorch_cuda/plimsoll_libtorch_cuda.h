@@ -18,6 +18,9 @@ const char* plimsoll_libtorch_cuda_attach(const plimsoll_recorder_api* api, int 
 // how many there were. Cheap where there is none.
 int plimsoll_libtorch_cuda_renew(void);
 
+// Tells the allocator's settings anew: a program may change them while it runs.
+void plimsoll_libtorch_cuda_tell_settings(void);
+
 // Nothing is recorded any more. What torch calls stays where it is, and does nothing.
 void plimsoll_libtorch_cuda_detach(void);
 }

@@ -13,17 +13,17 @@ PyObject* g_on_out_of_memory = nullptr;  // guarded by the GIL
 
 // On the failing thread, which may be one of autograd's. torch's own observers take the GIL here,
 // too: no lock of the allocator is held.
-void tell_python(int device, std::uint64_t requested_bytes, std::uint64_t free_bytes,
-                 std::uint64_t limit_bytes) {
+void tell_python(int device, const Failure& failure) {
   if (Py_IsInitialized() == 0) return;
   const PyGILState_STATE state = PyGILState_Ensure();
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   if (PyObject* callback = g_on_out_of_memory) {
     Py_INCREF(callback);
+    const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
     PyObject* result = PyObject_CallFunction(
-        callback, "iKKK", device, static_cast<unsigned long long>(requested_bytes),
-        static_cast<unsigned long long>(free_bytes), static_cast<unsigned long long>(limit_bytes));
+        callback, "iKKKKK", device, number(failure.requested_bytes), number(failure.segment_bytes),
+        number(failure.free_bytes), number(failure.limit_bytes), number(failure.total_bytes));
     if (result == nullptr) PyErr_Clear();  // the program is in trouble enough
     Py_XDECREF(result);
     Py_DECREF(callback);
@@ -72,6 +72,11 @@ PyObject* renew(PyObject* /*self*/, PyObject* /*args*/) {
   return PyLong_FromLong(plimsoll_libtorch_cuda_renew());
 }
 
+PyObject* settings(PyObject* /*self*/, PyObject* /*args*/) {
+  plimsoll_libtorch_cuda_tell_settings();
+  Py_RETURN_NONE;
+}
+
 PyObject* is_attached(PyObject* /*self*/, PyObject* /*args*/) {
   return PyBool_FromLong(cuda_recording().is_on() ? 1 : 0);
 }
@@ -104,6 +109,7 @@ PyMethodDef g_functions[] = {
     {"problem", problem, METH_NOARGS, nullptr},
     {"renew", renew, METH_NOARGS, nullptr},
     {"state", state, METH_NOARGS, nullptr},
+    {"tell_settings", settings, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

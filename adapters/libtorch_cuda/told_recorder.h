@@ -23,10 +23,12 @@ struct ToldDevice {
   };
   std::map<std::uint64_t, Block> blocks;
   std::map<std::uint64_t, std::uint64_t> segments;
-  std::uint64_t mapped_bytes = 0;  // of expandable segments
-  std::uint64_t misfits = 0;       // a block at an address that is taken, a free of one that is not
+  std::map<std::uint64_t, std::uint32_t> pools;  // of segments, where they have one
+  std::uint64_t mapped_bytes = 0;                // of expandable segments
+  std::uint64_t misfits = 0;  // a block at an address that is taken, a free of one that is not
   std::uint64_t allocs = 0;
   std::vector<plimsoll_block> failed;
+  std::map<std::uint8_t, std::uint64_t> notices;  // by plimsoll_notice
 
   std::uint64_t allocated_bytes() const {
     std::uint64_t sum = 0;
@@ -100,11 +102,17 @@ class ToldRecorder {
       if (devices()[device].blocks.erase(address) == 0) ++devices()[device].misfits;
     };
     api.segment = [](plimsoll_context*, std::uint8_t device, std::uint8_t action,
-                     std::uint64_t address, std::uint64_t size,
-                     std::uint64_t) { move_segment(devices()[device], action, address, size); };
+                     std::uint64_t address, std::uint64_t size, std::uint64_t, std::uint32_t pool) {
+      if (pool != 0) devices()[device].pools[address] = pool;
+      move_segment(devices()[device], action, address, size);
+    };
     api.out_of_memory = [](plimsoll_context*, std::uint8_t device, const plimsoll_block* request,
-                           std::uint64_t,
+                           std::uint64_t, std::uint64_t,
                            std::uint64_t) { devices()[device].failed.push_back(*request); };
+    api.setting = [](std::uint32_t, std::uint8_t, std::uint64_t) {};
+    api.notice = [](std::uint8_t notice, std::uint8_t device, std::uint64_t count, std::uint32_t) {
+      devices()[device].notices[notice] = count;
+    };
     api.settle = [] {
       if (on_settle()) on_settle()();
     };

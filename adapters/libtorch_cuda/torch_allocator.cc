@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -114,12 +115,27 @@ void register_gauges() {}
 
 std::atomic<OutOfMemoryCallback> g_out_of_memory{nullptr};
 
-void ran_out_of_memory(int device, std::uint64_t requested_bytes, std::uint64_t limit_bytes,
+// All that the driver has; 0 where this torch (before 2.9) tells it to nobody but itself.
+template <typename Allocator>
+std::uint64_t device_bytes(int device, Allocator& allocator) {
+  if constexpr (requires { allocator.getMemoryInfo(c10::DeviceIndex{0}); }) {
+    try {
+      return allocator.getMemoryInfo(static_cast<c10::DeviceIndex>(device)).second;
+    } catch (const std::exception&) {
+      return 0;
+    }
+  }
+  return 0;
+}
+
+void ran_out_of_memory(int device, std::uint64_t segment_bytes, std::uint64_t limit_bytes,
                        std::uint64_t free_bytes) {
   if (!cuda_recording().is_on()) return;
-  cuda_recording().out_of_memory(device, requested_bytes, free_bytes, limit_bytes);
+  const std::uint64_t total_bytes = device_bytes(device, *torch_cuda::get());
+  const Failure failure = cuda_recording().out_of_memory(
+      device, {0, segment_bytes, free_bytes, limit_bytes, total_bytes});
   if (const OutOfMemoryCallback callback = g_out_of_memory.load(std::memory_order_acquire)) {
-    callback(device, requested_bytes, free_bytes, limit_bytes);
+    callback(device, failure);
   }
 }
 
@@ -145,6 +161,36 @@ HeapSettings settings_from(const torch_cuda::AllocatorConfigInfo& config) {
     divisions[i] = static_cast<std::uint32_t>(config.roundup_power2_divisions[i]);
   }
   return settings;
+}
+
+// What torch's snapshots call it. Names and types of the fields have changed between versions.
+template <typename Config>
+std::vector<SeenSetting> settings_told(const Config& config) {
+  std::vector<SeenSetting> all;
+  const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
+  all.push_back({"PYTORCH_CUDA_ALLOC_CONF", config.last_allocator_settings});
+  all.push_back({"max_split_size", integer(config.max_split_size)});  // unlimited: -1
+  all.push_back({"garbage_collection_threshold", config.garbage_collection_threshold});
+  all.push_back({"expandable_segments", config.expandable_segments});
+  if constexpr (requires { config.pinned_num_register_threads; }) {
+    all.push_back({"pinned_num_register_threads", integer(config.pinned_num_register_threads)});
+  }
+  if constexpr (requires { config.release_lock_on_malloc; }) {
+    all.push_back({"release_lock_on_cudamalloc", config.release_lock_on_malloc});
+  }
+  if constexpr (requires { config.pinned_use_host_register; }) {
+    all.push_back({"pinned_use_cuda_host_register", config.pinned_use_host_register});
+  }
+  if constexpr (requires { config.graph_capture_record_stream_reuse; }) {
+    all.push_back({"graph_capture_record_stream_reuse", config.graph_capture_record_stream_reuse});
+  }
+  std::uint64_t power = 1;
+  for (const auto divisions : config.roundup_power2_divisions) {
+    const std::string name = "roundup_power2_divisions." + std::to_string(power);
+    all.push_back({name, integer(divisions)});
+    power *= 2;
+  }
+  return all;
 }
 
 SeenSegment segment_from(const torch_cuda::SegmentInfo& segment) {
@@ -193,8 +239,8 @@ void attach_to_allocator() {
   register_gauges();
   torch_cuda::get()->attachAllocatorTraceTracker(&trace_entry_made);
   torch_cuda::get()->attachOutOfMemoryObserver(
-      [](auto device, auto requested, auto limit, auto free) {
-        ran_out_of_memory(static_cast<int>(device), static_cast<std::uint64_t>(requested),
+      [](auto device, auto segment, auto limit, auto free) {
+        ran_out_of_memory(static_cast<int>(device), static_cast<std::uint64_t>(segment),
                           static_cast<std::uint64_t>(limit), static_cast<std::uint64_t>(free));
       });
 }
@@ -203,15 +249,17 @@ void set_out_of_memory_callback(OutOfMemoryCallback callback) {
   g_out_of_memory.store(callback, std::memory_order_release);  // with ran_out_of_memory()
 }
 
-std::vector<SeenDevice> see_devices(int device_count) {
+SeenAllocator see_allocator(int device_count) {
   const torch_cuda::SnapshotInfo snapshot = snapshot_of(*torch_cuda::get());
-  std::vector<SeenDevice> devices(static_cast<std::size_t>(device_count));
+  SeenAllocator seen{.devices = {}, .settings = settings_told(snapshot.config_metadata)};
+  std::vector<SeenDevice>& devices = seen.devices;
+  devices.resize(static_cast<std::size_t>(device_count));
   for (SeenDevice& device : devices) device.settings = settings_from(snapshot.config_metadata);
   for (const torch_cuda::SegmentInfo& segment : snapshot.segments) {
     const auto device = static_cast<std::size_t>(segment.device);
     if (device < devices.size()) devices[device].segments.push_back(segment_from(segment));
   }
-  return devices;
+  return seen;
 }
 
 DeviceTotals totals_of(int device) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "allocator_event.h"
+#include "allocator_settings.h"
 
 namespace plimsoll::libtorch_cuda {
 
@@ -17,12 +18,16 @@ const char* allocator_problem();
 void attach_to_allocator();
 
 // Called on the failing thread after the recording was told, with no lock held.
-using OutOfMemoryCallback = void (*)(int device, std::uint64_t requested_bytes,
-                                     std::uint64_t free_bytes, std::uint64_t limit_bytes);
+using OutOfMemoryCallback = void (*)(int device, const Failure& failure);
 void set_out_of_memory_callback(OutOfMemoryCallback callback);
 
-// What each device holds now. Takes the locks of the allocator, so: none of its trackers may call.
-std::vector<SeenDevice> see_devices(int device_count);
+// What each device holds now, and what the allocator is set to. Takes the locks of the allocator,
+// so: none of its trackers may call.
+struct SeenAllocator {
+  std::vector<SeenDevice> devices;
+  std::vector<SeenSetting> settings;
+};
+SeenAllocator see_allocator(int device_count);
 
 // What torch itself counts: memory_allocated() and memory_reserved().
 struct DeviceTotals {

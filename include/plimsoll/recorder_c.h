@@ -127,6 +127,24 @@ enum plimsoll_figure {
   PLIMSOLL_FIGURE_PROCESSES_UNTOLD = 8 /* value: 0; other processes are not listed at all */
 };
 
+/* A setting of a caching allocator: what the 64 bits of its value are. */
+enum plimsoll_setting_type {
+  PLIMSOLL_SETTING_TRUTH = 0,   /* 0 or 1 */
+  PLIMSOLL_SETTING_INTEGER = 1, /* an int64_t */
+  PLIMSOLL_SETTING_NUMBER = 2,  /* the bits of a double */
+  PLIMSOLL_SETTING_TEXT = 3     /* a name id; 0: empty */
+};
+
+/* What went other than it should while recording. A closed list: numbers are never given again. */
+enum plimsoll_notice {
+  PLIMSOLL_NOTICE_SIZES_MENDED = 1,      /* blocks whose size the allocator's own sums told */
+  PLIMSOLL_NOTICE_SUMS_UNEXPLAINED = 2,  /* sums that no single block explains */
+  PLIMSOLL_NOTICE_SIZES_UNPROVED = 3,    /* allocations whose sizes no sum has proved */
+  PLIMSOLL_NOTICE_HISTORY_STANDS_IN = 4, /* torch's own history is recorded instead; text: why */
+  PLIMSOLL_NOTICE_DEVICE_UNSEEN = 5,     /* device memory is not recorded at all; text: why */
+  PLIMSOLL_NOTICE_FAILURES_UNTOLD = 6    /* recorded, and not told of while the program ran */
+};
+
 /* Ranges: spans of a thread's time that have a name. They are told, as they begin and end, to
  * whoever shows them in another tool's timeline (plimsoll_listen_to_ranges). */
 enum plimsoll_range {
@@ -192,11 +210,13 @@ typedef struct plimsoll_recorder_api {
   /* It can be handed out again. Without a free_requested before, both at once, as free(). */
   void (*free_completed)(plimsoll_context* context, uint8_t device, uint64_t address);
   void (*segment)(plimsoll_context* context, uint8_t device, uint8_t action, uint64_t address,
-                  uint64_t size_bytes, uint64_t stream); /* plimsoll_segment_action */
+                  uint64_t size_bytes, uint64_t stream,
+                  uint32_t pool); /* plimsoll_segment_action; the pool as of a block */
   /* `request` (its requested bytes, stream and pool) could not be met. limit: the most the process
-   * may hold; 0: not known. */
+   * may hold, total: what the device has; 0: not known. */
   void (*out_of_memory)(plimsoll_context* context, uint8_t device, const plimsoll_block* request,
-                        uint64_t device_free_bytes, uint64_t limit_bytes);
+                        uint64_t device_free_bytes, uint64_t limit_bytes,
+                        uint64_t device_total_bytes);
 
   /* Where the listener to ranges stands: null while nobody listens. To be read as an atomic, with
    * acquire. Layers and phases are told by who sees them; mark() tells regions, steps and the phase
@@ -212,6 +232,12 @@ typedef struct plimsoll_recorder_api {
    * with the process's pid and the name id of its command, else 0. */
   void (*device_figure)(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
                         uint32_t pid, uint32_t name);
+
+  /* Not hot, as name(). Both are told as they are now: what was told of the same before is out of
+   * date. A nested setting has a dotted name ("roundup_power2_divisions.1"); type is a
+   * plimsoll_setting_type. A notice is of a device, with how often so far, and why (name id, 0). */
+  void (*setting)(uint32_t name, uint8_t type, uint64_t value);
+  void (*notice)(uint8_t notice, uint8_t device, uint64_t count, uint32_t text);
 } plimsoll_recorder_api;
 
 /* The recorder of this process; lives for ever. */

@@ -24,8 +24,10 @@ using ProgressCallback =
 
 struct OpenOptions {
   std::string device;  // "0", "cuda:0", "cpu"; empty: all
-  std::string at;  // "peak" (default), "start", "end", "oom", an event number, or a time as "1.5s"
-                   // since the first event
+  // "peak" (default), "start", "end", "oom" (the last failure), "oom:1" (the first), an event
+  // number, or a time as "1.5s"
+  std::string at;
+  // since the first event
   std::size_t top = 20;  // rows kept of each table
   ProgressCallback progress;
 };

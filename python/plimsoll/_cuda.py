@@ -7,6 +7,7 @@ takes its place: see `plimsoll._cuda_history`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -126,7 +127,7 @@ def _attach() -> None:
     if _half is not None:
         return
     if _main is None:
-        _history_begin()
+        _history_begin("recorded without the compiled adapter")
         return
     from plimsoll import _adapter, _cuda_half
 
@@ -144,19 +145,21 @@ def _attach() -> None:
         _main.tell_cuda_tensors(True)
     except (AdapterError, RuntimeError, OSError) as error:
         _fail(str(error))
-        _history_begin()
+        _history_begin(str(error))
 
 
-def _ran_out(device: int, requested: int, free: int, limit: int) -> None:
+def _ran_out(device: int, *sizes: int) -> None:
     from plimsoll import _flight
 
-    _flight.out_of_memory(device, requested, free, limit)
+    with contextlib.suppress(Exception):
+        _half.tell_settings()  # a program may change them while it runs
+    _flight.out_of_memory(_flight.Failure(device, *sizes))
 
 
-def _history_begin() -> None:
+def _history_begin(why: str) -> None:
     from plimsoll import _cuda_history
 
-    _cuda_history.begin(has_main_half=_main is not None)
+    _cuda_history.begin(why, has_main_half=_main is not None)
 
 
 def _history_end() -> None:

@@ -33,10 +33,11 @@ _begun_s = 0.0
 _next_s = 0.0
 
 
-def begin(has_main_half: bool) -> None:
+def begin(why: str, has_main_half: bool) -> None:
     """Switches the history on, unless the program itself has done so.
 
     Args:
+        why: Why the half is not there: every report says it.
         has_main_half: The adapter's other half is there: it knows layers and phases, and tells
             nothing of CUDA's tensors.
     """
@@ -54,8 +55,10 @@ def begin(has_main_half: bool) -> None:
                 f"torch's own history is not to be had either ({error}): CUDA memory is not "
                 "recorded"
             )
+            _record.notice("device_unseen", 0, 1, f"{why}; and of torch's own history: {error}")
             return
         _notice_others(torch)
+    _record.notice("history_stands_in", 0, 1, why)
     _is_on, _is_ours, _tells_tensors = True, not is_programs_own, has_main_half
     _begun_s = time.monotonic()
     _next_s = _begun_s + _SOONEST_S
@@ -176,7 +179,7 @@ def _ran_out(device: int, requested: int, limit: int, free: int) -> None:
     if _is_on:
         from plimsoll import _flight
 
-        _flight.out_of_memory(device, requested, free, limit)
+        _flight.out_of_memory(_flight.Failure(device, 0, requested, free, limit, 0))
 
 
 def _say(message: str) -> None:

@@ -12,54 +12,110 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plimsoll import _attachment, _record
 from plimsoll._sizes import size_text
 
+if TYPE_CHECKING:
+    from plimsoll.recording import Recording
+
 _MOST_TOLD = 3  # a program that looks for its largest batch runs out again and again
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LARGEST_FILE = 1 << 29  # a larger trace is not read while the program waits
 _DRIVER_WAIT = 0.5  # seconds, for what it says of the device
 
 _told = 0
 
 
-def out_of_memory(device: int, requested: int, free: int, limit: int) -> None:
+@dataclass(frozen=True)
+class Failure:
+    """A request that could not be met; 0: not known."""
+
+    device: int
+    requested: int
+    segment: int  # what the driver was asked for, to hold it
+    free: int  # of the device
+    limit: int  # the most that the process may hold
+    total: int  # of the device
+
+
+def out_of_memory(failure: Failure) -> None:
     """Writes and prints the report. Raises nothing."""
     global _told
     from plimsoll.recording import running
 
     recordings = running()
     _told += 1
+    bar = None
     with contextlib.suppress(Exception):
+        for each in recordings:
+            each.failures[failure.device] += 1
         if _told <= _MOST_TOLD:
             attached = _attachment.attached()
             if attached is not None:
                 attached.survey()  # what no call has told of yet: a model that was only just moved
             # Asked before the traces are brought to disk: they get it, too.
-            bar = _record.device_bar(device, _DRIVER_WAIT)
+            bar = _record.device_bar(failure.device, _DRIVER_WAIT)
+        else:
+            device = _record.device("cuda", failure.device)
+            _record.notice("failures_untold", device, _told - _MOST_TOLD, "")
         for each in recordings:
             if _told <= _MOST_TOLD:
                 each.attach_cuda_history()
             each.flush()
         if _told > _MOST_TOLD:
             if _told == _MOST_TOLD + 1:
-                _print(["out of memory again; it is recorded, and from now on not told"])
+                _print([_no_more(recordings)])
             return
-        trace = None
-        for each in recordings:
-            trace = trace or _read(each.path, device)
-        lines = [*_head(device, requested, free, limit), *_body(trace, device)]
-        if bar is not None:
-            of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"
-            lines.append(f"whole GPU    {of_all} used: {bar.text()}")
-        if recordings:
-            lines.append(f"all of it    plimsoll report {_short(recordings[-1].path)} --at oom")
-        _print(lines)
-        for each in recordings:
-            with open(f"{os.path.splitext(each.path)[0]}.oom.txt", "a") as file:
-                file.write("\n".join(lines) + "\n\n")
+        _tell(failure, recordings, bar)
+
+
+def _tell(failure: Failure, recordings: list[Recording], bar: Any) -> None:
+    path, trace = "", None
+    for each in recordings:
+        path = each.path
+        trace = _read(path, failure.device)
+        if trace is not None:
+            break
+    lines = [*_head(failure, trace), *_body(failure, trace)]
+    if bar is not None:
+        of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"
+        lines.append(f"whole GPU    {of_all} used: {bar.text()}")
+    if recordings:
+        # Of several failures the one of these lines, whatever comes after it.
+        nth = recordings[-1].failures[failure.device] if trace is None else _count(trace, failure)
+        device = f" --device cuda:{failure.device}" if _device_count() > 1 else ""
+        lines.append(f"all of it    plimsoll report {_short(path)} --at oom:{nth}{device}")
+    _print(lines)
+    for each in recordings:
+        with open(f"{os.path.splitext(each.path)[0]}.oom.txt", "a") as file:
+            file.write("\n".join(lines) + "\n\n")
+
+
+def _no_more(recordings: list[Recording]) -> str:
+    text = "out of memory again; from now on it is not told"
+    for each in recordings:
+        text += f", but recorded: plimsoll report {_short(each.path)} --at oom shows the last time"
+        break
+    return text
+
+
+def _device_count() -> int:
+    return int(sys.modules["torch"].cuda.device_count())
+
+
+def _details(trace: Any, failure: Failure) -> list[dict[str, Any]]:
+    """The failures of the device, as the trace has them."""
+    (row,) = [each for each in trace.devices if each["device"] == failure.device]
+    ooms: list[dict[str, Any]] = row["oom_details"]
+    return ooms
+
+
+def _count(trace: Any, failure: Failure) -> int:
+    return len(_details(trace, failure))
 
 
 def _print(lines: list[str]) -> None:
@@ -76,42 +132,55 @@ def _short(path: str) -> str:
 # ---- who asked -----------------------------------------------------------------------------------
 
 
-def _head(device: int, requested: int, free: int, limit: int) -> Iterator[str]:
+def _head(failure: Failure, trace: Any) -> Iterator[str]:
     rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK")
     of_rank = f" of rank {rank}" if rank else ""
-    yield (
-        f"out of memory on cuda:{device}{of_rank}: {size_text(requested)} asked for, "
-        f"{size_text(free)} free of {size_text(limit)}"
-    )
+    requested = failure.requested
+    if requested == 0:  # torch's own observers are told of the segment alone
+        requested = _details(trace, failure)[-1]["requested_bytes"] if trace else failure.segment
+    asked = f"{size_text(requested)} asked for"
+    if failure.segment > requested:
+        asked += f" (in a segment of {size_text(failure.segment)})"
+    free = f"{size_text(failure.free)} free of {size_text(failure.total or failure.limit)}"
+    if failure.limit < failure.total:
+        free += f", limit {size_text(failure.limit)} set by set_per_process_memory_fraction"
+    yield f"out of memory on cuda:{failure.device}{of_rank}: {asked}, {free}"
     doing = _record.context()
-    operator = doing["op"] or "no operator"
+    operator = doing["op"]
     if doing["forward_op"]:
         operator += f" (of {doing['forward_op']})"
-    where = [doing["layer"] or "no layer", operator, doing["phase"]]
-    line = _line()
-    yield "asked by     " + ", ".join([*where, *([line] if line else [])])
+    phase = doing["phase"] if doing["phase"] != "other" else ""
+    where = [word for word in (doing["layer"], operator, phase, _line()) if word]
+    yield f"asked by     {', '.join(where) or 'code outside of every layer and operator'}"
 
 
 def _line() -> str:
     """The innermost line of the user's program; threads of autograd have none."""
-    ours, torchs = os.path.dirname(os.path.abspath(__file__)), f"{os.sep}torch{os.sep}"
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((ours, "<")) and torchs not in file:
-            return f"{_short(file)}:{frame.f_lineno}"
+        if _is_users(frame.f_code.co_filename):
+            return _line_text(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno)
         frame = frame.f_back
     return ""
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith((_PACKAGE, "<")) and f"{os.sep}torch{os.sep}" not in file
+
+
+def _line_text(file: str, function: str, line: int) -> str:
+    """As reports have it: the last folders of a long path tell enough."""
+    return f"{os.sep.join(_short(file).split(os.sep)[-3:])}:{line} ({function})"
 
 
 # ---- what fills the device -----------------------------------------------------------------------
 
 
-def _body(trace: Any, device: int) -> Iterator[str]:
+def _body(failure: Failure, trace: Any) -> Iterator[str]:
     if trace is not None:
-        yield from _from_trace(trace, device)
+        yield from _from_trace(trace, failure)
     else:
-        yield from _from_recorder(device)
+        yield from _from_recorder(failure)
 
 
 def _read(path: str, device: int) -> Any:
@@ -126,10 +195,9 @@ def _read(path: str, device: int) -> Any:
         return None
 
 
-def _from_trace(trace: Any, device: int) -> Iterator[str]:
+def _from_trace(trace: Any, failure: Failure) -> Iterator[str]:
     tables = trace.tables
-    (row,) = [each for each in trace.devices if each["device"] == device]
-    details = row["oom_details"][-1]
+    details = _details(trace, failure)[-1]
     yield (
         f"device       {size_text(details['reserved_bytes'])} reserved, "
         f"{size_text(details['requested_active_bytes'])} of it in use; "
@@ -149,8 +217,10 @@ def _from_trace(trace: Any, device: int) -> Iterator[str]:
     pinned = f", pinned by {pins[0]['line']}" if pins and pins[0].get("line") else ""
     yield f"stranded     {size_text(details['stranded_bytes'])}{pinned}"
     yield from _since_last_step(tables)
-    if trace.findings:
-        yield f"next         {trace.findings[0]['next_step']}"
+    for finding in trace.findings:
+        if finding["id"] == "out_of_memory":  # the first one is of the last failure
+            yield f"next         {finding['next_step']}"
+            break
 
 
 def _since_last_step(tables: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
@@ -161,48 +231,67 @@ def _since_last_step(tables: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     before = {each["category"]: each["end_bytes"] for each in last["categories"]}
     now = {each["key"]: each["bytes"] for each in tables["by_category"]}
     changes = {key: now.get(key, 0) - before.get(key, 0) for key in before | now}
+    yield f"since step {last['step']}: {_changes(changes)}"
+
+
+def _from_recorder(failure: Failure) -> Iterator[str]:
+    from plimsoll.recording import running
+
+    device = _record.device("cuda", failure.device)
+    recordings = running()
+    sums, pins = recordings[-1].pins(device) if recordings else ({}, [])
+    sample = _record.take_sample(large_tensor_bytes=1 << 20, large_tensors=3)
+    rows = [each for each in sample.devices if each.name == f"cuda:{failure.device}"]
+    if rows:
+        yield from _from_sample(rows[0], sums)
+    if sums:
+        stranded = f"stranded     {size_text(sums['stranded_bytes'])}"
+        yield stranded + _pinned_by(pins if sums["stranded_bytes"] else [])
+    since = recordings[-1].since_step(device) if recordings else None
+    if since is not None:
+        yield f"since step {since[0]}: {_changes(since[1])}"
+
+
+def _from_sample(row: Any, sums: dict[str, int]) -> Iterator[str]:
+    device = f"{size_text(row.live_bytes)} in {row.live_count} blocks"
+    if row.reserved_bytes is not None:
+        device = f"{size_text(row.reserved_bytes)} reserved, {device}"
+    if sums:
+        device += f"; largest gap for this request {size_text(sums['largest_usable_bytes'])}"
+    yield f"device       {device}"
+    for label, shares in (("filled with", row.categories), ("by layer", row.layers)):
+        text = _shares((each.name or "no layer", each.size_bytes) for each in shares)
+        if text:
+            yield f"{label:<13}{text}"
+    largest = [
+        " ".join(word for word in (each.name or each.category, each.shape, each.dtype) if word)
+        + f" {size_text(each.size_bytes)}"
+        for each in row.large_tensors
+    ]
+    if largest:
+        yield f"largest      {'; '.join(largest)}"
+
+
+def _pinned_by(pins: list[dict[str, Any]]) -> str:
+    """The line whose blocks pin most, with its layer or operator."""
+    places: dict[tuple[str, str, str], list[int]] = {}
+    for pin in pins:
+        line = next((_line_text(*frame) for frame in pin["stack"] if _is_users(frame[0])), "")
+        sums = places.setdefault((pin["layer"], pin["op"], line), [0, 0, 0])
+        for at, key in enumerate(("pinned_bytes", "count", "size_bytes")):
+            sums[at] += pin[key]
+    if not places:
+        return ""
+    words, (_, count, size) = max(places.items(), key=lambda place: place[1])
+    blocks = "1 block" if count == 1 else f"{count} blocks"
+    where = ", ".join(word for word in words if word) or "memory from before the recording"
+    return f", pinned by {blocks} ({size_text(size)}) of {where}"
+
+
+def _changes(changes: dict[str, int]) -> str:
     largest = sorted(changes.items(), key=lambda change: -abs(change[1]))[:3]
     text = ", ".join(f"{key} {'+' if by > 0 else ''}{size_text(by)}" for key, by in largest if by)
-    yield f"since step {last['step']}: {text or 'nothing has changed'}"
-
-
-def _from_recorder(device: int) -> Iterator[str]:
-    sample = _record.take_sample(large_tensor_bytes=1 << 20, large_tensors=3)
-    rows = [each for each in sample.devices if each.name == f"cuda:{device}"]
-    if rows:
-        row = rows[0]
-        reserved = (
-            "" if row.reserved_bytes is None else f"{size_text(row.reserved_bytes)} reserved, "
-        )
-        yield f"device       {reserved}{size_text(row.live_bytes)} of it in {row.live_count} blocks"
-        for label, shares in (("filled with", row.categories), ("by layer", row.layers)):
-            text = _shares((each.name or "no layer", each.size_bytes) for each in shares)
-            if text:
-                yield f"{label:<13}{text}"
-        largest = [
-            " ".join(word for word in (each.name or each.category, each.shape, each.dtype) if word)
-            + f" {size_text(each.size_bytes)}"
-            for each in row.large_tensors
-        ]
-        if largest:
-            yield f"largest      {'; '.join(largest)}"
-    yield from _stranded(device)
-
-
-def _stranded(device: int) -> Iterator[str]:
-    """What lies free in segments that live blocks pin, as torch's own snapshot has it."""
-    cuda: Any = sys.modules["torch"].cuda
-    try:
-        segments = [each for each in cuda.memory_snapshot() if each["device"] == device]
-    except Exception:
-        return
-    pinned = [each for each in segments if each["active_size"] < each["total_size"]]
-    free = [b["size"] for each in pinned for b in each["blocks"] if b["state"] == "inactive"]
-    if free:
-        yield (
-            f"stranded     up to {size_text(sum(free))} free in {len(pinned)} segments that live "
-            f"blocks pin; largest gap {size_text(max(free))}"
-        )
+    return text or "nothing has changed"
 
 
 def _shares(rows: Iterable[tuple[str, int]]) -> str:

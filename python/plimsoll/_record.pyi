@@ -40,6 +40,16 @@ class Recording:
     def peak_bytes(self, reset: bool) -> int:
         """The most live bytes there were since the last reset."""
 
+    def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]:
+        """
+        What the last request on a device that could not be met could not use, and which blocks keep it: sums, and places.
+        """
+
+    def since_step(self, device: int) -> tuple[int, dict[str, int]] | None:
+        """
+        The last step that ended, and how much more is live on a device since, by role.
+        """
+
     def peaks(self) -> dict[str, int]:
         """The most live bytes there were on each device."""
 
@@ -61,6 +71,9 @@ def set_context(layer: str, op: str, stack: int, op_instance: int, phase: int) -
 def tensor(role: int, name: str, dtype: str, shape: str) -> int: ...
 
 def device(type: str, ordinal: int) -> int: ...
+
+def notice(what: str, device: int, count: int, text: str) -> None:
+    """Has every report say what went other than it should."""
 
 def alloc(device: int, address: int, size_bytes: int) -> None: ...
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -81,6 +82,7 @@ class Recording:
         state: What the recorder counted, once the recording has ended: ``events``, ``dropped``,
             ``written_bytes``…
         peaks: The most that was live on each device, once it has ended: ``{"cpu": 1024}``.
+        failures: How often each CUDA device has run out of memory while recording: ``{0: 2}``.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Recording:
         self.state: dict[str, int] = {}
         self.peak_bytes = 0
         self.peaks: dict[str, int] = {}
+        self.failures: Counter[int] = Counter()
         self._max_events = max_events or 0
         self._stacks = stacks
         self._mode = mode
@@ -175,6 +178,14 @@ class Recording:
         """Puts torch's own history of its allocator into the file, where that records CUDA."""
         if self._recording is not None:
             _cuda.attach_history(self._recording)
+
+    def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]:
+        """What the last failed request on a device found, as the recorder alone can tell."""
+        return self._recording.pins(device) if self._recording is not None else ({}, [])
+
+    def since_step(self, device: int) -> tuple[int, dict[str, int]] | None:
+        """The last step that ended, and how much more is live since, by role."""
+        return self._recording.since_step(device) if self._recording is not None else None
 
     def report(self) -> Trace:
         """The recording so far, read and analysed; best after it has ended."""

@@ -214,7 +214,8 @@ def open(
         path: The file; may be compressed with gzip.
         device: Analyse only this one: ``"cuda:0"``, ``0``, ``"cpu"``. Default: all.
         at: The moment that the tables describe: ``"peak"`` (default), ``"start"``, ``"end"``,
-            ``"oom"``, an event number, or a time since the first event, such as ``"1.5s"``.
+            ``"oom"`` (the last failure; ``"oom:1"`` is the first), an event number, or a time
+            since the first event, such as ``"1.5s"``.
         top: How many rows to keep of each table.
         progress: Called now and then with (stage, done, total). Raise from it to stop.
 

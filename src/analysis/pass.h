@@ -22,6 +22,7 @@ struct Moment {
   enum class Kind : std::uint8_t { kPeak, kStart, kEnd, kOom, kEvent, kTime };
   Kind kind = Kind::kPeak;
   std::uint64_t event = 0;   // kEvent: number within the device
+  std::uint64_t nth = 0;     // kOom: of the device's, from 1; 0: the last one
   std::int64_t time_ns = 0;  // kTime: as in the file, or since the first event if is_relative
   bool is_relative = false;
 };

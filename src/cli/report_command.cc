@@ -177,9 +177,10 @@ Command report_command() {
        "category, layer, line.",
        report::table_names(), true},
       {"--at", "", "MOMENT",
-       "The moment the tables speak of: peak (default), start, end, oom, the number of an event, "
-       "or a "
-       "time since the first event such as 1.5s, 300ms, 20us."},
+       "The moment the tables speak of: peak (default), start, end, oom (the last failure; oom:1 "
+       "is "
+       "the first), the number of an event, or a time since the first event such as 1.5s, 300ms, "
+       "20us."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
       {"--json", "", "",

@@ -13,7 +13,8 @@ using analysis::Moment;
 Error bad_moment(std::string_view text) {
   return make_error(ErrorCode::kInvalidArgument,
                     "--at " + std::string(text) +
-                        " is no moment: say peak, start, end, oom, an event number such as 1200, "
+                        " is no moment: say peak, start, end, oom (the last failure), oom:1 (the "
+                        "first), an event number such as 1200, "
                         "or a time since the "
                         "first event such as 1.5s, 300ms or 20us");
 }
@@ -44,6 +45,12 @@ Result<Moment> parse_moment(std::string_view text) {
     }
   }
   const char* const end = text.data() + text.size();
+  if (constexpr std::string_view kNth = "oom:"; text.starts_with(kNth)) {
+    auto [at, error] = std::from_chars(text.data() + kNth.size(), end, moment.nth);
+    if (error != std::errc{} || at != end || moment.nth == 0) return bad_moment(text);
+    moment.kind = Moment::Kind::kOom;
+    return moment;
+  }
   if (auto [at, error] = std::from_chars(text.data(), end, moment.event);
       error == std::errc{} && at == end) {
     moment.kind = Moment::Kind::kEvent;

@@ -32,6 +32,8 @@ struct NoDefinitions {
   void on_site(std::uint32_t, const Site&) {}
   void on_tensor(std::uint32_t, const Tensor&) {}
   void on_device(std::uint8_t, const Device&) {}
+  void on_setting(const Setting&) {}
+  void on_notice(const Notice&) {}
 };
 
 // Reads fields from bytes that may end anywhere; what is not there is 0, and is_whole() says so.
@@ -174,6 +176,16 @@ class DefinitionDecoder {
         if (fields.is_whole()) visitor.on_device(id, device);
         break;
       }
+      case DefinitionKind::kSetting: {
+        const Setting setting = read_setting(fields);
+        if (fields.is_whole()) visitor.on_setting(setting);
+        break;
+      }
+      case DefinitionKind::kNotice: {
+        const Notice notice = read_notice(fields);
+        if (fields.is_whole()) visitor.on_notice(notice);
+        break;
+      }
       default:
         ++unknown_records_;
     }
@@ -201,6 +213,26 @@ class DefinitionDecoder {
     tensor.dtype = fields.u32();
     tensor.shape = fields.u32();
     return tensor;
+  }
+
+  static Setting read_setting(FieldReader& fields) noexcept {
+    Setting setting;
+    setting.name = fields.u32();
+    setting.type = fields.u8();
+    setting.value = fields.varint();
+    if (setting.type == kIntegerSetting) {
+      setting.value = static_cast<std::uint64_t>(unzigzag(setting.value));
+    }
+    return setting;
+  }
+
+  static Notice read_notice(FieldReader& fields) noexcept {
+    Notice notice;
+    notice.notice = fields.u8();
+    notice.device = fields.u8();
+    notice.count = fields.varint();
+    notice.text = fields.u32();
+    return notice;
   }
 
   // The frames of its own, then the outermost ones of the stack before.

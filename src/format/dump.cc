@@ -1,6 +1,7 @@
 #include "format/dump.h"
 
 #include <array>
+#include <bit>
 #include <charconv>
 #include <utility>
 
@@ -40,6 +41,10 @@ constexpr std::array kSegmentActions = {"alloc", "free", "map", "unmap"};
 constexpr std::array kFigures = {"total",   "free",           "driver",
                                  "own",     "context",        "nccl",
                                  "process", "process_untold", "processes_untold"};
+constexpr std::array kSettingTypes = {"truth", "integer", "number", "text"};
+constexpr std::array kNotices = {"none",           "sizes_mended",      "sums_unexplained",
+                                 "sizes_unproved", "history_stands_in", "device_unseen",
+                                 "failures_untold"};
 constexpr std::array kDevices = {"cpu", "cuda", "hip", "xpu", "pinned_host", "other"};
 
 }  // namespace
@@ -157,6 +162,28 @@ class Dump::Lines : public NoRecords {
     end();
   }
 
+  void on_setting(const Setting& setting) {
+    begin("setting");
+    field("name", setting.name);
+    word("type", format::word_of(kSettingTypes, setting.type));
+    if (setting.type == kIntegerSetting) {
+      field("value", static_cast<std::int64_t>(setting.value));
+    } else if (setting.type == kNumberSetting) {
+      field("value", std::bit_cast<double>(setting.value));
+    } else {
+      field("value", setting.value);
+    }
+    end();
+  }
+  void on_notice(const Notice& notice) {
+    begin("notice");
+    word("what", format::word_of(kNotices, notice.notice));
+    field("device", notice.device);
+    field("count", notice.count);
+    field("text", notice.text);
+    end();
+  }
+
   void on_alloc(const Alloc& alloc) {
     begin(alloc.is_adopted ? "adopt" : "alloc");
     field("serial", alloc.serial);
@@ -204,6 +231,7 @@ class Dump::Lines : public NoRecords {
     field("size", failed.size_bytes);
     field("device_free", failed.device_free_bytes);
     field("limit", failed.limit_bytes);
+    field("device_total", failed.device_total_bytes);
     end();
   }
   void on_device_figure(const DeviceFigure& told) {
@@ -286,6 +314,12 @@ class Dump::Lines : public NoRecords {
   void field(std::string_view name, Number value) {
     key(name);
     number(value);
+  }
+  void field(std::string_view name, double value) {
+    key(name);
+    std::array<char, 32> digits{};
+    const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+    text_.append(digits.data(), result.ptr);
   }
   void address(std::uint64_t value) {
     key("address");

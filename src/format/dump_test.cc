@@ -1,5 +1,6 @@
 #include "format/dump.h"
 
+#include <bit>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -43,6 +44,8 @@ TraceFile example() {
       1, {.layer = 1, .outer_op = 2, .inner_op = 2, .forward_op = 0, .stack = 1, .phase = 1});
   encoder.define_device(1, {.type = 1, .ordinal = 0});
   encoder.define_site(2, {.layer = 1, .outer_op = 2, .device = 1, .stream = 7});
+  encoder.define_name(5, "max_split_size");
+  encoder.setting({.name = 5, .type = 1, .value = ~std::uint64_t{0}});
   encoder.alloc({1'000'000'500, 1, 1, 7, 0x7f0000001000, 4096, false});
   encoder.alloc({1'000'000'900, 1, 1, 8, 0x7f0000002040, 4096, false});
   encoder.free({1'000'001'000, 1, 8, 0, true});
@@ -52,7 +55,7 @@ TraceFile example() {
   encoder.alloc({1'000'002'200, 2, 2, 9, 0x7f1000000000, 4000, false, 96});
   encoder.free_requested({1'000'002'300, 2, 9, false});
   encoder.free({1'000'002'900, 2, 9, 0, false});
-  encoder.out_of_memory({1'000'002'950, 2, 2, 1u << 30, 1 << 20, 1u << 31});
+  encoder.out_of_memory({1'000'002'950, 2, 2, 1u << 30, 1 << 20, 1u << 31, 1u << 31});
   encoder.finish(1'000'003'000);
   return file;
 }
@@ -111,13 +114,19 @@ TEST(Dump, tells_every_kind_of_record) {
   encoder.free_requested({4, 2, 4, true});
   encoder.segment({4, 2, 3, 3, 1, 0xab, 77});
   encoder.segment({4, 2, 3, 9, 1, 0xab, 77});
-  encoder.out_of_memory({4, 2, 3, 1, 2, 3});
+  encoder.out_of_memory({4, 2, 3, 1, 2, 3, 4});
   encoder.device_figure({5, 1, 6, 1 << 30, 77, 2});
   encoder.device_figure({6, 1, 1, 100});
+  encoder.setting({7, 0, 1});
+  encoder.setting({8, 2, std::bit_cast<std::uint64_t>(0.8)});
+  encoder.setting({9, 3, 5});
+  encoder.setting({9, 99, 5});
+  encoder.notice({1, 2, 300, 4});
+  encoder.notice({77, 0, 0, 0});
   encoder.flush();
   EXPECT_EQ(dumped(file.bytes()),
             "plimsoll trace version=2 readable_from=2\n"
-            "block at=16 kind=definitions events=0 bytes=69\n"
+            "block at=16 kind=definitions events=0 bytes=110\n"
             "meta key=\"a\\x0ab\" value=\"\\x22\\xff\\x5c\"\n"
             "tensor id=5 role=parameter name=2 dtype=3 shape=4\n"
             "tensor id=6 role=77 name=0 dtype=0 shape=0\n"
@@ -125,7 +134,13 @@ TEST(Dump, tells_every_kind_of_record) {
             "stack id=2 frames=\n"
             "site id=3 layer=0 outer_op=0 inner_op=0 forward_op=0 stack=0 phase=other device=1 "
             "stream=5 pool=6\n"
-            "block at=85 kind=events events=17 bytes=116\n"
+            "setting name=7 type=truth value=1\n"
+            "setting name=8 type=number value=0.8\n"
+            "setting name=9 type=text value=5\n"
+            "setting name=9 type=99 value=5\n"
+            "notice what=sizes_mended device=2 count=300 text=4\n"
+            "notice what=77 device=0 count=0 text=0\n"
+            "block at=126 kind=events events=17 bytes=117\n"
             "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
             "free time=10 thread=2 address=0xabc\n"
             "tag serial=3 tensor=5\n"
@@ -140,7 +155,7 @@ TEST(Dump, tells_every_kind_of_record) {
             "free_requested serial=4 time=4 thread=2 in_op\n"
             "segment action=unmap time=4 thread=2 site=3 device=1 address=0xab size=77\n"
             "segment action=9 time=4 thread=2 site=3 device=1 address=0xab size=77\n"
-            "out_of_memory time=4 thread=2 site=3 size=1 device_free=2 limit=3\n"
+            "out_of_memory time=4 thread=2 site=3 size=1 device_free=2 limit=3 device_total=4\n"
             "device_figure figure=process time=5 device=1 value=1073741824 pid=77 name=2\n"
             "device_figure figure=free time=6 device=1 value=100\n"
             "cut bytes=0 events=0\n");

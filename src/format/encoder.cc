@@ -181,6 +181,27 @@ void Encoder::define_device(std::uint8_t id, const Device& device) noexcept {
   end_definition(at);
 }
 
+void Encoder::setting(const Setting& setting) noexcept {
+  std::byte* at = begin_definition(DefinitionKind::kSetting, 3 * kMaxVarintBytes);
+  if (at == nullptr) return;
+  at = put_varint(at, setting.name);
+  *at++ = static_cast<std::byte>(setting.type);
+  at = put_varint(at, setting.type == kIntegerSetting
+                          ? zigzag(static_cast<std::int64_t>(setting.value))
+                          : setting.value);
+  end_definition(at);
+}
+
+void Encoder::notice(const Notice& notice) noexcept {
+  std::byte* at = begin_definition(DefinitionKind::kNotice, 3 * kMaxVarintBytes);
+  if (at == nullptr) return;
+  *at++ = static_cast<std::byte>(notice.notice);
+  *at++ = static_cast<std::byte>(notice.device);
+  at = put_varint(at, notice.count);
+  at = put_varint(at, notice.text);
+  end_definition(at);
+}
+
 // ---- events -----------------------------------------------------------------------------------
 
 std::byte* Encoder::begin_event(std::uint64_t serial, std::uint64_t address) noexcept {
@@ -337,6 +358,7 @@ void Encoder::out_of_memory(const OutOfMemory& event) noexcept {
   at = put_varint(at, event.size_bytes);
   at = put_varint(at, event.device_free_bytes);
   at = put_varint(at, event.limit_bytes);
+  at = put_varint(at, event.device_total_bytes);
   end_event(at);
 }
 

@@ -79,6 +79,8 @@ class Encoder {
   void define_site(std::uint32_t id, const Site& site) noexcept;
   void define_tensor(std::uint32_t id, const Tensor& tensor) noexcept;
   void define_device(std::uint8_t id, const Device& device) noexcept;
+  void setting(const Setting& setting) noexcept;  // any time, after its names
+  void notice(const Notice& notice) noexcept;     // the same
 
   // Any order of serials, threads and times round-trips exactly; ascending ones are small.
   void alloc(const Alloc& event) noexcept;

@@ -247,6 +247,7 @@ class EventDecoder {
         event.size_bytes = take_varint(at);
         event.device_free_bytes = take_varint(at);
         event.limit_bytes = take_varint(at);
+        event.device_total_bytes = take_varint(at);
         if (at <= end) visitor.on_out_of_memory(event);
         break;
       }

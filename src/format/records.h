@@ -62,6 +62,27 @@ struct AttachmentPiece {
   std::span<const std::byte> bytes;
 };
 
+// plimsoll_setting_type
+inline constexpr std::uint8_t kTruthSetting = 0, kIntegerSetting = 1, kNumberSetting = 2,
+                              kTextSetting = 3;
+
+// Of a caching allocator. The last one of a name holds.
+struct Setting {
+  std::uint32_t name = 0;
+  std::uint8_t type = 0;    // plimsoll_setting_type
+  std::uint64_t value = 0;  // its bits
+  friend bool operator==(const Setting&, const Setting&) = default;
+};
+
+// What went other than it should. The last one of a kind and device holds.
+struct Notice {
+  std::uint8_t notice = 0;  // plimsoll_notice
+  std::uint8_t device = 0;
+  std::uint64_t count = 0;
+  std::uint32_t text = 0;  // a name
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+
 // ---- events -----------------------------------------------------------------------------------
 
 struct Alloc {
@@ -113,7 +134,7 @@ struct Mark {
 struct Segment {
   std::int64_t time_ns = 0;
   std::uint32_t thread = 0;
-  std::uint32_t site = 0;  // tells the stream
+  std::uint32_t site = 0;  // tells stream and pool
   std::uint8_t action = 0;
   std::uint8_t device = 0;
   std::uint64_t address = 0;
@@ -127,7 +148,8 @@ struct OutOfMemory {
   std::uint32_t site = 0;
   std::uint64_t size_bytes = 0;
   std::uint64_t device_free_bytes = 0;
-  std::uint64_t limit_bytes = 0;  // the most the process may hold; 0: not known
+  std::uint64_t limit_bytes = 0;         // the most the process may hold; 0: not known
+  std::uint64_t device_total_bytes = 0;  // what the device has; 0: not known
 };
 
 // One figure of a look at a device: plimsoll_figure.

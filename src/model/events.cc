@@ -68,7 +68,8 @@ std::size_t Events::memory_bytes() const {
          pool.memory_bytes() + category.memory_bytes() + op.memory_bytes() +
          inner_op.memory_bytes() + forward_op.memory_bytes() + layer.memory_bytes() +
          tensor.memory_bytes() + phase.memory_bytes() + flags.memory_bytes() +
-         compile_context.memory_bytes() + user_metadata.memory_bytes() + slack_bytes.memory_bytes();
+         compile_context.memory_bytes() + user_metadata.memory_bytes() +
+         slack_bytes.memory_bytes() + shortage.memory_bytes();
 }
 
 }  // namespace plimsoll::model

@@ -72,6 +72,7 @@ struct Event {
   StringId compile_context;
   StringId user_metadata;
   std::uint64_t slack_bytes = 0;  // of alloc and free: what the block is larger than the request
+  ShortageId shortage;            // of kOom: what the process and the device may hold
 };
 
 // A column that costs nothing until a row differs from the default.
@@ -116,6 +117,7 @@ struct Events {
   OptionalColumn<StringId> user_metadata;
   // Where the device's trace tells blocks; the final blocks of a snapshot stand in Trace::blocks.
   OptionalColumn<std::uint64_t> slack_bytes;
+  OptionalColumn<ShortageId> shortage;
 
   std::size_t size() const { return action.size(); }
   void push_back(const Event& event) {
@@ -129,7 +131,7 @@ struct Events {
         event.stream.value | event.pool.value | event.category.value | event.op.value |
         event.inner_op.value | event.forward_op.value | event.layer.value | event.tensor.value |
         static_cast<std::uint32_t>(event.phase) | static_cast<std::uint32_t>(event.flags) |
-        event.compile_context.value | event.user_metadata.value;
+        event.compile_context.value | event.user_metadata.value | event.shortage.value;
     if (rare != 0 || event.slack_bytes != 0) set_rare(row, event);
   }
   // For readers of many events: room for `count` more, then rows with nothing rare in them.
@@ -144,10 +146,10 @@ struct Events {
   }
   Event at(std::size_t row) const {
     return Event{
-        action[row],          address[row],       size_bytes[row], time_ns[row], stream[row],
-        stack[row],           pool[row],          category[row],   op[row],      inner_op[row],
-        forward_op[row],      layer[row],         tensor[row],     phase[row],   flags[row],
-        compile_context[row], user_metadata[row], slack_bytes[row]};
+        action[row],          address[row],       size_bytes[row],  time_ns[row], stream[row],
+        stack[row],           pool[row],          category[row],    op[row],      inner_op[row],
+        forward_op[row],      layer[row],         tensor[row],      phase[row],   flags[row],
+        compile_context[row], user_metadata[row], slack_bytes[row], shortage[row]};
   }
   std::size_t memory_bytes() const;
 
@@ -166,6 +168,7 @@ struct Events {
     compile_context.set(row, event.compile_context);
     user_metadata.set(row, event.user_metadata);
     slack_bytes.set(row, event.slack_bytes);
+    shortage.set(row, event.shortage);
   }
 };
 

@@ -8,16 +8,17 @@
 
 namespace plimsoll::model {
 
-using StringId = base::StrongId<struct StringTag>;    // 0: the empty string, also "not recorded"
-using FrameId = base::StrongId<struct FrameTag>;      // a (file, function, line)
-using StackId = base::StrongId<struct StackTag>;      // 0: no stack was recorded
-using LineId = base::StrongId<struct LineTag>;        // what stacks are charged to: see UserLines
-using StreamId = base::StrongId<struct StreamTag>;    // row in Trace::streams
-using PoolId = base::StrongId<struct PoolTag>;        // row in Trace::pools; 0: not recorded
-using BlockId = base::StrongId<struct BlockTag>;      // row in Trace::blocks
-using TensorId = base::StrongId<struct TensorTag>;    // row in Trace::tensors; 0: not known
-using SegmentId = base::StrongId<struct SegmentTag>;  // row in Trace::segments
-using LayerId = base::StrongId<struct LayerTag>;      // see Layers; 0: none
+using StringId = base::StrongId<struct StringTag>;      // 0: the empty string, also "not recorded"
+using FrameId = base::StrongId<struct FrameTag>;        // a (file, function, line)
+using StackId = base::StrongId<struct StackTag>;        // 0: no stack was recorded
+using LineId = base::StrongId<struct LineTag>;          // what stacks are charged to: see UserLines
+using StreamId = base::StrongId<struct StreamTag>;      // row in Trace::streams
+using PoolId = base::StrongId<struct PoolTag>;          // row in Trace::pools; 0: not recorded
+using BlockId = base::StrongId<struct BlockTag>;        // row in Trace::blocks
+using TensorId = base::StrongId<struct TensorTag>;      // row in Trace::tensors; 0: not known
+using SegmentId = base::StrongId<struct SegmentTag>;    // row in Trace::segments
+using ShortageId = base::StrongId<struct ShortageTag>;  // row in Trace::shortages; 0: not known
+using LayerId = base::StrongId<struct LayerTag>;        // see Layers; 0: none
 
 // No time was recorded.
 inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();

@@ -93,6 +93,12 @@ struct Tensor {
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
+// What there was to have, where memory ran out and the recording tells it.
+struct Shortage {
+  std::uint64_t limit_bytes = 0;  // the most that the process may hold; 0: not known
+  std::uint64_t total_bytes = 0;  // of the device; 0: not known
+};
+
 // A place in the stream of events that the program or the recorder marked.
 enum class MarkKind : std::uint8_t {
   kStep,
@@ -171,6 +177,7 @@ struct Trace {
   std::vector<Setting> settings;
   std::vector<Annotation> annotations;  // in the order in which they began
   std::vector<Tensor> tensors;          // row 0: not known
+  std::vector<Shortage> shortages;      // row 0: not known
   std::vector<Mark> marks;              // in the order in which they were made
   std::vector<DeviceLook> looks;        // in the order in which they were taken
   std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty

@@ -87,6 +87,11 @@ TensorId TraceBuilder::add_tensor(Tensor tensor) {
   return TensorId{static_cast<std::uint32_t>(trace_.tensors.size() - 1)};
 }
 
+ShortageId TraceBuilder::add_shortage(const Shortage& shortage) {
+  trace_.shortages.push_back(shortage);
+  return ShortageId{static_cast<std::uint32_t>(trace_.shortages.size() - 1)};
+}
+
 void TraceBuilder::add_mark(const Mark& mark) {
   trace_.marks.push_back(mark);
   mark_rows_.push_back(event_count());

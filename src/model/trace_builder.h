@@ -24,6 +24,7 @@ class TraceBuilder {
     stream(0);
     trace_.pools.push_back(Pool{});
     trace_.tensors.push_back(Tensor{});
+    trace_.shortages.push_back(Shortage{});
   }
 
   StringTable& strings() { return trace_.strings; }
@@ -48,6 +49,7 @@ class TraceBuilder {
   // For what is known with hindsight only: the columns of an event that was added already.
   Events& events() { return trace_.events; }
   TensorId add_tensor(Tensor tensor);  // always a new row: intern before
+  ShortageId add_shortage(const Shortage& shortage);
   // Between the last event added and the next, on every device.
   void add_mark(const Mark& mark);
   // Where it comes among the device's events: now.

@@ -305,7 +305,7 @@ TEST_F(Monitors, may_be_asked_by_many_threads_while_others_allocate) {
 TEST_F(Monitors, take_what_an_allocator_says_of_itself_and_the_peaks_of_the_recorder) {
   const std::uint8_t cuda = api().device(PLIMSOLL_DEVICE_CUDA, 0);
   const PeakSpan span;
-  api().segment(here(), cuda, PLIMSOLL_SEGMENT_ALLOC, 4096, 100 * kMb, 0);
+  api().segment(here(), cuda, PLIMSOLL_SEGMENT_ALLOC, 4096, 100 * kMb, 0, 0);
   api().alloc(here(), cuda, 4096, 30 * kMb);
   const auto expect_figures = [&](std::uint64_t allocated_mb, std::uint64_t reserved_mb) {
     const MemorySample sample = take_sample({.peak_since = &span});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "format/decoder.h"
+#include "plimsoll/last_failure_c.h"
 #include "plimsoll/recorder_c.h"
 #include "tests/support/recorded.h"
 
@@ -37,7 +38,8 @@ void alloc(std::uint64_t address, std::uint64_t requested, std::uint64_t size) {
   api().alloc_block(here(), cuda(), &handed_out);
 }
 void segment(plimsoll_segment_action action, std::uint64_t address, std::uint64_t size) {
-  api().segment(here(), cuda(), static_cast<std::uint8_t>(action), address, size, 7);
+  api().segment(here(), cuda(), static_cast<std::uint8_t>(action), address, size, 7,
+                tests::name("0.2"));
 }
 plimsoll_usage usage(const Recorded& recording, std::uint64_t span = 0) {
   std::vector<plimsoll_usage> rows(256);
@@ -58,7 +60,7 @@ TEST(CachingAllocator, its_events_stand_in_the_file) {
   api().free_requested(here(), cuda(), 1 << 21);
   api().free_completed(here(), cuda(), 1 << 21);
   const plimsoll_block wanted = block(0, 9000, 0);
-  api().out_of_memory(here(), cuda(), &wanted, 55, 66);
+  api().out_of_memory(here(), cuda(), &wanted, 55, 66, 77);
 
   TraceReplay replay = recording.replay();
   EXPECT_THAT(replay.violations, IsEmpty());
@@ -75,9 +77,11 @@ TEST(CachingAllocator, its_events_stand_in_the_file) {
   EXPECT_EQ(replay.out_of_memory[0].size_bytes, 9000u);
   EXPECT_EQ(replay.out_of_memory[0].device_free_bytes, 55u);
   EXPECT_EQ(replay.out_of_memory[0].limit_bytes, 66u);
+  EXPECT_EQ(replay.out_of_memory[0].device_total_bytes, 77u);
   ASSERT_THAT(replay.segments, SizeIs(1));
   EXPECT_EQ(replay.segments[0].device, cuda());
   EXPECT_EQ(replay.segments[0].size_bytes, 1u << 21);
+  EXPECT_EQ(replay.names.at(replay.sites.at(replay.segments[0].site).pool), "0.2");
 }
 
 TEST(CachingAllocator, what_the_driver_tells_of_its_device_stands_in_the_file) {
@@ -143,6 +147,87 @@ TEST(CachingAllocator, a_recording_that_starts_midway_begins_with_segments_and_w
   std::vector<std::uint64_t> held;
   replay.held.for_each([&](const format::Segment& each) { held.push_back(each.size_bytes); });
   EXPECT_THAT(held, ElementsAre(1 << 21, 1 << 20));
+}
+
+// Segments of 20 MiB: a block in the first, at its begin; one in the second, which frees all behind
+// it; nothing in the third.
+TEST(CachingAllocator, what_a_failed_request_could_not_use_is_told_with_what_pins_it) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const Recorded recording = Recorded::in_memory();
+  const auto alloc_at = [](std::uint64_t address, std::uint64_t size, const char* layer) {
+    const plimsoll_block taken{address, size, size, address < 400 * kMiB ? 7u : 0u, 0, 0};
+    here()->layer = tests::name(layer);
+    const plimsoll_frame frame{tests::name("train.py"), tests::name("step"), 12};
+    here()->stack = api().stack(&frame, 1);
+    api().alloc_block(here(), cuda(), &taken);
+    here()->layer = here()->stack = 0;
+  };
+  const auto segment_at = [](std::uint64_t address, std::uint64_t stream) {
+    api().segment(here(), cuda(), PLIMSOLL_SEGMENT_ALLOC, address, 20 * kMiB, stream, 0);
+  };
+  plimsoll_stranded sums{};
+  EXPECT_EQ(plimsoll_recording_pins(recording.get(), cuda(), &sums, nullptr, 0), 0u);
+  for (const std::uint64_t at : {100u, 200u, 300u}) segment_at(at * kMiB, 7);
+  segment_at(400 * kMiB, 0);  // of another stream
+  alloc_at(100 * kMiB, 3 * kMiB, "Net.up");
+  alloc_at(110 * kMiB, 2 * kMiB, "Net.up");
+  alloc_at(200 * kMiB, 2 * kMiB, "Net.down");
+  alloc_at(400 * kMiB, 2 * kMiB, "Net.down");
+  const plimsoll_block wanted{0, 16 * kMiB, 0, 7, 0, 0};
+  api().out_of_memory(here(), cuda(), &wanted, 0, 0, 0);
+  std::vector<plimsoll_pin> rows(8);
+  rows.resize(plimsoll_recording_pins(recording.get(), cuda(), &sums, rows.data(), rows.size()));
+  EXPECT_EQ(sums.free_bytes, (7 + 8 + 18 + 20 + 18) * kMiB);
+  EXPECT_EQ(sums.largest_usable_bytes, 20 * kMiB);
+  EXPECT_EQ(sums.stranded_bytes, (7 + 8 + 18) * kMiB);
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].layer, tests::name("Net.up"));
+  EXPECT_EQ(rows[0].count, 2u);
+  EXPECT_EQ(rows[0].size_bytes, 5 * kMiB);
+  EXPECT_EQ(rows[0].pinned_bytes, 2 * 15 * kMiB);
+  plimsoll_frame frame{};
+  ASSERT_EQ(plimsoll_stack_frames(rows[0].stack, &frame, 1), 1u);
+  EXPECT_EQ(frame.line, 12u);
+  EXPECT_EQ(plimsoll_stack_frames(0, &frame, 1), 0u);
+}
+
+TEST(CachingAllocator, segments_that_grow_are_pinned_page_by_page) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const Recorded recording = Recorded::in_memory();
+  for (std::uint64_t page = 0; page < 4; ++page) {
+    api().segment(here(), cuda(), PLIMSOLL_SEGMENT_MAP, (100 + 20 * page) * kMiB, 20 * kMiB, 7, 0);
+  }
+  const plimsoll_block taken{110 * kMiB, 15 * kMiB, 15 * kMiB, 7, 0, 0};  // in the first two pages
+  api().alloc_block(here(), cuda(), &taken);
+  const plimsoll_block wanted{0, 90 * kMiB, 0, 7, 0, 0};
+  api().out_of_memory(here(), cuda(), &wanted, 0, 0, 0);
+  plimsoll_stranded sums{};
+  plimsoll_pin row{};
+  EXPECT_EQ(plimsoll_recording_pins(recording.get(), cuda(), &sums, &row, 1), 1u);
+  EXPECT_EQ(sums.free_bytes, 65 * kMiB);
+  EXPECT_EQ(sums.stranded_bytes, 25 * kMiB) << "the last two pages can be given back";
+  EXPECT_EQ(sums.largest_usable_bytes, 55 * kMiB);
+  EXPECT_EQ(row.pinned_bytes, 25 * kMiB);
+}
+
+TEST(CachingAllocator, what_has_changed_since_the_last_step_is_told_by_role) {
+  const Recorded recording = Recorded::in_memory();
+  const std::uint32_t weight = api().tensor(PLIMSOLL_ROLE_PARAMETER, tests::name("w"), 0, 0);
+  std::uint64_t step = 0, then[6] = {}, now[6] = {};
+  const auto since = [&] {
+    return plimsoll_recording_since_step(recording.get(), cuda(), &step, then, now);
+  };
+  alloc(1 << 21, 1000, 1024);
+  EXPECT_EQ(since(), 0);
+  api().mark(here(), PLIMSOLL_MARK_STEP, 4);
+  api().tag(here(), cuda(), 1 << 21, weight);
+  alloc(1 << 22, 500, 512);
+  ASSERT_EQ(since(), 1);
+  EXPECT_EQ(step, 4u);
+  EXPECT_EQ(then[PLIMSOLL_ROLE_KNOWN], 1024u);
+  EXPECT_EQ(now[PLIMSOLL_ROLE_KNOWN], 512u);
+  EXPECT_EQ(then[PLIMSOLL_ROLE_PARAMETER], 0u);
+  EXPECT_EQ(now[PLIMSOLL_ROLE_PARAMETER], 1024u);
 }
 
 TEST(CachingAllocator, more_than_a_ring_holds_is_told_by_settling_in_between) {

@@ -186,6 +186,43 @@ std::uint8_t Definitions::device(const format::Device& device) noexcept try {
   return kOtherDevice;
 }
 
+template <typename Fact, typename IsSame>
+void Definitions::tell(std::vector<Told<Fact>>& facts, std::size_t limit, const Fact& fact,
+                       IsSame is_same) {
+  const std::lock_guard lock(mutex_);
+  const auto known =
+      std::ranges::find_if(facts, [&](const Told<Fact>& told) { return is_same(told.fact); });
+  if (known == facts.end() && facts.size() == limit) {
+    refuse();
+  } else if (known == facts.end()) {
+    facts.push_back({fact, facts_ + 1});
+    ++facts_;
+  } else if (known->fact != fact) {
+    *known = {fact, ++facts_};
+  }
+}
+
+void Definitions::setting(const format::Setting& setting) noexcept try {
+  if (setting.name == 0) return;
+  tell(settings_, limits_.settings, setting,
+       [&](const format::Setting& told) { return told.name == setting.name; });
+} catch (...) {
+  refuse();
+}
+
+void Definitions::notice(const format::Notice& notice) noexcept try {
+  tell(notices_, limits_.notices, notice, [&](const format::Notice& told) {
+    return told.notice == notice.notice && told.device == notice.device;
+  });
+} catch (...) {
+  refuse();
+}
+
+void Definitions::forget_notices() noexcept {
+  const std::lock_guard lock(mutex_);
+  notices_.clear();
+}
+
 void Definitions::write_new(DefinitionCursor& cursor, format::Encoder& encoder) noexcept {
   const std::lock_guard lock(mutex_);
   for (; cursor.devices < devices_.size(); ++cursor.devices)
@@ -198,11 +235,27 @@ void Definitions::write_new(DefinitionCursor& cursor, format::Encoder& encoder) 
   }
   for (; cursor.tensors < tensors_.size(); ++cursor.tensors)
     encoder.define_tensor(static_cast<std::uint32_t>(cursor.tensors + 1), tensors_[cursor.tensors]);
+  for (const auto& [setting, at] : settings_) {
+    if (at > cursor.facts) encoder.setting(setting);
+  }
+  for (const auto& [notice, at] : notices_) {
+    if (at > cursor.facts) encoder.notice(notice);
+  }
+  cursor.facts = facts_;
 }
 
 std::string_view Definitions::text(std::uint32_t name) noexcept {
   const std::lock_guard lock(mutex_);
   return name != 0 && name <= names_.size() ? names_[name - 1] : std::string_view();
+}
+
+std::size_t Definitions::copy_frames(std::uint32_t stack,
+                                     std::span<format::Frame> frames) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (stack == 0 || stack > stacks_.size()) return 0;
+  const std::span<const format::Frame> all = frames_of(stack);
+  std::copy_n(all.begin(), std::min(all.size(), frames.size()), frames.begin());
+  return all.size();
 }
 
 format::Device Definitions::device_of(std::uint8_t id) noexcept {

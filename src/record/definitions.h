@@ -1,6 +1,7 @@
 // What ids stand for: names, stacks, tensors and devices, each interned once for the life of the
-// process. Any thread adds; the drain copies what is new into the files. Bounded: beyond its
-// limits, or without memory, a table gives 0 and counts.
+// process; and the facts that hold until they are told anew: settings of allocators, and notices.
+// Any thread adds; the drain copies what is new into the files. Bounded: beyond its limits, or
+// without memory, a table gives 0 and counts.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,8 @@ struct DefinitionLimits {
   std::size_t stacks = 1u << 20;
   std::size_t frames = 32u << 20;  // of all together
   std::size_t tensors = 1u << 20;
+  std::size_t settings = 1u << 10;
+  std::size_t notices = 1u << 10;
 };
 
 // How far a file has got with them.
@@ -33,6 +36,7 @@ struct DefinitionCursor {
   std::size_t stacks = 0;
   std::size_t tensors = 0;
   std::size_t devices = 0;
+  std::uint64_t facts = 0;  // settings and notices
 };
 
 class Definitions {
@@ -47,6 +51,9 @@ class Definitions {
   void define_stack(std::uint32_t stack, std::span<const format::Frame> frames) noexcept;
   std::uint32_t tensor(const format::Tensor& tensor) noexcept;
   std::uint8_t device(const format::Device& device) noexcept;
+  void setting(const format::Setting& setting) noexcept;
+  void notice(const format::Notice& notice) noexcept;
+  void forget_notices() noexcept;  // what went wrong in a recording that has ended
 
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
@@ -64,6 +71,8 @@ class Definitions {
     visit(std::span<const format::Tensor>(tensors_));
   }
   format::Device device_of(std::uint8_t id) noexcept;
+  // How many frames a stack has, of which the first ones are copied; 0 for an id without any.
+  std::size_t copy_frames(std::uint32_t stack, std::span<format::Frame> frames) noexcept;
 
   // Around fork.
   void lock() noexcept { mutex_.lock(); }
@@ -76,7 +85,16 @@ class Definitions {
     bool is_defined = false;
   };
 
+  // As it is now, and the count of facts when it was told.
+  template <typename Fact>
+  struct Told {
+    Fact fact;
+    std::uint64_t at = 0;
+  };
+
   std::uint32_t refuse() noexcept;
+  template <typename Fact, typename IsSame>
+  void tell(std::vector<Told<Fact>>& facts, std::size_t limit, const Fact& fact, IsSame is_same);
   std::string_view keep(std::string_view text);
   std::span<const format::Frame> frames_of(std::uint32_t stack) const noexcept;
   void fill(std::uint32_t stack, std::span<const format::Frame> frames);
@@ -101,6 +119,10 @@ class Definitions {
   IdIndex tensor_index_;
 
   std::vector<format::Device> devices_;  // id
+
+  std::vector<Told<format::Setting>> settings_;  // by name
+  std::vector<Told<format::Notice>> notices_;    // by kind and device
+  std::uint64_t facts_ = 0;
 };
 
 }  // namespace plimsoll::record

@@ -49,6 +49,36 @@ TEST(Definitions, the_same_text_has_the_same_id) {
   EXPECT_EQ(definitions.refused(), 0u);
 }
 
+TEST(Definitions, facts_are_written_when_they_are_new_and_when_they_change) {
+  Definitions definitions;
+  DefinitionCursor cursor;
+  const std::uint32_t one = definitions.name("expandable_segments");
+  definitions.setting({one, PLIMSOLL_SETTING_TRUTH, 0});
+  definitions.setting({one, PLIMSOLL_SETTING_TRUTH, 1});
+  definitions.notice({PLIMSOLL_NOTICE_SIZES_MENDED, 1, 3, 0});
+  definitions.notice({PLIMSOLL_NOTICE_SIZES_MENDED, 2, 7, 0});
+  TraceReplay first = written(definitions, cursor);
+  EXPECT_THAT(first.settings, ElementsAre(format::Setting{one, PLIMSOLL_SETTING_TRUTH, 1}));
+  EXPECT_THAT(first.notices, ElementsAre(format::Notice{PLIMSOLL_NOTICE_SIZES_MENDED, 1, 3, 0},
+                                         format::Notice{PLIMSOLL_NOTICE_SIZES_MENDED, 2, 7, 0}));
+  definitions.setting({one, PLIMSOLL_SETTING_TRUTH, 1});
+  definitions.notice({PLIMSOLL_NOTICE_SIZES_MENDED, 1, 4, 0});
+  TraceReplay second = written(definitions, cursor);
+  EXPECT_TRUE(second.settings.empty());
+  EXPECT_THAT(second.notices, ElementsAre(format::Notice{PLIMSOLL_NOTICE_SIZES_MENDED, 1, 4, 0}));
+  definitions.forget_notices();
+  DefinitionCursor anew;
+  EXPECT_THAT(written(definitions, anew).settings, ElementsAre(format::Setting{one, 0, 1}));
+  EXPECT_TRUE(written(definitions, cursor).notices.empty());
+}
+
+TEST(Definitions, facts_are_bounded) {
+  Definitions definitions({.settings = 2, .notices = 1});
+  for (std::uint32_t name = 1; name <= 3; ++name) definitions.setting({name, 1, name});
+  for (std::uint8_t device = 1; device <= 3; ++device) definitions.notice({1, device, 1, 0});
+  EXPECT_EQ(definitions.refused(), 3u);
+}
+
 TEST(Definitions, the_same_frames_are_the_same_stack) {
   Definitions definitions;
   const std::vector<Frame> outer = {{1, 2, 3}, {4, 5, 6}};

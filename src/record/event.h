@@ -56,10 +56,11 @@ static_assert(sizeof(Event) == 48 && std::is_trivially_copyable_v<Event>);
 struct EventDetails {
   std::uint64_t requested_bytes = 0;  // the event's own size is the block's
   std::uint64_t stream = 0;
-  std::uint64_t limit_bytes = 0;  // out of memory
+  std::uint64_t limit_bytes = 0;         // out of memory
+  std::uint64_t device_total_bytes = 0;  // the same
   std::uint32_t pool = 0;
   std::uint8_t action = 0;  // segment
-  std::uint8_t unused[19] = {};
+  std::uint8_t unused[11] = {};
 };
 // A slot of the ring as either.
 inline EventDetails details_of(const Event& slot) { return std::bit_cast<EventDetails>(slot); }

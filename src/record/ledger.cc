@@ -70,12 +70,9 @@ void Ledger::apply(const Event& event, const Event& slot, const Origin& origin,
       for (EventReceiver* receiver : receivers) receiver->on_device_figure(figure);
       return;
     }
-    case Kind::kMark: {
-      const format::Mark mark{origin.time_ns, origin.thread,
-                              static_cast<std::uint8_t>(event.size_bytes()), event.address};
-      for (EventReceiver* receiver : receivers) receiver->on_mark(mark);
+    case Kind::kMark:
+      mark(event, origin, receivers);
       return;
-    }
   }
 }
 
@@ -238,7 +235,26 @@ void Ledger::out_of_memory(const Event& event, const EventDetails& details, cons
   told.size_bytes = event.size_bytes();
   told.device_free_bytes = event.address;
   told.limit_bytes = details.limit_bytes;
+  told.device_total_bytes = details.device_total_bytes;
+  failures_[event.device()] = told;
   for (EventReceiver* receiver : receivers) receiver->on_out_of_memory(told);
+}
+
+const format::OutOfMemory* Ledger::last_failure(std::uint8_t device) const {
+  const auto found = failures_.find(device);
+  return found == failures_.end() ? nullptr : &found->second;
+}
+
+void Ledger::mark(const Event& event, const Origin& origin, Receivers receivers) {
+  const format::Mark mark{origin.time_ns, origin.thread,
+                          static_cast<std::uint8_t>(event.size_bytes()), event.address};
+  if (mark.kind == PLIMSOLL_MARK_STEP) {
+    if (!last_step_) last_step_.emplace();
+    last_step_->step = mark.value;
+    last_step_->roles.clear();
+    for (const DeviceTotals& totals : devices()) last_step_->roles.push_back(totals.roles);
+  }
+  for (EventReceiver* receiver : receivers) receiver->on_mark(mark);
 }
 
 std::uint8_t Ledger::role_of(std::uint32_t tensor) const {
@@ -292,6 +308,8 @@ void Ledger::forget_live() {
   live_count_ = 0;
   devices_ = {};
   device_count_ = 1;
+  failures_.clear();
+  last_step_.reset();
 }
 
 }  // namespace plimsoll::record

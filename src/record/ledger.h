@@ -15,6 +15,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -121,6 +123,15 @@ class Ledger {
   // The roles of all tensors so far, by id - 1; to be kept up to date by the owner.
   std::vector<std::uint8_t>& roles() { return roles_; }
 
+  // The last request on the device that could not be met; null: there was none.
+  const format::OutOfMemory* last_failure(std::uint8_t device) const;
+  // What was live by role when the last step ended; null: none has.
+  struct StepEnd {
+    std::uint64_t step = 0;
+    std::vector<RoleBytes> roles;  // by device
+  };
+  const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
+
   // Nothing is known to be alive, or to be held.
   void forget_live();
 
@@ -141,6 +152,7 @@ class Ledger {
                      Receivers receivers);
   void tag(LiveRow* row, std::uint32_t tensor, Receivers receivers);
   void set_phase(const Event& event, const Origin& origin, Receivers receivers);
+  void mark(const Event& event, const Origin& origin, Receivers receivers);
   bool is_graver(std::uint32_t tensor, std::uint32_t than) const;
   std::uint8_t role_of(std::uint32_t tensor) const;
   void begin_life(const LiveRow& row);
@@ -160,6 +172,8 @@ class Ledger {
   std::uint64_t replaced_ = 0;
   std::uint64_t unmatched_ = 0;
   std::vector<std::uint8_t> roles_;
+  std::map<std::uint8_t, format::OutOfMemory> failures_;
+  std::optional<StepEnd> last_step_;
 };
 
 }  // namespace plimsoll::record

@@ -1,4 +1,5 @@
 #include "record/recorder.h"
+#include "record/pins.h"
 
 #include <pthread.h>
 
@@ -385,6 +386,34 @@ bool Recorder::peak_roles(Recording& recording, std::uint64_t span, std::uint8_t
   return true;
 }
 
+std::size_t Recorder::pins(Recording& recording, std::uint8_t device, plimsoll_stranded& sums,
+                           std::span<plimsoll_pin> rows) noexcept try {
+  const std::lock_guard lock(state_);
+  if (!is_running(recording)) return 0;
+  drain();
+  const Pins found = find_pins(ledger_, device);
+  sums = found.sums;
+  std::copy_n(found.rows.begin(), std::min(rows.size(), found.rows.size()), rows.begin());
+  return found.rows.size();
+} catch (...) {
+  sums = {};
+  return 0;
+}
+
+bool Recorder::since_step(Recording& recording, std::uint8_t device, std::uint64_t& step,
+                          RoleBytes& then, RoleBytes& now) noexcept {
+  const std::lock_guard lock(state_);
+  if (!is_running(recording)) return false;
+  drain();
+  const Ledger::StepEnd* const last = ledger_.last_step();
+  if (last == nullptr) return false;
+  const auto devices = ledger_.devices();
+  step = last->step;
+  then = device < last->roles.size() ? last->roles[device] : RoleBytes{};
+  now = device < devices.size() ? devices[device].roles : RoleBytes{};
+  return true;
+}
+
 void Recorder::end_span(Recording& recording, std::uint64_t span) noexcept {
   const std::lock_guard lock(state_);
   if (is_running(recording)) drain();
@@ -415,7 +444,9 @@ void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexce
   const std::lock_guard lock(state_);
   state.written_bytes = recording.written_bytes();
   state.error = recording.error();
-  if (is_last) ledger_.forget_live();
+  if (!is_last) return;
+  ledger_.forget_live();
+  definitions.forget_notices();
 }
 
 // ---- the end of the process -------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/worker.h"
+#include "plimsoll/last_failure_c.h"
 #include "plimsoll/recorder_c.h"
 #include "record/definitions.h"
 #include "record/ledger.h"
@@ -71,6 +72,13 @@ class Recorder {
   std::size_t usage(Recording& recording, std::uint64_t span,
                     std::span<plimsoll_usage> rows) noexcept;
   void end_span(Recording& recording, std::uint64_t span) noexcept;
+
+  // Of the last request on the device that could not be met.
+  std::size_t pins(Recording& recording, std::uint8_t device, plimsoll_stranded& sums,
+                   std::span<plimsoll_pin> rows) noexcept;
+  // False where no step has ended.
+  bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
+                  RoleBytes& now) noexcept;
 
   // In a child whose recordings wait for their first event: begins them. False when none runs.
   bool begin_in_child() noexcept;

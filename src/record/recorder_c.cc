@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "plimsoll/last_failure_c.h"
 #include "record/recorder.h"
 
 struct plimsoll_recording {
@@ -171,22 +172,23 @@ void free_requested(plimsoll_context* context, uint8_t device, uint64_t address)
 }
 
 void segment(plimsoll_context* context, uint8_t device, uint8_t action, uint64_t address,
-             uint64_t size_bytes, uint64_t stream) {
+             uint64_t size_bytes, uint64_t stream, uint32_t pool) {
   Event* event = begin_event(context, Kind::kSegment, Ring::Need::kOther);
   if (event == nullptr) return;
   event->address = address;
   event->size = make_size(size_bytes, device);
-  end_event(context, {.stream = stream, .action = action});
+  end_event(context, {.stream = stream, .pool = pool, .action = action});
 }
 
 void out_of_memory(plimsoll_context* context, uint8_t device, const plimsoll_block* request,
-                   uint64_t device_free_bytes, uint64_t limit_bytes) {
+                   uint64_t device_free_bytes, uint64_t limit_bytes, uint64_t device_total_bytes) {
   Event* event = begin_event(context, Kind::kOutOfMemory, Ring::Need::kOther);
   if (event == nullptr) return;
   event->address = device_free_bytes;
   event->size = make_size(request->requested_bytes, device);
   EventDetails details = details_of(*request);
   details.limit_bytes = limit_bytes;
+  details.device_total_bytes = device_total_bytes;
   end_event(context, details);
 }
 
@@ -232,6 +234,14 @@ uint8_t device(uint8_t device_type, int32_t ordinal) {
 
 void settle() { Recorder::made().settle(); }
 
+void setting(uint32_t name, uint8_t type, uint64_t value) {
+  Recorder::made().definitions.setting({name, type, value});
+}
+
+void notice(uint8_t notice, uint8_t device, uint64_t count, uint32_t text) {
+  Recorder::made().definitions.notice({notice, device, count, text});
+}
+
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
     sizeof(plimsoll_recorder_api),
@@ -258,6 +268,8 @@ constexpr plimsoll_recorder_api kApi = {
     &g_range_listener,
     settle,
     device_figure,
+    setting,
+    notice,
 };
 
 }  // namespace
@@ -358,6 +370,32 @@ int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span, 
 
 void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {
   if (recording != nullptr) Recorder::get().end_span(*recording->recording, span);
+}
+
+size_t plimsoll_recording_pins(plimsoll_recording* recording, uint8_t device,
+                               plimsoll_stranded* sums, plimsoll_pin* rows, size_t capacity) {
+  plimsoll_stranded unheard{};
+  if (sums == nullptr) sums = &unheard;
+  *sums = {};
+  if (recording == nullptr) return 0;
+  if (rows == nullptr) capacity = 0;
+  return Recorder::get().pins(*recording->recording, device, *sums, {rows, capacity});
+}
+
+int plimsoll_recording_since_step(plimsoll_recording* recording, uint8_t device, uint64_t* step,
+                                  uint64_t then[6], uint64_t now[6]) {
+  if (recording == nullptr || step == nullptr || then == nullptr || now == nullptr) return 0;
+  plimsoll::record::RoleBytes before{}, after{};
+  if (!Recorder::get().since_step(*recording->recording, device, *step, before, after)) return 0;
+  std::copy(before.begin(), before.end(), then);
+  std::copy(after.begin(), after.end(), now);
+  return 1;
+}
+
+size_t plimsoll_stack_frames(uint32_t stack, plimsoll_frame* frames, size_t capacity) {
+  if (frames == nullptr) capacity = 0;
+  return Recorder::get().definitions.copy_frames(
+      stack, {reinterpret_cast<plimsoll::format::Frame*>(frames), capacity});
 }
 
 void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener) {

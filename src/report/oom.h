@@ -34,7 +34,9 @@ struct OomDetails {
   std::optional<std::int64_t> time_ns;
   std::uint64_t requested_bytes = 0;
   std::uint64_t device_free_bytes = 0;
-  std::string line;  // who asked
+  std::optional<std::uint64_t> device_total_bytes;
+  std::optional<std::uint64_t> limit_bytes;  // the most the process may hold
+  std::string line;                          // who asked
   std::int64_t requested_allocated_bytes = 0;
   std::int64_t requested_active_bytes = 0;
   std::int64_t reserved_bytes = 0;
@@ -43,7 +45,7 @@ struct OomDetails {
   std::uint64_t stranded_bytes = 0;        // free in pinned segments, and of no use to the request
   std::uint64_t grown_bytes = 0;           // live then because some line grows at every step
   bool is_limited = false;          // the driver had room, and the request failed all the same
-  std::string cause;                // one_large_request, fragmentation, steady_growth, too_big
+  std::string cause;                // cause.h names them
   std::vector<GroupRow> top_lines;  // what filled the device at that moment
   std::vector<PinningLine> pinning_lines;
 
@@ -55,6 +57,11 @@ struct OomDetails {
         Field{"requested_bytes", &OomDetails::requested_bytes,
               "What was asked for (after rounding)."},
         Field{"device_free_bytes", &OomDetails::device_free_bytes, "What the driver had left."},
+        Field{"device_total_bytes", &OomDetails::device_total_bytes,
+              "What the device has; null if not recorded."},
+        Field{"limit_bytes", &OomDetails::limit_bytes,
+              "The most the process may hold (set_per_process_memory_fraction); null if not "
+              "recorded, the device's bytes if there is no limit."},
         Field{"line", &OomDetails::line, "Who asked."},
         Field{"requested_allocated_bytes", &OomDetails::requested_allocated_bytes,
               "Live then, to free_requested."},
@@ -73,8 +80,8 @@ struct OomDetails {
         Field{"is_limited", &OomDetails::is_limited,
               "The driver had room and the request failed: a limit of the process is in force."},
         Field{"cause", &OomDetails::cause,
-              "one_large_request, fragmentation, steady_growth or too_big; empty beyond the first "
-              "200 of a device, which are not examined."},
+              "one_large_request, fragmentation, steady_growth, process_limit or too_big; empty "
+              "beyond the first 200 of a device, which are not examined."},
         Field{"top_lines", &OomDetails::top_lines, "What filled the device then."},
         Field{"pinning_lines", &OomDetails::pinning_lines, "Who pins the stranded bytes."}};
   }

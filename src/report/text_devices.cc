@@ -132,17 +132,34 @@ std::string fragmentation_text(const DeviceReport& device, std::size_t width, Co
   return out;
 }
 
-// The findings tell of each; here only that it happened.
+// "3.0 MiB asked for by train.py:7 (step), event 12"
+std::string oom_text(const DeviceReport& device, const OomDetails& oom) {
+  std::string text = bytes_text(oom.requested_bytes) + " asked for";
+  if (!oom.line.empty()) text += " by " + printable(oom.line);
+  return text + ", " + moment_text(device, oom.event, oom.time_ns);
+}
+
+// The findings explain them; here is when each was, by the number that --at takes.
 std::string ooms_text(const DeviceReport& device, std::size_t width, Color color) {
-  if (device.oom_details.empty()) return {};
-  const OomDetails& last = device.oom_details.back();
-  std::string text =
-      device.oom_details.size() == 1
-          ? "once: "
-          : base::format_count(device.oom_details.size()) + " times, the last time: ";
-  text += bytes_text(last.requested_bytes) + " asked for at " +
-          moment_text(device, last.event, last.time_ns);
-  return labelled("out of memory", text, width, color);
+  constexpr std::size_t kMostListed = 5;
+  const auto& ooms = device.oom_details;
+  if (ooms.empty()) return {};
+  if (ooms.size() == 1) {
+    return labelled("out of memory",
+                    "once: " + bytes_text(ooms[0].requested_bytes) + " asked for at " +
+                        moment_text(device, ooms[0].event, ooms[0].time_ns),
+                    width, color);
+  }
+  std::string text = base::format_count(ooms.size()) + " times";
+  if (ooms.size() > kMostListed) {
+    text += ", of which the last " + std::to_string(kMostListed) + " were";
+  }
+  text = labelled("out of memory", text, width, color);
+  for (std::size_t at = ooms.size() - std::min(ooms.size(), kMostListed); at < ooms.size(); ++at) {
+    text += labelled("", "oom:" + std::to_string(at + 1) + ": " + oom_text(device, ooms[at]), width,
+                     color);
+  }
+  return text;
 }
 
 // Who else is on the device: at the last failure if there was one, else when it was fullest.

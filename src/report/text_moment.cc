@@ -20,6 +20,14 @@ std::string doing_text(const MomentRow& moment) {
   return text;
 }
 
+// " (failure 2 of 3)"
+std::string which_text(const DeviceReport& device, const MomentRow& moment) {
+  const std::size_t colon = moment.name.find(':');
+  if (colon == std::string::npos) return {};
+  return " (failure " + moment.name.substr(colon + 1) + " of " +
+         base::format_count(device.oom_details.size()) + ")";
+}
+
 }  // namespace
 
 std::string bold_line(const std::string& text, Color color) {
@@ -35,7 +43,8 @@ std::string moment_heading(const DeviceReport& device, const MomentRow& moment) 
   if (moment.name == "peak" && device.events > 0) at = " at its peak";
   if (moment.name == "end" || device.events == 0) at = " at the end";
   if (moment.name == "start") at = " at the start";
-  if (moment.name == "oom") at = " when it ran out of memory";
+  if (moment.name.starts_with("oom"))
+    at = " when it ran out of memory" + which_text(device, moment);
   if (moment.event) {
     at += at.empty() ? " after " : ", ";
     at += moment_text(device, moment.event, moment.time_ns);

@@ -125,6 +125,24 @@ TEST(TextReport, questions_left_open_for_one_reason_share_a_line) {
   EXPECT_THAT(to_text(report, {}), HasSubstr("oom, sites: this file has no events\n"));
 }
 
+TEST(TextReport, lists_the_last_failures_by_the_number_that_at_takes) {
+  Report report = healthy();
+  auto& ooms = report.devices[0].oom_details;
+  for (std::uint64_t event = 0; event < 7; ++event) {
+    ooms.emplace_back();
+    ooms.back().event = event;
+    ooms.back().requested_bytes = (event + 1) << 20;
+    ooms.back().line = "a.py:" + std::to_string(event) + " (f)";
+  }
+  const std::string text = to_text(report, {});
+  EXPECT_THAT(text, HasSubstr("out of memory  7 times, of which the last 5 were\n"));
+  EXPECT_THAT(text, HasSubstr("oom:3: 3.0 MiB asked for by a.py:2 (f), event 2"));
+  EXPECT_THAT(text, HasSubstr("oom:7: 7.0 MiB asked for by a.py:6 (f), event 6"));
+  EXPECT_THAT(text, Not(HasSubstr("oom:2:")));
+  ooms.resize(1);
+  EXPECT_THAT(to_text(report, {}), HasSubstr("out of memory  once: 1.0 MiB asked for at event 0"));
+}
+
 // Names from a file cannot colour the terminal or move its cursor.
 TEST(TextReport, text_from_the_file_is_made_printable) {
   Report report = healthy();

@@ -120,7 +120,11 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
                          2, width));
   }
   if (kind == Heading::kSentence && moment.name == "peak" && !device.oom_details.empty()) {
-    text += styled("  What filled it when it ran out of memory: --at oom\n", Style::kDim, color);
+    const char* const which =
+        device.oom_details.size() == 1 ? "" : " (the last time; --at oom:1 the first)";
+    text +=
+        styled(std::string("  What filled it when it ran out of memory: --at oom") + which + "\n",
+               Style::kDim, color);
   }
   return text;
 }

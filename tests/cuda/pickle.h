@@ -1,6 +1,7 @@
 // Pickles of plain data, protocol 4, as short as can be: no frames, no memo.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -17,6 +18,15 @@ inline std::string number(std::uint64_t value, unsigned bytes) {
 }
 inline std::string integer(std::uint64_t value) {
   return std::string("\x8a\x09") + number(value, 8) + std::string(1, '\0');  // LONG1
+}
+inline std::string signed_integer(std::int64_t value) {
+  return std::string("\x8a\x08") + number(static_cast<std::uint64_t>(value), 8);
+}
+inline std::string real(double value) {  // BINFLOAT, big-endian
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  std::string text = "G";
+  for (unsigned i = 8; i-- > 0;) text += static_cast<char>(bits >> (8 * i));
+  return text;
 }
 inline std::string text(const std::string& value) { return "X" + number(value.size(), 4) + value; }
 inline std::string truth(bool value) { return value ? "\x88" : "\x89"; }

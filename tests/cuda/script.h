@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator_settings.h"
 #include "model_allocator.h"
 #include "plimsoll/recorder_c.h"
 #include "shadow_heap.h"
@@ -21,6 +22,7 @@ using libtorch_cuda::HeapPool;
 using libtorch_cuda::HeapSettings;
 using libtorch_cuda::ModelAllocator;
 using libtorch_cuda::ModelEvent;
+using libtorch_cuda::SeenSetting;
 using libtorch_cuda::ShadowHeap;
 
 // What the model of a device holds.
@@ -53,10 +55,11 @@ class ScriptedDevice {
     complete_free(address);
   }
   void empty_cache() { model_.empty_cache(); }
-  void run_out(std::uint64_t bytes, std::uint32_t line, std::uint64_t device_free) {
+  void run_out(std::uint64_t bytes, std::uint32_t line, std::uint64_t device_free,
+               std::uint64_t limit = 0, std::uint64_t total = 0) {
     enter(line);
     const plimsoll_block request{0, bytes, 0, 0, 0, 0};
-    api().out_of_memory(api().context(), id_, &request, device_free, 0);
+    api().out_of_memory(api().context(), id_, &request, device_free, limit, total);
     events_.push_back(pickle::dict({{"action", pickle::text("oom")},
                                     {"device_free", pickle::integer(device_free)},
                                     {"size", pickle::integer(bytes)},
@@ -95,6 +98,10 @@ class ScriptedDevice {
   static std::uint32_t name(const std::string& text) {
     return api().name(text.data(), text.size());
   }
+  static std::uint32_t pool_name(const HeapPool& pool) {
+    if (pool == HeapPool{}) return 0;
+    return name(std::to_string(pool.first) + "." + std::to_string(pool.second));
+  }
   void enter(std::uint32_t line) {
     line_ = line;
     const plimsoll_frame frame{name("train.py"), name("step"), line};
@@ -112,11 +119,8 @@ class ScriptedDevice {
     switch (event.what) {
       case ModelEvent::What::kAlloc: {
         const std::uint64_t size = heap_.alloc(event.address, event.bytes, event.stream);
-        const std::uint32_t pool =
-            event.pool == HeapPool{}
-                ? 0
-                : name(std::to_string(event.pool.first) + "." + std::to_string(event.pool.second));
-        const plimsoll_block block{event.address, event.bytes, size, event.stream, pool, 0};
+        const plimsoll_block block{event.address, event.bytes,           size,
+                                   event.stream,  pool_name(event.pool), 0};
         api().alloc_block(context, id_, &block);
         return;
       }
@@ -130,7 +134,8 @@ class ScriptedDevice {
         return;
       case ModelEvent::What::kSegment:
         heap_.segment(event.action, event.address, event.bytes, event.stream, event.pool);
-        api().segment(context, id_, event.action, event.address, event.bytes, event.stream);
+        api().segment(context, id_, event.action, event.address, event.bytes, event.stream,
+                      pool_name(event.pool));
         return;
     }
   }
@@ -224,15 +229,39 @@ class ScriptedDevice {
   ModelAllocator model_;  // the last: it tells the others
 };
 
+// As torch's snapshots have them; dotted names are dicts in dicts.
+inline std::string settings_of(const std::vector<SeenSetting>& settings) {
+  pickle::Items items, nested;
+  for (const SeenSetting& setting : settings) {
+    std::string value;
+    if (const auto* truth = std::get_if<bool>(&setting.value)) value = pickle::truth(*truth);
+    if (const auto* number = std::get_if<double>(&setting.value)) value = pickle::real(*number);
+    if (const auto* text = std::get_if<std::string>(&setting.value)) value = pickle::text(*text);
+    if (const auto* integer = std::get_if<std::int64_t>(&setting.value)) {
+      value = pickle::signed_integer(*integer);
+    }
+    const std::size_t dot = setting.name.find('.');
+    if (dot == std::string::npos) {
+      items.emplace_back(setting.name, value);
+    } else {
+      nested.emplace_back(setting.name.substr(dot + 1), value);
+    }
+  }
+  items.emplace_back("roundup_power2_divisions", pickle::dict(nested));
+  return pickle::dict(items);
+}
+
 // What torch.cuda.memory._dump_snapshot() would have written.
-inline std::string snapshot_of(const std::vector<const ScriptedDevice*>& devices) {
+inline std::string snapshot_of(const std::vector<const ScriptedDevice*>& devices,
+                               const std::vector<SeenSetting>& settings) {
   std::vector<std::string> segments, traces;
   for (const ScriptedDevice* device : devices) {
     device->append_segments(segments);
     traces.push_back(device->trace());
   }
-  return pickle::file(pickle::dict(
-      {{"segments", pickle::list(segments)}, {"device_traces", pickle::list(traces)}}));
+  return pickle::file(pickle::dict({{"segments", pickle::list(segments)},
+                                    {"device_traces", pickle::list(traces)},
+                                    {"allocator_settings", settings_of(settings)}}));
 }
 
 }  // namespace plimsoll::tests

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/load.h"
 #include "plimsoll/session.h"
 #include "tests/cuda/script.h"
 #include "tests/support/json_text.h"
@@ -18,11 +19,31 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
+// As torch tells them, of the run below.
+std::vector<SeenSetting> settings() {
+  std::vector<SeenSetting> all = {
+      {"PYTORCH_CUDA_ALLOC_CONF",
+       std::string("expandable_segments:True,garbage_collection_threshold:0.8,"
+                   "roundup_power2_divisions:[64:4,>:8]")},
+      {"max_split_size", std::int64_t{-1}},
+      {"garbage_collection_threshold", 0.8},
+      {"expandable_segments", true},
+      {"pinned_num_register_threads", std::int64_t{1}},
+      {"release_lock_on_cudamalloc", false},
+      {"pinned_use_cuda_host_register", false}};
+  for (std::int64_t power = 1; power <= 1 << 15; power *= 2) {
+    all.push_back(
+        {"roundup_power2_divisions." + std::to_string(power), std::int64_t{power <= 64 ? 4 : 8}});
+  }
+  return all;
+}
+
 // Two devices, one with expandable segments; streams with pending frees; a private pool; memory
 // that runs out, is caught, and goes on.
 class CudaRun {
  public:
   CudaRun() {
+    libtorch_cuda::tell_settings(*plimsoll_recorder(), settings());
     std::vector<std::uint64_t> weights;
     for (std::uint32_t i = 0; i < 6; ++i) {
       weights.push_back(plain.alloc(3 * kMiB + 100 * i, 10));
@@ -91,6 +112,26 @@ std::string text_of(const JsonValue& value) {
   return text;
 }
 
+// "max_split_size=-1", one a line.
+std::string settings_text(std::span<const std::byte> bytes) {
+  base::Progress progress;
+  const auto loaded = engine::load(bytes, "file", progress);
+  if (!loaded.ok()) return loaded.error().message;
+  std::string text;
+  for (const model::Setting& setting : loaded->trace.settings) {
+    const auto as_text = [](const auto& value) {
+      if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
+        return std::to_string(value);
+      } else {
+        return value;
+      }
+    };
+    text += setting.name + "[" + std::to_string(setting.value.index()) +
+            "]=" + std::visit(as_text, setting.value) + "\n";
+  }
+  return text;
+}
+
 std::uint64_t unsigned_of(const JsonValue& value) {
   return static_cast<std::uint64_t>(value.integer());
 }
@@ -104,7 +145,7 @@ class ScriptedRun : public testing::Test {
     recording.stop();
     file = TraceReplay::bytes_of(path.str());
     recorded = report_of(file, "recording");
-    const std::string pickle = snapshot_of({&run->plain, &run->expandable});
+    pickle = snapshot_of({&run->plain, &run->expandable}, settings());
     snapshot = report_of(std::as_bytes(std::span(pickle)), "snapshot");
     ASSERT_EQ(run->plain.misfits() + run->expandable.misfits(), 0u);
   }
@@ -125,6 +166,7 @@ class ScriptedRun : public testing::Test {
 
   std::unique_ptr<CudaRun> run;
   std::vector<std::byte> file;
+  std::string pickle;
   JsonValue recorded, snapshot;
 };
 
@@ -166,6 +208,26 @@ TEST_F(ScriptedRun, tables_sum_to_the_most_that_was_allocated) {
       EXPECT_EQ(sum, unsigned_of(peak["peak_bytes"])) << table;
     }
   }
+}
+
+TEST_F(ScriptedRun, both_tell_the_settings_of_the_allocator_and_advise_by_them) {
+  const std::string told = settings_text(std::as_bytes(std::span(pickle)));
+  EXPECT_EQ(settings_text(file), told);
+  EXPECT_NE(told.find("garbage_collection_threshold[2]=0.8"), std::string::npos) << told;
+  EXPECT_NE(told.find("roundup_power2_divisions.128[1]=8"), std::string::npos) << told;
+  const auto advice = [](const JsonValue& report) {
+    std::string text;
+    for (const JsonValue& finding : report["findings"].items) {
+      const std::string& id = finding["id"].text;
+      if (id != "out_of_memory" && id != "allocator_settings_conflict") continue;
+      text += id + ": " + finding["next_step"].text + "\n";
+    }
+    return text;
+  };
+  EXPECT_EQ(advice(recorded), advice(snapshot));
+  EXPECT_NE(advice(recorded).find("allocator_settings_conflict"), std::string::npos);
+  EXPECT_EQ(advice(recorded).find("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments"),
+            std::string::npos);
 }
 
 TEST_F(ScriptedRun, its_totals_are_those_of_the_reference) {

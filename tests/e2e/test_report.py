@@ -74,6 +74,8 @@ def test_wrong_use_is_status_2(plimsoll, planted):
     complains(plimsoll("report", planted, "--top", "0"), 2, "--top 0")
     complains(plimsoll("report", planted, "--top", "ten"), 2, "--top ten")
     complains(plimsoll("report", planted, "--at", "noon"), 2, "--at noon", "peak")
+    complains(plimsoll("report", planted, "--at", "oom:0"), 2, "--at oom:0", "oom:1")
+    complains(plimsoll("report", planted, "--at", "oom:9"), 2, "oom:9 is not in", "oom:1")
     complains(plimsoll("report", planted, "--device", "cuda:7"), 2, "cuda:7", "cuda:0")
     complains(plimsoll("report", planted, "--color", "red"), 2, "--color red")
 

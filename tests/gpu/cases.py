@@ -7,7 +7,6 @@ what torch itself counts, to the byte.
 from __future__ import annotations
 
 import contextlib
-import json
 import pickle
 import random
 import runpy
@@ -19,18 +18,14 @@ from pathlib import Path
 
 import bars
 import torch
+from checks import MIB, check
+from failures import oom_in_backward, oom_in_optimizer, oom_search
 from torch import nn
 
 import plimsoll
 from plimsoll import _cuda, _record
 
 ROOT = Path(__file__).resolve().parents[2]
-MIB = 1 << 20
-
-
-def check(what: str, holds: bool, found: object) -> None:
-    """Says what table.py is to print."""
-    print(json.dumps({"check": what, "holds": bool(holds), "found": str(found)}), flush=True)
 
 
 class Sums:
@@ -373,6 +368,9 @@ CASES: dict[str, Callable[..., None]] = {
         threads,
         planted_oom,
         device_bar,
+        oom_in_backward,
+        oom_in_optimizer,
+        oom_search,
         history,
         samples,
     )

@@ -68,6 +68,9 @@ def all_cases() -> list[Case]:
             Case(f"device bar, {setting}", "device_bar", (), SETTINGS[setting])
             for setting in SETTINGS
         ),
+        Case("oom in backward", "oom_in_backward"),
+        Case("oom in the optimizer", "oom_in_optimizer"),
+        Case("oom, caught again and again", "oom_search"),
         Case("without a compiler", "history", environment=(("CXX", "/nonexistent"),)),
         Case("cudaMallocAsync", "history", settings="backend:cudaMallocAsync"),
         Case("overhead, compute-bound", "overhead", ("compute", "1.0")),

@@ -62,7 +62,7 @@ struct RecordText {
   }
   S operator()(const format::OutOfMemory& e) const {
     return "out_of_memory" + n(e.time_ns) + n(e.thread) + n(e.site) + n(e.size_bytes) +
-           n(e.device_free_bytes) + n(e.limit_bytes);
+           n(e.device_free_bytes) + n(e.limit_bytes) + n(e.device_total_bytes);
   }
   S operator()(const format::DeviceFigure& e) const {
     return "device_figure" + n(e.time_ns) + n(e.device) + n(e.figure) + n(e.value) + n(e.pid) +
@@ -140,6 +140,12 @@ struct ReadBack : format::NoRecords {
   }
   void on_device(std::uint8_t id, const format::Device& device) {
     define("device" + n(id) + n(device.type) + n(device.ordinal));
+  }
+  void on_setting(const format::Setting& setting) {
+    define("setting" + n(setting.name) + n(setting.type) + n(setting.value));
+  }
+  void on_notice(const format::Notice& notice) {
+    define("notice" + n(notice.notice) + n(notice.device) + n(notice.count) + n(notice.text));
   }
   void on_end(const format::End& end) { ends.push_back(n(end.time_ns) + n(end.events)); }
 

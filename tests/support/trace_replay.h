@@ -46,6 +46,8 @@ struct TraceReplay : format::NoRecords {
   format::SegmentSet held;
   std::vector<format::OutOfMemory> out_of_memory;
   std::vector<format::DeviceFigure> figures;
+  std::vector<format::Setting> settings;
+  std::vector<format::Notice> notices;
   std::uint64_t evicted = 0;
   bool is_ended = false;
   std::uint64_t damaged_blocks = 0;
@@ -100,6 +102,8 @@ struct TraceReplay : format::NoRecords {
     segments.push_back(segment);
     held.apply(segment);
   }
+  void on_setting(const format::Setting& setting) { settings.push_back(setting); }
+  void on_notice(const format::Notice& notice) { notices.push_back(notice); }
   void on_out_of_memory(const format::OutOfMemory& failed) { out_of_memory.push_back(failed); }
   void on_device_figure(const format::DeviceFigure& figure) { figures.push_back(figure); }
   void on_tag(const format::Tag& tag) {

@@ -1,5 +1,6 @@
 // A recorder that writes down what it is told, for tests of the adapter alone: one line an event,
 // in the order of the calls, and the live blocks. Slow and obvious.
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -190,19 +191,35 @@ void free_completed(plimsoll_context* c, std::uint8_t device, std::uint64_t addr
         field("device", std::to_string(device)) + field("address", std::to_string(address)));
 }
 void segment(plimsoll_context* c, std::uint8_t device, std::uint8_t action, std::uint64_t address,
-             std::uint64_t size, std::uint64_t stream) {
+             std::uint64_t size, std::uint64_t stream, std::uint32_t pool) {
   const std::lock_guard lock(g_mutex);
   event("segment", c,
         field("device", std::to_string(device)) + field("action", std::to_string(action)) +
             field("address", std::to_string(address)) + field("size", std::to_string(size)) +
-            field("stream", std::to_string(stream)));
+            field("stream", std::to_string(stream)) + field("pool", quoted(g_names[pool])));
 }
 void out_of_memory(plimsoll_context* c, std::uint8_t device, const plimsoll_block* request,
-                   std::uint64_t free_bytes, std::uint64_t limit_bytes) {
+                   std::uint64_t free_bytes, std::uint64_t limit_bytes, std::uint64_t total_bytes) {
   const std::lock_guard lock(g_mutex);
-  block_event(
-      "out_of_memory", c, device, *request,
-      field("free", std::to_string(free_bytes)) + field("limit", std::to_string(limit_bytes)));
+  block_event("out_of_memory", c, device, *request,
+              field("free", std::to_string(free_bytes)) +
+                  field("limit", std::to_string(limit_bytes)) +
+                  field("total", std::to_string(total_bytes)));
+}
+void setting(std::uint32_t name_id, std::uint8_t type, std::uint64_t value) {
+  const std::lock_guard lock(g_mutex);
+  const std::string text =
+      type == PLIMSOLL_SETTING_TEXT      ? quoted(g_names[value])
+      : type == PLIMSOLL_SETTING_NUMBER  ? std::to_string(std::bit_cast<double>(value))
+      : type == PLIMSOLL_SETTING_INTEGER ? std::to_string(static_cast<std::int64_t>(value))
+                                         : std::to_string(value);
+  event("setting", context(), field("name", quoted(g_names[name_id])) + field("value", text));
+}
+void notice(std::uint8_t what, std::uint8_t device, std::uint64_t count, std::uint32_t text) {
+  const std::lock_guard lock(g_mutex);
+  event("notice", context(),
+        field("what", std::to_string(what)) + field("device", std::to_string(device)) +
+            field("count", std::to_string(count)) + field("text", quoted(g_names[text])));
 }
 
 const plimsoll_range_listener* g_no_listener = nullptr;
@@ -234,6 +251,8 @@ constexpr plimsoll_recorder_api kApi = {
     .settle = [] {},
     .device_figure = [](plimsoll_context*, std::uint8_t, std::uint8_t, std::uint64_t, std::uint32_t,
                         std::uint32_t) {},
+    .setting = setting,
+    .notice = notice,
 };
 
 }  // namespace

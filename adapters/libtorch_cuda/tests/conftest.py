@@ -60,6 +60,7 @@ def fake():
     loaded.fake_free.argtypes = [ctypes.c_uint64]
     loaded.fake_record_stream.argtypes = [ctypes.c_int, ctypes.c_uint64]
     loaded.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
+    loaded.fake_set_fraction.argtypes = [ctypes.c_int, ctypes.c_double]
     loaded.fake_enlarge_next.argtypes = [ctypes.c_int, ctypes.c_uint64]
     half = dataclasses.replace(_cuda_half.HALF, library_folders=(path.parent,))
     _cuda_half.HALF = half

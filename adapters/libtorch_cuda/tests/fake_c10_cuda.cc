@@ -32,7 +32,7 @@ namespace torch_cuda = c10::cuda::CUDACachingAllocator;
 using c10::CachingDeviceAllocator::TraceEntry;
 
 constexpr int kDevices = 2;
-constexpr std::uint64_t kDeviceBytes = 4096 * fake::kMiB;
+constexpr std::uint64_t kDeviceBytes = 1024 * fake::kMiB;
 
 // What torch's own history keeps of an event.
 struct Remembered {
@@ -72,7 +72,16 @@ struct Device {
     }
   }
 
+  // What the driver has, and what the process may have of it.
+  void set_bytes(std::uint64_t all, double share) {
+    total = all;
+    fraction = share;
+    heap.limit = static_cast<std::uint64_t>(static_cast<double>(all) * share);
+  }
+
   int index;
+  std::uint64_t total = kDeviceBytes;
+  double fraction = 1;
   std::recursive_mutex mutex;
   fake::Heap heap;
   std::vector<c10::CachingDeviceAllocator::AllocatorTraceTracker> trackers;
@@ -87,6 +96,7 @@ thread_local std::uint64_t t_stream = 0;
 class FakeAllocator final : public torch_cuda::CUDAAllocator {
  public:
   std::string backend = "native";
+  std::string conf;  // PYTORCH_CUDA_ALLOC_CONF
   std::array<std::unique_ptr<Device>, kDevices> devices{std::make_unique<Device>(0),
                                                         std::make_unique<Device>(1)};
 
@@ -95,12 +105,13 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
     std::unique_lock lock(device.mutex);
     const std::uint64_t address = device.heap.alloc(size, stream);
     if (address != 0) return reinterpret_cast<void*>(address);
-    const std::uint64_t free_bytes = device.heap.limit - device.heap.reserved;
+    const std::uint64_t free_bytes = device.total - device.heap.reserved;
     device.tell(TraceEntry::OOM, free_bytes, fake::Heap::rounded(size), stream);
     const auto observers = device.observers;
     lock.unlock();
     for (const auto& observer : observers) {
-      observer(index, fake::Heap::rounded(size), device.heap.limit, free_bytes);
+      observer(index, fake::Heap::segment_bytes(fake::Heap::rounded(size)), device.heap.limit,
+               free_bytes);
     }
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", size,
                      " bytes.");
@@ -155,7 +166,7 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
   void resetPeakStats(c10::DeviceIndex) override {}
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {
     const Device& device = *devices.at(static_cast<std::size_t>(index));
-    return {kDeviceBytes - device.heap.reserved, kDeviceBytes};
+    return {device.total - device.heap.reserved, device.total};
   }
 
   // ---- CUDAAllocator ---------------------------------------------------------------------------
@@ -177,7 +188,9 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
   torch_cuda::SnapshotInfo snapshot(c10::MempoolId_t, bool) override {
     torch_cuda::SnapshotInfo info;
     info.config_metadata.max_split_size = ~std::size_t{0};
-    info.config_metadata.expandable_segments = false;
+    info.config_metadata.expandable_segments =
+        conf.find("expandable_segments:True") != std::string::npos;
+    info.config_metadata.last_allocator_settings = conf;
     info.config_metadata.roundup_power2_divisions.assign(16, 0);
     for (const auto& device : devices) {
       const std::lock_guard lock(device->mutex);
@@ -250,9 +263,10 @@ FakeAllocator& fake_allocator() {
   static auto* allocator = new FakeAllocator;
   return *allocator;
 }
-fake::Heap& heap(int device) {
-  return fake_allocator().devices.at(static_cast<std::size_t>(device))->heap;
+Device& device_at(int device) {
+  return *fake_allocator().devices.at(static_cast<std::size_t>(device));
 }
+fake::Heap& heap(int device) { return device_at(device).heap; }
 
 }  // namespace
 
@@ -286,11 +300,19 @@ FAKE_API void fake_reset() {
     const std::lock_guard lock(device->mutex);
     device->heap.free_all();
     device->heap.empty_cache();
-    device->heap.limit = 1024 * fake::kMiB;
+    device->set_bytes(kDeviceBytes, 1);
   }
 }
 FAKE_API void fake_empty_cache() { fake_allocator().emptyCache({0, 0}); }
-FAKE_API void fake_set_limit(int device, std::uint64_t bytes) { heap(device).limit = bytes; }
+// All that the device has.
+FAKE_API void fake_set_limit(int device, std::uint64_t bytes) {
+  device_at(device).set_bytes(bytes, device_at(device).fraction);
+}
+FAKE_API std::uint64_t fake_total(int device) { return device_at(device).total; }
+FAKE_API void fake_set_fraction(int device, double fraction) {
+  device_at(device).set_bytes(device_at(device).total, fraction);
+}
+FAKE_API void fake_set_conf(const char* text) { fake_allocator().conf = text; }
 // The next block is handed out larger than torch's rules say.
 FAKE_API void fake_enlarge_next(int device, std::uint64_t bytes) { heap(device).extra = bytes; }
 FAKE_API std::uint64_t fake_allocated(int device) { return heap(device).allocated; }

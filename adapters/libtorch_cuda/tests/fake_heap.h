@@ -59,6 +59,12 @@ class Heap {
     return size < 512 ? 512 : (size + 511) / 512 * 512;
   }
 
+  // What is asked of the driver for a block of this size.
+  static std::uint64_t segment_bytes(std::uint64_t size) {
+    if (size <= kMiB) return 2 * kMiB;
+    return size < 10 * kMiB ? 20 * kMiB : (size + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
+  }
+
   // 0: there is no memory.
   std::uint64_t alloc(std::uint64_t requested, std::uint64_t stream) {
     const std::uint64_t size = rounded(requested);
@@ -144,9 +150,7 @@ class Heap {
   }
 
   std::uint64_t grow(std::uint64_t size, std::uint64_t stream) {
-    const std::uint64_t wanted = size <= kMiB       ? 2 * kMiB
-                                 : size < 10 * kMiB ? 20 * kMiB
-                                                    : (size + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
+    const std::uint64_t wanted = segment_bytes(size);
     if (reserved + wanted > limit) return 0;
     const std::uint64_t at = next_;
     next_ += wanted;

@@ -85,7 +85,13 @@ def pretend(fake):
     torch.cuda.manual_seed_all = lambda seed: None
     lend_streams(fake)
     torch.cuda.empty_cache = fake.fake_empty_cache
-    torch.cuda.mem_get_info = lambda device=None: (3 << 30, 4 << 30)
+    torch.cuda.mem_get_info = lambda device=None: (
+        fake.fake_total(device or 0) - fake.fake_reserved(device or 0),
+        fake.fake_total(device or 0),
+    )
+    torch.cuda.set_per_process_memory_fraction = lambda fraction, device=None: (
+        fake.fake_set_fraction(device or 0, ctypes.c_double(fraction))
+    )
     torch.cuda.current_device = lambda: 0
     return devices
 

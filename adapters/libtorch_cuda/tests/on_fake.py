@@ -21,7 +21,7 @@ allocator, device, *case = sys.argv[1:]
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "gpu"))
 
 fake = ctypes.CDLL(allocator, mode=ctypes.RTLD_GLOBAL)
-for name in ("fake_allocated", "fake_reserved"):
+for name in ("fake_allocated", "fake_reserved", "fake_total"):
     getattr(fake, name).restype = ctypes.c_uint64
 fake.fake_record_stream.argtypes = [ctypes.c_int, ctypes.c_uint64]
 fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]

@@ -5,6 +5,8 @@ Usage: program.py CASE PATH-OF-LIBC10_CUDA TRACE
 
 import ctypes
 import dataclasses
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,11 +20,13 @@ MIB = 1 << 20
 case, library, trace = sys.argv[1:]
 
 fake = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
-for name in ("fake_alloc", "fake_allocated", "fake_reserved"):
+for name in ("fake_alloc", "fake_allocated", "fake_reserved", "fake_total"):
     getattr(fake, name).restype = ctypes.c_uint64
 fake.fake_alloc.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64]
 fake.fake_free.argtypes = [ctypes.c_uint64]
 fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
+fake.fake_set_fraction.argtypes = [ctypes.c_int, ctypes.c_double]
+fake.fake_enlarge_next.argtypes = [ctypes.c_int, ctypes.c_uint64]
 _cuda_half.HALF = dataclasses.replace(_cuda_half.HALF, library_folders=(Path(library).parent,))
 devices = fake_torch.pretend(fake)
 
@@ -99,6 +103,54 @@ elif case == "oom":
             model(x)
         sys.stderr.flush()
         print("went on")
+elif case == "fragmented":  # every other block is kept: what is free lies in small pieces
+    fake.fake_set_conf(b"expandable_segments:True")
+    torch.cuda.init()
+    fake.fake_set_limit(0, 40 * MIB)
+    with plimsoll.record(trace):
+        for _ in range(4):
+            model(x)
+        plimsoll.step()
+        for index in (0, 2):
+            fake.fake_free(kept[index])
+        fake.fake_alloc(0, 30 * MIB, 0)
+elif case == "alone":  # no engine is installed
+    sys.modules["plimsoll.trace"] = None
+    torch.cuda.init()
+    fake.fake_set_limit(0, 40 * MIB)
+    with plimsoll.record(trace):
+        for _ in range(12):
+            model(x)
+        plimsoll.step()
+        for index in (0, *range(2, 8), 9, 10, 11):  # leaves one block in each segment
+            fake.fake_free(kept[index])
+        fake.fake_alloc(0, 30 * MIB, 0)
+elif case == "limited":  # the device has room, and the process may not have it
+    torch.cuda.init()
+    fake.fake_set_limit(0, 200 * MIB)
+    fake.fake_set_fraction(0, 0.1)
+    with plimsoll.record(trace):
+        model(x)
+        fake.fake_alloc(0, 30 * MIB, 0)
+elif case == "search":  # for the largest batch: failures that are caught
+    torch.cuda.init()
+    fake.fake_set_limit(1, 40 * MIB)
+    with plimsoll.record(trace) as recording:
+        for mib in (300, 200, 100, 50, 20):
+            fake.fake_alloc(1, mib * MIB, 0)
+    assert recording.failures == {1: 4}
+elif case == "mended":
+    torch.cuda.init()
+    with plimsoll.record(trace):
+        fake.fake_enlarge_next(1, 4096)
+        kept.append(fake.fake_alloc(1, 1000, 0))
+elif case == "killed":
+    torch.cuda.init()
+    fake.fake_set_limit(0, 40 * MIB)
+    plimsoll.record(trace).start()
+    for _ in range(13):
+        model(x)
+    os.kill(os.getpid(), signal.SIGKILL)
 elif case == "never":  # a CUDA build, and a program that uses no CUDA
     with plimsoll.record(trace):
         model = torch.nn.Linear(3, 3)

@@ -1,6 +1,9 @@
 """Recording as users do it, on a torch that believes it has CUDA devices."""
 
 import os
+import pickle
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def run(fake, half, tmp_path):
-    def run(case, **environment):
+    def run(case, returncode=0, **environment):
         words = [str(HERE / "program.py"), case, fake._name, "run.plim"]
         ran = subprocess.run(
             [sys.executable, *words],
@@ -24,7 +27,7 @@ def run(fake, half, tmp_path):
             check=False,
             timeout=300,
         )
-        assert ran.returncode == 0, ran.stderr
+        assert ran.returncode == returncode, ran.stderr
         return ran
 
     return run
@@ -34,6 +37,11 @@ def opened(path, **question):
     import plimsoll
 
     return plimsoll.open(path, **question)
+
+
+def diagnostics(trace):
+    told = trace.report["source"]["diagnostics"]
+    return {each["name"]: (each["count"], each["example"]) for each in told}
 
 
 def test_a_device_that_comes_while_recording_is_in_the_trace(run, tmp_path):
@@ -68,19 +76,112 @@ def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
     ran = run("oom", RANK="3")
     first, *_ = ran.stderr.splitlines()
     assert first == (
-        "plimsoll: out of memory on cuda:0 of rank 3: 3.0 MiB asked for, 0 B free of 40.0 MiB"
+        "plimsoll: out of memory on cuda:0 of rank 3: "
+        "3.0 MiB asked for (in a segment of 20.0 MiB), 0 B free of 40.0 MiB"
     )
     assert "asked by     Model.block, fake::kernel, forward, " in ran.stderr
     assert "program.py:" in ran.stderr
-    assert "plimsoll report run.plim --at oom" in ran.stderr
+    assert "plimsoll report run.plim --at oom:1 --device cuda:0\n" in ran.stderr
+    assert "plimsoll report run.plim --at oom:3 --device cuda:0\n" in ran.stderr
     assert ran.stderr.count("asked for") == 3  # of many more
+    assert "again; from now on it is not told, but recorded: plimsoll report run.plim" in ran.stderr
     assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
     assert (tmp_path / "run.oom.txt").read_text().count("asked for") == 3
     assert "since step 2" in ran.stderr
     assert "activation +30.0 MiB" in ran.stderr
-    details = opened(tmp_path / "run.plim", device="cuda:0").devices[0]["oom_details"][0]
+    trace = opened(tmp_path / "run.plim", device="cuda:0")
+    details = trace.devices[0]["oom_details"][0]
     assert (details["requested_bytes"], details["device_free_bytes"]) == (3 * MIB, 0)
+    assert (details["limit_bytes"], details["device_total_bytes"]) == (40 * MIB, 40 * MIB)
     assert "program.py" in details["line"]
+    assert diagnostics(trace)["failures_untold"] == (len(trace.devices[0]["ooms"]) - 3, "cuda:0")
+
+
+def test_the_lines_and_the_command_in_them_show_the_same_failure(run, tmp_path):
+    told = run("search").stderr.split("plimsoll: out of memory on ")[1:]
+    for number, text in enumerate(told, start=1):
+        asked = text.split("cuda:1: ")[1].split(" asked for")[0]
+        assert f"--at oom:{number} --device cuda:1\n" in text
+        trace = opened(tmp_path / "run.plim", device="cuda:1", at=f"oom:{number}")
+        (moment,) = trace.tables["moments"]
+        assert moment["name"] == f"oom:{number}"
+        (device,) = [each for each in trace.devices if each["device"] == 1]
+        details = device["oom_details"][number - 1]
+        assert f"{details['requested_bytes'] // MIB}.0 MiB" == asked
+        assert details["event"] == moment["event"]
+    assert len(told) == 3
+    last = opened(tmp_path / "run.plim", device="cuda:1", at="oom")
+    assert last.tables["moments"][0]["name"] == "oom:4"
+    assert "asked for 50.0 MiB" in last.findings[0]["evidence"][0]
+
+
+def test_settings_are_recorded_and_advice_knows_them(run, tmp_path):
+    ran = run("fragmented")
+    trace = opened(tmp_path / "run.plim", device="cuda:0")
+    trace.export(tmp_path / "run.pickle", "snapshot")
+    settings = pickle.loads((tmp_path / "run.pickle").read_bytes())["allocator_settings"]
+    assert settings["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+    assert settings["expandable_segments"] is True
+    assert settings["max_split_size"] == -1
+    assert settings["roundup_power2_divisions"] == {str(2**i): 0 for i in range(16)}
+    (finding,) = [each for each in trace.findings if each["id"] == "out_of_memory"]
+    assert finding["next_step"].startswith("expandable_segments is on already")
+    assert "next         expandable_segments is on already" in ran.stderr
+    assert re.search(r"stranded     14\.0 MiB, pinned by \S+program\.py:", ran.stderr)
+
+
+def test_the_recorder_alone_tells_what_it_knows(run, tmp_path):
+    ran = run("alone")
+    lines = ran.stderr.split("plimsoll: out of memory")[1].splitlines()
+    line = "program.py:"
+    assert [text[2:13].strip() for text in lines[1:]] == [
+        "asked by",
+        "device",
+        "filled with",
+        "by layer",
+        "largest",
+        "stranded",
+        "since step",
+        "all of it",
+    ]
+    told = dict(zip([text[2:13].strip() for text in lines[1:]], lines[1:], strict=True))
+    assert "40.0 MiB reserved, 6.0 MiB in 2 blocks; largest gap for this request" in told["device"]
+    assert "34.0 MiB, pinned by 2 blocks (6.0 MiB) of Model.block, fake::kernel" in told["stranded"]
+    assert line in told["stranded"]
+    assert told["since step"] == "  since step 1: rest -30.0 MiB"
+    assert told["all of it"] == "  all of it    plimsoll report run.plim --at oom:1 --device cuda:0"
+    # What the engine says of the same moment is the same.
+    details = opened(tmp_path / "run.plim", device="cuda:0").devices[0]["oom_details"][0]
+    assert details["stranded_bytes"] == 34 * MIB
+    assert f"request {details['largest_usable_bytes'] / MIB:.1f} MiB" in told["device"]
+
+
+def test_a_limit_that_was_set_is_named(run, tmp_path):
+    ran = run("limited")
+    assert ran.stderr.splitlines()[0] == (
+        "plimsoll: out of memory on cuda:0: 30.0 MiB asked for, 180.0 MiB free of 200.0 MiB, "
+        "limit 20.0 MiB set by set_per_process_memory_fraction"
+    )
+    assert "next         Raise the fraction" in ran.stderr
+    (finding,) = opened(tmp_path / "run.plim", device="cuda:0").findings
+    assert "180.0 MiB free of 200.0 MiB, limit 20.0 MiB set by" in finding["evidence"][0]
+    assert "(10.0% of the device now)" in finding["next_step"]
+
+
+def test_a_size_that_was_mended_is_told_by_every_report(run, tmp_path):
+    run("mended")
+    assert diagnostics(opened(tmp_path / "run.plim"))["sizes_mended"] == (1, "cuda:1")
+
+
+def test_a_program_that_is_killed_afterwards_leaves_its_failure(run, tmp_path):
+    ran = run("killed", returncode=-signal.SIGKILL)
+    assert "asked by     Model.block, fake::kernel, forward, " in ran.stderr
+    trace = opened(tmp_path / "run.plim", device="cuda:0", at="oom")
+    assert trace.tables["moments"][0]["name"] == "oom"
+    (row,) = trace.tables["by_layer"]
+    assert (row["key"], row["bytes"]) == ("Model.block", 36 * MIB)
+    assert "file_cut" in diagnostics(trace)
+    assert (tmp_path / "run.oom.txt").is_file()
 
 
 def test_who_holds_the_device_is_told_when_it_is_full(run, drivers, tmp_path):
@@ -117,12 +218,17 @@ def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp
     (row,) = trace.tables["by_line"]
     assert (row["key"], row["bytes"]) == ("train.py:7 (step)", 1000)
     assert trace.devices[0]["oom_details"][0]["requested_bytes"] == 8 * MIB
+    count, why = diagnostics(opened(tmp_path / "run.plim"))["history_stands_in"]
+    assert count == 1
+    assert "cudaMallocAsync" in why
 
 
 def test_without_the_adapter_there_is_torchs_own_history(run, tmp_path):
     assert run("python").stderr == ""
     trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
     assert trace.devices[0]["allocated_bytes_end"] == 1024
+    told = diagnostics(trace)
+    assert told["history_stands_in"] == (1, "recorded without the compiled adapter")
 
 
 @pytest.mark.parametrize(

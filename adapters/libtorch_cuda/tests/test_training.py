@@ -29,7 +29,18 @@ def run(fake, device, folder, *case, **environment):
 
 
 @pytest.mark.parametrize(
-    "case", ["backward", "lite", "middle", "threads", "caught_oom", "planted_oom"]
+    "case",
+    [
+        "backward",
+        "lite",
+        "middle",
+        "threads",
+        "caught_oom",
+        "planted_oom",
+        "oom_in_backward",
+        "oom_in_optimizer",
+        "oom_search",
+    ],
 )
 def test_every_check_of_the_case_holds(fake, half, device, tmp_path, case):
     run(fake, device, tmp_path, case)

@@ -142,7 +142,11 @@ def test_what_happens_while_a_snapshot_is_read_is_neither_lost_nor_told_twice(li
     library.counting_clear()
     half.attach(library.counting_recorder(), 0, 2, lambda *_: None)
     fake.fake_after_snapshot(None)
-    told = [(e["kind"], e["address"]) for e in recorder.take() if e["kind"] != "segment"]
+    told = [
+        (e["kind"], e["address"])
+        for e in recorder.take()
+        if e["kind"] not in ("segment", "setting")
+    ]
     assert told == [
         ("adopt_block", first),
         ("alloc_block", late[0]),
@@ -200,5 +204,31 @@ def test_running_out_of_memory_tells_recorder_and_python(recorder, half, fake):
     assert fake.fake_alloc(0, 9 * MIB, 3) == 0
     (event,) = of(recorder.take(), "out_of_memory")
     assert (event["requested"], event["stream"], event["device"]) == (9 * MIB, 3, 1)
-    assert (event["free"], event["limit"]) == (8 * MIB, 8 * MIB)
-    assert recorder.failures == [(0, 9 * MIB, 8 * MIB, 8 * MIB)]
+    assert (event["free"], event["limit"], event["total"]) == (8 * MIB, 8 * MIB, 8 * MIB)
+    assert recorder.failures == [(0, 9 * MIB, 20 * MIB, 8 * MIB, 8 * MIB, 8 * MIB)]
+
+
+def test_a_limit_of_the_process_is_told_beside_what_the_device_has(recorder, half, fake):
+    fake.fake_set_limit(0, 100 * MIB)
+    fake.fake_set_fraction(0, 0.5)
+    assert fake.fake_alloc(0, 60 * MIB, 0) == 0
+    (event,) = of(recorder.take(), "out_of_memory")
+    assert (event["free"], event["limit"], event["total"]) == (100 * MIB, 50 * MIB, 100 * MIB)
+
+
+def test_settings_are_told_when_attaching_and_when_asked_for(library, half, fake):
+    from watching import Recorder
+
+    recorder = Recorder(library)
+    fake.fake_set_conf(b"expandable_segments:True,max_split_size_mb:64")
+    half.attach(library.counting_recorder(), 0, 2, lambda *words: None)
+    told = {each["name"]: each["value"] for each in of(recorder.take(), "setting")}
+    assert told["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True,max_split_size_mb:64"
+    assert told["expandable_segments"] == 1
+    assert told["max_split_size"] == -1
+    assert told["roundup_power2_divisions.32768"] == 0
+    fake.fake_set_conf(b"")
+    half.tell_settings()
+    told = {each["name"]: each["value"] for each in of(recorder.take(), "setting")}
+    assert told["expandable_segments"] == 0
+    half.detach()

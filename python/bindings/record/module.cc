@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -23,6 +24,7 @@
 
 #include "bind.h"
 #include "monitor/watch.h"
+#include "plimsoll/last_failure_c.h"
 #include "plimsoll/recorder_c.h"
 #include "plimsoll/version.h"
 
@@ -36,6 +38,25 @@ const plimsoll_recorder_api& recorder() { return *plimsoll_recorder(); }
 std::uint32_t name_id(const std::string& text) {
   return text.empty() ? 0 : recorder().name(text.data(), text.size());
 }
+
+std::string text_of(std::uint32_t name) {
+  std::size_t size_bytes = 0;
+  const char* text = plimsoll_name_text(name, &size_bytes);
+  return {text, size_bytes};
+}
+
+// (file, function, line), innermost first.
+std::vector<std::tuple<std::string, std::string, std::uint32_t>> frames_of(std::uint32_t stack) {
+  std::vector<plimsoll_frame> frames(plimsoll_stack_frames(stack, nullptr, 0));
+  plimsoll_stack_frames(stack, frames.data(), frames.size());
+  std::vector<std::tuple<std::string, std::string, std::uint32_t>> told;
+  for (const plimsoll_frame& frame : frames) {
+    told.emplace_back(text_of(frame.file), text_of(frame.function), frame.line);
+  }
+  return told;
+}
+
+constexpr std::size_t kMostPins = 10'000;  // places
 
 // ---- recordings -------------------------------------------------------------------------------
 
@@ -124,6 +145,52 @@ class Recording {
     if (recording_ == nullptr) throw std::runtime_error("the recording has ended");
     return recording_;
   }
+  nb::tuple pins(std::uint8_t device) const {
+    plimsoll_recording* recording = running();
+    plimsoll_stranded sums{};
+    std::vector<plimsoll_pin> rows(kMostPins);
+    {
+      nb::gil_scoped_release no_gil;
+      const std::size_t there =
+          plimsoll_recording_pins(recording, device, &sums, rows.data(), rows.size());
+      rows.resize(std::min(rows.size(), there));
+    }
+    nb::dict told;
+    told["free_bytes"] = sums.free_bytes;
+    told["stranded_bytes"] = sums.stranded_bytes;
+    told["largest_usable_bytes"] = sums.largest_usable_bytes;
+    nb::list places;
+    for (const plimsoll_pin& row : rows) {
+      nb::dict place;
+      place["layer"] = text_of(row.layer);
+      place["op"] = text_of(row.outer_op);
+      place["stack"] = frames_of(row.stack);
+      place["count"] = row.count;
+      place["size_bytes"] = row.size_bytes;
+      place["pinned_bytes"] = row.pinned_bytes;
+      places.append(place);
+    }
+    return nb::make_tuple(told, places);
+  }
+  std::optional<std::pair<std::uint64_t, std::map<std::string, std::int64_t>>> since_step(
+      std::uint8_t device) const {
+    constexpr std::array kRoles{"rest",   "parameter", "gradient", "optimizer_state",
+                                "buffer", "input"};
+    plimsoll_recording* recording = running();
+    std::uint64_t step = 0;
+    std::array<std::uint64_t, kRoles.size()> then{}, now{};
+    int has_ended = 0;
+    {
+      nb::gil_scoped_release no_gil;
+      has_ended = plimsoll_recording_since_step(recording, device, &step, then.data(), now.data());
+    }
+    if (has_ended == 0) return std::nullopt;
+    std::map<std::string, std::int64_t> more;
+    for (std::size_t role = 0; role < kRoles.size(); ++role) {
+      more[kRoles[role]] = static_cast<std::int64_t>(now[role] - then[role]);
+    }
+    return std::pair(step, more);
+  }
   std::map<std::string, std::uint64_t> peaks() const {
     plimsoll_recording* recording = running();
     std::vector<plimsoll_usage> rows(256);
@@ -172,6 +239,13 @@ void bind_recordings(nb::module_& module) {
       .def("copy", &Recording::copy, "In memory: the trace as it would stand in a file.")
       .def("peak_bytes", &Recording::peak_bytes, nb::arg("reset"),
            "The most live bytes there were since the last reset.")
+      .def("pins", &Recording::pins, nb::arg("device"),
+           nb::sig("def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]"),
+           "What the last request on a device that could not be met could not use, and which "
+           "blocks keep it: sums, and places.")
+      .def("since_step", &Recording::since_step, nb::arg("device"),
+           nb::sig("def since_step(self, device: int) -> tuple[int, dict[str, int]] | None"),
+           "The last step that ended, and how much more is live on a device since, by role.")
       .def("peaks", &Recording::peaks, "The most live bytes there were on each device.");
 }
 
@@ -223,10 +297,14 @@ std::uint8_t device_id(const std::string& type, std::int32_t ordinal) {
   return kind == PLIMSOLL_DEVICE_CPU ? std::uint8_t{0} : recorder().device(kind, ordinal);
 }
 
-std::string text_of(std::uint32_t name) {
-  std::size_t size_bytes = 0;
-  const char* text = plimsoll_name_text(name, &size_bytes);
-  return {text, size_bytes};
+void notice(const std::string& what, std::uint8_t device, std::uint64_t count,
+            const std::string& text) {
+  const std::uint8_t number = what == "history_stands_in" ? PLIMSOLL_NOTICE_HISTORY_STANDS_IN
+                              : what == "device_unseen"   ? PLIMSOLL_NOTICE_DEVICE_UNSEEN
+                              : what == "failures_untold" ? PLIMSOLL_NOTICE_FAILURES_UNTOLD
+                                                          : 0;
+  if (number == 0) throw std::invalid_argument("no notice '" + what + "'");
+  recorder().notice(number, device, count, name_id(text));
 }
 
 std::map<std::string, std::string> context() {
@@ -246,6 +324,8 @@ void bind_feeding(nb::module_& module) {
   module.def("tensor", &tensor_id, nb::arg("role"), nb::arg("name"), nb::arg("dtype"),
              nb::arg("shape"));
   module.def("device", &device_id, nb::arg("type"), nb::arg("ordinal"));
+  module.def("notice", &notice, nb::arg("what"), nb::arg("device"), nb::arg("count"),
+             nb::arg("text"), "Has every report say what went other than it should.");
   module.def(
       "alloc",
       [](std::uint8_t device, std::uint64_t address, std::uint64_t size_bytes) {

@@ -160,6 +160,25 @@ TEST(Composition, moments_beyond_the_recording_are_errors_that_name_the_range) {
               HasSubstr("outside the recording"));
 }
 
+TEST(Composition, of_several_failures_the_last_one_is_shown_or_the_one_asked_for) {
+  TraceMaker maker;
+  maker.alloc(1, 10);
+  maker.event(model::Action::kOom, 0, 100);
+  maker.alloc(2, 20);
+  maker.event(model::Action::kOom, 0, 200);
+  const auto trace = maker.finish();
+  const auto moment = [&](std::uint64_t nth) {
+    return run(trace, at({.kind = Moment::Kind::kOom, .nth = nth})).moments.at(0);
+  };
+  EXPECT_EQ(moment(0).name, "oom:2");
+  EXPECT_EQ(moment(0).live_bytes, 30u);
+  EXPECT_EQ(moment(1).name, "oom:1");
+  EXPECT_EQ(moment(1).live_bytes, 10u);
+  const auto third = try_run(trace, at({.kind = Moment::Kind::kOom, .nth = 3}));
+  ASSERT_FALSE(third.ok());
+  EXPECT_THAT(third.error().message, HasSubstr("oom:1 to oom:2"));
+}
+
 TEST(Composition, questions_without_an_answer_say_why) {
   TraceMaker maker;
   maker.without_times().alloc(1, 10);

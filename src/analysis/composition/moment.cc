@@ -28,11 +28,21 @@ std::int64_t peak_event(const report::DeviceReport& totals) {
   return event ? static_cast<std::int64_t>(*event) : kBeforeFirst;
 }
 
-Found first_oom(const Trace& trace, const DeviceTrace& device) {
+std::vector<std::int64_t> ooms_of(const Trace& trace, const DeviceTrace& device) {
+  std::vector<std::int64_t> events;
   const auto actions = trace.events.action.span(device.first_event, device.event_count);
-  const auto oom = std::ranges::find(actions, model::Action::kOom);
-  if (oom == actions.end()) return std::nullopt;
-  return FoundMoment{"oom", oom - actions.begin()};
+  for (std::size_t event = 0; event < actions.size(); ++event) {
+    if (actions[event] == model::Action::kOom) events.push_back(static_cast<std::int64_t>(event));
+  }
+  return events;
+}
+
+// The last one is what ended the program, if anything did: those before were caught.
+Found nth_oom(const Trace& trace, const DeviceTrace& device, std::uint64_t nth) {
+  const std::vector<std::int64_t> events = ooms_of(trace, device);
+  if (nth == 0) nth = events.size();
+  if (nth == 0 || nth > events.size()) return std::nullopt;
+  return FoundMoment{events.size() == 1 ? "oom" : "oom:" + std::to_string(nth), events[nth - 1]};
 }
 
 // The times that the asked-for devices span.
@@ -83,6 +93,18 @@ Result<std::int64_t> absolute_time(const Moment& moment, const std::optional<Tim
 
 Error no_such_moment(const PassContext& context) {
   const Moment& moment = context.options.moment;
+  std::size_t most_ooms = 0;
+  for (const DeviceTrace& device : context.trace.devices) {
+    if (context.options.device && device.device != *context.options.device) continue;
+    most_ooms = std::max(most_ooms, ooms_of(context.trace, device).size());
+  }
+  if (moment.kind == Moment::Kind::kOom && most_ooms > 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "oom:" + std::to_string(moment.nth) + " is not in this recording: " +
+                          (most_ooms == 1 ? "one allocation failed in it, oom:1"
+                                          : "allocations failed in it oom:1 to oom:" +
+                                                std::to_string(most_ooms)));
+  }
   if (moment.kind == Moment::Kind::kOom) {
     return make_error(
         ErrorCode::kInvalidArgument,
@@ -128,7 +150,7 @@ Found find_on(const PassContext& context, std::size_t d, std::int64_t time_ns) {
     case Moment::Kind::kEnd:
       return FoundMoment{"end", last_event(device)};
     case Moment::Kind::kOom:
-      return first_oom(context.trace, device);
+      return nth_oom(context.trace, device, moment.nth);
     case Moment::Kind::kEvent:
       if (moment.event >= device.event_count) return std::nullopt;
       return FoundMoment{"event " + std::to_string(moment.event),

@@ -1,5 +1,6 @@
 #include "analysis/findings/allocator_conf.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace plimsoll::analysis::findings {
@@ -96,6 +97,9 @@ AllocatorConf allocator_conf(const model::Trace& trace) {
     }
   }
   take_raw(conf);
+  // Segments that grow tell it by themselves.
+  conf.expandable_segments = conf.expandable_segments ||
+                             std::ranges::any_of(trace.segments, &model::Segment::is_expandable);
   take_parsed(trace, conf);
   return conf;
 }

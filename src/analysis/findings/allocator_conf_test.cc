@@ -39,6 +39,17 @@ TEST(AllocatorConf, the_string_serves_where_no_value_was_parsed) {
   EXPECT_DOUBLE_EQ(conf.garbage_collection_threshold, 0.8);
 }
 
+TEST(AllocatorConf, expandable_segments_tell_of_themselves) {
+  tests::TraceMaker maker;
+  model::Segment segment;
+  segment.total_size = 1 << 20;
+  segment.is_expandable = true;
+  maker.builder().add_segment(segment, {});
+  const auto conf = allocator_conf(maker.finish());
+  EXPECT_FALSE(conf.is_known);
+  EXPECT_TRUE(conf.expandable_segments);
+}
+
 TEST(AllocatorConf, nonsense_is_no_setting) {
   EXPECT_FALSE(conf_of({}).is_known);
   const auto conf = conf_of(

@@ -1,5 +1,6 @@
 // out_of_memory: the request that failed, by its cause class, with the step that fits that class.
-// Retries of the same line are one finding: the first, and how many followed.
+// Retries of the same line are one finding, which speaks of the last. The last failure comes first:
+// it is what ended the program, if anything did.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,19 +22,21 @@ constexpr std::size_t kMostTold = 3;
 
 // No device for training is this small: others hold the rest of it.
 constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
+// A tenth of it outside of the allocator is more than a context and a few libraries take.
+constexpr std::uint64_t kMuchOfDevice = 10;
 // So many events after it, and the program has caught the error and gone on.
 constexpr std::uint64_t kEventsOfGoingOn = 1'000;
 
 struct Burst {
-  const OomDetails* first;
+  const OomDetails* last;
   std::uint64_t count;
 };
 
 std::vector<Burst> bursts_of(const std::vector<OomDetails>& ooms) {
   std::vector<Burst> bursts;
   for (const OomDetails& oom : ooms) {
-    if (!bursts.empty() && bursts.back().first->line == oom.line) {
-      ++bursts.back().count;
+    if (!bursts.empty() && bursts.back().last->line == oom.line) {
+      bursts.back() = Burst{&oom, bursts.back().count + 1};
     } else {
       bursts.push_back(Burst{&oom, 1});
     }
@@ -96,6 +99,33 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails
   finding.saving_bytes = oom.grown_bytes;
 }
 
+bool has_limit(const OomDetails& oom) {
+  return oom.limit_bytes && oom.device_total_bytes && *oom.limit_bytes < *oom.device_total_bytes;
+}
+
+// "1.0 GiB free of 80.0 GiB, limit 40.0 GiB set by set_per_process_memory_fraction"
+std::string free_text(const OomDetails& oom) {
+  std::string text = bytes_text(oom.device_free_bytes) + " free";
+  if (oom.device_total_bytes) text += " of " + bytes_text(*oom.device_total_bytes);
+  if (has_limit(oom)) {
+    text += ", limit " + bytes_text(*oom.limit_bytes) + " set by set_per_process_memory_fraction";
+  }
+  return text;
+}
+
+void tell_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+  finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
+                  " asked for " + bytes_text(oom.requested_bytes) + ", and " +
+                  bytes_text(oom.device_free_bytes) + " of the device were free";
+  finding.next_step = "Raise the fraction that torch.cuda.set_per_process_memory_fraction is given";
+  if (has_limit(oom)) {
+    const auto fraction =
+        static_cast<double>(*oom.limit_bytes) / static_cast<double>(*oom.device_total_bytes);
+    finding.next_step += " (" + base::format_percent(fraction) + " of the device now)";
+  }
+  finding.next_step += ", or take the call out: this request would have been met.";
+}
+
 void tell_large_request(const DeviceFacts& device, const OomDetails& oom,
                         report::Finding& finding) {
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
@@ -122,6 +152,7 @@ void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails&
                 report::Finding& finding) {
   if (oom.cause == "fragmentation") return tell_fragmentation(facts, device, oom, finding);
   if (oom.cause == "steady_growth") return tell_growth(facts, device, oom, finding);
+  if (oom.cause == "process_limit") return tell_limit(device, oom, finding);
   if (oom.cause == "one_large_request") return tell_large_request(device, oom, finding);
   tell_too_big(device, oom, finding);
 }
@@ -131,7 +162,7 @@ void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails&
 bool tell_who_else(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
   const auto& bars = device.report.bars;
   if (bars.empty() || bars.back().moment != "oom") return false;
-  const bool is_last = burst.first + burst.count - 1 == &device.report.oom_details.back();
+  const bool is_last = burst.last == &device.report.oom_details.back();
   if (!is_last) return true;
   DeviceBar others;
   std::uint64_t bytes = 0;
@@ -151,6 +182,15 @@ void tell_others(const OomDetails& oom, report::Finding& finding) {
   const std::uint64_t reserved =
       static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes, 0));
   const std::uint64_t all = reserved + oom.device_free_bytes;
+  if (oom.device_total_bytes) {
+    const std::uint64_t outside = *oom.device_total_bytes - std::min(*oom.device_total_bytes, all);
+    if (outside < *oom.device_total_bytes / kMuchOfDevice) return;
+    finding.evidence.push_back(
+        bytes_text(outside) + " of the device's " + bytes_text(*oom.device_total_bytes) +
+        " were held outside of this allocator: by other processes (look at nvidia-smi), the CUDA "
+        "context and libraries.");
+    return;
+  }
   if (reserved == 0 || all >= kSmallestDeviceBytes) return;
   finding.evidence.push_back("Reserved and free are only " + bytes_text(all) +
                              " together. If the device is larger, other processes hold the rest: "
@@ -159,12 +199,12 @@ void tell_others(const OomDetails& oom, report::Finding& finding) {
 
 void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
                        report::Finding& finding) {
-  const OomDetails& oom = *burst.first;
+  const OomDetails& oom = *burst.last;
   if (!tell_who_else(device, burst, finding)) tell_others(oom, finding);
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was held by " + holders_text(oom.top_lines) + ".");
   }
-  if (oom.is_limited) {
+  if (oom.is_limited && !has_limit(oom)) {
     finding.evidence.push_back("The device had " + bytes_text(oom.device_free_bytes) +
                                " free all the same: a limit of the process is in force "
                                "(set_per_process_memory_fraction).");
@@ -176,10 +216,9 @@ void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burs
   }
   if (burst.count > 1) {
     finding.evidence.push_back("The same line failed " + base::format_count(burst.count) +
-                               " times in a row; this is the first.");
+                               " times in a row; this is the last.");
   }
-  const OomDetails& last = *(burst.first + (burst.count - 1));
-  const std::uint64_t after = device.report.events - std::min(device.report.events, last.event);
+  const std::uint64_t after = device.report.events - std::min(device.report.events, oom.event);
   if (after > kEventsOfGoingOn) {
     finding.evidence.push_back("The program went on: " + base::format_count(after) +
                                " events follow.");
@@ -187,7 +226,7 @@ void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burs
 }
 
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst& burst) {
-  const OomDetails& oom = *burst.first;
+  const OomDetails& oom = *burst.last;
   report::Finding finding;
   finding.id = "out_of_memory";
   finding.severity = report::FindingSeverity::kCritical;
@@ -197,7 +236,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst&
   if (oom.reserved_bytes > 0) evidence += " of " + bytes_text(oom.reserved_bytes) + " reserved";
   evidence += " were live";
   if (device.trace.device.type != model::DeviceType::kCpu) {
-    evidence += ", and the device had " + bytes_text(oom.device_free_bytes) + " free";
+    evidence += ", and the device had " + free_text(oom);
   }
   finding.evidence.push_back(evidence + ".");
   tell_cause(facts, device, oom, finding);
@@ -212,10 +251,12 @@ Findings out_of_memory(const Facts& facts) {
   for (const DeviceFacts& device : devices_of(facts)) {
     const std::vector<Burst> bursts = bursts_of(device.report.oom_details);
     const std::size_t told = std::min(kMostTold, bursts.size());
-    for (std::size_t at = 0; at < told; ++at) findings.push_back(tell(facts, device, bursts[at]));
+    for (std::size_t at = 1; at <= told; ++at) {
+      findings.push_back(tell(facts, device, bursts[bursts.size() - at]));
+    }
     if (bursts.size() > told) {
       findings.back().evidence.push_back(
-          "It happened at " + counted(bursts.size() - told, "more place") + " after that.");
+          "It happened at " + counted(bursts.size() - told, "more place") + " before that.");
     }
   }
   return findings;

@@ -97,9 +97,9 @@ TEST(OutOfMemory, says_how_much_is_missing) {
   c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(2));
-  EXPECT_THAT(found[0].next_step, HasSubstr("It needs at least 3.0 GiB more"));
-  EXPECT_THAT(found[1].next_step, HasSubstr("It must ask for 3.0 GiB less to fit"));
-  EXPECT_EQ(found[1].saving_bytes, 3 * kGib);
+  EXPECT_THAT(found[0].next_step, HasSubstr("It must ask for 3.0 GiB less to fit"));
+  EXPECT_EQ(found[0].saving_bytes, 3 * kGib);
+  EXPECT_THAT(found[1].next_step, HasSubstr("It needs at least 3.0 GiB more"));
 }
 
 TEST(OutOfMemory, who_else_held_the_device_is_told_where_the_driver_was_asked) {
@@ -115,13 +115,13 @@ TEST(OutOfMemory, who_else_held_the_device_is_told_where_the_driver_was_asked) {
     const Findings found = c.run(out_of_memory);
     ASSERT_THAT(found, SizeIs(2));
     // The driver was asked at the last failure.
-    EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("not PyTorch's"))));
+    EXPECT_THAT(found[1].evidence, Not(Contains(HasSubstr("not PyTorch's"))));
     if (is_much) {
-      EXPECT_THAT(found[1].evidence,
+      EXPECT_THAT(found[0].evidence,
                   Contains("Of the device's 10.0 GiB, 3.0 GiB were not PyTorch's: process 77 serve "
                            "2.0 GiB, unexplained 1.0 GiB."));
     } else {
-      EXPECT_THAT(found[1].evidence, Not(Contains(HasSubstr("not PyTorch's"))));
+      EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("not PyTorch's"))));
     }
   }
 }
@@ -136,12 +136,51 @@ TEST(OutOfMemory, under_a_limit_what_the_device_has_is_no_help) {
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("set_per_process_memory_fraction")));
 }
 
+TEST(OutOfMemory, a_limit_that_was_set_is_named_with_its_share_of_the_device) {
+  Case c;
+  c.device().oom_details = {oom("process_limit")};
+  report::OomDetails& failed = c.device().oom_details[0];
+  failed.device_free_bytes = 45 * kGib;
+  failed.device_total_bytes = 80 * kGib;
+  failed.limit_bytes = 40 * kGib;
+  failed.is_limited = true;
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].title, HasSubstr("at a limit of the process"));
+  EXPECT_THAT(found[0].evidence[0],
+              HasSubstr("the device had 45.0 GiB free of 80.0 GiB, limit 40.0 GiB set by "
+                        "set_per_process_memory_fraction"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("(50.0% of the device now)"));
+}
+
+TEST(OutOfMemory, what_others_hold_is_told_where_the_device_is_known) {
+  Case c;
+  c.device().oom_details = {oom("too_big")};
+  report::OomDetails& failed = c.device().oom_details[0];
+  failed.device_total_bytes = 80 * kGib;
+  failed.reserved_bytes = static_cast<std::int64_t>(60 * kGib);
+  EXPECT_THAT(c.run(out_of_memory)[0].evidence,
+              Contains(HasSubstr("19.0 GiB of the device's 80.0 GiB were held outside")));
+}
+
+TEST(OutOfMemory, no_limit_is_named_where_there_is_none) {
+  Case c;
+  c.device().oom_details = {oom("too_big")};
+  c.device().oom_details[0].device_total_bytes = 80 * kGib;
+  c.device().oom_details[0].limit_bytes = 80 * kGib;
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].evidence[0], HasSubstr("the device had 1.0 GiB free of 80.0 GiB."));
+}
+
 TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
   Case c;
-  for (int i = 0; i < 4; ++i) c.device().oom_details.push_back(oom("too_big"));
+  for (int i = 0; i < 4; ++i) {
+    c.device().oom_details.push_back(oom("too_big"));
+    c.device().oom_details.back().requested_bytes = (4 + static_cast<std::uint64_t>(i)) * kGib;
+  }
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("failed 4 times in a row")));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("failed 4 times in a row; this is the last")));
+  EXPECT_THAT(found[0].evidence[0], HasSubstr("asked for 7.0 GiB"));
 }
 
 TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
@@ -149,7 +188,8 @@ TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
   for (int i = 0; i < 10; ++i) c.device().oom_details.push_back(oom("too_big", std::to_string(i)));
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(3));
-  EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places")));
+  EXPECT_THAT(found[0].title + found[0].evidence[0], HasSubstr("9 asked for"));
+  EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places before that")));
 }
 
 TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
@@ -158,8 +198,8 @@ TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
   c.device().oom_details[0].reserved_bytes = static_cast<std::int64_t>(2 * kGib);
   c.device().oom_details[1].reserved_bytes = static_cast<std::int64_t>(20 * kGib);
   const Findings found = c.run(out_of_memory);
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("only 3.0 GiB together")));
-  EXPECT_THAT(found[1].evidence, Not(Contains(HasSubstr("together"))));
+  EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("together"))));
+  EXPECT_THAT(found[1].evidence, Contains(HasSubstr("only 3.0 GiB together")));
 }
 
 TEST(OutOfMemory, says_when_the_program_went_on) {

@@ -43,6 +43,8 @@ const char* to_string(Cause cause) {
       return "fragmentation";
     case Cause::kSteadyGrowth:
       return "steady_growth";
+    case Cause::kProcessLimit:
+      return "process_limit";
     case Cause::kOneLargeRequest:
       return "one_large_request";
     case Cause::kTooBig:
@@ -52,8 +54,10 @@ const char* to_string(Cause cause) {
 }
 
 bool is_limited(const OomFacts& facts) {
-  return facts.device_free_bytes >= facts.requested_bytes &&
-         facts.device_free_bytes - facts.requested_bytes >= kDriverSlackBytes;
+  if (facts.device_free_bytes < facts.requested_bytes) return false;
+  const bool is_over =
+      facts.limit_bytes > 0 && facts.reserved_bytes + facts.requested_bytes > facts.limit_bytes;
+  return is_over || facts.device_free_bytes - facts.requested_bytes >= kDriverSlackBytes;
 }
 
 Cause cause_of(const OomFacts& facts) {
@@ -63,6 +67,7 @@ Cause cause_of(const OomFacts& facts) {
     return is_more_growth ? Cause::kSteadyGrowth : Cause::kFragmentation;
   }
   if (is_growth) return Cause::kSteadyGrowth;
+  if (is_limited(facts)) return Cause::kProcessLimit;
   // Files without segments do not tell what is reserved; what is live surely is.
   const std::uint64_t all =
       std::max(facts.reserved_bytes, facts.live_bytes) + left_at_driver(facts);

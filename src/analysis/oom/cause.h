@@ -9,9 +9,10 @@
 //      steady_growth      sites that grow at every step hold 25 % of what is live or more.
 //                         Where both hold, the larger of stranded and grown bytes decides: a leak
 //                         that has scattered a little garbage is a leak.
-//   2. one_large_request  the request is larger than all that is live, or at least 50 % of all that
+//   2. process_limit      the driver had room: only a limit of the process forbade it.
+//   3. one_large_request  the request is larger than all that is live, or at least 50 % of all that
 //                         the process could have (reserved and free on the device).
-//   3. too_big            none of these: what is live is needed at once.
+//   4. too_big            none of these: what is live is needed at once.
 //
 // Growth and fragmentation come before the large request because a request that once fitted and
 // fails now fails because of what was added, however large it is.
@@ -21,7 +22,13 @@
 
 namespace plimsoll::analysis::oom {
 
-enum class Cause : std::uint8_t { kFragmentation, kSteadyGrowth, kOneLargeRequest, kTooBig };
+enum class Cause : std::uint8_t {
+  kFragmentation,
+  kSteadyGrowth,
+  kProcessLimit,
+  kOneLargeRequest,
+  kTooBig
+};
 const char* to_string(Cause cause);
 
 struct OomFacts {
@@ -33,6 +40,7 @@ struct OomFacts {
   std::uint64_t largest_usable_bytes = 0;  // largest gap that the request may be served from
   std::uint64_t stranded_bytes = 0;
   std::uint64_t grown_bytes = 0;  // of what is live, what steady growth added
+  std::uint64_t limit_bytes = 0;  // the most the process may hold; 0: there is none, or not known
 };
 
 // True if the driver had room and the request failed all the same: a limit of the process is in

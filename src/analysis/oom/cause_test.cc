@@ -93,7 +93,21 @@ TEST(Cause, what_the_driver_has_does_not_count_where_it_would_have_sufficed) {
   EXPECT_TRUE(is_limited(facts));
   facts.largest_usable_bytes = 0;
   facts.stranded_bytes = facts.reachable_free_bytes = 3 * kGib;
-  EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "3 GiB of segments do not make 4 GiB";
+  EXPECT_EQ(cause_of(facts), Cause::kProcessLimit) << "3 GiB of segments do not make 4 GiB";
+  facts.grown_bytes = facts.live_bytes;
+  EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth) << "the limit was enough before";
+}
+
+TEST(Cause, a_limit_that_is_told_is_the_cause_where_lifting_it_would_help) {
+  OomFacts facts = too_big();
+  facts.device_free_bytes = facts.requested_bytes + 1;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "the driver may keep so little for itself";
+  facts.limit_bytes = facts.reserved_bytes + facts.requested_bytes;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "within the limit";
+  facts.limit_bytes -= 1;
+  EXPECT_EQ(cause_of(facts), Cause::kProcessLimit);
+  facts.device_free_bytes = facts.requested_bytes - 1;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "the device is full all the same";
 }
 
 TEST(Cause, nothing_known_of_the_segments_is_never_fragmentation) {

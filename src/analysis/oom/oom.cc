@@ -60,6 +60,9 @@ std::vector<report::OomDetails> list_ooms(const PassContext& context, const Devi
     if (events.time_ns[row] != model::kNoTime) oom.time_ns = events.time_ns[row];
     oom.requested_bytes = events.size_bytes[row];
     oom.device_free_bytes = events.address[row];
+    const model::Shortage& shortage = context.trace.shortages[events.shortage[row].index()];
+    if (shortage.total_bytes != 0) oom.device_total_bytes = shortage.total_bytes;
+    if (shortage.limit_bytes != 0) oom.limit_bytes = shortage.limit_bytes;
     oom.line = context.lines.label(events.stack[row]);
     oom.requested_allocated_bytes = static_cast<std::int64_t>(totals.allocated);
     oom.requested_active_bytes = static_cast<std::int64_t>(totals.active);
@@ -133,6 +136,12 @@ std::uint64_t not_negative(std::int64_t bytes) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0));
 }
 
+// 0: the process may hold all that the device has, or nobody told.
+std::uint64_t limit_of(const report::OomDetails& oom) {
+  const std::uint64_t limit = oom.limit_bytes.value_or(0);
+  return oom.device_total_bytes.value_or(0) > limit ? limit : 0;
+}
+
 class Examiner {
  public:
   Examiner(const PassContext& context, const DeviceTrace& device)
@@ -178,7 +187,8 @@ class Examiner {
                          pinning.reachable_bytes,
                          oom.largest_usable_bytes,
                          oom.stranded_bytes,
-                         oom.grown_bytes};
+                         oom.grown_bytes,
+                         limit_of(oom)};
     oom.cause = to_string(cause_of(facts));
     oom.is_limited = is_limited(facts);
   }

@@ -89,7 +89,7 @@ SegmentChange Caches::add(const format::Segment& segment) {
 
 // Neighbouring pages of an expandable segment are one segment, as in a snapshot.
 std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
-                                            const Definitions& definitions,
+                                            Definitions& definitions,
                                             model::TraceBuilder& builder) const {
   std::vector<Segment> segments;
   held_.for_each([&](const format::Segment& held) {
@@ -101,12 +101,13 @@ std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
     row.address = held.address;
     row.total_size = held.size_bytes;
     row.is_expandable = held.action == format::kSegmentMap;
-    if (site != nullptr) row.stream = builder.stream(site->stream);
+    if (site != nullptr)
+      row.stream = builder.stream(site->stream), row.pool = definitions.pool(site->pool);
     if (!segments.empty()) {
       Segment& last = segments.back();
       const bool is_next = last.address + last.total_size == row.address;
       if (last.is_expandable && row.is_expandable && is_next && last.device == row.device &&
-          last.stream == row.stream) {
+          last.stream == row.stream && last.pool == row.pool) {
         last.total_size += row.total_size;
         return;
       }
@@ -119,7 +120,7 @@ std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
 }
 
 void Caches::tell(const base::Column<Allocation>& allocations, const std::vector<Place>& places,
-                  const Definitions& definitions, ReadContext& context) const {
+                  Definitions& definitions, ReadContext& context) const {
   if (!are_there()) return;
   model::TraceBuilder& builder = context.builder;
   const model::Events& events = builder.events();
@@ -139,8 +140,9 @@ void Caches::tell(const base::Column<Allocation>& allocations, const std::vector
       outside += is_live ? 1 : 0;
       continue;
     }
-    // A segment is of the pool, and of the size, of what was last allocated in it.
-    segments[at].pool = events.pool[row];
+    // A segment is of the size of what was last allocated in it; and of its pool, where the segment
+    // was told without one: torch before 2.8 knows the pools of segments in snapshots alone.
+    if (segments[at].pool == model::PoolId{}) segments[at].pool = events.pool[row];
     segments[at].type = type_by_request(events.size_bytes[row]);
     if (!is_live) continue;
     live.push_back(

@@ -32,13 +32,13 @@ class Caches {
 
   // Once every event has its place: gives the builder the final state.
   void tell(const base::Column<Allocation>& allocations, const std::vector<Place>& places,
-            const Definitions& definitions, ReadContext& context) const;
+            Definitions& definitions, ReadContext& context) const;
 
  private:
   static constexpr std::uint64_t kSegmentBytes = 256;  // of the rows that one event adds
 
   std::vector<model::Segment> final_segments(const std::vector<Place>& places,
-                                             const Definitions& definitions,
+                                             Definitions& definitions,
                                              model::TraceBuilder& builder) const;
 
   format::SegmentSet held_;

@@ -1,4 +1,5 @@
 // What caching allocators leave in a trace file, as the model has it.
+#include <bit>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -150,13 +151,64 @@ TEST_F(Caches, streams_and_pools_are_those_of_the_site) {
   EXPECT_EQ(trace.segments[0].type, SegmentType::kLarge);
 }
 
+TEST_F(Caches, a_segment_that_nothing_was_allocated_in_has_its_pool) {
+  segment(PLIMSOLL_SEGMENT_ALLOC, 40 * kMiB, 20 * kMiB, 3);
+  segment(PLIMSOLL_SEGMENT_MAP, 80 * kMiB, 20 * kMiB, 3);
+  segment(PLIMSOLL_SEGMENT_MAP, 100 * kMiB, 20 * kMiB, 2);  // of no pool: another segment
+  const model::DeviceTrace& device = finish();
+  ASSERT_EQ(device.segment_count, 3u);
+  EXPECT_EQ(trace.pools[trace.segments[0].pool.index()], (model::Pool{4, 5}));
+  EXPECT_EQ(trace.pools[trace.segments[1].pool.index()], (model::Pool{4, 5}));
+  EXPECT_EQ(trace.segments[2].pool, model::PoolId{});
+  EXPECT_EQ(trace.pools[trace.events.pool[device.first_event].index()], (model::Pool{4, 5}));
+}
+
+TEST_F(Caches, the_settings_of_the_allocator_are_those_told_last) {
+  encoder.define_name(10, "expandable_segments");
+  encoder.define_name(11, "garbage_collection_threshold");
+  encoder.define_name(12, "PYTORCH_CUDA_ALLOC_CONF");
+  encoder.define_name(13, "roundup_power2_divisions.1");
+  encoder.setting({10, PLIMSOLL_SETTING_TRUTH, 0});
+  encoder.setting({11, PLIMSOLL_SETTING_NUMBER, std::bit_cast<std::uint64_t>(0.8)});
+  encoder.setting({12, PLIMSOLL_SETTING_TEXT, 0});
+  encoder.setting({13, PLIMSOLL_SETTING_INTEGER, ~std::uint64_t{0}});
+  encoder.setting({10, PLIMSOLL_SETTING_TRUTH, 1});
+  encoder.setting({10, 77, 0});  // of a later version
+  segment(PLIMSOLL_SEGMENT_ALLOC, 40 * kMiB, 20 * kMiB);
+  finish();
+  EXPECT_TRUE(trace.has_settings);
+  ASSERT_THAT(trace.settings, SizeIs(4));
+  EXPECT_TRUE(std::get<bool>(trace.setting("expandable_segments")->value));
+  EXPECT_EQ(std::get<double>(trace.setting("garbage_collection_threshold")->value), 0.8);
+  EXPECT_EQ(std::get<std::string>(trace.setting("PYTORCH_CUDA_ALLOC_CONF")->value), "");
+  EXPECT_EQ(std::get<std::int64_t>(trace.setting("roundup_power2_divisions.1")->value), -1);
+  EXPECT_EQ(diagnostics.count(kLaterVersion), 1u);
+}
+
+TEST_F(Caches, what_the_recorder_noticed_is_told_once_with_its_last_count) {
+  encoder.define_name(10, "no compiler was found");
+  encoder.notice({PLIMSOLL_NOTICE_SIZES_MENDED, kCuda, 3, 0});
+  encoder.notice({PLIMSOLL_NOTICE_SIZES_MENDED, kCuda, 5, 0});
+  encoder.notice({PLIMSOLL_NOTICE_HISTORY_STANDS_IN, 0, 1, 10});
+  encoder.notice({99, 0, 1, 0});
+  segment(PLIMSOLL_SEGMENT_ALLOC, 40 * kMiB, 20 * kMiB);
+  finish();
+  EXPECT_EQ(diagnostics.count(kSizesMended), 5u);
+  EXPECT_EQ(diagnostics.count(kLaterVersion), 1u);
+  const auto& all = diagnostics.all();
+  EXPECT_EQ(all.front().first_example, "cuda:3");
+  EXPECT_EQ(all[1].first_example, "no compiler was found");
+}
+
 TEST_F(Caches, running_out_of_memory_tells_who_asked_and_what_was_left) {
-  encoder.out_of_memory({now, 1, 3, 5 * kMiB, 77, 0});
+  encoder.out_of_memory({now, 1, 3, 5 * kMiB, 77, 8 * kMiB, 9 * kMiB});
   const model::DeviceTrace& device = finish();
   const model::Event event = trace.events.at(device.first_event);
   EXPECT_EQ(event.action, Action::kOom);
   EXPECT_EQ(event.address, 77u);
   EXPECT_EQ(event.size_bytes, 5 * kMiB);
+  EXPECT_EQ(trace.shortages[event.shortage.index()].limit_bytes, 8 * kMiB);
+  EXPECT_EQ(trace.shortages[event.shortage.index()].total_bytes, 9 * kMiB);
   EXPECT_EQ(trace.streams[event.stream.index()], 7u);
   EXPECT_EQ(trace.stacks.frames(event.stack).size(), 1u);
   EXPECT_EQ(diagnostics.count(kDeviceFreeUnknown), 0u);

@@ -1,6 +1,9 @@
 #include "readers/native/definitions.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
+#include <string>
 
 #include "plimsoll/recorder_c.h"
 #include "readers/native/diagnostics.h"
@@ -13,6 +16,8 @@ using model::DeviceType;
 // Ids may be given before anything that takes bytes in this file has been.
 constexpr std::uint64_t kFreeIds = 1 << 12;
 // What one definition takes in a file, at least.
+// No allocator has so many settings, and there are as many notices as devices and kinds of them.
+constexpr std::size_t kMostSettings = 1 << 12, kMostNotices = 1 << 12;
 constexpr std::uint64_t kNameBytes = 3, kStackBytes = 5, kSiteBytes = 10, kTensorBytes = 7;
 
 }  // namespace
@@ -77,6 +82,86 @@ void Definitions::device(std::uint8_t id, const format::Device& device) {
       break;
     default:
       devices_[id] = {DeviceType::kOther, device.ordinal};
+  }
+}
+
+namespace {
+
+// The last one of its kind holds.
+template <typename Fact, typename IsSame>
+bool put(std::vector<Fact>& facts, std::size_t most, const Fact& fact, IsSame is_same) {
+  const auto known = std::ranges::find_if(facts, is_same);
+  if (known != facts.end()) {
+    *known = fact;
+  } else if (facts.size() < most) {
+    facts.push_back(fact);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+const base::DiagnosticKind& kind_of(std::uint8_t notice) {
+  switch (notice) {
+    case PLIMSOLL_NOTICE_SIZES_MENDED:
+      return kSizesMended;
+    case PLIMSOLL_NOTICE_SUMS_UNEXPLAINED:
+      return kSumsUnexplained;
+    case PLIMSOLL_NOTICE_SIZES_UNPROVED:
+      return kSizesUnproved;
+    case PLIMSOLL_NOTICE_HISTORY_STANDS_IN:
+      return kHistoryStandsIn;
+    case PLIMSOLL_NOTICE_DEVICE_UNSEEN:
+      return kDeviceUnseen;
+    case PLIMSOLL_NOTICE_FAILURES_UNTOLD:
+      return kFailuresUntold;
+    default:
+      return kLaterVersion;
+  }
+}
+
+}  // namespace
+
+void Definitions::setting(const format::Setting& setting) {
+  if (setting.type > format::kTextSetting) return diagnostics_.add(kLaterVersion);
+  check(put(settings_, kMostSettings, setting,
+            [&](const format::Setting& told) { return told.name == setting.name; }));
+}
+
+void Definitions::notice(const format::Notice& notice) {
+  check(put(notices_, kMostNotices, notice, [&](const format::Notice& told) {
+    return told.notice == notice.notice && told.device == notice.device;
+  }));
+}
+
+void Definitions::tell_settings() {
+  for (const format::Setting& setting : settings_) {
+    model::Setting row{std::string(builder_.strings()[name(setting.name)]), {}};
+    switch (setting.type) {
+      case format::kTruthSetting:
+        row.value = setting.value != 0;
+        break;
+      case format::kIntegerSetting:
+        row.value = static_cast<std::int64_t>(setting.value);
+        break;
+      case format::kNumberSetting:
+        row.value = std::bit_cast<double>(setting.value);
+        break;
+      default:
+        row.value =
+            setting.value > UINT32_MAX
+                ? std::string()
+                : std::string(builder_.strings()[name(static_cast<std::uint32_t>(setting.value))]);
+    }
+    builder_.add_setting(std::move(row));
+  }
+}
+
+void Definitions::tell_notices() {
+  for (const format::Notice& notice : notices_) {
+    const std::string why(builder_.strings()[name(notice.text)]);
+    diagnostics_.add(kind_of(notice.notice), notice.count,
+                     why.empty() ? to_string(devices_[notice.device]) : why);
   }
 }
 

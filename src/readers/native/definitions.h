@@ -64,6 +64,8 @@ class Definitions {
   void site(std::uint32_t id, const format::Site& site);
   void tensor(std::uint32_t id, const format::Tensor& tensor);
   void device(std::uint8_t id, const format::Device& device);
+  void setting(const format::Setting& setting);
+  void notice(const format::Notice& notice);
 
   // While reading.
   const format::Site* find_site(std::uint32_t id) const { return sites_.find(id); }
@@ -76,6 +78,8 @@ class Definitions {
   // Once everything has been read.
   std::vector<Place> places();                 // by site id
   std::vector<model::TensorId> tensor_rows();  // by tensor id
+  void tell_settings();                        // to the builder
+  void tell_notices();                         // to the diagnostics
 
  private:
   struct FrameRange {
@@ -99,6 +103,8 @@ class Definitions {
   IdTable<format::Site> sites_;
   IdTable<format::Tensor> tensors_;
   std::array<model::Device, 256> devices_ = unknown_devices();
+  std::vector<format::Setting> settings_;
+  std::vector<format::Notice> notices_;
 };
 
 // The CPU is number 0; a number whose definition is lost is a device of its own.

@@ -70,4 +70,28 @@ inline constexpr base::DiagnosticKind kDeviceFreeUnknown{
     "device_free_unknown", base::Severity::kInfo,
     "The recording does not tell what the device had left when memory ran out: it is shown as 0."};
 
+// As the recorder noticed them: enum plimsoll_notice.
+inline constexpr base::DiagnosticKind kSizesMended{
+    "sizes_mended", base::Severity::kInfo,
+    "Blocks that the allocator made of another size than its rules say. Its own sums told the size "
+    "at once, so the figures are right."};
+inline constexpr base::DiagnosticKind kSumsUnexplained{
+    "sums_unexplained", base::Severity::kDataLoss,
+    "Sums of the allocator that no single block explains. The device was compared with the "
+    "allocator's own list of blocks soon after; between the two, figures may be off."};
+inline constexpr base::DiagnosticKind kSizesUnproved{
+    "sizes_unproved", base::Severity::kInfo,
+    "Allocations whose sizes follow from the allocator's rules alone, as its sums were not told: "
+    "CUDA memory was in use before the recorder was first attached. Start recording earlier to "
+    "have them proved."};
+inline constexpr base::DiagnosticKind kHistoryStandsIn{
+    "history_stands_in", base::Severity::kInfo,
+    "The recorder's CUDA half could not be had: CUDA memory is told by torch's own history of it."};
+inline constexpr base::DiagnosticKind kDeviceUnseen{"device_unseen", base::Severity::kDataLoss,
+                                                    "CUDA memory was not recorded at all."};
+inline constexpr base::DiagnosticKind kFailuresUntold{
+    "failures_untold", base::Severity::kInfo,
+    "Failures that were recorded, but not told of while the program ran: it ran out of memory "
+    "again and again."};
+
 }  // namespace plimsoll::readers::native

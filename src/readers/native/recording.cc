@@ -194,6 +194,9 @@ void Recording::on_out_of_memory(const format::OutOfMemory& failed) {
   event.address = failed.device_free_bytes;
   event.size_bytes = failed.size_bytes;
   event.time_ns = failed.time_ns;
+  if (failed.limit_bytes + failed.device_total_bytes != 0) {
+    event.shortage = context_.builder.add_shortage({failed.limit_bytes, failed.device_total_bytes});
+  }
   add_placed(event, failed.site, site != nullptr ? site->device : device_);
 }
 
@@ -396,6 +399,7 @@ void Recording::attribute() {
     columns.set(other.row, place, place.phase, EventFlags::kNothing, {}, {});
   }
   caches_.tell(allocations_, places, definitions_, context_);
+  definitions_.tell_settings();
   tell_counts();
 }
 
@@ -405,6 +409,7 @@ void Recording::tell_counts() {
   diagnostics.add(kUndefined, counts_.undefined_sites);
   diagnostics.add(kAllocatedBeforeRecording, counts_.adopted_unknown,
                   std::to_string(counts_.adopted_unknown_bytes) + " bytes in all");
+  definitions_.tell_notices();
   if (context_.builder.event_count() == 0) diagnostics.add(kNoEvents);
   if (!is_limited_) return;
   std::bitset<256> devices;

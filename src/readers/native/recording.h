@@ -38,6 +38,8 @@ class Recording : public format::NoRecords {
     definitions_.tensor(id, tensor);
   }
   void on_device(std::uint8_t id, const format::Device& device) { definitions_.device(id, device); }
+  void on_setting(const format::Setting& setting) { definitions_.setting(setting); }
+  void on_notice(const format::Notice& notice) { definitions_.notice(notice); }
   void on_alloc(const format::Alloc& alloc);
   void on_free(const format::Free& free);
   void on_free_requested(const format::FreeRequested& free);
