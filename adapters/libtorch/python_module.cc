@@ -133,9 +133,13 @@ PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
     set_lite_phase(thread, PLIMSOLL_PHASE_OPTIMIZER);
   });
 }
+int (*g_renew_cuda)() = nullptr;  // of the CUDA half, while it is attached; guarded by the GIL
+
 PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
     set_lite_phase(thread, PLIMSOLL_PHASE_OTHER);
+    if (g_renew_cuda != nullptr)
+      g_renew_cuda();  // before the step's end is told: its sums are right
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
     if (g_survey != nullptr && g_survey_clock.is_due()) g_survey_clock.run(g_survey);
   });
@@ -234,6 +238,14 @@ PyObject* tell_cuda_tensors(PyObject* /*self*/, PyObject* is_wanted) {
   Py_RETURN_NONE;
 }
 
+// renew_cuda_by(address of plimsoll_libtorch_cuda_renew, or 0)
+PyObject* renew_cuda_by(PyObject* /*self*/, PyObject* address) {
+  const unsigned long long value = PyLong_AsUnsignedLongLong(address);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  g_renew_cuda = reinterpret_cast<int (*)()>(value);
+  Py_RETURN_NONE;
+}
+
 PyObject* is_attached_now(PyObject* /*self*/, PyObject* /*args*/) {
   return PyBool_FromLong(is_attached() ? 1 : 0);
 }
@@ -250,6 +262,7 @@ PyMethodDef g_functions[] = {
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
     {"set_survey", set_survey, METH_O, nullptr},
+    {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},
     {"self_test", self_test, METH_VARARGS, nullptr},
     {"step_begins", step_begins, METH_VARARGS, nullptr},
     {"step_ends", step_ends, METH_VARARGS, nullptr},

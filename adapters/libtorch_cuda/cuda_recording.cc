@@ -18,6 +18,9 @@ struct Pairing {
 };
 thread_local Pairing t_pairing;
 
+constexpr int kNoSnapshot = -1;
+thread_local int t_seen = kNoSnapshot;  // how many devices the snapshot of this thread has told
+
 void pair(Pairing& pairing, DeviceTracker& tracker, const AllocatorEvent& event) {
   pairing.told = nullptr;
   switch (event.action) {
@@ -83,7 +86,14 @@ void CudaRecording::stop() {
   for (int i = 0; i < device_count(); ++i) tracker(i)->stop();
 }
 
+void CudaRecording::begin_snapshot() { t_seen = 0; }
+void CudaRecording::end_snapshot() { t_seen = kNoSnapshot; }
+
 void CudaRecording::handle(int ordinal, const AllocatorEvent& event) noexcept {
+  if (event.action == Action::kSnapshot) {
+    if (t_seen == kNoSnapshot) return;  // the program's
+    ordinal = t_seen++;
+  }
   DeviceTracker* each = tracker(ordinal);
   if (each == nullptr) return;
   each->handle(event);

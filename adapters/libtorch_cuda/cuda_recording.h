@@ -34,6 +34,10 @@ class CudaRecording {
   // From here on events count. Each tracker still awaits its snapshot.
   void start();
   void stop();
+  // Around a snapshot, on the thread that takes it: torch tells its making device after device, and
+  // of each one as if it were device 0.
+  void begin_snapshot();
+  void end_snapshot();
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   void leave_to_parent() { is_on_.store(false, std::memory_order_relaxed); }  // in a forked child
 

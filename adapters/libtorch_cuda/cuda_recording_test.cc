@@ -71,7 +71,9 @@ class Device {
       }
       seen.segments.push_back(told);
     }
-    recording_.handle(ordinal_, {.action = Action::kSnapshot});
+    recording_.begin_snapshot();
+    for (int i = 0; i <= ordinal_; ++i) recording_.handle(0, {.action = Action::kSnapshot});
+    recording_.end_snapshot();
     return seen;
   }
   void seed() { recording_.tracker(ordinal_)->seed(snapshot()); }
@@ -276,6 +278,72 @@ TEST_F(CudaRecordingTest, EventsBetweenASnapshotAndItsReadingKeepTheirOrderAndLa
   EXPECT_EQ(told().blocks.at(after).layer, 9U);
   EXPECT_EQ(ToldRecorder::context()->layer, 0U);
   expect_equal(device);
+}
+
+// torch tells the making of each device's snapshot as if it were that of device 0.
+TEST_F(CudaRecordingTest, EachDeviceHoldsItsEventsFromItsOwnSnapshotOn) {
+  Device first(recording, 0);
+  Device second(recording, 1);
+  const SeenDevice nothing;
+  recording.begin_snapshot();
+  recording.handle(0, {.action = Action::kSnapshot});  // of the first
+  const std::uint64_t in_first = first.alloc(1000);
+  recording.handle(0, {.action = Action::kSnapshot});  // of the second
+  const std::uint64_t in_second = second.alloc(2000);
+  recording.end_snapshot();
+  recording.handle(0, {.action = Action::kSnapshot});  // the program's
+  recording.tracker(0)->seed(nothing);
+  recording.tracker(1)->seed(nothing);
+  EXPECT_FALSE(told(0).blocks.at(in_first).is_adopted);
+  EXPECT_FALSE(told(1).blocks.at(in_second).is_adopted);
+  expect_equal(first, 0);
+  expect_equal(second, 1);
+}
+
+TEST_F(CudaRecordingTest, WhatDoesNotFitTheHeapIsMendedByASnapshotAlsoWithoutGauges) {
+  Device device(recording, 0);
+  device.has_gauges = false;
+  device.seed();
+  recording.stop();  // an event that nobody tells
+  const std::uint64_t missed = device.alloc(3 * kMiB);
+  recording.tracker(0)->await_snapshot();
+  recording.tracker(0)->seed({});  // and a snapshot that does not have it either
+  recording.start();
+  recording.tracker(0)->await_snapshot();
+  device.seed();
+  const std::uint64_t fits = device.alloc(1000);
+  EXPECT_FALSE(recording.tracker(0)->needs_seed());
+  // No free block begins there.
+  recording.handle(0, {.action = Action::kAlloc, .address = fits + 512, .size_bytes = 700});
+  EXPECT_TRUE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().blocks.at(fits + 512).block.size_bytes, 1024U);
+  EXPECT_EQ(counts().disproved, 1U);
+  recording.tracker(0)->await_snapshot();
+  device.seed();
+  EXPECT_FALSE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().blocks.count(fits + 512), 0U);
+  EXPECT_EQ(told().allocated_bytes(), device.allocated);
+  EXPECT_EQ(told().blocks.at(missed).block.size_bytes, 3 * kMiB);
+  recording.handle(0, {.action = Action::kFreeRequested, .address = 99});
+  EXPECT_TRUE(recording.tracker(0)->needs_seed());
+}
+
+TEST_F(CudaRecordingTest, PagesThatASnapshotLacksAreUnmapped) {
+  Device device(recording, 0, {.has_expandable_segments = true});
+  device.seed();
+  const std::uint64_t kept = device.alloc(20 * kMiB);
+  device.free(device.alloc(60 * kMiB));
+  EXPECT_EQ(told().mapped_bytes, device.reserved);
+  SeenDevice seen = device.snapshot();
+  SeenSegment& pages = seen.segments.at(0);
+  ASSERT_EQ(pages.blocks.size(), 2U);
+  pages.size_bytes = pages.blocks[0].size_bytes;
+  pages.blocks.pop_back();
+  recording.tracker(0)->await_snapshot();
+  recording.tracker(0)->seed(seen);
+  EXPECT_EQ(told().mapped_bytes, 20 * kMiB);
+  EXPECT_EQ(told().blocks.count(kept), 1U);
+  EXPECT_EQ(told().misfits, 0U);
 }
 
 TEST_F(CudaRecordingTest, WhatIsToldForAnotherThreadIsOfNoneOfOurOperators) {

@@ -81,6 +81,7 @@ void DeviceTracker::await_snapshot() {
   const std::lock_guard lock(mutex_);
   if (state_ == State::kOff) {
     heap_.clear({});  // what it held is long out of date
+    strays_.clear();
     counts_ = {};
   }
   state_ = State::kAwaitsSnapshot;
@@ -144,11 +145,14 @@ void DeviceTracker::tell(plimsoll_context* context, const AllocatorEvent& event)
       tell_alloc(context, event);
       break;
     case Action::kFreeRequested:
-      heap_.free_requested(event.address);
+      if (heap_.free_requested(event.address) == 0) doubt();
       api_.free_requested(context, device_, event.address);
       break;
     case Action::kFreeCompleted:
-      heap_.free_completed(event.address);
+      if (heap_.free_completed(event.address) == 0) {
+        std::erase_if(strays_, [&](const auto& each) { return each.first == event.address; });
+        doubt();
+      }
       api_.free_completed(context, device_, event.address);
       break;
     case Action::kSegmentAlloc:
@@ -174,13 +178,23 @@ void DeviceTracker::tell_alloc(plimsoll_context* context, const AllocatorEvent& 
            .pool = pool_name(size != 0 ? heap_.pool_of(event.address) : event.pool),
            .reserved = 0};
   api_.alloc_block(context, device_, &last_);
+  if (size == 0) stray(event.address, std::exchange(last_, {}).size_bytes);
+}
+
+void DeviceTracker::stray(std::uint64_t address, std::uint64_t size_bytes) {
+  doubt();
+  try {
+    strays_.emplace_back(address, size_bytes);
+  } catch (const std::exception&) {
+    return;  // no memory: its size stays a guess
+  }
 }
 
 void DeviceTracker::tell_segment(plimsoll_context* context, const AllocatorEvent& event) {
   const std::uint8_t action = segment_action(event.action);
   // Before it is gone: torch does not tell the pool before 2.8, and the snapshot knew it.
   const HeapPool pool = event.pool == HeapPool{} ? heap_.pool_of(event.address) : event.pool;
-  heap_.segment(action, event.address, event.size_bytes, event.stream, event.pool);
+  if (!heap_.segment(action, event.address, event.size_bytes, event.stream, event.pool)) doubt();
   api_.segment(context, device_, action, event.address, event.size_bytes, event.stream,
                pool_name(pool));
 }
@@ -219,10 +233,15 @@ void DeviceTracker::prove_reserved(std::uint64_t bytes) noexcept {
   doubt();
 }
 
-// Once for each time that the device is compared with a snapshot after it.
+// Noticed once for each time that the device is compared with a snapshot after it.
 void DeviceTracker::doubt() {
-  needs_seed_ = true;
+  if (std::exchange(needs_seed_, true)) return;
   api_.notice(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED, device_, ++counts_.disproved, 0);
+}
+
+void DeviceTracker::differs() {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kLive) doubt();
 }
 
 void DeviceTracker::tell_unproved() {
@@ -251,6 +270,7 @@ void DeviceTracker::seed(const SeenDevice& seen) {
   {
     const std::lock_guard lock(mutex_);
     std::swap(heap_, heap);
+    strays_.clear();
     needs_seed_ = false;
     ++counts_.seeded;
   }
@@ -277,24 +297,29 @@ bool DeviceTracker::tell_held(plimsoll_context* context, std::size_t at) {
 void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice& seen,
                                     Batches& batches) {
   std::unordered_map<std::uint64_t, std::uint64_t> blocks;
-  std::unordered_map<std::uint64_t, std::uint64_t> segments;
+  using Range = std::pair<std::uint64_t, bool>;  // bytes, and whether it is expandable
+  std::unordered_map<std::uint64_t, Range> segments;
   heap_.for_each_block([&](std::uint64_t address, std::uint64_t size_bytes, std::uint64_t,
                            std::uint64_t, const HeapPool&, BlockState state) {
     if (is_live(state)) blocks.emplace(address, size_bytes);
   });
-  heap_.for_each_segment([&](std::uint64_t address, std::uint64_t size_bytes, std::uint64_t, bool) {
-    segments.emplace(address, size_bytes);
-  });
-  const auto forget = [](auto& known, std::uint64_t address, std::uint64_t size_bytes) {
+  for (const auto& [address, size_bytes] : strays_) blocks.insert_or_assign(address, size_bytes);
+  heap_.for_each_segment(
+      [&](std::uint64_t address, std::uint64_t size_bytes, std::uint64_t, bool is_expandable) {
+        segments.emplace(address, Range{size_bytes, is_expandable});
+      });
+  const auto forget = [](auto& known, std::uint64_t address, const auto& what) {
     const auto found = known.find(address);
-    if (found == known.end() || found->second != size_bytes) return false;
+    if (found == known.end() || found->second != what) return false;
     known.erase(found);
     return true;
   };
   std::vector<std::pair<const SeenSegment*, const SeenBlock*>> new_blocks;
   std::vector<const SeenSegment*> new_segments;
   for (const SeenSegment& segment : seen.segments) {
-    if (!forget(segments, segment.address, segment.size_bytes)) new_segments.push_back(&segment);
+    if (!forget(segments, segment.address, Range{segment.size_bytes, segment.is_expandable})) {
+      new_segments.push_back(&segment);
+    }
     for (const SeenBlock& block : segment.blocks) {
       if (is_live(block.state) && !forget(blocks, block.address, block.size_bytes)) {
         new_blocks.emplace_back(&segment, &block);
@@ -306,9 +331,11 @@ void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice&
     api_.free_requested(context, device_, address);
     api_.free_completed(context, device_, address);
   }
-  for (const auto& [address, size_bytes] : segments) {
+  for (const auto& [address, range] : segments) {
     batches.next();
-    api_.segment(context, device_, PLIMSOLL_SEGMENT_FREE, address, size_bytes, 0, 0);
+    const auto [size_bytes, is_expandable] = range;
+    api_.segment(context, device_, is_expandable ? PLIMSOLL_SEGMENT_UNMAP : PLIMSOLL_SEGMENT_FREE,
+                 address, size_bytes, 0, 0);
   }
   for (const SeenSegment* segment : new_segments) {
     batches.next();

@@ -3,7 +3,8 @@
 // The allocator tells the requested bytes of a block, not the block's: those come from the shadow
 // heap, and the allocator's own gauges, which it moves right before or after each event, prove
 // them. A block that the gauge shows to be of another size is mended on the spot; where that cannot
-// be, the device is compared with a snapshot anew at the next occasion.
+// be, or an event does not fit the heap, the device is compared with a snapshot at the next
+// occasion.
 //
 // A snapshot is taken without our lock, while other threads go on allocating. The allocator says at
 // which of its events the snapshot was made (kSnapshot), so events from there on are held until the
@@ -58,6 +59,8 @@ class DeviceTracker {
   bool needs_seed() const;
   std::uint32_t name_of(const HeapPool& pool);
   TrackerCounts counts() const;
+  // The allocator's own sums are others than ours, and no event can have come between.
+  void differs();
   // Notices what there is to say of the sizes so far; each doubt is noticed when it comes.
   void tell_unproved();
   std::pair<std::uint64_t, std::uint64_t> allocated_and_reserved_bytes() const;
@@ -85,6 +88,7 @@ class DeviceTracker {
   bool tell_held(plimsoll_context* context, std::size_t at);
   std::uint32_t pool_name(const HeapPool& pool);
   void doubt();
+  void stray(std::uint64_t address, std::uint64_t size_bytes);
 
   const plimsoll_recorder_api& api_;
   const std::uint8_t device_;
@@ -96,6 +100,8 @@ class DeviceTracker {
   bool needs_seed_ = false;
   std::thread::id seeder_;
   ShadowHeap heap_;
+  // Blocks that were told, and are not in the heap: what is known of the device is wrong there.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> strays_;
   std::vector<Held> held_;
   std::array<PoolName, 64> pool_names_{};
   std::size_t pool_name_count_ = 0;

@@ -18,6 +18,9 @@ const char* plimsoll_libtorch_cuda_attach(const plimsoll_recorder_api* api, int 
 // how many there were. Cheap where there is none.
 int plimsoll_libtorch_cuda_renew(void);
 
+// The first device whose sums are not the allocator's own; -1: they all are.
+int plimsoll_libtorch_cuda_differs(void);
+
 // Tells the allocator's settings anew: a program may change them while it runs.
 void plimsoll_libtorch_cuda_tell_settings(void);
 

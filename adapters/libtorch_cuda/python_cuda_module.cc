@@ -2,6 +2,9 @@
 // Python when memory has run out.
 #include <Python.h>
 
+#include <cstdint>
+#include <exception>
+
 #include "cuda_recording.h"
 #include "plimsoll_libtorch_cuda.h"
 #include "torch_allocator.h"
@@ -77,27 +80,49 @@ PyObject* settings(PyObject* /*self*/, PyObject* /*args*/) {
   Py_RETURN_NONE;
 }
 
+// differs() -> the first device whose sums are not torch's own, or None
+PyObject* differs(PyObject* /*self*/, PyObject* /*args*/) {
+  const int device = plimsoll_libtorch_cuda_differs();
+  if (device < 0) Py_RETURN_NONE;
+  return PyLong_FromLong(device);
+}
+
 PyObject* is_attached(PyObject* /*self*/, PyObject* /*args*/) {
   return PyBool_FromLong(cuda_recording().is_on() ? 1 : 0);
+}
+
+// renew_address() -> where plimsoll_libtorch_cuda_renew lies, for the main half
+PyObject* renew_address(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyLong_FromUnsignedLongLong(
+      reinterpret_cast<std::uintptr_t>(&plimsoll_libtorch_cuda_renew));
+}
+
+PyObject* row_of(int device) {
+  const DeviceTracker& tracker = *cuda_recording().tracker(device);
+  const TrackerCounts counts = tracker.counts();
+  const auto [allocated, reserved] = tracker.allocated_and_reserved_bytes();
+  const DeviceTotals torchs = totals_of(device);
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "events", number(counts.events), "proofs",
+                       number(counts.proofs), "corrected", number(counts.corrected), "disproved",
+                       number(counts.disproved), "seeded", number(counts.seeded), "allocated_bytes",
+                       number(allocated), "reserved_bytes", number(reserved),
+                       "torch_allocated_bytes", number(torchs.allocated_bytes),
+                       "torch_reserved_bytes", number(torchs.reserved_bytes));
 }
 
 // state() -> for each device what was counted, and both sides' sums
 PyObject* state(PyObject* /*self*/, PyObject* /*args*/) {
   PyObject* list = PyList_New(0);
-  for (int i = 0; list != nullptr && i < cuda_recording().device_count(); ++i) {
-    const DeviceTracker& tracker = *cuda_recording().tracker(i);
-    const TrackerCounts counts = tracker.counts();
-    const auto [allocated, reserved] = tracker.allocated_and_reserved_bytes();
-    const DeviceTotals torchs = totals_of(i);
-    const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-    PyObject* row = Py_BuildValue(
-        "{sKsKsKsKsKsKsKsKsK}", "events", number(counts.events), "proofs", number(counts.proofs),
-        "corrected", number(counts.corrected), "disproved", number(counts.disproved), "seeded",
-        number(counts.seeded), "allocated_bytes", number(allocated), "reserved_bytes",
-        number(reserved), "torch_allocated_bytes", number(torchs.allocated_bytes),
-        "torch_reserved_bytes", number(torchs.reserved_bytes));
-    if (row == nullptr || PyList_Append(list, row) != 0) Py_CLEAR(list);
-    Py_XDECREF(row);
+  try {
+    for (int i = 0; list != nullptr && i < cuda_recording().device_count(); ++i) {
+      PyObject* row = row_of(i);
+      if (row == nullptr || PyList_Append(list, row) != 0) Py_CLEAR(list);
+      Py_XDECREF(row);
+    }
+  } catch (const std::exception& error) {
+    Py_CLEAR(list);
+    PyErr_SetString(PyExc_RuntimeError, error.what());
   }
   return list;
 }
@@ -105,9 +130,11 @@ PyObject* state(PyObject* /*self*/, PyObject* /*args*/) {
 PyMethodDef g_functions[] = {
     {"attach", attach, METH_VARARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
+    {"differs", differs, METH_NOARGS, nullptr},
     {"is_attached", is_attached, METH_NOARGS, nullptr},
     {"problem", problem, METH_NOARGS, nullptr},
     {"renew", renew, METH_NOARGS, nullptr},
+    {"renew_address", renew_address, METH_NOARGS, nullptr},
     {"state", state, METH_NOARGS, nullptr},
     {"tell_settings", settings, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

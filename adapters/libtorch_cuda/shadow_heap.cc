@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint64_t kMinBlockBytes = 512;
 constexpr std::uint64_t kLargestSmallBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kSmallSegmentBytes = std::uint64_t{2} << 20;
 constexpr unsigned kFirstDivisionLog = 20;  // of 1 MiB
 constexpr std::size_t kFirstBlocks = 4096;
 
@@ -51,11 +52,15 @@ std::uint64_t ShadowHeap::rounded(std::uint64_t requested_bytes) const noexcept 
   return (requested_bytes + kMinBlockBytes - 1) / kMinBlockBytes * kMinBlockBytes;
 }
 
-// Requests of up to 1 MiB are served from small segments, all others from large ones.
-bool ShadowHeap::is_split(std::uint64_t size_bytes, std::uint64_t remaining_bytes) const noexcept {
-  if (size_bytes <= kLargestSmallBytes || settings_.has_expandable_segments) {
-    return remaining_bytes >= kMinBlockBytes;
-  }
+// Requests of up to 1 MiB are served from small segments, of 2 MiB, all others from large ones.
+// A pool of the program's own allocator has no expandable segments, whatever the settings are.
+bool ShadowHeap::is_split(const Range& range, std::uint64_t size_bytes,
+                          std::uint64_t remaining_bytes) const noexcept {
+  const bool is_small = size_bytes <= kLargestSmallBytes ||
+                        (!range.is_expandable && range.end - range.address == kSmallSegmentBytes);
+  const bool is_of_pages =
+      settings_.has_expandable_segments && (range.is_expandable || range.pool == HeapPool{});
+  if (is_small || is_of_pages) return remaining_bytes >= kMinBlockBytes;
   return size_bytes < settings_.max_split_bytes && remaining_bytes > kLargestSmallBytes;
 }
 
@@ -68,7 +73,9 @@ std::uint64_t ShadowHeap::alloc(std::uint64_t address, std::uint64_t requested_b
   if (at == kNone || !blocks_[at].is_free() || blocks_[at].size_bytes < size || !make_room()) {
     return misfit();
   }
-  if (is_split(size, blocks_[at].size_bytes - size)) cut_off(at, size);
+  const Range* range = range_around(address);
+  if (range == nullptr) return misfit();
+  if (is_split(*range, size, blocks_[at].size_bytes - size)) cut_off(at, size);
   Block& block = blocks_[at];
   block.state = BlockState::kAllocated;
   block.requested_bytes = requested_bytes;

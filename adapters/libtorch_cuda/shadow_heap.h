@@ -96,7 +96,8 @@ class ShadowHeap {
   };
 
   std::uint64_t rounded(std::uint64_t requested_bytes) const noexcept;
-  bool is_split(std::uint64_t size_bytes, std::uint64_t remaining_bytes) const noexcept;
+  bool is_split(const Range& range, std::uint64_t size_bytes,
+                std::uint64_t remaining_bytes) const noexcept;
 
   bool add_range(const Range& range) noexcept;
   bool free_segment(std::uint64_t address, std::uint64_t size_bytes) noexcept;

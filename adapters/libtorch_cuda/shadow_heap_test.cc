@@ -357,5 +357,18 @@ TEST(ShadowHeapRandom, shows_the_blocks_of_an_allocator_in_every_setting) {
   }
 }
 
+// torch goes by the pool that serves: pages in a pool with an allocator of its own there are not.
+TEST(ShadowHeap, SplitsBySegmentAndPool) {
+  ShadowHeap heap({.has_expandable_segments = true});
+  constexpr HeapPool kOwn{.first = 0, .second = 5};
+  heap.segment(kAlloc, kBase, 20 * kMiB, 0, kOwn);
+  EXPECT_EQ(heap.alloc(kBase, 20 * kMiB - 4096, 0), 20 * kMiB);
+  heap.segment(kAlloc, kBase + 64 * kMiB, 20 * kMiB, 0, {});  // of before the setting was made
+  EXPECT_EQ(heap.alloc(kBase + 64 * kMiB, 20 * kMiB - 4096, 0), 20 * kMiB - 4096);
+  ShadowHeap plain;
+  plain.segment(kAlloc, kBase, 2 * kMiB, 0, {});  // checkpoints of graphs fill a small segment up
+  EXPECT_EQ(plain.alloc(kBase, kMiB + 512, 0), kMiB + 512);
+}
+
 }  // namespace
 }  // namespace plimsoll::libtorch_cuda

@@ -225,7 +225,8 @@ const char* allocator_problem() {
     return "torch uses the allocator cudaMallocAsync, which tells nobody what it does";
   }
   if (name != "native") return "the program has put a CUDA allocator of its own in torch's place";
-  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
+  const char* is_off = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  if (is_off != nullptr && std::string_view(is_off) == "1") {  // as torch asks for it
     return "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and without its cache torch's allocator tells "
            "nobody what it does";
   }

@@ -75,6 +75,7 @@ def end() -> None:
         _users -= 1
         if _users == 0 and _half is not None:
             _half.detach()
+            _main.renew_cuda_by(0)
             _main.tell_cuda_tensors(False)
             _half = None
         if _users == 0:
@@ -137,11 +138,13 @@ def _attach() -> None:
         half.attach(
             _record.api_address(), _main.describe_address(), torch.cuda.device_count(), _ran_out
         )
-        for device, row in enumerate(half.state()):
-            if row["allocated_bytes"] != row["torch_allocated_bytes"]:
-                half.detach()
-                raise AdapterError(f"the allocator of cuda:{device} looks different in this torch")
+        half.renew()  # other threads may have allocated meanwhile
+        device = half.differs()
+        if device is not None:
+            half.detach()
+            raise AdapterError(f"the allocator of cuda:{device} looks different in this torch")
         _half = half
+        _main.renew_cuda_by(half.renew_address())
         _main.tell_cuda_tensors(True)
     except (AdapterError, RuntimeError, OSError) as error:
         _fail(str(error))

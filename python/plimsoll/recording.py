@@ -255,6 +255,7 @@ def step() -> None:
     if attached is not None:
         attached.user_marks_steps()
     if _record.is_recording():
+        _cuda.renew()
         _steps += 1
         _record.mark_step(_steps)
 

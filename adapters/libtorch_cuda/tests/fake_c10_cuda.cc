@@ -53,6 +53,11 @@ struct Device {
                                   TraceEntry::SEGMENT_FREE};
     return kActions[static_cast<std::size_t>(what)];
   }
+  // As if it were device 0: so torch does, whichever it is.
+  void tell_snapshot() {
+    const TraceEntry entry(TraceEntry::SNAPSHOT, 0, heap.allocated, 0, nullptr, {0, 0}, 0);
+    for (const auto& tracker : trackers) tracker(entry);
+  }
   void tell(TraceEntry::Action action, std::uint64_t address, std::uint64_t size,
             std::uint64_t stream) {
     const TraceEntry entry(action, static_cast<c10::DeviceIndex>(index), address, size,
@@ -197,7 +202,7 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
       for (const auto& [at, segment] : device->heap.segments) {
         info.segments.push_back(seen(*device, at, segment));
       }
-      device->tell(TraceEntry::SNAPSHOT, 0, device->heap.allocated, 0);
+      device->tell_snapshot();
     }
     if (after_snapshot) after_snapshot();
     return info;
@@ -320,6 +325,9 @@ FAKE_API std::uint64_t fake_reserved(int device) { return heap(device).reserved;
 FAKE_API void fake_set_backend(const char* name) { fake_allocator().backend = name; }
 FAKE_API void fake_set_device(int device) { t_device = device; }
 FAKE_API int fake_get_device() { return t_device; }
+FAKE_API int fake_exchange_device(int device) {
+  return device < 0 ? t_device : std::exchange(t_device, device);
+}
 // Of this thread; gives the one before.
 FAKE_API std::uint64_t fake_set_stream(std::uint64_t stream) {
   return std::exchange(t_stream, stream);

@@ -1,5 +1,6 @@
 // CUDA tensors without CUDA: memory comes from the fake allocator, every operator runs on the CPU,
 // and autograd's engine has its device threads, as on a GPU.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/native/CPUFallback.h>
@@ -66,6 +67,13 @@ struct Hooks final : at::CUDAHooksInterface {
     return static_cast<c10::DeviceIndex>(fake_get_device());
   }
   void setCurrentDevice(c10::DeviceIndex device) const override { fake_set_device(device); }
+  // Operators run on the CPU, and so are their random numbers made.
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
+    return at::detail::getDefaultCPUGenerator();
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex) const override {
+    return at::detail::createCPUGenerator();
+  }
 };
 // It has asked already, and keeps the answer: an object that is nothing but its table of functions.
 const Hooks g_hooks;
@@ -160,6 +168,9 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("resize_", &resize);
   m.impl("as_strided", TORCH_FN(at::cpu::as_strided));
   m.impl("view", TORCH_FN(at::cpu::view));
+  // These would choose among libraries that are not here.
+  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
+  m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
 }
 TORCH_LIBRARY_IMPL(_, CUDA, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());

@@ -31,6 +31,10 @@ class Devices:
         }
 
 
+class Properties:
+    name, major, minor, total_memory = "a fake of host memory", 9, 0, 4 << 30
+
+
 class Stream:
     """Of torch.cuda.Stream what programs call: memory is all that it has an effect on."""
 
@@ -92,7 +96,12 @@ def pretend(fake):
     torch.cuda.set_per_process_memory_fraction = lambda fraction, device=None: (
         fake.fake_set_fraction(device or 0, ctypes.c_double(fraction))
     )
-    torch.cuda.current_device = lambda: 0
+    torch._C._cuda_getDevice = lambda: fake.fake_get_device()
+    torch.cuda.current_device = torch._C._cuda_getDevice
+    torch.cuda._exchange_device = lambda device: fake.fake_exchange_device(device)
+    torch.cuda._maybe_exchange_device = torch.cuda._exchange_device
+    torch.cuda.default_generators = (torch.default_generator,) * devices.count
+    torch.cuda.get_device_properties = lambda device=None: Properties()
     return devices
 
 

@@ -140,10 +140,12 @@ void Caches::tell(const base::Column<Allocation>& allocations, const std::vector
       outside += is_live ? 1 : 0;
       continue;
     }
-    // A segment is of the size of what was last allocated in it; and of its pool, where the segment
-    // was told without one: torch before 2.8 knows the pools of segments in snapshots alone.
+    // A segment that tells no pool is of that of what was allocated in it: torch before 2.8 knows
+    // the pools of segments in snapshots alone.
     if (segments[at].pool == model::PoolId{}) segments[at].pool = events.pool[row];
-    segments[at].type = type_by_request(events.size_bytes[row]);
+    if (segments[at].is_expandable && segments[at].type != SegmentType::kSmall) {
+      segments[at].type = type_by_request(events.size_bytes[row]);
+    }
     if (!is_live) continue;
     live.push_back(
         {at, row, is_pending ? BlockState::kActivePendingFree : BlockState::kActiveAllocated});
