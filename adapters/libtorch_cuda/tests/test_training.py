@@ -35,15 +35,19 @@ def run(fake, device, folder, *case, **environment):
         "lite",
         "middle",
         "threads",
+        "streams",
         "caught_oom",
         "planted_oom",
         "oom_in_backward",
         "oom_in_optimizer",
         "oom_search",
+        "example burgers_unet",
+        "example gaussian_splatting",
+        "example language_model",
     ],
 )
 def test_every_check_of_the_case_holds(fake, half, device, tmp_path, case):
-    run(fake, device, tmp_path, case)
+    run(fake, device, tmp_path, *case.split())
 
 
 @pytest.mark.usefixtures("half")
