@@ -40,6 +40,8 @@ struct Remembered {
   std::int64_t time_us;
 };
 
+bool g_is_mute = false;  // it tells trackers and gauges nothing
+
 struct Device {
   explicit Device(int index)
       : index(index),
@@ -60,6 +62,7 @@ struct Device {
   }
   void tell(TraceEntry::Action action, std::uint64_t address, std::uint64_t size,
             std::uint64_t stream) {
+    if (g_is_mute) return;
     const TraceEntry entry(action, static_cast<c10::DeviceIndex>(index), address, size,
                            reinterpret_cast<void*>(stream), {0, 0}, 0);
     for (const auto& tracker : trackers) tracker(entry);
@@ -69,6 +72,7 @@ struct Device {
                        std::chrono::duration_cast<std::chrono::microseconds>(since).count()});
   }
   static void move(fake::Gauge gauge, std::uint64_t value) {
+    if (g_is_mute) return;
     const auto told = static_cast<std::int64_t>(value);
     if (gauge == fake::Gauge::kAllocated) {
       STATIC_GAUGE(pytorch.CUDACachingAllocator.allocated_bytes).record(told);
@@ -322,6 +326,8 @@ FAKE_API void fake_set_conf(const char* text) { fake_allocator().conf = text; }
 FAKE_API void fake_enlarge_next(int device, std::uint64_t bytes) { heap(device).extra = bytes; }
 FAKE_API std::uint64_t fake_allocated(int device) { return heap(device).allocated; }
 FAKE_API std::uint64_t fake_reserved(int device) { return heap(device).reserved; }
+// As if there were something that torch does and tells nobody.
+FAKE_API void fake_mute(int is_mute) { g_is_mute = is_mute != 0; }
 FAKE_API void fake_set_backend(const char* name) { fake_allocator().backend = name; }
 FAKE_API void fake_set_device(int device) { t_device = device; }
 FAKE_API int fake_get_device() { return t_device; }

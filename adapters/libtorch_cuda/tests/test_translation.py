@@ -94,6 +94,18 @@ def test_a_size_that_no_rule_explains_is_mended_by_the_gauge(recorder, half, fak
     fake.fake_free(other)
 
 
+def test_sums_that_differ_are_mended_by_a_snapshot(recorder, half, fake):
+    fake.fake_mute(1)
+    silent = fake.fake_alloc(1, 5 * MIB, 0)
+    fake.fake_mute(0)
+    assert half.differs() == 1
+    assert half.renew() == 1
+    (event,) = of(recorder.take(), "adopt_block")
+    assert (event["address"], event["size"], event["device"]) == (silent, 5 * MIB, 2)
+    assert half.differs() is None
+    assert half.renew() == 0
+
+
 def test_what_lives_already_is_adopted_with_its_stream(library, half, fake):
     from watching import Recorder
 
