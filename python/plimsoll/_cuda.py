@@ -60,7 +60,7 @@ def begin(main: Any) -> None:
         _main = main
         _record.start_device_watch()  # before CUDA is there: what it takes for itself is the rest
         if cuda.is_initialized():
-            _attach()
+            _attach_or_say()
         elif not _waits:
             _waits = True
             cuda._lazy_call(_initialized)
@@ -120,7 +120,15 @@ def _initialized() -> None:
     """Called by torch once CUDA works, before the first allocation."""
     with _lock:
         if _users > 0:
-            _attach()
+            _attach_or_say()
+
+
+def _attach_or_say() -> None:
+    """Whatever goes wrong with us: torch would take it for a CUDA that does not work."""
+    try:
+        _attach()
+    except Exception as error:
+        _say(f"CUDA memory is not recorded: {error or type(error).__name__}")
 
 
 def _attach() -> None:
@@ -128,7 +136,9 @@ def _attach() -> None:
     if _half is not None:
         return
     if _main is None:
-        _history_begin("recorded without the compiled adapter")
+        problem = _history_begin("recorded without the compiled adapter")
+        if problem is not None:
+            _say(f"torch has no history of its allocator ({problem}): CUDA memory is not recorded")
         return
     from plimsoll import _adapter, _cuda_half
 
@@ -147,8 +157,7 @@ def _attach() -> None:
         _main.renew_cuda_by(half.renew_address())
         _main.tell_cuda_tensors(True)
     except (AdapterError, RuntimeError, OSError) as error:
-        _fail(str(error))
-        _history_begin(str(error))
+        _fail(str(error), _history_begin(str(error)))
 
 
 def _ran_out(device: int, *sizes: int) -> None:
@@ -159,10 +168,10 @@ def _ran_out(device: int, *sizes: int) -> None:
     _flight.out_of_memory(_flight.Failure(device, *sizes))
 
 
-def _history_begin(why: str) -> None:
+def _history_begin(why: str) -> str | None:
     from plimsoll import _cuda_history
 
-    _cuda_history.begin(why, has_main_half=_main is not None)
+    return _cuda_history.begin(why, has_main_half=_main is not None)
 
 
 def _history_end() -> None:
@@ -175,11 +184,16 @@ def _has_device_file() -> bool:
     return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"))
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, no_history: str | None = None) -> None:
+    """Says once why the half is not used, and what is recorded in its place."""
     global _problem
-    if _problem is None:
-        _problem = message
+    if _problem is not None:
+        return
+    _problem = message
+    if no_history is None:
         _say(f"{message}: CUDA memory is recorded from torch's own history instead")
+    else:
+        _say(f"{message}, and torch has no history of it: CUDA memory is not recorded")
 
 
 def _say(message: str) -> None:

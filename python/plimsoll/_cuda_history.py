@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import inspect
+import os
 import pickle
 import sys
 import time
@@ -33,31 +34,33 @@ _begun_s = 0.0
 _next_s = 0.0
 
 
-def begin(why: str, has_main_half: bool) -> None:
+def begin(why: str, has_main_half: bool) -> str | None:
     """Switches the history on, unless the program itself has done so.
 
     Args:
         why: Why the half is not there: every report says it.
         has_main_half: The adapter's other half is there: it knows layers and phases, and tells
             nothing of CUDA's tensors.
+
+    Returns:
+        Why there is none: torch's other allocators keep no history. None where there is one.
     """
     global _is_on, _is_ours, _observes, _hook, _tells_tensors, _begun_s, _next_s
     if _is_on:
-        return
+        return None
     torch: Any = sys.modules["torch"]
-    is_programs_own = _is_enabled(torch)
-    if not is_programs_own:
-        try:
+    try:
+        if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING") == "1":
+            raise RuntimeError("it has nothing to tell without the allocator's cache")
+        is_programs_own = _is_enabled(torch)  # throws where the allocator knows of no history
+        if not is_programs_own:
             memory = torch.cuda.memory
             memory._record_memory_history(**arguments(memory))
-        except (AttributeError, RuntimeError, TypeError) as error:
-            _say(
-                f"torch's own history is not to be had either ({error}): CUDA memory is not "
-                "recorded"
-            )
-            _record.notice("device_unseen", 0, 1, f"{why}; and of torch's own history: {error}")
-            return
-        _notice_others(torch)
+            _notice_others(torch)
+    except (AttributeError, RuntimeError, TypeError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        _record.notice("device_unseen", 0, 1, f"{why}; and of torch's own history: {reason}")
+        return reason
     _record.notice("history_stands_in", 0, 1, why)
     _is_on, _is_ours, _tells_tensors = True, not is_programs_own, has_main_half
     _begun_s = time.monotonic()
@@ -71,6 +74,7 @@ def begin(why: str, has_main_half: bool) -> None:
     if not _observes and observe is not None:
         _observes = True  # torch takes no observer back
         observe(_ran_out)
+    return None
 
 
 def end() -> None:

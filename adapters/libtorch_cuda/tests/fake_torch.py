@@ -47,6 +47,19 @@ class Stream:
         pass
 
 
+def lend_devices(fake):
+    """Functions of Python's own: torch keeps them in sets."""
+
+    def current_device():
+        return fake.fake_get_device()
+
+    def exchange_device(device):
+        return fake.fake_exchange_device(device)
+
+    torch._C._cuda_getDevice = torch.cuda.current_device = current_device
+    torch.cuda._exchange_device = torch.cuda._maybe_exchange_device = exchange_device
+
+
 def lend_streams(fake):
     """Blocks belong to the stream in whose `with` they are taken; those used on others wait."""
     fake.fake_set_stream.restype = ctypes.c_uint64
@@ -96,10 +109,7 @@ def pretend(fake):
     torch.cuda.set_per_process_memory_fraction = lambda fraction, device=None: (
         fake.fake_set_fraction(device or 0, ctypes.c_double(fraction))
     )
-    torch._C._cuda_getDevice = lambda: fake.fake_get_device()
-    torch.cuda.current_device = torch._C._cuda_getDevice
-    torch.cuda._exchange_device = lambda device: fake.fake_exchange_device(device)
-    torch.cuda._maybe_exchange_device = torch.cuda._exchange_device
+    lend_devices(fake)
     torch.cuda.default_generators = (torch.default_generator,) * devices.count
     torch.cuda.get_device_properties = lambda device=None: Properties()
     return devices

@@ -14,7 +14,8 @@ import fake_torch
 import torch
 
 import plimsoll
-from plimsoll import _cuda, _cuda_half
+from plimsoll import _adapter, _cuda, _cuda_half
+from plimsoll.errors import AdapterError
 
 MIB = 1 << 20
 case, library, trace = sys.argv[1:]
@@ -159,12 +160,29 @@ elif case == "never":  # a CUDA build, and a program that uses no CUDA
     assert "plimsoll._cuda_half" in sys.modules  # this program itself imports it
 elif case in ("refused", "python"):
     if case == "refused":
-        fake.fake_set_backend(b"cudaMallocAsync")
+
+        def refuse(*words):
+            raise AdapterError("there are no headers of CUDA")
+
+        _adapter.load_half = refuse
     told = []
     torch.cuda.memory._record_memory_history = lambda enabled="all", **words: told.append(enabled)
     torch.cuda.memory._snapshot = fake_torch.snapshot
     with plimsoll.record(trace, adapter="auto" if case == "refused" else "python"):
         torch.cuda.init()
     assert told == ["all", None], told
+elif case == "async":  # an allocator that knows of no history, and says so by throwing
+
+    def throw(*words, **others):
+        raise RuntimeError("cudaMallocAsync does not yet support recordHistory.\nAt line 1")
+
+    fake.fake_set_backend(b"cudaMallocAsync")
+    torch._C._cuda_isHistoryEnabled = torch.cuda.memory._record_memory_history = throw
+    with plimsoll.record(trace):
+        torch.cuda.init()
+        assert torch.cuda.is_initialized()
+        fake.fake_alloc(0, 3 * MIB, 0)
+    with plimsoll.record(trace):  # and begun afterwards
+        model(x)
 else:
     raise SystemExit(f"no case {case}")

@@ -210,7 +210,7 @@ def test_a_program_that_uses_no_device_is_recorded_as_ever(run):
 def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp_path):
     ran = run("refused")
     (line,) = ran.stderr.splitlines()
-    assert "cudaMallocAsync" in line
+    assert "no headers of CUDA" in line
     assert "torch's own history" in line
     trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
     assert trace.report["source"]["format"] == "plimsoll"
@@ -220,7 +220,16 @@ def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp
     assert trace.devices[0]["oom_details"][0]["requested_bytes"] == 8 * MIB
     count, why = diagnostics(opened(tmp_path / "run.plim"))["history_stands_in"]
     assert count == 1
-    assert "cudaMallocAsync" in why
+    assert "no headers of CUDA" in why
+
+
+def test_without_any_history_cuda_works_and_what_is_missing_is_said(run, tmp_path):
+    (line,) = run("async").stderr.splitlines()
+    assert line.startswith("plimsoll: torch uses the allocator cudaMallocAsync")
+    assert line.endswith("CUDA memory is not recorded")
+    count, why = diagnostics(opened(tmp_path / "run.plim"))["device_unseen"]
+    assert count == 1
+    assert why.endswith("cudaMallocAsync does not yet support recordHistory.")
 
 
 def test_without_the_adapter_there_is_torchs_own_history(run, tmp_path):
