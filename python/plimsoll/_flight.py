@@ -28,6 +28,7 @@ _LARGEST_FILE = 1 << 29  # a larger trace is not read while the program waits
 _DRIVER_WAIT = 0.5  # seconds, for what it says of the device
 
 _told = 0
+_untold: tuple[Failure, list[str], list[Recording]] | None = None  # the last one, and who asked
 
 
 @dataclass(frozen=True)
@@ -69,18 +70,40 @@ def out_of_memory(failure: Failure) -> None:
         if _told > _MOST_TOLD:
             if _told == _MOST_TOLD + 1:
                 _print([_no_more(recordings)])
+            _keep(failure, recordings)
             return
         _tell(failure, recordings, bar)
 
 
-def _tell(failure: Failure, recordings: list[Recording], bar: Any) -> None:
+def _keep(failure: Failure, recordings: list[Recording]) -> None:
+    """Should the program end of it, it is told then; it may have caught all the ones before."""
+    global _untold
+    if _untold is None:
+        show = sys.excepthook
+
+        def hook(kind: type[BaseException], value: BaseException, traceback: Any) -> None:
+            if _untold is not None and kind.__name__ == "OutOfMemoryError":
+                with contextlib.suppress(Exception):
+                    _tell(_untold[0], _untold[2], None, asked=_untold[1])
+            show(kind, value, traceback)
+
+        sys.excepthook = hook
+    _untold = (failure, list(_head(failure, None)), recordings)
+
+
+def _tell(
+    failure: Failure, recordings: list[Recording], bar: Any, asked: list[str] | None = None
+) -> None:
+    """`asked`: who it was, where that is not what the calling thread does now."""
     path, trace = "", None
     for each in recordings:
         path = each.path
         trace = _read(path, failure.device)
         if trace is not None:
             break
-    lines = [*_head(failure, trace), *_body(failure, trace)]
+    lines = asked or list(_head(failure, trace))
+    if trace is not None or asked is None:
+        lines += _body(failure, trace)
     if bar is not None:
         of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"
         lines.append(f"whole GPU    {of_all} used: {bar.text()}")
@@ -208,7 +231,7 @@ def _from_trace(trace: Any, failure: Failure) -> Iterator[str]:
     for label, rows in (
         ("filled with", tables["by_category"]),
         ("by layer", tables["by_layer"]),
-        ("by line", details["top_lines"]),
+        ("by line", tables["by_line"]),
     ):
         text = _shares((each["key"], each["bytes"]) for each in rows)
         if text:

@@ -152,6 +152,19 @@ elif case == "killed":
     for _ in range(13):
         model(x)
     os.kill(os.getpid(), signal.SIGKILL)
+elif case == "end":  # it catches some, makes progress, and ends of another one
+    torch.cuda.init()
+    fake.fake_set_limit(0, 40 * MIB)
+    with plimsoll.record(trace):
+        for _ in range(20):
+            model(x)
+        for address in kept[1:]:
+            if address != 0:
+                fake.fake_free(address)
+        plimsoll.step()
+        fake.fake_set_limit(0, 1 * MIB)
+        torch.ops.fake.kernel(x, 21 * MIB)
+        raise torch.OutOfMemoryError("CUDA out of memory.")
 elif case == "never":  # a CUDA build, and a program that uses no CUDA
     with plimsoll.record(trace):
         model = torch.nn.Linear(3, 3)
@@ -160,9 +173,12 @@ elif case == "never":  # a CUDA build, and a program that uses no CUDA
     assert "plimsoll._cuda_half" in sys.modules  # this program itself imports it
 elif case in ("refused", "python"):
     if case == "refused":
+        load = _adapter.load_half
 
-        def refuse(*words):
-            raise AdapterError("there are no headers of CUDA")
+        def refuse(half, *words):
+            if half is _cuda_half.HALF:
+                raise AdapterError("there are no headers of CUDA")
+            return load(half, *words)
 
         _adapter.load_half = refuse
     told = []

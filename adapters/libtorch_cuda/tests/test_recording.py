@@ -223,6 +223,17 @@ def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp
     assert "no headers of CUDA" in why
 
 
+def test_the_failure_that_ends_the_program_is_told_whatever_came_before(run):
+    *_, head, rest = run("end", returncode=1).stderr.rpartition("plimsoll: out of memory on cuda:0")
+    assert head
+    first, asked, *others = rest.splitlines()
+    assert first.startswith(": 21.0 MiB asked for")
+    assert "fake::kernel" in asked
+    assert any(line.startswith("  filled with") for line in others)
+    assert any("plimsoll report run.plim --at oom:" in line for line in others)
+    assert others[-1] == "torch.OutOfMemoryError: CUDA out of memory."
+
+
 def test_without_any_history_cuda_works_and_what_is_missing_is_said(run, tmp_path):
     (line,) = run("async").stderr.splitlines()
     assert line.startswith("plimsoll: torch uses the allocator cudaMallocAsync")
