@@ -19,6 +19,7 @@ from pathlib import Path
 import bars
 import torch
 from checks import MIB, check
+from driver import driver
 from failures import oom_in_backward, oom_in_optimizer, oom_search
 from torch import nn
 
@@ -372,6 +373,7 @@ CASES: dict[str, Callable[..., None]] = {
         oom_in_optimizer,
         oom_search,
         history,
+        driver,
         samples,
     )
 }

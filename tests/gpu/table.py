@@ -73,6 +73,7 @@ def all_cases() -> list[Case]:
         Case("oom, caught again and again", "oom_search"),
         Case("without a compiler", "history", environment=(("CXX", "/nonexistent"),)),
         Case("cudaMallocAsync", "history", settings="backend:cudaMallocAsync"),
+        *(Case(f"cuda driver, {each}", "driver", (each,)) for each in ("shared", "static", "cupy")),
         Case("overhead, compute-bound", "overhead", ("compute", "1.0")),
         Case("overhead, launch-bound", "overhead", ("launch", "3.0")),
         Case("samples", "samples"),

@@ -1,6 +1,7 @@
 """What of tests/gpu/run needs no GPU: that it says so where there is none, and how it counts."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -48,6 +49,18 @@ def test_each_case_has_its_function(table):
     }
     for name in cases.ARGUMENTS:
         assert (cases.ROOT / "examples" / f"{name}.py").is_file()
+
+
+def test_a_trace_is_read_without_the_engine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    driver = loaded("driver")
+    records = json.loads((driver.ROOT / "tests/compat/v2.json").read_text())["records"]
+    allocations, left = driver.allocations_of(
+        driver.dumped(driver.ROOT / "tests/compat/v2.plimsoll")
+    )
+    assert sum(allocations.values()) == records["alloc"]
+    assert left == records["alloc"] - records["free"]
+    assert {key.split(" ")[0] for key in allocations} == {"cpu", "cuda"}
 
 
 def test_a_case_gets_its_settings_and_no_others(table, monkeypatch):

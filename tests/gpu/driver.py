@@ -1,0 +1,100 @@
+"""The library that records what any program asks CUDA for, preloaded into real ones.
+
+What each program says that it asked for is what its trace tells, to the byte.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from checks import MIB, check
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+FORMAT = ("block", "block_stream", "checksum", "dump")
+
+CUPY = f"""
+import cupy
+cupy.cuda.set_allocator(None)  # without its pool each array is a request
+held = [cupy.empty(size * {MIB}, dtype=cupy.uint8) for size in (2, 6, 10)]
+for array in held:
+    print("cuda", array.nbytes)
+del array, held
+print("end")
+"""
+
+
+def driver(which: str) -> None:
+    """Records `which` program: "shared" or "static" (how it has CUDA's runtime), or "cupy"."""
+    if which == "cupy":
+        said, trace = recorded([sys.executable, "-c", CUPY])
+    else:
+        said, trace = recorded([built(which)])
+    wanted = Counter(line for line in said if not line.startswith("end"))
+    check("it came to its end", said[-1:] == ["end"], said[-1:] or "said nothing")
+    if trace is None:
+        check("there is a trace", False, "none was written")
+        return
+    told, live = allocations_of(dumped(trace))
+    missing, more = wanted - told, told - wanted
+    found = f"{sum(told.values())} allocations"
+    # CuPy and its libraries take some for themselves.
+    check("each request is told, to the byte", not missing, dict(missing) or found)
+    if which != "cupy":
+        check("and no others", not more, dict(more) or found)
+        check("all ends", live == 0, f"{live} are left")
+
+
+def built(runtime: str) -> str:
+    compiler = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    program = Path(f"program_{runtime}").resolve()
+    source = str(HERE / "driver_program.cc")
+    words = [compiler, "-std=c++17", f"-cudart={runtime}", source, "-o", str(program), "-lcuda"]
+    subprocess.run(words, check=True)
+    return str(program)
+
+
+def recorded(words: list[str]) -> tuple[list[str], Path | None]:
+    """What the program printed, and the trace of it, or None."""
+    import plimsoll
+
+    library = Path(plimsoll.__path__[0]) / "libplimsoll_cuda_driver.so"
+    trace = Path("driver.plim").resolve()
+    ran = subprocess.run(
+        words,
+        env=os.environ | {"LD_PRELOAD": str(library), "PLIMSOLL_CUDA_OUT": str(trace)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    # Each process but the first that allocates has its number in the name.
+    found = [trace] if trace.is_file() else sorted(trace.parent.glob(f"{trace.name}.*"))
+    return ran.stdout.splitlines(), found[0] if found else None
+
+
+def dumped(trace: Path) -> str:
+    tool = Path("dump").resolve()
+    sources = [str(HERE / "dump.cc"), *(str(ROOT / f"src/format/{each}.cc") for each in FORMAT)]
+    folders = [f"-I{ROOT / 'src'}", f"-I{ROOT / 'include'}"]
+    compiler = os.environ.get("CXX", "c++")
+    subprocess.run([compiler, "-std=c++20", "-O1", *folders, *sources, "-o", str(tool)], check=True)
+    told = subprocess.run([str(tool), str(trace)], stdout=subprocess.PIPE, text=True, check=True)
+    return told.stdout
+
+
+def allocations_of(text: str) -> tuple[Counter[str], int]:
+    """The allocations of a dumped trace, as "DEVICE BYTES", and how many have not ended."""
+    types = dict(re.findall(r"^device id=(\d+) type=(\w+)", text, re.MULTILINE))
+    sites = dict(re.findall(r"^site id=(\d+) .*?\bdevice=(\d+)", text, re.MULTILINE))
+    allocations = Counter(
+        f"{types[sites[site]]} {size}"
+        for site, size in re.findall(r"^alloc .*?\bsite=(\d+) .*?\bsize=(\d+)", text, re.MULTILINE)
+    )
+    ends = len(re.findall(r"^free ", text, re.MULTILINE))
+    return allocations, sum(allocations.values()) - ends
