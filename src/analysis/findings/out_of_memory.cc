@@ -222,6 +222,7 @@ void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burs
   if (after > kEventsOfGoingOn) {
     finding.evidence.push_back("The program went on: " + base::format_count(after) +
                                " events follow.");
+    finding.severity = report::FindingSeverity::kWarning;
   }
 }
 

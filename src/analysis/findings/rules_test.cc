@@ -202,11 +202,16 @@ TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
   EXPECT_THAT(found[1].evidence, Contains(HasSubstr("only 3.0 GiB together")));
 }
 
-TEST(OutOfMemory, says_when_the_program_went_on) {
-  Case c;
-  c.device().oom_details = {oom("too_big")};
-  c.device().events = 5000;
-  EXPECT_THAT(c.run(out_of_memory)[0].evidence, Contains(HasSubstr("went on: 5,000 events")));
+TEST(OutOfMemory, is_less_grave_where_the_program_went_on) {
+  const auto after = [](std::uint64_t events) {
+    Case c;
+    c.device().oom_details = {oom("too_big")};
+    c.device().events = events;
+    return c.run(out_of_memory)[0];
+  };
+  EXPECT_THAT(after(5000).evidence, Contains(HasSubstr("went on: 5,000 events")));
+  EXPECT_EQ(after(5000).severity, report::FindingSeverity::kWarning);
+  EXPECT_EQ(after(900).severity, report::FindingSeverity::kCritical);
 }
 
 struct Stranded {
