@@ -4,9 +4,11 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_reshape_alias_cpu_dispatch.h>
 #include <ATen/ops/as_strided_cpu_dispatch.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/set_cpu_dispatch.h>
+#include <ATen/ops/unfold_cpu_dispatch.h>
 #include <ATen/ops/view_cpu_dispatch.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -168,6 +170,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("resize_", &resize);
   m.impl("as_strided", TORCH_FN(at::cpu::as_strided));
   m.impl("view", TORCH_FN(at::cpu::view));
+  m.impl("_reshape_alias", TORCH_FN(at::cpu::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::cpu::unfold));
   // These would choose among libraries that are not here.
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
