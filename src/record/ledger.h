@@ -104,6 +104,12 @@ struct Origin {
   OpLog* op_log = nullptr;
 };
 
+// What was live when a step ended.
+struct StepEnd {
+  std::uint64_t step = 0;
+  std::vector<RoleBytes> roles;  // by device
+};
+
 class Ledger {
  public:
   // `slot` is the ring's slot behind the event, where an event that has details has them.
@@ -126,10 +132,6 @@ class Ledger {
   // The last request on the device that could not be met; null: there was none.
   const format::OutOfMemory* last_failure(std::uint8_t device) const;
   // What was live by role when the last step ended; null: none has.
-  struct StepEnd {
-    std::uint64_t step = 0;
-    std::vector<RoleBytes> roles;  // by device
-  };
   const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
 
   // Nothing is known to be alive, or to be held.

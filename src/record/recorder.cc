@@ -405,7 +405,7 @@ bool Recorder::since_step(Recording& recording, std::uint8_t device, std::uint64
   const std::lock_guard lock(state_);
   if (!is_running(recording)) return false;
   drain();
-  const Ledger::StepEnd* const last = ledger_.last_step();
+  const StepEnd* const last = ledger_.last_step();
   if (last == nullptr) return false;
   const auto devices = ledger_.devices();
   step = last->step;
