@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "monitor/crc32c.h"
+#include "tests/support/temporary_folder.h"
 
 namespace plimsoll::monitor {
 namespace {
@@ -47,12 +48,8 @@ std::vector<std::string> records_of(const std::string& bytes) {
 
 class EventFileTest : public ::testing::Test {
  protected:
-  EventFileTest() { std::filesystem::remove_all(folder_); }
-  ~EventFileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_ = (std::filesystem::path(::testing::TempDir()) /
-                         ::testing::UnitTest::GetInstance()->current_test_info()->name())
-                            .string();
+  tests::TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path() + "/runs";
 };
 
 TEST(Crc32c, is_castagnolis) {

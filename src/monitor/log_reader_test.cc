@@ -9,6 +9,7 @@
 
 #include "monitor/text_log.h"
 #include "tests/support/made_sample.h"
+#include "tests/support/temporary_folder.h"
 
 namespace plimsoll::monitor {
 namespace {
@@ -50,10 +51,8 @@ TEST(LogReader, says_in_a_sentence_what_it_cannot_read) {
 
 class LogReaderTest : public ::testing::Test {
  protected:
-  LogReaderTest() { std::filesystem::remove_all(folder_); }
-  ~LogReaderTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_ = (std::filesystem::path(::testing::TempDir()) / "log_reader_test").string();
+  tests::TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path() + "/log_reader_test";
 };
 
 TEST_F(LogReaderTest, finds_the_latest_log) {

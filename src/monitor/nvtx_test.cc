@@ -24,7 +24,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string log_path() { return testing::TempDir() + "plimsoll_nvtx_test.log"; }
+// The same in both processes of a test, and another for each test: they run side by side.
+std::string log_path() {
+  const char* test = testing::UnitTest::GetInstance()->current_test_info()->name();
+  return testing::TempDir() + "plimsoll_nvtx_test." + test + ".log";
+}
 
 // Without the thread's number.
 std::vector<std::string> told() {

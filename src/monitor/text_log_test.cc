@@ -1,6 +1,5 @@
 #include "monitor/text_log.h"
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -9,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/made_sample.h"
+#include "tests/support/temporary_folder.h"
 
 namespace plimsoll::monitor {
 namespace {
@@ -77,10 +77,8 @@ TEST(TextLog, says_nothing_of_what_is_not_known) {
 
 class TextLogTest : public ::testing::Test {
  protected:
-  TextLogTest() { std::filesystem::remove_all(folder_); }
-  ~TextLogTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_ = (std::filesystem::path(::testing::TempDir()) / "text_log_test").string();
+  tests::TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path() + "/text_log_test";
 };
 
 TEST_F(TextLogTest, has_a_name_of_its_own) {

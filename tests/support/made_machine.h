@@ -1,31 +1,20 @@
 // A made-up /proc and /sys in a folder of its own, gone with the object.
 #pragma once
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/support/temporary_folder.h"
 
 namespace plimsoll::tests {
 
 class MadeMachine {
  public:
-  MadeMachine() {
-    std::string name = (std::filesystem::temp_directory_path() / "plimsoll-made-XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-  }
-  MadeMachine(const MadeMachine&) = delete;
-  MadeMachine& operator=(const MadeMachine&) = delete;
-  ~MadeMachine() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
-  }
-
-  const std::string& root() const { return root_; }
+  const std::string& root() const { return folder_.path(); }
 
   void write(const std::string& path, const std::string& text) const {
-    const std::filesystem::path full = root_ + path;
+    const std::filesystem::path full = root() + path;
     std::filesystem::create_directories(full.parent_path());
     std::ofstream(full, std::ios::binary) << text;
   }
@@ -51,7 +40,7 @@ class MadeMachine {
   }
 
  private:
-  std::string root_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace plimsoll::tests
