@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/device_bar.h"
 #include "base/fields.h"
 
 namespace plimsoll::report {
@@ -60,5 +61,14 @@ struct BarReport {
         Field{"parts", &BarReport::parts, "Whose it is."}};
   }
 };
+
+// "tensors 48.0 GiB, cached 12.0 GiB, ...": by their labels.
+inline std::string parts_text(const std::vector<BarPart>& parts) {
+  DeviceBar bar;
+  for (const BarPart& part : parts) {
+    bar.parts.push_back({.kind = part.label, .size_bytes = part.bytes});
+  }
+  return base::parts_text(bar);
+}
 
 }  // namespace plimsoll::report

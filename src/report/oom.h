@@ -82,7 +82,8 @@ struct OomDetails {
         Field{"cause", &OomDetails::cause,
               "one_large_request, fragmentation, steady_growth, process_limit or too_big; empty "
               "beyond the first 200 of a device, which are not examined."},
-        Field{"top_lines", &OomDetails::top_lines, "What filled the device then."},
+        Field{"top_lines", &OomDetails::top_lines,
+              "What filled the device then, in the bytes that its tables count."},
         Field{"pinning_lines", &OomDetails::pinning_lines, "Who pins the stranded bytes."}};
   }
 };

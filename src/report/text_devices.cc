@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/device_bar.h"
 #include "base/units.h"
 #include "report/text_layout.h"
 #include "report/text_table.h"
@@ -166,17 +165,13 @@ std::string ooms_text(const DeviceReport& device, std::size_t width, Color color
 std::string bar_text(const DeviceReport& device, std::size_t width, Color color) {
   if (device.bars.empty()) return {};
   const BarReport& bar = device.bars.back();
-  DeviceBar parts;
-  for (const BarPart& part : bar.parts) {
-    parts.parts.push_back({.kind = part.label, .size_bytes = part.bytes});
-  }
   std::string text = bytes_text(bar.used_bytes) + " of " + bytes_text(bar.total_bytes) + " used";
   if (bar.moment == "oom") {
     text += " when it failed";
   } else if (bar.looks > 1) {
     text += ", the most of " + base::format_count(bar.looks) + " looks";
   }
-  return labelled("on the device", text + ": " + printable(base::parts_text(parts)), width, color);
+  return labelled("on the device", text + ": " + printable(parts_text(bar.parts)), width, color);
 }
 
 }  // namespace

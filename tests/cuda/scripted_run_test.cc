@@ -99,7 +99,8 @@ JsonValue report_of(std::span<const std::byte> bytes, const char* name) {
 
 // A script has no times, and the events of a snapshot do not tell the sizes of blocks.
 bool is_of_one_side(std::string_view key) {
-  return key.ends_with("time_ns") || key == "byte_seconds" || key == "allocated";
+  return key.ends_with("time_ns") || key == "byte_seconds" || key == "allocated" ||
+         key == "top_lines";
 }
 
 std::string text_of(const JsonValue& value) {
@@ -190,6 +191,25 @@ TEST_F(ScriptedRun, the_tables_of_its_events_are_those_of_the_snapshot) {
   const JsonValue exported = as_snapshot();
   for (const char* table : {"by_line", "by_stack", "by_size", "by_stream", "sites"}) {
     EXPECT_EQ(text_of(exported["tables"][table]), text_of(snapshot["tables"][table])) << table;
+  }
+  const auto lines_at_failure = [](const JsonValue& report) {
+    return text_of(report["devices"][0]["oom_details"][0]["top_lines"]);
+  };
+  EXPECT_EQ(lines_at_failure(exported), lines_at_failure(snapshot));
+}
+
+// What filled the device when it failed is the same by line as in the tables of that moment.
+TEST_F(ScriptedRun, the_lines_of_a_failure_are_those_of_its_tables) {
+  const auto session = Session::open_memory(
+      file, "recording", {.device = "cuda:0", .at = "oom", .top = 1000, .progress = {}});
+  ASSERT_TRUE(session.ok());
+  const JsonValue report = parsed_json(session->report_json());
+  const JsonValue& lines = report["devices"][0]["oom_details"][0]["top_lines"];
+  ASSERT_GT(lines.size(), 2u);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const JsonValue& row = report["tables"]["by_line"][i];
+    EXPECT_EQ(text_of(lines[i]["key"]), text_of(row["key"]));
+    EXPECT_EQ(text_of(lines[i]["bytes"]), text_of(row["bytes"]));
   }
 }
 

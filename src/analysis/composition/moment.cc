@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/running_totals.h"
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::composition {
@@ -188,27 +189,19 @@ std::int64_t held_bytes_at(const Trace& trace, const DeviceTrace& device,
                            const report::DeviceReport& totals, std::int64_t event) {
   if (event == kBeforeFirst) return totals.held().baseline_bytes;
   // The timeline knows the total before the bucket that holds the event; the rest is added up.
+  const Series series = device.tells_blocks ? Series::kAllocatedRounded : Series::kRequestedActive;
   const auto& level = totals.timeline.levels.front();
   const auto wanted = static_cast<std::uint64_t>(event);
   const std::uint64_t bucket = wanted / level.front().event_count;
-  const std::int64_t before = bucket == 0
-                                  ? totals.held().baseline_bytes
-                                  : level[bucket - 1]
-                                        .of(device.tells_blocks ? report::Series::kAllocatedRounded
-                                                                : report::Series::kRequestedActive)
-                                        .last_bytes;
-  auto total = static_cast<std::uint64_t>(before);
+  const std::int64_t before =
+      bucket == 0 ? totals.held().baseline_bytes : level[bucket - 1].of(series).last_bytes;
+  Totals now{};
+  of(now, series) = static_cast<std::uint64_t>(before);
+  const EventView events = view_of(trace, device);
   for (std::uint64_t row = level[bucket].first_event; row <= wanted; ++row) {
-    const std::size_t at = device.first_event + row;
-    const model::Action action = trace.events.action[at];
-    std::uint64_t size = trace.events.size_bytes[at];
-    if (device.tells_blocks) size += trace.events.slack_bytes[at];
-    const bool is_over =
-        device.tells_blocks ? is_free_requested(action) : is_free_completed(action);
-    if (action == model::Action::kAlloc) total += size;
-    if (is_over) total -= size;
+    events.apply_to(now, row);
   }
-  return static_cast<std::int64_t>(total);
+  return static_cast<std::int64_t>(of(now, series));
 }
 
 }  // namespace plimsoll::analysis::composition

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "analysis/running_totals.h"
 #include "base/check.h"
 #include "base/device_bar.h"
 
@@ -26,41 +27,29 @@ constexpr std::int64_t kAtOnceNs = 2'000'000'000;
 class Held {
  public:
   Held(const Trace& trace, const DeviceTrace& device, const report::DeviceReport& totals)
-      : trace_(trace), device_(device) {
-    const auto& allocated = totals.allocated ? *totals.allocated : totals.requested_allocated;
-    allocated_bytes_ = static_cast<std::uint64_t>(allocated.baseline_bytes);
-    reserved_bytes_ = static_cast<std::uint64_t>(totals.reserved.baseline_bytes);
-    has_segments_ = reserved_bytes_ != 0;
-  }
+      : device_(device),
+        view_(view_of(trace, device)),
+        totals_(baseline_totals(totals.timeline)),
+        has_segments_(of(totals_, Series::kReserved) != 0) {}
 
   base::DeviceFigures figures_at(const DeviceLook& look) {
-    for (; next_ < look.events_before; ++next_) apply(device_.first_event + next_);
+    for (; next_ < look.events_before; ++next_) {
+      view_.apply_to(totals_, next_);
+      has_segments_ = has_segments_ || of(totals_, Series::kReserved) != 0;
+    }
     base::DeviceFigures figures = look.figures;
     if (device_.event_count == 0) return figures;  // nobody told of the allocator
-    figures.allocated_bytes = allocated_bytes_;
-    if (has_segments_) figures.reserved_bytes = reserved_bytes_;
+    figures.allocated_bytes =
+        of(totals_, device_.tells_blocks ? Series::kAllocatedRounded : Series::kRequestedAllocated);
+    if (has_segments_) figures.reserved_bytes = of(totals_, Series::kReserved);
     return figures;
   }
 
  private:
-  void apply(std::size_t row) {
-    const model::Events& events = trace_.events;
-    const Action action = events.action[row];
-    const std::uint64_t size = events.size_bytes[row];
-    const std::uint64_t block = size + events.slack_bytes[row];
-    if (action == Action::kAlloc) allocated_bytes_ += block;
-    if (is_free_requested(action)) allocated_bytes_ -= block;
-    const bool is_taken = action == Action::kSegmentAlloc || action == Action::kSegmentMap;
-    if (is_taken) reserved_bytes_ += size;
-    if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) reserved_bytes_ -= size;
-    has_segments_ = has_segments_ || is_taken;
-  }
-
-  const Trace& trace_;
   const DeviceTrace& device_;
-  std::uint64_t allocated_bytes_ = 0;
-  std::uint64_t reserved_bytes_ = 0;
-  bool has_segments_ = false;
+  const EventView view_;
+  Totals totals_;
+  bool has_segments_;
   std::uint32_t next_ = 0;
 };
 

@@ -8,7 +8,6 @@
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "analysis/steady_growth.h"
-#include "base/device_bar.h"
 #include "base/units.h"
 
 namespace plimsoll::analysis::findings {
@@ -164,17 +163,17 @@ bool tell_who_else(const DeviceFacts& device, const Burst& burst, report::Findin
   if (bars.empty() || bars.back().moment != "oom") return false;
   const bool is_last = burst.last == &device.report.oom_details.back();
   if (!is_last) return true;
-  DeviceBar others;
+  std::vector<report::BarPart> others;
   std::uint64_t bytes = 0;
   for (const report::BarPart& part : bars.back().parts) {
     if (part.kind == "tensors" || part.kind == "cached") continue;
-    others.parts.push_back({.kind = part.label, .size_bytes = part.bytes});
+    others.push_back(part);
     bytes += static_cast<std::uint64_t>(part.bytes);
   }
   const std::uint64_t total = bars.back().total_bytes;
-  if (static_cast<std::int64_t>(bytes) <= 0 || bytes < total / 10) return true;
+  if (static_cast<std::int64_t>(bytes) <= 0 || bytes < total / kMuchOfDevice) return true;
   finding.evidence.push_back("Of the device's " + bytes_text(total) + ", " + bytes_text(bytes) +
-                             " were not PyTorch's: " + base::parts_text(others) + ".");
+                             " were not PyTorch's: " + report::parts_text(others) + ".");
   return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "analysis/oom/cause.h"
 #include "analysis/pinning.h"
+#include "analysis/running_totals.h"
 #include "analysis/steady_growth.h"
 #include "base/check.h"
 #include "model/heap_layout.h"
@@ -27,33 +28,17 @@ constexpr std::size_t kTopLines = 5;
 // is still listed with its totals, but not what it looked like.
 constexpr std::size_t kMostExamined = 200;
 
-// Running totals of one device, from the baselines that the timeline found. Unsigned, so that sizes
-// that make no sense wrap instead of overflowing.
-struct Totals {
-  std::uint64_t allocated;
-  std::uint64_t active;
-  std::uint64_t reserved;
-
-  void apply(Action action, std::uint64_t size) {
-    if (action == Action::kAlloc) allocated += size, active += size;
-    if (is_free_requested(action)) allocated -= size;
-    if (is_free_completed(action)) active -= size;
-    if (action == Action::kSegmentAlloc || action == Action::kSegmentMap) reserved += size;
-    if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) reserved -= size;
-  }
-};
-
 // The events and the totals of all; who asked, and no more.
 std::vector<report::OomDetails> list_ooms(const PassContext& context, const DeviceTrace& device,
                                           const report::DeviceReport& known) {
   const model::Events& events = context.trace.events;
-  Totals totals{static_cast<std::uint64_t>(known.requested_allocated.baseline_bytes),
-                static_cast<std::uint64_t>(known.requested_active.baseline_bytes),
-                static_cast<std::uint64_t>(known.reserved.baseline_bytes)};
+  const EventView view = view_of(context.trace, device);
+  Totals totals = baseline_totals(known.timeline);
+  const auto now = [&](Series which) { return static_cast<std::int64_t>(of(totals, which)); };
   std::vector<report::OomDetails> ooms;
   for (std::size_t event = 0; event < device.event_count; ++event) {
     const std::size_t row = device.first_event + event;
-    totals.apply(events.action[row], events.size_bytes[row]);
+    view.apply_to(totals, event);
     if (events.action[row] != Action::kOom) continue;
     report::OomDetails oom;
     oom.event = event;
@@ -64,9 +49,9 @@ std::vector<report::OomDetails> list_ooms(const PassContext& context, const Devi
     if (shortage.total_bytes != 0) oom.device_total_bytes = shortage.total_bytes;
     if (shortage.limit_bytes != 0) oom.limit_bytes = shortage.limit_bytes;
     oom.line = context.lines.label(events.stack[row]);
-    oom.requested_allocated_bytes = static_cast<std::int64_t>(totals.allocated);
-    oom.requested_active_bytes = static_cast<std::int64_t>(totals.active);
-    oom.reserved_bytes = static_cast<std::int64_t>(totals.reserved);
+    oom.requested_allocated_bytes = now(Series::kRequestedAllocated);
+    oom.requested_active_bytes = now(Series::kRequestedActive);
+    oom.reserved_bytes = now(Series::kReserved);
     ooms.push_back(std::move(oom));
   }
   return ooms;
@@ -88,15 +73,16 @@ void advance_live_set(const model::Lifetimes& lifetimes, std::int64_t event,
   }
 }
 
-// What each line holds of the live allocations.
+// What each line holds of the live allocations after `event`, as the tables count it.
 std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace& device,
-                                          std::span<const std::uint32_t> live,
+                                          std::span<const std::uint32_t> live, std::int64_t event,
                                           const model::UserLines& lines) {
   std::vector<report::GroupRow> rows;
   for (const std::uint32_t lifetime : live) {
+    if (!model::is_live(device.lifetimes, lifetime, model::held(device), event)) continue;
     const std::uint32_t line = lines.line(trace.stack(device, lifetime)).value;
     if (line >= rows.size()) rows.resize(line + 1);
-    const std::uint64_t size = trace.size_bytes(device, lifetime);
+    const std::uint64_t size = trace.held_bytes(device, lifetime);
     rows[line].bytes += size;
     rows[line].count += 1;
     rows[line].largest_bytes = std::max(rows[line].largest_bytes, size);
@@ -177,7 +163,8 @@ class Examiner {
     oom.largest_usable_bytes = pinning.largest_usable_bytes;
     oom.stranded_bytes = pinning.stranded_bytes;
     oom.pinning_lines = pinning.lines;
-    oom.top_lines = sum_by_line(trace, device_, live, context_.lines);
+    oom.top_lines =
+        sum_by_line(trace, device_, live, static_cast<std::int64_t>(oom.event), context_.lines);
     oom.grown_bytes = grown_bytes_of(context_.report.tables, device_.device.ordinal, oom.top_lines);
     keep_top(oom.top_lines);
     const OomFacts facts{oom.requested_bytes,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/timeline/running_totals.h"
+#include "analysis/running_totals.h"
 #include "report/device_report.h"
 
 namespace plimsoll::analysis::timeline {
@@ -22,34 +22,6 @@ using report::TimelineBucket;
 
 constexpr std::size_t kCoarseEnough = 64;  // a level this small needs no coarser one
 constexpr std::size_t kBucketsPerProgress = 1 << 13;
-
-// The events of one device, as bare pointers for tight loops.
-struct EventView {
-  const Action* action;
-  const std::uint64_t* size_bytes;
-  const std::int64_t* time_ns;
-  std::size_t count;
-  // Where the device tells blocks.
-  const model::OptionalColumn<std::uint64_t>* slack_bytes;
-  std::size_t first;
-
-  std::uint64_t block_bytes(std::size_t row) const {
-    if (slack_bytes == nullptr) return rounded(size_bytes[row]);
-    return size_bytes[row] + (*slack_bytes)[first + row];
-  }
-  void apply_to(Totals& totals, std::size_t row) const {
-    apply(action[row], size_bytes[row], block_bytes(row), totals);
-  }
-};
-
-EventView view_of(const Trace& trace, const DeviceTrace& device) {
-  return {trace.events.action.data() + device.first_event,
-          trace.events.size_bytes.data() + device.first_event,
-          trace.events.time_ns.data() + device.first_event,
-          device.event_count,
-          device.tells_blocks ? &trace.events.slack_bytes : nullptr,
-          device.first_event};
-}
 
 std::int64_t as_signed(std::uint64_t total) { return static_cast<std::int64_t>(total); }
 

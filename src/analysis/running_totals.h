@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "model/events.h"
+#include "model/trace.h"
 #include "report/timeline.h"
 
-namespace plimsoll::analysis::timeline {
+namespace plimsoll::analysis {
 
 using report::Series;
 inline constexpr std::uint64_t kRounding = 512;  // the allocator's smallest unit
@@ -21,6 +23,15 @@ using Totals = std::array<std::uint64_t, report::kSeriesCount>;
 
 inline std::uint64_t& of(Totals& totals, Series which) {
   return totals[static_cast<std::size_t>(which)];
+}
+
+// Those before the first event.
+inline Totals baseline_totals(const report::Timeline& timeline) {
+  Totals totals{};
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    totals[i] = static_cast<std::uint64_t>(timeline.baseline_bytes[i]);
+  }
+  return totals;
 }
 
 // How an action moves each total, in sizes: +1, -1 or 0. A table, because the order of allocs and
@@ -75,4 +86,32 @@ inline void apply(model::Action action, std::uint64_t size_bytes, std::uint64_t 
   of(totals, Series::kReserved) += signs.reserved * size_bytes;
 }
 
-}  // namespace plimsoll::analysis::timeline
+// The events of one device, as bare pointers for tight loops.
+struct EventView {
+  const model::Action* action;
+  const std::uint64_t* size_bytes;
+  const std::int64_t* time_ns;
+  std::size_t count;
+  // Where the device tells blocks.
+  const model::OptionalColumn<std::uint64_t>* slack_bytes;
+  std::size_t first;
+
+  std::uint64_t block_bytes(std::size_t row) const {
+    if (slack_bytes == nullptr) return rounded(size_bytes[row]);
+    return size_bytes[row] + (*slack_bytes)[first + row];
+  }
+  void apply_to(Totals& totals, std::size_t row) const {
+    apply(action[row], size_bytes[row], block_bytes(row), totals);
+  }
+};
+
+inline EventView view_of(const model::Trace& trace, const model::DeviceTrace& device) {
+  return {trace.events.action.data() + device.first_event,
+          trace.events.size_bytes.data() + device.first_event,
+          trace.events.time_ns.data() + device.first_event,
+          device.event_count,
+          device.tells_blocks ? &trace.events.slack_bytes : nullptr,
+          device.first_event};
+}
+
+}  // namespace plimsoll::analysis
