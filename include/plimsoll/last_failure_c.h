@@ -25,7 +25,8 @@ typedef struct plimsoll_pin {
   uint32_t stack, reserved;
   uint64_t count;        /* of blocks */
   uint64_t size_bytes;   /* theirs */
-  uint64_t pinned_bytes; /* free beside each of them; what several pin counts for each */
+  uint64_t pinned_bytes; /* free in the segments and pages that they are in; what several places
+                            pin counts for each */
 } plimsoll_pin;
 
 /* How many places there are, of which the first `capacity` are told, those that pin most first. 0,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
+#include <utility>
 
 namespace plimsoll::record {
 namespace {
@@ -67,6 +69,7 @@ class Account {
     serves_ =
         range.stream == wanted_.stream && range.pool == wanted_.pool && is_small == wants_small;
     free_in_unit_.clear();
+    charged_.clear();
     std::uint64_t at = range.address;
     for (const LiveRow* block : blocks) {
       add_gap(range, at, block->address);
@@ -106,19 +109,23 @@ class Account {
     }
   }
 
-  // Every block that touches a unit pins what is free in it.
+  // Every block that touches a unit pins what is free in it; a place does so once.
   void charge(const Range& range, const LiveRow& block) {
     const std::uint64_t last_byte =
         block.address + std::max<std::uint64_t>(block.size_bytes, 1) - 1;
     const std::uint64_t first = (block.address - range.address) / unit_bytes_;
     const std::uint64_t last = (std::min(last_byte, range.end() - 1) - range.address) / unit_bytes_;
     std::uint64_t pinned = 0;
+    bool is_pin = false;
     for (const std::uint64_t unit : {first, last}) {  // those between are full
       const auto found = free_in_unit_.find(unit);
-      if (found != free_in_unit_.end()) pinned += found->second;
+      if (found != free_in_unit_.end()) {
+        is_pin = true;
+        if (charged_.emplace(unit, block.site).second) pinned += found->second;
+      }
       if (first == last) break;
     }
-    if (pinned == 0) return;
+    if (!is_pin) return;
     plimsoll_pin& row = by_site_[block.site];
     if (block.site != 0) {
       const format::Site& site = ledger_.sites()[block.site];
@@ -141,6 +148,7 @@ class Account {
   std::uint64_t unit_bytes_ = 1;  // what is given back at once
   bool serves_ = false;           // the allocator looks for room for the request here
   std::map<std::uint64_t, std::uint64_t> free_in_unit_;
+  std::set<std::pair<std::uint64_t, std::uint32_t>> charged_;  // unit and site
 };
 
 }  // namespace
