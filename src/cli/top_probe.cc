@@ -38,7 +38,8 @@ std::size_t count_descendants(int pid, const std::multimap<int, int>& children) 
 }  // namespace
 
 TopProbe::TopProbe(TopSources sources)
-    : sources_(std::move(sources)), nvml_(sources_.nvml, sources_.interval_ns) {}
+    : sources_(std::move(sources)),
+      nvml_({.library = sources_.nvml, .read_every_ns = sources_.interval_ns}) {}
 
 TopView TopProbe::look_at_devices() {
   TopView view;

@@ -34,6 +34,10 @@ const plimsoll_usage* usage_of(const std::vector<plimsoll_usage>& usage, std::in
   return found != usage.end() && found->has_segments != 0 ? &*found : nullptr;
 }
 
+bool is_in_use(const plimsoll_usage& device) {
+  return device.device_type == PLIMSOLL_DEVICE_CUDA && device.reserved_bytes > 0;
+}
+
 std::vector<std::uint64_t> reserved_of(const std::vector<plimsoll_usage>& usage) {
   std::vector<std::uint64_t> bytes;
   bytes.reserve(usage.size());
@@ -54,12 +58,15 @@ std::vector<GpuDevice> DeviceLooker::look(Nvml& nvml, std::vector<DeviceLook>& l
     if (reserved_of(usage) == before) break;
   }
   looks.clear();
-  const bool is_nccl_here = has_nccl(sources_.root);
+  for (const plimsoll_usage& ours : usage) {
+    if (is_in_use(ours)) seen_.insert(ours.ordinal);
+  }
+  has_nccl_ = has_nccl_ || has_nccl(sources_.root);
   for (std::size_t ordinal = 0; ordinal < uuids_.size(); ++ordinal) {
     const GpuDevice* const device = find_gpu(devices, uuids_[ordinal]);
     if (device == nullptr) continue;
     looks.push_back(look_at(static_cast<std::int32_t>(ordinal), *device, usage));
-    looks.back().figures.has_nccl = is_nccl_here;
+    looks.back().figures.has_nccl = has_nccl_;
   }
   if (uuids_.empty()) {
     // CUDA is not initialised here, so none of it is ours.
@@ -70,8 +77,7 @@ std::vector<GpuDevice> DeviceLooker::look(Nvml& nvml, std::vector<DeviceLook>& l
 
 bool DeviceLooker::is_urgent() const {
   return std::ranges::any_of(sources_.usage(), [&](const plimsoll_usage& device) {
-    return device.device_type == PLIMSOLL_DEVICE_CUDA && device.reserved_bytes > 0 &&
-           !seen_.contains(device.ordinal);
+    return is_in_use(device) && !seen_.contains(device.ordinal);
   });
 }
 
@@ -85,7 +91,6 @@ DeviceLook DeviceLooker::look_at(std::int32_t ordinal, const GpuDevice& device,
   if (const plimsoll_usage* ours = usage_of(usage, ordinal)) {
     figures.allocated_bytes = ours->live_bytes;
     figures.reserved_bytes = ours->reserved_bytes;
-    if (ours->reserved_bytes > 0) seen_.insert(ordinal);
   }
   tell_processes(device, figures);
   measure_context(device.uuid, figures);
@@ -213,16 +218,19 @@ DeviceWatch& device_watch() {
   return *ours;
 }
 
+// With its lock held. Who lets go of what it gives waits a moment for the thread: without the lock.
+std::shared_ptr<NvmlWatcher> ended(DeviceWatch& watch) {
+  watch.users = 0;
+  watch.looks.reset();
+  return std::move(watch.watcher);
+}
+
 void end_device_watch() {
-  std::shared_ptr<NvmlWatcher> ended;
-  {
-    DeviceWatch& watch = device_watch();
-    const std::lock_guard lock(watch.mutex);
-    watch.users = 0;
-    ended = std::move(watch.watcher);
-    watch.looks.reset();
-  }
-}  // waits a moment for the thread, without the lock
+  DeviceWatch& watch = device_watch();
+  std::unique_lock lock(watch.mutex);
+  const std::shared_ptr<NvmlWatcher> watcher = ended(watch);
+  lock.unlock();
+}
 
 }  // namespace
 
@@ -249,20 +257,18 @@ void start_device_watch() {
   if (watch.users++ > 0) return;
   watch.looks = std::make_shared<monitor::Looks>();
   monitor::NvmlWatcherOptions options;
+  options.times_the_cost = 100;
   options.read = [looks = watch.looks](monitor::Nvml& nvml) { return looks->look(nvml); };
   options.is_urgent = [looks = watch.looks] { return looks->looker.is_urgent(); };
   watch.watcher = std::make_shared<monitor::NvmlWatcher>(std::move(options));
 }
 
 void stop_device_watch() {
-  {
-    monitor::DeviceWatch& watch = monitor::device_watch();
-    const std::lock_guard lock(watch.mutex);
-    if (watch.users == 0) return;
-    watch.users -= 1;
-    if (watch.users > 0) return;
-  }
-  monitor::end_device_watch();
+  monitor::DeviceWatch& watch = monitor::device_watch();
+  std::unique_lock lock(watch.mutex);
+  if (watch.users == 0 || --watch.users > 0) return;
+  const std::shared_ptr<monitor::NvmlWatcher> watcher = monitor::ended(watch);
+  lock.unlock();
 }
 
 std::string device_bar_text(const DeviceBar& bar) { return base::parts_text(bar); }

@@ -236,7 +236,7 @@ TEST_F(DeviceWatchTest, what_changes_while_the_driver_is_asked_is_asked_again) {
 
 // No machine that runs these tests needs a driver; with one nothing is known of a device that CUDA
 // does not count here.
-TEST_F(DeviceWatchTest, the_watch_of_a_process_is_counted_and_knows_nothing_by_itself) {
+TEST_F(DeviceWatchTest, a_watch_without_a_driver_knows_nothing) {
   start_device_watch();
   start_device_watch();
   EXPECT_FALSE(current_device_bar(255, 1'000'000));

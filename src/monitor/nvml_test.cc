@@ -170,14 +170,14 @@ TEST_F(NvmlTest, where_there_is_no_gpu_a_sentence_says_why) {
 
 TEST_F(NvmlTest, the_watcher_tells_the_newest_answer) {
   play(kTwoDevices);
-  const NvmlWatcher watcher(library("now"), 1'000'000);
+  const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 1'000'000});
   EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
   play("device T4|GPU-a|16000|1|0|0\n");
   while (watcher.view().devices.size() != 1) std::this_thread::yield();
 }
 
 TEST_F(NvmlTest, the_watcher_tells_why_there_is_no_gpu) {
-  const NvmlWatcher watcher(library("nowhere"), 1'000'000);
+  const NvmlWatcher watcher({.library = library("nowhere"), .read_every_ns = 1'000'000});
   const GpuView view = watcher.first_view(10 * kSecondNs);
   EXPECT_TRUE(view.is_known);
   EXPECT_THAT(view.why_none, HasSubstr("no NVIDIA driver"));
@@ -185,7 +185,7 @@ TEST_F(NvmlTest, the_watcher_tells_why_there_is_no_gpu) {
 
 TEST_F(NvmlTest, the_watcher_asks_at_once_when_it_is_told_to) {
   play(kTwoDevices);
-  const NvmlWatcher watcher(library("now"), 3600 * kSecondNs);
+  const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 3600 * kSecondNs});
   EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
   play("device T4|GPU-a|16000|1|0|0\n");
   EXPECT_TRUE(watcher.read_now(10 * kSecondNs));
@@ -193,7 +193,7 @@ TEST_F(NvmlTest, the_watcher_asks_at_once_when_it_is_told_to) {
   play("hang nvmlDeviceGetCount\n");
   EXPECT_FALSE(watcher.read_now(20'000'000));
   play("");
-  const NvmlWatcher nobody(library("nowhere"), kSecondNs);
+  const NvmlWatcher nobody({.library = library("nowhere"), .read_every_ns = kSecondNs});
   EXPECT_FALSE(nobody.read_now(10 * kSecondNs));  // there is nobody to be asked
 }
 
@@ -224,7 +224,7 @@ TEST_F(NvmlTest, a_driver_that_hangs_holds_nobody_up) {
   play(kTwoDevices + std::string("hang nvmlInit\n"));
   const auto began = std::chrono::steady_clock::now();
   {
-    const NvmlWatcher watcher(library("now"), 1'000'000);
+    const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 1'000'000});
     const GpuView view = watcher.first_view(20'000'000);
     EXPECT_FALSE(view.is_known);
     EXPECT_GE(view.age_ns, 20'000'000);

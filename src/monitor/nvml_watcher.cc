@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kPatienceNs = 100'000'000;
 constexpr std::int64_t kLookEveryNs = 100'000'000;
-constexpr std::int64_t kTimesTheCost = 100;
 
 std::int64_t now_ns() {
   timespec now{};
@@ -67,11 +66,9 @@ bool NvmlWatcher::State::sleep(std::int64_t until_ns) {
       const std::lock_guard lock(mutex);
       if (left_ns <= 0 || wanted > begun) return true;
     }
-    if (options.is_urgent) {
-      if (options.is_urgent()) return true;
-      left_ns = std::min(left_ns, kLookEveryNs);
-    }
+    if (options.is_urgent) left_ns = std::min(left_ns, kLookEveryNs);
     if (!worker.waker().sleep(left_ns)) return false;
+    if (options.is_urgent && options.is_urgent()) return true;
   }
 }
 
@@ -87,18 +84,13 @@ void NvmlWatcher::State::run() {
       const std::int64_t began_ns = now_ns();
       take(options.read(*nvml), "");
       const std::int64_t cost_ns = now_ns() - began_ns;
-      if (!sleep(began_ns + std::max(options.read_every_ns, kTimesTheCost * cost_ns))) break;
+      if (!sleep(began_ns + std::max(options.read_every_ns, options.times_the_cost * cost_ns)))
+        break;
     }
   }
   const std::lock_guard lock(mutex);
   is_over = true;
 }
-
-NvmlWatcher::NvmlWatcher(std::string library, std::int64_t read_every_ns)
-    : NvmlWatcher(NvmlWatcherOptions{.library = std::move(library),
-                                     .read_every_ns = read_every_ns,
-                                     .read = {},
-                                     .is_urgent = {}}) {}
 
 NvmlWatcher::NvmlWatcher(NvmlWatcherOptions options)
     : state_(std::make_shared<State>(std::move(options))) {

@@ -21,17 +21,17 @@ struct GpuView {
 
 struct NvmlWatcherOptions {
   std::string library = "libnvidia-ml.so.1";
-  std::int64_t read_every_ns = 1'000'000'000;  // at most, and for a hundredth of the time
+  std::int64_t read_every_ns = 1'000'000'000;
+  std::int64_t times_the_cost = 0;  // and no oftener than so many times what a reading takes
   // In place of Nvml::read(). Both are called on the thread, which may outlive the watcher.
-  std::function<std::vector<GpuDevice>(Nvml&)> read;
+  std::function<std::vector<GpuDevice>(Nvml&)> read = {};
   // Asked ten times a second: whether to read before it is time.
-  std::function<bool()> is_urgent;
+  std::function<bool()> is_urgent = {};
 };
 
 // If the driver hangs when this goes, its thread is left behind: the process should end soon.
 class NvmlWatcher {
  public:
-  NvmlWatcher(std::string library, std::int64_t read_every_ns);
   explicit NvmlWatcher(NvmlWatcherOptions options);
   NvmlWatcher(const NvmlWatcher&) = delete;
   NvmlWatcher& operator=(const NvmlWatcher&) = delete;
