@@ -192,8 +192,8 @@ void tell_moments(const Trace& recorded, TraceCopy& copy, const Rows& rows,
     model::Mark mark = recorded.marks[row];
     tell_looks(mark.time_ns);
     for (const auto& each : rows) {
-      const DeviceTrace* const device = find(recorded, each->device().device);
-      each->until(device != nullptr ? device->mark_events[row] : 0, mark.time_ns);
+      const auto& mark_events = each->device().mark_events;  // of a history: none
+      each->until(row < mark_events.size() ? mark_events[row] : 0, mark.time_ns);
     }
     mark.name = copy.text(mark.name);
     builder.add_mark(mark);

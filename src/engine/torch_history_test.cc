@@ -246,5 +246,19 @@ TEST_F(TorchHistory, knows_no_tensor_where_torch_wrote_no_times) {
   EXPECT_EQ(category(0), "unknown");
 }
 
+TEST_F(TorchHistory, keeps_what_a_failure_elsewhere_found) {
+  history(100).alloc(kBase, 1000);
+  model::Event failed;
+  failed.action = Action::kOom;
+  failed.size_bytes = 64;
+  failed.shortage = recorded_.builder().add_shortage({.limit_bytes = 500, .total_bytes = 800});
+  recorded(110, kCpu).event(failed);
+  join();
+  const model::Event there = trace_.events.at(device(kCpu).first_event);
+  ASSERT_LT(there.shortage.index(), trace_.shortages.size());
+  EXPECT_EQ(trace_.shortages[there.shortage.index()].limit_bytes, 500u);
+  EXPECT_EQ(trace_.shortages[there.shortage.index()].total_bytes, 800u);
+}
+
 }  // namespace
 }  // namespace plimsoll::engine

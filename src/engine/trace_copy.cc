@@ -72,6 +72,9 @@ model::Event TraceCopy::event(std::size_t row) {
   event.stack = stack(event.stack);
   event.pool = pool(event.pool);
   event.tensor = tensor(event.tensor);
+  if (event.shortage != model::ShortageId{}) {
+    event.shortage = to_.add_shortage(from_.shortages[event.shortage.index()]);
+  }
   for (model::StringId* word : {&event.category, &event.op, &event.inner_op, &event.forward_op,
                                 &event.layer, &event.compile_context, &event.user_metadata}) {
     *word = text(*word);

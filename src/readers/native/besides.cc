@@ -15,8 +15,11 @@ void Besides::on_piece(const format::AttachmentPiece& piece) {
       open_ && open_->id == piece.id && open_->total_bytes == piece.total_bytes &&
       open_->attachment.format == piece.name && open_->attachment.bytes.size() == piece.offset;
   if (!continues) {
-    if (open_ || piece.offset != 0) diagnostics_.add(kAttachmentCut, 1, piece.name);
-    open_.reset();
+    if (open_) {
+      cut();
+    } else if (piece.offset != 0) {
+      diagnostics_.add(kAttachmentCut, 1, piece.name);
+    }
     if (piece.offset != 0) return;
     open_.emplace(Open{piece.id, piece.total_bytes, {std::string(piece.name), {}}});
   }
@@ -29,6 +32,9 @@ void Besides::on_piece(const format::AttachmentPiece& piece) {
 void Besides::close() {
   const auto before =
       std::ranges::find(beside_->attachments, open_->attachment.format, &Attachment::format);
+  if (before == beside_->attachments.end() && beside_->attachments.size() == kMostFormats) {
+    return cut();
+  }
   if (before == beside_->attachments.end()) {
     beside_->attachments.push_back(std::move(open_->attachment));
   } else {
@@ -38,8 +44,14 @@ void Besides::close() {
   open_.reset();
 }
 
+void Besides::cut() {
+  diagnostics_.add(kAttachmentCut, 1, open_->attachment.format);
+  attached_bytes_ -= open_->attachment.bytes.size();
+  open_.reset();
+}
+
 void Besides::finish() {
-  if (open_) diagnostics_.add(kAttachmentCut, 1, open_->attachment.format);
+  if (open_) cut();
 }
 
 void Besides::on_doing(const format::Mark& mark, model::StringId name) {

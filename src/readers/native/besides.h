@@ -35,8 +35,10 @@ class Besides {
     Attachment attachment;
   };
   void close();
+  void cut();
 
   static constexpr std::uint64_t kThreadBytes = 96;
+  static constexpr std::size_t kMostFormats = 16;
 
   Beside* beside_;
   base::Diagnostics& diagnostics_;

@@ -101,8 +101,10 @@ std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
     row.address = held.address;
     row.total_size = held.size_bytes;
     row.is_expandable = held.action == format::kSegmentMap;
-    if (site != nullptr)
-      row.stream = builder.stream(site->stream), row.pool = definitions.pool(site->pool);
+    if (site != nullptr) {
+      row.stream = builder.stream(site->stream);
+      row.pool = definitions.pool(site->pool);
+    }
     if (!segments.empty()) {
       Segment& last = segments.back();
       const bool is_next = last.address + last.total_size == row.address;

@@ -15,9 +15,9 @@ using model::DeviceType;
 
 // Ids may be given before anything that takes bytes in this file has been.
 constexpr std::uint64_t kFreeIds = 1 << 12;
+// No allocator has so many settings, and no process so many devices with something to say of them.
+constexpr std::size_t kMostSettings = 256, kMostNotices = 256;
 // What one definition takes in a file, at least.
-// No allocator has so many settings, and there are as many notices as devices and kinds of them.
-constexpr std::size_t kMostSettings = 1 << 12, kMostNotices = 1 << 12;
 constexpr std::uint64_t kNameBytes = 3, kStackBytes = 5, kSiteBytes = 10, kTensorBytes = 7;
 
 }  // namespace
