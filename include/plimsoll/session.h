@@ -25,9 +25,8 @@ using ProgressCallback =
 struct OpenOptions {
   std::string device;  // "0", "cuda:0", "cpu"; empty: all
   // "peak" (default), "start", "end", "oom" (the last failure), "oom:1" (the first), an event
-  // number, or a time as "1.5s"
+  // number, or a time as "1.5s" since the first event
   std::string at;
-  // since the first event
   std::size_t top = 20;  // rows kept of each table
   ProgressCallback progress;
 };

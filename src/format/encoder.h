@@ -95,7 +95,8 @@ class Encoder {
   void dropped(const Dropped& event) noexcept;
   void evicted(const Evicted& event) noexcept;
 
-  // Any time; closes what has been begun. Left out whole where there is no memory for a piece.
+  // Any time; closes what has been begun. Where there is no memory for a piece it ends there, and
+  // readers leave out what is not whole.
   void attachment(std::string_view name, std::span<const std::byte> bytes) noexcept;
 
   // Closes the blocks that have been begun, if there are any.
