@@ -10,10 +10,9 @@ import sys
 def main() -> None:
     words = sys.argv[1:]
     if words and words[0] == "run":
-        from plimsoll._run import run
+        from plimsoll._launch import interpreter_words, launch
 
-        run(words[1:])
-        return
+        launch(words[1:], list(interpreter_words(sys.orig_argv[1:])))
     beside = os.path.dirname(os.path.abspath(sys.executable))
     command = shutil.which("plimsoll", path=beside) or shutil.which("plimsoll")
     if command is None:

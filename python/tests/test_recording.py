@@ -172,7 +172,7 @@ def test_the_python_adapter_sees_the_same_parameters(tmp_path):
 def test_a_script_runs_as_python_runs_it_and_is_recorded(script, tmp_path):
     ran = run(["-m", "plimsoll", "run", "-o", "out.plim", "train.py", "--lr", "3", "-o"], tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "words: --lr 3 -o __main__ train.py\n"
+    assert ran.stdout == f"words: --lr 3 -o __main__ {script}\n"
     assert "out.plim" in ran.stderr
     assert "peak" in ran.stderr
     trace = plimsoll.open(tmp_path / "out.plim")
@@ -202,8 +202,7 @@ def test_exit_status_and_traceback_are_those_of_the_script(tmp_path):
     alone = run(["fails.py"], tmp_path)
     assert with_us.returncode == alone.returncode == 1
     traceback = [line for line in with_us.stderr.splitlines() if not line.startswith("plimsoll:")]
-    plain = alone.stderr.replace(f"{tmp_path}/", "").splitlines()
-    assert [line.replace(f"{tmp_path}/", "") for line in traceback] == plain
+    assert traceback == alone.stderr.splitlines()
     (tmp_path / "exits.py").write_text("import sys\nimport torch\nsys.exit(5)\n")
     assert run(["-m", "plimsoll", "run", "-o", "o.plim", "exits.py"], tmp_path).returncode == 5
 
@@ -224,7 +223,7 @@ def test_a_script_without_torch_runs_too(tmp_path):
 def test_a_script_that_does_not_exist(tmp_path):
     ran = run(["-m", "plimsoll", "run", "nothing.py"], tmp_path)
     assert ran.returncode == 2
-    assert "cannot open nothing.py" in ran.stderr
+    assert "can't open file" in ran.stderr
 
 
 def test_the_environment_starts_a_recording(tmp_path):

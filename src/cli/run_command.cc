@@ -18,6 +18,27 @@
 namespace plimsoll::cli {
 namespace {
 
+// Runs plimsoll/_launch.py by its path. The current folder leaves the search path first, and
+// sitecustomize, which the script's own Python runs, is left out unless plimsoll needs it.
+constexpr const char* kLaunch = R"(import sys
+if sys.path[:1] == [""]: del sys.path[0]
+import site
+from importlib.util import find_spec
+known = site.venv(site.removeduppaths())
+site.ENABLE_USER_SITE = site.check_enableusersite()
+site.addsitepackages(site.addusersitepackages(known))
+package = find_spec("plimsoll")
+if package is None:
+    site.execsitecustomize()
+    package = find_spec("plimsoll")
+if package is None:
+    print("plimsoll: the package plimsoll is not installed for", sys.executable, file=sys.stderr)
+    sys.exit(2)
+path = package.submodule_search_locations[0] + "/_launch.py"
+with open(path, "rb") as file: source = file.read()
+exec(compile(source, path, "exec"), {"__name__": "__main__", "__file__": path})
+)";
+
 bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
 // PLIMSOLL_PYTHON, or the Python beside this command (a virtual environment's), or that of PATH.
@@ -98,7 +119,7 @@ int run_words(const std::vector<std::string>& words) {
     return run_program({words.begin(), at}, {at + 1, words.end()});
   }
   if (has_before_script(words, "--cuda-driver")) return run_program({}, {});
-  std::vector<std::string> line = {python(), "-m", "plimsoll", "run"};
+  std::vector<std::string> line = {python(), "-S", "-c", kLaunch};
   line.insert(line.end(), words.begin(), words.end());
   return become(line);
 }
@@ -112,8 +133,8 @@ Command run_command() {
   command.description =
       "Runs the script as python3 would, with the words that follow it, and records every tensor "
       "allocation into a trace file for plimsoll report. The Python is $PLIMSOLL_PYTHON, or the "
-      "one "
-      "beside this command, or python3 of PATH. Programs stand behind --: those that are linked "
+      "one beside this command, or python3 of PATH. Programs stand behind --: those that are "
+      "linked "
       "with "
       "plimsoll, and with --cuda-driver any program that uses CUDA, of whatever framework; what it "
       "asks CUDA for is recorded by shared library and stack.";

@@ -1,0 +1,127 @@
+"""``plimsoll run SCRIPT ARGS…``: replaces this process by the Python that runs the script.
+
+The command executes this file by its path, so that neither plimsoll nor a module of the current
+folder is imported. It imports nothing of plimsoll.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+_LONG = ("-W", "-X", "--")  # options of Python that are not single letters
+_START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_start")
+
+
+def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
+    """Starts Python anew, for a script or module and with `_start/sitecustomize.py`.
+
+    Args:
+        words: What follows ``plimsoll run``.
+        interpreter_words: Options for the interpreter, such as ``-X dev``.
+    """
+    options = _options(words)
+    if set("EIS") & set("".join(each for each in interpreter_words if each[:2] not in _LONG)):
+        _fail("nothing can be recorded under python -E, -I or -S; leave them out")
+    if os.pathsep in _START:
+        _fail(f"plimsoll is installed in {_START}, and PYTHONPATH cannot hold a '{os.pathsep}'")
+    target = ["-m", *options.script] if options.module else options.script
+    del options.script, options.module, options.cuda_driver
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:  # it has been removed
+        folder = ""
+    environment = _first_environment()
+    old = environment.get(b"PYTHONPATH")
+    if old is not None:
+        environment[b"PLIMSOLL_RUN_PYTHONPATH"] = old
+    path = os.fsencode(_START)
+    environment[b"PYTHONPATH"] = path + b":" + old if old else path
+    environment[b"PLIMSOLL_RUN_OPTIONS"] = json.dumps(vars(options) | {"folder": folder}).encode()
+    python = sys.executable or sys.orig_argv[0]
+    os.execve(python, [sys.orig_argv[0], *interpreter_words, *target], environment)
+
+
+def interpreter_words(words: Sequence[str]) -> Iterator[str]:
+    """The options before ``-m plimsoll`` in a command line of Python.
+
+    Example:
+        >>> list(interpreter_words(["-X", "dev", "-bm", "plimsoll", "run", "train.py"]))
+        ['-X', 'dev', '-b']
+    """
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("--"):
+            yield word
+            if word == "--check-hash-based-pycs":
+                yield next(rest)
+            continue
+        for index, letter in enumerate(word[1:], start=1):
+            if letter == "m":
+                if index > 1:
+                    yield word[:index]
+                return
+            if letter in "WX":
+                yield word
+                if index == len(word) - 1:
+                    yield next(rest)
+                break
+        else:
+            yield word
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="plimsoll run", description="Run a Python script and record what it does to memory."
+    )
+    parser.add_argument("-o", "--output", metavar="PATH", help="the trace file")
+    parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name")
+    parser.add_argument(
+        "--max-events", type=_positive, metavar="N", help="keep the newest N, about"
+    )
+    parser.add_argument("--mode", choices=("full", "lite"), default="full")
+    parser.add_argument(
+        "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
+    )
+    parser.add_argument("--in-children", action="store_true", help="forked children record too")
+    parser.add_argument("--adapter", choices=("auto", "libtorch", "python", "none"), default="auto")
+    parser.add_argument("--cuda-driver", action="store_true", help="of the command alone")
+    parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and its words")
+    options = parser.parse_args(list(words))
+    if options.cuda_driver:
+        parser.error(
+            "--cuda-driver belongs to the command: plimsoll run --cuda-driver -- PROGRAM; where "
+            "only the recorder is built, preload libplimsoll_cuda_driver.so (docs/cuda-driver.md)"
+        )
+    if options.script and options.script[0] == "--":
+        del options.script[0]
+    if not options.script:
+        parser.error("say which script to run")
+    return options
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value <= 0:
+        raise ValueError(text)
+    return value
+
+
+def _first_environment() -> dict[bytes, bytes]:
+    """The environment that this process was started with: Python sets LC_CTYPE in its own."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            pairs = file.read().split(b"\0")
+    except OSError:
+        return dict(os.environb)
+    return dict(pair.split(b"=", 1) for pair in pairs if b"=" in pair)
+
+
+def _fail(sentence: str) -> None:
+    print(f"plimsoll run: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    launch(sys.argv[1:])

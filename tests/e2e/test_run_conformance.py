@@ -1,0 +1,105 @@
+"""`plimsoll run` starts a program exactly as Python does: each program runs both ways."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .run_programs import PROGRAMS, Program
+
+# Names of this test's own that a program sees in both runs would differ with the machine.
+KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+
+
+def observed(command: list[str], program: Program, folder, python: str):
+    """The status and all output; of the errors, the lines that are not plimsoll's."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, content in program.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    folder.mkdir(exist_ok=True)
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment |= {"PLIMSOLL_PYTHON": python, "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(
+        [*command, *program.words],
+        cwd=folder,
+        env=environment | program.environment,
+        input=program.stdin.encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    lines = ran.stderr.decode(errors="replace").splitlines(keepends=True)
+    ours = [line for line in lines if line.startswith("plimsoll: ")]
+    errors = "".join(each for each in lines if each not in ours)
+    return ran.returncode, without_addresses(ran.stdout.decode()), without_addresses(errors), ours
+
+
+def without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "0x", text)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_observes_no_difference(name, plimsoll_command, tmp_path):
+    python = sys.executable
+    folder = tmp_path / "work"
+    trace = tmp_path / "run.plim"
+    run = [plimsoll_command, "run", "--adapter", "none", "-o", str(trace)]
+    plain = observed([python], PROGRAMS[name], folder, python)
+    with_us = observed(run, PROGRAMS[name], folder, python)
+    assert with_us[:3] == plain[:3]
+    assert plain[3] == []
+
+
+def test_the_fake_torch_is_recorded(plimsoll_command, tmp_path):
+    """Otherwise the programs that import torch would show nothing of a recording."""
+    trace = tmp_path / "run.plim"
+    run = [plimsoll_command, "run", "--adapter", "none", "-o", str(trace)]
+    *_, ours = observed(run, PROGRAMS["torch"], tmp_path / "work", sys.executable)
+    assert trace.is_file()
+    assert "events" in ours[-1]
+
+
+@pytest.mark.parametrize("words", [["-X", "dev", "-W", "error"], ["-bb"], ["-O", "-u"]])
+def test_options_of_the_interpreter_reach_the_script(words, tmp_path):
+    program = Program(
+        ("main.py",), {"main.py": "import sys, warnings\nprint(sys.flags, warnings.filters)"}
+    )
+    plain = observed([sys.executable, *words], program, tmp_path / "work", "")
+    through = [sys.executable, *words, "-m", "plimsoll", "run"]
+    with_us = observed(through, program, tmp_path / "work", "")
+    assert with_us[:3] == plain[:3]
+
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+def test_isolated_interpreters_are_refused_in_one_sentence(option, tmp_path):
+    program = Program(("main.py",), {"main.py": "print('ran')"})
+    command = [sys.executable, option, "-m", "plimsoll", "run"]
+    status, out, err, _ = observed(command, program, tmp_path / "work", "")
+    assert (status, out) != (0, "ran\n")
+    assert "-E, -I or -S" in err or "No module named plimsoll" in err
+
+
+def test_nothing_of_the_current_folder_is_imported_before_the_script(plimsoll_command, tmp_path):
+    """Every module of Python's library, and plimsoll, lies in the current folder as a trap."""
+    trap = "import os\nos.write(2, b'trapped\\n')\nos._exit(66)\n"
+    names = [name for name in sys.stdlib_module_names if not name.startswith("_")] + ["plimsoll"]
+    files = {f"{name}.py": trap for name in names} | {"sub/main.py": "print('ran')"}
+    program = Program(("sub/main.py",), files)
+    run = [plimsoll_command, "run", "--adapter", "none"]
+    status, out, _, _ = observed(run, program, tmp_path / "work", sys.executable)
+    assert (status, out) == (0, "ran\n")
+
+
+def test_a_python_without_plimsoll_is_named(plimsoll_command, tmp_path):
+    shutil.rmtree(tmp_path / "env", ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    python = str(tmp_path / "env/bin/python3")
+    program = Program(("main.py",), {"main.py": "print('ran')"})
+    status, out, _, ours = observed([plimsoll_command, "run"], program, tmp_path / "work", python)
+    assert (status, out) == (2, "")
+    assert ours == [f"plimsoll: the package plimsoll is not installed for {python}\n"]
