@@ -4,6 +4,7 @@
 #include "adapter.cc"
 #include "python_calls.cc"
 #include "python_frames.cc"
+#include "python_heap.cc"
 #include "python_module.cc"
 #include "python_modules.cc"
 #include "python_optimizers.cc"

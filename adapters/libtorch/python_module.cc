@@ -3,15 +3,13 @@
 // training.
 #include <Python.h>
 
-#include <array>
 #include <chrono>
 #include <exception>
-#include <memory>
-#include <vector>
 
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
 #include "python_frames.h"
+#include "python_heap.h"
 #include "python_modules.h"
 #include "python_objects.h"
 #include "python_optimizers.h"
@@ -19,10 +17,6 @@
 
 namespace plimsoll::libtorch {
 namespace {
-
-PyTypeObject* g_module_type = nullptr;
-PyTypeObject* g_optimizer_type = nullptr;
-PyObject* g_survey = nullptr;  // Python's: looks for modules and tensors that nobody told us of
 
 // Runs a hook's body. No C++ exception may pass into Python, and no Python one out of a hook.
 template <typename Body>
@@ -36,6 +30,50 @@ PyObject* guarded(Body&& body) {
   }
   Py_RETURN_NONE;
 }
+
+// ---- what Python's heap holds -------------------------------------------------------------------
+
+void adopt_tensor(ThreadState& thread, PyObject* object) {
+  const at::Tensor* tensor = as_tensor(object);
+  if (tensor == nullptr) return;
+  tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
+  // Not Tensor::grad(), which warns where there is none.
+  const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
+  if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
+}
+
+void record_objects(ThreadState& thread, const HeapObjects& objects) {
+  watch_new_classes();
+  for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get());
+  for (const Reference& each : objects.modules) modules().find_or_add(each.get());
+  modules().name_all(thread);
+  for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
+}
+
+// Copies of modules (an average of the weights) register nothing, and may never be called: only a
+// search finds them. One runs after the first step, and then whenever its time is at most a
+// two-thousandth of the time since the last one.
+class SurveyClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void run_if_due(ThreadState& thread) {
+    run_if_due(thread, HeapPart::kAll, all_due_);
+    run_if_due(thread, HeapPart::kNew, new_due_);
+  }
+  void restart() { all_due_ = new_due_ = {}; }
+
+ private:
+  static void run_if_due(ThreadState& thread, HeapPart part, Clock::time_point& due) {
+    const Clock::time_point began = Clock::now();
+    if (began < due) return;
+    record_objects(thread, search_heap(part));
+    const Clock::time_point ended = Clock::now();
+    due = ended + 2000 * (ended - began);
+  }
+  Clock::time_point all_due_{};
+  Clock::time_point new_due_{};
+};
+SurveyClock g_survey_clock;
 
 // ---- attaching --------------------------------------------------------------------------------
 
@@ -51,8 +89,8 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     return nullptr;
   }
   set_runner_folder(folder);
-  g_module_type = reinterpret_cast<PyTypeObject*>(module_class);
-  g_optimizer_type = reinterpret_cast<PyTypeObject*>(optimizer_class);
+  auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
+  set_searched_classes(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class));
   if (is_attached()) {
     PyErr_SetString(PyExc_RuntimeError, "the adapter is attached already");
     return nullptr;
@@ -65,8 +103,9 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     PyErr_SetString(PyExc_RuntimeError, problem);
     return nullptr;
   }
-  set_module_class(g_module_type);
-  watch_calls(g_module_type);
+  set_module_class(module_type);
+  watch_calls(module_type);
+  g_survey_clock.restart();
   Py_RETURN_NONE;
 }
 
@@ -75,7 +114,7 @@ PyObject* detach(PyObject* /*self*/, PyObject* /*args*/) {
   stop_watching_calls();
   modules().clear();
   forget_optimizers();
-  Py_CLEAR(g_survey);
+  forget_searches();
   Py_RETURN_NONE;
 }
 
@@ -100,26 +139,6 @@ PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
-// Copies of modules (an average of the weights) register nothing, and may never be called: only a
-// search among all objects finds them. It takes some 20 ms, so it comes after the first step and
-// then whenever it costs no more than a thousandth of the time since the last one.
-class SurveyClock {
- public:
-  using Clock = std::chrono::steady_clock;
-  bool is_due() const { return Clock::now() >= due_; }
-  void run(PyObject* survey) {
-    const Clock::time_point began = Clock::now();
-    Reference::steal(PyObject_CallNoArgs(survey));
-    const Clock::time_point ended = Clock::now();
-    due_ = ended + 1000 * (ended - began);
-  }
-  void restart() { due_ = {}; }
-
- private:
-  Clock::time_point due_{};
-};
-SurveyClock g_survey_clock;
-
 // Full mode sees the scope that torch opens around a step, which is left after an exception too.
 void set_lite_phase(ThreadState& thread, plimsoll_phase phase) {
   if (!g_attachment.has_operators) thread.context->phase = phase;
@@ -141,84 +160,29 @@ PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
     if (g_renew_cuda != nullptr)
       g_renew_cuda();  // before the step's end is told: its sums are right
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
-    if (g_survey != nullptr && g_survey_clock.is_due()) g_survey_clock.run(g_survey);
+    g_survey_clock.run_if_due(thread);
   });
 }
 
 // ---- what our own Python calls ----------------------------------------------------------------
 
-// What an object is to us, by its type: asked of hundreds of thousands at once.
-class Kinds {
- public:
-  enum Kind : std::uint8_t { kUnknown, kNothing, kTensor, kModule, kOptimizer };
-  Kind of(PyTypeObject* type) {
-    Entry& entry = entries_[(reinterpret_cast<std::uintptr_t>(type) >> 4U) % kEntries];
-    if (entry.type != type) entry = {type, find(type)};
-    return entry.kind;
-  }
-
- private:
-  static constexpr std::size_t kEntries = 1024;
-  struct Entry {
-    PyTypeObject* type = nullptr;
-    Kind kind = kUnknown;
-  };
-  static Kind find(PyTypeObject* type) {
-    auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
-    if (PyType_IsSubtype(type, tensor) != 0) return kTensor;
-    if (PyType_IsSubtype(type, g_module_type) != 0) return kModule;
-    return PyType_IsSubtype(type, g_optimizer_type) != 0 ? kOptimizer : kNothing;
-  }
-  std::array<Entry, kEntries> entries_{};
-};
-
-void adopt_tensor(ThreadState& thread, PyObject* object) {
-  const at::Tensor* tensor = as_tensor(object);
-  if (tensor == nullptr) return;
-  tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
-  // Not Tensor::grad(), which warns where there is none.
-  const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
-  if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
+// survey("all" or "new"): records what Python's heap holds, or what is new in it since the last
+// time.
+PyObject* survey(PyObject* /*self*/, PyObject* part) {
+  const bool is_all =
+      PyUnicode_Check(part) != 0 && PyUnicode_CompareWithASCIIString(part, "all") == 0;
+  return guarded([&](ThreadState& thread) {
+    record_objects(thread, search_heap(is_all ? HeapPart::kAll : HeapPart::kNew));
+  });
 }
 
-// adopt(list of objects): tells all tensors, modules and optimizers among them.
+// adopt(list of objects): records the tensors, modules and optimizers among them.
 PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
   if (PyList_Check(objects) == 0) {
     PyErr_SetString(PyExc_TypeError, "adopt() takes a list");
     return nullptr;
   }
-  return guarded([&](ThreadState& thread) {
-    watch_calls(g_module_type);
-    const auto kinds = std::make_unique<Kinds>();
-    std::vector<PyObject*> optimizers;
-    const Py_ssize_t count = PyList_GET_SIZE(objects);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject* object = PyList_GET_ITEM(objects, i);
-      switch (kinds->of(Py_TYPE(object))) {
-        case Kinds::kTensor:
-          adopt_tensor(thread, object);
-          break;
-        case Kinds::kModule:
-          modules().find_or_add(object);
-          break;
-        case Kinds::kOptimizer:
-          optimizers.push_back(object);
-          break;
-        default:
-          break;
-      }
-    }
-    modules().name_all(thread);
-    for (PyObject* optimizer : optimizers) adopt_optimizer(thread, optimizer);
-  });
-}
-
-// set_survey(callable)
-PyObject* set_survey(PyObject* /*self*/, PyObject* callable) {
-  Py_INCREF(callable);
-  Py_XSETREF(g_survey, callable);
-  g_survey_clock.restart();
-  Py_RETURN_NONE;
+  return guarded([&](ThreadState& thread) { record_objects(thread, sort_objects(objects)); });
 }
 
 PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
@@ -261,11 +225,11 @@ PyMethodDef g_functions[] = {
     {"adopt", adopt, METH_O, nullptr},
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
-    {"set_survey", set_survey, METH_O, nullptr},
     {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},
     {"self_test", self_test, METH_VARARGS, nullptr},
     {"step_begins", step_begins, METH_VARARGS, nullptr},
     {"step_ends", step_ends, METH_VARARGS, nullptr},
+    {"survey", survey, METH_O, nullptr},
     {"steps", steps, METH_NOARGS, nullptr},
     {"tell_cuda_tensors", tell_cuda_tensors, METH_O, nullptr},
     {"tensor_registered", tensor_registered, METH_VARARGS, nullptr},

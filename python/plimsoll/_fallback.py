@@ -11,6 +11,7 @@ import gc
 import importlib
 import sys
 import weakref
+from collections.abc import Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -20,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from plimsoll import _cuda_history, _record
-from plimsoll._attachment import Adapter
+from plimsoll._attachment import Adapter, Survey
 from plimsoll._dispatch_stack import push_beneath, take_out
 from plimsoll._forward_layers import ForwardLayers
 
@@ -80,8 +81,9 @@ class PythonAttachment(TorchDispatchMode):
     def user_marks_steps(self) -> None:
         self._user_steps = True
 
-    def survey(self) -> None:
-        for each in gc.get_objects():
+    def survey(self, what: Survey = "all") -> None:
+        objects: Sequence[Any] = gc.get_objects() if isinstance(what, str) else what
+        for each in objects:
             if issubclass(type(each), torch.Tensor):
                 self._tell(each, _KNOWN, "")
             elif issubclass(type(each), torch.nn.Module):

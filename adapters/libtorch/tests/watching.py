@@ -37,8 +37,8 @@ class Recorder:
             self._attachment.detach()
             self._attachment = None
 
-    def survey(self):
-        self._attachment.survey()
+    def survey(self, what="all"):
+        self._attachment.survey(what)
 
     def user_marks_steps(self):
         self._attachment.user_marks_steps()

@@ -1,0 +1,39 @@
+// Finds the tensors, modules and optimizers among all objects of Python's garbage collector.
+//
+// gc.get_objects() copies every object into a list. This walks the collector's lists instead, from
+// several places at once, and can skip what earlier searches have visited: new objects are always
+// linked behind older ones. Needs the GIL.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "python_objects.h"
+
+namespace plimsoll::libtorch {
+
+enum class HeapPart : std::uint8_t {
+  kAll,
+  kNew  // objects created since the last search, and maybe some older ones
+};
+
+struct HeapObjects {
+  std::vector<Reference> tensors;
+  std::vector<Reference> modules;
+  std::vector<Reference> optimizers;
+};
+
+// torch.nn.Module and torch.optim.Optimizer; to be called before the first search.
+void set_searched_classes(PyTypeObject* module_class, PyTypeObject* optimizer_class);
+
+HeapObjects search_heap(HeapPart part);
+
+// Sorts a list's items instead: those of one model, for example.
+HeapObjects sort_objects(PyObject* list);
+
+// The next search visits all objects.
+void forget_searches();
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,108 @@
+"""Searches of Python's heap: everything is found once, by whichever part is asked for."""
+
+import gc
+import random
+
+import pytest
+import torch
+from torch import nn
+from watching import PARAMETER, Recorder, tag_names
+
+from plimsoll._attachment import LibtorchAttachment
+
+
+def adopted(recorder):
+    """The sizes of what has been described since the last call."""
+    return [e["size"] for e in recorder.take() if e["kind"] in ("tag", "adopt") and e["size"]]
+
+
+def a_tensor(recorder, elements):
+    tensor = torch.zeros(elements)
+    recorder.take()
+    return tensor
+
+
+@pytest.mark.parametrize("collections", [[], [0], [1], [2], [0, 1], [1, 2], [2, 2]])
+def test_new_objects_are_found_wherever_the_collector_has_moved_them(recorder, collections):
+    recorder.survey("new")
+    tensor = a_tensor(recorder, 12_345)
+    for generation in collections:
+        gc.collect(generation)
+    recorder.survey("new")
+    assert 4 * 12_345 in adopted(recorder)
+    recorder.survey("new")
+    assert 4 * 12_345 not in adopted(recorder), "not searched again"
+    recorder.survey("all")
+    assert 4 * 12_345 in adopted(recorder)
+    del tensor
+
+
+def test_frozen_objects_are_found(recorder):
+    recorder.survey("new")
+    tensor = a_tensor(recorder, 12_345)
+    gc.freeze()
+    try:
+        recorder.survey("all")
+        assert 4 * 12_345 in adopted(recorder)
+        after = a_tensor(recorder, 12_346)
+        recorder.survey("new")
+        assert 4 * 12_346 in adopted(recorder)
+    finally:
+        gc.unfreeze()
+    del tensor, after
+
+
+def test_a_search_of_all_finds_what_the_collector_lists(recorder):
+    kept = [torch.zeros(random.Random(i).randint(1, 5000)) for i in range(500)]
+    dropped = [torch.zeros(7) for _ in range(500)]
+    cycle = [dropped]
+    cycle.append(cycle)
+    del dropped, cycle
+    gc.collect()
+    recorder.take()
+    recorder.survey("all")
+    plain = (torch.Tensor, nn.Parameter)
+    listed = [
+        each for each in gc.get_objects() if type(each) in plain and each.device.type == "cpu"
+    ]
+    wanted = {e.untyped_storage().data_ptr() for e in listed if e.untyped_storage().nbytes()}
+    told = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
+    assert wanted <= told
+    assert len(kept) == 500
+
+
+def test_garbage_that_is_created_and_collected_between_searches_is_harmless(recorder):
+    dice = random.Random(3)
+    for _ in range(50):
+        kept = []
+        for _ in range(dice.randint(0, 300)):
+            link = [torch.zeros(dice.randint(1, 50))]
+            link.append(link)
+            if dice.random() < 0.3:
+                kept.append(link)
+        if dice.random() < 0.5:
+            gc.collect(dice.randint(0, 2))
+        recorder.take()
+        recorder.survey("new")
+        told = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
+        assert {link[0].data_ptr() for link in kept} <= told
+
+
+def test_attaching_for_one_model_records_that_model_alone(library):
+    model, other = nn.Linear(11, 13), torch.zeros(12_345)
+    model.weight.grad = torch.zeros(13, 11)
+    recorder = Recorder(library)
+    library.counting_clear()
+    recorder._attachment = LibtorchAttachment(
+        "lite", False, library.counting_recorder(), survey=[model, model.weight]
+    )
+    try:
+        events = recorder.take()
+        named = tag_names(events, PARAMETER)
+        assert named == {"Linear.weight": 11 * 13 * 4, "Linear.bias": 13 * 4}
+        assert 4 * 12_345 not in [e["size"] for e in events if e["kind"] == "adopt"]
+        recorder.survey("new")  # nothing was searched yet, so it searches all
+        assert 4 * 12_345 in adopted(recorder)
+    finally:
+        recorder.detach()
+    del other
