@@ -40,8 +40,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
     },
     "monitor": {
-        "base", "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/recorder_c.h",
-        "plimsoll/training_monitor.h",
+        "base", "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
+        "plimsoll/recorder_c.h", "plimsoll/training_monitor.h",
         "plimsoll/recorder.h",  # tests alone: the scopes of a program
     },
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},

@@ -44,6 +44,7 @@ struct MonitorOptions {
   std::string record;  // a trace file; empty: none
   bool nvtx = false;
   std::int64_t batch_size = 0;  // items of a batch; 0: not known
+  std::string print_ranks = "all";
 
   // Sets one option by its name or an alias of it, from text ("yes", "50", "0-500:10,500-:100").
   // A failure changes nothing.

@@ -151,6 +151,9 @@ class MonitorOptions:
     @property
     def batch_size(self) -> int: ...
 
+    @property
+    def print_ranks(self) -> str: ...
+
     def set(self, name: str, value: str) -> None:
         """Sets an option by its name or an alias, from text."""
 
@@ -553,6 +556,18 @@ def start_watching() -> None:
 def stop_watching() -> None: ...
 
 def is_watching() -> bool: ...
+
+def set_process_rank(rank: int, world_size: int) -> None:
+    """Takes precedence over RANK and WORLD_SIZE of the environment."""
+
+def rank_folder(folder: str) -> str:
+    """Where this rank writes."""
+
+def with_rank(text: str) -> str:
+    """The lines of a text with their rank."""
+
+def printed_by_rank(text: str) -> str | None:
+    """The same for lines of monitors; None where this rank prints none."""
 
 def start_showing() -> None:
     """Shows what is live to plimsoll top, where it can; counted."""

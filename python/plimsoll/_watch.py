@@ -25,6 +25,7 @@ def watch(mode: Mode = "lite", adapter: Adapter = "auto") -> None:
         AdapterError: `adapter` is ``"libtorch"`` and it is not to be had.
     """
     global _mode, _pid
+    _take_rank()
     with _lock:
         if _pid != os.getpid():
             _mode = None  # the child of a fork, in which nothing runs
@@ -63,8 +64,16 @@ def stop_monitoring() -> None:
         _attachment.detach()
 
 
+def _take_rank() -> None:
+    """From torch.distributed where it is in use: not every launcher sets RANK."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    _record.set_process_rank(distributed.get_rank(), distributed.get_world_size())
+
+
 def _say(message: str) -> None:
-    print(f"plimsoll: {message}", file=sys.stderr, flush=True)
+    print(_record.with_rank(f"plimsoll: {message}"), file=sys.stderr, flush=True)
 
 
 def _renew_lock() -> None:

@@ -291,8 +291,9 @@ def of_rank(path: str) -> str:
         >>> of_rank("run.plim")  # with RANK=3 and WORLD_SIZE=8: run.rank3.plim
         'run.plim'
     """
+    name = os.path.basename(path)
     rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
-    if not rank.isdigit() or os.environ.get("WORLD_SIZE", "") in ("", "1") or "rank" in path:
+    if not rank.isdigit() or os.environ.get("WORLD_SIZE", "") in ("", "1") or "rank" in name:
         return path
     stem, ending = os.path.splitext(path)
     return f"{stem}.rank{rank}{ending}"

@@ -14,7 +14,7 @@ from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._watch import watch
 from plimsoll.config import Source, load_options
 from plimsoll.errors import Error
-from plimsoll.recording import Recording, record, stop_all_recordings
+from plimsoll.recording import Recording, of_rank, record, stop_all_recordings
 
 
 class TrainingMonitor:
@@ -63,7 +63,7 @@ class TrainingMonitor:
         if options.fail_on_alert:
             atexit.register(self._exit_with_failure)
         if options.record:
-            self._recording = record(options.record, adapter=_adapter(options))
+            self._recording = record(of_rank(options.record), adapter=_adapter(options))
             self._attempt(self._recording.start)
         self._attempt(
             lambda: watch(
@@ -76,7 +76,7 @@ class TrainingMonitor:
         try:
             action()
         except (Error, OSError) as error:
-            print(f"plimsoll: {error}", file=sys.stderr, flush=True)
+            print(_record.with_rank(f"plimsoll: {error}"), file=sys.stderr, flush=True)
 
     def step(
         self, iteration: int | None = None, loss: Any = None, *, batch_size: int | None = None
@@ -146,7 +146,8 @@ class TrainingMonitor:
             return
         self.close()
         stop_all_recordings()
-        print(f"plimsoll: exit code 1: {self.alerts} memory alerts", file=sys.stderr)
+        told = f"plimsoll: exit code 1: {self.alerts} memory alerts"
+        print(_record.with_rank(told), file=sys.stderr)
         if "logging" in sys.modules:  # it flushes its files at exit, too
             sys.modules["logging"].shutdown()
         sys.stdout.flush()

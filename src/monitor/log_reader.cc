@@ -159,11 +159,30 @@ Result<LogContents> read_log_bytes(std::string_view bytes, const std::string& na
   return log.finish();
 }
 
+namespace {
+
+// DIR/profiles and DIR, each with the folders of its ranks.
+std::vector<std::filesystem::path> places_of_text_logs(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> places;
+  for (const fs::path& place : {fs::path(folder) / kProfilesFolder, fs::path(folder)}) {
+    places.push_back(place);
+    std::error_code error;
+    for (fs::directory_iterator entry(place, error), end; !error && entry != end;
+         entry.increment(error)) {
+      if (entry->path().filename().string().starts_with("rank")) places.push_back(entry->path());
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
 Result<std::string> latest_text_log(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
   std::optional<std::tuple<fs::file_time_type, std::string>> latest;
-  for (const fs::path& place : {fs::path(folder) / kProfilesFolder, fs::path(folder)}) {
+  for (const fs::path& place : places_of_text_logs(folder)) {
     for (fs::directory_iterator entry(place, error), end; !error && entry != end;
          entry.increment(error)) {
       std::error_code trouble;

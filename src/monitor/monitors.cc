@@ -5,6 +5,7 @@
 
 #include "monitor/words.h"
 #include "plimsoll/monitor.h"
+#include "plimsoll/process_rank.h"
 
 namespace plimsoll {
 namespace {
@@ -44,7 +45,9 @@ std::string loss_text(const Loss& loss) {
 }  // namespace
 
 void print_to_stdout(const std::string& line) {
-  std::printf("%s\n", line.c_str());
+  const std::optional<std::string> text = printed_by_rank(line);
+  if (!text) return;
+  std::printf("%s\n", text->c_str());
   std::fflush(stdout);
 }
 

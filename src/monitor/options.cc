@@ -218,6 +218,12 @@ Status set_tensorboard(MonitorOptions& options, const Option&, std::string_view 
   return {};
 }
 
+Status set_print_ranks(MonitorOptions& options, const Option& option, std::string_view value) {
+  if (value != "all" && value != "first") return not_a(option, value, "all or first");
+  options.print_ranks = value;
+  return {};
+}
+
 Status set_adapter(MonitorOptions& options, const Option&, std::string_view value) {
   static const std::vector<std::string> kAdapters = {"auto", "libtorch", "python", "none"};
   if (std::ranges::find(kAdapters, value) == kAdapters.end()) {
@@ -312,6 +318,9 @@ constexpr std::array kOptions = {
     Option{"batch_size", Aliases{}, "count",
            "Items of a batch, to tell which batch would fit; 0 where it is not known.",
            set_count<&O::batch_size, 0>, text_of<&O::batch_size>},
+    Option{"print_ranks", Aliases{}, "all or first",
+           "Which ranks of a distributed run print lines; alerts are always printed.",
+           set_print_ranks, text_of<&O::print_ranks>},
 };
 
 const Option* find(std::string_view name) {

@@ -163,11 +163,12 @@ TEST(MonitorOptions, changing_any_option_changes_its_text_alone) {
   // Each option keeps its value in a place of its own.
   for (const MonitorOptionHelp& option : monitor_options_help()) {
     const std::string& was = option.default_value;
-    const std::string value = was == "true"              ? "false"
-                              : was == "false"           ? "true"
-                              : option.name == "adapter" ? "none"
-                              : option.name == "phases"  ? "1-2:3"
-                                                         : "3";
+    const std::string value = was == "true"                  ? "false"
+                              : was == "false"               ? "true"
+                              : option.name == "adapter"     ? "none"
+                              : option.name == "phases"      ? "1-2:3"
+                              : option.name == "print_ranks" ? "first"
+                                                             : "3";
     MonitorOptions options;
     ASSERT_TRUE(options.set(option.name, value).ok()) << option.name;
     std::vector<std::string> changed;

@@ -12,6 +12,7 @@
 
 #include "monitor/timestamps.h"
 #include "monitor/words.h"
+#include "plimsoll/process_rank.h"
 
 namespace plimsoll::monitor {
 namespace {
@@ -182,9 +183,13 @@ void Snapshot::add_host(const HostMemory& host) {
 }  // namespace
 
 std::string text_log_header(std::int64_t time_ns) {
-  return std::string(kTextLogMagic) + " 1. MB are 1024 x 1024 bytes.\n# " + host_name() +
-         " | process " + std::to_string(::getpid()) + " | " + utc_text(time_ns) +
-         "\n# plimsoll analyze FILE sums it up.\n\n";
+  std::string header = std::string(kTextLogMagic) + " 1. MB are 1024 x 1024 bytes.\n# " +
+                       host_name() + " | process " + std::to_string(::getpid()) + " | " +
+                       utc_text(time_ns);
+  if (const auto place = process_rank()) {
+    header += " | rank " + std::to_string(place->rank) + " of " + std::to_string(place->world_size);
+  }
+  return header + "\n# plimsoll analyze FILE sums it up.\n\n";
 }
 
 std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options) {
@@ -206,9 +211,9 @@ std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& 
 Status TextLog::create(const std::string& output_dir, const TextLogOptions& options) {
   options_ = options;
   const std::int64_t time_ns = now_ns();
-  PLIMSOLL_TRY(file_.create((std::filesystem::path(output_dir) / kProfilesFolder).string(),
-                            std::string(kTextLogPrefix) + local_stamp(time_ns),
-                            std::string(kTextLogSuffix)));
+  PLIMSOLL_TRY(file_.create(
+      rank_folder((std::filesystem::path(output_dir) / kProfilesFolder).string()),
+      std::string(kTextLogPrefix) + local_stamp(time_ns), std::string(kTextLogSuffix)));
   return file_.write(text_log_header(time_ns));
 }
 

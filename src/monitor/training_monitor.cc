@@ -11,6 +11,7 @@
 #include "monitor/event_file.h"
 #include "monitor/scalars.h"
 #include "monitor/text_log.h"
+#include "plimsoll/process_rank.h"
 
 namespace plimsoll {
 namespace {
@@ -38,13 +39,16 @@ MemoryAlert told(const monitor::Alert& alert) {
 
 }  // namespace
 
-void print_to_stderr(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+void print_to_stderr(const std::string& line) {
+  std::fprintf(stderr, "%s\n", with_rank(line).c_str());
+}
 
 struct TrainingMonitor::State {
   State(MonitorOptions given, LinePrinter printer)
       : options(std::move(given)), say(std::move(printer)), detector(detection_of(options)) {
     batch = largest_batch = options.batch_size;
     if (!options.enabled) return;
+    if (options.print_ranks == "first") print_first_rank_only();
     if (options.nvtx) {
       const Status started = start_nvtx();
       report("NVTX", started);
@@ -54,7 +58,7 @@ struct TrainingMonitor::State {
     if (options.text_log)
       report("text log", log.create(options.output_dir, {.top_layers = top_layers}));
     if (const std::string folder = options.tensorboard_dir(); !folder.empty())
-      report("TensorBoard", events.create(folder));
+      report("TensorBoard", events.create(rank_folder(folder)));
     span.emplace();
   }
 

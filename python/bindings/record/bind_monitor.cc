@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include "bind.h"
 #include "errors.h"
 #include "plimsoll/monitor.h"
+#include "plimsoll/process_rank.h"
 
 namespace nb = nanobind;
 
@@ -23,8 +25,10 @@ namespace plimsoll::python {
 namespace {
 
 void print(const std::string& line) {
+  const std::optional<std::string> text = printed_by_rank(line);
+  if (!text) return;
   try {
-    nb::module_::import_("builtins").attr("print")(line);
+    nb::module_::import_("builtins").attr("print")(*text);
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("plimsoll");  // a closed stdout is no reason to stop
   }
@@ -41,6 +45,17 @@ void bind_watch(nb::module_& module) {
     stop_watching();
   });
   module.def("is_watching", &is_watching);
+  module.def(
+      "set_process_rank",
+      [](std::int64_t rank, std::int64_t world_size) {
+        set_process_rank({.rank = rank, .world_size = world_size});
+      },
+      nb::arg("rank"), nb::arg("world_size"),
+      "Takes precedence over RANK and WORLD_SIZE of the environment.");
+  module.def("rank_folder", &rank_folder, nb::arg("folder"), "Where this rank writes.");
+  module.def("with_rank", &with_rank, nb::arg("text"), "The lines of a text with their rank.");
+  module.def("printed_by_rank", &printed_by_rank, nb::arg("text"),
+             "The same for lines of monitors; None where this rank prints none.");
   module.def(
       "start_showing", [] { static_cast<void>(start_showing()); },
       "Shows what is live to plimsoll top, where it can; counted.");

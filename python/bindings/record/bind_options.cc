@@ -80,6 +80,7 @@ void bind_options(nb::module_& module) {
       .def_ro("record", &Options::record)
       .def_ro("nvtx", &Options::nvtx)
       .def_ro("batch_size", &Options::batch_size)
+      .def_ro("print_ranks", &Options::print_ranks)
       .def(
           "set",
           [](Options& options, std::string_view name, std::string_view value) {

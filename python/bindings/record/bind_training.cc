@@ -13,6 +13,7 @@
 
 #include "bind.h"
 #include "errors.h"
+#include "plimsoll/process_rank.h"
 #include "plimsoll/training_monitor.h"
 
 namespace nb = nanobind;
@@ -23,7 +24,7 @@ namespace {
 void say(const std::string& line) {
   try {
     nb::object error_stream = nb::module_::import_("sys").attr("stderr");
-    if (!error_stream.is_none()) error_stream.attr("write")(line + "\n");
+    if (!error_stream.is_none()) error_stream.attr("write")(with_rank(line) + "\n");
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("plimsoll");
   }

@@ -23,6 +23,8 @@ _state: Any = needed("accelerate.state", pip="accelerate")
 class AccelerateTracker(_GeneralTracker):
     """Takes each `Accelerator.log` of the main process as the end of an iteration.
 
+    Accelerate calls trackers on the main process only: other ranks need a `TrainingMonitor`.
+
     Args:
         source: Where the options are: see `plimsoll.load_options`.
         loss: The name under which the program logs its loss.

@@ -17,7 +17,7 @@ _Callback: Any = needed("lightning.pytorch", "pytorch_lightning", pip="lightning
 
 
 class MemoryCallback(_Callback):
-    """Monitors `Trainer.fit` on the first rank: lines of an epoch, samples, alerts.
+    """Monitors `Trainer.fit` on each rank: lines of an epoch, samples, alerts.
 
     Args:
         source: Where the options are: see `plimsoll.load_options`.
@@ -34,8 +34,7 @@ class MemoryCallback(_Callback):
         return self._loop.is_running
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        if trainer.is_global_zero:
-            self._loop.start()
+        self._loop.start()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self._loop.epoch_start()

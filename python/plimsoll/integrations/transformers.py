@@ -16,7 +16,7 @@ _TrainerCallback: Any = needed("transformers", pip="transformers").TrainerCallba
 
 
 class MemoryCallback(_TrainerCallback):
-    """Monitors `Trainer.train` on the first process: lines of an epoch, samples, alerts.
+    """Monitors `Trainer.train` on each rank: lines of an epoch, samples, alerts.
 
     The trainer tells callbacks of the loss at its logging steps alone (`logging_steps`): other
     steps have none.
@@ -32,11 +32,10 @@ class MemoryCallback(_TrainerCallback):
         self._ended: int | None = None  # the step that has ended and not been told of
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.is_world_process_zero:
-            self._loop.start()
-            # The trainer's own, where it has looked for one that fits; of all GPUs of this process.
-            items = getattr(state, "train_batch_size", None) or args.train_batch_size
-            self._loop.batch_has(items // max(1, args.n_gpu))
+        self._loop.start()
+        # The trainer's own, where it has looked for one that fits; of all GPUs of this process.
+        items = getattr(state, "train_batch_size", None) or args.train_batch_size
+        self._loop.batch_has(items // max(1, args.n_gpu))
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._in_epoch = 0
