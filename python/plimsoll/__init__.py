@@ -10,6 +10,7 @@ Example:
 import os
 
 from plimsoll import _record
+from plimsoll._estimate import LayerEstimate, MemoryEstimate, estimate
 from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._watch import stop_monitoring
 from plimsoll.config import add_arguments, load_options
@@ -68,9 +69,11 @@ __all__ = [
     "InputOutputError",
     "InternalError",
     "InvalidArgumentError",
+    "LayerEstimate",
     "LayerMemoryStats",
     "LimitError",
     "MemoryAlert",
+    "MemoryEstimate",
     "MemoryEvent",
     "MemoryMonitor",
     "MemoryTracer",
@@ -88,6 +91,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "add_arguments",
+    "estimate",
     "export_formats",
     "load_options",
     "log_tensor_memory_breakdown",

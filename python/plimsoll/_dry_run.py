@@ -1,0 +1,486 @@
+"""Two training steps of a copy of a model, and the storages that are live during them.
+
+A dispatch mode sees every tensor that an operator returns and counts its storage once; a weak
+reference notices when the storage is freed. The user's model is only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import gc
+import importlib
+import inspect
+import random
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll import _record
+from plimsoll._watch import stop_monitoring, watch
+from plimsoll.errors import InvalidArgumentError
+
+# Copies -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Copy:
+    """A model and a batch to train it on.
+
+    Attributes:
+        mode: The context to train it in.
+        parameters: By the ``id`` of the user's parameter.
+    """
+
+    model: Any
+    sample_input: Any
+    mode: contextlib.AbstractContextManager[Any]
+    parameters: dict[int, Any]
+
+
+def fake_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
+    """On fake tensors, which have shapes, dtypes, devices and storages, but no memory."""
+    fakes = importlib.import_module("torch._subclasses.fake_tensor")
+    mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
+    with fakes.FakeCopyMode(mode):  # for tensors in places that _copy does not search
+        return _copy(torch, model, sample_input, mode, mode.from_tensor)
+
+
+def cpu_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
+    """On real tensors."""
+
+    def to_cpu(tensor: Any) -> Any:
+        copied = tensor.detach().to("cpu", copy=True)
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(copied, requires_grad=tensor.requires_grad)
+        return copied.requires_grad_(tensor.requires_grad)
+
+    return _copy(torch, model, sample_input, contextlib.nullcontext(), to_cpu)
+
+
+def _copy(
+    torch: Any, model: Any, sample_input: Any, mode: Any, copied: Callable[[Any], Any]
+) -> Copy:
+    """A deep copy, but each tensor as `copied` makes it from a leaf."""
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for tensor in _tensors(torch, [module._parameters, module._buffers, vars(module)]):
+            if id(tensor) not in memo:
+                memo[id(tensor)] = copied(tensor if tensor.is_leaf else tensor.detach())
+    parameters = {id(parameter): memo[id(parameter)] for parameter in model.parameters()}
+    device = next((parameter.device for parameter in parameters.values()), None)
+
+    def batch(tensor: Any) -> Any:
+        on_its_own = copied(tensor.detach())
+        with mode:
+            on_device = on_its_own if device is None else on_its_own.to(device)
+        return on_device.requires_grad_(tensor.requires_grad)
+
+    return Copy(copy.deepcopy(model, memo), _mapped(torch, sample_input, batch), mode, parameters)
+
+
+def without_wrapper(torch: Any, model: Any) -> Any:
+    """The module inside `torch.compile`'s, or inside data parallelism."""
+    if not isinstance(model, torch.nn.Module):
+        raise _wrong(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
+    parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+    while True:
+        if isinstance(model, parallel):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        else:
+            return model
+
+
+# Optimizers ---------------------------------------------------------------------------------------
+
+
+def optimizer_maker(torch: Any, model: Any, optimizer: Any) -> Callable[[Copy], Any] | None:
+    """What makes the optimizer of a copy, from what the user gives."""
+    if optimizer is None:
+        return None
+    if isinstance(optimizer, torch.optim.Optimizer):
+        known = {id(parameter) for parameter in model.parameters()}
+        if any(id(p) not in known for group in optimizer.param_groups for p in group["params"]):
+            raise _wrong("optimizer has parameters that are not the model's")
+        return lambda copied: _as_if_new(optimizer, copied.parameters)
+    make = _by_name(torch, optimizer) if isinstance(optimizer, str) else optimizer
+    if not callable(make):
+        raise _wrong(f"optimizer is a {type(optimizer).__name__}; it must be an optimizer, a class")
+    needs_rate = _needs_learning_rate(make)
+
+    def made(copied: Copy) -> Any:
+        parameters = list(copied.parameters.values())
+        return make(parameters, lr=1e-3) if needs_rate else make(parameters)
+
+    return made
+
+
+def _by_name(torch: Any, name: str) -> Any:
+    kinds = {
+        kind.__name__.lower(): kind
+        for kind in vars(torch.optim).values()
+        if inspect.isclass(kind)
+        and issubclass(kind, torch.optim.Optimizer)
+        and kind is not torch.optim.Optimizer
+    }
+    if name.lower() not in kinds:
+        known = ", ".join(sorted(kind.__name__ for kind in kinds.values()))
+        raise _wrong(f"optimizer is '{name}'; it must be one of {known}")
+    return kinds[name.lower()]
+
+
+def _needs_learning_rate(make: Callable[..., Any]) -> bool:
+    try:
+        rate = inspect.signature(make).parameters.get("lr")
+    except (TypeError, ValueError):
+        return False
+    return rate is not None and not isinstance(rate.default, int | float)
+
+
+def _as_if_new(optimizer: Any, parameters: Mapping[int, Any]) -> Any:
+    """One of the same class and settings, without state, for the copies of its parameters."""
+    groups = [
+        {**group, "params": [parameters[id(parameter)] for parameter in group["params"]]}
+        for group in optimizer.param_groups
+    ]
+    accepted = inspect.signature(type(optimizer)).parameters
+    settings = {name: value for name, value in optimizer.defaults.items() if name in accepted}
+    return type(optimizer)(groups, **settings)
+
+
+def _step_function(optimizer: Any) -> Callable[[Any], Any]:
+    """Its step without hooks: those of the user, and ours, are not for a dry run."""
+    step: Any = type(optimizer).step
+    bare: Callable[[Any], Any] = step.__wrapped__ if getattr(step, "hooked", False) else step
+    return bare
+
+
+def _lbfgs_state_bytes(optimizer: Any) -> int:
+    """Of `torch.optim.LBFGS` with a full history.
+
+    Its step reads values, so fake tensors cannot run it. It keeps the direction, the last gradient,
+    and two vectors and two scalars for each entry of the history.
+    """
+    history: int = optimizer.param_groups[0]["history_size"]
+    parameters = optimizer.param_groups[0]["params"]
+    elements: int = sum(parameter.numel() for parameter in parameters)
+    item_size: int = max((parameter.element_size() for parameter in parameters), default=0)
+    return item_size * ((2 * history + 2) * elements + 2 * history)
+
+
+# Storages -----------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Live:
+    size_bytes: int
+    layer: str
+    reference: weakref.ref[Any]
+
+
+class Meter:
+    """The storages that are live, and the most there were."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self.live: dict[int, _Live] = {}
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self.peak_phase = ""
+        self.phase = ""
+        self._layers = [""]
+
+    def count(self, tensors: object) -> None:
+        for tensor in _tensors(self._torch, tensors):
+            for storage in _storages(tensor):
+                self._count_storage(storage)
+
+    def _count_storage(self, storage: Any) -> None:
+        key = storage._cdata
+        if key in self.live:
+            return
+        size_bytes = storage.nbytes()
+        reference = weakref.ref(storage, lambda _: self._freed(key))
+        self.live[key] = _Live(size_bytes, self._layers[-1], reference)
+        self.live_bytes += size_bytes
+        if self.live_bytes > self.peak_bytes:
+            self.peak_bytes, self.peak_phase = self.live_bytes, self.phase
+
+    def _freed(self, key: int) -> None:
+        self.live_bytes -= self.live.pop(key).size_bytes
+
+    def begin_peak(self) -> None:
+        self.peak_bytes = 0
+
+    @contextlib.contextmanager
+    def watching(self, model: Any) -> Iterator[None]:
+        """Counts what operators return, by the layer whose forward is running."""
+        meter = self
+
+        class Watch(_dispatch_mode()):  # type: ignore[misc]
+            def __torch_dispatch__(
+                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                result = function(*args, **(kwargs or {}))
+                meter.count(result)
+                return result
+
+        for name, module in model.named_modules():
+            if isinstance(module, self._torch.jit.ScriptModule):
+                continue
+            module.register_forward_pre_hook(functools.partial(self._enter, name))
+            module.register_forward_hook(self._leave, always_call=True)
+        with Watch():
+            yield
+
+    def _enter(self, name: str, module: Any, arguments: Any) -> None:
+        self._layers.append(name)
+
+    def _leave(self, module: Any, arguments: Any, output: Any) -> None:
+        self._layers.pop()
+
+    def bytes_of(self, tensors: object) -> int:
+        """Each storage once."""
+        storages = {
+            storage._cdata: storage.nbytes()
+            for tensor in _tensors(self._torch, tensors)
+            for storage in _storages(tensor)
+        }
+        return sum(storages.values())
+
+
+def _dispatch_mode() -> Any:
+    return importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+
+
+def _storages(tensor: Any) -> Iterator[Any]:
+    if tensor.is_sparse:
+        for part in (tensor._indices(), tensor._values()):
+            yield part.untyped_storage()
+        return
+    with contextlib.suppress(NotImplementedError, RuntimeError):  # a tensor without a storage
+        yield tensor.untyped_storage()
+
+
+class RecordedPeak:
+    """What the recorder counts in this process: also what CPU kernels allocate for themselves."""
+
+    def __init__(self) -> None:
+        self._began_watching = not _record.is_watching()
+        watch()
+        gc.collect()
+        self._span: _record.PeakSpan | None = None
+        self._before = self._cpu().live_bytes
+
+    def begin(self) -> None:
+        self._span = _record.PeakSpan()
+
+    def peak_bytes(self) -> int:
+        """Since `begin`, without what was live before the copy was made; 0: not known."""
+        return max((self._cpu().peak_bytes or 0) - self._before, 0)
+
+    def end(self) -> None:
+        self._span = None
+        if self._began_watching:
+            stop_monitoring()
+
+    def _cpu(self) -> _record.DeviceMemory:
+        devices = _record.take_sample(peak_since=self._span).devices
+        return next(device for device in devices if device.name == "cpu")
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+class Training:
+    """What two steps hold. In the second one, optimizer state exists.
+
+    Attributes:
+        activations: Bytes that the forward pass allocated and that are live at its end, by layer.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        copied: Copy,
+        make_optimizer: Callable[[Copy], Any] | None,
+        loss: Callable[[Any], Any] | None,
+        recorded: RecordedPeak | None = None,
+    ) -> None:
+        self._torch = torch
+        self._copied = copied
+        self._optimizer = make_optimizer(copied) if make_optimizer is not None else None
+        self._recorded_bytes = 0
+        self._loss = loss
+        self.meter = Meter(torch)
+        self.activations: Counter[str] = Counter()
+        self.gradients_bytes = 0
+        self._output: Any = None
+        model = copied.model
+        for parameter in model.parameters():
+            parameter.grad = None
+        self.meter.count([list(model.parameters()), list(model.buffers()), copied.sample_input])
+        inference = torch.inference_mode(False)
+        with inference, torch.enable_grad(), copied.mode, self.meter.watching(model):
+            self._step()
+            self.meter.begin_peak()
+            if recorded is not None:
+                recorded.begin()
+            self._step()
+            self._recorded_bytes = recorded.peak_bytes() if recorded is not None else 0
+
+    def _step(self) -> None:
+        meter, parameters = self.meter, self._copied.parameters.values()
+        for parameter in parameters:
+            parameter.grad = None
+        meter.phase = "forward"
+        before = set(meter.live.values())  # not their keys, which are used again
+        # A loop's variable keeps the output until the next forward pass has made another one.
+        self._output = self._forward()
+        losses = self._losses(self._output)
+        self._torch.clear_autocast_cache()
+        self.activations = Counter()
+        for live in meter.live.values():
+            if live not in before:
+                self.activations[live.layer] += live.size_bytes
+        meter.phase = "backward"
+        with self._without_autocast():
+            reached = [each for each in losses if each.requires_grad]
+            # A sum's gradient would be a single element; those of losses are as large as outputs.
+            self._torch.autograd.backward(
+                reached, [self._torch.ones_like(each) for each in reached]
+            )
+            del losses, reached
+            self.gradients_bytes = meter.bytes_of([p.grad for p in parameters])
+            meter.phase = "optimizer"
+            if self._optimizer is not None and not self._is_lbfgs():
+                _step_function(self._optimizer)(self._optimizer)
+
+    def _forward(self) -> Any:
+        given = self._copied.sample_input
+        if isinstance(given, Mapping):
+            return self._copied.model(**given)
+        if isinstance(given, tuple | list):
+            return self._copied.model(*given)
+        return self._copied.model(given)
+
+    def _losses(self, output: Any) -> list[Any]:
+        """What backward begins with: the loss, or the outputs whose sum it is."""
+        result = self._loss(output) if self._loss else getattr(output, "loss", None)
+        if self._loss is None and not isinstance(result, self._torch.Tensor):
+            found = [t for t in _tensors(self._torch, output) if t.is_floating_point()]
+            if not found:
+                raise _wrong("the model's output has no floating-point tensor: give a loss")
+            return found
+        if not isinstance(result, self._torch.Tensor) or result.numel() != 1:
+            raise _wrong("the loss is not a tensor with one element")
+        return [result]
+
+    @contextlib.contextmanager
+    def _without_autocast(self) -> Iterator[None]:
+        """Backward runs outside autocast, as PyTorch recommends."""
+        device = next(iter(self._copied.parameters.values())).device.type
+        if not self._torch.is_autocast_enabled():
+            yield
+            return
+        with self._torch.autocast(device, enabled=False):
+            yield
+
+    def _is_lbfgs(self) -> bool:
+        return isinstance(self._optimizer, self._torch.optim.LBFGS)
+
+    def optimizer_state_bytes(self) -> int:
+        if self._optimizer is None:
+            return 0
+        if self._is_lbfgs():
+            return _lbfgs_state_bytes(self._optimizer)
+        return self.meter.bytes_of([list(self._optimizer.state.values())])
+
+    def peak_bytes(self) -> int:
+        # L-BFGS has made no step, so its state is not in what was metered.
+        metered = max(self.meter.peak_bytes, self._recorded_bytes)
+        return metered + (self.optimizer_state_bytes() if self._is_lbfgs() else 0)
+
+    def weights_by_layer(self) -> Counter[str]:
+        """Each storage in the first module that has it."""
+        seen: set[int] = set()
+        weights: Counter[str] = Counter()
+        for name, module in self._copied.model.named_modules():
+            for parameter in module.parameters(recurse=False):
+                for storage in _storages(parameter):
+                    if storage._cdata not in seen:
+                        seen.add(storage._cdata)
+                        weights[name] += storage.nbytes()
+        return weights
+
+    def buffers_bytes(self) -> int:
+        return self.meter.bytes_of(list(self._copied.model.buffers()))
+
+    def inputs_bytes(self) -> int:
+        return self.meter.bytes_of(self._copied.sample_input)
+
+
+# Tensors in Python's containers, and random state -------------------------------------------------
+
+
+def has_workspaces_on_the_cpu(torch: Any, model: Any) -> bool:
+    """Convolutions and recurrent layers, whose CPU kernels allocate what fake tensors miss."""
+    kinds = (torch.nn.RNNBase, torch.nn.modules.conv._ConvNd)
+    return any(
+        isinstance(module, kinds) and all(parameter.is_cpu for parameter in module.parameters())
+        for module in model.modules()
+    )
+
+
+def _tensors(torch: Any, value: object) -> Iterator[Any]:
+    """Those in nested lists, tuples, sets, mappings and dataclass-like outputs."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(torch, item)
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from _tensors(torch, item)
+    elif hasattr(type(value), "__dataclass_fields__"):
+        yield from _tensors(torch, vars(value))
+
+
+def _mapped(torch: Any, value: Any, function: Callable[[Any], Any]) -> Any:
+    """The same containers, with each tensor as `function` has it."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {key: _mapped(torch, item, function) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_mapped(torch, item, function) for item in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(torch, item, function) for item in value)
+    return value
+
+
+@contextlib.contextmanager
+def random_state_kept(torch: Any) -> Iterator[None]:
+    """Of torch on all devices, Python and NumPy."""
+    numpy = sys.modules.get("numpy")
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    state = torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state[0])
+        random.setstate(state[1])
+        if numpy is not None:
+            numpy.random.set_state(state[2])
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+def _wrong(message: str) -> InvalidArgumentError:
+    return InvalidArgumentError("invalid_argument", message)

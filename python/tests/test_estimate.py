@@ -1,0 +1,339 @@
+"""`plimsoll.estimate` against what the recorder counts when the same model trains."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import plimsoll
+
+pytestmark = pytest.mark.usefixtures("unwatched")
+
+
+class UNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+        self.middle = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.GELU())
+        self.up = nn.Conv2d(48, 3, 3, padding=1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        high = self.down(image)
+        low = self.middle(nn.functional.max_pool2d(high, 2))
+        return self.up(torch.cat([high, nn.functional.interpolate(low, scale_factor=2)], 1))
+
+
+class Tied(nn.Module):
+    """A language model whose output projection is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(1000, 64)
+        self.layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+        self.head = nn.Linear(64, 1000, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.layer(self.embedding(tokens)))
+        return logits
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(64, 128, 2, batch_first=True)
+        self.out = nn.Linear(128, 4)
+
+    def forward(self, series: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.out(self.lstm(series)[0])
+        return result
+
+
+class Checkpointed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Dropout(), nn.Linear(512, 64))
+            for _ in range(4)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = x + checkpoint(block, x, use_reentrant=False)
+        return x
+
+
+class Routed(nn.Module):
+    """Reads values, which fake tensors do not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(128, 128) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.experts[int(x.sum().item() > 0)](x)
+        return result
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.Linear(512, 10))
+
+
+def frozen() -> nn.Module:
+    model = mlp()
+    model[0].requires_grad_(False)  # type: ignore[index]
+    return model
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True)
+    return nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+
+
+def tokens() -> torch.Tensor:
+    return torch.randint(0, 1000, (8, 32))
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor]]] = {
+    "mlp": (mlp, lambda: torch.randn(64, 256)),
+    "unet": (UNet, lambda: torch.randn(4, 3, 64, 64)),
+    "transformer": (transformer, lambda: torch.randn(8, 64, 64)),
+    "lstm": (Recurrent, lambda: torch.randn(16, 50, 64)),
+    "tied": (Tied, tokens),
+    "checkpointed": (Checkpointed, lambda: torch.randn(16, 32, 64)),
+    "frozen": (frozen, lambda: torch.randn(64, 256)),
+    "routed": (Routed, lambda: torch.randn(64, 128)),
+}
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "Adam": torch.optim.Adam,
+    "AdamW amsgrad": lambda parameters: torch.optim.AdamW(parameters, amsgrad=True),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    "SGD momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "RMSprop": torch.optim.RMSprop,
+    "Adagrad": torch.optim.Adagrad,
+    "Adafactor": torch.optim.Adafactor,
+    "foreach": lambda parameters: torch.optim.Adam(parameters, foreach=True),
+}
+
+
+def recorded_peak(
+    path: Path,
+    make: Callable[[], nn.Module],
+    make_batch: Callable[[], torch.Tensor],
+    make_optimizer: Callable[[Any], torch.optim.Optimizer],
+) -> int:
+    """Of three steps, as the recorder counts them."""
+    gc.collect()
+    with plimsoll.record(path, mode="lite") as recording:
+        model, batch = make(), make_batch()
+        optimizer = make_optimizer(model.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            output = model(batch)
+            loss = output.sum()
+            loss.backward()
+            optimizer.step()
+        del output, loss
+    return recording.peaks["cpu"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_peak_is_the_recorders_within_five_percent(name: str, tmp_path: Path) -> None:
+    make, make_batch = MODELS[name]
+    peak = recorded_peak(tmp_path / "t.plim", make, make_batch, torch.optim.Adam)
+    estimate = plimsoll.estimate(make(), make_batch(), optimizer="adam")
+    assert estimate.peak_bytes == pytest.approx(peak, rel=0.05)
+    assert estimate.dry_run == ("cpu" if name in ("routed", "lstm", "unet") else "fake")
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_any_optimizer_given_as_a_function_or_as_an_instance(name: str, tmp_path: Path) -> None:
+    make = OPTIMIZERS[name]
+    peak = recorded_peak(tmp_path / "t.plim", mlp, lambda: torch.randn(64, 256), make)
+    model, batch = mlp(), torch.randn(64, 256)
+    by_function = plimsoll.estimate(model, batch, optimizer=make)
+    instance = make(model.parameters())
+    assert plimsoll.estimate(model, batch, optimizer=instance) == by_function
+    assert all(float(each["step"]) == 0 for each in instance.state.values())  # Adagrad has some
+    model(batch).sum().backward()
+    instance.step()
+    state = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+        for each in instance.state.values()
+        for tensor in each.values()
+        if isinstance(tensor, torch.Tensor)
+    }
+    assert by_function.optimizer_state_bytes == sum(state.values())
+    assert by_function.peak_bytes == pytest.approx(peak, rel=0.05)
+
+
+def test_parts_are_exact_where_they_can_be_computed() -> None:
+    model = Tied().to(torch.bfloat16)
+    model.layer.linear1.requires_grad_(False)
+    model.register_buffer("table", torch.zeros(100, dtype=torch.float64))
+    weights = sum(parameter.numel() * 2 for parameter in model.parameters())
+    frozen = sum(parameter.numel() * 2 for parameter in model.layer.linear1.parameters())
+    estimate = plimsoll.estimate(model, tokens(), optimizer="SGD")
+    assert estimate.weights_bytes == weights
+    assert estimate.gradients_bytes == weights - frozen
+    assert estimate.optimizer_state_bytes == 0
+    assert estimate.buffers_bytes == 800
+    assert estimate.inputs_bytes == 8 * 32 * 8
+    assert estimate.total_bytes == (
+        2 * weights - frozen + 800 + 8 * 32 * 8 + estimate.activations_bytes
+    )
+    layers = {layer.name: layer for layer in estimate.layers}
+    assert layers["embedding"].weights_bytes == 1000 * 64 * 2
+    assert layers["head"].weights_bytes == 0
+    assert layers["head"].activations_bytes == 8 * 32 * 1000 * 2
+    assert sum(layer.activations_bytes for layer in estimate.layers) == estimate.activations_bytes
+
+
+def test_parameters_that_are_views_of_one_storage_count_once() -> None:
+    model = nn.Module()
+    flat = torch.randn(1000)
+    model.a, model.b = nn.Parameter(flat[:500]), nn.Parameter(flat[500:])
+    model.forward = lambda x: (model.a + model.b).sum() * x  # type: ignore[method-assign]
+    assert plimsoll.estimate(model, torch.ones(1)).weights_bytes == 4000
+
+
+def test_nothing_of_the_model_or_the_random_state_changes() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout(), nn.Flatten())
+    batch = torch.randn(2, 3, 8, 8, requires_grad=True)
+    model(batch).sum().backward()
+    model.eval()
+    model[1].train()
+    random.seed(1)
+    before = copy.deepcopy(model.state_dict())
+    gradients = [
+        parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None
+    ]
+    training = [module.training for module in model.modules()]
+    of_batch = batch.grad
+    reads_values = nn.Sequential(model, nn.Linear(288, 128), Routed())
+    state, of_python = torch.get_rng_state(), random.getstate()
+    assert plimsoll.estimate(model, batch, dry_run="fake").dry_run == "fake"
+    assert plimsoll.estimate(reads_values, batch, optimizer="Adam").dry_run == "cpu"
+    assert torch.equal(state, torch.get_rng_state())
+    assert of_python == random.getstate()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(
+        parameter.grad is not None and torch.equal(parameter.grad, was)
+        for parameter, was in zip(model.parameters(), gradients, strict=True)
+    )
+    assert batch.grad is of_batch
+    assert [module.training for module in model.modules()] == training
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_model_on_the_meta_device_needs_no_memory() -> None:
+    with torch.device("meta"):
+        model = nn.Sequential(*(nn.Linear(32768, 32768, bias=False) for _ in range(16)))
+    estimate = plimsoll.estimate(model, torch.randn(1, 32768), optimizer=torch.optim.AdamW)
+    assert estimate.weights_bytes == 64 << 30
+    assert estimate.optimizer_state_bytes == (128 << 30) + 16 * 4
+
+
+def test_a_batch_may_be_arguments_by_position_or_by_name_and_the_loss_is_a_choice() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor, *, scale: torch.Tensor | None = None) -> Any:
+            y = self.linear(x)
+            return {"y": y if scale is None else y * scale, "labels": torch.ones(3)}
+
+    x, scale = torch.randn(8, 64), torch.randn(64)
+    by_position = plimsoll.estimate(Model(), (x,))
+    by_name = plimsoll.estimate(Model(), {"x": x, "scale": scale})
+    assert by_name.inputs_bytes == by_position.inputs_bytes + 256
+    chosen = plimsoll.estimate(Model(), [x], loss=lambda output: output["y"].square().mean())
+    assert chosen.activations_bytes == by_position.activations_bytes + 4  # the loss
+    with pytest.raises(plimsoll.InvalidArgumentError, match="one element"):
+        plimsoll.estimate(Model(), x, loss=lambda output: output["y"])
+
+
+def test_autocast_counts_what_it_casts(tmp_path: Path) -> None:
+    batch = torch.randn(64, 256)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        estimate = plimsoll.estimate(mlp(), batch, optimizer="Adam")
+    gc.collect()
+    with plimsoll.record(tmp_path / "t.plim", mode="lite") as recording:
+        model, same = mlp(), batch.clone()
+        optimizer = torch.optim.Adam(model.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = model(same).sum()
+            loss.backward()
+            optimizer.step()
+        del same
+    assert estimate.peak_bytes == pytest.approx(recording.peaks["cpu"], rel=0.05)
+
+
+def test_lbfgs_has_a_full_history() -> None:
+    model, batch = mlp(), torch.randn(64, 256)
+    optimizer = torch.optim.LBFGS(model.parameters(), history_size=3, max_iter=10)
+    estimate = plimsoll.estimate(model, batch, optimizer=optimizer)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(batch).square().mean()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    state = next(iter(optimizer.state.values()))
+    assert len(state["old_dirs"]) == 3
+    vectors = [state["d"], state["prev_flat_grad"], *state["old_dirs"], *state["old_stps"]]
+    held = sum(vector.untyped_storage().nbytes() for vector in vectors)
+    assert estimate.optimizer_state_bytes == pytest.approx(held, rel=0.01)
+
+
+def test_a_watched_process_notices_nothing(tmp_path: Path) -> None:
+    model = mlp()
+    with plimsoll.record(tmp_path / "t.plim") as recording:
+        plimsoll.estimate(model, torch.randn(64, 256), optimizer="Adam")
+        assert recording.since_step(0) is None
+    trace = plimsoll.open(tmp_path / "t.plim")
+    assert not any(event["kind"] == "step" for event in trace.tables.get("events", []))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("Adamm", "must be one of"),
+        (3, "is a int"),
+        (torch.optim.SGD([torch.ones(1)]), "not the model's"),
+    ],
+)
+def test_an_optimizer_that_is_none_is_told(wrong: object, told: str) -> None:
+    with pytest.raises(plimsoll.InvalidArgumentError, match=told):
+        plimsoll.estimate(mlp(), torch.randn(2, 256), optimizer=wrong)
+
+
+def test_the_models_own_error_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        plimsoll.estimate(mlp(), torch.randn(2, 3))
+
+
+def test_it_is_printed_in_mib() -> None:
+    lines = str(plimsoll.estimate(mlp(), torch.randn(64, 256), optimizer="Adam")).splitlines()
+    assert lines[0] == "Memory estimate (dry run: fake tensors)"
+    assert [line.split()[0] for line in lines[1:]] == [
+        *("weights", "gradients", "optimizer", "buffers", "inputs", "activations"),
+        *("total", "peak"),
+    ]
+    assert lines[1].endswith(" 1.5 MiB")
+    assert lines[-1].endswith(" MiB in optimizer")
