@@ -7,7 +7,6 @@ reference notices when the storage is freed. The user's model is only read.
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import gc
 import importlib
@@ -21,81 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._model_copy import Copy, tensors_in, wrong_argument
 from plimsoll._watch import stop_monitoring, watch
-from plimsoll.errors import InvalidArgumentError
-
-# Copies -------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Copy:
-    """A model and a batch to train it on.
-
-    Attributes:
-        mode: The context to train it in.
-        parameters: By the ``id`` of the user's parameter.
-    """
-
-    model: Any
-    sample_input: Any
-    mode: contextlib.AbstractContextManager[Any]
-    parameters: dict[int, Any]
-
-
-def fake_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
-    """On fake tensors, which have shapes, dtypes, devices and storages, but no memory."""
-    fakes = importlib.import_module("torch._subclasses.fake_tensor")
-    mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
-    with fakes.FakeCopyMode(mode):  # for tensors in places that _copy does not search
-        return _copy(torch, model, sample_input, mode, mode.from_tensor)
-
-
-def cpu_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
-    """On real tensors."""
-
-    def to_cpu(tensor: Any) -> Any:
-        copied = tensor.detach().to("cpu", copy=True)
-        if isinstance(tensor, torch.nn.Parameter):
-            return torch.nn.Parameter(copied, requires_grad=tensor.requires_grad)
-        return copied.requires_grad_(tensor.requires_grad)
-
-    return _copy(torch, model, sample_input, contextlib.nullcontext(), to_cpu)
-
-
-def _copy(
-    torch: Any, model: Any, sample_input: Any, mode: Any, copied: Callable[[Any], Any]
-) -> Copy:
-    """A deep copy, but each tensor as `copied` makes it from a leaf."""
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        for tensor in _tensors(torch, [module._parameters, module._buffers, vars(module)]):
-            if id(tensor) not in memo:
-                memo[id(tensor)] = copied(tensor if tensor.is_leaf else tensor.detach())
-    parameters = {id(parameter): memo[id(parameter)] for parameter in model.parameters()}
-    device = next((parameter.device for parameter in parameters.values()), None)
-
-    def batch(tensor: Any) -> Any:
-        on_its_own = copied(tensor.detach())
-        with mode:
-            on_device = on_its_own if device is None else on_its_own.to(device)
-        return on_device.requires_grad_(tensor.requires_grad)
-
-    return Copy(copy.deepcopy(model, memo), _mapped(torch, sample_input, batch), mode, parameters)
-
-
-def without_wrapper(torch: Any, model: Any) -> Any:
-    """The module inside `torch.compile`'s, or inside data parallelism."""
-    if not isinstance(model, torch.nn.Module):
-        raise _wrong(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
-    parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-    while True:
-        if isinstance(model, parallel):
-            model = model.module
-        elif hasattr(model, "_orig_mod"):
-            model = model._orig_mod
-        else:
-            return model
-
 
 # Optimizers ---------------------------------------------------------------------------------------
 
@@ -107,11 +33,13 @@ def optimizer_maker(torch: Any, model: Any, optimizer: Any) -> Callable[[Copy], 
     if isinstance(optimizer, torch.optim.Optimizer):
         known = {id(parameter) for parameter in model.parameters()}
         if any(id(p) not in known for group in optimizer.param_groups for p in group["params"]):
-            raise _wrong("optimizer has parameters that are not the model's")
+            raise wrong_argument("optimizer has parameters that are not the model's")
         return lambda copied: _as_if_new(optimizer, copied.parameters)
     make = _by_name(torch, optimizer) if isinstance(optimizer, str) else optimizer
     if not callable(make):
-        raise _wrong(f"optimizer is a {type(optimizer).__name__}; it must be an optimizer, a class")
+        raise wrong_argument(
+            f"optimizer is a {type(optimizer).__name__}; it must be an optimizer, a class or a name"
+        )
     needs_rate = _needs_learning_rate(make)
 
     def made(copied: Copy) -> Any:
@@ -131,7 +59,7 @@ def _by_name(torch: Any, name: str) -> Any:
     }
     if name.lower() not in kinds:
         known = ", ".join(sorted(kind.__name__ for kind in kinds.values()))
-        raise _wrong(f"optimizer is '{name}'; it must be one of {known}")
+        raise wrong_argument(f"optimizer is '{name}'; it must be one of {known}")
     return kinds[name.lower()]
 
 
@@ -197,7 +125,7 @@ class Meter:
         self._layers = [""]
 
     def count(self, tensors: object) -> None:
-        for tensor in _tensors(self._torch, tensors):
+        for tensor in tensors_in(self._torch, tensors):
             for storage in _storages(tensor):
                 self._count_storage(storage)
 
@@ -221,22 +149,22 @@ class Meter:
     @contextlib.contextmanager
     def watching(self, model: Any) -> Iterator[None]:
         """Counts what operators return, by the layer whose forward is running."""
-        meter = self
 
-        class Watch(_dispatch_mode()):  # type: ignore[misc]
-            def __torch_dispatch__(
-                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                result = function(*args, **(kwargs or {}))
-                meter.count(result)
-                return result
+        def dispatch(
+            mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            result = function(*args, **(kwargs or {}))
+            self.count(result)
+            return result
 
+        base = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+        watch_operators = type("Watch", (base,), {"__torch_dispatch__": dispatch})
         for name, module in model.named_modules():
             if isinstance(module, self._torch.jit.ScriptModule):
                 continue
             module.register_forward_pre_hook(functools.partial(self._enter, name))
             module.register_forward_hook(self._leave, always_call=True)
-        with Watch():
+        with watch_operators():
             yield
 
     def _enter(self, name: str, module: Any, arguments: Any) -> None:
@@ -249,14 +177,10 @@ class Meter:
         """Each storage once."""
         storages = {
             storage._cdata: storage.nbytes()
-            for tensor in _tensors(self._torch, tensors)
+            for tensor in tensors_in(self._torch, tensors)
             for storage in _storages(tensor)
         }
         return sum(storages.values())
-
-
-def _dispatch_mode() -> Any:
-    return importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
 
 
 def _storages(tensor: Any) -> Iterator[Any]:
@@ -374,12 +298,12 @@ class Training:
         """What backward begins with: the loss, or the outputs whose sum it is."""
         result = self._loss(output) if self._loss else getattr(output, "loss", None)
         if self._loss is None and not isinstance(result, self._torch.Tensor):
-            found = [t for t in _tensors(self._torch, output) if t.is_floating_point()]
+            found = [t for t in tensors_in(self._torch, output) if t.is_floating_point()]
             if not found:
-                raise _wrong("the model's output has no floating-point tensor: give a loss")
+                raise wrong_argument("the model's output has no floating-point tensor: give a loss")
             return found
         if not isinstance(result, self._torch.Tensor) or result.numel() != 1:
-            raise _wrong("the loss is not a tensor with one element")
+            raise wrong_argument("the loss is not a tensor with one element")
         return [result]
 
     @contextlib.contextmanager
@@ -426,9 +350,6 @@ class Training:
         return self.meter.bytes_of(self._copied.sample_input)
 
 
-# Tensors in Python's containers, and random state -------------------------------------------------
-
-
 def has_workspaces_on_the_cpu(torch: Any, model: Any) -> bool:
     """Convolutions and recurrent layers, whose CPU kernels allocate what fake tensors miss."""
     kinds = (torch.nn.RNNBase, torch.nn.modules.conv._ConvNd)
@@ -436,33 +357,6 @@ def has_workspaces_on_the_cpu(torch: Any, model: Any) -> bool:
         isinstance(module, kinds) and all(parameter.is_cpu for parameter in module.parameters())
         for module in model.modules()
     )
-
-
-def _tensors(torch: Any, value: object) -> Iterator[Any]:
-    """Those in nested lists, tuples, sets, mappings and dataclass-like outputs."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _tensors(torch, item)
-    elif isinstance(value, list | tuple | set):
-        for item in value:
-            yield from _tensors(torch, item)
-    elif hasattr(type(value), "__dataclass_fields__"):
-        yield from _tensors(torch, vars(value))
-
-
-def _mapped(torch: Any, value: Any, function: Callable[[Any], Any]) -> Any:
-    """The same containers, with each tensor as `function` has it."""
-    if isinstance(value, torch.Tensor):
-        return function(value)
-    if isinstance(value, Mapping):
-        return {key: _mapped(torch, item, function) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_mapped(torch, item, function) for item in value))
-    if isinstance(value, list | tuple):
-        return type(value)(_mapped(torch, item, function) for item in value)
-    return value
 
 
 @contextlib.contextmanager
@@ -480,7 +374,3 @@ def random_state_kept(torch: Any) -> Iterator[None]:
             numpy.random.set_state(state[2])
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
-
-
-def _wrong(message: str) -> InvalidArgumentError:
-    return InvalidArgumentError("invalid_argument", message)

@@ -125,21 +125,21 @@ def estimate(
         ... )
         >>> print(estimate)  # doctest: +SKIP
     """
-    from plimsoll import _dry_run
+    from plimsoll import _dry_run, _model_copy
 
     torch = importlib.import_module("torch")
     if dry_run not in ("auto", "fake", "cpu"):
         raise InvalidArgumentError(
             "invalid_argument", f"dry_run is '{dry_run}'; it must be auto, fake or cpu"
         )
-    model = _dry_run.without_wrapper(torch, model)
+    model = _model_copy.without_wrapper(torch, model)
     make_optimizer = _dry_run.optimizer_maker(torch, model, optimizer)
     has_workspaces = _dry_run.has_workspaces_on_the_cpu(torch, model)
     reason = ""
     with _dry_run.random_state_kept(torch):
         if dry_run != "cpu":
             try:
-                fake = _dry_run.fake_copy(torch, model, sample_input)
+                fake = _model_copy.fake_copy(torch, model, sample_input)
                 found = _of(_dry_run.Training(torch, fake, make_optimizer, loss), "fake")
                 is_cheap = found.peak_bytes <= _CHEAP_BYTES
                 if not (dry_run == "auto" and is_cheap and has_workspaces):
@@ -156,7 +156,7 @@ def estimate(
         _check_that_a_copy_fits(model, reason)
         recorded = _dry_run.RecordedPeak()
         try:
-            copied = _dry_run.cpu_copy(torch, model, sample_input)
+            copied = _model_copy.cpu_copy(torch, model, sample_input)
             return _of(_dry_run.Training(torch, copied, make_optimizer, loss, recorded), "cpu")
         finally:
             recorded.end()

@@ -90,7 +90,7 @@ def mlp() -> nn.Module:
 
 def frozen() -> nn.Module:
     model = mlp()
-    model[0].requires_grad_(False)  # type: ignore[index]
+    next(model.children()).requires_grad_(False)
     return model
 
 
@@ -200,11 +200,16 @@ def test_parts_are_exact_where_they_can_be_computed() -> None:
 
 
 def test_parameters_that_are_views_of_one_storage_count_once() -> None:
-    model = nn.Module()
-    flat = torch.randn(1000)
-    model.a, model.b = nn.Parameter(flat[:500]), nn.Parameter(flat[500:])
-    model.forward = lambda x: (model.a + model.b).sum() * x  # type: ignore[method-assign]
-    assert plimsoll.estimate(model, torch.ones(1)).weights_bytes == 4000
+    class Flat(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            flat = torch.randn(1000)
+            self.a, self.b = nn.Parameter(flat[:500]), nn.Parameter(flat[500:])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (self.a + self.b).sum() * x
+
+    assert plimsoll.estimate(Flat(), torch.ones(1)).weights_bytes == 4000
 
 
 def test_nothing_of_the_model_or_the_random_state_changes() -> None:
