@@ -1,31 +1,36 @@
 """The torch adapter: C++ that is compiled against the torch of this machine, once, and kept.
 
 `load()` gives the loaded module, compiled if need be and checked; `AdapterError` says in one
-sentence why there is none. Nothing here touches torch's state.
+sentence why there is none. Nothing here touches torch's state. The compiler, and the first
+execution of what it made, run in processes of their own that cannot hang or crash this one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import importlib.machinery
 import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
+from plimsoll import _adapter_cache
+from plimsoll._adapter_cache import Entry
 from plimsoll.errors import AdapterError
 
-_COMPILE_SECONDS = 600
+_HANG_SECONDS = 20  # without processor time, of the compiler or of the first test
+_SUPERVISED = str(Path(__file__).with_name("_supervised.py"))
+_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE}
+_HANGS = 124
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +56,7 @@ MAIN = Half(
 )
 
 _loaded: dict[str, ModuleType] = {}
+_problems: dict[tuple[str, str], str] = {}
 
 
 def load(say: Callable[[str], object]) -> Any:
@@ -78,9 +84,17 @@ def load_half(
         module = _imported(half.name, library)
         problem = self_test(module)
         if problem is not None:
-            raise AdapterError(f"{problem}, so the adapter is not used ({library})")
+            raise AdapterError(f"{problem}, so the adapter is not used ({library.path})")
         _loaded[half.name] = module
     return _loaded[half.name]
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """A compiled adapter that has been checked."""
+
+    path: str  # for people; what is loaded is the content
+    content: bytes
 
 
 def sources(half: Half = MAIN) -> Path:
@@ -94,44 +108,55 @@ def sources(half: Half = MAIN) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where compiled adapters are kept: PLIMSOLL_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("PLIMSOLL_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "plimsoll"
+    """Where compiled adapters are kept, if that folder can be trusted."""
+    return Path(_adapter_cache.default_folder())
 
 
 def command(half: Half, folder: Path, output: Path) -> list[str]:
     """The one command that compiles one of the adapter's binaries."""
-    import torch
-
-    root = Path(torch.__file__).parent
-    headers = [root / "include", root / "include/torch/csrc/api/include"]
+    headers = [_torch_root() / "include", _torch_root() / "include/torch/csrc/api/include"]
     headers.append(Path(sysconfig.get_path("include")))
     headers += half.headers()
-    include = folder.parent.parent / "include"
-    abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
     return [
         *_compiler(),
         *["-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w"],
-        f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-        *half.flags,
+        *_flags(half),
         f"-I{folder}",
-        f"-I{include}",
+        f"-I{folder.parent.parent / 'include'}",
         *(word for path in headers for word in ("-isystem", str(path))),
         str(folder / half.source),
         "-o",
         str(output),
-        *(f"-L{path}" for path in (*half.library_folders, root / "lib")),
-        *(f"-l{library}" for library in half.libraries),
+        *_libraries(half),
     ]
 
 
+def _torch_root() -> Path:
+    import torch
+
+    return Path(torch.__file__).parent
+
+
+def _flags(half: Half) -> list[str]:
+    import torch
+
+    abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+    return [f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *half.flags]
+
+
+def _libraries(half: Half) -> list[str]:
+    folders = [f"-L{path}" for path in (*half.library_folders, _torch_root() / "lib")]
+    return [*folders, *(f"-l{library}" for library in half.libraries)]
+
+
 def _compiler() -> list[str]:
-    chosen = os.environ.get("CXX")
-    if chosen:
-        return shlex.split(chosen)
+    chosen = os.environ.get("CXX", "")
+    try:
+        words = shlex.split(chosen)
+    except ValueError as error:
+        raise AdapterError(f"CXX is no command ({error}): {chosen!r}") from None
+    if words:
+        return words
     for name in ("c++", "g++", "clang++"):
         found = shutil.which(name)
         if found is not None:
@@ -140,12 +165,12 @@ def _compiler() -> list[str]:
 
 
 def _key(half: Half, folder: Path) -> str:
-    """Of everything that the compiled adapter depends on."""
+    """Of everything that the compiled adapter depends on; the compiler need not be there."""
     import torch
 
     digest = hashlib.sha256()
-    parts = [torch.__version__, torch.version.git_version, sysconfig.get_config_var("SOABI")]
-    parts += command(half, folder, Path("adapter.so"))
+    parts = [torch.__version__, torch.version.git_version, torch.version.cuda]
+    parts += [sysconfig.get_config_var("SOABI"), half.name, *_flags(half), *_libraries(half)]
     for part in parts:
         digest.update(str(part).encode() + b"\0")
     header = folder.parent.parent / "include/plimsoll/recorder_c.h"
@@ -154,78 +179,135 @@ def _key(half: Half, folder: Path) -> str:
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
-def compiled(half: Half, say: Callable[[str], object]) -> Path:
-    """The shared library, from the cache or compiled into it."""
+def compiled(half: Half, say: Callable[[str], object]) -> Library:
+    """The shared library, from the cache or compiled into it.
+
+    Raises:
+        AdapterError: There is none.
+    """
     folder = sources(half)
-    place = _writable(cache_folder()) / _key(half, folder)
-    library = place / f"{half.name}.so"
-    if library.is_file():
-        return library
-    place.mkdir(parents=True, exist_ok=True)
-    with _locked(place / "lock"):
-        if not library.is_file():  # another process may have made it while we waited
-            _compile(half, folder, library, say)
-    return library
+    key = _key(half, folder)
+    if (half.name, key) in _problems:  # it is tried once in a process
+        raise AdapterError(_problems[half.name, key])
+    begin_ns = time.time_ns()
+    with _adapter_cache.entry(key, half.name, say) as entry:
+        path = f"{entry.path}/{half.name}.so"
+        content = entry.library(half.name)
+        if content is not None:
+            return Library(path, content)
+        with entry.locked():
+            content = entry.library(half.name)  # another process may have compiled it meanwhile
+            problem = entry.failed_since(half.name, begin_ns) if content is None else None
+            if content is None and problem is None:
+                content, problem = _compiled_now(half, folder, entry, say)
+            if content is None:
+                _problems[half.name, key] = str(problem)
+                raise AdapterError(_problems[half.name, key])
+            return Library(path, content)
 
 
-def _compile(half: Half, folder: Path, library: Path, say: Callable[[str], object]) -> None:
-    import subprocess
-
+def _compiled_now(
+    half: Half, folder: Path, entry: Entry, say: Callable[[str], object]
+) -> tuple[bytes | None, str | None]:
+    """The library, or why there is none."""
     import torch
 
     what = "adapter" if half is MAIN else f"adapter's half {half.folder}"
     say(f"compiling the {what} for torch {torch.__version__}, once; about {half.seconds} seconds")
-    partial = library.with_suffix(f".{os.getpid()}.so")
-    log = library.with_name("log.txt")
-    words = command(half, folder, partial)
+    build = Path(entry.path) / "build"
+    log = Path(entry.path) / "log.txt"
     try:
-        with open(log, "w") as output:
-            print(shlex.join(words), file=output, flush=True)
-            ran = subprocess.run(
-                words,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=_COMPILE_SECONDS,
-            )
-        if ran.returncode != 0:
-            raise AdapterError(f"the adapter did not compile against this torch; see {log}")
-        os.replace(partial, library)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise AdapterError(f"the adapter could not be compiled: {error}; see {log}") from error
+        shutil.rmtree(build, ignore_errors=True)  # of a process that was killed
+        build.mkdir(mode=0o700)
+        output = build / "adapter.so"
+        with open(log, "w") as file:
+            _compile(command(half, folder, output), build, file)
+            content = output.read_bytes()
+            _try_out(half, output, file)
+    except (AdapterError, OSError) as error:
+        problem = f"{error}; see {log}"
+        entry.fail(half.name, problem)
+        return None, problem
     finally:
-        partial.unlink(missing_ok=True)
+        shutil.rmtree(build, ignore_errors=True)
+    entry.keep(half.name, content)
+    return content, None
 
 
-def _writable(folder: Path) -> Path:
-    """The folder, or, where nothing can be kept, one for this process alone."""
+def _compile(words: list[str], build: Path, log: TextIO) -> None:
+    print(shlex.join(words), file=log, flush=True)
+    status = _supervised(words, log, os.environ | {"TMPDIR": str(build)})
+    if status == _HANGS:
+        raise AdapterError(f"the compiler hung for {_HANG_SECONDS} seconds")
+    if status != 0:
+        raise AdapterError("the adapter did not compile against this torch")
+
+
+def _try_out(half: Half, library: Path, log: TextIO) -> None:
+    """Loads the library in a process of its own, where it may crash; all else is tested later."""
+    words = [sys.executable, "-I", "-S", "-c", _TRY_OUT, *(each or "." for each in sys.path)]
+    environment = {name: value for name, value in os.environ.items() if "PLIMSOLL" not in name}
+    environment |= {"PLIMSOLL_TRY_OUT": str(library), "PLIMSOLL_TRY_OUT_NAME": half.name}
+    status = _supervised(words, log, environment)
+    if status == _HANGS:
+        raise AdapterError(f"the adapter hung for {_HANG_SECONDS} seconds when it was tested")
+    if status - 128 in _CRASHES:
+        raise AdapterError(f"the adapter crashed (signal {status - 128}) when it was tested")
+
+
+_TRY_OUT = """
+import os, sys
+sys.path[:] = sys.argv[1:]
+import torch
+from plimsoll import _adapter
+name, path = os.environ["PLIMSOLL_TRY_OUT_NAME"], os.environ["PLIMSOLL_TRY_OUT"]
+with open(path, "rb") as file: library = _adapter.Library(path, file.read())
+module = _adapter._imported(name, library)
+print(_adapter._self_test(module) if name == _adapter.MAIN.name else module.problem())
+"""
+
+
+def _supervised(words: list[str], log: TextIO, environment: dict[str, str]) -> int:
+    """The status of a command, run so that it ends when it hangs or with this process."""
+    import subprocess
+
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", _SUPERVISED, str(_HANG_SECONDS), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="plimsoll-"))
+        return process.wait()
+    finally:
+        if process.poll() is None:  # an exception of the program, such as KeyboardInterrupt
+            process.terminate()
+            process.wait()
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with open(path, "w") as file:
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+_loads = 0
 
 
-def _imported(name: str, library: Path) -> ModuleType:
-    loader = importlib.machinery.ExtensionFileLoader(name, str(library))
-    spec = importlib.util.spec_from_file_location(name, str(library), loader=loader)
-    assert spec is not None
+def _imported(name: str, library: Library) -> ModuleType:
+    """Loads the content that was checked, from memory."""
+    global _loads
+    _loads += 1
     try:
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    except ImportError as error:
+        with open(os.memfd_create(name, os.MFD_CLOEXEC), "wb") as file:
+            file.write(library.content)
+            file.flush()
+            # The linker takes a path that it has seen for a library that it has loaded.
+            path = f"/proc/self/fd{'/.' * _loads}/{file.fileno()}"
+            loader = importlib.machinery.ExtensionFileLoader(name, path)
+            spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+            assert spec is not None
+            module = importlib.util.module_from_spec(spec)
+            loader.exec_module(module)
+    except (ImportError, OSError) as error:
         raise AdapterError(f"the adapter cannot be loaded: {error}") from error
+    module.__file__ = spec.origin = library.path
     return module
 
 

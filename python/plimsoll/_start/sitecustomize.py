@@ -2,7 +2,7 @@
 
 `site` imports it because its folder leads PYTHONPATH. It restores PYTHONPATH, ``sys.path`` and
 ``sys.modules``, waits for torch, and gives way to the sitecustomize that is installed, if any. The
-script then starts as in a plain ``python3 SCRIPT`` (docs/decisions/0011). Nothing is imported here
+script then starts as in a plain ``python3 SCRIPT`` (docs/decisions/0010). Nothing is imported here
 that Python has not imported by then: the script's folder may hold a module of that name.
 """
 

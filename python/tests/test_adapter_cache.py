@@ -1,0 +1,371 @@
+"""Which compiled adapters are loaded, and what a compiler or an adapter can do to the program."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from plimsoll import _adapter, _adapter_cache, _trusted_files
+from plimsoll._trusted_files import UntrustedError
+from plimsoll.errors import AdapterError
+
+SUPERVISED = Path(_adapter.__file__).with_name("_supervised.py")
+MODULE = """
+#include <Python.h>
+#include <cstdio>
+static PyObject* problem(PyObject*, PyObject*) { Py_RETURN_NONE; }
+static PyMethodDef methods[] = {{"problem", problem, METH_NOARGS, ""}, {}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_small", "", -1, methods};
+PyMODINIT_FUNC PyInit__small() {
+  AT_INIT;
+  return PyModule_Create(&definition);
+}
+"""
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache for this process alone."""
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(_adapter_cache, "_folders", lambda: [str(folder)])
+    monkeypatch.setattr(_adapter, "_loaded", {})
+    monkeypatch.setattr(_adapter, "_problems", {})
+    return folder
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Makes a small adapter of a statement that runs when it is loaded."""
+    root = tmp_path / "sources"
+    (root / "adapters/small").mkdir(parents=True)
+    (root / "include/plimsoll").mkdir(parents=True)
+    (root / "include/plimsoll/recorder_c.h").write_text("")
+    monkeypatch.setattr(_adapter, "sources", lambda half: root / "adapters/small")
+
+    def make(statement: str = "") -> _adapter.Half:
+        text = MODULE.replace("AT_INIT", statement)
+        (root / "adapters/small/small.cc").write_text(text)
+        return _adapter.Half("_small", "small", "small.cc", libraries=(), seconds=1)
+
+    return make
+
+
+def load(half):
+    return _adapter.load_half(half, lambda _: None, lambda module: module.problem())
+
+
+def library_in(cache) -> Path:
+    (path,) = cache.glob("*/_small.so")
+    return path
+
+
+# ---- folders and files --------------------------------------------------------------------------
+
+
+def opened(path, **how):
+    os.close(_trusted_files.open_folder(str(path), **how))
+    return True
+
+
+def test_folders_of_this_user_are_made_private(tmp_path):
+    assert opened(tmp_path / "a/b", private=True)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o702])
+def test_a_folder_that_others_can_write_to_is_refused_anywhere_in_the_path(tmp_path, mode):
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    for part in ("a", "a/b", "a/b/c"):
+        (tmp_path / part).chmod(mode)
+        with pytest.raises(UntrustedError, match=f"others can write to {tmp_path / part}$"):
+            opened(tmp_path / "a/b/c")
+        (tmp_path / part).chmod(0o755)
+    assert opened(tmp_path / "a/b/c")
+
+
+def test_a_sticky_folder_is_passed_through_but_is_not_private(tmp_path):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a").chmod(0o1777)
+    assert opened(tmp_path / "a/b", private=True)
+    with pytest.raises(UntrustedError):
+        opened(tmp_path / "a", private=True)
+
+
+@needs_root
+@pytest.mark.parametrize("part", ["a", "a/b", "a/b/c"])
+def test_a_folder_of_another_user_is_refused_anywhere_in_the_path(tmp_path, part):
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    os.chown(tmp_path / part, 1234, 0)
+    with pytest.raises(UntrustedError, match="uid 1234"):
+        opened(tmp_path / "a/b/c")
+
+
+@needs_root
+def test_a_link_of_another_user_is_refused_and_links_are_followed_with_checks(tmp_path):
+    (tmp_path / "real/b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/../real")
+    assert opened(tmp_path / "link/b")
+    os.chown(tmp_path / "real", 1234, 0)
+    with pytest.raises(UntrustedError, match="real"):
+        opened(tmp_path / "link/b")
+    os.chown(tmp_path / "real", 0, 0)
+    os.chown(tmp_path / "link", 1234, 0, follow_symlinks=False)
+    with pytest.raises(UntrustedError, match="link"):
+        opened(tmp_path / "link/b")
+
+
+def test_a_circle_of_links_ends(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(UntrustedError, match="too many symbolic links"):
+        opened(tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "writable", "folder"])
+def test_only_regular_files_that_others_cannot_write_are_read(tmp_path, kind):
+    (tmp_path / "real").write_bytes(b"content")
+    path = tmp_path / "file"
+    if kind == "link":
+        path.symlink_to("real")
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"content")
+        path.chmod(0o666)
+    folder = _trusted_files.open_folder(str(tmp_path))
+    assert _trusted_files.read(folder, "real", "") == b"content"
+    with pytest.raises((OSError, UntrustedError)):
+        _trusted_files.read(folder, "file", "")
+    os.close(folder)
+
+
+def test_a_file_is_published_whole_or_not_at_all(tmp_path, monkeypatch):
+    folder = _trusted_files.open_folder(str(tmp_path))
+    _trusted_files.publish(folder, "file", b"old")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        _trusted_files.publish(folder, "file", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+    os.close(folder)
+
+
+def test_a_seal_breaks_with_any_byte():
+    whole = _adapter_cache.seal(b"library")
+    assert _adapter_cache.unseal(whole) == b"library"
+    for size in range(len(whole)):
+        assert _adapter_cache.unseal(whole[:size]) is None
+        changed = bytes([*whole[:size], whole[size] ^ 1, *whole[size + 1 :]])
+        assert _adapter_cache.unseal(changed) is None
+    assert _adapter_cache.unseal(whole + b"\0") is None
+
+
+# ---- the cache ----------------------------------------------------------------------------------
+
+
+def test_an_adapter_is_compiled_once_and_used_without_a_compiler(cache, small, monkeypatch):
+    half = small()
+    first = load(half)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(_adapter, "_loaded", {})
+    assert load(half) is not first
+    assert sorted(path.name for path in library_in(cache).parent.iterdir()) == [
+        "_small.so",
+        "lock",
+        "log.txt",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "writable"])
+def test_a_damaged_adapter_is_compiled_again(cache, small, damage, monkeypatch):
+    half = small()
+    load(half)
+    path = library_in(cache)
+    good = path.read_bytes()
+    if damage == "writable":
+        path.chmod(0o666)
+    else:
+        path.write_bytes({"cut": good[:4096], "empty": b"", "garbage": b"x" * len(good)}[damage])
+    monkeypatch.setattr(_adapter, "_loaded", {})
+    said = []
+    _adapter.load_half(half, said.append, lambda module: module.problem())
+    assert len(said) == 1
+    assert path.read_bytes() == good
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("planted", ["writable_parent", pytest.param("owner", marks=needs_root)])
+def test_an_adapter_that_another_user_could_have_placed_is_not_loaded(
+    planted, cache, small, tmp_path, monkeypatch
+):
+    """Its bytes and its seal are right: only who could have written it matters."""
+    half = small(f'std::fclose(std::fopen("{tmp_path}/loaded", "w"));')
+    load(half)
+    (tmp_path / "loaded").unlink()
+    monkeypatch.setattr(_adapter, "_loaded", {})
+    if planted == "owner":
+        os.chown(library_in(cache).parent, 1234, 1234)
+    else:
+        cache.chmod(0o777)
+    said = []
+    with pytest.raises(AdapterError, match="no folder to keep the adapter in"):
+        _adapter.load_half(half, said.append, lambda module: module.problem())
+    assert not (tmp_path / "loaded").exists()
+    assert f"the adapter cache {cache} is not used" in said[0]
+
+
+def test_another_folder_takes_the_place_of_one_that_cannot_be_used(
+    small, cache, tmp_path, monkeypatch
+):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    folders = ["/proc/nowhere", str(shared), str(cache)]
+    monkeypatch.setattr(_adapter_cache, "_folders", lambda: folders)
+    before = set(os.listdir("/tmp"))
+    load(small())
+    assert library_in(cache).is_file()
+    assert not list(shared.iterdir())
+    assert not [name for name in set(os.listdir("/tmp")) - before if "plimsoll" in name]
+
+
+def test_the_folders_of_the_cache(monkeypatch):
+    monkeypatch.setenv("PLIMSOLL_CACHE", "/chosen")
+    assert _adapter_cache._folders()[0] == "/chosen"
+    monkeypatch.delenv("PLIMSOLL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/base")
+    first, *others = _adapter_cache._folders()
+    assert first == "/base/plimsoll"
+    assert all(str(os.geteuid()) in folder for folder in others)
+
+
+# ---- the compiler and the first test ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["'", "/nonexistent/g++", "/bin/false", "g++ '-O", "\\"])
+def test_a_malformed_or_failing_compiler_is_an_adapter_error(value, cache, small, monkeypatch):
+    monkeypatch.setenv("CXX", value)
+    with pytest.raises(AdapterError):
+        load(small())
+
+
+@pytest.mark.parametrize(
+    ("statement", "number"), [("raise(SIGSEGV)", 11), ("abort()", 6), ("raise(SIGBUS)", 7)]
+)
+def test_an_adapter_that_crashes_does_not_take_the_program_down(
+    statement, number, cache, small, monkeypatch
+):
+    half = dataclasses.replace(small(f"{statement};"), flags=("-include", "csignal"))
+    with pytest.raises(AdapterError, match=f"crashed \\(signal {number}\\)"):
+        load(half)
+    assert not list(cache.glob("*/*.so"))
+    monkeypatch.setenv("CXX", "/bin/false")
+    with pytest.raises(AdapterError, match="crashed"):  # it is tried once in a process
+        load(half)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def hanging(tmp_path):
+    """A compiler that waits for a child of its own, whose pid it writes down."""
+    path = tmp_path / "hanging"
+    path.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid.new\n"
+                    f"mv {tmp_path}/pid.new {tmp_path}/pid\nwait\n")  # fmt: skip
+    path.chmod(0o755)
+    return path
+
+
+def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
+    cache, small, hanging, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CXX", str(hanging))
+    monkeypatch.setattr(_adapter, "_HANG_SECONDS", 2)
+    half, said, problems = small(), [], []
+
+    def rank():
+        try:
+            _adapter.compiled(half, said.append)
+        except AdapterError as error:
+            problems.append(str(error))
+
+    begin = time.monotonic()
+    ranks = [threading.Thread(target=rank) for _ in range(4)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join()
+    assert time.monotonic() - begin < 15
+    assert len(said) == 1  # one compiled, the others waited
+    assert len(problems) == 4
+    assert all("hung for 2 seconds" in problem for problem in problems)
+    assert not is_running(int((tmp_path / "pid").read_text()))
+
+
+def test_a_compiler_that_computes_is_not_taken_for_one_that_hangs(tmp_path):
+    busy = "import time\nwhile time.process_time() < 1.5: pass"
+    words = [sys.executable, "-I", "-S", SUPERVISED, "0.5", sys.executable, "-c", busy]
+    assert subprocess.run(words, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_the_compiler_dies_with_the_program(end, hanging, tmp_path):
+    words = ["-I", "-S", str(SUPERVISED), "600", str(hanging)]
+    code = f"import subprocess, sys\nsubprocess.run([sys.executable, *{words}])"
+    program = subprocess.Popen([sys.executable, "-c", code])
+    wait_until((tmp_path / "pid").exists)
+    program.send_signal(end)
+    program.wait()
+    wait_until(lambda: not is_running(int((tmp_path / "pid").read_text())))
+
+
+def test_an_interruption_reaches_the_program_and_ends_the_compiler(
+    cache, small, hanging, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CXX", str(hanging))
+    half = small()
+
+    def interrupt():
+        wait_until((tmp_path / "pid").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        load(half)
+    thread.join()
+    wait_until(lambda: not is_running(int((tmp_path / "pid").read_text())))
+    assert not list(cache.glob("*/build"))
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [(["false"], 1), (["sh", "-c", "kill -SEGV $$"], 139), (["/nonexistent"], 127)],
+)
+def test_the_status_of_a_supervised_command(words, status):
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", SUPERVISED, "60", *words], check=False, capture_output=True
+    )
+    assert ran.returncode == status
