@@ -55,6 +55,30 @@ std::vector<std::string> live_status_folders() {
   return folders;
 }
 
+// Every folder above it, links followed: nobody but this user and root could put another in its
+// place. In a sticky one, such as /tmp, nobody can.
+Status check_parents(const std::string& folder) {
+  char* resolved = ::realpath(folder.c_str(), nullptr);
+  if (resolved == nullptr) return folder_error(folder, std::strerror(errno));
+  std::string parent = resolved;
+  std::free(resolved);
+  struct stat root{};  // its owner may show as nobody in a user namespace
+  if (::stat("/", &root) != 0) return folder_error("/", std::strerror(errno));
+  while (parent.size() > 1) {
+    parent.resize(std::max<std::size_t>(parent.rfind('/'), 1));
+    struct stat state{};
+    if (::stat(parent.c_str(), &state) != 0) return folder_error(parent, std::strerror(errno));
+    if (state.st_uid != 0 && state.st_uid != root.st_uid && state.st_uid != ::geteuid()) {
+      return folder_error(folder, parent + " belongs to another user");
+    }
+    const bool is_sticky = (state.st_mode & S_ISVTX) != 0;
+    if ((state.st_mode & S_IWOTH) != 0 && !is_sticky) {
+      return folder_error(folder, "others may write to " + parent);
+    }
+  }
+  return {};
+}
+
 Status check_live_status_folder(const std::string& folder) {
   struct stat told{};
   if (::lstat(folder.c_str(), &told) != 0) return folder_error(folder, std::strerror(errno));
@@ -63,7 +87,7 @@ Status check_live_status_folder(const std::string& folder) {
   if ((told.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return folder_error(folder, "others may write to it (chmod 700)");
   }
-  return {};
+  return check_parents(folder);
 }
 
 Status make_live_status_folder(const std::string& folder) {
@@ -78,7 +102,9 @@ int open_live_status_file(const std::string& folder, int pid) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return -1;
   struct stat told{};
-  if (::fstat(fd, &told) == 0 && S_ISREG(told.st_mode) && told.st_uid == ::geteuid()) return fd;
+  const bool is_ours = ::fstat(fd, &told) == 0 && S_ISREG(told.st_mode) &&
+                       told.st_uid == ::geteuid() && (told.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (is_ours) return fd;
   ::close(fd);
   errno = EACCES;
   return -1;

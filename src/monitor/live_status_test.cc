@@ -1,5 +1,6 @@
 #include "monitor/live_status.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -144,6 +145,31 @@ TEST_F(LiveStatus, a_folder_of_others_is_refused) {
   LiveStatusOptions no_folder = options();
   no_folder.folders = {machine_.root() + "/file"};
   EXPECT_FALSE(LiveStatusPublisher::start(one_sample, no_folder).ok());
+}
+
+TEST_F(LiveStatus, a_folder_below_one_that_others_can_write_to_is_refused) {
+  const std::string parent = machine_.root() + "/parent";
+  ASSERT_EQ(::mkdir(parent.c_str(), 0700), 0);
+  const std::string below = parent + "/live";
+  EXPECT_TRUE(make_live_status_folder(below).ok());
+  ASSERT_EQ(::chmod(parent.c_str(), 0777), 0);
+  const Status status = check_live_status_folder(below);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message, testing::HasSubstr("others may write to "));
+  ASSERT_EQ(::chmod(parent.c_str(), 01777), 0);  // as /tmp
+  EXPECT_TRUE(check_live_status_folder(below).ok());
+}
+
+TEST_F(LiveStatus, a_file_that_others_can_write_to_is_not_opened) {
+  ASSERT_TRUE(make_live_status_folder(folder()).ok());
+  const int made = ::open((folder() + "/7").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  ASSERT_GE(made, 0);
+  const int opened = open_live_status_file(folder(), 7);
+  EXPECT_GE(opened, 0);
+  ::close(opened);
+  ASSERT_EQ(::fchmod(made, 0666), 0);
+  EXPECT_EQ(open_live_status_file(folder(), 7), -1);
+  ::close(made);
 }
 
 TEST_F(LiveStatus, what_the_dead_left_is_removed_and_the_rest_stays) {
