@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
+from plimsoll._claim import Claim
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -113,17 +114,20 @@ class Recording:
         self._nvtx = _nvtx_is_asked_for() if nvtx is None else nvtx
         self._recording: _record.Recording | None = None
         self._pid = 0
+        self._claim: Claim | None = None
 
     def start(self) -> Recording:
         """Begins; returns the recording itself."""
         if self._recording is not None or self.state:
             raise InvalidArgumentError("invalid_argument", "a recording can be started only once")
         kind = _attachment.prepare(self._adapter, _say, _complain)
+        self._claim_path()
         try:
             self._recording = _record.Recording(
                 os.fsencode(self.path), self._max_events, self._in_children, self._meta(kind)
             )
         except RuntimeError as error:
+            self._release_path()
             raise OSError(f"{self.path}: {error}") from error
         self._pid = os.getpid()
         try:
@@ -131,6 +135,7 @@ class Recording:
         except BaseException:
             self._recording.stop()
             self._recording = None
+            self._release_path()
             raise
         with _lock:
             _running.append(self)
@@ -139,6 +144,19 @@ class Recording:
             self._begin_nvtx()
         atexit.register(self._stop_at_exit)
         return self
+
+    def _claim_path(self) -> None:
+        with _lock:
+            if any(each.path == self.path for each in running()):
+                return  # the recorder refuses it
+        self._claim = Claim(self.path)
+        if self._claim.path != self.path:
+            _complain(f"another process records into {self.path}; this one: {self._claim.path}")
+            self.path = self._claim.path
+
+    def _release_path(self) -> None:
+        if self._claim is not None:
+            self._claim.release()
 
     def _begin_nvtx(self) -> None:
         try:
@@ -165,6 +183,7 @@ class Recording:
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
         self.state = recording.stop()
+        self._release_path()
         _attachment.detach()
         if self.state["error"]:
             _complain(f"{self.path}: {os.strerror(self.state['error'])}; the recording is cut off")
