@@ -18,7 +18,8 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// Runs a hook's body. No C++ exception may pass into Python, and no Python one out of a hook.
+// Runs a hook's body. No C++ exception passes into Python. Of Python's, only what belongs to the
+// program leaves a hook: a KeyboardInterrupt that surfaced in it, for example.
 template <typename Body>
 PyObject* guarded(Body&& body) {
   if (is_attached()) {
@@ -26,7 +27,8 @@ PyObject* guarded(Body&& body) {
       body(thread_state());
     } catch (const std::exception&) {
     }
-    PyErr_Clear();
+    drop_error();
+    if (raise_deferred_error()) return nullptr;
   }
   Py_RETURN_NONE;
 }

@@ -29,7 +29,7 @@ const char* wrapped_attribute(PyObject* module) {
 PyObject* module_died(PyObject* self, PyObject* /*weak*/) {
   auto* address = static_cast<PyObject*>(PyCapsule_GetPointer(self, nullptr));
   if (address != nullptr) modules().forget(address);
-  PyErr_Clear();
+  drop_error();
   Py_RETURN_NONE;
 }
 PyMethodDef g_module_died = {"module_died", module_died, METH_O, nullptr};
@@ -94,7 +94,7 @@ Module* Modules::find_or_add(PyObject* object) {
   if (Module* known = find(object)) return known;
   PyObject* weak = weak_reference(object);
   if (weak == nullptr) {
-    PyErr_Clear();
+    drop_error();
     return nullptr;
   }
   auto module = std::make_unique<Module>();

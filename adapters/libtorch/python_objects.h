@@ -38,10 +38,40 @@ class Reference {
   PyObject* object_ = nullptr;
 };
 
+// What surfaced in this thread while a hook ran and is the program's: KeyboardInterrupt,
+// SystemExit.
+inline thread_local PyObject* deferred_error = nullptr;
+
+// Clears an exception that our own lookups caused. One that is no Exception is kept for the
+// program.
+inline void drop_error() {
+  if (PyErr_Occurred() == nullptr) return;
+  if (deferred_error != nullptr || PyErr_ExceptionMatches(PyExc_Exception) != 0) {
+    PyErr_Clear();
+    return;
+  }
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  deferred_error = value;
+}
+
+// Raises what was kept; false if there is nothing.
+inline bool raise_deferred_error() {
+  PyObject* error = std::exchange(deferred_error, nullptr);
+  if (error == nullptr) return false;
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+  return true;
+}
+
 // Null, and no exception, where there is none. `name` is interned.
 inline Reference attribute(PyObject* object, PyObject* name) {
   PyObject* value = PyObject_GetAttr(object, name);
-  if (value == nullptr) PyErr_Clear();
+  if (value == nullptr) drop_error();
   return Reference::steal(value);
 }
 
@@ -64,7 +94,7 @@ inline std::string text_of(PyObject* object) {
       Reference::steal(PyUnicode_Check(object) != 0 ? Py_NewRef(object) : PyObject_Str(object));
   const char* bytes = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (bytes == nullptr) {
-    PyErr_Clear();
+    drop_error();
     return "?";
   }
   return bytes;

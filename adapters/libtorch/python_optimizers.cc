@@ -29,7 +29,7 @@ std::uint64_t g_steps = 0;
 
 PyObject* optimizer_died(PyObject* self, PyObject* /*weak*/) {
   auto* address = static_cast<PyObject*>(PyCapsule_GetPointer(self, nullptr));
-  PyErr_Clear();
+  drop_error();
   const auto found = optimizers().find(address);
   if (found != optimizers().end()) {
     PyObject* weak = found->second->weak;
@@ -49,7 +49,7 @@ Optimizer* find_or_add(PyObject* object) {
       Reference::steal(capsule ? PyCFunction_New(&g_optimizer_died, capsule.get()) : nullptr);
   PyObject* weak = callback ? PyWeakref_NewRef(object, callback.get()) : nullptr;
   if (weak == nullptr) {
-    PyErr_Clear();
+    drop_error();
     return nullptr;
   }
   auto optimizer = std::make_unique<Optimizer>();
