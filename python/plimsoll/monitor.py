@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from plimsoll import _record
+from plimsoll._profiler_ranges import profiled_mark, profiled_range
 from plimsoll._watch import watch
 from plimsoll.errors import InvalidArgumentError
 
@@ -94,7 +95,8 @@ def track_memory(name: str) -> Iterator[None]:
     watch()
     block = _record.TrackMemory(name)
     try:
-        yield
+        with profiled_range(name):
+            yield
     finally:
         block.finish()
 
@@ -197,6 +199,18 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
         if enabled:
             watch()
         super().__init__(enabled)
+        self._enabled = enabled
+
+    def checkpoint(self, name: str) -> None:
+        """Notes what is used now."""
+        super().checkpoint(name)
+        if self._enabled:
+            profiled_mark(name)
+
+    def disable(self) -> None:
+        """Notes nothing from now on, and forgets what was noted."""
+        self._enabled = False
+        super().disable()
 
 
 def log_tensor_memory_breakdown(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._claim import Claim
+from plimsoll._profiler_ranges import profiled_range
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -289,7 +290,8 @@ def region(name: str) -> Iterator[None]:
     """
     _record.begin_region(name)
     try:
-        yield
+        with profiled_range(name):
+            yield
     finally:
         _record.end_region(name)
 

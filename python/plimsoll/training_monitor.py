@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._profiler_ranges import profiled_mark
 from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._watch import watch
 from plimsoll.config import Source, load_options
@@ -92,6 +93,7 @@ class TrainingMonitor:
         if batch_size is not None:
             self.set_batch_size(batch_size)
         self._monitor.step(iteration, loss)
+        profiled_mark("step" if iteration is None else f"step {iteration}")
 
     def set_batch_size(self, items: int) -> None:
         """How many items the batches have from now on; 0: that is not known."""
