@@ -23,6 +23,14 @@ struct MonitorPhase {
   bool operator==(const MonitorPhase&) const = default;
 };
 
+// Above it a sample raises an alert: a share of the whole device or machine, or bytes.
+struct MemoryThreshold {
+  double percent = 0;  // 0: bytes
+  std::uint64_t bytes = 0;
+
+  bool operator==(const MemoryThreshold&) const = default;
+};
+
 struct MonitorOptions {
   bool enabled = true;
   std::int64_t verbose_batches = 5;
@@ -45,6 +53,8 @@ struct MonitorOptions {
   bool nvtx = false;
   std::int64_t batch_size = 0;  // items of a batch; 0: not known
   std::string print_ranks = "all";
+  std::vector<MemoryThreshold> alert_above;
+  bool wandb = false;
 
   // Sets one option by its name or an alias of it, from text ("yes", "50", "0-500:10,500-:100").
   // A failure changes nothing.

@@ -47,6 +47,9 @@ class TrainingMonitor {
   // Gets the alerts instead of `say`.
   void on_alert(std::function<void(const MemoryAlert&)> callback);
 
+  // Gets each sample, after it has been written.
+  void on_sample(std::function<void(const MemorySample&)> callback);
+
   // An iteration ends; without a number they are counted from 0. The loss is read only if a sample
   // is due.
   void step(const Loss& loss = no_loss());

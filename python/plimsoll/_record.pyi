@@ -154,6 +154,12 @@ class MonitorOptions:
     @property
     def print_ranks(self) -> str: ...
 
+    @property
+    def alert_above(self) -> str: ...
+
+    @property
+    def wandb(self) -> bool: ...
+
     def set(self, name: str, value: str) -> None:
         """Sets an option by its name or an alias, from text."""
 
@@ -560,6 +566,9 @@ def is_watching() -> bool: ...
 def set_process_rank(rank: int, world_size: int) -> None:
     """Takes precedence over RANK and WORLD_SIZE of the environment."""
 
+def process_rank() -> int | None:
+    """The rank of this process; None in a run of one process."""
+
 def rank_folder(folder: str) -> str:
     """Where this rank writes."""
 
@@ -725,6 +734,8 @@ class TrainingMonitor:
     def __init__(self, options: MonitorOptions) -> None: ...
 
     def on_alert(self, callback: Callable[[MemoryAlert], None]) -> None: ...
+
+    def on_sample(self, callback: Callable[[MemorySample], None]) -> None: ...
 
     def step(self, iteration: int | None, loss: object | None) -> None: ...
 

@@ -43,6 +43,7 @@ FLAGS = {
     "profile_dir": "output_dir",
     "profile_tensorboard": "tensorboard",
     "profile_record": "record",
+    "profile_alert_above": "alert_above",
 }
 
 
@@ -115,7 +116,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{flag}",
             nargs="?" if optional else None,
             const="true" if optional else None,
-            metavar={"interval": "N", "phases": "FROM-TO:N,..."}.get(option, option.upper()),
+            metavar={
+                "interval": "N",
+                "phases": "FROM-TO:N,...",
+                "alert_above": "THRESHOLD,...",
+            }.get(option, option.upper()),
             help=described[option].replace("%", "%%"),
         )
 

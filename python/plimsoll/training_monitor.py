@@ -12,6 +12,7 @@ from typing import Any
 from plimsoll import _record
 from plimsoll._profiler_ranges import profiled_mark
 from plimsoll._record import MemoryAlert, MonitorOptions
+from plimsoll._wandb_log import WandbLog
 from plimsoll._watch import watch
 from plimsoll.config import Source, load_options
 from plimsoll.errors import Error
@@ -58,6 +59,8 @@ class TrainingMonitor:
         self._monitor = _record.TrainingMonitor(self.options)
         if on_alert is not None:
             self._monitor.on_alert(on_alert)
+        if self.options.enabled and self.options.wandb:
+            self._monitor.on_sample(WandbLog(self.options).add)
 
     def _begin(self) -> None:
         options = self.options

@@ -109,6 +109,53 @@ def test_wandb_gets_the_scalars_on_an_axis_of_their_own(tmp_path):
         assert float(row["Memory/Tensor_Category/parameters_MB"]) >= 64 * 64 * 4 / 2**20
 
 
+def test_wandb_as_an_option_logs_each_sample_to_the_run_that_is_active(tmp_path, capsys):
+    import wandb
+
+    settings = wandb.Settings(silent=True)
+    model = nn.Linear(64, 64)
+    with plimsoll.TrainingMonitor(output_dir=tmp_path, interval=2, wandb=True) as monitor:
+        monitor.step(0)
+        monitor.step(2)
+        run = wandb.init(mode="offline", dir=tmp_path, project="p", settings=settings)
+        for iteration in range(4, 9):
+            loss = model(torch.randn(2, 64)).square().mean()
+            run.log({"loss": loss.item()})
+            monitor.step(iteration, loss)
+        run.finish()
+        monitor.step(10)
+    wandb.teardown()
+    rows = offline_history(tmp_path)
+    ours = [row for row in rows if "plimsoll/iteration" in row]
+    assert [row["plimsoll/iteration"] for row in ours] == ["4", "6", "8"]
+    for row in ours:
+        assert float(row["Memory/Tensor_Category/parameters_MB"]) >= 64 * 64 * 4 / 2**20
+        assert "Memory/loss" in row
+    assert sum("loss" in row for row in rows) == 5
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("plimsoll")]
+    assert told == [
+        "plimsoll: wandb: no run is active: call wandb.init() before the first sample; memory is "
+        "not logged there"
+    ]
+
+
+def test_wandb_that_raises_does_not_stop_the_training(tmp_path, monkeypatch, capsys):
+    import wandb
+
+    class Broken:
+        def define_metric(self, *names, **settings):
+            raise OSError("no space left")
+
+    monkeypatch.setattr(wandb, "run", Broken())
+    with plimsoll.TrainingMonitor(output_dir=tmp_path, interval=1, wandb=True) as monitor:
+        monitor.step()
+        monitor.step()
+    assert monitor.samples == 2
+    assert capsys.readouterr().err == (
+        "plimsoll: wandb: OSError: no space left; memory is not logged there\n"
+    )
+
+
 def test_wandb_without_a_run_is_told():
     from plimsoll.integrations.wandb import Writer
 

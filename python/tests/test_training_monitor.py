@@ -82,6 +82,32 @@ def test_alerts_go_to_the_callback(tmp_path: Path) -> None:
     assert alerts[0].next_step in str(alerts[0])
 
 
+def test_memory_above_a_threshold_alerts_once_and_again_after_it_has_fallen(tmp_path: Path) -> None:
+    alerts: list[plimsoll.MemoryAlert] = []
+    now = _record.take_sample().host.rss_bytes or 0
+    limit = now + (100 << 20)
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path),
+        interval=1,
+        alerts=False,
+        alert_above=[f"{limit}B", "99.999%"],
+        on_alert=alerts.append,
+    ) as monitor:
+        monitor.step()
+        for _ in range(2):
+            held = torch.ones((limit + (64 << 20)) // 4)
+            monitor.step()
+            monitor.step()
+            del held
+            monitor.step()
+            monitor.step()
+    assert [alert.id for alert in alerts] == ["above_threshold"] * 2
+    assert [alert.iteration for alert in alerts] == [1, 5]
+    assert alerts[0].device == "host"
+    assert alerts[0].title.startswith("This process holds ")
+    assert "The most is held by category" in alerts[0].text
+
+
 def test_a_callback_that_raises_does_not_stop_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,12 +153,40 @@ std::vector<Alert> Detector::observe(const MemorySample& sample) {
   }
   lasting.host_growth(host_rss_, cpu());
 
-  std::vector<Alert> alerts;
+  std::vector<Alert> alerts = crossed_thresholds(sample);
   std::ranges::sort(of_now, is_graver);
   for (Suspicion& suspicion : of_now) {
     if (is_to_be_told(suspicion)) alerts.push_back(std::move(suspicion.alert));
   }
   return alerts;
+}
+
+// Told when memory rises above a threshold, and again only after it has fallen clearly below.
+std::vector<Alert> Detector::crossed_thresholds(const MemorySample& sample) {
+  constexpr double kRearmAt = 0.95;  // of the threshold: memory that hovers around it alerts once
+  Suspicions found;
+  const Rules rules{options_, iteration_, found};
+  for (const DeviceLoad& load : loads_of(sample)) {
+    const auto history = devices_.find(load.device == "host" ? "cpu" : load.device);
+    for (std::size_t i = 0; i < options_.alert_above.size(); ++i) {
+      const MemoryThreshold& threshold = options_.alert_above[i];
+      const std::optional<double> level = load.level(threshold);
+      if (!level) continue;
+      if (*level < kRearmAt * limit_of(threshold)) above_.erase({load.device, i});
+      if (*level <= limit_of(threshold) || !above_.insert({load.device, i}).second) continue;
+      rules.above(load, threshold, history == devices_.end() ? nullptr : &history->second);
+    }
+  }
+  std::ranges::sort(found, is_graver);
+  std::vector<Alert> alerts;
+  for (Suspicion& suspicion : found) alerts.push_back(std::move(suspicion.alert));
+  return alerts;
+}
+
+std::vector<Alert> Detector::observe_thresholds(const MemorySample& sample) {
+  if (sample.ran_out) return {};
+  remember(sample);
+  return crossed_thresholds(sample);
 }
 
 std::vector<Alert> Detector::findings() const {

@@ -10,15 +10,18 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/fields.h"
 #include "monitor/batch_fit.h"
 #include "monitor/series.h"
 #include "plimsoll/memory_sample.h"
+#include "plimsoll/monitor_options.h"
 
 namespace plimsoll::monitor {
 
@@ -37,10 +40,10 @@ inline const char* to_string(AlertSeverity severity) {
 }
 
 // All the ids there are.
-inline constexpr std::array<std::string_view, 9> kAlertIds = {
-    "activations_stay",      "temporaries_stay",   "gradients_accumulate",
-    "memory_growth",         "more_large_tensors", "fragmentation",
-    "memory_jump_with_loss", "device_nearly_full", "out_of_memory"};
+inline constexpr std::array<std::string_view, 10> kAlertIds = {
+    "activations_stay",   "temporaries_stay", "gradients_accumulate",  "memory_growth",
+    "more_large_tensors", "fragmentation",    "memory_jump_with_loss", "device_nearly_full",
+    "out_of_memory",      "above_threshold"};
 
 struct Alert {
   std::string id;  // stable: one of kAlertIds
@@ -81,6 +84,8 @@ struct DetectionOptions {
   // An alert is told again after so many samples, or when it got so many times worse.
   std::int64_t alert_every = 10;
   double times_worse = 2;
+  // A percentage among them takes the place of full_percent.
+  std::vector<MemoryThreshold> alert_above = {};
   std::string step = "iteration";  // what samples are counted by, in sentences
 };
 
@@ -143,6 +148,9 @@ class Detector {
   // What is to be told now.
   std::vector<Alert> observe(const MemorySample& sample);
 
+  // Only the thresholds of alert_above: the other rules are off.
+  std::vector<Alert> observe_thresholds(const MemorySample& sample);
+
   // All there is to tell of the run so far, gravest first.
   std::vector<Alert> findings() const;
 
@@ -160,6 +168,7 @@ class Detector {
   void count_jumps(const MemorySample& sample);
   const DeviceHistory* cpu() const;
   bool is_to_be_told(const Suspicion& suspicion);
+  std::vector<Alert> crossed_thresholds(const MemorySample& sample);
 
   DetectionOptions options_;
   std::int64_t samples_ = 0;
@@ -170,7 +179,8 @@ class Detector {
   std::deque<double> losses_;  // the newest
   JumpCounts jumps_;
   std::map<AlertKey, Told> told_;
-  std::map<AlertKey, Suspicion> worst_;  // of what holds for a moment only
+  std::set<std::pair<std::string, std::size_t>> above_;  // device, threshold
+  std::map<AlertKey, Suspicion> worst_;                  // of what holds for a moment only
 };
 
 }  // namespace plimsoll::monitor

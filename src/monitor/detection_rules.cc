@@ -67,10 +67,14 @@ void Rules::fragmentation(const std::string& device, const DeviceHistory& histor
   alert.saving_bytes = unused;
 }
 
-// What of the live tensors could be smaller.
+bool Rules::has_percent_threshold() const {
+  return std::ranges::any_of(options.alert_above,
+                             [](const MemoryThreshold& each) { return each.percent > 0; });
+}
+
 void Rules::nearly_full(const std::string& device, const DeviceHistory& history) const {
   const DeviceMemory& last = history.last;
-  if (!last.used_bytes || !last.total_bytes) return;
+  if (has_percent_threshold() || !last.used_bytes || !last.total_bytes) return;
   const double percent =
       share_percent(static_cast<double>(*last.used_bytes), static_cast<double>(*last.total_bytes));
   if (percent < options.full_percent) return;
@@ -82,7 +86,13 @@ void Rules::nearly_full(const std::string& device, const DeviceHistory& history)
   alert.title = device + " is nearly full at " + options.step + " " + std::to_string(iteration) +
                 ": " + bytes_text(*last.used_bytes) + " of " + bytes_text(*last.total_bytes) +
                 " in use (" + percent_text(percent) + ")";
-  if (last.reserved_bytes && *last.used_bytes > *last.reserved_bytes) {
+  explain_fill(alert, history);
+}
+
+// What of the live tensors could be smaller.
+void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
+  const DeviceMemory& last = history.last;
+  if (last.used_bytes && last.reserved_bytes && *last.used_bytes > *last.reserved_bytes) {
     alert.evidence.push_back(bytes_text(*last.reserved_bytes) + " are PyTorch's, " +
                              bytes_text(*last.used_bytes - *last.reserved_bytes) +
                              " belong to the CUDA context, libraries or other processes");
@@ -141,7 +151,7 @@ void Rules::advise_batch(Alert& alert, const KnownFit& known) const {
 }
 
 void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const {
-  if (!host.used_bytes || !host.total_bytes) return;
+  if (has_percent_threshold() || !host.used_bytes || !host.total_bytes) return;
   const double percent =
       share_percent(static_cast<double>(*host.used_bytes), static_cast<double>(*host.total_bytes));
   if (percent < options.full_percent) return;
@@ -159,6 +169,68 @@ void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) c
   alert.next_step =
       "plimsoll top shows who has the rest: DataLoader workers, shared memory, other processes";
   if (cpu != nullptr && cpu->fit) advise_batch(alert, *cpu->fit);
+}
+
+// ---- thresholds -------------------------------------------------------------------------------
+
+std::optional<double> DeviceLoad::level(const MemoryThreshold& threshold) const {
+  if (threshold.percent > 0) {
+    if (!used_bytes || !total_bytes) return std::nullopt;
+    return share_percent(static_cast<double>(*used_bytes), static_cast<double>(*total_bytes));
+  }
+  if (!held_bytes && !peak_bytes) return std::nullopt;
+  return static_cast<double>(std::max(held_bytes.value_or(0), peak_bytes.value_or(0)));
+}
+
+std::vector<DeviceLoad> loads_of(const MemorySample& sample) {
+  std::vector<DeviceLoad> loads;
+  DeviceLoad host{.device = "host",
+                  .used_bytes = sample.host.used_bytes,
+                  .total_bytes = sample.host.total_bytes,
+                  .held_bytes = sample.host.rss_bytes,
+                  .peak_bytes = std::nullopt};
+  for (const DeviceMemory& device : sample.devices) {
+    if (is_cpu(device.name)) {
+      host.peak_bytes = device.peak_bytes;
+      continue;
+    }
+    const auto held = device.used_bytes       ? device.used_bytes
+                      : device.reserved_bytes ? device.reserved_bytes
+                                              : device.allocated_bytes;
+    loads.push_back({.device = device.name,
+                     .used_bytes = device.used_bytes,
+                     .total_bytes = device.total_bytes,
+                     .held_bytes = held ? held : std::optional(device.live_bytes),
+                     .peak_bytes = device.peak_bytes});
+  }
+  loads.push_back(std::move(host));
+  return loads;
+}
+
+void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
+                  const DeviceHistory* history) const {
+  const double level = load.level(threshold).value_or(0);
+  const bool is_share = threshold.percent > 0;
+  const auto severity =
+      is_share && level >= kCriticalPercent ? AlertSeverity::kCritical : AlertSeverity::kWarning;
+  const std::string limit =
+      is_share ? number_text(threshold.percent, "%g%%") : bytes_text(threshold.bytes);
+  Alert& alert = suspect("above_threshold", severity, load.device, limit).alert;
+  const bool is_host = load.device == "host";
+  const std::string place = !is_host ? load.device : is_share ? "The host" : "This process";
+  const std::string at = " at " + options.step + " " + std::to_string(iteration);
+  alert.title =
+      place + (is_share ? " is " + percent_text(level) + " full" : " holds " + bytes_text(level)) +
+      at + ", above " + limit;
+  if (is_share) {
+    alert.evidence.push_back(bytes_text(*load.used_bytes) + " of " + bytes_text(*load.total_bytes) +
+                             " are in use, by all processes");
+  } else if (load.peak_bytes && *load.peak_bytes > load.held_bytes.value_or(0)) {
+    alert.evidence.push_back("The tensors' peak since the sample before; now " +
+                             bytes_text(load.held_bytes.value_or(0)) + " are held");
+  }
+  alert.next_step = "plimsoll top shows which processes hold it";
+  if (history != nullptr) explain_fill(alert, *history);
 }
 
 // ---- jumps ------------------------------------------------------------------------------------

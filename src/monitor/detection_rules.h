@@ -14,6 +14,25 @@ namespace plimsoll::monitor {
 
 using Suspicions = std::vector<Suspicion>;
 
+// What thresholds are compared with.
+struct DeviceLoad {
+  std::string device;                       // or "host"
+  std::optional<std::uint64_t> used_bytes;  // by all processes, of total_bytes
+  std::optional<std::uint64_t> total_bytes;
+  std::optional<std::uint64_t> held_bytes;  // for thresholds in bytes
+  std::optional<std::uint64_t> peak_bytes;  // of tensors, since the sample before
+
+  // In the threshold's unit; nullopt: not known.
+  std::optional<double> level(const MemoryThreshold& threshold) const;
+};
+
+// Of the accelerators, by their own figures; of the host, by this process and the machine.
+std::vector<DeviceLoad> loads_of(const MemorySample& sample);
+
+inline double limit_of(const MemoryThreshold& threshold) {
+  return threshold.percent > 0 ? threshold.percent : static_cast<double>(threshold.bytes);
+}
+
 // Each appends what it finds; `iteration` is that of the newest sample.
 struct Rules {
   const DetectionOptions& options;
@@ -30,6 +49,9 @@ struct Rules {
   void fragmentation(const std::string& device, const DeviceHistory& history) const;
   void nearly_full(const std::string& device, const DeviceHistory& history) const;
   void host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const;
+  // `history`: of the tensors there; none: not known.
+  void above(const DeviceLoad& load, const MemoryThreshold& threshold,
+             const DeviceHistory* history) const;
   // `memory` is of device_to_blame(), `history` of the iterations before; what the failed one held
   // is in `sample`.
   void ran_out(const MemorySample& sample, const DeviceMemory& memory,
@@ -40,6 +62,8 @@ struct Rules {
  private:
   Suspicion& suspect(const char* id, AlertSeverity severity, const std::string& device,
                      const std::string& subject) const;
+  void explain_fill(Alert& alert, const DeviceHistory& history) const;
+  bool has_percent_threshold() const;
   void advise_batch(Alert& alert, const KnownFit& known) const;
   std::optional<Trend> rising(const Series& series, const Series& whole) const;
   void grown(const std::string& device, const DeviceHistory& history, const std::string& category,

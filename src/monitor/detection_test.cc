@@ -280,6 +280,79 @@ TEST(Detection, says_what_would_be_smaller_on_a_device_that_is_nearly_full) {
             "activations");
 }
 
+// Alerts of samples whose GPU of 16000 MB has `used` in use.
+Watched run_at(const std::vector<std::uint64_t>& used_mb, std::vector<MemoryThreshold> thresholds) {
+  DetectionOptions options;
+  options.alert_above = std::move(thresholds);
+  const Change change = [&](MemorySample& sample, DeviceMemory& gpu, std::uint64_t i) {
+    gpu.used_bytes = used_mb[i] * kMb;
+    gpu.total_bytes = 16'000 * kMb;
+    sample.host.rss_bytes = 100 * kMb;
+  };
+  return run(used_mb.size(), change, options);
+}
+
+TEST(Thresholds, alert_when_crossed_and_again_only_after_falling_clearly_below) {
+  // 90 % are 14400 MB; it is armed again below 85.5 %, 13680 MB.
+  const Watched result = run_at(
+      {14'000, 14'400, 14'500, 15'000, 14'300, 14'500, 13'700, 14'500, 13'600, 14'500, 14'600},
+      {{.percent = 90}});
+  EXPECT_THAT(ids(result.alerts), ElementsAre("above_threshold", "above_threshold"));
+  EXPECT_THAT(result.told_at, ElementsAre(2, 9));
+  const Alert& alert = result.alerts[0];
+  EXPECT_EQ(alert.title, "cuda:0 is 90.6% full at iteration 20, above 90%");
+  EXPECT_EQ(alert.device, "cuda:0");
+  EXPECT_EQ(alert.subject, "90%");
+  EXPECT_EQ(alert.evidence[0], "14.2 GiB of 15.6 GiB are in use, by all processes");
+  EXPECT_THAT(alert.evidence, Contains(HasSubstr("category activation")));
+  EXPECT_THAT(alert.next_step, HasSubstr("Mixed precision"));
+}
+
+TEST(Thresholds, each_alerts_for_itself_and_critical_is_what_is_nearly_full) {
+  const Watched result =
+      run_at({1000, 13'000, 15'900}, {{.percent = 50}, {.bytes = 15'000 * kMb}, {.percent = 95}});
+  EXPECT_THAT(result.told_at, ElementsAre(1, 2));
+  ASSERT_THAT(result.alerts, SizeIs(3));
+  EXPECT_EQ(result.alerts[0].subject, "50%");
+  EXPECT_EQ(result.alerts[1].severity, AlertSeverity::kCritical);
+  EXPECT_EQ(result.alerts[1].subject, "95%");
+  EXPECT_EQ(result.alerts[2].title, "cuda:0 holds 15.5 GiB at iteration 20, above 14.6 GiB");
+}
+
+TEST(Thresholds, a_percentage_takes_the_place_of_the_rule_for_nearly_full) {
+  EXPECT_THAT(ids(run_at({15'000}, {}).alerts), ElementsAre("device_nearly_full"));
+  EXPECT_THAT(ids(run_at({15'000}, {{.percent = 98}}).alerts), IsEmpty());
+  EXPECT_THAT(ids(run_at({15'000}, {{.bytes = 20'000 * kMb}}).alerts),
+              ElementsAre("device_nearly_full"));
+}
+
+TEST(Thresholds, bytes_of_the_host_are_of_this_process_and_peaks_between_samples_count) {
+  DetectionOptions options;
+  options.alert_above = {{.bytes = 1000 * kMb}};
+  const Change change = [](MemorySample& sample, DeviceMemory&, std::uint64_t i) {
+    sample.devices.resize(1);  // the CPU
+    sample.devices[0].peak_bytes = (i == 1 ? 1200 : 300) * kMb;
+    sample.host.rss_bytes = (i == 3 ? 1100 : 500) * kMb;
+    sample.host.used_bytes = 20'000 * kMb;
+  };
+  const Watched result = run(4, change, options);
+  EXPECT_THAT(result.told_at, ElementsAre(1, 3));
+  EXPECT_EQ(result.alerts[0].title, "This process holds 1.2 GiB at iteration 10, above 1000.0 MiB");
+  EXPECT_EQ(result.alerts[0].evidence[0],
+            "The tensors' peak since the sample before; now 500.0 MiB are held");
+  EXPECT_EQ(result.alerts[0].device, "host");
+}
+
+TEST(Thresholds, without_figures_there_is_no_alert) {
+  DetectionOptions options;
+  options.alert_above = {{.percent = 1}, {.bytes = 1}};
+  MemorySample sample;
+  EXPECT_THAT(Detector(options).observe(sample), IsEmpty());
+  sample.devices.emplace_back().name = "cuda:0";
+  sample.devices.back().live_bytes = 2;
+  EXPECT_THAT(ids(Detector(options).observe_thresholds(sample)), ElementsAre("above_threshold"));
+}
+
 std::vector<std::string> titles_of_failure(const MemorySample& sample) {
   std::vector<std::string> titles;
   for (const Alert& alert : Detector().observe(sample)) titles.push_back(alert.title);

@@ -143,6 +143,69 @@ Result<std::vector<MonitorPhase>> to_phases(std::string_view text) {
   return phases;
 }
 
+// ---- thresholds: "90%,12GiB" -------------------------------------------------------------------
+
+struct SizeUnit {
+  std::string_view name;  // in lower case, without its B
+  std::uint64_t bytes;
+};
+constexpr std::array kSizeUnits = {
+    SizeUnit{"ti", 1ULL << 40}, SizeUnit{"gi", 1ULL << 30}, SizeUnit{"mi", 1ULL << 20},
+    SizeUnit{"ki", 1ULL << 10}, SizeUnit{"t", 1ULL << 40},  SizeUnit{"g", 1ULL << 30},
+    SizeUnit{"m", 1ULL << 20},  SizeUnit{"k", 1ULL << 10},  SizeUnit{"", 1}};
+
+std::string threshold_text(const MemoryThreshold& threshold) {
+  if (threshold.percent > 0) return number_text(threshold.percent) + "%";
+  const auto divides = [&](const SizeUnit& unit) { return threshold.bytes % unit.bytes == 0; };
+  const SizeUnit& unit = *std::ranges::find_if(kSizeUnits, divides);  // bytes always do
+  const std::string name = unit.bytes == 1 ? "" : std::string(1, unit.name.front() - 'a' + 'A');
+  return std::to_string(threshold.bytes / unit.bytes) + name + (name.empty() ? "B" : "iB");
+}
+
+std::string thresholds_text(const std::vector<MemoryThreshold>& thresholds) {
+  std::string text;
+  for (const MemoryThreshold& threshold : thresholds) {
+    text += (text.empty() ? "" : ",") + threshold_text(threshold);
+  }
+  return text;
+}
+
+std::optional<std::uint64_t> to_bytes(std::string_view text) {
+  if (!text.ends_with('b')) return std::nullopt;
+  text.remove_suffix(1);
+  const auto is_its = [&](const SizeUnit& unit) { return text.ends_with(unit.name); };
+  const SizeUnit& unit = *std::ranges::find_if(kSizeUnits, is_its);
+  const auto number = to_number<double>(trimmed(text.substr(0, text.size() - unit.name.size())));
+  constexpr double kMostBytes = 1ULL << 60;
+  if (!number || !(*number * static_cast<double>(unit.bytes) >= 1)) return std::nullopt;
+  if (*number * static_cast<double>(unit.bytes) > kMostBytes) return std::nullopt;
+  return static_cast<std::uint64_t>(std::llround(*number * static_cast<double>(unit.bytes)));
+}
+
+Result<MemoryThreshold> to_threshold(std::string_view text) {
+  if (text.ends_with('%')) {
+    const auto percent = to_number<double>(trimmed(text.substr(0, text.size() - 1)));
+    if (percent && *percent > 0 && *percent < 100) return MemoryThreshold{.percent = *percent};
+  } else if (const auto bytes = to_bytes(lower(text))) {
+    return MemoryThreshold{.bytes = *bytes};
+  }
+  return wrong("alert_above: '" + std::string(text) +
+               "' is not a threshold such as 90%, 12GiB or 12GB");
+}
+
+Result<std::vector<MemoryThreshold>> to_thresholds(std::string_view text) {
+  std::vector<MemoryThreshold> thresholds;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find_first_of(",;", start), text.size());
+    const std::string_view word = trimmed(text.substr(start, comma - start));
+    start = comma + 1;
+    if (word.empty()) continue;
+    PLIMSOLL_TRY_ASSIGN(const MemoryThreshold threshold, to_threshold(word));
+    thresholds.push_back(threshold);
+  }
+  return thresholds;
+}
+
 // ---- the options ------------------------------------------------------------------------------
 
 // One option: how people are told of it, and where and how its value is kept.
@@ -239,6 +302,11 @@ Status set_phases(MonitorOptions& options, const Option&, std::string_view value
   return {};
 }
 
+Status set_alert_above(MonitorOptions& options, const Option&, std::string_view value) {
+  PLIMSOLL_TRY_ASSIGN(options.alert_above, to_thresholds(value));
+  return {};
+}
+
 template <auto Member>
 std::string text_of(const MonitorOptions& options) {
   const auto& value = options.*Member;
@@ -251,6 +319,8 @@ std::string text_of(const MonitorOptions& options) {
     return number_text(value);
   } else if constexpr (std::is_same_v<Value, std::vector<MonitorPhase>>) {
     return phases_text(value);
+  } else if constexpr (std::is_same_v<Value, std::vector<MemoryThreshold>>) {
+    return thresholds_text(value);
   } else {
     return value;
   }
@@ -321,6 +391,13 @@ constexpr std::array kOptions = {
     Option{"print_ranks", Aliases{}, "all or first",
            "Which ranks of a distributed run print lines; alerts are always printed.",
            set_print_ranks, text_of<&O::print_ranks>},
+    Option{
+        "alert_above", Aliases{}, "list of PERCENT% or SIZE",
+        "Alert when memory rises above a share of the device or machine (90%), or bytes (12GiB).",
+        set_alert_above, text_of<&O::alert_above>},
+    Option{"wandb", Aliases{}, "bool",
+           "Whether each sample is logged to the active Weights & Biases run.", set_bool<&O::wandb>,
+           text_of<&O::wandb>},
 };
 
 const Option* find(std::string_view name) {

@@ -145,6 +145,27 @@ TEST(MonitorOptions, tensorboard_is_off_beside_the_logs_or_where_told) {
   EXPECT_EQ(options.tensorboard_dir(), "elsewhere");
 }
 
+TEST(MonitorOptions, thresholds_are_percentages_and_sizes) {
+  constexpr std::uint64_t kGiB = 1ULL << 30;
+  MonitorOptions options;
+  ASSERT_TRUE(options.set("alert_above", "90%, 12GiB;1.5 gb,512MiB,7B").ok());
+  EXPECT_EQ(options.alert_above, (std::vector<MemoryThreshold>{{.percent = 90},
+                                                               {.bytes = 12 * kGiB},
+                                                               {.bytes = kGiB + kGiB / 2},
+                                                               {.bytes = kGiB / 2},
+                                                               {.bytes = 7}}));
+  EXPECT_EQ(options.text("alert_above"), "90%,12GiB,1536MiB,512MiB,7B");
+  EXPECT_TRUE(options.check().ok());
+  for (const char* const wrong :
+       {"12", "0%", "100%", "-1GiB", "0GB", "x%", "GiB", "nanGiB", "9EB"}) {
+    const Status status = options.set("alert_above", wrong);
+    ASSERT_FALSE(status.ok()) << wrong;
+    EXPECT_THAT(status.error().message,
+                HasSubstr(std::string("'") + wrong + "' is not a threshold"));
+  }
+  EXPECT_EQ(options.alert_above.size(), 5U);
+}
+
 TEST(MonitorOptions, a_large_tensor_is_so_many_bytes) {
   EXPECT_EQ(MonitorOptions{}.large_tensor_bytes(), 100U * 1024 * 1024);
 }
@@ -168,6 +189,7 @@ TEST(MonitorOptions, changing_any_option_changes_its_text_alone) {
                               : option.name == "adapter"     ? "none"
                               : option.name == "phases"      ? "1-2:3"
                               : option.name == "print_ranks" ? "first"
+                              : option.name == "alert_above" ? "90%"
                                                              : "3";
     MonitorOptions options;
     ASSERT_TRUE(options.set(option.name, value).ok()) << option.name;

@@ -21,6 +21,7 @@ monitor::DetectionOptions detection_of(const MonitorOptions& options) {
   detection.growth_percent = options.growth_percent;
   detection.fragmentation_percent = options.fragmentation_percent;
   detection.alert_every = options.alert_every;
+  detection.alert_above = options.alert_above;
   return detection;
 }
 
@@ -96,8 +97,9 @@ struct TrainingMonitor::State {
                                          monitor::scalars_of(sample, {.section = options.section,
                                                                       .top_layers = top_layers})));
     }
-    if (!options.alerts) return;
-    for (const monitor::Alert& alert : detector.observe(sample)) {
+    if (on_sample) on_sample(sample);
+    for (const monitor::Alert& alert :
+         options.alerts ? detector.observe(sample) : detector.observe_thresholds(sample)) {
       ++alerts;
       on_alert ? on_alert(told(alert)) : say(alert_text(alert));
     }
@@ -106,6 +108,7 @@ struct TrainingMonitor::State {
   const MonitorOptions options;
   const LinePrinter say;
   std::function<void(const MemoryAlert&)> on_alert;
+  std::function<void(const MemorySample&)> on_sample;
   monitor::TextLog log;
   monitor::EventFile events;
   monitor::Detector detector;
@@ -127,6 +130,10 @@ TrainingMonitor::~TrainingMonitor() = default;
 
 void TrainingMonitor::on_alert(std::function<void(const MemoryAlert&)> callback) {
   state_->on_alert = std::move(callback);
+}
+
+void TrainingMonitor::on_sample(std::function<void(const MemorySample&)> callback) {
+  state_->on_sample = std::move(callback);
 }
 
 void TrainingMonitor::step(const Loss& loss) { step(state_->next_iteration, loss); }

@@ -52,6 +52,13 @@ void bind_watch(nb::module_& module) {
       },
       nb::arg("rank"), nb::arg("world_size"),
       "Takes precedence over RANK and WORLD_SIZE of the environment.");
+  module.def(
+      "process_rank",
+      []() -> std::optional<std::int64_t> {
+        const auto place = process_rank();
+        return place ? std::optional(place->rank) : std::nullopt;
+      },
+      "The rank of this process; None in a run of one process.");
   module.def("rank_folder", &rank_folder, nb::arg("folder"), "Where this rank writes.");
   module.def("with_rank", &with_rank, nb::arg("text"), "The lines of a text with their rank.");
   module.def("printed_by_rank", &printed_by_rank, nb::arg("text"),

@@ -81,6 +81,9 @@ void bind_options(nb::module_& module) {
       .def_ro("nvtx", &Options::nvtx)
       .def_ro("batch_size", &Options::batch_size)
       .def_ro("print_ranks", &Options::print_ranks)
+      .def_prop_ro("alert_above",
+                   [](const Options& options) { return options.text("alert_above"); })
+      .def_ro("wandb", &Options::wandb)
       .def(
           "set",
           [](Options& options, std::string_view name, std::string_view value) {

@@ -30,6 +30,23 @@ void say(const std::string& line) {
   }
 }
 
+// Training goes on whatever a callback raises, unless it ends the program.
+template <typename Value>
+std::function<void(const Value&)> guarded(std::function<void(const Value&)> callback,
+                                          const char* what) {
+  return [callback = std::move(callback), what](const Value& value) {
+    const std::string name = std::string("plimsoll: the callback for ") + what;
+    try {
+      callback(value);
+    } catch (nb::python_error& error) {
+      if (is_interrupt(error)) throw;
+      error.discard_as_unraisable(name.c_str());
+    } catch (const std::exception& error) {
+      say(name + ": " + error.what());
+    }
+  };
+}
+
 void bind_alert(nb::module_& module) {
   nb::class_<MemoryAlert>(module, "MemoryAlert", "Something that goes wrong with memory.")
       .def_ro("id", &MemoryAlert::id, "Stable name of the rule.")
@@ -59,16 +76,13 @@ void bind_training(nb::module_& module) {
       .def(
           "on_alert",
           [](TrainingMonitor& self, std::function<void(const MemoryAlert&)> callback) {
-            self.on_alert([callback = std::move(callback)](const MemoryAlert& alert) {
-              try {
-                callback(alert);
-              } catch (nb::python_error& error) {
-                if (is_interrupt(error)) throw;
-                error.discard_as_unraisable("plimsoll: the callback for alerts");
-              } catch (const std::exception& error) {
-                say(std::string("plimsoll: the callback for alerts: ") + error.what());
-              }
-            });
+            self.on_alert(guarded(std::move(callback), "alerts"));
+          },
+          nb::arg("callback"))
+      .def(
+          "on_sample",
+          [](TrainingMonitor& self, std::function<void(const MemorySample&)> callback) {
+            self.on_sample(guarded(std::move(callback), "samples"));
           },
           nb::arg("callback"))
       .def(
