@@ -28,6 +28,11 @@
 
 namespace plimsoll {
 
+namespace detail {
+// Under `plimsoll run -- PROGRAM` the program is recorded from before main().
+[[maybe_unused]] static const bool kIsRecordedFromStart = plimsoll_record_from_environment() != 0;
+}  // namespace detail
+
 using RecordingState = plimsoll_recording_state;
 
 // What a child made by fork() records.

@@ -293,6 +293,12 @@ typedef struct plimsoll_recording_state {
 /* Null on failure, and then *error says why in one sentence (static or thread-local storage). */
 PLIMSOLL_EXPORT plimsoll_recording* plimsoll_recording_start(
     const plimsoll_recording_options* options, const char** error);
+/* Starts the recording that the environment asks for, the first time it is called: with PLIMSOLL=1,
+ * which `plimsoll run -- PROGRAM` sets, into $PLIMSOLL_OUT or plimsoll-PROGRAM-PID.plim, until the
+ * process ends. It runs alongside the program's own recordings. Returns 1 if that recording was
+ * started. C++ programs need no call: plimsoll/recorder.h and the LibTorch adapter call it before
+ * main(). */
+PLIMSOLL_EXPORT int plimsoll_record_from_environment(void);
 /* Waits until every event of before this call is in the sink. */
 PLIMSOLL_EXPORT void plimsoll_recording_flush(plimsoll_recording* recording);
 PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,

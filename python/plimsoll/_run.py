@@ -44,6 +44,8 @@ def _tell(recording: Recording) -> None:
         if "torch" not in sys.modules:
             print("plimsoll: torch was not imported, so nothing was recorded", file=sys.stderr)
         return
+    if os.environ.get("PLIMSOLL_RUN_LOG"):
+        return  # the command that runs this program reports it
     path = _shown(recording.path)
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
     # Where there is the CPU alone, its name would tell nothing.
@@ -69,11 +71,34 @@ def begin_as_environment_says() -> None:
     if process is not None and process.parent_process() is not None:
         return
     limit = os.environ.get("PLIMSOLL_MAX_EVENTS", "")
+    path = os.environ.get("PLIMSOLL_OUT")
     begin_with_torch(
-        of_rank(os.environ["PLIMSOLL_OUT"]) if os.environ.get("PLIMSOLL_OUT") else default_path(),
+        _claimed(of_rank(path) if path else default_path()),
         max_events=int(limit) if limit.isdigit() and int(limit) > 0 else None,
         stacks=os.environ.get("PLIMSOLL_STACKS", "1") != "0",
         mode=os.environ.get("PLIMSOLL_MODE") or "full",
         in_children=os.environ.get("PLIMSOLL_IN_CHILDREN", "0") == "1",
         adapter=os.environ.get("PLIMSOLL_ADAPTER") or "auto",
     )
+
+
+def _claimed(path: str) -> str:
+    """The path for this process, reported to ``plimsoll run -- PROGRAM``, which reads the log.
+
+    The first process of a program records into the path itself, each other one into ``PATH.PID``,
+    as src/record/environment.cc does.
+    """
+    log = os.environ.get("PLIMSOLL_RUN_LOG")
+    if not log:
+        return path
+    import fcntl  # of no use to a script that is run without this log
+
+    try:
+        with open(log, "r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if f" {path}\n" in file.read():
+                path = f"{path}.{os.getpid()}"
+            file.write(f"recording {os.getpid()} {path}\n")
+    except OSError:
+        pass  # then it is recorded, and not reported
+    return path

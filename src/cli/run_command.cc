@@ -1,18 +1,21 @@
-// plimsoll run: becomes the Python that records the script, or the program that records itself, or
-// runs a program that knows nothing of us with our library preloaded.
+// plimsoll run: becomes the Python that records the script, or runs a program that records itself
+// (linked_program_run.h) or that is recorded by a preloaded library (cuda_driver_run.h).
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/cuda_driver_run.h"
 #include "cli/exit_code.h"
+#include "cli/linked_program_run.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
@@ -66,30 +69,41 @@ int become(const std::vector<std::string>& words) {
   return kWrongUse;
 }
 
-// What stands before `--`.
 struct ProgramOptions {
   std::string output;
   bool has_cuda_driver = false;
+  std::vector<std::pair<const char*, std::string>> environment = {};  // for linked programs
 };
 
+// The options before `--`.
 Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
   ProgramOptions options;
+  const std::map<std::string_view, const char*> variables = {
+      {"--mode", "PLIMSOLL_MODE"}, {"--max-events", "PLIMSOLL_MAX_EVENTS"}};
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool names_output = words[i] == "-o" || words[i] == "--output";
-    if (names_output && i + 1 < words.size()) {
+    const std::string& word = words[i];
+    const bool has_value = i + 1 < words.size();
+    if ((word == "-o" || word == "--output") && has_value) {
       options.output = words[++i];
-    } else if (words[i] == "--cuda-driver") {
+    } else if (word == "--cuda-driver") {
       options.has_cuda_driver = true;
+    } else if (word == "--in-children") {
+      options.environment.emplace_back("PLIMSOLL_IN_CHILDREN", "1");
+    } else if (const auto found = variables.find(word); found != variables.end() && has_value) {
+      options.environment.emplace_back(found->second, words[++i]);
     } else {
-      return make_error(
-          ErrorCode::kInvalidArgument,
-          "before -- only --output PATH and --cuda-driver have a meaning, not " + words[i]);
+      return make_error(ErrorCode::kInvalidArgument,
+                        word +
+                            " cannot stand before --; options there: --output PATH, --mode MODE, "
+                            "--max-events N, --in-children, --cuda-driver");
     }
+  }
+  if (options.has_cuda_driver && !options.environment.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--cuda-driver goes with --output alone");
   }
   return options;
 }
 
-// What stands behind `--`: a program that is linked with plimsoll reads PLIMSOLL when it starts.
 int run_program(const std::vector<std::string>& words, const std::vector<std::string>& program) {
   if (program.empty()) {
     complain("say which program to run behind -- (plimsoll run --help)");
@@ -98,9 +112,8 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
   const auto options = program_options(words);
   if (!options) return complain(options.error());
   if (options->has_cuda_driver) return run_with_cuda_driver(options->output, program);
-  ::setenv("PLIMSOLL", "1", 1);
-  if (!options->output.empty()) ::setenv("PLIMSOLL_OUT", options->output.c_str(), 1);
-  return become(program);
+  for (const auto& [name, value] : options->environment) ::setenv(name, value.c_str(), 1);
+  return run_linked_program(options->output, program);
 }
 
 bool has_before_script(const std::vector<std::string>& words, std::string_view option) {
@@ -133,11 +146,11 @@ Command run_command() {
   command.description =
       "Runs the script as python3 would, with the words that follow it, and records every tensor "
       "allocation into a trace file for plimsoll report. The Python is $PLIMSOLL_PYTHON, or the "
-      "one beside this command, or python3 of PATH. Programs stand behind --: those that are "
-      "linked "
-      "with "
-      "plimsoll, and with --cuda-driver any program that uses CUDA, of whatever framework; what it "
-      "asks CUDA for is recorded by shared library and stack.";
+      "one "
+      "beside this command, or python3 of PATH. A program follows --: one that is linked with "
+      "plimsoll (anything else records nothing, which is an error), or with --cuda-driver any "
+      "program that uses CUDA, of whatever framework; what it asks CUDA for is recorded by shared "
+      "library and stack.";
   command.positionals = {{"SCRIPT", "The script, and its own words.", Count::kOneOrMore}};
   command.options = {
       {"--output", "-o", "PATH", "The trace file. Default: plimsoll-SCRIPT-PID.plim."},

@@ -1,0 +1,55 @@
+#include "cli/linked_program_run.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/child_process.h"
+#include "cli/exit_code.h"
+#include "cli/run_log.h"
+#include "cli/terminal.h"
+
+namespace plimsoll::cli {
+namespace {
+
+// Prints what was recorded. kFine, or why that is nothing.
+int report(const RunLog& log, const std::string& program) {
+  for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
+  if (log.recordings.empty() && !log.failures.empty()) return kOurFault;
+  if (log.processes == 0) {
+    complain(program +
+             " is not linked with plimsoll: nothing was recorded; link plimsoll::libtorch or "
+             "plimsoll::record (docs/cpp.md), or record any CUDA program with plimsoll run "
+             "--cuda-driver -- " +
+             program);
+    return kWrongUse;
+  }
+  if (print_recordings(log.recordings) > 0) return kFine;
+  complain(program +
+           " allocated nothing that plimsoll sees; compile the LibTorch adapter into it "
+           "(plimsoll::libtorch), or report allocations through plimsoll/recorder_c.h "
+           "(docs/cpp.md)");
+  return kWrongUse;
+}
+
+}  // namespace
+
+int run_linked_program(const std::string& output, const std::vector<std::string>& program) {
+  const auto path = output_path(output, program.front());
+  if (!path) return complain(path.error());
+  RunLog log;
+  if (!log.is_made()) {
+    complain("cannot make " + log.path() + ": " + std::strerror(errno));
+    return kOurFault;
+  }
+  ::setenv("PLIMSOLL", "1", 1);
+  ::setenv("PLIMSOLL_OUT", path->c_str(), 1);
+  ::setenv("PLIMSOLL_RUN_LOG", log.path().c_str(), 1);
+  const auto status = run_in_our_place(program);
+  if (!status) return complain(status.error());
+  log.read();
+  const int ours = report(log, program.front());
+  return *status != 0 ? *status : ours;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,14 @@
+// plimsoll run -- PROGRAM: runs a program that is linked with Plimsoll, or a Python that imports
+// it, and reports where it recorded itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plimsoll::cli {
+
+// `output`: the trace file; empty: plimsoll-PROGRAM-PID.plim. Returns the program's exit status if
+// it failed; a failure of ours if it recorded nothing or cannot be started.
+int run_linked_program(const std::string& output, const std::vector<std::string>& program);
+
+}  // namespace plimsoll::cli

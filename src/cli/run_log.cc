@@ -1,0 +1,120 @@
+#include "cli/run_log.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/units.h"
+#include "cli/terminal.h"
+#include "engine/session_state.h"
+#include "engine/trace_file.h"
+#include "plimsoll/session.h"
+#include "report/text_words.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::size_t kMostPrinted = 8;  // recordings of one run
+
+std::string shown(const std::string& path) {
+  std::error_code error;
+  const std::string near = std::filesystem::relative(path, error).string();
+  return error || near.empty() || near.starts_with("..") ? path : near;
+}
+
+std::uint64_t allocations_of(const report::Report& report) {
+  std::uint64_t count = 0;
+  for (const report::SiteRow& row : report.tables.sites) count += row.allocations;
+  return count;
+}
+
+std::string summary_of(const report::Report& report, const std::string& name) {
+  const std::uint64_t allocations = allocations_of(report);
+  std::string peaks;
+  std::size_t failed = 0;
+  for (const report::DeviceReport& device : report.devices) {
+    failed += device.ooms.size();
+    if (device.events == 0) continue;
+    peaks += (peaks.empty() ? ", peak " : ", ") + base::format_bytes(device.held().peak_bytes) +
+             " on " + report::device_name(device);
+  }
+  return name + ": " + base::format_count(allocations) +
+         (allocations == 1 ? " allocation" : " allocations") + peaks +
+         (failed > 0 ? ", out of memory: " + base::format_count(failed) : "") +
+         "; see it with: plimsoll report " + name;
+}
+
+}  // namespace
+
+RunLog::RunLog() {
+  const char* folder = std::getenv("TMPDIR");
+  path_ =
+      std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/plimsoll-run-XXXXXX";
+  const int file = ::mkstemp(path_.data());
+  is_made_ = file >= 0;
+  if (is_made_) ::close(file);
+}
+
+RunLog::~RunLog() {
+  if (is_made_) ::unlink(path_.c_str());
+}
+
+void RunLog::read() {
+  std::ifstream lines(path_);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    std::string process;
+    std::string rest;
+    words >> word >> process;
+    std::getline(words >> std::ws, rest);
+    is_loaded = is_loaded || word == "loaded";
+    if (word == "recording") {
+      ++processes;
+      if (::access(rest.c_str(), F_OK) == 0) recordings.push_back(rest);
+    }
+    if (word == "failed") failures.push_back(rest);
+  }
+}
+
+Result<std::string> output_path(const std::string& output, const std::string& program) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string name = program.substr(program.rfind('/') + 1);
+  const fs::path path = fs::absolute(
+      output.empty() ? "plimsoll-" + name + "-" + std::to_string(::getpid()) + ".plim" : output,
+      error);
+  if (fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 &&
+      !engine::is_trace_file(path.string())) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      shown(path.string()) +
+                          " exists and is not a Plimsoll trace; name another "
+                          "file with --output");
+  }
+  return path.string();
+}
+
+std::uint64_t print_recordings(const std::vector<std::string>& paths) {
+  std::uint64_t events = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string name = shown(paths[i]);
+    OpenOptions options;
+    options.top = SIZE_MAX / 2;  // every row of the table of sites, to count them all
+    const auto session = Session::open(paths[i], options);
+    if (session) events += session->state().report.source.events;
+    if (i >= kMostPrinted) continue;
+    complain(session ? summary_of(session->state().report, name) : session.error().message);
+  }
+  if (paths.size() > kMostPrinted) {
+    complain("and " + base::format_count(paths.size() - kMostPrinted) + " more next to " +
+             shown(paths.front()));
+  }
+  return events;
+}
+
+}  // namespace plimsoll::cli

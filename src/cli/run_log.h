@@ -1,0 +1,44 @@
+// What `plimsoll run` learns from the processes of a program: a file into which each of them writes
+// where it records, and the summary of those recordings once the program has ended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plimsoll/result.h"
+
+namespace plimsoll::cli {
+
+// A temporary file, whose path the processes get through the environment. Lines: "loaded PID",
+// "recording PID PATH", "failed PID WHY".
+class RunLog {
+ public:
+  RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+  ~RunLog();
+
+  bool is_made() const { return is_made_; }
+  const std::string& path() const { return path_; }
+  void read();
+
+  bool is_loaded = false;
+  std::size_t processes = 0;            // that wanted to record
+  std::vector<std::string> recordings;  // files that exist
+  std::vector<std::string> failures;
+
+ private:
+  std::string path_;
+  bool is_made_ = false;
+};
+
+// The output's absolute path; without one, that of plimsoll-PROGRAM-PID.plim. An error where a file
+// that is no trace has that name.
+Result<std::string> output_path(const std::string& output, const std::string& program);
+
+// Prints a line for each recording, of a killed program too. Returns how many events they hold.
+std::uint64_t print_recordings(const std::vector<std::string>& paths);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,186 @@
+// The recording that the environment asks for: PLIMSOLL=1, which `plimsoll run -- PROGRAM` sets.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/units.h"
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::record {
+namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// plimsoll-PROGRAM-PID.plim, with the rank in it where there are ranks: as Python names it.
+std::string default_path() {
+  std::error_code error;
+  const std::string program =
+      std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
+  const std::string rank = variable("RANK");
+  return "plimsoll-" + (program.empty() ? "program" : program) +
+         (is_number(rank) ? "-rank" + rank : "") + "-" + std::to_string(getpid()) + ".plim";
+}
+
+// run.plim is run.rank3.plim in rank 3 of several, all of which inherit the same path.
+std::string of_rank(const std::string& path) {
+  std::string rank = variable("RANK");
+  if (rank.empty()) rank = variable("LOCAL_RANK");
+  const std::string ranks = variable("WORLD_SIZE");
+  const std::filesystem::path whole(path);
+  if (!is_number(rank) || ranks.empty() || ranks == "1" ||
+      whole.filename().string().find("rank") != std::string::npos) {
+    return path;
+  }
+  return (whole.parent_path() / whole.stem()).string() + ".rank" + rank +
+         whole.extension().string();
+}
+
+// The file in which `plimsoll run` reads who recorded: "recording PID PATH" or "failed PID WHY", a
+// line each. Without `plimsoll run` there is none.
+class RunLog {
+ public:
+  RunLog() {
+    const char* const path = std::getenv("PLIMSOLL_RUN_LOG");
+    if (path == nullptr) return;
+    file_ = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+    while (file_ >= 0 && flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+  ~RunLog() {
+    if (file_ >= 0) close(file_);
+  }
+
+  bool is_open() const { return file_ >= 0; }
+
+  // The first process records into the path itself, each other one into PATH.PID.
+  std::string claim(const std::string& wanted) const {
+    const std::string written = read_all();
+    const auto is_taken = [&](const std::string& path) {
+      return written.find(" " + path + "\n") != std::string::npos;
+    };
+    std::string path = wanted;
+    if (is_taken(path)) path += "." + std::to_string(getpid());
+    // A process that became another program has recorded under this number before.
+    const std::string base = path;
+    for (int number = 2; is_taken(path); ++number) path = base + "." + std::to_string(number);
+    write_line("recording", path);
+    return path;
+  }
+
+  void write_line(std::string_view word, std::string_view rest) const {
+    std::string line(word);
+    line += " " + std::to_string(getpid()) + " ";
+    line += rest;
+    line += '\n';
+    if (file_ >= 0 && write(file_, line.data(), line.size()) < 0) return;
+  }
+
+ private:
+  std::string read_all() const {
+    std::string text;
+    std::array<char, 4096> part;
+    off_t at = 0;
+    for (ssize_t size = 0; (size = pread(file_, part.data(), part.size(), at)) > 0; at += size) {
+      text.append(part.data(), static_cast<std::size_t>(size));
+    }
+    return text;
+  }
+
+  int file_ = -1;
+};
+
+struct EnvironmentRecording {
+  plimsoll_recording* recording = nullptr;
+  std::string path;
+  pid_t pid = 0;
+};
+
+EnvironmentRecording& environment_recording() {
+  static auto* const kRecording = new EnvironmentRecording;  // used until the process has ended
+  return *kRecording;
+}
+
+// Without `plimsoll run` nobody else reports where the recording is.
+void stop_and_report() {
+  EnvironmentRecording& ours = environment_recording();
+  if (ours.recording == nullptr || ours.pid != getpid()) return;
+  const std::uint64_t peak = plimsoll_recording_peak_bytes(ours.recording, 0);
+  plimsoll_recording_state state{};
+  plimsoll_recording_stop(std::exchange(ours.recording, nullptr), &state);
+  std::fprintf(stderr, "plimsoll: %s: %s %s, peak %s; see it with: plimsoll report %s\n",
+               ours.path.c_str(), base::format_count(state.events).c_str(),
+               state.events == 1 ? "event" : "events",
+               base::format_bytes(static_cast<std::int64_t>(peak)).c_str(), ours.path.c_str());
+}
+
+std::uint64_t max_events() {
+  const std::string text = variable("PLIMSOLL_MAX_EVENTS");
+  std::uint64_t count = 0;
+  if (is_number(text)) std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+bool start_recording() {
+  const std::string wanted = variable("PLIMSOLL");
+  if (wanted.empty() || wanted == "0") return false;
+  const RunLog log;
+  const std::string out = variable("PLIMSOLL_OUT");
+  EnvironmentRecording& ours = environment_recording();
+  ours.path = out.empty() ? default_path() : of_rank(out);
+  if (log.is_open()) ours.path = log.claim(ours.path);
+  ours.pid = getpid();
+
+  plimsoll_recording_options options{};
+  options.size_bytes = sizeof options;
+  options.sink = PLIMSOLL_SINK_FILE;
+  options.in_children = variable("PLIMSOLL_IN_CHILDREN") == "1" ? 1 : 0;
+  options.path = ours.path.c_str();
+  options.max_events = max_events();
+  const char* why = nullptr;
+  ours.recording = plimsoll_recording_start(&options, &why);
+  if (ours.recording == nullptr) {
+    const char* const sentence = why != nullptr ? why : "There is no memory for a recording.";
+    if (log.is_open()) {
+      log.write_line("failed", sentence);
+    } else {
+      std::fprintf(stderr, "plimsoll: nothing is recorded: %s\n", sentence);
+    }
+    return false;
+  }
+  if (!log.is_open()) std::atexit(stop_and_report);
+  return true;
+}
+
+}  // namespace
+}  // namespace plimsoll::record
+
+int plimsoll_record_from_environment() {
+  static const bool kIsRecording = [] {
+    try {
+      return plimsoll::record::start_recording();
+    } catch (...) {
+      return false;  // no memory for two paths: the program goes on without
+    }
+  }();
+  return kIsRecording ? 1 : 0;
+}
