@@ -1,11 +1,10 @@
-// All of the adapter as one translation unit: torch's headers, which cost nearly all of the time
-// that compiling takes, are read once.
-#include "allocation_context.cc"
-#include "attach.cc"
-#include "autograd_link.cc"
-#include "autograd_nodes.cc"
-#include "cpu_allocator.cc"
-#include "operators.cc"
-#include "parameters.cc"
-#include "tensors.cc"
-#include "thread_state.cc"
+// The adapter of a C++ program, as one translation unit.
+//
+// torch's libraries are compiled with NDEBUG, and without it at::RecordFunction refuses to show the
+// inputs that they put there.
+#ifndef NDEBUG
+#define NDEBUG
+#endif
+
+#include "adapter_sources.cc"
+#include "program_start.cc"

@@ -6,6 +6,7 @@
 #include "attachment.h"
 #include "cpu_allocator.h"
 #include "operators.h"
+#include "parameter_layers.h"
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
 #include "tensors.h"
@@ -13,10 +14,16 @@
 namespace plimsoll::libtorch {
 namespace {
 
-void before_fork() { parameters().mutex().lock(); }
-void after_fork_in_parent() { parameters().mutex().unlock(); }
-void after_fork_in_child() {
+void before_fork() {
+  parameter_layers().mutex().lock();
+  parameters().mutex().lock();
+}
+void after_fork_in_parent() {
   parameters().mutex().unlock();
+  parameter_layers().mutex().unlock();
+}
+void after_fork_in_child() {
+  after_fork_in_parent();
   // The recorder has decided before us, having been there first.
   if (recorder().is_recording() != 0) return;
   g_attachment.is_left_over = g_attachment.is_on.exchange(false, std::memory_order_relaxed);
@@ -43,6 +50,7 @@ extern "C" {
 const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
                                      plimsoll_libtorch_mode mode) {
   using namespace plimsoll::libtorch;
+  if (is_attached() && g_attachment.is_for_process && api == g_attachment.api) return nullptr;
   if (const char* problem = problem_of(api)) return problem;
   static bool watches_forks = false;
   g_attachment.api = api;
@@ -59,12 +67,14 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
 
 void plimsoll_libtorch_detach(void) {
   using namespace plimsoll::libtorch;
+  if (is_attached() && g_attachment.is_for_process) return;
   if (!is_attached() && !std::exchange(g_attachment.is_left_over, false)) return;
   stop_observing_operators();
   g_attachment.is_on.store(false, std::memory_order_release);
   remove_cpu_allocator();
   forget_foreign_storages();
   parameters().clear();
+  parameter_layers().clear();
 }
 
 void plimsoll_libtorch_tell_cuda_tensors(int is_wanted) {

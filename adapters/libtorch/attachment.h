@@ -23,8 +23,9 @@ struct StackSource {
 struct Attachment {
   const plimsoll_recorder_api* api = nullptr;  // set once, before is_on
   std::atomic<bool> is_on{false};
-  bool is_left_over = false;   // in the child of a fork that records nothing: the hooks are there
-  bool has_operators = false;  // written while nothing is attached
+  bool is_for_process = false;  // attached at the program's start: stays until its end
+  bool is_left_over = false;    // in the child of a fork that records nothing: the hooks are there
+  bool has_operators = false;   // written while nothing is attached
   std::atomic<bool> tells_cuda_tensors{false};  // the CUDA half follows their allocations
   StackSource stacks;                           // likewise; null functions: no stacks
 };

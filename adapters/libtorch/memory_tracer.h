@@ -7,9 +7,9 @@
 //   loss.backward();
 //   tracer.step(optimizer);            // in place of optimizer.step()
 //
-// Layers are named by PLIMSOLL_LAYER in the modules' forward functions. What cannot be recorded is
-// told by error(); training goes on as if there were no tracer. For programs that compile
-// adapter.cc and link torch and plimsoll_record.
+// trace() also names the layer of each operator that uses a parameter of the module; PLIMSOLL_LAYER
+// in a forward function names everything inside it. error() reports what cannot be recorded;
+// training goes on as if there were no tracer. Link plimsoll::libtorch and torch.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -25,7 +25,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "operators.h"
+#include "parameter_layers.h"
 #include "parameters.h"
 #include "plimsoll/recorder.h"
 #include "plimsoll_libtorch.h"
@@ -53,18 +56,28 @@ class MemoryTracer {
   // Why not everything is recorded, in one sentence; empty if it is.
   const std::string& error() const { return error_; }
 
-  // The module's parameters and buffers are from now on known by name. Call it again when they
-  // have been replaced.
+  // The module's parameters and buffers are known by name from now on, and operators that use them
+  // run in the layer of the module that owns them, unless a PLIMSOLL_LAYER is open (full mode
+  // only; parameter_layers.h says which operators). Call it again when they have been replaced.
   void trace(const torch::nn::Module& module, const std::string& name) {
     attempt([&] {
+      std::vector<libtorch::ParameterLayers::Owned> owned;
+      const auto own = [&](const at::Tensor& tensor, const std::string& path) {
+        owned.push_back({tensor, path.substr(0, path.rfind('.'))});
+      };
       for (const auto& parameter : module.named_parameters()) {
         const libtorch::Parameter known = named(name + "." + parameter.key());
         libtorch::parameters().add(parameter.value(), known);
         tag(parameter.value(), PLIMSOLL_ROLE_PARAMETER, known.name);
+        own(parameter.value(), known.text);
       }
       for (const auto& buffer : module.named_buffers()) {
-        tag(buffer.value(), PLIMSOLL_ROLE_BUFFER, named(name + "." + buffer.key()).name);
+        const std::string path = name + "." + buffer.key();
+        tag(buffer.value(), PLIMSOLL_ROLE_BUFFER, named(path).name);
+        own(buffer.value(), path);
       }
+      libtorch::parameter_layers().add(owned);
+      libtorch::observe_inputs();
     });
   }
 

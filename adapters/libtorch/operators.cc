@@ -3,11 +3,13 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "autograd_nodes.h"
+#include "parameter_layers.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
@@ -91,6 +93,33 @@ void node_ended(ThreadState& thread) {
   define_new_stacks(thread);
 }
 
+// ---- layers by parameters ---------------------------------------------------------------------
+
+std::atomic<bool> g_has_inputs{false};
+
+// Enters the layer that owns the operator's parameters, unless the thread is in one already.
+void enter_parameter_layer(ThreadState& thread, const at::RecordFunction& record) {
+  plimsoll_context& context = *thread.context;
+  const bool is_forward =
+      context.phase == PLIMSOLL_PHASE_OTHER || context.phase == PLIMSOLL_PHASE_FORWARD;
+  if (context.layer != 0 || !is_forward || !thread.nodes.empty()) return;
+  if (torch::autograd::get_current_graph_task_id() >= 0) return;
+  context.layer = parameter_layers().layer_of(record);
+  if (context.layer == 0) return;
+  thread.layer_depth = thread.depth;
+  if (const auto* listener = range_listener()) {
+    listener->begin(PLIMSOLL_RANGE_LAYER, context.layer);
+  }
+}
+
+void leave_parameter_layer(ThreadState& thread) {
+  if (const auto* listener = range_listener()) {
+    listener->end(PLIMSOLL_RANGE_LAYER, thread.context->layer);
+  }
+  thread.context->layer = 0;
+  thread.layer_depth = kNoOperator;
+}
+
 // ---- both, as torch calls us ------------------------------------------------------------------
 
 Observed operator_began(const at::RecordFunction& record) {
@@ -102,6 +131,7 @@ Observed operator_began(const at::RecordFunction& record) {
     return nullptr;
   }
   const std::int64_t sequence = record.seqNr();
+  if (g_has_inputs.load(std::memory_order_relaxed)) enter_parameter_layer(thread, record);
   if (thread.depth < ThreadState::kInnerLevels) {
     thread.inner_before[thread.depth] = context.inner_op;
   }
@@ -111,6 +141,9 @@ Observed operator_began(const at::RecordFunction& record) {
   }
   // An autograd.Function runs Python, whose operators are outermost ones of their own.
   if (context.op_instance == 0 && !name.is_python) begin_outermost(thread, name, sequence);
+  if (thread.layer_depth == thread.depth && context.phase == PLIMSOLL_PHASE_OTHER) {
+    context.phase = PLIMSOLL_PHASE_FORWARD;  // until the outermost operator ends
+  }
   context.inner_op = name.id;
   ++thread.depth;
   return nullptr;
@@ -120,6 +153,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
   ThreadState& thread = thread_state();
   if (thread.depth == 0) return;
   --thread.depth;
+  if (thread.depth == thread.layer_depth) leave_parameter_layer(thread);
   if (thread.depth == thread.outermost_depth) {
     const bool is_node = !thread.nodes.empty() && thread.nodes.back().depth == thread.depth;
     return is_node ? node_ended(thread) : end_outermost(thread);
@@ -210,18 +244,27 @@ void ended(const at::RecordFunction& record, at::ObserverContext* observer) {
 
 at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
+at::RecordFunctionCallback callback() {
+  return at::RecordFunctionCallback(began, ended)
+      .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
+}
+
 }  // namespace
 
 void observe_operators() {
-  if (!g_attachment.has_operators) return;
-  g_handle =
-      at::addGlobalCallback(at::RecordFunctionCallback(began, ended)
-                                .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+  if (g_attachment.has_operators) g_handle = at::addGlobalCallback(callback());
 }
 
 void stop_observing_operators() {
   if (g_handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_handle);
   g_handle = at::INVALID_CALLBACK_HANDLE;
+  g_has_inputs.store(false);
+}
+
+void observe_inputs() {
+  if (!g_attachment.has_operators || g_has_inputs.exchange(true)) return;
+  at::removeCallback(g_handle);
+  g_handle = at::addGlobalCallback(callback().needsInputs(true));
 }
 
 }  // namespace plimsoll::libtorch

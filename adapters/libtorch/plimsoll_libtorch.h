@@ -17,7 +17,9 @@ enum plimsoll_libtorch_mode : std::uint8_t {
   PLIMSOLL_LIBTORCH_LITE = 1
 };
 
-// Installs the hooks. Returns null, or one sentence that says why it could not.
+// Installs the hooks. Returns null, or one sentence that says why it could not. Under
+// `plimsoll run -- PROGRAM` they have been there since the program's start, in the mode that the
+// command chose: then this does nothing, nor does detaching.
 const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_libtorch_mode mode);
 
 // Takes them out again. Blocks that were recorded may be freed at any time afterwards.

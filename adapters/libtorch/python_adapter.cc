@@ -1,7 +1,7 @@
 // The adapter with its Python half, as one translation unit.
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "adapter.cc"
+#include "adapter_sources.cc"
 #include "python_calls.cc"
 #include "python_frames.cc"
 #include "python_heap.cc"

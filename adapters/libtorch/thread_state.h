@@ -70,6 +70,7 @@ struct ThreadState {
 
   std::uint32_t depth = 0;                      // operators and nodes running
   std::uint32_t outermost_depth = kNoOperator;  // of the outermost operator of this context
+  std::uint32_t layer_depth = kNoOperator;      // of the operator whose parameters gave the layer
   std::uint32_t instances = 0;                  // outermost operators so far
   std::uint32_t module_depth = 0;
   std::int64_t outer_sequence = -1;  // torch's next node number when the outermost operator began

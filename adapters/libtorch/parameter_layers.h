@@ -1,0 +1,54 @@
+// The layer of an operator where the program opens none: the module that owns the parameters and
+// buffers among the operator's inputs. LibTorch's modules have no hooks, so this is how the layers
+// of a torch::nn::Module are known without PLIMSOLL_LAYER.
+//
+//   one owner                 its path
+//   several owners            the innermost module that holds them all
+//   none (ReLU, a loss)       no layer: which module ran cannot be known
+//   an update of a parameter  no layer: an operator in place on a parameter, or of a parameter and
+//                             its own gradient, is an optimizer's or an initialization's
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace plimsoll::libtorch {
+
+// Any thread may ask.
+class ParameterLayers {
+ public:
+  struct Owned {
+    at::Tensor tensor;
+    std::string path;  // of the module that holds it: "Net.block1.conv"
+  };
+  // What a module holds, from now on. A tensor that several of its modules hold belongs to the
+  // innermost one around them all.
+  void add(const std::vector<Owned>& tensors);
+  // The name id of the operator's layer; 0: none. The record must have its inputs.
+  std::uint32_t layer_of(const at::RecordFunction& record);
+  void clear();
+  // Around a fork, so that the child finds the lock free.
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  struct Owner {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // keeps the address from being reused
+    std::string path;
+    std::uint32_t layer = 0;
+    std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters;  // that have this storage
+  };
+  using Owners = std::unordered_map<const c10::StorageImpl*, Owner>;  // views share a storage
+  class Search;
+  std::mutex mutex_;
+  Owners owners_;
+};
+
+ParameterLayers& parameter_layers();
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,25 @@
+// Under `plimsoll run -- PROGRAM` (PLIMSOLL=1) a LibTorch program that compiles the adapter is
+// recorded from before main().
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "attachment.h"
+#include "plimsoll_libtorch.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+[[maybe_unused]] const bool kIsAttachedFromStart = [] {
+  if (plimsoll_record_from_environment() == 0) return false;
+  const char* const mode = std::getenv("PLIMSOLL_MODE");
+  const bool is_lite = mode != nullptr && std::string_view(mode) == "lite";
+  const char* const problem = plimsoll_libtorch_attach(
+      plimsoll_recorder(), is_lite ? PLIMSOLL_LIBTORCH_LITE : PLIMSOLL_LIBTORCH_FULL);
+  if (problem != nullptr) std::fprintf(stderr, "plimsoll: tensors are not recorded: %s\n", problem);
+  g_attachment.is_for_process = problem == nullptr;
+  return problem == nullptr;
+}();
+
+}  // namespace
+}  // namespace plimsoll::libtorch
