@@ -34,6 +34,7 @@ function(plimsoll_room name)
     add_library(${target} INTERFACE)
   endif()
   add_library(plimsoll::${name} ALIAS ${target})
+  set_property(GLOBAL APPEND PROPERTY PLIMSOLL_ROOMS ${name}) # PlimsollInstall.cmake groups them into libraries
   target_sources(
     ${target} ${seen} FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include FILES ${room_HEADERS}
   )

@@ -28,7 +28,7 @@
 #include <optional>
 #include <string>
 
-#include "memory_tracer.h"
+#include "plimsoll/libtorch/memory_tracer.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/monitor_config.h"
 #include "plimsoll/monitor_options.h"

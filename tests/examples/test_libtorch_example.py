@@ -1,4 +1,4 @@
-"""The C++ example: built with the torch of this Python, it learns, and its recording tells how."""
+"""The C++ example: built with the torch of this Python, it learns, and its recording shows how."""
 
 import json
 import os
@@ -36,14 +36,8 @@ def configure(build: Path, python: str) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def program() -> Path:
-    # In a lasting folder, so that a second run compiles nothing.
-    build = ROOT / "build/libtorch-example"
-    configured = configure(build, sys.executable)
-    assert configured.returncode == 0, configured.stderr
-    built = subprocess.run(["cmake", "--build", build], capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stdout[-4000:]
-    return build / "plimsoll_libtorch_train"
+def program(libtorch_programs) -> Path:
+    return libtorch_programs / "example/plimsoll_libtorch_train"
 
 
 SMALL = ["--steps", "40", "--batch-size", "16", "--width", "8", "--size", "16", "--threads", "1"]
@@ -181,6 +175,14 @@ def test_without_monitor_nothing_is_told_and_mistakes_are_told_at_once(program):
     )  # fmt: skip
     assert wrong.returncode == 2
     assert "did you mean 'verbose_batches'?" in wrong.stderr
+
+
+def test_it_builds_against_the_source_tree_where_nothing_is_installed(tmp_path):
+    configured = configure(tmp_path, sys.executable)
+    assert configured.returncode == 0, configured.stderr
+    rules = (tmp_path / "build.ninja").read_text()
+    assert "adapters/libtorch/adapter.cc" in rules
+    assert "plimsoll_record" in rules
 
 
 def test_without_torch_it_says_so(tmp_path):

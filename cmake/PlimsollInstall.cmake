@@ -1,0 +1,107 @@
+# What `cmake --install` puts into a prefix for C++ programs: headers, libraries, the CMake package and pkg-config files, the command.
+#
+#   target              library                  needs                    component of find_package(plimsoll)
+#   plimsoll::record    libplimsoll_record.a     threads                  record
+#   plimsoll::monitor   libplimsoll_monitor.a    record                   record
+#   plimsoll::libtorch  sources                  record, torch headers    record
+#   plimsoll::config    libplimsoll_config.a     monitor, yaml-cpp        config
+#   plimsoll::engine    libplimsoll_engine.a     record, zlib             engine
+#
+# A library holds the objects of several modules. Everything is relocatable: no installed file names the prefix.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll)
+set(headers_folder ${CMAKE_INSTALL_INCLUDEDIR}/plimsoll)
+
+# plimsoll_library(<name> EXPORT <component> ROOMS <rooms…> USES <libraries of this file…> LIBS <targets…> REQUIRES <pkg-config names…>
+#                  LDLIBS <flags…>)
+function(plimsoll_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "EXPORT" "ROOMS;USES;LIBS;REQUIRES;LDLIBS")
+  set(target plimsoll_installed_${name})
+  list(TRANSFORM library_ROOMS REPLACE "(.+)" "$<TARGET_OBJECTS:plimsoll_\\1>")
+  add_library(${target} STATIC ${library_ROOMS})
+  set_target_properties(
+    ${target}
+    PROPERTIES OUTPUT_NAME plimsoll_${name} EXPORT_NAME ${name} LINKER_LANGUAGE CXX ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
+  )
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  list(TRANSFORM library_USES PREPEND plimsoll_installed_ OUTPUT_VARIABLE used)
+  target_link_libraries(${target} INTERFACE ${used} ${library_LIBS})
+  install(
+    TARGETS ${target}
+    EXPORT plimsoll_${library_EXPORT}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cpp
+    INCLUDES
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  )
+
+  list(TRANSFORM library_USES PREPEND plimsoll- OUTPUT_VARIABLE requires)
+  list(JOIN requires " " requires)
+  list(JOIN library_REQUIRES " " others)
+  list(JOIN library_LDLIBS " " libs)
+  string(STRIP "${requires} ${others}" requires)
+  file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/plimsoll.pc.in ${PROJECT_BINARY_DIR}/pkgconfig/plimsoll-${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/plimsoll-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT cpp)
+endfunction()
+
+plimsoll_library(record EXPORT record ROOMS base format record LIBS Threads::Threads LDLIBS -pthread)
+plimsoll_library(
+  monitor EXPORT record ROOMS monitor USES record LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
+)
+set(exports record)
+if(PLIMSOLL_ENGINE)
+  plimsoll_library(config EXPORT config ROOMS config USES monitor LIBS yaml-cpp REQUIRES yaml-cpp)
+  set(engine_rooms)
+  get_property(all_rooms GLOBAL PROPERTY PLIMSOLL_ROOMS)
+  foreach(room ${all_rooms})
+    get_target_property(type plimsoll_${room} TYPE)
+    if(type STREQUAL STATIC_LIBRARY AND NOT room MATCHES "^(base|format|record|monitor|config|cli)$")
+      list(APPEND engine_rooms ${room})
+    endif()
+  endforeach()
+  plimsoll_library(engine EXPORT engine ROOMS ${engine_rooms} USES record LIBS ZLIB::ZLIB REQUIRES zlib)
+  list(APPEND exports config engine)
+  install(TARGETS plimsoll_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cpp)
+endif()
+if(TARGET plimsoll_cuda_driver)
+  install(TARGETS plimsoll_cuda_driver LIBRARY DESTINATION lib/plimsoll COMPONENT cpp)
+endif()
+
+# ---- headers and the adapter's sources ----
+
+get_target_property(public_headers plimsoll_public HEADER_SET_HEADERS)
+list(TRANSFORM public_headers PREPEND ${PROJECT_SOURCE_DIR}/include/plimsoll/ REGEX "^[^/]")
+install(FILES ${public_headers} DESTINATION ${headers_folder} COMPONENT cpp)
+file(GLOB adapter_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/adapters/libtorch/*.h ${PROJECT_SOURCE_DIR}/adapters/libtorch/*.cc)
+list(FILTER adapter_files EXCLUDE REGEX "/python_[^/]*$")
+install(FILES ${adapter_files} DESTINATION ${headers_folder}/libtorch COMPONENT cpp)
+
+add_library(plimsoll_installed_libtorch INTERFACE)
+set_target_properties(plimsoll_installed_libtorch PROPERTIES EXPORT_NAME libtorch)
+target_sources(plimsoll_installed_libtorch INTERFACE $<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${headers_folder}/libtorch/adapter.cc>)
+target_link_libraries(plimsoll_installed_libtorch INTERFACE plimsoll_installed_record)
+install(TARGETS plimsoll_installed_libtorch EXPORT plimsoll_record INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# ---- the package ----
+
+foreach(component ${exports})
+  install(
+    EXPORT plimsoll_${component}
+    NAMESPACE plimsoll::
+    FILE plimsoll_${component}.cmake
+    DESTINATION ${package_folder}
+    COMPONENT cpp
+  )
+endforeach()
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/plimsollConfig.cmake.in ${PROJECT_BINARY_DIR}/plimsollConfig.cmake INSTALL_DESTINATION ${package_folder}
+)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/plimsollConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(
+  FILES ${PROJECT_BINARY_DIR}/plimsollConfig.cmake ${PROJECT_BINARY_DIR}/plimsollConfigVersion.cmake
+  DESTINATION ${package_folder}
+  COMPONENT cpp
+)

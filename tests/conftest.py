@@ -1,0 +1,73 @@
+"""The package as a C++ user gets it: built, installed into a prefix, and linked against."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def must_run(*words) -> str:
+    ran = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, (ran.stdout + ran.stderr)[-6000:]
+    return ran.stdout
+
+
+@pytest.fixture(scope="session")
+def installed_package(tmp_path_factory) -> Path:
+    """The prefix of an installation, moved afterwards: nothing in it may name where it was."""
+    build = ROOT / "build/package"  # lasting, so that a second run compiles nothing
+    flags = "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1 -D_GLIBCXX_ASSERTIONS"  # as in the preset dev
+    settings = ["-DCMAKE_BUILD_TYPE=Debug", flags, "-DPLIMSOLL_TESTS=OFF", "-DPLIMSOLL_WERROR=ON"]
+    must_run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *settings)
+    must_run("cmake", "--build", build)
+    first = tmp_path_factory.mktemp("install") / "first"
+    must_run("cmake", "--install", build, "--prefix", first)
+    prefix = ROOT / "build/package-prefix"  # always the same, so that ccache knows it again
+    shutil.rmtree(prefix, ignore_errors=True)
+    shutil.move(first, prefix)
+    return prefix
+
+
+@pytest.fixture(scope="session")
+def pkg_config(installed_package) -> list[str]:
+    """pkg-config that sees the package, where there is pkg-config."""
+    if shutil.which("pkg-config") is None:
+        pytest.skip("pkg-config is not installed")
+    folders = [str(path) for path in installed_package.rglob("pkgconfig")]
+    return ["env", f"PKG_CONFIG_PATH={os.pathsep.join(folders)}", "pkg-config"]
+
+
+def compile_program(source: Path, program: Path, *flags: str) -> Path:
+    must_run(os.environ.get("CXX", "g++"), "-std=c++20", "-o", program, source, *flags)
+    return program
+
+
+@pytest.fixture(scope="session")
+def recorded_program(pkg_config, tmp_path_factory) -> Path:
+    """recorded_program.cc, built with what pkg-config says of the record library alone."""
+    flags = must_run(*pkg_config, "--cflags", "--libs", "plimsoll-record").split()
+    program = tmp_path_factory.mktemp("program") / "recorded_program"
+    return compile_program(ROOT / "tests/package/recorded_program.cc", program, *flags)
+
+
+@pytest.fixture(scope="session")
+def libtorch_programs(installed_package) -> Path:
+    """The LibTorch example and the test programs, built against the package. Their folder."""
+    pytest.importorskip("torch")
+    build = ROOT / "build/libtorch-programs"
+    ccache = shutil.which("ccache")
+    must_run(
+        *("cmake", "-S", ROOT / "tests/package/libtorch", "-B", build, "-G", "Ninja"),
+        f"-DPLIMSOLL_TORCH_PYTHON={sys.executable}",
+        f"-DCMAKE_PREFIX_PATH={installed_package}",
+        "-DCMAKE_BUILD_TYPE=Debug",  # enough: what takes long is torch's headers
+        "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
+        *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []),
+    )
+    must_run("cmake", "--build", build)
+    return build

@@ -1,0 +1,140 @@
+"""The installed package: what it holds, what it needs, and programs that link it."""
+
+import json
+import os
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*words, **how) -> subprocess.CompletedProcess:
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, **how)
+
+
+def test_every_public_header_is_installed_and_compiles_alone(installed_package, tmp_path):
+    headers = {path.name for path in (ROOT / "include/plimsoll").glob("*.h")}
+    folder = installed_package / "include/plimsoll"
+    assert {path.name for path in folder.glob("*.h")} == headers
+    # Its order and what was included before must not matter, so each comes first in its own file.
+    for header in sorted(headers):
+        source = tmp_path / f"{header}.cc"
+        source.write_text(f"#include <plimsoll/{header}>\n")
+    compiler = os.environ.get("CXX", "g++")
+    words = ["-std=c++20", "-Wall", "-Wextra", "-fsyntax-only", f"-I{installed_package}/include"]
+    compiled = run(compiler, *words, *sorted(tmp_path.glob("*.cc")))
+    assert compiled.returncode == 0, compiled.stderr
+    assert compiled.stderr == ""
+
+
+def test_no_installed_file_names_where_it_was_built_or_installed(installed_package):
+    texts = [*installed_package.rglob("*.cmake"), *installed_package.rglob("*.pc")]
+    assert len(texts) >= 10
+    for path in texts:
+        text = path.read_text()
+        assert str(ROOT) not in text, path
+        assert "/install" not in text.replace("/install(", ""), path
+
+
+CONSUMER = """
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES CXX)
+find_package(plimsoll {version} CONFIG REQUIRED {components})
+add_executable(consumer {source})
+target_link_libraries(consumer PRIVATE {targets})
+"""
+
+
+def configure(folder: Path, prefix: Path, *settings: str, **values) -> subprocess.CompletedProcess:
+    folder.mkdir(exist_ok=True)
+    values = {"version": "", "components": "", "targets": "plimsoll::record"} | values
+    values = {"source": ROOT / "tests/package/recorded_program.cc"} | values
+    (folder / "CMakeLists.txt").write_text(CONSUMER.format(**values))
+    words = ["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}"]
+    return run(*words, *settings)
+
+
+WITHOUT_LIBRARIES = ("ZLIB", "yaml-cpp", "RapidJSON", "fmt", "CLI11", "tsl-robin-map")
+WITHOUT_LIBRARIES = tuple(f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in WITHOUT_LIBRARIES)
+
+
+def test_the_record_component_needs_no_library(installed_package, tmp_path):
+    settings = ("-G", "Ninja", *WITHOUT_LIBRARIES)
+    configured = configure(tmp_path, installed_package, *settings, components="COMPONENTS record")
+    assert configured.returncode == 0, configured.stderr
+    built = run("cmake", "--build", tmp_path / "build")
+    assert built.returncode == 0, built.stdout
+    needed = run("ldd", tmp_path / "build/consumer").stdout
+    assert "libz" not in needed
+    assert run(tmp_path / "build/consumer", "alloc:1").returncode == 0
+
+
+def test_a_component_that_is_unavailable_is_an_error_that_says_why(installed_package, tmp_path):
+    configured = configure(
+        tmp_path, installed_package, *WITHOUT_LIBRARIES, components="COMPONENTS engine"
+    )
+    assert configured.returncode != 0
+    assert "plimsoll::engine needs ZLIB, which was not found" in " ".join(configured.stderr.split())
+
+
+def test_another_version_is_refused(installed_package, tmp_path):
+    configured = configure(tmp_path, installed_package, version="99.0")
+    assert configured.returncode != 0
+    assert "plimsollConfig" in configured.stderr
+
+
+def test_pkg_config_knows_each_library_and_its_version(pkg_config):
+    version = next(
+        line.split('"')[1]
+        for line in (ROOT / "include/plimsoll/version.h").read_text().splitlines()
+        if "define PLIMSOLL_VERSION" in line
+    )
+    for library in ("record", "monitor", "config", "engine"):
+        assert run(*pkg_config, "--modversion", f"plimsoll-{library}").stdout.strip() == version
+
+
+def test_a_program_records_and_reads_its_recording_through_pkg_config(pkg_config, tmp_path):
+    source = tmp_path / "program.cc"
+    source.write_text(
+        textwrap.dedent("""
+        #include <cstdio>
+        #include "plimsoll/monitor.h"
+        #include "plimsoll/recorder.h"
+        #include "plimsoll/session.h"
+
+        int main() {
+          auto recording = plimsoll::Recording::start({});
+          if (!recording) return 1;
+          const plimsoll_recorder_api* api = plimsoll_recorder();
+          api->alloc(api->context(), 0, 0x1000, 4096);
+          recording->flush();
+          auto session = plimsoll::Session::open_memory(recording->copy(), "memory");
+          if (!session) return std::fprintf(stderr, "%s", session.error().message.c_str()), 2;
+          std::puts(session->report_json().c_str());
+          return plimsoll::MemoryMonitor::get_cpu_memory_mb() > 0 ? 0 : 3;
+        }
+        """)
+    )
+    words = (*pkg_config, "--cflags", "--libs", "plimsoll-engine", "plimsoll-monitor")
+    flags = run(*words).stdout.split()
+    compiler = os.environ.get("CXX", "g++")
+    compiled = run(compiler, "-std=c++20", source, *flags, "-o", tmp_path / "p")
+    assert compiled.returncode == 0, compiled.stderr
+    ran = run(tmp_path / "p")
+    assert ran.returncode == 0, ran.stderr
+    (cpu,) = json.loads(ran.stdout)["devices"]
+    assert cpu["requested_active"]["peak_bytes"] == 4096
+
+
+def test_the_command_is_installed_and_runs(installed_package, recorded_program, tmp_path):
+    command = installed_package / "bin/plimsoll"
+    ran = run(command, "run", "-o", "x.plim", "--", recorded_program, "alloc:9", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    library = installed_package / "lib/plimsoll/libplimsoll_cuda_driver.so"
+    if not library.exists():
+        pytest.skip("the CUDA driver library is built on Linux alone")
+    ran = run(command, "run", "--cuda-driver", "--", "/bin/true", cwd=tmp_path)
+    assert "never asked the CUDA driver for memory" in ran.stderr

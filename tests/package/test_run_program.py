@@ -1,0 +1,189 @@
+"""plimsoll run -- PROGRAM: a linked program is recorded, any other is an error."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+def run(*words, **how) -> subprocess.CompletedProcess:
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, **how)
+
+
+@pytest.fixture
+def record(plimsoll_command, recorded_program, tmp_path):
+    def start(*words, program=recorded_program, options=("-o", "run.plim"), env=None):
+        environment = {**os.environ, **(env or {})}
+        return run(
+            *(plimsoll_command, "run", *options, "--", program, *words),
+            cwd=tmp_path, env=environment, timeout=60,
+        )  # fmt: skip
+
+    return start
+
+
+def report(command, path: Path) -> dict:
+    return json.loads(run(command, "report", "--json", path).stdout)
+
+
+def test_a_linked_program_records_into_the_named_file(record, plimsoll_command, tmp_path):
+    ran = record("alloc:1000", "alloc:24")
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert ran.stderr == (
+        "plimsoll: run.plim: 2 allocations, peak 1.0 KiB on cpu; "
+        "see it with: plimsoll report run.plim\n"
+    )
+    (cpu,) = report(plimsoll_command, tmp_path / "run.plim")["devices"]
+    assert cpu["requested_active"]["peak_bytes"] == 1024
+
+
+def test_without_a_name_the_file_is_named_after_the_program(record, tmp_path):
+    assert record("alloc:1", options=()).returncode == 0
+    (path,) = tmp_path.glob("*.plim")
+    assert path.name.startswith("plimsoll-recorded_program-")
+
+
+def test_its_own_recordings_go_on_as_without_us(record, plimsoll_command, tmp_path):
+    assert record("alloc:5", f"own:{tmp_path}/own.plim", "alloc:7").returncode == 0
+    peaks = {
+        name: report(plimsoll_command, tmp_path / name)["devices"][0]["requested_active"]
+        for name in ("run.plim", "own.plim")
+    }
+    assert peaks["run.plim"]["peak_bytes"] == 12
+    assert peaks["own.plim"]["peak_bytes"] == 12  # a recording begins with what is live
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_program_without_plimsoll_fails_and_its_own_status_wins(record, status, tmp_path):
+    ran = record("-c", f"exit {status}", program="/bin/sh")
+    assert ran.returncode == (status or 2)
+    assert ran.stdout == ""
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("plimsoll: /bin/sh is not linked with plimsoll: nothing was recorded")
+    assert "plimsoll run --cuda-driver -- /bin/sh" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_linked_program_that_allocates_nothing_fails(record):
+    ran = record()
+    assert ran.returncode == 2
+    assert "allocated nothing that plimsoll sees" in ran.stderr
+
+
+def test_the_status_of_a_recorded_program_is_its_own(record, tmp_path):
+    ran = record("alloc:10", "exit:3")
+    assert ran.returncode == 3
+    assert "run.plim: 1 allocation," in ran.stderr
+
+
+def test_each_process_of_a_program_records_into_a_file_of_its_own(
+    record, plimsoll_command, tmp_path
+):
+    ran = record("alloc:50", "child")
+    assert ran.returncode == 0
+    first, second = sorted(tmp_path.glob("run.plim*"))
+    assert (first.name, second.name[:9]) == ("run.plim", "run.plim.")
+    peaks = [
+        report(plimsoll_command, path)["devices"][0]["requested_active"]["peak_bytes"]
+        for path in (first, second)
+    ]
+    assert peaks == [50, 77]
+    assert ran.stderr.count("see it with") == 2
+
+
+def test_ranks_record_into_files_of_their_own(record, tmp_path):
+    for rank in ("0", "1"):
+        ran = record("alloc:8", env={"RANK": rank, "WORLD_SIZE": "2"})
+        assert ran.returncode == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.rank0.plim", "run.rank1.plim"]
+
+
+def test_a_file_that_is_no_trace_is_left_alone(record, tmp_path):
+    mine = tmp_path / "run.plim"
+    mine.write_text("my notes\n")
+    ran = record("alloc:8")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("plimsoll: run.plim exists and is not a Plimsoll trace")
+    assert mine.read_text() == "my notes\n"
+    mine.write_bytes(b"")
+    assert record("alloc:8").returncode == 0
+    assert record("alloc:9").returncode == 0  # a trace may be replaced by a newer one
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_the_program_still_runs(record, tmp_path):
+    ran = record("alloc:8", options=("-o", "/no/such/folder/x.plim"))
+    assert ran.returncode == 4
+    assert "nothing was recorded: " in ran.stderr
+    assert "/no/such/folder/x.plim" in ran.stderr
+
+
+def test_a_program_that_cannot_be_started_is_an_error(record):
+    ran = record(program="./no-such-program")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("plimsoll: cannot start ./no-such-program: ")
+
+
+def test_options_that_have_no_meaning_here_are_an_error(record):
+    ran = record(options=("--no-stacks",))
+    assert ran.returncode == 2
+    assert "--no-stacks cannot stand before --" in ran.stderr
+
+
+def test_the_newest_events_alone_are_kept_if_that_is_asked_for(record, plimsoll_command, tmp_path):
+    for options in ((), ("--max-events", "1000")):
+        ran = record("churn:5000", options=("-o", f"run{len(options)}.plim", *options))
+        assert ran.returncode == 0
+    events = [
+        report(plimsoll_command, tmp_path / f"run{number}.plim")["source"]["events"]
+        for number in (0, 2)
+    ]
+    assert events[0] == 10_000
+    assert 900 <= events[1] < 2_500
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_the_program_and_what_was_recorded_is_there(
+    plimsoll_command, recorded_program, number, tmp_path
+):
+    words = [plimsoll_command, "run", "-o", "run.plim", "--", recorded_program]
+    command = subprocess.Popen(
+        [*map(str, words), "alloc:64", "wait"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert command.stdout.readline() == "waiting\n"
+    time.sleep(0.3)  # a block is on disk within 100 ms
+    if number == signal.SIGTERM:
+        command.send_signal(number)  # the command passes it on
+    else:
+        children = run("ps", "-o", "pid=", "--ppid", command.pid).stdout.split()
+        os.kill(int(children[0]), number)
+    _, errors = command.communicate(timeout=30)
+    assert command.returncode == 128 + number
+    assert "run.plim: 1 allocation," in errors
+
+
+def test_the_variable_alone_records_too(recorded_program, tmp_path):
+    out = tmp_path / "direct.plim"
+    ran = run(recorded_program, "alloc:4096", env={"PLIMSOLL": "1", "PLIMSOLL_OUT": str(out)})
+    assert ran.returncode == 0
+    assert ran.stderr.startswith(f"plimsoll: {out}: ")
+    assert "peak 4.0 KiB" in ran.stderr
+    assert out.stat().st_size > 0
+    plain = run(recorded_program, "alloc:4096", cwd=tmp_path, env={"PLIMSOLL": "0"})
+    assert (plain.stderr, list(tmp_path.iterdir())) == ("", [out])
+
+
+def test_a_python_that_imports_plimsoll_counts_as_linked(record, tmp_path):
+    pytest.importorskip("torch")
+    code = "import plimsoll, torch; x = torch.ones(1000)"
+    by_python = {"PLIMSOLL_ADAPTER": "python"}  # compiles nothing
+    ran = record("-c", code, program=sys.executable, env=by_python)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.splitlines()[-1].startswith("plimsoll: run.plim: ")
+    assert ran.stderr.count("see it with") == 1
+    assert record("-c", "print(1)", program=sys.executable).returncode == 2
