@@ -41,7 +41,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     },
     "monitor": {
         "base", "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
-        "plimsoll/recorder_c.h", "plimsoll/training_monitor.h",
+        "plimsoll/recorder_c.h", "plimsoll/tensor_breakdown.h", "plimsoll/training_monitor.h",
         "plimsoll/recorder.h",  # tests alone: the scopes of a program
     },
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
