@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import itertools
 import os
 import platform
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -171,7 +172,8 @@ def monitored(workload: Workload) -> Iterator[Step]:
     """The monitors of everyday use at their own intervals, with text log and TensorBoard."""
     numbers = itertools.count()
     with tempfile.TemporaryDirectory() as folder:
-        batches = plimsoll.EpochMemoryMonitor(verbose_batches=0)
+        with redirect_stdout(io.StringIO()):  # its banner
+            batches = plimsoll.EpochMemoryMonitor(verbose_batches=0)
         with plimsoll.TrainingMonitor(output_dir=folder, tensorboard=True) as monitor:
 
             def step() -> None:

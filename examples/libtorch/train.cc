@@ -133,7 +133,7 @@ struct Options {
   }
 };
 
-// The lines about memory: where it goes in the first batch, the first batches of each epoch, peaks.
+// All printed monitors of plimsoll/monitor.h: a measurement, checkpoints, a block, epochs, a batch.
 class Monitors {
  public:
   // Watches from now on, if the options say so.
@@ -142,10 +142,21 @@ class Monitors {
         epoch_(on_, options.verbose_batches),
         first_batch_(on_) {
     if (!options.enabled) return;
+    checkpoints_.emplace().record("initialization");
     whole_.emplace("training");
     if (options.profile_tensors || options.nvtx) samples_.emplace(options);
   }
 
+  void model_created() {
+    if (!checkpoints_) return;
+    plimsoll::MemoryMonitor::print_memory_usage("After model creation: ");
+    checkpoints_->record("after_model_creation");
+  }
+  void trained() {
+    if (!checkpoints_) return;
+    checkpoints_->record("after_training");
+    checkpoints_->print_summary();
+  }
   void begin(std::int64_t step) {
     if ((step - 1) % kStepsAnEpoch == 0) epoch_.on_epoch_start();
     reach("start");
@@ -167,6 +178,7 @@ class Monitors {
   plimsoll::Monitoring on_;
   plimsoll::EpochMemoryMonitor epoch_;
   plimsoll::BatchMemoryProfiler first_batch_;
+  std::optional<plimsoll::MemoryTracker> checkpoints_;
   std::optional<plimsoll::TrackMemory> whole_;
   std::optional<plimsoll::TrainingMonitor> samples_;
 };
@@ -201,6 +213,7 @@ void train(const Options& options, plimsoll::MemoryTracer* tracer, Monitors& mon
   Net net(options.number("--width"), size);
   torch::optim::Adam optimizer(net->parameters(), std::stod(options.values.at("--lr")));
   if (tracer != nullptr) tracer->trace(*net, "Net");
+  monitors.model_created();
   const std::int64_t steps = options.number("--steps");
   for (std::int64_t step = 1; step <= steps; ++step) {
     monitors.begin(step);
@@ -228,6 +241,7 @@ void train(const Options& options, plimsoll::MemoryTracer* tracer, Monitors& mon
                   loss.item<double>(), 100 * right);
     }
   }
+  monitors.trained();
 }
 
 }  // namespace

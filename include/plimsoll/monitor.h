@@ -1,13 +1,17 @@
-// Watching memory while a program trains: measures of a moment and of a block, monitors of a loop.
+// Memory monitoring while a program trains: point-in-time measurements, blocks, training loops.
 //
-//   plimsoll::TrackMemory load("loading dataset");   // [Memory] loading dataset: CPU +450.2 MB,
-//   ... plimsoll::EpochMemoryMonitor monitor;            // a line for the first batches of an
-//   epoch, monitor.on_batch_end(batch, loss);               // one with the peak at its end
+//   {
+//     plimsoll::TrackMemory load("loading dataset");  // [Memory] loading dataset: CPU +450.2 MB,
+//   }                                                 // GPU +1250.5 MB
+//   plimsoll::EpochMemoryMonitor monitor;             // Memory monitoring enabled (...)
+//   monitor.on_epoch_start();
+//   monitor.on_batch_end(0, plimsoll::known_loss(loss));
+//   monitor.on_epoch_end();
 //
-// The figures are the recorder's: exact bytes of tensors, and the true peak between two moments,
-// not a sample. Whoever watches tensors attaches an adapter (for LibTorch memory_tracer.h does) and
-// calls start_watching() once; without that only the process's own memory is told. Nothing here
-// throws or stops the program. MB are 1024 x 1024 bytes. Link plimsoll_monitor.
+// Tensor figures come from the recorder: exact bytes, and the true peak of a span, not a sample.
+// They need an adapter (LibTorch: memory_tracer.h) and one call of start_watching(); without these
+// only the process's own memory is known. Nothing here throws or stops the program. 1 MB is 1024 x
+// 1024 bytes. Link plimsoll_monitor.
 #pragma once
 
 #include <chrono>
@@ -24,9 +28,9 @@
 
 namespace plimsoll {
 
-// ---- the process's watch ----------------------------------------------------------------------
+// ---- what is counted --------------------------------------------------------------------------
 
-// Records into nothing from now on, for everything below to ask. Once it runs, does nothing.
+// Counts live tensors from now on, without a trace file. Does nothing if it already runs.
 Status start_watching();
 void stop_watching();
 bool is_watching();
@@ -112,48 +116,51 @@ struct SampleOptions {
 // What memory holds now, by category, dtype and layer. Some milliseconds for 100,000 live tensors.
 MemorySample take_sample(const SampleOptions& options = {});
 
-// ---- measures of a moment and of a block ------------------------------------------------------
+// ---- point-in-time measurements and blocks ----------------------------------------------------
+// docs/monitoring.md shows the printed lines. Without a GPU, "CPU tensors" takes the place of
+// "GPU".
 
-// Where lines go; by default to standard output.
+// Receives each line, without a newline.
 using LinePrinter = std::function<void(const std::string& line)>;
 void print_to_stdout(const std::string& line);
 
 class MemoryMonitor {
  public:
-  static double get_cpu_memory_mb();  // resident set of this process; 0: not told
-  static double get_gpu_memory_mb();  // tensors on all accelerators; 0 where there is none
-  // "CPU: 1645.1 MB, GPU: 23.1 MB allocated, 3242.0 MB reserved"
+  static double get_cpu_memory_mb();  // resident set of this process; 0 if unknown
+  static double get_gpu_memory_mb();  // tensors on all accelerators; 0 without one
+  // "CPU: 1645.1 MB | GPU Allocated: 23.1 MB | GPU Reserved: 3242.0 MB"
   static std::string get_memory_summary();
+  // Prints the prefix and the summary, with a space between them unless the prefix ends with one.
   static void print_memory_usage(const std::string& prefix = "",
                                  const LinePrinter& print = print_to_stdout);
 };
 
-// Named moments, and what changed between them.
+struct MemoryCheckpoint {
+  std::string name;
+  MemoryUsage usage;
+};
+
+// Records named checkpoints; the summary shows each one and the change since the one before.
 class MemoryTracker {
  public:
   explicit MemoryTracker(LinePrinter print = print_to_stdout) : print_(std::move(print)) {}
   void record(std::string name);
   void print_summary() const;
-
-  struct Moment {
-    std::string name;
-    MemoryUsage usage;
-  };
-  const std::vector<Moment>& moments() const { return moments_; }
+  const std::vector<MemoryCheckpoint>& checkpoints() const { return checkpoints_; }
 
  private:
   LinePrinter print_;
-  std::vector<Moment> moments_;
+  std::vector<MemoryCheckpoint> checkpoints_;
 };
 
-// A block: how memory changed from its beginning to its end, and the peak between them.
+// Measures a block: the change of memory over it and the peak inside it, printed at its end.
 class TrackMemory {
  public:
   explicit TrackMemory(std::string name, LinePrinter print = print_to_stdout);
   TrackMemory(const TrackMemory&) = delete;
   TrackMemory& operator=(const TrackMemory&) = delete;
   ~TrackMemory() { finish(); }
-  // Prints; the second time does nothing.
+  // Ends the block and prints. Later calls do nothing.
   void finish();
 
  private:
@@ -163,9 +170,9 @@ class TrackMemory {
   std::optional<PeakSpan> span_;
 };
 
-// ---- monitors of a loop -----------------------------------------------------------------------
+// ---- training loops ---------------------------------------------------------------------------
 
-// A loss, read only if its line is printed: reading a tensor may wait for the device.
+// A loss, read only when its line is printed: reading a tensor waits for the device.
 using Loss = std::function<std::optional<double>()>;
 inline Loss no_loss() { return {}; }
 inline Loss known_loss(double value) {
@@ -174,7 +181,8 @@ inline Loss known_loss(double value) {
 
 enum class Monitoring : std::uint8_t { kOff, kOn };
 
-// A line for the first batches of an epoch, and one at its end.
+// Prints a banner when constructed, a line for each of the first batches of an epoch, and a line
+// with the peak at its end. With kOff it prints nothing.
 class EpochMemoryMonitor {
  public:
   explicit EpochMemoryMonitor(Monitoring monitoring = Monitoring::kOn,
@@ -191,7 +199,8 @@ class EpochMemoryMonitor {
   std::optional<PeakSpan> span_;
 };
 
-// The same for loops that count evaluations of a loss, such as those of L-BFGS.
+// For optimizers that evaluate a loss function themselves, such as L-BFGS: lines for the first loss
+// evaluations, then memory and the peak at the end. "Iteration N" is the Nth evaluation.
 class OptimizationMemoryMonitor {
  public:
   explicit OptimizationMemoryMonitor(Monitoring monitoring = Monitoring::kOn,
@@ -210,20 +219,20 @@ class OptimizationMemoryMonitor {
   std::optional<PeakSpan> span_;
 };
 
-// Where within a batch the memory goes: moments with names, and what was added between them.
+// Shows where memory goes within a batch: named checkpoints and the change between them.
 class BatchMemoryProfiler {
  public:
   explicit BatchMemoryProfiler(Monitoring monitoring = Monitoring::kOn,
                                LinePrinter print = print_to_stdout);
   void checkpoint(std::string name);
   void print_summary() const;
-  void reset();
-  void disable();
+  void reset();    // discards the checkpoints
+  void disable();  // from now on every method does nothing
 
  private:
   Monitoring monitoring_;
   LinePrinter print_;
-  std::vector<MemoryTracker::Moment> moments_;
+  std::vector<MemoryCheckpoint> checkpoints_;
 };
 
 }  // namespace plimsoll

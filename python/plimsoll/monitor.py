@@ -1,9 +1,8 @@
-"""Memory while it trains: measures of a moment and of a block, and monitors of a loop.
+"""Memory monitoring while a program trains: measurements, blocks, training loops.
 
-The figures are the recorder's: exact bytes of tensors, and the true peak between two moments, not a
-sample. Where there is no GPU the lines speak of the CPU's tensors. MB are 1024 x 1024 bytes. The
-first monitor that is switched on begins to watch the process (`stop_monitoring` ends it); one that
-is switched off installs nothing.
+Tensor figures come from the recorder: exact bytes, and the true peak of a block, not a sample.
+Without a GPU the lines show tensors in host memory. 1 MB is 1024 x 1024 bytes. The first monitor
+that is enabled starts to count (`stop_monitoring` ends it); a disabled one installs nothing.
 
 Example:
     >>> import plimsoll
@@ -19,7 +18,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from plimsoll import _record
 from plimsoll._profiler_ranges import profiled_mark, profiled_range
@@ -39,23 +38,27 @@ class _Writer(Protocol):
 
 
 class MemoryMonitor:
-    """What is used now."""
+    """Point-in-time measurements."""
 
     @staticmethod
     def get_cpu_memory_mb() -> float:
-        """The resident set of this process."""
+        """Return the resident memory of this process; 0.0 if the system does not report it."""
         return (_record.current_usage().rss_bytes or 0) / _MB
 
     @staticmethod
     def get_gpu_memory_mb() -> float:
-        """The tensors on all GPUs; 0.0 where there is none."""
+        """Return what tensors hold on all GPUs; 0.0 without a GPU."""
         watch()
         gpu = _record.current_usage().gpu
         return (gpu.allocated_bytes or 0) / _MB if gpu is not None else 0.0
 
     @staticmethod
     def get_memory_summary() -> dict[str, float | None]:
-        """All of it in MB; what is not known is None."""
+        """Return all figures in MB.
+
+        The keys are ``cpu_memory_mb`` (resident memory), ``cpu_tensors_mb``, ``gpu_memory_mb``
+        (allocated) and ``gpu_reserved_mb``. None: unknown, or no GPU.
+        """
         watch()
         usage = _record.current_usage()
         gpu = usage.gpu
@@ -68,19 +71,25 @@ class MemoryMonitor:
 
     @staticmethod
     def print_memory_usage(prefix: str = "") -> None:
-        """One line, ``CPU: 1645.1 MB, GPU: 23.1 MB allocated, 3242.0 MB reserved``."""
+        """Print ``CPU: 1645.1 MB | GPU Allocated: 23.1 MB | GPU Reserved: 3242.0 MB``.
+
+        Without a GPU: ``CPU: 1645.1 MB | CPU tensors: 23.1 MB``.
+
+        Args:
+            prefix: Printed first, such as ``"After model creation: "``.
+        """
         watch()
         _record.print_memory_usage(prefix)
 
 
 class MemoryTracker(_record.MemoryTracker):
-    """Named moments, and what changed between them.
+    """Records named checkpoints and prints them with the change since the one before.
 
     Example:
         >>> tracker = plimsoll.MemoryTracker()  # doctest: +SKIP
-        >>> tracker.record("start")  # doctest: +SKIP
-        >>> model = Net()  # doctest: +SKIP
-        >>> tracker.record("model")  # doctest: +SKIP
+        >>> tracker.record("initialization")  # doctest: +SKIP
+        >>> train()  # doctest: +SKIP
+        >>> tracker.record("after_training")  # doctest: +SKIP
         >>> tracker.print_summary()  # doctest: +SKIP
     """
 
@@ -91,7 +100,7 @@ class MemoryTracker(_record.MemoryTracker):
 
 @contextlib.contextmanager
 def track_memory(name: str) -> Iterator[None]:
-    """Prints how a block changed memory, and its peak, also when the block raises."""
+    """Print how a block changes memory, and its peak, also when the block raises."""
     watch()
     block = _record.TrackMemory(name)
     try:
@@ -101,20 +110,26 @@ def track_memory(name: str) -> Iterator[None]:
         block.finish()
 
 
-def monitor_memory(name: str | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """`track_memory` around each call of a function, coroutine function or generator function.
+@overload
+def monitor_memory(name: Callable[_P, _R]) -> Callable[_P, _R]: ...
+@overload
+def monitor_memory(name: str | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+def monitor_memory(name: Any = None) -> Any:
+    """Wrap each call of a function, coroutine function or generator function in `track_memory`.
 
-    A generator's block ends with its last value, or when it is closed.
+    A generator's block ends with its last value, or when it is closed. The parentheses may be left
+    out: ``@monitor_memory`` is ``@monitor_memory()``.
 
     Args:
-        name: In the line that is printed. Default: the function's own name.
+        name: The name to print. Default: the function's own, with its class.
     """
 
-    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        title = name if name is not None else function.__qualname__
-        return cast("Callable[_P, _R]", functools.wraps(function)(_tracked(function, title)))
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = function.__qualname__.rpartition("<locals>.")[2]
+        title = name if isinstance(name, str) else own
+        return functools.wraps(function)(_tracked(function, title))
 
-    return decorate
+    return decorate(name) if callable(name) else decorate
 
 
 def _tracked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
@@ -162,11 +177,14 @@ def _tracked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
 
 
 class EpochMemoryMonitor(_record.EpochMemoryMonitor):
-    """A line for the first batches of an epoch, and one with the peak at its end.
+    """Prints a line for each of the first batches of an epoch, and one with the peak at its end.
+
+    Creating an enabled monitor prints
+    ``Memory monitoring enabled (verbose for first 5 batches)``.
 
     Args:
-        enabled: False: every method does nothing.
-        verbose_batches: So many batches of each epoch have a line.
+        enabled: If False, every method does nothing.
+        verbose_batches: How many batches of each epoch get a line.
     """
 
     def __init__(self, enabled: bool = True, verbose_batches: int = 5) -> None:
@@ -175,12 +193,20 @@ class EpochMemoryMonitor(_record.EpochMemoryMonitor):
         super().__init__(enabled, verbose_batches)
 
     def on_batch_end(self, batch_idx: int, loss: Any = None) -> None:
-        """`loss` may be a tensor: it is read only if the line is printed."""
+        """Print the line of a batch; `loss`, a number or tensor, is read only for that line."""
         super().on_batch_end(batch_idx, loss)
 
 
 class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
-    """The same for loops that count evaluations of a loss, such as those of L-BFGS."""
+    """Prints lines for the first loss evaluations of an optimizer, then memory and the peak.
+
+    For optimizers that evaluate a loss function themselves, such as L-BFGS. ``Iteration N`` is the
+    Nth evaluation; one step of L-BFGS takes several.
+
+    Args:
+        enabled: If False, every method does nothing.
+        verbose_evaluations: How many loss evaluations get lines.
+    """
 
     def __init__(self, enabled: bool = True, verbose_evaluations: int = 5) -> None:
         if enabled:
@@ -188,12 +214,12 @@ class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
         super().__init__(enabled, verbose_evaluations)
 
     def on_loss_evaluation(self, loss: Any = None) -> None:
-        """`loss` may be a tensor: it is read only if the line is printed."""
+        """Print the lines of an evaluation; `loss` is read only for them."""
         super().on_loss_evaluation(loss)
 
 
 class BatchMemoryProfiler(_record.BatchMemoryProfiler):
-    """Where within a batch the memory goes: moments with names, and what was added between them."""
+    """Shows where memory goes within a batch: named checkpoints and the change between them."""
 
     def __init__(self, enabled: bool = True) -> None:
         if enabled:

@@ -81,8 +81,12 @@ def test_functions_of_all_kinds_are_monitored(capsys: pytest.CaptureFixture[str]
     assert plain.__name__ == "plain"
     out = capsys.readouterr().out
     told = dict(re.findall(r"\[Memory\] (.+?): CPU .*\n +Peak CPU tensors: ([\d.]+) MB", out))
-    own = coroutine.__qualname__
-    assert told == {"plain": "5.0", own: "6.0", "generator": "7.0", "async generator": "8.0"}
+    assert told == {
+        "plain": "5.0",
+        "coroutine": "6.0",
+        "generator": "7.0",
+        "async generator": "8.0",
+    }
 
 
 def test_an_async_generator_gets_what_is_sent_and_thrown() -> None:
@@ -138,6 +142,59 @@ def test_threads_have_blocks_of_their_own(capsys: pytest.CaptureFixture[str]) ->
     assert all(1.0 <= peak <= 4.0 for peak in peaks)
 
 
+def test_the_decorator_works_without_parentheses(capsys: pytest.CaptureFixture[str]) -> None:
+    @plimsoll.monitor_memory
+    def load(count: int) -> int:
+        return mebi(count).shape[0]
+
+    assert load(4) == 4
+    assert masked(capsys.readouterr().out) == [
+        "[Memory] load: CPU # MB, CPU tensors +0.0 MB",
+        "         Peak CPU tensors: 4.0 MB",
+    ]
+
+
+def test_every_documented_name_comes_from_the_package_itself() -> None:
+    names = "MemoryMonitor MemoryTracker EpochMemoryMonitor OptimizationMemoryMonitor"
+    names += " BatchMemoryProfiler track_memory monitor_memory MemoryTracer LayerMemoryStats"
+    names += " MemoryEvent log_tensor_memory_breakdown TrainingMonitor load_options"
+    for name in names.split():
+        assert name in plimsoll.__all__
+        assert hasattr(plimsoll, name)
+
+
+def test_one_line_shows_what_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    plimsoll.MemoryMonitor.get_memory_summary()  # starts to count
+    before = plimsoll.MemoryMonitor.get_memory_summary()["cpu_tensors_mb"]
+    kept = mebi(7)
+    summary = plimsoll.MemoryMonitor.get_memory_summary()
+    assert kept.numel()
+    assert before is not None
+    assert summary["cpu_tensors_mb"] == pytest.approx(before + 7)
+    assert summary["gpu_memory_mb"] is None
+    assert plimsoll.MemoryMonitor.get_gpu_memory_mb() == 0.0
+    assert plimsoll.MemoryMonitor.get_cpu_memory_mb() > 50
+    plimsoll.MemoryMonitor.print_memory_usage("After model creation: ")
+    plimsoll.MemoryMonitor.print_memory_usage()
+    line = f"CPU: # MB | CPU tensors: {before + 7:.1f} MB"
+    assert masked(capsys.readouterr().out) == [f"After model creation: {line}", line]
+
+
+def test_a_tracker_shows_what_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    tracker = plimsoll.MemoryTracker()
+    tracker.record("initialization")
+    kept = mebi(6)
+    tracker.record("after_training")
+    assert kept.numel()
+    tracker.print_summary()
+    assert [name for name, _ in tracker.checkpoints()] == ["initialization", "after_training"]
+    assert masked(capsys.readouterr().out) == [
+        "[Memory] summary",
+        "  initialization: CPU # MB, CPU tensors 0.0 MB",
+        "  after_training: CPU # MB, CPU tensors 6.0 MB (+6.0 MB)",
+    ]
+
+
 class Unread:
     """A loss that nobody may read."""
 
@@ -154,7 +211,8 @@ def test_an_epoch_reads_a_loss_only_for_the_lines_it_prints(
     monitor.on_batch_end(0, torch.tensor(0.5, requires_grad=True))
     monitor.on_batch_end(1, Unread())
     monitor.on_epoch_end()
-    first, last = masked(capsys.readouterr().out)
+    banner, first, last = masked(capsys.readouterr().out)
+    assert banner == "Memory monitoring enabled (verbose for first 1 batch)"
     assert re.fullmatch(r"  Batch 0: CPU tensors 0\.0 MB, CPU # MB, loss=0\.500000", first)
     assert last == "  Epoch end: CPU tensors 0.0 MB allocated, peak 9.0 MB"
 
@@ -162,7 +220,7 @@ def test_an_epoch_reads_a_loss_only_for_the_lines_it_prints(
 def test_a_loss_that_is_no_number_costs_its_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
     monitor = plimsoll.EpochMemoryMonitor()
     monitor.on_batch_end(0, object())
-    assert masked(capsys.readouterr().out) == ["  Batch 0: CPU tensors 0.0 MB, CPU # MB"]
+    assert masked(capsys.readouterr().out)[1:] == ["  Batch 0: CPU tensors 0.0 MB, CPU # MB"]
 
 
 def test_loss_evaluations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,11 +239,14 @@ def test_loss_evaluations_are_counted(capsys: pytest.CaptureFixture[str]) -> Non
     optimizer.step(closure)
     monitor.on_end()
     lines = masked(capsys.readouterr().out)
-    assert len(lines) == 3
-    pattern = r"Loss evaluation {}: CPU: # MB \| CPU tensors: [\d.]+ MB \| loss: [\d.]+"
-    for number, line in enumerate(lines[:2]):
-        assert re.fullmatch(pattern.format(number), line)
-    assert f"Optimization end: {monitor.evaluations} loss evaluations" in lines[2]
+    assert [re.sub(r"[\d.]+ MB|(?<==)\d+\.\d{6}$", "#", line) for line in lines] == [
+        "  Loss evaluation 0: CPU: # MB | CPU tensors: #",
+        "    Iteration 1: loss=#",
+        "  Loss evaluation 1: CPU: # MB | CPU tensors: #",
+        "    Iteration 2: loss=#",
+        "After optimization: CPU: # MB | CPU tensors: #",
+        "  Peak CPU tensors during optimization: #",
+    ]
     assert monitor.evaluations > 2
 
 
@@ -197,7 +258,11 @@ def test_a_batch_profiler_tells_what_each_part_added(capsys: pytest.CaptureFixtu
     del kept
     profiler.checkpoint("backward")
     profiler.print_summary()
-    assert capsys.readouterr().out.splitlines()[1:] == [
+    profiler.disable()
+    profiler.checkpoint("more")
+    profiler.print_summary()
+    assert capsys.readouterr().out.splitlines() == [
+        "    Memory profile:",
         "      data → forward: CPU tensors 4.0 MB (+4.0 MB)",
         "      forward → backward: CPU tensors 0.0 MB (-4.0 MB)",
     ]
@@ -283,7 +348,8 @@ def test_the_child_of_a_fork_watches_for_itself(tmp_path: Path) -> None:
         "[Memory] parent: CPU # MB, CPU tensors +0.0 MB",
         "         Peak CPU tensors: 9.0 MB",
     ]
-    assert masked(ran.stdout) == [*child, *child, *parent]
+    banner = "Memory monitoring enabled (verbose for first 5 batches)"
+    assert masked(ran.stdout) == [banner, *child, *child, *parent]
 
 
 OFF = """

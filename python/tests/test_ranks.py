@@ -96,7 +96,8 @@ def test_each_rank_has_its_own_log_event_file_and_trace(
         assert f" | rank {rank} of 2\n" in log.read_text()
         mine = [line for line in printed if line.startswith(f"[rank {rank}]   ")]
         assert len(mine) == 2, printed
-    assert len(printed) == 4
+        assert f"[rank {rank}] Memory monitoring enabled (verbose for first 1 batch)" in printed
+    assert len(printed) == 6
     analyzed = subprocess.run(
         [plimsoll_command, "analyze", "latest", "--dir", str(tmp_path)], check=False
     )
@@ -105,7 +106,7 @@ def test_each_rank_has_its_own_log_event_file_and_trace(
 
 def test_by_option_only_the_first_rank_prints(tmp_path: Path) -> None:
     printed, _ = torchrun(TRAIN, tmp_path, PLIMSOLL_MONITOR_PRINT_RANKS="first")
-    assert [line[:8] for line in printed] == ["[rank 0]"] * 2
+    assert [line[:8] for line in printed] == ["[rank 0]"] * 3
     assert names(tmp_path, "profiles/**/*.log") == ["profiles/rank0", "profiles/rank1"]
 
 

@@ -19,7 +19,7 @@ while not select.select([sys.stdin], [], [], 0.01)[0]:  # until it is told to en
 """
 WATCHED = """
 import sys, plimsoll, torch
-plimsoll.EpochMemoryMonitor().on_epoch_start()
+plimsoll.BatchMemoryProfiler()
 kept = torch.nn.Linear(1024, 1024)
 print("begun", flush=True)
 sys.stdin.readline()

@@ -1,4 +1,5 @@
-// The measures and monitors that print, and their lines.
+// MemoryMonitor, MemoryTracker, TrackMemory and the loop monitors: what they measure and the exact
+// lines they print. docs/monitoring.md shows each line; monitors_test.cc compares them.
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -21,13 +22,19 @@ std::string mb(std::optional<std::uint64_t> bytes) {
   return bytes ? text("%.1f MB", to_mb(*bytes)) : "unknown";
 }
 
-// "+450.2 MB"; "unknown" where one of them is.
+// "+450.2 MB"
 std::string change(std::optional<std::uint64_t> before, std::optional<std::uint64_t> after) {
   if (!before || !after) return "unknown";
   return text("%+.1f MB", to_mb(*after) - to_mb(*before));
 }
 
-// Where there is no accelerator, what people read of it is said of the tensors in host memory.
+// A GPU that the program first used in between held nothing before.
+std::string tensor_change(const MemoryUsage& before, const MemoryUsage& after) {
+  const bool is_new = after.gpu && !before.gpu;
+  return change(is_new ? 0 : before.tensors().allocated_bytes, after.tensors().allocated_bytes);
+}
+
+// Without an accelerator the figures are those of tensors in host memory.
 const char* place(const MemoryUsage& usage) { return usage.gpu ? "GPU" : "CPU tensors"; }
 
 std::string peak_text(const TensorUsage& tensors) {
@@ -36,10 +43,26 @@ std::string peak_text(const TensorUsage& tensors) {
   return "unknown";
 }
 
-// ", loss=0.014553", if there is one.
-std::string loss_text(const Loss& loss) {
+// "CPU: 1645.1 MB | GPU Allocated: 23.1 MB | GPU Reserved: 3242.0 MB"; the CPU allocator reserves
+// nothing, so without a GPU "CPU: 1645.1 MB | CPU tensors: 23.1 MB".
+std::string usage_text(const MemoryUsage& usage) {
+  const TensorUsage& tensors = usage.tensors();
+  std::string line = "CPU: " + mb(usage.rss_bytes);
+  if (!usage.gpu) return line + " | CPU tensors: " + mb(tensors.allocated_bytes);
+  return line + " | GPU Allocated: " + mb(tensors.allocated_bytes) +
+         " | GPU Reserved: " + mb(tensors.reserved_bytes);
+}
+
+// "loss=0.014553" with `before` in front; "" if the loss is unknown.
+std::string loss_text(const char* before, const Loss& loss) {
   const std::optional<double> value = loss ? loss() : std::nullopt;
-  return value ? text(", loss=%.6f", *value) : "";
+  return value ? before + text("loss=%.6f", *value) : "";
+}
+
+std::string banner(std::int64_t batches) {
+  if (batches <= 0) return "Memory monitoring enabled";
+  return "Memory monitoring enabled (verbose for first " + std::to_string(batches) +
+         (batches == 1 ? " batch)" : " batches)");
 }
 
 }  // namespace
@@ -51,7 +74,7 @@ void print_to_stdout(const std::string& line) {
   std::fflush(stdout);
 }
 
-// ---- measures ---------------------------------------------------------------------------------
+// ---- point-in-time measurements ---------------------------------------------------------------
 
 double MemoryMonitor::get_cpu_memory_mb() { return to_mb(current_usage().rss_bytes.value_or(0)); }
 
@@ -60,41 +83,33 @@ double MemoryMonitor::get_gpu_memory_mb() {
   return usage.gpu ? to_mb(usage.gpu->allocated_bytes.value_or(0)) : 0.0;
 }
 
-std::string MemoryMonitor::get_memory_summary() {
-  const MemoryUsage usage = current_usage();
-  std::string line = "CPU: " + mb(usage.rss_bytes) + ", " + place(usage) + ": " +
-                     mb(usage.tensors().allocated_bytes) + " allocated";
-  if (usage.tensors().reserved_bytes)
-    line += ", " + mb(*usage.tensors().reserved_bytes) + " reserved";
-  return line;
-}
+std::string MemoryMonitor::get_memory_summary() { return usage_text(current_usage()); }
 
 void MemoryMonitor::print_memory_usage(const std::string& prefix, const LinePrinter& print) {
-  print((prefix.empty() ? "" : prefix + " ") + get_memory_summary());
+  const char* separator = prefix.empty() || prefix.back() == ' ' ? "" : " ";
+  print(prefix + separator + get_memory_summary());
 }
 
 void MemoryTracker::record(std::string name) {
-  moments_.push_back({std::move(name), current_usage()});
+  checkpoints_.push_back({std::move(name), current_usage()});
 }
 
 void MemoryTracker::print_summary() const {
-  if (moments_.empty()) return print_("[Memory] nothing was recorded");
+  if (checkpoints_.empty()) return print_("[Memory] summary: nothing recorded");
   std::size_t width = 0;
-  for (const Moment& moment : moments_) width = std::max(width, moment.name.size());
+  for (const MemoryCheckpoint& checkpoint : checkpoints_) {
+    width = std::max(width, checkpoint.name.size());
+  }
   print_("[Memory] summary");
-  const Moment* before = nullptr;
-  for (const Moment& moment : moments_) {
-    const MemoryUsage& now = moment.usage;
-    std::string line = "  " + moment.name + ":" + std::string(width - moment.name.size(), ' ');
+  const MemoryUsage* before = nullptr;
+  for (const auto& [name, now] : checkpoints_) {
+    std::string line = "  " + name + ":" + std::string(width - name.size(), ' ');
     line += " CPU " + mb(now.rss_bytes);
-    if (before != nullptr) line += " (" + change(before->usage.rss_bytes, now.rss_bytes) + ")";
+    if (before != nullptr) line += " (" + change(before->rss_bytes, now.rss_bytes) + ")";
     line += std::string(", ") + place(now) + " " + mb(now.tensors().allocated_bytes);
-    if (before != nullptr) {
-      line += " (" +
-              change(before->usage.tensors().allocated_bytes, now.tensors().allocated_bytes) + ")";
-    }
+    if (before != nullptr) line += " (" + tensor_change(*before, now) + ")";
     print_(line);
-    before = &moment;
+    before = &now;
   }
 }
 
@@ -107,19 +122,18 @@ void TrackMemory::finish() {
   if (!span_) return;
   const MemoryUsage after = span_->usage();
   span_.reset();
-  const bool is_new = after.gpu && !before_.gpu;  // CUDA was first used in between
-  const std::optional<std::uint64_t> tensors_before =
-      is_new ? 0 : before_.tensors().allocated_bytes;
   print_("[Memory] " + name_ + ": CPU " + change(before_.rss_bytes, after.rss_bytes) + ", " +
-         place(after) + " " + change(tensors_before, after.tensors().allocated_bytes));
+         place(after) + " " + tensor_change(before_, after));
   print_(std::string("         Peak ") + place(after) + ": " + peak_text(after.tensors()));
 }
 
-// ---- monitors of a loop -----------------------------------------------------------------------
+// ---- training loops -----------------------------------------------------------------------
 
 EpochMemoryMonitor::EpochMemoryMonitor(Monitoring monitoring, std::int64_t verbose_batches,
                                        LinePrinter print)
-    : monitoring_(monitoring), verbose_batches_(verbose_batches), print_(std::move(print)) {}
+    : monitoring_(monitoring), verbose_batches_(verbose_batches), print_(std::move(print)) {
+  if (monitoring_ == Monitoring::kOn) print_(banner(verbose_batches_));
+}
 
 void EpochMemoryMonitor::on_epoch_start() {
   if (monitoring_ == Monitoring::kOff) return;
@@ -131,7 +145,8 @@ void EpochMemoryMonitor::on_batch_end(std::int64_t batch, const Loss& loss) {
   if (monitoring_ == Monitoring::kOff || batch >= verbose_batches_) return;
   const MemoryUsage usage = current_usage();
   print_("  Batch " + std::to_string(batch) + ": " + place(usage) + " " +
-         mb(usage.tensors().allocated_bytes) + ", CPU " + mb(usage.rss_bytes) + loss_text(loss));
+         mb(usage.tensors().allocated_bytes) + ", CPU " + mb(usage.rss_bytes) +
+         loss_text(", ", loss));
 }
 
 void EpochMemoryMonitor::on_epoch_end() {
@@ -162,51 +177,45 @@ void OptimizationMemoryMonitor::on_start() {
 void OptimizationMemoryMonitor::on_loss_evaluation(const Loss& loss) {
   const std::int64_t evaluation = evaluations_++;
   if (monitoring_ == Monitoring::kOff || evaluation >= verbose_evaluations_) return;
-  const MemoryUsage usage = current_usage();
-  std::string line =
-      "Loss evaluation " + std::to_string(evaluation) + ": CPU: " + mb(usage.rss_bytes);
-  line += std::string(" | ") + place(usage) + (usage.gpu ? " Allocated: " : ": ") +
-          mb(usage.tensors().allocated_bytes);
-  if (usage.tensors().reserved_bytes)
-    line += std::string(" | ") + place(usage) + " Reserved: " + mb(*usage.tensors().reserved_bytes);
-  const std::optional<double> value = loss ? loss() : std::nullopt;
-  print_(line + (value ? text(" | loss: %.6f", *value) : ""));
+  print_("  Loss evaluation " + std::to_string(evaluation) + ": " + usage_text(current_usage()));
+  const std::string iteration = "    Iteration " + std::to_string(evaluation + 1) + ": ";
+  if (const std::string line = loss_text(iteration.c_str(), loss); !line.empty()) print_(line);
 }
 
 void OptimizationMemoryMonitor::on_end() {
   if (monitoring_ == Monitoring::kOff) return;
   const MemoryUsage usage = span_ ? span_->usage() : current_usage();
   span_.reset();
-  print_("Optimization end: " + std::to_string(evaluations_) + " loss evaluations | " +
-         place(usage) + ": " + mb(usage.tensors().allocated_bytes) + " | Peak " + place(usage) +
-         ": " + peak_text(usage.tensors()));
+  print_("After optimization: " + usage_text(usage));
+  const char* what = usage.gpu ? "GPU memory" : "CPU tensors";
+  print_(std::string("  Peak ") + what + " during optimization: " + peak_text(usage.tensors()));
 }
 
 BatchMemoryProfiler::BatchMemoryProfiler(Monitoring monitoring, LinePrinter print)
     : monitoring_(monitoring), print_(std::move(print)) {}
 
 void BatchMemoryProfiler::checkpoint(std::string name) {
-  if (monitoring_ == Monitoring::kOn) moments_.push_back({std::move(name), current_usage()});
+  if (monitoring_ == Monitoring::kOn) checkpoints_.push_back({std::move(name), current_usage()});
 }
 
 void BatchMemoryProfiler::print_summary() const {
   if (monitoring_ == Monitoring::kOff) return;
-  if (moments_.size() < 2) return print_("    Batch memory: fewer than two checkpoints");
-  print_("    Batch memory:");
-  for (std::size_t i = 1; i < moments_.size(); ++i) {
-    const TensorUsage& before = moments_[i - 1].usage.tensors();
-    const MemoryUsage& after = moments_[i].usage;
-    print_("      " + moments_[i - 1].name + " → " + moments_[i].name + ": " + place(after) + " " +
-           mb(after.tensors().allocated_bytes) + " (" +
-           change(before.allocated_bytes, after.tensors().allocated_bytes) + ")");
+  if (checkpoints_.size() < 2) return print_("    Memory profile: fewer than two checkpoints");
+  print_("    Memory profile:");
+  for (std::size_t i = 1; i < checkpoints_.size(); ++i) {
+    const MemoryCheckpoint& before = checkpoints_[i - 1];
+    const MemoryCheckpoint& after = checkpoints_[i];
+    print_("      " + before.name + " → " + after.name + ": " + place(after.usage) + " " +
+           mb(after.usage.tensors().allocated_bytes) + " (" +
+           tensor_change(before.usage, after.usage) + ")");
   }
 }
 
-void BatchMemoryProfiler::reset() { moments_.clear(); }
+void BatchMemoryProfiler::reset() { checkpoints_.clear(); }
 
 void BatchMemoryProfiler::disable() {
   monitoring_ = Monitoring::kOff;
-  moments_.clear();
+  checkpoints_.clear();
 }
 
 }  // namespace plimsoll

@@ -81,7 +81,7 @@ TEST_F(Monitors, nested_blocks_have_peaks_of_their_own) {
                                       "         Peak CPU tensors: 120.0 MB"));
 }
 
-TEST_F(Monitors, a_tracker_tells_what_changed_between_its_moments) {
+TEST_F(Monitors, a_tracker_shows_what_changed_between_its_checkpoints) {
   MemoryTracker tracker(said.printer());
   tracker.print_summary();
   tracker.record("start");
@@ -89,7 +89,7 @@ TEST_F(Monitors, a_tracker_tells_what_changed_between_its_moments) {
   tracker.record("model");
   tracker.print_summary();
   free_at(64);
-  EXPECT_THAT(said.lines, ElementsAre("[Memory] nothing was recorded", "[Memory] summary",
+  EXPECT_THAT(said.lines, ElementsAre("[Memory] summary: nothing recorded", "[Memory] summary",
                                       "  start: CPU # MB, CPU tensors 0.0 MB",
                                       "  model: CPU # MB, CPU tensors 7.0 MB (+7.0 MB)"));
 }
@@ -110,10 +110,21 @@ TEST_F(Monitors, an_epoch_has_lines_for_its_first_batches_and_its_peak) {
   }
   monitor.on_epoch_end();
   EXPECT_EQ(reads, 2);  // a loss that is not printed is not read
-  EXPECT_THAT(said.lines, ElementsAre("  Batch 0: CPU tensors 1.0 MB, CPU # MB, loss=0.014553",
+  EXPECT_THAT(said.lines, ElementsAre("Memory monitoring enabled (verbose for first 2 batches)",
+                                      "  Batch 0: CPU tensors 1.0 MB, CPU # MB, loss=0.014553",
                                       "  Batch 1: CPU tensors 2.0 MB, CPU # MB, loss=0.014553",
                                       "  Epoch end: CPU tensors 4.0 MB allocated, peak 93.0 MB"));
   for (int batch = 0; batch < 4; ++batch) free_at(128 + static_cast<std::uint64_t>(batch));
+}
+
+TEST_F(Monitors, say_when_an_epoch_monitor_starts) {
+  for (const std::int64_t batches : {5, 1, 0}) {
+    const EpochMemoryMonitor on(Monitoring::kOn, batches, said.printer());
+    const EpochMemoryMonitor off(Monitoring::kOff, batches, said.printer());
+  }
+  EXPECT_THAT(said.lines, ElementsAre("Memory monitoring enabled (verbose for first 5 batches)",
+                                      "Memory monitoring enabled (verbose for first 1 batch)",
+                                      "Memory monitoring enabled"));
 }
 
 TEST_F(Monitors, an_optimisation_counts_its_loss_evaluations) {
@@ -124,10 +135,11 @@ TEST_F(Monitors, an_optimisation_counts_its_loss_evaluations) {
   free_at(64);
   monitor.on_loss_evaluation();
   monitor.on_end();
-  EXPECT_THAT(said.lines,
-              ElementsAre("Loss evaluation 0: CPU: # MB | CPU tensors: 0.0 MB | loss: 0.500000",
-                          "Optimization end: 2 loss evaluations | CPU tensors: 0.0 MB | Peak CPU "
-                          "tensors: 30.0 MB"));
+  EXPECT_THAT(said.lines, ElementsAre("  Loss evaluation 0: CPU: # MB | CPU tensors: 0.0 MB",
+                                      "    Iteration 1: loss=0.500000",
+                                      "After optimization: CPU: # MB | CPU tensors: 0.0 MB",
+                                      "  Peak CPU tensors during optimization: 30.0 MB"));
+  EXPECT_EQ(monitor.evaluations(), 2);
 }
 
 TEST_F(Monitors, a_batch_profiler_tells_what_each_part_added) {
@@ -142,10 +154,10 @@ TEST_F(Monitors, a_batch_profiler_tells_what_each_part_added) {
   profiler.print_summary();
   profiler.disable();
   profiler.print_summary();
-  EXPECT_THAT(said.lines, ElementsAre("    Batch memory:",
+  EXPECT_THAT(said.lines, ElementsAre("    Memory profile:",
                                       "      data_to_gpu → forward: CPU tensors 27.0 MB (+27.0 MB)",
                                       "      forward → backward: CPU tensors 0.0 MB (-27.0 MB)",
-                                      "    Batch memory: fewer than two checkpoints"));
+                                      "    Memory profile: fewer than two checkpoints"));
 }
 
 TEST_F(Monitors, what_is_off_says_and_asks_nothing) {
@@ -192,11 +204,53 @@ TEST_F(Monitors, speak_of_the_gpu_where_there_is_one) {
     now = gpu(1274, 3242, 2880);
   }
   EXPECT_THAT(said.lines,
-              ElementsAre("  Batch 0: GPU 24.0 MB, CPU # MB, loss=0.250000",
+              ElementsAre("Memory monitoring enabled (verbose for first 5 batches)",
+                          "  Batch 0: GPU 24.0 MB, CPU # MB, loss=0.250000",
                           "  Epoch end: GPU 24.0 MB allocated, 3242.0 MB reserved, peak 2880.0 MB",
                           "[Memory] loading dataset: CPU # MB, GPU +1250.0 MB",
                           "         Peak GPU: at most 2880.0 MB"));
   EXPECT_EQ(MemoryMonitor::get_gpu_memory_mb(), 1274.0);
+}
+
+TEST_F(Monitors, print_allocated_and_reserved_memory_of_the_gpu) {
+  DeviceMemory now = gpu(23, 3242, 24);
+  set_device_source([&] { return std::vector{now}; });
+  MemoryMonitor::print_memory_usage("After model creation: ", said.printer());
+  MemoryMonitor::print_memory_usage("After model creation:", said.printer());
+  MemoryMonitor::print_memory_usage("", said.printer());
+  OptimizationMemoryMonitor optimization(Monitoring::kOn, 1, said.printer());
+  optimization.on_start();
+  now = gpu(23, 3242, 2880);
+  optimization.on_loss_evaluation(known_loss(0.14532));
+  optimization.on_loss_evaluation(known_loss(0.1));
+  optimization.on_end();
+  const std::string usage = "CPU: # MB | GPU Allocated: 23.0 MB | GPU Reserved: 3242.0 MB";
+  EXPECT_THAT(said.lines,
+              ElementsAre("After model creation: " + usage, "After model creation: " + usage, usage,
+                          "  Loss evaluation 0: " + usage, "    Iteration 1: loss=0.145320",
+                          "After optimization: " + usage,
+                          "  Peak GPU memory during optimization: 2880.0 MB"));
+  said.lines.clear();
+  set_device_source({});
+  MemoryMonitor::print_memory_usage("", said.printer());
+  EXPECT_THAT(said.lines, ElementsAre("CPU: # MB | CPU tensors: 0.0 MB"));
+}
+
+TEST_F(Monitors, count_from_zero_on_a_gpu_that_was_not_in_use_before) {
+  alloc(64, 500);  // in host memory, which is not the GPU's earlier figure
+  MemoryTracker tracker(said.printer());
+  BatchMemoryProfiler profiler(Monitoring::kOn, said.printer());
+  tracker.record("a");
+  profiler.checkpoint("a");
+  set_device_source([] { return std::vector{gpu(30, 40, 30)}; });
+  tracker.record("b");
+  profiler.checkpoint("b");
+  profiler.print_summary();
+  tracker.print_summary();
+  free_at(64);
+  EXPECT_THAT(said.lines, ElementsAre("    Memory profile:", "      a → b: GPU 30.0 MB (+30.0 MB)",
+                                      "[Memory] summary", "  a: CPU # MB, CPU tensors 500.0 MB",
+                                      "  b: CPU # MB, GPU 30.0 MB (+30.0 MB)"));
 }
 
 TEST_F(Monitors, a_sample_sums_to_what_is_live_by_category_dtype_and_layer) {

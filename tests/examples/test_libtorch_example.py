@@ -115,7 +115,7 @@ def test_monitors_tell_of_memory_with_and_without_a_recording(program, golden, t
     )
     assert ran.stderr == ""
     golden(without_learning(ran.stdout), "monitors/libtorch_train.txt")
-    changes = [float(mb) for mb in re.findall(r"\(([-+][\d.]+) MB\)", ran.stdout)]
+    changes = [float(mb) for mb in re.findall(r"→.*\(([-+][\d.]+) MB\)", ran.stdout)]
     data, forward, backward, _ = changes
     assert data >= 0
     assert forward > 0.3

@@ -143,10 +143,10 @@ void bind_measures(nb::module_& module) {
       .def("__init__", [](MemoryTracker* self) { new (self) MemoryTracker(print); })
       .def("record", &MemoryTracker::record, nb::arg("name"))
       .def("print_summary", &MemoryTracker::print_summary)
-      .def("moments", [](const MemoryTracker& self) {
-        std::vector<std::pair<std::string, MemoryUsage>> moments;
-        for (const auto& [name, usage] : self.moments()) moments.emplace_back(name, usage);
-        return moments;
+      .def("checkpoints", [](const MemoryTracker& self) {
+        std::vector<std::pair<std::string, MemoryUsage>> checkpoints;
+        for (const auto& [name, usage] : self.checkpoints()) checkpoints.emplace_back(name, usage);
+        return checkpoints;
       });
   nb::class_<TrackMemory>(module, "TrackMemory", "A block, from its making to finish().")
       .def(
