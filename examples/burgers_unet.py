@@ -8,7 +8,7 @@ backward starts: memory grows with --unroll, --batch-size, --grid and --width. S
 files and are loaded when a batch needs them; the --max-cached-sims last ones stay in memory.
 
     python examples/burgers_unet.py                      # some 25 s on two slow cores
-    python examples/burgers_unet.py --config examples/burgers_unet.yaml  # with lines about memory
+    python examples/burgers_unet.py --config examples/burgers_unet.yaml  # with memory monitoring
     plimsoll run examples/burgers_unet.py                # the same, recorded
     python examples/burgers_unet.py --device cuda --use-amp --grid 4096 --width 64 --batch-size 64
 """
@@ -23,6 +23,7 @@ from collections import OrderedDict
 from itertools import pairwise
 from pathlib import Path
 
+import configuration
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -255,40 +256,46 @@ class Trainer:
             self.optimizer, max_lr=args.lr, total_steps=max(args.steps, 2)
         )
         self.step = 0
-        # Off unless the configuration or the environment says otherwise.
-        options = plimsoll.load_options(args.config or {})
-        self.monitor = plimsoll.EpochMemoryMonitor(
-            enabled=options.enabled, verbose_batches=options.verbose_batches
-        )
+        options = plimsoll.load_options(args.config)  # off unless the configuration enables it
+        if options.enabled:
+            self.memory_monitor = plimsoll.EpochMemoryMonitor(
+                enabled=True, verbose_batches=options.verbose_batches
+            )
 
-    def train_batch(self, frames: torch.Tensor) -> float:
-        """One optimizer step over one batch, in --gradient-accumulation parts."""
-        total = 0.0
-        self.optimizer.zero_grad(set_to_none=True)
-        for part in frames.to(self.device, non_blocking=True).chunk(
-            self.args.gradient_accumulation
-        ):
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.args.use_amp):
-                predicted = rollout(self.model, part[:, 0], self.args.unroll)
-            loss = F.mse_loss(predicted.float(), part[:, 1:]) * len(part) / len(frames)
-            loss.backward()
-            total += loss.item()
+    def backward(self, frames: torch.Tensor) -> float:
+        """The loss of one batch; its gradients are added to those of the batches before."""
+        frames = frames.to(self.device, non_blocking=True)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.args.use_amp):
+            predicted = rollout(self.model, frames[:, 0], self.args.unroll)
+        loss = F.mse_loss(predicted.float(), frames[:, 1:])
+        (loss / self.args.gradient_accumulation_steps).backward()
+        return loss.item()
+
+    def update(self) -> None:
+        """One optimizer step with the gradients that have accumulated."""
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.schedule.step()
         self.step += 1
-        return total
 
     def train_epoch(self) -> float:
         """The mean loss of one pass over the data, cut short at --steps."""
-        losses = []
-        self.monitor.on_epoch_start()
+        losses: list[float] = []
+        every = self.args.gradient_accumulation_steps
+        if hasattr(self, "memory_monitor"):
+            self.memory_monitor.on_epoch_start()
         for batch, frames in enumerate(self.loader):
             if self.step >= self.args.steps:
                 break
-            losses.append(self.train_batch(frames))
-            self.monitor.on_batch_end(batch, losses[-1])
-        self.monitor.on_epoch_end()
+            if batch % every == 0:
+                self.optimizer.zero_grad(set_to_none=True)
+            losses.append(self.backward(frames))
+            if (batch + 1) % every == 0 or batch + 1 == len(self.loader):
+                self.update()
+            if hasattr(self, "memory_monitor"):
+                self.memory_monitor.on_batch_end(batch, losses[-1])
+        if hasattr(self, "memory_monitor"):
+            self.memory_monitor.on_epoch_end()
         return sum(losses) / len(losses)
 
     @torch.no_grad()
@@ -303,30 +310,15 @@ class Trainer:
         )
 
 
-def with_config(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
-    """The arguments; what --config says under trainer_params takes the place of their defaults."""
-    args = parser.parse_args(argv)
-    if args.config is None:
-        return args
-    import yaml
-
-    settings = (yaml.safe_load(args.config.read_text()) or {}).get("trainer_params", {})
-    for name in ("enable_memory_monitoring", "memory_monitor_batches"):  # plimsoll reads them
-        settings.pop(name, None)
-    for name in settings:
-        if name not in vars(args):
-            parser.error(f"{args.config}: there is no {name}")
-    parser.set_defaults(**settings)
-    return parser.parse_args(argv)
-
-
-def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+def parse_arguments(
+    argv: list[str] | None = None, config: configuration.Config | None = None
+) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--steps", type=int, default=104, help="optimizer steps (104)")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument(
-        "--gradient-accumulation", "--accumulate", type=int, default=1,
-        help="parts a batch is cut into (1)",
+        "--gradient-accumulation-steps", "--accumulate", type=int, default=1,
+        help="batches an optimizer step (1)",
     )  # fmt: skip
     parser.add_argument("--unroll", type=int, default=4, help="frames differentiated through (4)")
     parser.add_argument("--lr", type=float, default=2e-3)
@@ -345,8 +337,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--max-cached-sims", type=int, help="simulations kept in memory (all)")
     parser.add_argument("--pin-memory", action="store_true", help="faster copies to a GPU")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--config", type=Path, help="a YAML file: defaults, memory monitoring")
-    args = with_config(parser, argv)
+    args = configuration.parse(parser, argv, config)
     if args.grid % 2**args.depth:
         parser.error(f"--grid {args.grid} cannot be halved --depth {args.depth} times")
     if not 1 <= args.unroll < args.frames:
@@ -354,8 +345,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return args
 
 
-def main(argv: list[str] | None = None) -> None:
-    args = parse_arguments(argv)
+def main(argv: list[str] | None = None, config: configuration.Config | None = None) -> None:
+    args = parse_arguments(argv, config)
     torch.manual_seed(args.seed)
     error, order = check_solver()
     print(f"solver: error {error:.1e} against Cole-Hopf, order {order:.1f} in time")

@@ -6,9 +6,9 @@ below, and minimises by L-BFGS the distance to a measurement that this program m
 evaluation unrolls the whole simulation and differentiates through it: memory grows with --grid and
 --steps, and comes and goes with the evaluations, of which the optimizer makes as many as it likes.
 
-    python examples/heat_inversion.py                             # some 5 s on two slow cores
-    python examples/heat_inversion.py --enable-memory-monitoring  # lines about memory
-    plimsoll run examples/heat_inversion.py                       # recorded
+    python examples/heat_inversion.py                    # some 5 s on two slow cores
+    python examples/heat_inversion.py --config examples/heat_inversion.yaml  # memory monitoring
+    plimsoll run examples/heat_inversion.py              # recorded
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import math as numbers
 import time
 from collections.abc import Callable
 
+import configuration
 import torch
 from phi.torch.flow import (
     TORCH,
@@ -34,6 +35,8 @@ from phi.torch.flow import (
 import plimsoll
 from plimsoll.integrations import phiflow
 
+# Settings of the other example that a shared configuration may hold.
+UNUSED = ("batch_size", "gradient_accumulation_steps", "use_amp", "max_cached_sims", "pin_memory")
 KAPPA_MOST = 0.1  # what the search keeps below, and the time step is made for
 
 
@@ -88,7 +91,9 @@ def misfit(plate: Plate, measured: Tensor) -> Callable[[Tensor], Tensor]:
     return loss
 
 
-def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+def parse_arguments(
+    argv: list[str] | None = None, config: configuration.Config | None = None
+) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--grid", type=int, default=48, help="points each way (48)")
     parser.add_argument("--steps", type=int, default=20, help="time steps (20)")
@@ -100,17 +105,15 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of the loss (1e-3)")
     parser.add_argument("--device", choices=("CPU", "GPU"), default="CPU")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--enable-memory-monitoring", action="store_true")
-    parser.add_argument("--memory-monitor-batches", type=int, default=5, help="lines (5)")
-    args = parser.parse_args(argv)
+    args = configuration.parse(parser, argv, config, UNUSED)
     for name in ("kappa", "guess"):
         if not 0 < getattr(args, name) < KAPPA_MOST:
             parser.error(f"--{name} {getattr(args, name)} is not between 0 and {KAPPA_MOST}")
     return args
 
 
-def main(argv: list[str] | None = None) -> None:
-    args = parse_arguments(argv)
+def main(argv: list[str] | None = None, config: configuration.Config | None = None) -> None:
+    args = parse_arguments(argv, config)
     math.seed(args.seed)
     torch.manual_seed(args.seed)
     TORCH.set_default_device(args.device)
@@ -118,13 +121,20 @@ def main(argv: list[str] | None = None) -> None:
     plate = Plate(args)
     measured = plate.temperature(tensor(args.kappa))
     measured += args.noise * math.random_normal(measured.shape)
+    options = plimsoll.load_options(args.config)  # off unless the configuration enables it
+    if options.enabled:
+        plimsoll.MemoryMonitor.print_memory_usage("After loading ground truth data: ")
     fraction = args.guess / KAPPA_MOST
     guess = tensor(numbers.log(fraction / (1 - fraction)))
     solve = Solve("L-BFGS-B", 0, args.tolerance, x0=guess, max_iterations=args.iterations)
     began = time.perf_counter()
-    counted = phiflow.Counted(misfit(plate, measured), plimsoll.load_options(args))
+    counted = phiflow.Counted(misfit(plate, measured), options)
     with counted:
-        unknown = math.minimize(counted, solve)
+        try:
+            unknown = math.minimize(counted, solve)
+        except math.NotConverged as stopped:
+            unknown = stopped.result.x
+            print(f"not converged after {args.iterations} iterations")
     kappa = float(KAPPA_MOST * math.sigmoid(unknown))
     print(
         f"kappa {kappa:.5f} (true {args.kappa}) after {counted.evaluations} loss evaluations  "

@@ -53,6 +53,10 @@ DOCUMENTS = [
     b"plimsoll: {phases: [0-9:1, 5-7:2]}\n",
     b"interval: 3\nalerts: no\n",
     b"trainer_params: {epochs: 2, enable_memory_monitoring: true, memory_monitor_batches: 5}\n",
+    b"trainer_params: {enable_memory_monitoring: false, batch_size: 8}\n",
+    b"trainer_params:\n  enable_memory_monitoring: true     # on\n  memory_monitor_batches: 7\n"
+    b"  batch_size: 16\n  gradient_accumulation_steps: 2\n  use_amp: true\n"
+    b"data:\n  max_cached_sims: 5\n  pin_memory: true\n",
     b"trainer_params: {memory_monitor_batches: x}\n",
     b"a: {profile_interval: 3, tensor_profile_interval: 4}\nb: {profile_tensors: true}\n",
     b"profile_tensors: true\nenable_memory_monitoring: false\nlr: 1\n",

@@ -16,6 +16,7 @@ import torch
 torch.set_num_threads(1)  # small work, and perhaps much else on this machine
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES))  # as for a script there
 
 
 def load(name: str) -> ModuleType:
