@@ -43,6 +43,7 @@ struct RecordingOptions {
   std::uint64_t max_events = 0;  // keep the newest so many, about; 0: all of them
   InChildren in_children = InChildren::kNothing;
   std::vector<std::pair<std::string, std::string>> meta = {};  // told in the file's head
+  bool marks_layer_calls = false;  // record when each layer's forward begins and ends
 };
 
 // One recording, from start() to stop() or the end of its scope.
@@ -60,6 +61,7 @@ class Recording {
     c.sink = options.path.empty() ? PLIMSOLL_SINK_MEMORY : PLIMSOLL_SINK_FILE;
     c.in_children = static_cast<std::uint8_t>(options.in_children);
     c.path = options.path.empty() ? nullptr : options.path.c_str();
+    c.marks_layer_calls = options.marks_layer_calls ? 1 : 0;
     c.max_events = options.max_events;
     c.meta = meta.data();
     const char* why = nullptr;
@@ -110,15 +112,30 @@ class Recording {
   std::vector<std::byte> copy() const {
     std::size_t size_bytes = 0;
     void* data = handle_ != nullptr ? plimsoll_recording_copy(handle_, &size_bytes) : nullptr;
+    return bytes_of(data, size_bytes);
+  }
+
+  // Ends a recording into memory and returns it as the file it would be. Empty for others, and when
+  // memory is short.
+  std::vector<std::byte> take() {
+    std::size_t size_bytes = 0;
+    void* data = handle_ != nullptr
+                     ? plimsoll_recording_take(std::exchange(handle_, nullptr), &last_, &size_bytes)
+                     : nullptr;
+    return bytes_of(data, size_bytes);
+  }
+
+ private:
+  explicit Recording(plimsoll_recording* handle) : handle_(handle) {}
+
+  // Frees `data`.
+  static std::vector<std::byte> bytes_of(void* data, std::size_t size_bytes) {
     const auto* bytes = static_cast<const std::byte*>(data);
     std::vector<std::byte> all;
     if (bytes != nullptr) all.assign(bytes, bytes + size_bytes);
     std::free(data);
     return all;
   }
-
- private:
-  explicit Recording(plimsoll_recording* handle) : handle_(handle) {}
 
   std::uint64_t peak(int reset) const noexcept {
     return handle_ != nullptr ? plimsoll_recording_peak_bytes(handle_, reset) : 0;

@@ -68,7 +68,11 @@ enum plimsoll_mark {
    * time (see plimsoll_recording_attach). */
   PLIMSOLL_MARK_LAYER = 6,    /* value: name id, 0: none */
   PLIMSOLL_MARK_OPERATOR = 7, /* value: name id of the outermost operator, 0: none */
-  PLIMSOLL_MARK_PHASE = 8     /* value: plimsoll_phase */
+  PLIMSOLL_MARK_PHASE = 8,    /* value: plimsoll_phase */
+  /* A call of a layer's forward, or a LayerScope. Recorded only for recordings that set
+   * marks_layer_calls. */
+  PLIMSOLL_MARK_LAYER_BEGIN = 9, /* value: name id */
+  PLIMSOLL_MARK_LAYER_END = 10   /* value: name id */
 };
 
 /* What this thread is doing: read at each alloc and free. Written by its own thread alone; ids are
@@ -257,7 +261,8 @@ typedef struct plimsoll_recording_options {
   uint8_t sink;        /* plimsoll_sink */
   uint8_t
       in_children; /* after fork: 0 the child records nothing, 1 into a file of its own, PATH.PID */
-  uint8_t reserved[2];
+  uint8_t marks_layer_calls; /* 1: LAYER_BEGIN and LAYER_END are recorded; 0: they are not */
+  uint8_t reserved;
   const char* path;    /* FILE: where to */
   uint64_t max_events; /* keep the newest so many, about; 0: all of them. A FILE is then rewritten
                           now and then */
@@ -306,6 +311,10 @@ PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,
 /* Flushes, ends the file and gives `state` (may be null). The recording is gone afterwards. */
 PLIMSOLL_EXPORT void plimsoll_recording_stop(plimsoll_recording* recording,
                                              plimsoll_recording_state* state);
+/* The same of a MEMORY recording, and returns the trace as copy() does, with its end: free() it.
+ * Null when there is no memory for it. */
+PLIMSOLL_EXPORT void* plimsoll_recording_take(plimsoll_recording* recording,
+                                              plimsoll_recording_state* state, size_t* size_bytes);
 /* Puts another tool's record of this run into the trace, whole and as it is: `format` names what it
  * is. Readers know "torch_snapshot" (what torch.cuda.memory._snapshot() gives, pickled, and perhaps
  * gzipped): its devices stand in the report beside those of the recording. The last one of a format

@@ -206,10 +206,11 @@ class PythonAttachment(TorchDispatchMode):
         self._layers.append(self._names.get(module) or type(module).__name__)
         self._forward_layers.changed(self._layers[-1])
         self._doing("")
+        _record.begin_layer(self._layers[-1])
 
     def _leave_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._layers:
-            self._layers.pop()
+            _record.end_layer(self._layers.pop())
             self._forward_layers.changed(self._layers[-1] if self._layers else "")
         self._doing("")
 

@@ -18,10 +18,15 @@ def begin_region(name: str) -> None: ...
 
 def end_region(name: str) -> None: ...
 
+def begin_layer(path: str) -> None:
+    """A layer's forward begins."""
+
+def end_layer(path: str) -> None: ...
+
 class Recording:
     """A running recording."""
 
-    def __init__(self, path: bytes, max_events: int, in_children: bool, meta: Mapping[str, str]) -> None: ...
+    def __init__(self, path: bytes, max_events: int, in_children: bool, marks_layer_calls: bool, meta: Mapping[str, str]) -> None: ...
 
     def flush(self) -> None:
         """Returns when all events so far are in the file."""
@@ -31,6 +36,9 @@ class Recording:
 
     def stop(self) -> dict[str, int]:
         """Ends the file; what there was to count."""
+
+    def take(self) -> tuple[dict[str, int], bytes]:
+        """Ends a recording into memory: what there was to count, and the trace."""
 
     def state(self) -> dict[str, int]: ...
 

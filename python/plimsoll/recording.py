@@ -16,6 +16,7 @@ from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._claim import Claim
 from plimsoll._profiler_ranges import profiled_range
+from plimsoll._survey import live_objects
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -124,15 +125,13 @@ class Recording:
         kind = _attachment.prepare(self._adapter, _say, _complain)
         self._claim_path()
         try:
-            self._recording = _record.Recording(
-                os.fsencode(self.path), self._max_events, self._in_children, self._meta(kind)
-            )
+            self._recording = self._open(kind)
         except RuntimeError as error:
             self._release_path()
             raise OSError(f"{self.path}: {error}") from error
         self._pid = os.getpid()
         try:
-            _attachment.attach(kind, self._mode, self._stacks)
+            _attachment.attach(kind, self._mode, self._stacks, self._survey())
         except BaseException:
             self._recording.stop()
             self._recording = None
@@ -179,11 +178,11 @@ class Recording:
         _live.end()
         attached = _attachment.attached()
         if attached is not None:
-            attached.survey()  # what no hook told of
+            attached.survey(self._survey())  # what no hook told of
         _cuda.attach_history(recording)
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
-        self.state = recording.stop()
+        self.state = self._close(recording)
         self._release_path()
         _attachment.detach()
         if self.state["error"]:
@@ -230,6 +229,17 @@ class Recording:
         with contextlib.suppress(Exception):
             self.stop()
 
+    def _open(self, kind: str) -> _record.Recording:
+        return _record.Recording(
+            os.fsencode(self.path), self._max_events, self._in_children, False, self._meta(kind)
+        )
+
+    def _close(self, recording: _record.Recording) -> dict[str, int]:
+        return recording.stop()
+
+    def _survey(self) -> _attachment.Survey:
+        return "all"
+
     def _meta(self, kind: str) -> dict[str, str]:
         """What stands in the head of the file."""
         meta = {
@@ -249,6 +259,40 @@ class Recording:
             if os.environ.get(variable, "").isdigit():
                 meta[key] = os.environ[variable]
         return meta
+
+
+class MemoryRecording(Recording):
+    """A recording that is kept in memory and marks the calls of layers; for `MemoryTracer`.
+
+    Attributes:
+        trace: What would stand in the file, once the recording has ended.
+    """
+
+    def __init__(self, *, max_events: int, mode: Mode) -> None:
+        super().__init__(
+            "",
+            max_events=max_events,
+            stacks=True,
+            mode=mode,
+            in_children=False,
+            adapter="auto",
+            nvtx=None,
+        )
+        self.path = "MemoryTracer"
+        self.trace = b""
+
+    def _claim_path(self) -> None:
+        """No other recording can write to memory of this one."""
+
+    def _open(self, kind: str) -> _record.Recording:
+        return _record.Recording(b"", self._max_events, False, True, self._meta(kind))
+
+    def _close(self, recording: _record.Recording) -> dict[str, int]:
+        state, self.trace = recording.take()
+        return state
+
+    def _survey(self) -> _attachment.Survey:
+        return live_objects() if "torch" in sys.modules else "all"
 
 
 def running() -> list[Recording]:

@@ -34,9 +34,9 @@ std::string word_of(const std::array<const char*, kCount>& words, unsigned numbe
 constexpr std::array kPhases = {"other", "forward", "backward", "optimizer", "data"};
 constexpr std::array kRoles = {"known",           "parameter", "gradient",
                                "optimizer_state", "buffer",    "input"};
-constexpr std::array kMarks = {"step",           "region_begin", "region_end",
-                               "backward_begin", "backward_end", "out_of_memory",
-                               "layer",          "operator",     "phase"};
+constexpr std::array kMarks = {"step",         "region_begin",  "region_end", "backward_begin",
+                               "backward_end", "out_of_memory", "layer",      "operator",
+                               "phase",        "layer_begin",   "layer_end"};
 constexpr std::array kSegmentActions = {"alloc", "free", "map", "unmap"};
 constexpr std::array kFigures = {"total",   "free",           "driver",
                                  "own",     "context",        "nccl",

@@ -105,13 +105,15 @@ enum class MarkKind : std::uint8_t {
   kRegionBegin,
   kRegionEnd,
   kBackwardBegin,
-  kBackwardEnd
+  kBackwardEnd,
+  kLayerBegin,  // a call of the layer's forward
+  kLayerEnd
 };
 struct Mark {
   MarkKind kind = MarkKind::kStep;
   std::int64_t time_ns = kNoTime;
   std::uint64_t step = 0;  // kStep: the number of the step that ends here
-  StringId name;           // of a region
+  StringId name;           // of a region; of a layer: its path
 };
 
 // What the driver told of a device at some moment. Its figures of our allocator are not filled in:
@@ -183,7 +185,9 @@ struct Trace {
   std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
   std::optional<std::int64_t> rank;     // of the process in a distributed run
   bool has_settings = false;
-  bool has_final_state = false;  // segments and blocks of some device are known
+  bool has_final_state = false;       // segments and blocks of some device are known
+  bool has_layer_calls = false;       // kLayerBegin and kLayerEnd are recorded
+  std::int64_t started_ns = kNoTime;  // of the recording, where the file states it
   bool has_native_lines =
       false;  // stacks are those of programs without Python: frames name shared libraries
 

@@ -75,6 +75,8 @@ class TraceBuilder {
   void add_setting(Setting setting);
   void set_rank(std::int64_t rank) { trace_.rank = rank; }
   void settings_known() { trace_.has_settings = true; }
+  void layer_calls_known() { trace_.has_layer_calls = true; }
+  void set_started(std::int64_t time_ns) { trace_.started_ns = time_ns; }
   void native_lines_known() { trace_.has_native_lines = true; }
   void add_annotation(Annotation annotation) { trace_.annotations.push_back(annotation); }
   void set_before(Device device, std::uint64_t allocated_bytes, std::uint64_t reserved_bytes);

@@ -6,9 +6,10 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <utility>
 #include <vector>
 
-#include "plimsoll/recorder_c.h"
+#include "plimsoll/recorder.h"
 #include "tests/support/recorded.h"
 
 namespace plimsoll::record {
@@ -174,6 +175,25 @@ TEST(KeptBlocks, of_attachments_the_last_of_a_format_is_kept) {
   EXPECT_EQ(read(), "one50 two20 ");
   recording.stop();
   EXPECT_EQ(read(), "one50 two20 ");
+}
+
+TEST(KeptBlocks, take_ends_the_recording_and_returns_it_whole) {
+  for (const std::uint64_t max_events : {0u, 100u}) {
+    plimsoll::Recording recording =
+        std::move(plimsoll::Recording::start({.max_events = max_events})).value();
+    plimsoll_context* const context = api().context();
+    for (std::uint64_t at = 1; at <= 1'000; ++at) api().alloc(context, 0, at * 64, 8);
+    for (std::uint64_t at = 1; at < 1'000; ++at) api().free(context, 0, at * 64);
+    const TraceReplay before = TraceReplay::of_bytes(recording.copy());
+    EXPECT_FALSE(before.is_ended);
+    const TraceReplay replay = TraceReplay::of_bytes(recording.take());
+    EXPECT_TRUE(replay.is_ended);
+    EXPECT_EQ(replay.damaged_blocks, 0u);
+    EXPECT_EQ(replay.live_bytes, 8u);
+    EXPECT_FALSE(recording.is_running());
+    EXPECT_EQ(recording.state().live_count, 1u);
+    EXPECT_TRUE(recording.take().empty());
+  }
 }
 
 }  // namespace

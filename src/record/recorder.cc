@@ -1,5 +1,6 @@
 #include "record/recorder.h"
 #include "record/pins.h"
+#include "record/range_listeners.h"
 
 #include <pthread.h>
 
@@ -243,11 +244,18 @@ void Recorder::attach(const std::shared_ptr<Recording>& recording) {
   definitions.copy_roles(ledger_.roles());
   recording->attach(definitions, ledger_, now_ns());
   receivers_.push_back(recording.get());
+  RangeListeners::get().set_marking_recordings(count_marking());
+}
+
+std::uint64_t Recorder::count_marking() const noexcept {
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      recordings_, [](const auto& recording) { return recording->marks_layer_calls(); }));
 }
 
 void Recorder::detach(const Recording& recording) noexcept {
   std::erase_if(recordings_, [&](const auto& other) { return other.get() == &recording; });
   std::erase(receivers_, &recording);
+  RangeListeners::get().set_marking_recordings(count_marking());
   if (recordings_.empty()) hot.mode.store(Mode::kOff, std::memory_order_relaxed);
 }
 
@@ -514,6 +522,7 @@ void Recorder::after_fork_in_child() noexcept {
   const bool was_on = hot.mode.load(std::memory_order_relaxed) != Mode::kOff;
   std::erase_if(recordings_,
                 [&](const auto& recording) { return !was_on || !recording->follows_forks(); });
+  RangeListeners::get().begin_in_child(count_marking());
   hot.mode.store(recordings_.empty() ? Mode::kOff : Mode::kChild, std::memory_order_relaxed);
   threads.forget_other_threads();
   definitions.unlock();

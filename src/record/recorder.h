@@ -101,6 +101,7 @@ class Recorder {
   void discard_events();
   void attach(const std::shared_ptr<Recording>& recording);
   void detach(const Recording& recording) noexcept;
+  std::uint64_t count_marking() const noexcept;
   bool is_running(const Recording& recording) const noexcept;
   void break_off() noexcept;
   std::int64_t now_ns() noexcept;

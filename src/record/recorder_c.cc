@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "plimsoll/last_failure_c.h"
+#include "record/range_listeners.h"
 #include "record/recorder.h"
 
 struct plimsoll_recording {
@@ -107,9 +108,6 @@ void set_phase(plimsoll_context* context, uint8_t phase) {
   end_event(context);
 }
 
-const plimsoll_range_listener* g_range_listener =
-    nullptr;  // atomic: with plimsoll_listen_to_ranges
-
 void tell_listener(const plimsoll_range_listener& listener, uint8_t mark, uint64_t value) {
   switch (mark) {
     case PLIMSOLL_MARK_STEP:
@@ -137,7 +135,7 @@ void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
     return;
   }
   // Also of one that found the ring full: who listens would lose the balance of its ranges.
-  const auto* listener = __atomic_load_n(&g_range_listener, __ATOMIC_ACQUIRE);
+  const auto* listener = RangeListeners::called();
   if (listener != nullptr) tell_listener(*listener, mark, value);
 }
 
@@ -265,7 +263,7 @@ constexpr plimsoll_recorder_api kApi = {
     free,  // free_completed: what was not requested before is requested and completed at once
     segment,
     out_of_memory,
-    &g_range_listener,
+    RangeListeners::address(),
     settle,
     device_figure,
     setting,
@@ -327,6 +325,20 @@ void plimsoll_recording_stop(plimsoll_recording* recording, plimsoll_recording_s
   if (recording == nullptr) return;
   const std::unique_ptr<plimsoll_recording> handle(recording);
   Recorder::get().stop(*handle->recording, *state);
+}
+
+void* plimsoll_recording_take(plimsoll_recording* recording, plimsoll_recording_state* state,
+                              size_t* size_bytes) {
+  plimsoll_recording_state unheard_state{};
+  std::size_t unheard_size = 0;
+  if (state == nullptr) state = &unheard_state;
+  if (size_bytes == nullptr) size_bytes = &unheard_size;
+  *state = {};
+  *size_bytes = 0;
+  if (recording == nullptr) return nullptr;
+  const std::unique_ptr<plimsoll_recording> handle(recording);
+  Recorder::get().stop(*handle->recording, *state);
+  return Recorder::get().copy(*handle->recording, *size_bytes);
 }
 
 void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes) {
@@ -399,8 +411,7 @@ size_t plimsoll_stack_frames(uint32_t stack, plimsoll_frame* frames, size_t capa
 }
 
 void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener) {
-  // With the acquire of those who tell: they see what the listener's owner has made ready.
-  __atomic_store_n(&plimsoll::record::g_range_listener, listener, __ATOMIC_RELEASE);
+  plimsoll::record::RangeListeners::get().set_program(listener);
 }
 
 const char* plimsoll_name_text(uint32_t name, size_t* size_bytes) {

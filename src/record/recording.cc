@@ -53,6 +53,7 @@ DevicePeaks peaks_of(const LiveTotals& live) {
 Recording::Recording(const plimsoll_recording_options& options)
     : sink_(options.sink),
       in_children_(options.in_children != 0),
+      marks_layer_calls_(options.marks_layer_calls != 0),
       path_(options.path != nullptr ? options.path : ""),
       max_events_(options.max_events),
       stream_(options.write),
@@ -118,6 +119,7 @@ void Recording::describe_process(std::int64_t time_ns) {
     const std::int64_t number = number_of_environment(name);
     if (number >= 0) encoder_->meta(key, std::to_string(number));
   }
+  if (marks_layer_calls_) encoder_->meta("layer_calls", "marked");
   for (const auto& [key, value] : meta_) encoder_->meta(key, value);
 }
 
@@ -243,6 +245,9 @@ void Recording::on_set_phase(const format::SetPhase& event) noexcept {
 }
 
 void Recording::on_mark(const format::Mark& event) noexcept {
+  const bool is_call =
+      event.kind == PLIMSOLL_MARK_LAYER_BEGIN || event.kind == PLIMSOLL_MARK_LAYER_END;
+  if (is_call && !marks_layer_calls_) return;
   if (is_written()) encoder_->mark(event);
   after_event();
 }

@@ -92,6 +92,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
     return written_bytes_.load(std::memory_order_relaxed);
   }
   const char* path() const noexcept { return path_.c_str(); }
+  bool marks_layer_calls() const noexcept { return marks_layer_calls_; }
   bool is_stream() const noexcept { return sink_ == PLIMSOLL_SINK_STREAM; }
 
   // ---- in the child of a fork, where the thread that wrote is gone ----
@@ -120,6 +121,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // What the caller asked for.
   const std::uint8_t sink_;
   const bool in_children_;
+  const bool marks_layer_calls_;
   std::string path_;
   const std::uint64_t max_events_;
   int (*const stream_)(void*, const void*, std::size_t);

@@ -116,6 +116,14 @@ class TraceMaker {
   TraceMaker& begin_backward() { return mark(model::MarkKind::kBackwardBegin, 0, {}); }
   TraceMaker& end_backward() { return mark(model::MarkKind::kBackwardEnd, 0, {}); }
 
+  TraceMaker& enter_layer(std::string_view path) {
+    builder_.layer_calls_known();
+    return mark(model::MarkKind::kLayerBegin, 0, path);
+  }
+  TraceMaker& exit_layer(std::string_view path) {
+    return mark(model::MarkKind::kLayerEnd, 0, path);
+  }
+
   // Requested and completed, two events.
   TraceMaker& free(std::uint64_t address, std::uint64_t size_bytes,
                    model::StackId stack = model::kNoStack) {

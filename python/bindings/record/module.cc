@@ -63,7 +63,7 @@ constexpr std::size_t kMostPins = 10'000;  // places
 class Recording {
  public:
   // An empty path records into memory.
-  Recording(nb::bytes path, std::uint64_t max_events, bool in_children,
+  Recording(nb::bytes path, std::uint64_t max_events, bool in_children, bool marks_layer_calls,
             const std::map<std::string, std::string>& meta) {
     const std::string file(path.c_str(), path.size());
     std::vector<const char*> words;
@@ -76,6 +76,7 @@ class Recording {
     options.size_bytes = sizeof(options);
     options.sink = file.empty() ? PLIMSOLL_SINK_MEMORY : PLIMSOLL_SINK_FILE;
     options.in_children = in_children ? 1 : 0;
+    options.marks_layer_calls = marks_layer_calls ? 1 : 0;
     options.path = file.empty() ? nullptr : file.c_str();
     options.max_events = max_events;
     options.meta = words.data();
@@ -118,6 +119,21 @@ class Recording {
       plimsoll_recording_stop(recording, &state);
     }
     return told(state);
+  }
+  // Into memory: what stop() gives, and the trace.
+  nb::tuple take() {
+    plimsoll_recording* recording = std::exchange(recording_, nullptr);
+    if (recording == nullptr) throw std::runtime_error("the recording has ended");
+    plimsoll_recording_state state{};
+    std::size_t size_bytes = 0;
+    std::unique_ptr<void, decltype(&std::free)> data(nullptr, &std::free);
+    {
+      nb::gil_scoped_release no_gil;
+      monitor::take_back_recording(recording);
+      data.reset(plimsoll_recording_take(recording, &state, &size_bytes));
+    }
+    if (!data) throw std::bad_alloc();
+    return nb::make_tuple(told(state), nb::bytes(data.get(), size_bytes));
   }
   nb::dict state() const {
     plimsoll_recording_state state{};
@@ -228,13 +244,17 @@ class Recording {
 
 void bind_recordings(nb::module_& module) {
   nb::class_<Recording>(module, "Recording", "A running recording.")
-      .def(nb::init<nb::bytes, std::uint64_t, bool, const std::map<std::string, std::string>&>(),
-           nb::arg("path"), nb::arg("max_events"), nb::arg("in_children"), nb::arg("meta"))
+      .def(nb::init<nb::bytes, std::uint64_t, bool, bool,
+                    const std::map<std::string, std::string>&>(),
+           nb::arg("path"), nb::arg("max_events"), nb::arg("in_children"),
+           nb::arg("marks_layer_calls"), nb::arg("meta"))
       .def("flush", &Recording::flush, "Returns when all events so far are in the file.")
       .def("attach", &Recording::attach, nb::arg("format"), nb::arg("data"),
            "Puts another tool's record into the file; 0 or an errno.")
       .def("stop", &Recording::stop, nb::sig("def stop(self) -> dict[str, int]"),
            "Ends the file; what there was to count.")
+      .def("take", &Recording::take, nb::sig("def take(self) -> tuple[dict[str, int], bytes]"),
+           "Ends a recording into memory: what there was to count, and the trace.")
       .def("state", &Recording::state, nb::sig("def state(self) -> dict[str, int]"))
       .def("copy", &Recording::copy, "In memory: the trace as it would stand in a file.")
       .def("peak_bytes", &Recording::peak_bytes, nb::arg("reset"),
@@ -259,6 +279,16 @@ void begin_region(const std::string& name) {
 }
 void end_region(const std::string& name) {
   recorder().mark(recorder().context(), PLIMSOLL_MARK_REGION_END, name_id(name));
+}
+
+// A call of a layer, for recordings that mark them.
+void begin_layer(const std::string& path) {
+  const auto* listener = __atomic_load_n(recorder().range_listener, __ATOMIC_ACQUIRE);
+  if (listener != nullptr) listener->begin(PLIMSOLL_RANGE_LAYER, name_id(path));
+}
+void end_layer(const std::string& path) {
+  const auto* listener = __atomic_load_n(recorder().range_listener, __ATOMIC_ACQUIRE);
+  if (listener != nullptr) listener->end(PLIMSOLL_RANGE_LAYER, name_id(path));
 }
 
 // ---- allocations told from Python -------------------------------------------------------------
@@ -363,6 +393,8 @@ NB_MODULE(_record, module) {
   module.def("mark_step", &mark_step, nb::arg("number"), "A step ends here.");
   module.def("begin_region", &begin_region, nb::arg("name"));
   module.def("end_region", &end_region, nb::arg("name"));
+  module.def("begin_layer", &begin_layer, nb::arg("path"), "A layer's forward begins.");
+  module.def("end_layer", &end_layer, nb::arg("path"));
   bind_recordings(module);
   bind_doings(module);
   bind_feeding(module);

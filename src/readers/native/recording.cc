@@ -50,11 +50,13 @@ void Recording::check_limits() {
 }
 
 void Recording::on_process(const format::Process& process) {
+  context_.builder.set_started(process.started_ns);
   if (process.rank >= 0) context_.builder.set_rank(process.rank);
 }
 
 void Recording::on_meta(std::string_view key, std::string_view value) {
   if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
+  if (key == "layer_calls") context_.builder.layer_calls_known();
   if (key == "adapter" && value == "cuda-driver") context_.builder.native_lines_known();
 }
 
@@ -217,6 +219,12 @@ void Recording::on_set_phase(const format::SetPhase& set) {
   if (index != SerialIndex::kNotSeen) allocations_[index].phase = set.phase;
 }
 
+// The name whose id is the mark's value.
+model::StringId Recording::name_of(const format::Mark& mark) {
+  return mark.value <= UINT32_MAX ? definitions_.name(static_cast<std::uint32_t>(mark.value))
+                                  : model::StringId{};
+}
+
 void Recording::on_mark(const format::Mark& mark) {
   model::Mark row;
   row.time_ns = mark.time_ns;
@@ -229,9 +237,13 @@ void Recording::on_mark(const format::Mark& mark) {
     case PLIMSOLL_MARK_REGION_END:
       row.kind = mark.kind == PLIMSOLL_MARK_REGION_BEGIN ? model::MarkKind::kRegionBegin
                                                          : model::MarkKind::kRegionEnd;
-      if (mark.value <= UINT32_MAX) {
-        row.name = definitions_.name(static_cast<std::uint32_t>(mark.value));
-      }
+      row.name = name_of(mark);
+      break;
+    case PLIMSOLL_MARK_LAYER_BEGIN:
+    case PLIMSOLL_MARK_LAYER_END:
+      row.kind = mark.kind == PLIMSOLL_MARK_LAYER_BEGIN ? model::MarkKind::kLayerBegin
+                                                        : model::MarkKind::kLayerEnd;
+      row.name = name_of(mark);
       break;
     case PLIMSOLL_MARK_BACKWARD_BEGIN:
       row.kind = model::MarkKind::kBackwardBegin;
@@ -245,9 +257,7 @@ void Recording::on_mark(const format::Mark& mark) {
       return;
     case PLIMSOLL_MARK_LAYER:
     case PLIMSOLL_MARK_OPERATOR:
-      besides_.on_doing(mark, mark.value <= UINT32_MAX
-                                  ? definitions_.name(static_cast<std::uint32_t>(mark.value))
-                                  : model::StringId{});
+      besides_.on_doing(mark, name_of(mark));
       return;
     case PLIMSOLL_MARK_PHASE:
       besides_.on_doing(mark, {});

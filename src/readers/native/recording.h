@@ -74,6 +74,7 @@ class Recording : public format::NoRecords {
   void add_placed(model::Event event, std::uint32_t site, std::uint8_t device);
   void set_stream(std::size_t row, const format::Site& site);
   void out_of_memory(const format::Mark& mark);
+  model::StringId name_of(const format::Mark& mark);
   void check_limits();
   bool is_saved(std::uint32_t row, std::uint32_t freed_row) const;
   class Columns;

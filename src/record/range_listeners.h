@@ -1,0 +1,40 @@
+// Who is called when a range begins or ends: the program's listener, and, while a recording asks
+// for the calls of layers, a listener of the recorder that marks them and passes each range on.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::record {
+
+class RangeListeners {
+ public:
+  // Never destroyed: ranges may end until the very end.
+  static RangeListeners& get() noexcept;
+  RangeListeners(const RangeListeners&) = delete;
+  RangeListeners& operator=(const RangeListeners&) = delete;
+
+  // What adapters read: plimsoll_recorder_api::range_listener.
+  static constexpr const plimsoll_range_listener* const* address() noexcept { return &g_called; }
+  static const plimsoll_range_listener* called() noexcept {
+    return __atomic_load_n(&g_called, __ATOMIC_ACQUIRE);
+  }
+
+  void set_program(const plimsoll_range_listener* listener) noexcept;
+  void set_marking_recordings(std::uint64_t count) noexcept;
+  // In the child of a fork: the lock may have been held by a thread that is gone.
+  void begin_in_child(std::uint64_t marking_recordings) noexcept;
+
+ private:
+  RangeListeners() = default;
+  void publish() noexcept;
+
+  static const plimsoll_range_listener* g_called;  // atomic
+
+  std::mutex mutex_;
+  std::uint64_t marking_recordings_ = 0;
+};
+
+}  // namespace plimsoll::record
