@@ -126,6 +126,14 @@ class Trace:
         return self._table("marks")
 
     @property
+    def timeline(self) -> Table:
+        """Allocations, frees and calls of layers in order, each with the device's totals after it.
+
+        Calls of layers are in the blocks of a `MemoryTracer`; other recordings have none.
+        """
+        return self._table("timeline")
+
+    @property
     def frames(self) -> Table:
         """The distinct frames: ``file``, ``function``, ``line``."""
         return self._table("frames")

@@ -10,7 +10,7 @@ import pytest
 
 import plimsoll
 
-NAMES = ["events", "lifetimes", "segments", "blocks", "stacks", "frames", "marks"]
+NAMES = ["events", "lifetimes", "segments", "blocks", "stacks", "frames", "marks", "timeline"]
 BORROWED = {
     "events": ["action", "address", "size_bytes", "time_ns", "stack"],
     "lifetimes": ["alloc_event", "free_requested_event", "free_completed_event", "block"],

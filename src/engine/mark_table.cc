@@ -1,5 +1,5 @@
-// The table `marks`: one row a mark and device: the step boundaries, regions and backward passes
-// that the recorder or the program marked.
+// The table `marks`: one row a mark and device: the step boundaries, regions, backward passes and
+// calls of layers that the recorder or the program marked.
 
 #include "engine/table_builder.h"
 #include "engine/tables.h"
@@ -9,8 +9,8 @@ namespace {
 
 std::shared_ptr<const Dictionary> kind_names() {
   auto names = std::make_shared<Dictionary>();
-  for (const char* name :
-       {"step", "region_begin", "region_end", "backward_begin", "backward_end"}) {
+  for (const char* name : {"step", "region_begin", "region_end", "backward_begin", "backward_end",
+                           "layer_begin", "layer_end"}) {
     TableBuilder::append(*names, name);
   }
   return names;
@@ -30,7 +30,7 @@ void add_batch(TableBuilder& table, const model::DeviceTrace& device, std::size_
             table.with_nulls(
                 table.compute<std::uint64_t>([&](std::size_t row) { return marks[row].step; }),
                 [&](std::size_t row) { return marks[row].kind != model::MarkKind::kStep; }));
-  table.add("name", "of a region",
+  table.add("name", "of a region or layer",
             table.with_nulls(table.strings([&](std::size_t row) { return marks[row].name; }),
                              [&](std::size_t row) { return marks[row].name.value == 0; }));
   table.add("time_ns", "as recorded",

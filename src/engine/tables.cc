@@ -9,7 +9,7 @@ const std::vector<TableKind>& table_kinds() {
   static const std::vector<TableKind> kinds = {
       {"events", event_table}, {"lifetimes", lifetime_table}, {"segments", segment_table},
       {"blocks", block_table}, {"stacks", stack_table},       {"frames", frame_table},
-      {"marks", mark_table},
+      {"marks", mark_table},   {"timeline", timeline_table},
   };
   return kinds;
 }

@@ -20,6 +20,7 @@ Table block_table(const StatePtr& state);
 Table stack_table(const StatePtr& state);
 Table frame_table(const StatePtr& state);
 Table mark_table(const StatePtr& state);
+Table timeline_table(const StatePtr& state);
 
 struct TableKind {
   std::string_view name;

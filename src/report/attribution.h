@@ -56,11 +56,41 @@ struct LayerBytes {
   }
 };
 
+// What happened while a layer ran, the layers inside it included.
+struct LayerCalls {
+  std::uint64_t calls = 0;
+  std::uint64_t duration_ns = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t peak_reserved_bytes = 0;
+  double fragmentation_ratio = 0;
+  std::uint64_t rows = 0;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"calls", &LayerCalls::calls, "Calls of this layer itself."},
+        Field{"duration_ns", &LayerCalls::duration_ns,
+              "Wall time in which a call of it, or of a layer inside it, ran; overlapping calls "
+              "count once."},
+        Field{"allocations", &LayerCalls::allocations,
+              "Allocations that belong to it, in every phase."},
+        Field{"frees", &LayerCalls::frees, "Those of them, or of older ones, that were freed."},
+        Field{"peak_reserved_bytes", &LayerCalls::peak_reserved_bytes,
+              "The most that the device's allocator had reserved while the layer ran or its memory "
+              "changed; allocated bytes where the device has no caching allocator."},
+        Field{"fragmentation_ratio", &LayerCalls::fragmentation_ratio,
+              "Mean of (reserved - allocated) / reserved over the same rows of the timeline."},
+        Field{"rows", &LayerCalls::rows, "How many rows of the timeline that mean is of."}};
+  }
+};
+
 struct LayerRow {
   std::int32_t device = 0;
   std::string layer;  // empty: outside all layers
   LayerBytes own;
   LayerBytes inclusive;
+  std::optional<LayerCalls> calls;
 
   static constexpr auto fields() {
     using base::Field;
@@ -72,7 +102,9 @@ struct LayerRow {
         Field{"own", &LayerRow::own,
               "What belongs to this layer itself: the rows of a device sum to live_bytes of its "
               "moment."},
-        Field{"inclusive", &LayerRow::inclusive, "The same with all layers inside it."}};
+        Field{"inclusive", &LayerRow::inclusive, "The same with all layers inside it."},
+        Field{"calls", &LayerRow::calls,
+              "What happened while it ran; null unless the recording marks the calls of layers."}};
   }
 };
 

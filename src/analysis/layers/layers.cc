@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/layers/layer_calls.h"
 #include "analysis/replay.h"
 #include "model/categories.h"
 #include "model/layers.h"
@@ -39,6 +40,7 @@ class DeviceLayers {
       of_lifetime_.push_back(born == kNone ? model::kNoLayer
                                            : layers_.of(device.first_event + born));
     }
+    if (trace.has_layer_calls) calls_ = count_calls(trace, device, of_lifetime_, layers_);
     rows_.resize(layers_.size());
   }
 
@@ -49,6 +51,7 @@ class DeviceLayers {
     for (std::uint32_t id = 0; id < rows_.size(); ++id) {
       rows_[id].device = device_.device.ordinal;
       rows_[id].layer = layers_.path(LayerId{id});
+      if (!calls_.empty()) rows_[id].calls = calls_[id];
       add_time(rows_[id].own);
       add_time(rows_[id].inclusive);
     }
@@ -184,7 +187,8 @@ class DeviceLayers {
   const model::DeviceTrace& device_;
   model::Layers layers_;
   std::vector<LayerId> of_lifetime_;
-  std::vector<LayerRow> rows_;  // by layer
+  std::vector<report::LayerCalls> calls_;  // by layer; empty: the recording does not mark them
+  std::vector<LayerRow> rows_;             // by layer
 };
 
 // Rows of moments stand in the order of the devices, and some devices may have none.
@@ -200,7 +204,7 @@ class LayersPass final : public Pass {
     return kNames;
   }
   Status run(PassContext& context) const override {
-    if (!model::Layers::are_known(context.trace)) return {};
+    if (!model::Layers::are_known(context.trace) && !context.trace.has_layer_calls) return {};
     report::Tables& tables = context.report.tables;
     std::size_t next = 0;
     std::size_t next_saved = 0;

@@ -1,0 +1,152 @@
+// The table `timeline`: allocations, frees and calls of layers, device by device in the order in
+// which they happened, each with the totals of the device after it.
+
+#include <vector>
+
+#include "analysis/layer_timeline.h"
+#include "engine/table_builder.h"
+#include "engine/tables.h"
+#include "model/layers.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using analysis::Happening;
+using analysis::TimelineRow;
+
+std::shared_ptr<const Dictionary> type_names() {
+  auto names = std::make_shared<Dictionary>();
+  for (const char* name : {"alloc", "free", "snapshot", "layer_enter", "layer_exit"}) {
+    TableBuilder::append(*names, name);
+  }
+  return names;
+}
+
+std::shared_ptr<const Dictionary> phase_names() {
+  auto names = std::make_shared<Dictionary>();
+  for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
+    TableBuilder::append(*names, to_string(static_cast<model::Phase>(phase)));
+  }
+  return names;
+}
+
+struct Row {
+  TimelineRow happened;
+  std::uint32_t device = 0;  // row of Trace::devices
+  std::uint32_t layer = 0;
+  std::size_t event = model::kNone;  // row of Trace::events that allocated the memory
+};
+
+class Rows {
+ public:
+  explicit Rows(TableBuilder& table) : table_(table), layers_(table.trace()) {
+    const model::Trace& trace = table.trace();
+    for (std::uint32_t number = 0; number < trace.devices.size(); ++number) {
+      const model::DeviceTrace& device = trace.devices[number];
+      analysis::for_each_happening(trace, device, [&](const TimelineRow& happened) {
+        rows_.push_back(described(happened, device, number));
+      });
+    }
+  }
+
+  void add() {
+    table_.begin_batch(rows_.size());
+    table_.add("device", "such as cuda:0",
+               table_.devices([&](std::size_t row) { return rows_[row].device; }));
+    Cells types = table_.compute<std::uint8_t>(
+        [&](std::size_t row) { return static_cast<std::uint8_t>(rows_[row].happened.what); });
+    types.dictionary = type_names();
+    table_.add("event_type", "snapshot: memory that was live already, and the totals at the end",
+               std::move(types));
+    table_.add("time_ns", "as recorded",
+               table_.with_nulls(numbers(&TimelineRow::time_ns), [&](std::size_t row) {
+                 return rows_[row].happened.time_ns == model::kNoTime;
+               }));
+    table_.add("size_bytes", "allocated, freed, or met for the first time",
+               numbers(&TimelineRow::size_bytes));
+    add_layer();
+    table_.add("allocated_bytes", "of the device, after it",
+               numbers(&TimelineRow::allocated_bytes));
+    table_.add("reserved_bytes", "of the device, after it; without segments: allocated bytes",
+               numbers(&TimelineRow::reserved_bytes));
+    add_memory();
+  }
+
+ private:
+  Row described(const TimelineRow& happened, const model::DeviceTrace& device,
+                std::uint32_t number) {
+    const model::Trace& trace = table_.trace();
+    Row row{.happened = happened, .device = number};
+    if (happened.mark != model::kNone) {
+      row.layer = layers_.named(trace.strings[trace.marks[happened.mark].name]).value;
+    } else if (happened.lifetime != model::kNone) {
+      const std::uint32_t born = device.lifetimes.alloc[happened.lifetime];
+      if (born != model::kNone) row.event = device.first_event + born;
+      if (born != model::kNone) row.layer = layers_.of(row.event).value;
+    }
+    return row;
+  }
+
+  template <typename T>
+  Cells numbers(T TimelineRow::* member) {
+    return table_.compute<T>([&](std::size_t row) { return rows_[row].happened.*member; });
+  }
+
+  void add_layer() {
+    auto paths = std::make_shared<Dictionary>();
+    for (std::uint32_t id = 0; id < layers_.size(); ++id) {
+      TableBuilder::append(*paths, layers_.path(model::LayerId{id}));
+    }
+    Cells cells = table_.compute<std::uint32_t>([&](std::size_t row) { return rows_[row].layer; });
+    cells.dictionary = std::move(paths);
+    table_.add("layer", "that owns the memory, or that is called",
+               table_.with_nulls(std::move(cells),
+                                 [&](std::size_t row) { return rows_[row].layer == 0; }));
+  }
+
+  // Facts of the memory that is allocated or freed.
+  void add_memory() {
+    const model::Trace& trace = table_.trace();
+    const auto is_none = [&](std::size_t row) { return rows_[row].event == model::kNone; };
+    const auto address = [&](std::size_t row) {
+      const std::uint32_t lifetime = rows_[row].happened.lifetime;
+      return lifetime == model::kNone ? 0
+                                      : trace.address(trace.devices[rows_[row].device], lifetime);
+    };
+    table_.add("address", "of the memory",
+               table_.with_nulls(table_.compute<std::uint64_t>(address), [&](std::size_t row) {
+                 return rows_[row].happened.lifetime == model::kNone;
+               }));
+    const auto add_text = [&](const char* name, const char* description, const auto& column) {
+      const auto id = [&](std::size_t row) {
+        return is_none(row) ? model::StringId{} : column[rows_[row].event];
+      };
+      table_.add(name, description, table_.with_nulls(table_.strings(id), [&](std::size_t row) {
+        return id(row) == model::StringId{};
+      }));
+    };
+    add_text("operator", "that allocated the memory", trace.events.op);
+    add_text("category", "of the memory", trace.events.category);
+    Cells phases = table_.compute<std::uint8_t>([&](std::size_t row) {
+      return static_cast<std::uint8_t>(is_none(row) ? model::Phase::kOther
+                                                    : trace.events.phase[rows_[row].event]);
+    });
+    phases.dictionary = phase_names();
+    table_.add("phase", "in which the memory was allocated",
+               table_.with_nulls(std::move(phases), is_none));
+  }
+
+  TableBuilder& table_;
+  model::Layers layers_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+Table timeline_table(const StatePtr& state) {
+  TableBuilder table("timeline", state);
+  Rows(table).add();
+  return table.finish();
+}
+
+}  // namespace plimsoll::engine
