@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "exporters/flame_frames.h"
 #include "exporters/json_output.h"
 #include "exporters/layer_stacks.h"
 #include "exporters/live_stacks.h"
 #include "exporters/speedscope/allocation_samples.h"
+#include "exporters/speedscope/memory_over_time.h"
 #include "model/layers.h"
 #include "plimsoll/version.h"
 
@@ -20,6 +23,7 @@ namespace plimsoll::exporters::speedscope {
 namespace {
 
 constexpr std::size_t kMostSamples = 50'000;
+constexpr std::size_t kMostSpans = 5'000;  // each is up to 33 frames deep
 
 void write_place(base::JsonWriter& json, std::string_view file, std::uint32_t line) {
   if (file.empty()) return;
@@ -43,12 +47,14 @@ class Document {
  private:
   std::vector<Sample> live_samples(const LiveStacks& live);
   void write_layers(const LayerStacks& live);
+  void write_usage(const std::string& name, const MemoryOverTime& usage);
   void write_profile(const std::string& name, const std::vector<Sample>& samples) {
-    write_profile(name, samples, [&](const Sample& sample) { write_sample(sample.stack); });
+    write_profile(name, "bytes", samples, &Sample::bytes,
+                  [&](const Sample& sample) { write_sample(sample.stack); });
   }
   template <typename Row, typename WriteSample>
-  void write_profile(const std::string& name, const std::vector<Row>& rows,
-                     WriteSample&& write_sample);
+  void write_profile(const std::string& name, const char* unit, const std::vector<Row>& rows,
+                     std::uint64_t Row::* weight, WriteSample&& write_sample);
   void write_sample(model::StackId stack);
   void write_frames();
   std::uint64_t number_of(model::FrameId frame);
@@ -82,6 +88,12 @@ Status Document::write() {
   json.key("profiles");
   json.begin_array();
   bool is_empty = true;
+  for (const model::DeviceTrace& device : input_.trace.devices) {
+    const MemoryOverTime usage = memory_over_time(input_, device, kMostSpans);
+    if (usage.spans.empty()) continue;
+    write_usage(model::to_string(device.device) + ", memory over time", usage);
+    is_empty = false;
+  }
   if (model::Layers::are_known(input_.trace)) {
     for (const LayerStacks& live : layer_stacks(input_)) {
       if (live.rows.empty()) continue;
@@ -120,7 +132,7 @@ std::vector<Sample> Document::live_samples(const LiveStacks& live) {
 
 void Document::write_layers(const LayerStacks& live) {
   write_profile(model::to_string(live.device->device) + ", live at " + live.moment + " by layer",
-                live.rows, [&](const LayerStack& row) {
+                "bytes", live.rows, &LayerStack::bytes, [&](const LayerStack& row) {
                   out_.json().begin_array();
                   for (const std::string& frame : row.frames)
                     out_.json().number(number_of_label(frame));
@@ -128,16 +140,43 @@ void Document::write_layers(const LayerStacks& live) {
                 });
 }
 
-// Calls write_sample(row) for each row, which must have `bytes`.
+// The first frame reads what is in use; below it, each part is as many frames deep as it has steps,
+// and the last of them reads about what it holds.
+void Document::write_usage(const std::string& name, const MemoryOverTime& usage) {
+  const auto text_of = [&](std::uint64_t steps) {
+    return base::format_bytes(static_cast<std::int64_t>(steps * usage.step_bytes));
+  };
+  std::vector<std::vector<std::uint64_t>> numbers(usage.parts.size());  // of frames, by step
+  const auto write_sample = [&](const UsageSpan& span) {
+    base::JsonWriter& json = out_.json();
+    json.begin_array();
+    const std::uint64_t all = std::accumulate(span.heights.begin(), span.heights.end(), 0u);
+    json.number(number_of_label("in use: up to " + text_of(all)));
+    for (std::size_t part = 0; part < usage.parts.size(); ++part) {
+      std::vector<std::uint64_t>& known = numbers[part];
+      for (std::uint32_t step = 0; step < span.heights[part]; ++step) {
+        if (step == known.size()) {
+          known.push_back(number_of_label(usage.parts[part] + ", " + text_of(step + 1)));
+        }
+        json.number(known[step]);
+      }
+    }
+    json.end_array();
+  };
+  write_profile(name, "nanoseconds", usage.spans, &UsageSpan::duration_ns, write_sample);
+}
+
+// Calls write_sample(row) for each row.
 template <typename Row, typename WriteSample>
-void Document::write_profile(const std::string& name, const std::vector<Row>& rows,
+void Document::write_profile(const std::string& name, const char* unit,
+                             const std::vector<Row>& rows, std::uint64_t Row::* weight,
                              WriteSample&& write_sample) {
   base::JsonWriter& json = out_.json();
   std::uint64_t total = 0;
   json.begin_object();
   member("type", "sampled");
   member("name", name);
-  member("unit", "bytes");
+  member("unit", unit);
   json.key("samples");
   json.begin_array();
   for (const Row& row : rows) {
@@ -148,8 +187,8 @@ void Document::write_profile(const std::string& name, const std::vector<Row>& ro
   json.key("weights");
   json.begin_array();
   for (const Row& row : rows) {
-    json.number(row.bytes);
-    total += row.bytes;
+    json.number(row.*weight);
+    total += row.*weight;
   }
   json.end_array();
   json.key("startValue");
@@ -210,7 +249,7 @@ class SpeedscopeExporter final : public Exporter {
  public:
   const char* name() const override { return "speedscope"; }
   const char* description() const override {
-    return "flame graphs of the live set (by layer, if known) and of allocations, for speedscope";
+    return "memory over time, and flame graphs of the live set and of allocations, for speedscope";
   }
   const char* suffix() const override { return ".speedscope.json"; }
 

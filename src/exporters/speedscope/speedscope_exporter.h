@@ -1,14 +1,15 @@
-// Flame graphs for speedscope (unit: bytes). Two profiles a device:
+// Profiles for speedscope. Of each device:
 //
+//   memory over time        a stacked area by layer over time (memory_over_time.h)
+//   live at the moment by layer   (where layers are known)
 //   live at the moment      each stack once, weighted by its live requested bytes
 //   allocations over time   stacks in the order of allocation, weighted by the bytes allocated
 //
 // Frames of the interpreter are left out (flame_frames.h).
 //
-// The second is drawn along the sequence of allocations in speedscope's time order view: the x axis
+// The last is drawn along the sequence of allocations in speedscope's time order view: the x axis
 // is bytes handed out so far, so that a step's phases stand side by side and a spike of allocation
-// is wide. (A stack of live sets at N moments was the alternative; speedscope has no way to show
-// that samples are alternatives and not a sum.) Its left heavy view is churn by stack. A recording
+// is wide. Its left heavy view is churn by stack. A recording
 // with more allocations than a browser can draw is cut into windows; within one, the allocations of
 // a stack are added up.
 #pragma once

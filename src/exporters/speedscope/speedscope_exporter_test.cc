@@ -29,8 +29,10 @@ std::string speedscope_flaw(std::string_view text) {
   }
   if (document["profiles"].items.empty()) return "speedscope opens no file without a profile";
   for (const auto& profile : document["profiles"].items) {
-    if (profile["type"].text != "sampled" || profile["unit"].text != "bytes") return "type or unit";
     if (!profile["name"].is_string()) return "a profile without a name";
+    const bool is_over_time = profile["name"].text.ends_with("memory over time");
+    const std::string_view unit = is_over_time ? "nanoseconds" : "bytes";
+    if (profile["type"].text != "sampled" || profile["unit"].text != unit) return "type or unit";
     if (profile["samples"].size() != profile["weights"].size()) return "samples without weights";
     double total = 0;
     for (const auto& weight : profile["weights"].items) total += weight.number();
@@ -67,25 +69,35 @@ TEST(SpeedscopeExporter, each_device_has_a_profile_of_the_live_set_and_one_over_
   maker.alloc(0x1000, 10, first).free(0x1000, 10).alloc(0x2000, 5, second).alloc(0x3000, 7);
   const auto document = parsed_json(exported(*exporters::speedscope::make(), maker.finish()));
 
-  ASSERT_EQ(document["profiles"].size(), 2u);
-  const auto& live = document["profiles"][0];
+  ASSERT_EQ(document["profiles"].size(), 3u);
+  const auto& usage = document["profiles"][0];
+  EXPECT_EQ(usage["name"].text, "cuda:0, memory over time");
+  EXPECT_EQ(usage["endValue"].integer(), 4'000) << "from the first event to the last";
+  EXPECT_EQ(stack_text(document, 0, 0).substr(0, 50),
+            "in use: up to 10 B;[no layer], 1 B;[no layer], 2 B");
+
+  const auto& live = document["profiles"][1];
   EXPECT_EQ(live["name"].text, "cuda:0, live at end");
   EXPECT_EQ(live["endValue"].integer(), 12);
   EXPECT_EQ(live["weights"][0].integer(), 7);
-  EXPECT_EQ(stack_text(document, 0, 0), "[no stack recorded]");
-  EXPECT_EQ(stack_text(document, 0, 1), "root;other");
+  EXPECT_EQ(stack_text(document, 1, 0), "[no stack recorded]");
+  EXPECT_EQ(stack_text(document, 1, 1), "root;other");
 
-  const auto& over_time = document["profiles"][1];
+  const auto& over_time = document["profiles"][2];
   EXPECT_EQ(over_time["name"].text, "cuda:0, allocations over time");
   EXPECT_EQ(over_time["endValue"].integer(), 22);
-  EXPECT_EQ(stack_text(document, 1, 0), "root;leaf");
-  EXPECT_EQ(stack_text(document, 1, 1), "root;other");
-  EXPECT_EQ(stack_text(document, 1, 2), "[no stack recorded]");
-  const auto& frame = document["shared"]["frames"][1];
-  EXPECT_EQ(frame.has("file"), frame.has("line"));
+  EXPECT_EQ(stack_text(document, 2, 0), "root;leaf");
+  EXPECT_EQ(stack_text(document, 2, 1), "root;other");
+  EXPECT_EQ(stack_text(document, 2, 2), "[no stack recorded]");
+  std::size_t placed = 0;
+  for (const auto& frame : document["shared"]["frames"].items) {
+    EXPECT_EQ(frame.has("file"), frame.has("line"));
+    placed += frame.has("file") ? 1 : 0;
+  }
+  EXPECT_EQ(placed, 3u);
 }
 
-TEST(SpeedscopeExporter, a_trace_that_knows_layers_shows_them_first) {
+TEST(SpeedscopeExporter, a_trace_that_knows_layers_shows_what_is_live_by_layer) {
   TraceMaker maker;
   const auto line = maker.stack({{"net.py", 7, "forward"}});
   maker.alloc_told(1, 30, {.layer = "Net.fc", .op = "aten::linear", .stack = line});
@@ -93,11 +105,11 @@ TEST(SpeedscopeExporter, a_trace_that_knows_layers_shows_them_first) {
   const std::string text = exported(*exporters::speedscope::make(), maker.finish());
   EXPECT_EQ(speedscope_flaw(text), "");
   const auto document = parsed_json(text);
-  ASSERT_EQ(document["profiles"].size(), 3u);
-  EXPECT_EQ(document["profiles"][0]["name"].text, "cuda:0, live at end by layer");
-  EXPECT_EQ(document["profiles"][0]["endValue"].integer(), 40);
-  EXPECT_EQ(stack_text(document, 0, 0), "Net;Net.fc;aten::linear;net.py:7 (forward)");
-  EXPECT_EQ(stack_text(document, 0, 1), "Net;aten::relu;net.py:7 (forward)");
+  ASSERT_EQ(document["profiles"].size(), 4u);
+  EXPECT_EQ(document["profiles"][1]["name"].text, "cuda:0, live at end by layer");
+  EXPECT_EQ(document["profiles"][1]["endValue"].integer(), 40);
+  EXPECT_EQ(stack_text(document, 1, 0), "Net;Net.fc;aten::linear;net.py:7 (forward)");
+  EXPECT_EQ(stack_text(document, 1, 1), "Net;aten::relu;net.py:7 (forward)");
 }
 
 TEST(AllocationSamples, many_allocations_are_added_up_in_windows) {
