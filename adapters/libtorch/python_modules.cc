@@ -269,6 +269,7 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
       parameters().add(*tensor, parameter);
     }
     tag_tensor(thread, *tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name);
+    parameters().tag_gradient(thread, *tensor);  // from before the recording, maybe
   });
   for_each_item(dict_of(module.object, "_buffers"), [&](PyObject* key, PyObject* value) {
     const at::Tensor* tensor = as_tensor(value);
