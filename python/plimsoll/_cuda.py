@@ -22,6 +22,7 @@ _users = 0
 _half: Any = None  # the module, while it is attached
 _main: Any = None  # the adapter's main half, which knows what an allocation belongs to
 _waits = False  # torch will call us when it initialises CUDA
+_is_prepared = False  # compiled, or found compiled: looking again would read and hash its sources
 _problem: str | None = None  # why the half is not there, said once
 
 
@@ -33,12 +34,14 @@ def is_cuda_build() -> bool:
 
 def prepare(say: Callable[[str], object]) -> None:
     """Compiles the half ahead of time where there is a device, so that its first use waits less."""
-    if not is_cuda_build() or not _has_device_file():
+    global _is_prepared
+    if _is_prepared or not is_cuda_build() or not _has_device_file():
         return
     from plimsoll import _adapter, _cuda_half
 
     try:
         _adapter.compiled(_cuda_half.HALF, say)
+        _is_prepared = True
     except (AdapterError, OSError) as error:
         _fail(str(error))
 

@@ -5,63 +5,36 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import threading
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
+from plimsoll._attachment import Mode
+from plimsoll._tracer_results import (
+    COLUMNS,
+    LayerMemoryStats,
+    MemoryEvent,
+    TracedLayer,
+    event_of,
+    short_name,
+)
 from plimsoll.errors import InvalidArgumentError
-from plimsoll.recording import Recording, record
+from plimsoll.recording import MemoryRecording
 from plimsoll.trace import Trace, open_bytes
 
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["NO_LAYER", "LayerMemoryStats", "MemoryEvent", "MemoryTracer"]
+
 NO_LAYER = "[no layer]"
-"""The name under which `MemoryTracer.get_layer_stats` tells what belongs to no layer."""
+"""The name under which `MemoryTracer.get_layer_stats` lists what belongs to no layer."""
 
-
-@dataclass(frozen=True)
-class LayerMemoryStats:
-    """What one layer's own memory was, without that of the layers inside it; in bytes.
-
-    The first nine were live when the device had most in use, and of them the first four sum to
-    ``live_bytes``: by the phase in which they were allocated.
-    """
-
-    name: str
-    forward_bytes: int
-    backward_bytes: int
-    optimizer_bytes: int
-    other_bytes: int
-    live_bytes: int
-    parameter_bytes: int
-    gradient_bytes: int
-    optimizer_state_bytes: int
-    activation_bytes: int
-    saved_bytes: int
-    """Activations kept for a backward, where the most were."""
-    peak_bytes: int
-    """The most that this layer ever had."""
-    inclusive_peak_bytes: int
-    """The most that it and the layers inside it ever had together."""
-
-
-@dataclass(frozen=True)
-class MemoryEvent:
-    """One allocation or free."""
-
-    time_ns: int | None
-    action: str
-    size_bytes: int
-    address: int
-    layer: str
-    operator: str | None
-    phase: str | None
-    category: str | None
+_MOST_UNREAD_BYTES = 64 << 20
 
 
 class MemoryTracer:
@@ -69,21 +42,26 @@ class MemoryTracer:
 
     All tensors are followed, in forward, backward and optimizer, to the byte; nothing is sampled.
     Hooks are there only while a block runs, and go when it is left, by an exception too. Blocks may
-    be nested (the outermost counts) and repeated: `get_layer_stats` then tells each layer as it was
-    in the block where it had most, everything else tells of the last block.
+    be nested (the outermost counts) and repeated: layer statistics and events are those of all
+    blocks; `report`, `print_summary` and the flame graph show the last one.
 
-    One tracer may be used from any thread.
+    A block is analysed when its results are first asked for, not while it runs. One tracer may be
+    used from any thread.
 
     Args:
-        max_events: Keep the newest so many events of a block, about; what was before is summed up.
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. Default: where the first traced model lives.
-        enable_fragmentation_tracking: Whether `get_fragmentation_stats` is to answer.
+        max_events: Keep the newest N events, about; what was before is summed up.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. Default: where the first traced model is. A
+            CUDA device that does not exist is reported once, and the CPU is traced instead.
+        enable_fragmentation_tracking: Whether `get_fragmentation_stats` and
+            `get_allocator_stats` return anything.
+        mode: ``"full"``, or ``"lite"``: allocations, layers and phases alone, at a few nanoseconds
+            an allocation; no operators, no Python lines, no temporaries.
 
     Example:
         >>> tracer = plimsoll.MemoryTracer()
         >>> with tracer.trace(model):  # doctest: +SKIP
         ...     loss_of(model(x), y).backward()
-        >>> tracer.get_layer_stats()["blocks.3.attn"].activation_bytes  # doctest: +SKIP
+        >>> tracer.get_layer_stats()["blocks.3.attn"].peak_allocated  # doctest: +SKIP
         4194304
     """
 
@@ -92,19 +70,31 @@ class MemoryTracer:
         max_events: int = 100_000,
         device: str | torch.device | int | None = None,
         enable_fragmentation_tracking: bool = True,
+        mode: Mode = "full",
     ) -> None:
         if max_events <= 0:
             raise InvalidArgumentError("invalid_argument", "max_events must be positive")
+        if mode not in ("full", "lite"):
+            raise InvalidArgumentError("invalid_argument", f"no mode '{mode}': one of full, lite")
         self.max_events = max_events
         self.enable_fragmentation_tracking = enable_fragmentation_tracking
+        self.mode: Mode = mode
         self._device = _device_name(device)
+        self._is_device_checked = False
         self._lock = threading.RLock()
         self._depth = 0
-        self._running: Recording | None = None
+        self._running: MemoryRecording | None = None
+        self._model: weakref.ref[torch.nn.Module] | None = None  # whose names were taken last
         self._models: list[set[str]] = []
-        self._unread: bytes | None = None
+        self._unread: list[MemoryRecording] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._unread = []
         self._last: Trace | None = None
-        self._layers: dict[str, LayerMemoryStats] = {}
+        self._layers: dict[str, TracedLayer] = {}
+        self._rows: deque[tuple[Any, ...]] = deque(maxlen=self.max_events)
+        self._began_ns: int | None = None
 
     @contextmanager
     def trace(self, model: torch.nn.Module) -> Iterator[MemoryTracer]:
@@ -119,29 +109,44 @@ class MemoryTracer:
         finally:
             self._leave()
 
+    @property
+    def events(self) -> list[MemoryEvent]:
+        """The newest `max_events` events of all blocks, in order."""
+        with self._lock:
+            self._read()
+            prefix, began_ns = self._prefix(), self._began_ns or 0
+            return [event_of(row, prefix, began_ns) for row in self._rows]
+
     def get_layer_stats(self) -> dict[str, LayerMemoryStats]:
         """Each layer, by its name in ``model.named_modules()``.
 
-        The model itself has the name of its class, other models' layers stand behind the name of
-        theirs, and what belongs to no layer is `NO_LAYER`.
+        The model itself has the name of its class, other models' layers have the name of theirs in
+        front, and what belongs to no layer is `NO_LAYER`.
         """
         with self._lock:
             self._read()
             prefix = self._prefix()
-            stats = (
-                replace(each, name=_short(each.name, prefix)) for each in self._layers.values()
-            )
-            return {each.name: each for each in stats}
+            names = {path: short_name(path, prefix) or NO_LAYER for path in self._layers}
+            return {name: self._layers[path].stats(name) for path, name in names.items()}
 
     def get_peak_memory_per_layer(self) -> dict[str, int]:
         """The most bytes that each layer had at once, with the layers inside it; most first."""
-        peaks = {name: each.inclusive_peak_bytes for name, each in self.get_layer_stats().items()}
+        peaks = {name: each.peak_allocated for name, each in self.get_layer_stats().items()}
         return dict(sorted(peaks.items(), key=lambda item: -item[1]))
 
-    def get_fragmentation_stats(self) -> dict[str, int | float | None]:
+    def get_fragmentation_stats(self) -> dict[str, float]:
+        """The mean fragmentation ratio of each layer, 0 to 1. Empty if it is not tracked.
+
+        It is 0 on the CPU, where torch's allocator reserves nothing.
+        """
+        if not self.enable_fragmentation_tracking:
+            return {}
+        return {name: each.avg_fragmentation for name, each in self.get_layer_stats().items()}
+
+    def get_allocator_stats(self) -> dict[str, int | float | None]:
         """Where bytes that the allocator holds are not allocated, at the end of the last block.
 
-        Empty if it is not tracked, and for the CPU, where torch has no allocator that holds memory.
+        Empty if fragmentation is not tracked, and for the CPU, where torch's allocator holds none.
         """
         totals = self._totals()
         if not self.enable_fragmentation_tracking or not totals or totals["segments"] == 0:
@@ -152,39 +157,29 @@ class MemoryTracer:
             if value is None or isinstance(value, (int, float))
         }
 
-    def get_events(self) -> list[MemoryEvent]:
-        """What happened in the last block, in order; without what `max_events` left out."""
-        trace = self.report()
-        if trace is None:
-            return []
-        columns = trace.events.to_pydict()
-        prefix = self._prefix()
-        names = [field.name for field in fields(MemoryEvent)]
-        absent = [None] * len(columns["action"])
-        rows = zip(*(columns.get(name, absent) for name in ("device", *names)), strict=True)
-        here = _same_device(self._device or "cpu")
-        events = (MemoryEvent(*row) for device, *row in rows if device in here)
-        return [replace(event, layer=_short(event.layer or "", prefix)) for event in events]
-
     def report(self) -> Trace | None:
         """The last block as `plimsoll.open` would give it; None if there was none."""
         with self._lock:
             self._read()
             return self._last
 
-    def export_flame_graph(self, path: str | os.PathLike[str]) -> None:
-        """Writes flame graphs of the last block for https://www.speedscope.app."""
-        self._report_or_raise().export(path, format="speedscope")
+    def export_flame_graph(self, output_path: str | os.PathLike[str]) -> None:
+        """Writes profiles of the last block for https://www.speedscope.app.
 
-    def export_timeline(self, path: str | os.PathLike[str]) -> None:
-        """Writes the last block as JSON: ``events``, ``layer_stats`` by name, ``summary``."""
+        The first one opens: memory over time. Left Heavy and Sandwich of the others show what
+        fills the memory.
+        """
+        self._report_or_raise().export(output_path, format="speedscope")
+
+    def export_timeline(self, output_path: str | os.PathLike[str]) -> None:
+        """Writes all blocks as JSON: ``events``, ``layer_stats`` by name, ``summary``."""
         self._report_or_raise()
         content = {
-            "events": [asdict(event) for event in self.get_events()],
+            "events": [asdict(event) for event in self.events],
             "layer_stats": {name: asdict(each) for name, each in self.get_layer_stats().items()},
             "summary": self._totals(),
         }
-        with open(path, "w", encoding="utf-8") as file:
+        with open(output_path, "w", encoding="utf-8") as file:
             json.dump(content, file)
 
     def print_summary(self, top: int = 10, file: IO[str] | None = None) -> None:
@@ -196,32 +191,23 @@ class MemoryTracer:
     def reset(self) -> None:
         """Forgets all that was traced, the models too."""
         with self._lock:
-            self._unread, self._last, self._layers = None, None, {}
+            self._forget()
             self._models = self._models[-1:] if self._depth else []
+            self._model = self._model if self._depth else None
 
     # What runs ------------------------------------------------------------------------------------
 
     def _enter(self, model: torch.nn.Module) -> None:
         with self._lock:
-            if self._device is None:
-                first = next(model.parameters(), None)
-                self._device = "cpu" if first is None else str(first.device)
+            self._check_device(model)
             if self._depth == 0:
-                self._read()
-                self._start()
+                if self._holds_much():
+                    self._read()
+                recording = MemoryRecording(max_events=self.max_events, mode=self.mode)
+                recording.start()
+                self._running = recording
             self._depth += 1
-            names = {name for name, _ in model.named_modules() if name} | {type(model).__name__}
-            if names not in self._models:
-                self._models.append(names)
-
-    def _start(self) -> None:
-        handle, path = tempfile.mkstemp(prefix="plimsoll-", suffix=".plim")
-        os.close(handle)
-        try:
-            self._running = record(path, max_events=self.max_events).start()
-        except BaseException:
-            os.unlink(path)
-            raise
+            self._know(model)
 
     def _leave(self) -> None:
         with self._lock:
@@ -229,27 +215,58 @@ class MemoryTracer:
             if self._depth > 0 or self._running is None:
                 return
             recording, self._running = self._running, None
-            try:
-                recording.stop()
-                self._unread = Path(recording.path).read_bytes()
-            finally:
-                os.unlink(recording.path)
+            recording.stop()
+            self._unread.append(recording)
+
+    def _holds_much(self) -> bool:
+        """Whether unread blocks hold more events, or bytes, than a tracer should keep."""
+        return (
+            sum(each.state["events"] for each in self._unread) > self.max_events
+            or sum(len(each.trace) for each in self._unread) > _MOST_UNREAD_BYTES
+        )
+
+    def _check_device(self, model: torch.nn.Module) -> None:
+        if self._device is None:
+            first = next(model.parameters(), None)
+            self._device = "cpu" if first is None else str(first.device)
+        if self._is_device_checked:
+            return
+        self._is_device_checked = True
+        problem = _problem_of(self._device)
+        if problem is not None:
+            print(f"plimsoll: {problem}; MemoryTracer traces the CPU", file=sys.stderr, flush=True)
+            self._device = "cpu"
+
+    def _know(self, model: torch.nn.Module) -> None:
+        if self._model is not None and self._model() is model:
+            return
+        self._model = weakref.ref(model)
+        names = {name for name, _ in model.named_modules() if name} | {type(model).__name__}
+        if names not in self._models:
+            self._models.append(names)
 
     # What was traced ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Reads what the last block left, if nobody has yet."""
-        if self._unread is None:
-            return
-        unread, self._unread = self._unread, None
-        self._last = open_bytes(unread, name="MemoryTracer", top=1_000_000)
-        for row in self._last.tables["layers"]:
-            stats = _stats_of(row)
-            known = self._layers.get(stats.name)
-            if row["device"] != self._ordinal():
-                continue
-            if known is None or stats.inclusive_peak_bytes >= known.inclusive_peak_bytes:
-                self._layers[stats.name] = stats
+        """Reads the blocks that nobody has read yet."""
+        unread, self._unread = self._unread, []
+        for recording in unread:
+            self._last = open_bytes(recording.trace, name=recording.path, top=1_000_000)
+            self._add_layers(self._last)
+            self._add_rows(self._last)
+
+    def _add_layers(self, trace: Trace) -> None:
+        for row in trace.tables["layers"]:
+            if row["device"] == self._ordinal():
+                self._layers.setdefault(row["layer"], TracedLayer(row)).add(row)
+
+    def _add_rows(self, trace: Trace) -> None:
+        columns = trace.timeline.to_pydict()
+        here = _same_device(self._device or "cpu")
+        rows = zip(*(columns[name] for name in ("device", *COLUMNS)), strict=True)
+        self._rows.extend(tuple(row) for device, *row in rows if device in here)
+        if self._began_ns is None:
+            self._began_ns = min((each for each in columns["time_ns"] if each), default=None)
 
     def _report_or_raise(self) -> Trace:
         trace = self.report()
@@ -286,30 +303,16 @@ class MemoryTracer:
         return None
 
 
-def _stats_of(row: dict[str, Any]) -> LayerMemoryStats:
-    own = row["own"]
-    return LayerMemoryStats(
-        name=row["layer"],
-        forward_bytes=own["forward_bytes"],
-        backward_bytes=own["backward_bytes"],
-        optimizer_bytes=own["optimizer_bytes"],
-        other_bytes=own["other_bytes"],
-        live_bytes=own["bytes"],
-        parameter_bytes=own["parameter_bytes"],
-        gradient_bytes=own["gradient_bytes"],
-        optimizer_state_bytes=own["optimizer_state_bytes"],
-        activation_bytes=own["activation_bytes"],
-        saved_bytes=own["saved_bytes"],
-        peak_bytes=own["peak_bytes"],
-        inclusive_peak_bytes=row["inclusive"]["peak_bytes"],
-    )
-
-
-def _short(path: str, prefix: str | None) -> str:
-    """The layer's name as the model's named_modules() has it."""
-    if not path:
-        return NO_LAYER
-    return path.removeprefix(f"{prefix}.") if prefix else path
+def _problem_of(device: str) -> str | None:
+    """Why nothing can be traced on the device; None if it can."""
+    if not device.startswith("cuda"):
+        return None
+    cuda: Any = sys.modules["torch"].cuda
+    count = cuda.device_count() if cuda.is_available() else 0
+    if count == 0:
+        return f"{device} is unavailable: torch finds no CUDA device"
+    number = int(device.partition(":")[2] or 0)
+    return None if number < count else f"{device} is unavailable: torch finds {count} CUDA devices"
 
 
 def _same_device(name: str) -> tuple[str, str]:

@@ -1,9 +1,12 @@
 """MemoryTracer: what it counts, what it calls it, and that it leaves nothing behind."""
 
 import dataclasses
+import inspect
 import io
 import json
-import tempfile
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -18,13 +21,14 @@ nn = torch.nn
 ROWS = 32
 
 
+ROOT = Path(__file__).parents[2]
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def nothing_is_left_behind():
     yield
     assert _attachment.attached() is None
     assert not plimsoll._record.is_recording()
-    assert list(tmp_path.glob("plimsoll-*")) == []
 
 
 class Net(nn.Module):
@@ -57,7 +61,7 @@ def test_each_layer_has_the_bytes_that_arithmetic_says():
     for each in stats.values():
         phases = each.forward_bytes + each.backward_bytes + each.optimizer_bytes + each.other_bytes
         assert phases == each.live_bytes
-        assert each.live_bytes <= each.peak_bytes <= each.inclusive_peak_bytes
+        assert each.live_bytes <= each.peak_bytes <= each.peak_allocated
     assert sum(each.live_bytes for each in stats.values()) == peak_of(tracer)
 
 
@@ -109,8 +113,8 @@ def test_nested_blocks_are_one():
             train_step(model)
         assert _attachment.attached() is not None
         train_step(model)
-    actions = [event.action for event in tracer.get_events() if event.layer == "act"]
-    assert actions.count("alloc") >= 2
+    types = [event.event_type for event in tracer.events if event.layer_name == "act"]
+    assert types.count("layer_enter") == types.count("layer_exit") == 2
 
 
 def test_repeated_blocks_tell_the_most_that_each_layer_had():
@@ -119,9 +123,29 @@ def test_repeated_blocks_tell_the_most_that_each_layer_had():
         with tracer.trace(model):
             train_step(model, rows=rows)
     assert tracer.get_layer_stats()["act"].saved_bytes == 4 * 4 * ROWS * 256
-    assert peak_of(tracer) < tracer.get_layer_stats()["Net"].inclusive_peak_bytes
+    assert peak_of(tracer) < tracer.get_layer_stats()["Net"].peak_allocated
     tracer.reset()
     assert tracer.get_layer_stats() == {}
+    assert tracer.events == []
+
+
+def test_repeated_blocks_add_up_calls_and_events():
+    model, once, thrice = Net(), MemoryTracer(), MemoryTracer()
+    with once.trace(model):
+        model(torch.ones(ROWS, 64))
+    for _ in range(3):
+        with thrice.trace(model):
+            model(torch.ones(ROWS, 64))
+    one, three = once.get_layer_stats()["act"], thrice.get_layer_stats()["act"]
+    assert one.calls == 1
+    assert three.calls == 3
+    assert three.total_allocations == 3 * one.total_allocations == 3
+    assert three.peak_allocated == one.peak_allocated
+    times = [event.timestamp for event in thrice.events]
+    assert times == sorted(times)
+    assert times[0] == 0
+    begins = [event for event in thrice.events if event.event_type == "layer_enter"]
+    assert [event.layer_name for event in begins] == ["Net", "up", "act", "down"] * 3
 
 
 def test_hooks_go_when_an_exception_leaves_the_block():
@@ -165,22 +189,11 @@ def test_events_are_bounded_and_peaks_are_not_lost():
     with tracer.trace(model):
         for _ in range(200):
             train_step(model)
-    assert len(tracer.get_events()) < 2_000
+    assert 200 < len(tracer.events) <= 500
     assert tracer.get_layer_stats()["up"].parameter_bytes == 4 * (64 * 256 + 256)
 
 
-def test_events_tell_what_happened():
-    model, tracer = Net(), MemoryTracer(device="cpu")
-    with tracer.trace(model):
-        train_step(model)
-    events = tracer.get_events()
-    assert all(isinstance(event, MemoryEvent) for event in events)
-    (relu,) = (e for e in events if (e.layer, e.phase, e.action) == ("act", "forward", "alloc"))
-    assert (relu.size_bytes, relu.operator) == (4 * ROWS * 256, "aten::relu")
-    assert [e.time_ns for e in events] == sorted(e.time_ns for e in events)
-
-
-def test_the_timeline_is_json_of_events_layers_and_summary(tmp_path):
+def test_export_functionality_the_timeline_is_json_of_events_layers_and_summary(tmp_path):
     model, tracer = Net(), MemoryTracer()
     with tracer.trace(model):
         train_step(model)
@@ -188,19 +201,24 @@ def test_the_timeline_is_json_of_events_layers_and_summary(tmp_path):
     tracer.export_timeline(path)
     content = json.loads(path.read_text())
     assert set(content) == {"events", "layer_stats", "summary"}
-    assert [MemoryEvent(**event) for event in content["events"]] == tracer.get_events()
+    assert [MemoryEvent(**event) for event in content["events"]] == tracer.events
     stats = {name: LayerMemoryStats(**each) for name, each in content["layer_stats"].items()}
     assert stats == tracer.get_layer_stats()
     assert content["summary"]["requested_active"]["peak_bytes"] == peak_of(tracer)
+    again = tmp_path / "again.json"
+    tracer.export_timeline(output_path=str(again))
+    assert again.read_text() == path.read_text()
 
 
-def test_the_flame_graph_is_speedscopes(tmp_path):
+def test_export_functionality_the_flame_graph_is_speedscopes(tmp_path):
     model, tracer = Net(), MemoryTracer()
     with tracer.trace(model):
         train_step(model)
     path = tmp_path / "flame.json"  # whatever the name
     tracer.export_flame_graph(path)
+    tracer.export_flame_graph(output_path=str(path))
     content = json.loads(path.read_text())
+    assert content["profiles"][content["activeProfileIndex"]]["name"] == "cpu, memory over time"
     assert content["$schema"].startswith("https://www.speedscope.app")
     names = [frame["name"] + frame.get("file", "") for frame in content["shared"]["frames"]]
     assert any("test_memory_tracer.py" in name for name in names)
@@ -222,8 +240,9 @@ def test_nothing_traced_is_told_as_such(tmp_path, capsys):
     tracer = MemoryTracer()
     assert tracer.get_layer_stats() == {}
     assert tracer.get_peak_memory_per_layer() == {}
-    assert tracer.get_events() == []
+    assert tracer.events == []
     assert tracer.get_fragmentation_stats() == {}
+    assert tracer.get_allocator_stats() == {}
     assert tracer.report() is None
     tracer.print_summary()
     assert capsys.readouterr().out == "Nothing was traced.\n"
@@ -232,26 +251,82 @@ def test_nothing_traced_is_told_as_such(tmp_path, capsys):
             export(tmp_path / "x.json")
 
 
-def test_fragmentation_is_that_of_the_allocator(generated):
+def test_fragmentation_analysis_of_the_allocator(generated):
     tracer = MemoryTracer(device="cuda")
     tracer._last = plimsoll.open(generated["planted"])
     (gpu,) = tracer._last.devices
-    told = tracer.get_fragmentation_stats()
-    assert told["cached_bytes"] == gpu["fragmentation"]["cached_bytes"] > 0
-    assert 0 < told["ratio"] < 1
-    untold = MemoryTracer(device="cuda", enable_fragmentation_tracking=False)
-    untold._last = tracer._last
-    assert untold.get_fragmentation_stats() == {}
+    figures = tracer.get_allocator_stats()
+    assert figures["cached_bytes"] == gpu["fragmentation"]["cached_bytes"] > 0
+    assert 0 < figures["ratio"] < 1
+    untracked = MemoryTracer(device="cuda", enable_fragmentation_tracking=False)
+    untracked._last = tracer._last
+    assert untracked.get_allocator_stats() == {}
 
 
-def test_the_cpu_has_no_fragmentation_to_tell():
+def test_fragmentation_analysis_by_layer():
     model, tracer = Net(), MemoryTracer()
-    with tracer.trace(model):
-        train_step(model)
-    assert tracer.get_fragmentation_stats() == {}
+    untracked = MemoryTracer(enable_fragmentation_tracking=False)
+    for each in (tracer, untracked):
+        with each.trace(model):
+            train_step(model)
+    ratios = tracer.get_fragmentation_stats()
+    assert set(ratios) == set(tracer.get_layer_stats())
+    assert [f"{ratio:.1%}" for ratio in ratios.values()] == ["0.0%"] * len(ratios)
+    assert untracked.get_fragmentation_stats() == {}
+    assert tracer.get_allocator_stats() == {}
 
 
-@pytest.mark.parametrize("arguments", [{"max_events": 0}, {"device": "tpu"}, {"device": "cuda:x"}])
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+def test_a_device_that_is_missing_is_reported_once_and_the_cpu_traced(capsys):
+    model, tracer = Net(), MemoryTracer(device="cuda:0")
+    for _ in range(2):
+        with tracer.trace(model):
+            train_step(model)
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "plimsoll: cuda:0 is unavailable: torch finds no CUDA device; MemoryTracer traces the CPU"
+    ]
+    assert tracer.get_layer_stats()["up"].parameter_bytes == 4 * (64 * 256 + 256)
+    assert tracer.get_fragmentation_stats()
+
+
+def test_lite_counts_the_same_bytes_without_operators():
+    model = Net()
+    peaks = []
+    for mode in ("full", "lite"):
+        tracer = MemoryTracer(mode=mode)
+        with tracer.trace(model):
+            model(torch.ones(ROWS, 64))
+        stats = tracer.get_layer_stats()
+        peaks.append(stats["act"].peak_allocated)
+        assert stats["up"].calls == 1
+        operators = {each.operator for each in tracer.events if each.event_type == "alloc"}
+        assert ("aten::relu" in operators) == (mode == "full")
+    assert peaks[0] == peaks[1] == 4 * ROWS * 256
+
+
+def test_the_example_runs(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, ROOT / "examples/memory_tracer_demo.py"],
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    for title in ("Basic tracing", "Fragmentation", "Transformer", "Flame graph", "Overhead"):
+        assert title in ran.stdout
+    assert {each.name for each in tmp_path.iterdir()} == {
+        "memory_profile.json",
+        "memory_timeline.json",
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"max_events": 0}, {"device": "tpu"}, {"device": "cuda:x"}, {"mode": "fast"}]
+)
 def test_arguments_that_make_no_sense_are_refused(arguments):
     with pytest.raises(plimsoll.InvalidArgumentError):
         MemoryTracer(**arguments)
@@ -265,7 +340,33 @@ def test_a_model_without_parameters_is_traced_on_the_cpu():
     assert tracer.get_layer_stats()["ReLU"].peak_bytes == 4000
 
 
+def test_edge_cases_an_empty_block_and_a_model_without_layers():
+    class Bare(nn.Module):
+        def forward(self, x):
+            return x
+
+    tracer = MemoryTracer()
+    with tracer.trace(Bare()):
+        pass
+    assert [event.event_type for event in tracer.events][-1] == "snapshot"
+    for each in tracer.get_layer_stats().values():
+        assert (each.calls, each.duration_ms) == (0, 0.0)
+
+
 def test_classes_are_plain_and_frozen():
-    for kind in (LayerMemoryStats, MemoryEvent):
+    seven = {
+        LayerMemoryStats: "layer_name peak_allocated peak_reserved total_allocations "
+        "total_deallocations avg_fragmentation duration_ms",
+        MemoryEvent: "timestamp event_type size_bytes layer_name allocated_bytes reserved_bytes "
+        "fragmentation_ratio",
+    }
+    for kind, names in seven.items():
         assert dataclasses.is_dataclass(kind)
+        assert [field.name for field in dataclasses.fields(kind)][:7] == names.split()
+    assert list(inspect.signature(MemoryTracer).parameters)[:4] == [
+        "max_events",
+        "device",
+        "enable_fragmentation_tracking",
+        "mode",
+    ]
     assert Path(plimsoll.MemoryTracer.__module__.replace(".", "/")).name == "memory_tracer"

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What MemoryTracer costs: a block by itself, and a model traced in it.
+
+First the CPU time of entering and of leaving an empty block, and that of reading it afterwards.
+Then the time of a forward, not traced and traced (each in a block of its own, and all in one
+block), in full and in lite mode, in turns. The clock runs inside the block, as a program that
+measures its own step would have it; the block's own cost stands in the first table.
+
+    pip install . && python bench/tracer_cost.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+import plimsoll
+
+WIDTH = 512
+
+
+def model_of(blocks: int) -> nn.Module:
+    """Blocks of two linear layers and a GELU: a transformer's feed-forward part."""
+    return nn.Sequential(
+        *(
+            nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+            for _ in range(blocks)
+        )
+    )
+
+
+def quantiles(values: list[float]) -> str:
+    ordered = sorted(values)
+    return (
+        f"{statistics.median(ordered):.2f}"
+        f" ({ordered[len(ordered) // 10]:.2f}-{ordered[len(ordered) * 9 // 10]:.2f})"
+    )
+
+
+def cost_of_blocks(blocks: int, times: int) -> None:
+    print(f"{len(gc.get_objects()):,} objects in the process\n")
+    print("| mode | first enter + leave, ms | enter, ms | leave, ms | reading a block, ms |")
+    print("|---|---|---|---|---|")
+    for mode in ("full", "lite"):
+        model, rows = model_of(blocks), torch.randn(8, WIDTH)
+        tracer = plimsoll.MemoryTracer(mode=mode)
+        entering, leaving = [], []
+        for _ in range(times + 1):
+            block = tracer.trace(model)
+            before = time.process_time_ns()
+            block.__enter__()
+            entered = time.process_time_ns()
+            with torch.no_grad():
+                model(rows)
+            done = time.process_time_ns()
+            block.__exit__(None, None, None)
+            after = time.process_time_ns()
+            entering.append((entered - before) / 1e6)
+            leaving.append((after - done) / 1e6)
+        before = time.process_time_ns()
+        tracer.get_layer_stats()
+        reading = (time.process_time_ns() - before) / 1e6 / (times + 1)
+        first = entering.pop(0) + leaving.pop(0)
+        print(
+            f"| {mode} | {first:.1f} | {quantiles(entering)} | {quantiles(leaving)}"
+            f" | {reading:.2f} |"
+        )
+
+
+def overhead(blocks: int, times: int, batch: int) -> None:
+    model, rows = model_of(blocks), torch.randn(batch, WIDTH)
+    calls = sum(1 for _ in model.modules())
+
+    def forward() -> float:
+        began = time.perf_counter()
+        model(rows)
+        return (time.perf_counter() - began) * 1e3
+
+    for _ in range(10):
+        forward()
+
+    def alone() -> float:
+        return forward()
+
+    def in_a_block(tracer: plimsoll.MemoryTracer) -> Callable[[], float]:
+        def run() -> float:
+            with tracer.trace(model):
+                return forward()
+
+        return run
+
+    tracers = {mode: plimsoll.MemoryTracer(mode=mode) for mode in ("full", "lite")}
+    variants = {"not traced": alone}
+    variants |= {f"{mode}, a block each": in_a_block(each) for mode, each in tracers.items()}
+    took: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(times):
+        for name, run in variants.items():
+            took[name].append(run())
+    for mode in ("full", "lite"):
+        name = f"{mode}, one block"
+        took[name] = []
+        tracer = plimsoll.MemoryTracer(mode=mode)
+        plain: list[float] = []
+        for _ in range(10):  # of so many forwards each, so that both see the same machine
+            with tracer.trace(model):
+                took[name] += [forward() for _ in range(times // 10)]
+            plain += [forward() for _ in range(times // 10)]
+        took[f"{name}: not traced"] = plain
+    print(f"\n{calls} module calls a forward, batch {batch}, {times} forwards each\n")
+    print("| | forward, ms | against not traced |")
+    print("|---|---|---|")
+    for name, values in took.items():
+        if name.endswith(": not traced"):
+            continue
+        against = took.get(f"{name}: not traced", took["not traced"])
+        ratio = statistics.median(
+            ours / other for ours, other in zip(values, against, strict=False)
+        )
+        print(f"| {name} | {quantiles(values)} | {ratio - 1:+.1%} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--blocks", type=int, default=8, help="of three layers each")
+    parser.add_argument("--batch", type=int, default=256)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python"
+        f" {platform.python_version()}, torch {torch.__version__}, plimsoll {plimsoll.__version__}"
+    )
+    cost_of_blocks(arguments.blocks, arguments.times)
+    overhead(arguments.blocks, arguments.times, arguments.batch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""What `plimsoll.MemoryTracer` returns, and how rows of the engine's tables become it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LayerMemoryStats:
+    """One layer in all blocks of a tracer. Sizes are bytes.
+
+    The first seven include the layers inside it. The others are the layer's own. From
+    ``forward_bytes`` to ``activation_bytes`` they describe the point at which the device had most
+    in use, in the block in which this layer had most; there, the first four sum to ``live_bytes``.
+    """
+
+    layer_name: str
+    peak_allocated: int
+    """The most that belonged to it at one time."""
+    peak_reserved: int
+    """The most that the device's allocator had reserved while it ran or its memory changed. On the
+    CPU, where torch reserves nothing: the most that the device had allocated."""
+    total_allocations: int
+    total_deallocations: int
+    avg_fragmentation: float
+    """Mean of ``MemoryEvent.fragmentation_ratio``, 0 to 1, over the events while it ran and those
+    of its memory."""
+    duration_ms: float
+    """Wall time of its forward, summed over its calls; a call within a call counts once."""
+    calls: int
+    forward_bytes: int
+    backward_bytes: int
+    optimizer_bytes: int
+    other_bytes: int
+    live_bytes: int
+    parameter_bytes: int
+    gradient_bytes: int
+    optimizer_state_bytes: int
+    activation_bytes: int
+    saved_bytes: int
+    """Activations kept for a backward, where the most were."""
+    peak_bytes: int
+    """The most that this layer itself ever had."""
+
+
+@dataclass(frozen=True)
+class MemoryEvent:
+    """Something that happened on the traced device, and the device's totals after it.
+
+    ``event_type`` is one of
+
+    - ``"alloc"``, ``"free"``;
+    - ``"layer_enter"``, ``"layer_exit"``: a forward begins or ends;
+    - ``"snapshot"``: the totals at the start and at the end of a block, and where memory that is
+      older than the block was first met inside it, with its size.
+    """
+
+    timestamp: float
+    """Seconds since the tracer's first block began."""
+    event_type: str
+    size_bytes: int
+    layer_name: str | None
+    """Of an alloc or free: the layer that owns the memory."""
+    allocated_bytes: int
+    reserved_bytes: int
+    fragmentation_ratio: float
+    """(reserved - allocated) / reserved, 0 to 1; 0 where nothing is reserved."""
+    time_ns: int
+    address: int | None
+    operator: str | None
+    """That allocated the memory, and likewise `phase`."""
+    phase: str | None
+    category: str | None
+
+
+@dataclass
+class TracedLayer:
+    """One layer over all blocks that were read."""
+
+    most: dict[str, Any]  # its row in the block in which it had most
+    calls: int = 0
+    duration_ns: int = 0
+    allocations: int = 0
+    frees: int = 0
+    peak_reserved_bytes: int = 0
+    ratios: float = 0.0  # sum of fragmentation ratios, over so many rows
+    rows: int = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        if row["inclusive"]["peak_bytes"] >= self.most["inclusive"]["peak_bytes"]:
+            self.most = row
+        calls = row["calls"]
+        self.calls += calls["calls"]
+        self.duration_ns += calls["duration_ns"]
+        self.allocations += calls["allocations"]
+        self.frees += calls["frees"]
+        self.peak_reserved_bytes = max(self.peak_reserved_bytes, calls["peak_reserved_bytes"])
+        self.ratios += calls["fragmentation_ratio"] * calls["rows"]
+        self.rows += calls["rows"]
+
+    def stats(self, name: str) -> LayerMemoryStats:
+        own = self.most["own"]
+        return LayerMemoryStats(
+            layer_name=name,
+            peak_allocated=self.most["inclusive"]["peak_bytes"],
+            peak_reserved=self.peak_reserved_bytes,
+            total_allocations=self.allocations,
+            total_deallocations=self.frees,
+            avg_fragmentation=self.ratios / self.rows if self.rows else 0.0,
+            duration_ms=self.duration_ns / 1e6,
+            calls=self.calls,
+            forward_bytes=own["forward_bytes"],
+            backward_bytes=own["backward_bytes"],
+            optimizer_bytes=own["optimizer_bytes"],
+            other_bytes=own["other_bytes"],
+            live_bytes=own["bytes"],
+            parameter_bytes=own["parameter_bytes"],
+            gradient_bytes=own["gradient_bytes"],
+            optimizer_state_bytes=own["optimizer_state_bytes"],
+            activation_bytes=own["activation_bytes"],
+            saved_bytes=own["saved_bytes"],
+            peak_bytes=own["peak_bytes"],
+        )
+
+
+COLUMNS = (
+    "time_ns",
+    "event_type",
+    "size_bytes",
+    "layer",
+    "allocated_bytes",
+    "reserved_bytes",
+    "address",
+    "operator",
+    "phase",
+    "category",
+)
+
+
+def event_of(row: tuple[Any, ...], prefix: str | None, began_ns: int) -> MemoryEvent:
+    time_ns, event_type, size_bytes, layer, allocated, reserved, *memory = row
+    time_ns = began_ns if time_ns is None else time_ns
+    return MemoryEvent(
+        (time_ns - began_ns) / 1e9,
+        event_type,
+        size_bytes,
+        short_name(layer, prefix) if layer else None,
+        allocated,
+        reserved,
+        (reserved - allocated) / reserved if reserved > allocated else 0.0,
+        time_ns,
+        *memory,
+    )
+
+
+def short_name(path: str, prefix: str | None) -> str:
+    """The layer's name as the model's named_modules() has it."""
+    return path.removeprefix(f"{prefix}.") if prefix else path

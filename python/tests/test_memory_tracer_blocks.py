@@ -1,0 +1,162 @@
+"""What each block of a MemoryTracer finds and leaves behind, and what it does not do again."""
+
+import gc
+import sys
+import threading
+
+import torch
+
+from plimsoll import MemoryTracer, _attachment, _survey
+
+nn = torch.nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(64, 256)
+        self.down = nn.Linear(256, 8, bias=False)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+
+
+def train_step(model) -> None:
+    model(torch.ones(32, 64)).sum().backward()
+
+
+def searched(monkeypatch) -> list[int]:
+    """Grows by one with each walk of all objects."""
+    walks: list[int] = []
+    real = gc.get_objects
+
+    def get_objects(generation=None):
+        if generation is None:
+            walks.append(1)
+        return real(generation=generation)
+
+    monkeypatch.setattr(_survey.gc, "get_objects", get_objects)
+    return walks
+
+
+def bytes_of(model, optimizer=None) -> dict[str, int]:
+    """What the tracer should find when a block begins."""
+    state = [] if optimizer is None else optimizer.state.values()
+    return {
+        "parameter": sum(each.nbytes for each in model.parameters()),
+        "gradient": sum(e.grad.nbytes for e in model.parameters() if e.grad is not None),
+        "buffer": sum(each.nbytes for each in model.buffers()),
+        "optimizer_state": sum(each.nbytes for s in state for each in s.values()),
+    }
+
+
+def found_in_an_empty_block(model) -> dict[str, int]:
+    tracer = MemoryTracer()
+    with tracer.trace(model):
+        pass
+    found = dict.fromkeys(("parameter", "gradient", "buffer", "optimizer_state"), 0)
+    prefix = type(model).__name__
+    lifetimes = tracer.report().events.to_pydict()
+    rows = zip(*(lifetimes[name] for name in ("category", "tensor", "size_bytes")), strict=True)
+    for category, tensor, size_bytes in rows:
+        if category in found and tensor and tensor.startswith(prefix):
+            found[category] += size_bytes
+    return found
+
+
+class Normed(Net):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(64)
+
+    def forward(self, x):
+        return super().forward(self.norm(x))
+
+
+def test_every_block_finds_what_the_model_and_its_optimizer_hold(monkeypatch):
+    """Also what changed while no block ran and no hook was there."""
+    gc.collect()
+    model = Normed()
+    assert found_in_an_empty_block(model) == bytes_of(model)
+    walks = searched(monkeypatch)
+    gc.disable()
+    try:
+        train_step(model)
+        assert found_in_an_empty_block(model) == bytes_of(model)
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.step()
+        assert found_in_an_empty_block(model) == bytes_of(model, optimizer)
+        optimizer.zero_grad(set_to_none=True)
+        assert found_in_an_empty_block(model) == bytes_of(model, optimizer)
+        model.up = nn.Linear(64, 256)
+        model.down.weight = nn.Parameter(torch.zeros(8, 256))
+        assert found_in_an_empty_block(model)["parameter"] == bytes_of(model)["parameter"]
+        assert walks == [], "the first search and the young objects were enough"
+    finally:
+        gc.enable()
+    optimizer = torch.optim.AdamW(model.parameters())
+    train_step(model)
+    optimizer.step()
+    gc.collect()  # the first optimizer and its state
+    assert found_in_an_empty_block(model) == bytes_of(model, optimizer)
+    assert walks, "a collection may have moved objects to where only a full search finds them"
+
+
+def test_a_tensor_from_between_two_blocks_is_counted():
+    model, tracer = Net(), MemoryTracer()
+    with tracer.trace(model):
+        pass
+    batch = torch.ones(12345)
+    with tracer.trace(model):
+        pass
+    first, second = (e for e in tracer.events if e.event_type == "snapshot" and e.size_bytes)
+    assert second.allocated_bytes - first.allocated_bytes == batch.nbytes
+
+
+# ---- what a block costs: hooks and searches, not seconds -----------------------------------------
+
+
+def test_performance_overhead_is_nothing_outside_of_blocks():
+    modules = sys.modules["torch.nn.modules.module"]
+    registries = [
+        modules._global_forward_hooks,
+        modules._global_forward_pre_hooks,
+        modules._global_module_registration_hooks,
+        modules._global_parameter_registration_hooks,
+    ]
+    model, tracer = Net(), MemoryTracer()
+    before = [dict(each) for each in registries]
+    for _ in range(3):
+        with tracer.trace(model):
+            assert _attachment.attached() is not None
+            assert model._forward_hooks == model._forward_pre_hooks == {}
+        assert [dict(each) for each in registries] == before
+        assert _attachment.attached() is None
+        assert threading.active_count() == 1
+
+
+def test_performance_overhead_no_search_and_no_analysis_in_later_blocks(monkeypatch):
+    model, tracer = Net(), MemoryTracer()
+    gc.collect()
+    with tracer.trace(model):
+        train_step(model)
+    walks = searched(monkeypatch)
+    monkeypatch.setattr("plimsoll.memory_tracer.open_bytes", None)  # would raise
+    gc.disable()
+    try:
+        for _ in range(20):
+            with tracer.trace(model):
+                train_step(model)
+    finally:
+        gc.enable()
+    assert walks == []
+
+
+def test_unread_blocks_do_not_pile_up():
+    model, tracer = Net(), MemoryTracer(max_events=300)
+    for _ in range(50):
+        with tracer.trace(model):
+            train_step(model)
+    assert sum(each.state["events"] for each in tracer._unread) < 1_000
+    assert tracer.get_layer_stats()["up"].calls == 50
+    assert len(tracer.events) == 300
