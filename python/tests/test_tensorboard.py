@@ -100,7 +100,7 @@ def test_the_data_server_reads_it(tmp_path):
         time.sleep(0.1)
     points = found["run"]["Memory/vram_reserved"]
     assert [(point.step, point.value) for point in points] == [
-        (step, 2**21) for step in list(STEPS)[:-1]
+        (step, 2**11) for step in list(STEPS)[:-1]
     ]
     assert set(found["run"]) == set(read(tmp_path / "run"))
 

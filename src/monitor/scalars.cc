@@ -13,6 +13,7 @@
 namespace plimsoll::monitor {
 namespace {
 
+constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kNoLayer = "(none)";
 
 double percent(std::uint64_t part, std::uint64_t whole) {
@@ -36,6 +37,14 @@ class Tags {
   }
   void add_mb(const std::string& name, const std::optional<std::uint64_t>& bytes) {
     if (bytes) add(name, to_mb(*bytes));
+  }
+  // In GB below its name, as its users know it, and in bytes beside it.
+  void add_size(const std::string& name, double bytes) {
+    add(name, bytes / kBytesPerGb);
+    add(name + "_bytes", bytes);
+  }
+  void add_size(const std::string& name, const std::optional<std::uint64_t>& bytes) {
+    if (bytes) add_size(name, static_cast<double>(*bytes));
   }
   // "" for the tags without a device.
   void speak_of(const std::string& device) {
@@ -105,14 +114,14 @@ void Tags::add_tensors(const DeviceMemory& device) {
 
 void Tags::add_allocator(const DeviceMemory& device) {
   if (const auto ratio = fragmentation_ratio(device)) add("fragmentation_percent", *ratio * 100.0);
-  add_mb("vram_allocated", device.allocated_bytes);
-  add_mb("vram_reserved", device.reserved_bytes);
-  add_mb("vram_peak", device.peak_bytes);
-  add_mb("vram_used", device.used_bytes);
+  add_size("vram_allocated", device.allocated_bytes);
+  add_size("vram_reserved", device.reserved_bytes);
+  add_size("vram_peak", device.peak_bytes);
+  add_size("vram_used", device.used_bytes);
   if (device.bar) {
     // Below zero where the figures do not agree.
     if (const auto bytes = base::outside_bytes(*device.bar)) {
-      add("vram_non_pytorch", static_cast<double>(*bytes) / (1 << 20));
+      add_size("vram_non_pytorch", static_cast<double>(*bytes));
     }
   }
   if (device.used_bytes && device.total_bytes && *device.total_bytes > 0) {
@@ -121,8 +130,8 @@ void Tags::add_allocator(const DeviceMemory& device) {
 }
 
 void Tags::add_host(const HostMemory& host) {
-  add_mb("ram_process", host.rss_bytes);
-  add_mb("ram_used", host.used_bytes);
+  add_size("ram_process", host.rss_bytes);
+  add_size("ram_used", host.used_bytes);
   if (host.used_bytes && host.total_bytes && *host.total_bytes > 0) {
     add("ram_percent", percent(*host.used_bytes, *host.total_bytes));
   }
@@ -201,8 +210,9 @@ std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& 
   } else if (cpu != nullptr) {
     tags.add_tensors(*cpu);
   }
-  if (cpu != nullptr && !cpu->categories.empty()) tags.add_mb("cpu_allocated", cpu->live_bytes);
-  if (cpu != nullptr) tags.add_mb("cpu_peak", cpu->peak_bytes);
+  if (cpu != nullptr && !cpu->categories.empty())
+    tags.add_size("cpu_allocated", std::optional(cpu->live_bytes));
+  if (cpu != nullptr) tags.add_size("cpu_peak", cpu->peak_bytes);
   tags.add_host(sample.host);
   if (sample.loss) tags.add("loss", *sample.loss);
 

@@ -1,8 +1,9 @@
 // What a sample looks like in TensorBoard: its tags and their values. docs/monitoring.md lists
 // them.
 //
-// MB are 1024 x 1024 bytes, as the tools whose tags these are count them. What is not known has no
-// value. A category without a tensor has the value 0 if others are known, so that its curve falls.
+// A tag's suffix is its unit: _MB (1024 x 1024 bytes), _bytes, _percent. Sizes without a suffix are
+// in GB (1024 MB), as the tools whose tags these are count them. What is not known has no value. A
+// category without a tensor has the value 0 if others are known, so that its curve falls.
 #pragma once
 
 #include <cstddef>

@@ -45,17 +45,19 @@ TEST(Scalars, carry_the_tags_that_people_know) {
                                   {"Memory/Large_Tensors/count", 2},
                                   {"Memory/Large_Tensors/total_MB", 1536},
                                   {"Memory/Tensor_Count/total", 400},
-                                  {"Memory/vram_reserved", 10130},
-                                  {"Memory/vram_peak", 9000},
-                                  {"Memory/vram_used", 12000},
+                                  {"Memory/vram_reserved", 10130 / 1024.0},
+                                  {"Memory/vram_reserved_bytes", 10130.0 * (1 << 20)},
+                                  {"Memory/vram_peak", 9000 / 1024.0},
+                                  {"Memory/vram_used", 12000 / 1024.0},
                                   {"Memory/vram_percent", 75},
-                                  {"Memory/ram_process", 3000},
-                                  {"Memory/ram_used", 8000},
+                                  {"Memory/ram_process", 3000 / 1024.0},
+                                  {"Memory/ram_process_bytes", 3000.0 * (1 << 20)},
+                                  {"Memory/ram_used", 8000 / 1024.0},
                                   {"Memory/ram_percent", 25},
                                   {"Memory/cpu_percent", 150},
-                                  {"Memory/cpu_allocated", 30},
+                                  {"Memory/cpu_allocated", 30 / 1024.0},
                                   {"Memory/loss", 0.014553}}));
-  EXPECT_NEAR(values_of(made_sample())["Memory/vram_allocated"], 8073.4, 1e-4);
+  EXPECT_NEAR(values_of(made_sample())["Memory/vram_allocated"], 8073.4 / 1024, 1e-7);
   EXPECT_NEAR(values_of(made_sample())["Memory/fragmentation_percent"], 20.3, 0.01);
 }
 
@@ -80,7 +82,8 @@ TEST(Scalars, say_nothing_of_what_is_not_known) {
   sample.devices.emplace_back().name = "cuda:0";
   EXPECT_TRUE(scalars_of(sample, {}).empty());
   sample.devices.front().reserved_bytes = 0;
-  EXPECT_EQ(values_of(sample), (Values{{"Memory/vram_reserved", 0}}));
+  EXPECT_EQ(values_of(sample),
+            (Values{{"Memory/vram_reserved", 0}, {"Memory/vram_reserved_bytes", 0}}));
 }
 
 TEST(Scalars, speak_of_the_cpu_where_it_is_all_there_is) {
@@ -92,8 +95,8 @@ TEST(Scalars, speak_of_the_cpu_where_it_is_all_there_is) {
   EXPECT_THAT(values, IsSupersetOf(Values{{"Memory/Tensor_Category/other_MB", 30},
                                           {"Memory/Tensor_Other/input_MB", 20},
                                           {"Memory/Tensor_Count/total", 3},
-                                          {"Memory/cpu_peak", 45},
-                                          {"Memory/cpu_allocated", 30}}));
+                                          {"Memory/cpu_peak", 45 / 1024.0},
+                                          {"Memory/cpu_allocated", 30 / 1024.0}}));
   for (const auto& [tag, value] : values) {
     EXPECT_EQ(tag.find("vram"), std::string::npos) << tag;
     EXPECT_EQ(tag.find("/cpu/"), std::string::npos) << tag;
@@ -105,7 +108,7 @@ TEST(Scalars, tell_several_devices_together_and_each) {
   sample.devices = {made_cpu(), made_gpu(), made_gpu()};
   sample.devices[2].name = "cuda:1";
   sample.devices[2].used_bytes = 4000 * testing::kMb;
-  EXPECT_THAT(values_of(sample), IsSupersetOf(Values{{"Memory/vram_reserved", 20260},
+  EXPECT_THAT(values_of(sample), IsSupersetOf(Values{{"Memory/vram_reserved", 20260 / 1024.0},
                                                      {"Memory/vram_percent", 50},
                                                      {"Memory/Tensor_DType/float32_MB", 12000},
                                                      {"Memory/Tensor_Layer/unet.up_MB", 2000},
@@ -121,12 +124,12 @@ TEST(Scalars, tell_several_devices_together_and_each) {
 TEST(Scalars, tell_what_is_not_pytorchs_of_each_device) {
   MemorySample sample = made_sample();
   sample.devices[1].bar = testing::made_bar();
-  EXPECT_EQ(values_of(sample)["Memory/vram_non_pytorch"], 2000);
+  EXPECT_EQ(values_of(sample)["Memory/vram_non_pytorch"], 2000 / 1024.0);
   sample.devices.push_back(sample.devices[1]);
   sample.devices[2].name = "cuda:1";
   const Values values = values_of(sample);
   EXPECT_FALSE(values.contains("Memory/vram_non_pytorch"));
-  EXPECT_EQ(values.at("Memory/cuda:1/vram_non_pytorch"), 2000);
+  EXPECT_EQ(values.at("Memory/cuda:1/vram_non_pytorch"), 2000 / 1024.0);
   sample.devices.pop_back();
   sample.devices[1].bar->parts = {{.kind = "not_told", .size_bytes = 7}};
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_non_pytorch"));
