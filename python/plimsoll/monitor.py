@@ -22,6 +22,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from plimsoll import _record
 from plimsoll._profiler_ranges import profiled_mark, profiled_range
+from plimsoll._text_log import LogFile, append_snapshot
 from plimsoll._watch import watch
 from plimsoll.errors import InvalidArgumentError
 
@@ -240,28 +241,36 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
 
 
 def log_tensor_memory_breakdown(
-    writer: _Writer,
+    writer: _Writer | None,
     iteration: int,
-    interval: int = 50,
+    interval: int = 500,
+    log_file: LogFile | None = None,
     *,
     section: str = "Memory",
     large_tensor_mb: float = 100,
     top_layers: int = 10,
 ) -> None:
-    """Every `interval` iterations, what the tensors hold, to a ``SummaryWriter``.
+    """Log what tensors hold, every `interval` iterations, to a ``SummaryWriter`` and a text log.
 
-    The tags are those of docs/monitoring.md: ``Memory/Tensor_Category/parameters_MB`` and so on.
+    docs/monitoring.md lists the tags (``Memory/Tensor_Category/parameters_MB`` and so on) and the
+    format of the text log, which ``plimsoll analyze`` reads. A log that cannot be written is
+    reported once on stderr and never raises.
 
     Args:
-        writer: Anything with ``add_scalar(tag, value, step)``.
-        iteration: Of the training loop; nothing is done where `interval` does not divide it.
-        interval: Positive.
+        writer: Anything with ``add_scalar(tag, value, step)``; None for the text log alone.
+        iteration: Of the training loop. The call does nothing unless `interval` divides it.
+        interval: Iterations between samples. Positive.
+        log_file: A path to append to, or an open text file.
         section: What the tags begin with.
-        large_tensor_mb: From which size on a tensor is a large one.
-        top_layers: So many of the layers that hold most have tags.
+        large_tensor_mb: The size from which a tensor counts as large.
+        top_layers: How many of the largest layers are listed.
 
     Raises:
         InvalidArgumentError: `interval` is not positive.
+
+    Example:
+        >>> log_tensor_memory_breakdown(writer, iteration, interval=100, log_file="memory.log")
+        ... # doctest: +SKIP
     """
     if interval < 1:
         raise InvalidArgumentError("invalid_argument", f"interval={interval}: it must be positive")
@@ -269,8 +278,11 @@ def log_tensor_memory_breakdown(
     if iteration % interval != 0:
         return
     sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
-    for tag, value in _record.scalars_of(sample, section, top_layers):
-        writer.add_scalar(tag, value, iteration)
+    if writer is not None:
+        for tag, value in _record.scalars_of(sample, section, top_layers):
+            writer.add_scalar(tag, value, iteration)
+    if log_file is not None:
+        append_snapshot(log_file, sample, top_layers)
 
 
 def _mb(size_bytes: int | None) -> float | None:

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "monitor/timestamps.h"
@@ -206,6 +209,26 @@ std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& 
   }
   snapshot.add_host(sample.host);
   return snapshot.take();
+}
+
+Status append_text_log(const std::string& path, const MemorySample& sample,
+                       const TextLogOptions& options) {
+  const auto failed = [&path] {
+    const bool is_denied = errno == EACCES || errno == EPERM || errno == EROFS;
+    return make_error(is_denied ? ErrorCode::kPermission : ErrorCode::kIo,
+                      "cannot write " + path + ": " + std::strerror(errno));
+  };
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;  // opening the file says what is wrong
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  std::FILE* const file = std::fopen(path.c_str(), "ab");
+  if (file == nullptr) return failed();
+  const bool is_new = std::ftell(file) == 0;
+  const std::string text =
+      (is_new ? text_log_header(sample.time_ns) : "") + text_log_snapshot(sample, options);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) return failed();
+  return {};
 }
 
 Status TextLog::create(const std::string& output_dir, const TextLogOptions& options) {

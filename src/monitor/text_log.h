@@ -21,6 +21,11 @@ struct TextLogOptions {
 std::string text_log_header(std::int64_t time_ns);
 std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options);
 
+// Appends one snapshot to a log of any name: makes the file, its folders and its header where they
+// are missing.
+Status append_text_log(const std::string& path, const MemorySample& sample,
+                       const TextLogOptions& options);
+
 class TextLog {
  public:
   // Makes the file, and the folders it stands in.

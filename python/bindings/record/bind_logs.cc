@@ -89,6 +89,15 @@ void bind_text_log(nb::module_& module) {
       },
       nb::arg("sample"), nb::arg("top_layers") = 10,
       "A snapshot of the text log, as it is written.");
+  module.def("text_log_header", &monitor::text_log_header, nb::arg("time_ns"),
+             "The first lines of a text log.");
+  module.def(
+      "append_text_log",
+      [](const std::string& path, const MemorySample& sample, std::size_t top_layers) {
+        return trouble(monitor::append_text_log(path, sample, {.top_layers = top_layers}));
+      },
+      nb::arg("path"), nb::arg("sample"), nb::arg("top_layers") = 10,
+      "Appends a snapshot to the log at a path. Returns what failed.");
 }
 
 void bind_detector(nb::module_& module) {
