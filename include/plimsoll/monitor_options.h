@@ -35,13 +35,14 @@ struct MonitorOptions {
   bool enabled = true;
   std::int64_t verbose_batches = 5;
   bool profile_tensors = false;
-  std::int64_t interval = 50;
-  std::vector<MonitorPhase> phases;  // in the order of their iterations
+  std::int64_t interval = 50;             // 0: only in phases
+  std::vector<MonitorPhase> phases;       // in the order of their iterations
+  std::vector<std::int64_t> snapshot_at;  // ascending
   std::string output_dir = ".";
   bool text_log = true;
-  std::string tensorboard = "false";  // "true": in output_dir; else the name of a folder
-  std::string section = "Memory";
-  double large_tensor_mb = 100;  // MB of 1024 x 1024 bytes, here as in all that is printed
+  std::string tensorboard = "auto";  // "true", "false", or a folder; see tensorboard_dir()
+  std::string section = "auto";      // see tensorboard_section()
+  double large_tensor_mb = 100;      // MB of 1024 x 1024 bytes, here as in all that is printed
   std::int64_t top_layers = 10;
   bool alerts = true;
   double fragmentation_percent = 40;
@@ -69,6 +70,7 @@ struct MonitorOptions {
   std::int64_t interval_at(std::int64_t iteration) const;
   bool is_due(std::int64_t iteration) const;  // whether to take a sample
   std::string tensorboard_dir() const;        // empty: none
+  std::string tensorboard_section() const;    // what the tags begin with
   std::uint64_t large_tensor_bytes() const;
 
   bool operator==(const MonitorOptions&) const = default;

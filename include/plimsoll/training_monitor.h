@@ -36,10 +36,18 @@ struct MemoryAlert {
 
 void print_to_stderr(const std::string& line);
 
+// Records an iteration of the option snapshot_at: begin gets the path of a trace file that does not
+// exist yet. Empty functions: the recorder of this process records it (recorder_c.h).
+struct SnapshotRecorder {
+  std::function<void(const std::string& path)> begin;
+  std::function<void()> end;
+};
+
 class TrainingMonitor {
  public:
   // `say` gets what people must know: alerts, and what could not be written.
-  explicit TrainingMonitor(MonitorOptions options, LinePrinter say = print_to_stderr);
+  explicit TrainingMonitor(MonitorOptions options, LinePrinter say = print_to_stderr,
+                           SnapshotRecorder snapshots = {});
   TrainingMonitor(TrainingMonitor&&) noexcept;
   TrainingMonitor& operator=(TrainingMonitor&&) noexcept;
   ~TrainingMonitor();

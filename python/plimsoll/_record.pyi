@@ -115,6 +115,9 @@ class MonitorOptions:
         """As (from, to, interval), `to` being the first after it."""
 
     @property
+    def snapshot_at(self) -> list[int]: ...
+
+    @property
     def output_dir(self) -> str: ...
 
     @property
@@ -185,6 +188,10 @@ class MonitorOptions:
     @property
     def tensorboard_dir(self) -> str:
         """Empty: none."""
+
+    @property
+    def tensorboard_section(self) -> str:
+        """What the tags in TensorBoard begin with."""
 
     def __repr__(self) -> str: ...
 
@@ -521,6 +528,12 @@ class TextLog:
 def text_log_snapshot(sample: MemorySample, top_layers: int = 10) -> str:
     """A snapshot of the text log, as it is written."""
 
+def text_log_header(time_ns: int) -> str:
+    """The first lines of a text log."""
+
+def append_text_log(path: str, sample: MemorySample, top_layers: int = 10) -> str | None:
+    """Appends a snapshot to the log at a path. Returns what failed."""
+
 class Alert:
     """What is wrong, why we say so, what to do."""
 
@@ -739,7 +752,7 @@ class MemoryAlert:
     def __str__(self) -> str: ...
 
 class TrainingMonitor:
-    def __init__(self, options: MonitorOptions) -> None: ...
+    def __init__(self, options: MonitorOptions, begin_snapshot: Callable[[str], None], end_snapshot: Callable[[], None]) -> None: ...
 
     def on_alert(self, callback: Callable[[MemoryAlert], None]) -> None: ...
 

@@ -24,7 +24,9 @@ class WandbLog:
         try:
             if not self._follow_active_run():
                 return
-            scalars = _record.scalars_of(sample, self._options.section, self._options.top_layers)
+            scalars = _record.scalars_of(
+                sample, self._options.tensorboard_section, self._options.top_layers
+            )
             for tag, value in scalars:
                 self._writer.add_scalar(tag, value, sample.iteration)
         except Exception as error:  # W&B's own

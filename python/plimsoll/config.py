@@ -40,10 +40,19 @@ FLAGS = {
     "profile_tensors": "profile_tensors",
     "profile_interval": "interval",
     "profile_phases": "phases",
+    "profile_snapshot_at": "snapshot_at",
+    "profile_section": "section",
     "profile_dir": "output_dir",
     "profile_tensorboard": "tensorboard",
     "profile_record": "record",
     "profile_alert_above": "alert_above",
+}
+
+_METAVARS = {
+    "interval": "N",
+    "phases": "FROM-TO:N,...",
+    "snapshot_at": "N,...",
+    "alert_above": "THRESHOLD,...",
 }
 
 
@@ -111,18 +120,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     described = {name: sentence for name, _, _, _, sentence in monitor_options_help()}
     group = parser.add_argument_group("memory monitoring")
     for flag, option in FLAGS.items():
-        optional = flag in ("profile_tensors", "profile_tensorboard")
+        is_switch = flag == "profile_tensors"
+        optional = is_switch or flag == "profile_tensorboard"
         group.add_argument(
             f"--{flag}",
             nargs="?" if optional else None,
             const="true" if optional else None,
-            metavar={
-                "interval": "N",
-                "phases": "FROM-TO:N,...",
-                "alert_above": "THRESHOLD,...",
-            }.get(option, option.upper()),
+            default=False if is_switch else None,
+            type=_bool_or_text if is_switch else str,
+            metavar=_METAVARS.get(option, option.upper()),
             help=described[option].replace("%", "%%"),
         )
+
+
+def _bool_or_text(text: str) -> bool | str:
+    """A program asks ``if args.profile_tensors``; `load_options` rejects other text."""
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def option_table() -> str:
@@ -327,8 +340,15 @@ def _text(value: object) -> str:
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
-        return ",".join(_phase_text(item) for item in value)
+        return ",".join(_item_text(item) for item in value)
     raise InvalidArgumentError("invalid_argument", f"a {type(value).__name__} is no value")
+
+
+def _item_text(item: object) -> str:
+    """An iteration, or a phase."""
+    if isinstance(item, Integral) and not isinstance(item, bool):
+        return str(int(item))
+    return _phase_text(item)
 
 
 def _phase_text(phase: object) -> str:

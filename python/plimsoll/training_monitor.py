@@ -12,6 +12,7 @@ from typing import Any
 from plimsoll import _record
 from plimsoll._profiler_ranges import profiled_mark
 from plimsoll._record import MemoryAlert, MonitorOptions
+from plimsoll._snapshots import Snapshots
 from plimsoll._wandb_log import WandbLog
 from plimsoll._watch import watch
 from plimsoll.config import Source, load_options
@@ -56,7 +57,8 @@ class TrainingMonitor:
         self._recording: Recording | None = None
         if self.options.enabled:
             self._begin()
-        self._monitor = _record.TrainingMonitor(self.options)
+        snapshots = Snapshots(_adapter(self.options))
+        self._monitor = _record.TrainingMonitor(self.options, snapshots.begin, snapshots.end)
         if on_alert is not None:
             self._monitor.on_alert(on_alert)
         if self.options.enabled and self.options.wandb:

@@ -64,6 +64,8 @@ SOURCES = [  # YAML, and what it changes
     ("plimsoll:\n  phases:\n  - {from: 0, to: 500, interval: 10}\n  - {from: 500, interval: 100}\n",
      {"phases": "0-500:10,500-:100"}),
     ("plimsoll: {phases: 5-9:1}\n", {"phases": "5-9:1"}),
+    ("plimsoll: {interval: 0, phases: 5-9:1}\n", {"interval": "0", "phases": "5-9:1"}),
+    ("plimsoll: {snapshot_at: [1000, 5000, 10000]}\n", {"snapshot_at": "1000,5000,10000"}),
 ]  # fmt: skip
 
 
@@ -113,7 +115,9 @@ def test_options_are_taken_as_they_are_and_copied(monkeypatch):
 BAD = [
     ("plimsoll: {verbos_batches: 1}\n",
      "{}: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?"),
-    ("plimsoll: {interval: 0}\n", "{}: plimsoll: interval is '0'; it must be a whole number of at"),
+    ("plimsoll: {interval: -1}\n", "{}: plimsoll: interval is '-1'; it must be a whole number"),
+    ("plimsoll: {snapshot_at: [1000, soon]}\n",
+     "{}: plimsoll: snapshot_at: 'soon' is not an iteration"),
     ("plimsoll: {interval: {a: 1}}\n", "{}: plimsoll: a dict is no value"),
     ("plimsoll: 7\n", "{}: plimsoll is 7; it must hold options"),
     ("plimsoll: {fragmentation_percent: 140}\n", "{}: plimsoll: fragmentation_percent is '140'"),
@@ -179,7 +183,7 @@ def test_any_dict_is_options_or_one_sentence(source):
     except plimsoll.InvalidArgumentError as error:
         assert str(error)
     else:
-        assert options.interval >= 1
+        assert options.interval >= 0
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path):
@@ -237,12 +241,22 @@ def parsed(*words: str) -> argparse.Namespace:
          {"profile_tensors": "true", "interval": "20", "phases": "0-9:1"}),
         (["--profile_tensors", "--profile_tensorboard", "--profile_dir", "out"],
          {"profile_tensors": "true", "tensorboard": "true", "output_dir": "out"}),
+        (["--profile_tensors", "True", "--profile_section", "Memory",
+          "--profile_snapshot_at", "1000,5000"],
+         {"profile_tensors": "true", "section": "Memory", "snapshot_at": "1000,5000"}),
         (["--profile_tensorboard", "runs", "--profile_tensors", "--profile_record", "a.plim"],
          {"profile_tensors": "true", "tensorboard": "runs", "record": "a.plim"}),
     ],
 )  # fmt: skip
 def test_flags_of_a_program_are_understood(words, changes):
     assert different(load_options(parsed(*words))) == changes
+
+
+def test_profile_tensors_is_a_boolean_for_the_program_too():
+    assert parsed().profile_tensors is False
+    assert parsed("--profile_tensors", "False").profile_tensors is False
+    assert parsed("--profile_tensors", "True").profile_tensors is True
+    assert parsed("--profile_tensors").profile_tensors is True
 
 
 def test_flags_go_before_nothing_said_but_behind_the_environment(monkeypatch):
@@ -275,17 +289,23 @@ def test_every_option_is_an_attribute():
         value = getattr(options, name)
         if kind == "bool":
             assert str(value).lower() == default
-        elif name != "phases":
+        elif name not in ("phases", "snapshot_at"):
             assert str(value).removesuffix(".0") == default
     assert options.phases == []
+    assert options.snapshot_at == []
 
 
 def test_values_of_other_types_are_taken():
     options = load_options(
-        interval=7, large_tensor_mb=2.5, output_dir=Path("a"), phases=[(0, 9, 2), "9-12:1"]
+        interval=7,
+        large_tensor_mb=2.5,
+        output_dir=Path("a"),
+        phases=[(0, 9, 2), "9-12:1"],
+        snapshot_at=[5000, 1000],
     )
     assert (options.interval, options.large_tensor_mb, options.output_dir) == (7, 2.5, "a")
     assert options.phases == [(0, 9, 2), (9, 12, 1)]
+    assert options.snapshot_at == [1000, 5000]
     assert repr(options).startswith("MonitorOptions(interval='7', phases='0-9:2,9-12:1'")
 
 

@@ -13,6 +13,7 @@ import torch
 
 import plimsoll
 from plimsoll import _attachment, _record
+from plimsoll._snapshots import Snapshots
 
 
 @pytest.fixture(autouse=True)
@@ -156,6 +157,52 @@ def test_it_records_a_trace_too_if_asked(tmp_path: Path) -> None:
         train(monitor, 2)
     trace = plimsoll.open(path)
     assert any(row["key"].startswith("aten::") for row in trace.tables["by_operator"])
+
+
+def test_profile_tensors_alone_writes_log_and_tensorboard(tmp_path: Path) -> None:
+    with plimsoll.TrainingMonitor(
+        {"profile_tensors": True}, output_dir=str(tmp_path), interval=1
+    ) as monitor:
+        train(monitor, 2)
+    assert Path(monitor.text_log_path).parent == tmp_path / "profiles"
+    assert Path(monitor.event_file_path).parent == tmp_path / "tensorboard"
+    assert b"TensorProfiling/Tensor_Count/total" in Path(monitor.event_file_path).read_bytes()
+
+
+def test_an_interval_of_0_takes_samples_in_phases_only(tmp_path: Path) -> None:
+    with plimsoll.TrainingMonitor(output_dir=str(tmp_path), interval=0, phases="3-6:2") as monitor:
+        train(monitor, 9)
+    assert monitor.samples == 1  # iteration 4
+
+
+def test_snapshot_at_records_an_iteration_whole(tmp_path: Path) -> None:
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), snapshot_at=[2], text_log=False
+    ) as monitor:
+        train(monitor, 5)
+    (path,) = tmp_path.iterdir()
+    assert path.name == "memory_snapshot_iter2.plim"
+    trace = plimsoll.open(path)
+    assert any(row["key"].startswith("aten::") for row in trace.tables["by_operator"])
+    assert any("test_training_monitor.py" in str(row["key"]) for row in trace.tables["by_line"])
+
+
+def test_snapshot_at_saves_pytorchs_snapshot_on_cuda(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dumped: list[str] = []
+
+    def dump(filename: str) -> None:
+        dumped.append(filename)
+        raise RuntimeError("no memory for it")
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda.memory, "_dump_snapshot", dump)
+    snapshots = Snapshots("none")
+    snapshots.begin(str(tmp_path / "memory_snapshot_iter7.plim"))
+    snapshots.end()
+    assert dumped == [str(tmp_path / "memory_snapshot_iter7.pickle")]
+    assert capsys.readouterr().err == "plimsoll: snapshot: no memory for it\n"
 
 
 FAIL = """

@@ -206,6 +206,37 @@ Result<std::vector<MemoryThreshold>> to_thresholds(std::string_view text) {
   return thresholds;
 }
 
+// ---- iterations: "1000, 5000" -----------------------------------------------------------------
+
+std::string iterations_text(const std::vector<std::int64_t>& iterations) {
+  std::string text;
+  for (const std::int64_t iteration : iterations) {
+    text += (text.empty() ? "" : ",") + std::to_string(iteration);
+  }
+  return text;
+}
+
+// In ascending order, each once.
+Result<std::vector<std::int64_t>> to_iterations(std::string_view name, std::string_view text) {
+  std::vector<std::int64_t> iterations;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find_first_of(",;", start), text.size());
+    const std::string_view word = trimmed(text.substr(start, comma - start));
+    start = comma + 1;
+    if (word.empty()) continue;
+    const std::optional<std::int64_t> iteration = to_number<std::int64_t>(word);
+    if (!iteration || *iteration < 0) {
+      return wrong(std::string(name) + ": '" + std::string(word) +
+                   "' is not an iteration; give whole numbers, such as 1000,5000");
+    }
+    iterations.push_back(*iteration);
+  }
+  std::ranges::sort(iterations);
+  const auto repeated = std::ranges::unique(iterations);
+  iterations.erase(repeated.begin(), repeated.end());
+  return iterations;
+}
+
 // ---- the options ------------------------------------------------------------------------------
 
 // One option: how people are told of it, and where and how its value is kept.
@@ -274,7 +305,7 @@ Status set_name(MonitorOptions& options, const Option& option, std::string_view 
   return {};
 }
 
-// A truth value or the name of a folder.
+// A boolean, "auto" or the name of a folder.
 Status set_tensorboard(MonitorOptions& options, const Option&, std::string_view value) {
   const std::optional<bool> is_on = value.empty() ? false : to_bool(value);
   options.tensorboard = !is_on ? std::string(value) : *is_on ? "true" : "false";
@@ -294,6 +325,11 @@ Status set_adapter(MonitorOptions& options, const Option&, std::string_view valu
                  base::joined(kAdapters) + base::did_you_mean(value, kAdapters));
   }
   options.adapter = value;
+  return {};
+}
+
+Status set_snapshot_at(MonitorOptions& options, const Option& option, std::string_view value) {
+  PLIMSOLL_TRY_ASSIGN(options.snapshot_at, to_iterations(option.name, value));
   return {};
 }
 
@@ -321,6 +357,8 @@ std::string text_of(const MonitorOptions& options) {
     return phases_text(value);
   } else if constexpr (std::is_same_v<Value, std::vector<MemoryThreshold>>) {
     return thresholds_text(value);
+  } else if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) {
+    return iterations_text(value);
   } else {
     return value;
   }
@@ -339,24 +377,28 @@ constexpr std::array kOptions = {
     Option{"verbose_batches", kVerboseToo, "count",
            "How many batches (or loss evaluations) of each epoch get a line of their own.",
            set_count<&O::verbose_batches, 0>, text_of<&O::verbose_batches>},
-    Option{
-        "profile_tensors", Aliases{}, "bool",
-        "Whether every operator is observed, so that samples know the dtype of activations, too.",
-        set_bool<&O::profile_tensors>, text_of<&O::profile_tensors>},
-    Option{"interval", kIntervalToo, "iterations", "A sample is taken every so many iterations.",
-           set_count<&O::interval, 1>, text_of<&O::interval>},
+    Option{"profile_tensors", Aliases{}, "bool",
+           "Observe every operator, so samples know the dtype of activations; write TensorBoard.",
+           set_bool<&O::profile_tensors>, text_of<&O::profile_tensors>},
+    Option{"interval", kIntervalToo, "iterations",
+           "Iterations from one sample to the next; 0 takes samples in `phases` only.",
+           set_count<&O::interval, 0>, text_of<&O::interval>},
     Option{"phases", Aliases{}, "list of FROM-TO:INTERVAL",
            "Ranges of iterations (TO is the first after it, or left out) with their own interval.",
            set_phases, text_of<&O::phases>},
+    Option{"snapshot_at", Aliases{}, "list of iterations",
+           "Iterations to save whole: a trace of each, and PyTorch's snapshot where CUDA is used.",
+           set_snapshot_at, text_of<&O::snapshot_at>},
     Option{"output_dir", Aliases{}, "folder", "Where text logs and event files go.",
            set_name<&O::output_dir>, text_of<&O::output_dir>},
     Option{"text_log", Aliases{}, "bool",
            "Whether each sample is written to output_dir/profiles/tensor_profile_TIMESTAMP.log.",
            set_bool<&O::text_log>, text_of<&O::text_log>},
-    Option{"tensorboard", Aliases{}, "bool or folder",
-           "Whether each sample is written for TensorBoard: true for output_dir/tensorboard.",
+    Option{"tensorboard", Aliases{}, "bool, auto or folder",
+           "Write samples for TensorBoard; true: output_dir/tensorboard, auto: as profile_tensors.",
            set_tensorboard, text_of<&O::tensorboard>},
-    Option{"section", Aliases{}, "text", "The section of the tags in TensorBoard.",
+    Option{"section", Aliases{}, "text",
+           "TensorBoard section; auto: TensorProfiling with profile_tensors, else Memory.",
            set_name<&O::section>, text_of<&O::section>},
     Option{"large_tensor_mb", Aliases{}, "MB", "Tensors of at least this size are called large.",
            set_mb<&O::large_tensor_mb>, text_of<&O::large_tensor_mb>},
@@ -475,8 +517,14 @@ bool MonitorOptions::is_due(std::int64_t iteration) const {
 }
 
 std::string MonitorOptions::tensorboard_dir() const {
-  if (tensorboard.empty() || tensorboard == "false") return "";
-  return tensorboard == "true" ? output_dir + "/tensorboard" : tensorboard;
+  const bool is_auto = tensorboard == "auto";
+  if (tensorboard.empty() || tensorboard == "false" || (is_auto && !profile_tensors)) return "";
+  return tensorboard == "true" || is_auto ? output_dir + "/tensorboard" : tensorboard;
+}
+
+std::string MonitorOptions::tensorboard_section() const {
+  if (section != "auto") return section;
+  return profile_tensors ? "TensorProfiling" : "Memory";
 }
 
 std::uint64_t MonitorOptions::large_tensor_bytes() const {

@@ -30,13 +30,17 @@ TEST(MonitorOptions, values_are_read_from_text) {
       {"verbose_batches", "0", "0"},
       {"memory_monitor_batches", "12", "12"},
       {"interval", "1", "1"},
+      {"interval", "0", "0"},
       {"profile_interval", "7", "7"},
       {"tensor_profile_interval", "8", "8"},
       {"phases", "500-:100, 0-500:10", "0-500:10,500-:100"},
       {"phases", "", ""},
+      {"snapshot_at", "5000, 1000,5000", "1000,5000"},
+      {"snapshot_at", "", ""},
       {"output_dir", "/tmp/a b", "/tmp/a b"},
       {"tensorboard", "yes", "true"},
       {"tensorboard", "", "false"},
+      {"tensorboard", "auto", "auto"},
       {"tensorboard", "runs/1", "runs/1"},
       {"large_tensor_mb", "1.5GB", "1536"},
       {"large_tensor_mb", "0.25 MB", "0.25"},
@@ -55,11 +59,13 @@ TEST(MonitorOptions, values_are_read_from_text) {
 TEST(MonitorOptions, wrong_values_are_told_with_what_would_be_right_and_change_nothing) {
   const std::vector<std::pair<Case, const char*>> cases = {
       {{"enabled", "maybe", ""}, "enabled is 'maybe'; it must be true or false"},
-      {{"interval", "0", ""}, "interval is '0'; it must be a whole number of at least 1"},
       {{"interval", "-3", ""}, "interval is '-3'"},
       {{"interval", "5x", ""}, "interval is '5x'"},
       {{"interval", "99999999999999999999", ""}, "interval is '99999999999999999999'"},
-      {{"profile_interval", "0", ""}, "interval is '0'"},
+      {{"profile_interval", "often", ""}, "interval is 'often'; it must be a whole number"},
+      {{"alert_every", "0", ""}, "alert_every is '0'; it must be a whole number of at least 1"},
+      {{"snapshot_at", "1000,soon", ""}, "snapshot_at: 'soon' is not an iteration"},
+      {{"snapshot_at", "-1", ""}, "snapshot_at: '-1' is not an iteration"},
       {{"verbose_batches", "-1", ""}, "verbose_batches is '-1'; it must be a whole number"},
       {{"fragmentation_percent", "101", ""}, "is '101'; it must be from 0 to 100"},
       {{"growth_percent", "nan", ""}, "is 'nan'; it must be from 0 to 100"},
@@ -96,8 +102,8 @@ TEST(MonitorOptions, an_unknown_name_is_told_with_the_nearest) {
 TEST(MonitorOptions, values_filled_in_by_hand_are_checked_the_same) {
   EXPECT_TRUE(MonitorOptions{}.check().ok());
   MonitorOptions options;
-  options.interval = 0;
-  EXPECT_THAT(options.check().error().message, HasSubstr("interval is '0'"));
+  options.interval = -1;
+  EXPECT_THAT(options.check().error().message, HasSubstr("interval is '-1'"));
   options = {};
   options.phases = {{.from = 0, .to = 9, .interval = 1}, {.from = 3, .to = 5, .interval = 1}};
   EXPECT_THAT(options.check().error().message, HasSubstr("both hold iteration 3"));
@@ -113,6 +119,32 @@ TEST(MonitorOptions, phases_have_their_own_interval) {
   EXPECT_THAT(due, ElementsAre(0, 10, 15, 50, 200, 400));
   options.enabled = false;
   EXPECT_FALSE(options.is_due(0));
+}
+
+TEST(MonitorOptions, an_interval_of_0_takes_samples_in_phases_only) {
+  MonitorOptions options;
+  ASSERT_TRUE(options.set("interval", "0").ok());
+  ASSERT_TRUE(options.set("phases", "45000-48000:1000").ok());
+  std::vector<std::int64_t> due;
+  for (std::int64_t i = 0; i <= 50000; ++i) {
+    if (options.is_due(i)) due.push_back(i);
+  }
+  EXPECT_THAT(due, ElementsAre(45000, 46000, 47000));
+  EXPECT_TRUE(options.check().ok());
+}
+
+TEST(MonitorOptions, profile_tensors_alone_writes_tensorboard_in_its_own_section) {
+  MonitorOptions options;
+  options.output_dir = "out";
+  EXPECT_EQ(options.tensorboard_dir(), "");
+  EXPECT_EQ(options.tensorboard_section(), "Memory");
+  options.profile_tensors = true;
+  EXPECT_EQ(options.tensorboard_dir(), "out/tensorboard");
+  EXPECT_EQ(options.tensorboard_section(), "TensorProfiling");
+  ASSERT_TRUE(options.set("tensorboard", "false").ok());
+  ASSERT_TRUE(options.set("section", "Memory").ok());
+  EXPECT_EQ(options.tensorboard_dir(), "");
+  EXPECT_EQ(options.tensorboard_section(), "Memory");
 }
 
 TEST(MonitorOptions, the_environment_is_read_and_its_mistakes_are_named) {

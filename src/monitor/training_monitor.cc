@@ -10,6 +10,7 @@
 #include "monitor/detection_rules.h"
 #include "monitor/event_file.h"
 #include "monitor/scalars.h"
+#include "monitor/snapshots.h"
 #include "monitor/text_log.h"
 #include "plimsoll/process_rank.h"
 
@@ -45,8 +46,12 @@ void print_to_stderr(const std::string& line) {
 }
 
 struct TrainingMonitor::State {
-  State(MonitorOptions given, LinePrinter printer)
-      : options(std::move(given)), say(std::move(printer)), detector(detection_of(options)) {
+  State(MonitorOptions given, LinePrinter printer, SnapshotRecorder snapshot_recorder)
+      : options(std::move(given)),
+        say(std::move(printer)),
+        detector(detection_of(options)),
+        snapshots(options, std::move(snapshot_recorder),
+                  [this](const Status& status) { report("snapshot", status); }) {
     batch = largest_batch = options.batch_size;
     if (!options.enabled) return;
     if (options.print_ranks == "first") print_first_rank_only();
@@ -61,6 +66,7 @@ struct TrainingMonitor::State {
     if (const std::string folder = options.tensorboard_dir(); !folder.empty())
       report("TensorBoard", events.create(rank_folder(folder)));
     span.emplace();
+    snapshots.begin();
   }
 
   State(const State&) = delete;
@@ -93,9 +99,10 @@ struct TrainingMonitor::State {
     if (log.is_open()) report("text log", log.write(sample));
     if (events.is_open()) {
       const auto top_layers = static_cast<std::size_t>(options.top_layers);
-      report("TensorBoard", events.write(sample.time_ns, iteration,
-                                         monitor::scalars_of(sample, {.section = options.section,
-                                                                      .top_layers = top_layers})));
+      report("TensorBoard",
+             events.write(sample.time_ns, iteration,
+                          monitor::scalars_of(sample, {.section = options.tensorboard_section(),
+                                                       .top_layers = top_layers})));
     }
     if (on_sample) on_sample(sample);
     for (const monitor::Alert& alert :
@@ -112,6 +119,7 @@ struct TrainingMonitor::State {
   monitor::TextLog log;
   monitor::EventFile events;
   monitor::Detector detector;
+  monitor::Snapshots snapshots;
   bool shows_ranges = false;
   std::optional<PeakSpan> span;  // since the sample before; none: off, or closed
   std::int64_t next_iteration = 0;
@@ -122,8 +130,9 @@ struct TrainingMonitor::State {
   std::int64_t alerts = 0;
 };
 
-TrainingMonitor::TrainingMonitor(MonitorOptions options, LinePrinter say)
-    : state_(std::make_unique<State>(std::move(options), std::move(say))) {}
+TrainingMonitor::TrainingMonitor(MonitorOptions options, LinePrinter say,
+                                 SnapshotRecorder snapshots)
+    : state_(std::make_unique<State>(std::move(options), std::move(say), std::move(snapshots))) {}
 TrainingMonitor::TrainingMonitor(TrainingMonitor&&) noexcept = default;
 TrainingMonitor& TrainingMonitor::operator=(TrainingMonitor&&) noexcept = default;
 TrainingMonitor::~TrainingMonitor() = default;
@@ -144,6 +153,7 @@ void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   if (!state_->span) return;
   show_progress(iteration);
   if (state_->options.is_due(iteration)) state_->take(iteration, loss, State::Ended::kAsUsual);
+  state_->snapshots.iteration_ended(iteration);
 }
 
 void TrainingMonitor::set_batch_size(std::int64_t items) {
@@ -159,6 +169,7 @@ void TrainingMonitor::ran_out(std::int64_t iteration, const std::string& error) 
 }
 
 void TrainingMonitor::close() {
+  state_->snapshots.end();
   state_->hide_ranges();
   state_->span.reset();
   state_->log.close();

@@ -160,5 +160,48 @@ TEST_F(TrainingMonitors, switched_off_makes_no_file_and_takes_no_sample) {
   EXPECT_EQ(monitor.text_log_path(), "");
 }
 
+TEST_F(TrainingMonitors, records_the_iterations_of_snapshot_at_and_overwrites_nothing) {
+  options.interval = 0;
+  options.snapshot_at = {0, 3, 8};
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "memory_snapshot_iter3.pickle") << "theirs";
+  {
+    TrainingMonitor monitor(options, printer());
+    for (int i = 0; i < 8; ++i) {
+      keep(1);
+      monitor.step();
+      const bool is_open = std::filesystem::exists(folder / "memory_snapshot_iter8.plim");
+      EXPECT_EQ(is_open, i == 7);
+    }
+    EXPECT_EQ(monitor.samples(), 0);
+  }  // the last one ends with the monitor
+  EXPECT_THAT(said, IsEmpty());
+  EXPECT_EQ(content_of(folder / "memory_snapshot_iter3.pickle"), "theirs");
+  for (const char* name : {"iter0.plim", "iter3.2.plim", "iter8.plim"}) {
+    EXPECT_GT(std::filesystem::file_size(folder / ("memory_snapshot_" + std::string(name))), 0U);
+  }
+}
+
+TEST_F(TrainingMonitors, lets_others_record_the_iterations_of_snapshot_at) {
+  options.snapshot_at = {2};
+  std::vector<std::string> calls;
+  TrainingMonitor monitor(options, printer(),
+                          {.begin = [&](const std::string& path) { calls.push_back(path); },
+                           .end = [&] { calls.emplace_back("end"); }});
+  for (int i = 0; i < 5; ++i) monitor.step();
+  EXPECT_THAT(calls, testing::ElementsAre((folder / "memory_snapshot_iter2.plim").string(), "end"));
+}
+
+TEST_F(TrainingMonitors, reports_a_snapshot_that_fails_and_goes_on) {
+  std::filesystem::create_directories(folder.parent_path());
+  std::ofstream{folder} << "a file";
+  options.text_log = false;
+  options.snapshot_at = {1, 2};
+  TrainingMonitor monitor(options, printer());
+  for (int i = 0; i < 4; ++i) monitor.step();
+  ASSERT_THAT(said, SizeIs(2));
+  EXPECT_THAT(said[0], HasSubstr("plimsoll: snapshot: cannot make the folder"));
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -65,6 +65,7 @@ void bind_options(nb::module_& module) {
       .def_ro("profile_tensors", &Options::profile_tensors)
       .def_ro("interval", &Options::interval)
       .def_prop_ro("phases", &phases_of, "As (from, to, interval), `to` being the first after it.")
+      .def_ro("snapshot_at", &Options::snapshot_at)
       .def_ro("output_dir", &Options::output_dir)
       .def_ro("text_log", &Options::text_log)
       .def_ro("tensorboard", &Options::tensorboard)
@@ -98,6 +99,8 @@ void bind_options(nb::module_& module) {
       .def("interval_at", &Options::interval_at, nb::arg("iteration"))
       .def("is_due", &Options::is_due, nb::arg("iteration"), "Whether to take a sample.")
       .def_prop_ro("tensorboard_dir", &Options::tensorboard_dir, "Empty: none.")
+      .def_prop_ro("tensorboard_section", &Options::tensorboard_section,
+                   "What the tags in TensorBoard begin with.")
       .def("__repr__", &repr_of);
   module.def("monitor_options_help", &help,
              "(name, aliases, type, default, sentence) of each option.");

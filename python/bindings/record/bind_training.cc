@@ -69,10 +69,13 @@ void bind_training(nb::module_& module) {
   nb::class_<TrainingMonitor>(module, "TrainingMonitor")
       .def(
           "__init__",
-          [](TrainingMonitor* self, const MonitorOptions& options) {
-            new (self) TrainingMonitor(options, say);
+          [](TrainingMonitor* self, const MonitorOptions& options,
+             std::function<void(const std::string&)> begin_snapshot,
+             std::function<void()> end_snapshot) {
+            new (self)
+                TrainingMonitor(options, say, {std::move(begin_snapshot), std::move(end_snapshot)});
           },
-          nb::arg("options"))
+          nb::arg("options"), nb::arg("begin_snapshot"), nb::arg("end_snapshot"))
       .def(
           "on_alert",
           [](TrainingMonitor& self, std::function<void(const MemoryAlert&)> callback) {

@@ -1,0 +1,38 @@
+// Which iterations of snapshot_at to record, and when: each from the end of the iteration before it
+// to its own end. Decides only; the caller records.
+//
+// Iterations are told as they end, in any steps: a loop that reports every tenth iteration gets a
+// window over the ten that hold the one asked for. One that has ended without a window (the first
+// of a resumed run) gets the next instead.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace plimsoll::monitor {
+
+class SnapshotWindows {
+ public:
+  struct Change {
+    bool ends = false;                   // the open window ends here
+    std::optional<std::int64_t> begins;  // the iteration for which one begins here
+  };
+
+  explicit SnapshotWindows(std::vector<std::int64_t> iterations);  // ascending
+
+  // Before the first iteration.
+  Change begin();
+  Change iteration_ended(std::int64_t iteration);
+
+  bool is_open() const { return open_.has_value(); }
+
+ private:
+  std::vector<std::int64_t> iterations_;
+  std::size_t next_ = 0;
+  std::optional<std::int64_t> open_;
+  std::optional<std::int64_t> last_;
+};
+
+}  // namespace plimsoll::monitor
