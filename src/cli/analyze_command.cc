@@ -1,29 +1,102 @@
-// plimsoll analyze: the summary of a text log, or of a CSV log of nvidia-smi.
+// plimsoll analyze: the summary of a text log, or of a CSV log of nvidia-smi; of several, a
+// comparison.
 
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/json_writer.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
+#include "cli/comparison_text.h"
 #include "cli/exit_code.h"
 #include "cli/log_text.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
 #include "monitor/detection.h"
+#include "monitor/log_comparison.h"
+#include "monitor/log_finder.h"
 #include "monitor/log_reader.h"
 #include "monitor/log_summary.h"
 
 namespace plimsoll::cli {
 namespace {
 
-std::string json_of(const monitor::LogSummary& summary) {
-  return base::json_text([&](base::JsonWriter& json) { base::write_json(json, summary); });
+template <typename T>
+std::string json_of(const T& value) {
+  return base::json_text([&](base::JsonWriter& json) { base::write_json(json, value); });
 }
 
-Result<std::string> chosen_file(const Arguments& arguments) {
-  const std::string file = arguments.value("FILE", "latest");
-  if (file != "latest") return file;
-  return monitor::latest_text_log(arguments.value("--dir", "."));
+bool is_folder(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::is_directory(path, unknown);
+}
+
+// The logs that the words name: a folder and "latest" stand for the newest run below.
+Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
+  std::vector<std::string> words = arguments.values("FILE");
+  if (words.empty()) words = {"latest"};
+  std::vector<std::string> logs;
+  for (const std::string& word : words) {
+    if (word != "latest" && !is_folder(word)) {
+      logs.push_back(word);
+      continue;
+    }
+    const std::string folder = word == "latest" ? arguments.value("--dir", ".") : word;
+    PLIMSOLL_TRY_ASSIGN(monitor::LatestRun run, monitor::find_latest_run(folder));
+    if (!run.is_complete) {
+      complain(folder +
+               " holds too many files to search all; a newer log may exist: name the "
+               "run's folder");
+    }
+    for (std::string& log : run.logs) logs.push_back(std::move(log));
+  }
+  return logs;
+}
+
+Result<monitor::LogSummary> summary_of(const std::string& file) {
+  ProgressBar bar(file);
+  auto summary = monitor::summarize_log(file, [&](std::uint64_t done, std::uint64_t total) {
+    return bar.advance("reading", done, total);
+  });
+  bar.clear();
+  return summary;
+}
+
+int show_one(const monitor::LogSummary& summary, const Arguments& arguments,
+             const LogTextOptions& options) {
+  const Status status =
+      print(arguments.has("--json") ? json_of(summary) : to_text(summary, options));
+  if (!status) return complain(status.error());
+  return is_to_fail_on(summary.findings, arguments) ? kFindingToFailOn : kFine;
+}
+
+int compare(const std::vector<std::string>& logs, const Arguments& arguments,
+            const LogTextOptions& options) {
+  std::vector<monitor::LogSummary> summaries;
+  std::vector<monitor::UnreadLog> unread;
+  bool is_to_fail = false;
+  for (const std::string& log : logs) {
+    auto summary = summary_of(log);
+    if (!summary) {
+      if (summary.error().code == ErrorCode::kInterrupted) return complain(summary.error());
+      complain(summary.error());
+      unread.push_back({log, summary.error().message});
+      continue;
+    }
+    is_to_fail = is_to_fail || is_to_fail_on(summary->findings, arguments);
+    summaries.push_back(*std::move(summary));
+  }
+  if (summaries.empty()) return kUnreadableInput;
+  monitor::LogComparison comparison = monitor::compare_logs(std::move(summaries));
+  comparison.unread = std::move(unread);
+  const Status status =
+      print(arguments.has("--json") ? json_of(comparison) : to_text(comparison, options));
+  if (!status) return complain(status.error());
+  if (!comparison.unread.empty()) return kUnreadableInput;
+  return is_to_fail ? kFindingToFailOn : kFine;
 }
 
 int run_analyze(const Arguments& arguments) {
@@ -33,18 +106,11 @@ int run_analyze(const Arguments& arguments) {
   const auto top = chosen_top(arguments, options.top);
   if (!top) return complain(top.error());
   options.top = *top;
-  const auto file = chosen_file(arguments);
-  if (!file) return complain(file.error());
-  ProgressBar bar(*file);
-  const auto summary = monitor::summarize_log(*file, [&](std::uint64_t done, std::uint64_t total) {
-    return bar.advance("reading", done, total);
-  });
-  bar.clear();
-  if (!summary) return complain(summary.error());
-  const Status status =
-      print(arguments.has("--json") ? json_of(*summary) : to_text(*summary, options));
-  if (!status) return complain(status.error());
-  return is_to_fail_on(summary->findings, arguments) ? kFindingToFailOn : kFine;
+  const auto logs = chosen_logs(arguments);
+  if (!logs) return complain(logs.error());
+  if (logs->size() > 1) return compare(*logs, arguments, options);
+  const auto summary = summary_of(logs->front());
+  return summary ? show_one(*summary, arguments, options) : complain(summary.error());
 }
 
 }  // namespace
@@ -52,25 +118,30 @@ int run_analyze(const Arguments& arguments) {
 Command analyze_command() {
   Command command;
   command.name = "analyze";
-  command.summary = "Sum up the text log of a training run, or a log of nvidia-smi";
+  command.summary = "Sum up the text log of a training run, or compare several";
   command.description =
       "Reads a text log that training wrote (OUTPUT_DIR/profiles/tensor_profile_*.log), or what "
-      "nvidia-smi --query-gpu=... --format=csv wrote, and says what is wrong, how memory went from "
-      "the start to the end, and what held it at the end.";
+      "nvidia-smi --query-gpu=... --format=csv wrote. Prints the findings, how memory went from "
+      "the start to the end, and what held it at the end. Several logs, or those of several "
+      "ranks, are compared in one table.";
   command.positionals = {{"FILE",
-                          "The log, or latest: the newest text log below --dir. Default: latest.",
-                          Count::kAtMostOne}};
+                          "A log; a folder: the newest run in or below it; or latest: the same of "
+                          "--dir. Default: latest.",
+                          Count::kAny}};
   command.options = {
-      {"--dir", "", "DIR", "Where latest looks: DIR/profiles and DIR. Default: this folder."},
+      {"--dir", "", "DIR", "The folder that latest searches. Default: this folder."},
       {"--top", "", "N", "Rows of each table (default 10)."},
-      {"--json", "", "", "One JSON object as `plimsoll schema analyze` describes it."},
+      {"--json", "", "",
+       "One JSON object as `plimsoll schema analyze` (of several logs: `comparison`) describes "
+       "it."},
       fail_on_option(monitor::kAlertIds),
       color_option(),
   };
   command.sections = {
       {"examples",
-       {{"plimsoll analyze latest", "the run in this folder"},
-        {"plimsoll analyze latest --dir runs/7", "the run in another one"},
+       {{"plimsoll analyze latest", "the newest run below this folder"},
+        {"plimsoll analyze latest --dir runs/7", "the newest below another one"},
+        {"plimsoll analyze output/a output/b", "two runs side by side"},
         {"plimsoll analyze smi.csv", "what nvidia-smi logged"},
         {"plimsoll analyze run.log --json --fail-on warning", "for scripts and CI"}}}};
   command.run = run_analyze;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cli/profile_summary_text.h"
 #include "monitor/timestamps.h"
 #include "report/finding.h"
 #include "report/text_layout.h"
@@ -212,7 +213,7 @@ std::string source_text(const monitor::LogSummary& summary, const std::string& s
 std::string to_text(const monitor::LogSummary& summary, const LogTextOptions& options) {
   const std::string step =
       summary.source.format == to_string(monitor::LogFormat::kNvidiaSmi) ? "sample" : "iteration";
-  std::string text = verdict_text(summary, options);
+  std::string text = verdict_text(summary, options) + profile_summary_text(summary);
   for (const bool is_cpu : {false, true}) {  // what is scarcer first
     for (const monitor::DeviceSummary& device : summary.devices) {
       if ((device.device == "cpu") == is_cpu) text += device_text(device, step, options);

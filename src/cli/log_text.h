@@ -1,5 +1,6 @@
-// The summary of a log as a person reads it: the findings first, then how each device went, what
-// fills it at the end, the host, and a line on the file.
+// The summary of a log as a person reads it: the findings first, then the summary that users
+// of profilers know, then how each device went, what fills it at the end, the host, and a line on
+// the file.
 #pragma once
 
 #include <cstddef>

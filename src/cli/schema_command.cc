@@ -1,4 +1,5 @@
-// plimsoll schema: the JSON Schemas of `plimsoll report --json` and `plimsoll analyze --json`.
+// plimsoll schema: the JSON Schemas of `plimsoll report --json` and `plimsoll analyze --json`, of
+// one log and of several.
 
 #include <string>
 
@@ -7,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
+#include "monitor/log_comparison.h"
 #include "monitor/log_summary.h"
 #include "report/report.h"
 
@@ -15,13 +17,15 @@ namespace {
 
 int run_schema(const Arguments& arguments) {
   const std::string what = arguments.value("WHAT", "report");
-  if (what != "report" && what != "analyze") {
-    complain("there is no schema of " + what + ": say report or analyze");
+  if (what != "report" && what != "analyze" && what != "comparison") {
+    complain("there is no schema of " + what + ": say report, analyze or comparison");
     return kWrongUse;
   }
   const Status status = print(base::json_text([&](base::JsonWriter& json) {
     if (what == "report") {
       base::write_json_schema<report::Report>(json, "Plimsoll report");
+    } else if (what == "comparison") {
+      base::write_json_schema<monitor::LogComparison>(json, "Plimsoll comparison of logs");
     } else {
       base::write_json_schema<monitor::LogSummary>(json, "Plimsoll summary of a log");
     }
@@ -37,10 +41,9 @@ Command schema_command() {
   command.summary = "Print the JSON Schema of the report, or of analyze";
   command.description =
       "Prints the JSON Schema (draft 2020-12) of what plimsoll report --json prints, or "
-      "plimsoll analyze --json. Within a "
-      "major "
+      "plimsoll analyze --json for one log (analyze) or several (comparison). Within a major "
       "version of it, fields are added and never renamed or removed.";
-  command.positionals = {{"WHAT", "report (default) or analyze.", Count::kAtMostOne}};
+  command.positionals = {{"WHAT", "report (default), analyze or comparison.", Count::kAtMostOne}};
   command.run = run_schema;
   return command;
 }

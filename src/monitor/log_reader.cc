@@ -1,5 +1,7 @@
 #include "monitor/log_reader.h"
 
+#include <sys/stat.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -8,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <system_error>
-#include <tuple>
 #include <vector>
 
 #include "monitor/log_lines.h"
@@ -21,7 +22,10 @@ namespace {
 
 // So many lines may stand before the first that tells what the log is.
 constexpr std::size_t kMostLinesBefore = 1000;
+constexpr std::uint64_t kMostBytesBefore = std::uint64_t{16} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+// Four million snapshots; what is larger is no log.
+constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
 
 class AnyLog {
  public:
@@ -42,7 +46,9 @@ class AnyLog {
   }
   std::uint64_t bytes() const { return contents_.bytes; }
   // Whether the rest cannot change the answer.
-  bool is_hopeless() const { return !format_ && lines_before_ > kMostLinesBefore; }
+  bool is_hopeless() const {
+    return !format_ && (lines_before_ > kMostLinesBefore || contents_.bytes > kMostBytesBefore);
+  }
   Result<LogContents> finish();
 
  private:
@@ -124,14 +130,30 @@ Error failure(const std::string& path, int error) {
   return make_error(code, "cannot read " + path + ": " + std::strerror(error));
 }
 
-bool is_text_log_name(const std::string& name) {
-  return name.starts_with(kTextLogPrefix) && name.ends_with(kTextLogSuffix);
+// Only a regular file has an end: a pipe may block for ever, a device never ends.
+Status check_is_file(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return failure(path, errno);
+  if (S_ISDIR(status.st_mode)) return failure(path, EISDIR);
+  if (!S_ISREG(status.st_mode)) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "cannot read " + path + ": it is not a regular file; write the log to a file");
+  }
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > kMostBytes) {
+    return make_error(ErrorCode::kUnsupported, path + " has " + std::to_string(size) +
+                                                   " bytes; logs of up to " +
+                                                   std::to_string(kMostBytes) + " are read");
+  }
+  return {};
 }
 
 }  // namespace
 
 Result<LogContents> read_log(const std::string& path, const SampleSink& sink,
                              const LogProgress& progress) {
+  PLIMSOLL_TRY(check_is_file(path));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
       std::fopen(path.c_str(), "rb"), [](std::FILE* open) { return std::fclose(open); });
   if (!file) return failure(path, errno);
@@ -157,47 +179,6 @@ Result<LogContents> read_log_bytes(std::string_view bytes, const std::string& na
   AnyLog log(name, sink);
   log.feed(bytes);
   return log.finish();
-}
-
-namespace {
-
-// DIR/profiles and DIR, each with the folders of its ranks.
-std::vector<std::filesystem::path> places_of_text_logs(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> places;
-  for (const fs::path& place : {fs::path(folder) / kProfilesFolder, fs::path(folder)}) {
-    places.push_back(place);
-    std::error_code error;
-    for (fs::directory_iterator entry(place, error), end; !error && entry != end;
-         entry.increment(error)) {
-      if (entry->path().filename().string().starts_with("rank")) places.push_back(entry->path());
-    }
-  }
-  return places;
-}
-
-}  // namespace
-
-Result<std::string> latest_text_log(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  std::optional<std::tuple<fs::file_time_type, std::string>> latest;
-  for (const fs::path& place : places_of_text_logs(folder)) {
-    for (fs::directory_iterator entry(place, error), end; !error && entry != end;
-         entry.increment(error)) {
-      std::error_code trouble;
-      if (!is_text_log_name(entry->path().filename().string())) continue;
-      if (!entry->is_regular_file(trouble)) continue;
-      std::tuple candidate(entry->last_write_time(trouble), entry->path().string());
-      if (!trouble && (!latest || candidate > *latest)) latest = std::move(candidate);
-    }
-  }
-  if (latest) return std::get<1>(*latest);
-  const std::string pattern = (fs::path(folder) / kProfilesFolder / kTextLogPrefix).string() + "*" +
-                              std::string(kTextLogSuffix);
-  return make_error(ErrorCode::kNotFound,
-                    "there is no text log " + pattern +
-                        ": train with text logging on, or say which file or --dir");
 }
 
 }  // namespace plimsoll::monitor

@@ -38,7 +38,4 @@ Result<LogContents> read_log(const std::string& path, const SampleSink& sink,
 Result<LogContents> read_log_bytes(std::string_view bytes, const std::string& name,
                                    const SampleSink& sink);
 
-// The newest profiles/tensor_profile_*.log below a folder, or in the folder itself.
-Result<std::string> latest_text_log(const std::string& folder);
-
 }  // namespace plimsoll::monitor

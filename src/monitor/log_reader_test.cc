@@ -1,5 +1,8 @@
 #include "monitor/log_reader.h"
 
+#include <sys/stat.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,7 +17,6 @@
 namespace plimsoll::monitor {
 namespace {
 
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 Result<LogContents> read(const std::string& bytes) {
@@ -55,18 +57,22 @@ class LogReaderTest : public ::testing::Test {
   std::string folder_ = temporary_.path() + "/log_reader_test";
 };
 
-TEST_F(LogReaderTest, finds_the_latest_log) {
-  namespace fs = std::filesystem;
-  EXPECT_THAT(latest_text_log(folder_).error().message,
-              HasSubstr("log_reader_test/profiles/tensor_profile_*.log"));
-  fs::create_directories(folder_ + "/profiles");
-  const auto now = fs::file_time_type::clock::now();
-  for (const char* name : {"tensor_profile_2.log", "tensor_profile_1.log", "other.log"}) {
-    std::ofstream(folder_ + "/profiles/" + name) << a_log();
-  }
-  fs::last_write_time(folder_ + "/profiles/tensor_profile_2.log", now - std::chrono::hours(1));
-  EXPECT_THAT(latest_text_log(folder_).value(), EndsWith("/profiles/tensor_profile_1.log"));
-  EXPECT_THAT(latest_text_log(folder_ + "/profiles").value(), EndsWith("tensor_profile_1.log"));
+TEST_F(LogReaderTest, reads_nothing_that_may_have_no_end) {
+  const auto sentence_of = [](const std::string& path) {
+    return read_log(path, [](LogFormat, const MemorySample&) {}).error().message;
+  };
+  std::filesystem::create_directories(folder_);
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(sentence_of(pipe), HasSubstr("not a regular file"));
+  EXPECT_THAT(sentence_of("/dev/zero"), HasSubstr("not a regular file"));
+  const std::string huge = folder_ + "/huge.log";
+  std::ofstream(huge) << a_log();
+  std::filesystem::resize_file(huge, std::uint64_t{1} << 40);
+  EXPECT_THAT(sentence_of(huge), HasSubstr("huge.log has 1099511627776 bytes"));
+  std::filesystem::resize_file(huge, 0);
+  std::filesystem::resize_file(huge, std::uint64_t{4} << 30);  // zeros: no line ever ends
+  EXPECT_THAT(sentence_of(huge), HasSubstr("neither a text log"));
 }
 
 TEST_F(LogReaderTest, reads_a_file_in_pieces) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/device_bar.h"
+#include "monitor/fragmentation_note.h"
 #include "monitor/words.h"
 
 namespace plimsoll::monitor {
@@ -70,7 +71,8 @@ void Figure::add(double value, std::int64_t iteration) {
   most_iteration = iteration;
 }
 
-void LogSummarizer::add_device(const DeviceMemory& device, std::int64_t iteration) {
+void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& sample) {
+  const std::int64_t iteration = sample.iteration;
   const auto [number, is_new] = numbers_.try_emplace(device.name, devices_.size());
   if (is_new) devices_.emplace_back().summary.device = device.name;
   Device& known = devices_[number->second];
@@ -81,6 +83,15 @@ void LogSummarizer::add_device(const DeviceMemory& device, std::int64_t iteratio
   note(figures, "reserved_bytes", device.reserved_bytes, iteration);
   if (const auto ratio = fragmentation_ratio(device)) {
     note(figures, "fragmentation_percent", *ratio * 100, iteration);
+  }
+  if (device.allocated_bytes && device.reserved_bytes) {
+    known.allocator.name = device.name;
+    known.allocator.allocated_bytes = device.allocated_bytes;
+    known.allocator.reserved_bytes = device.reserved_bytes;
+    known.allocator_iteration = iteration;
+  }
+  if (device.peak_bytes) {
+    known.highest_peak_bytes = std::max(known.highest_peak_bytes.value_or(0), *device.peak_bytes);
   }
   note(figures, "peak_bytes", device.peak_bytes, iteration);
   note(figures, "used_bytes", device.used_bytes, iteration);
@@ -97,6 +108,7 @@ void LogSummarizer::add_device(const DeviceMemory& device, std::int64_t iteratio
   }
   known.last = device;
   if (device.dtypes.empty()) return;  // a text log tells no more of the CPU beside a GPU
+  known.summary.large_tensor_bytes = sample.large_tensor_bytes;
   note(figures, "large_tensors", std::optional(device.large_count), iteration);
   note(figures, "large_tensor_bytes", std::optional(device.large_bytes), iteration);
 }
@@ -111,7 +123,7 @@ void LogSummarizer::add(const MemorySample& sample) {
   }
   for (const DeviceMemory& device : sample.devices) {
     if (devices_.size() < kMostDevices || numbers_.contains(device.name)) {
-      add_device(device, iteration);
+      add_device(device, sample);
     }
   }
   note(summary_.host, "process_bytes", sample.host.rss_bytes, iteration);
@@ -144,6 +156,10 @@ LogSummary LogSummarizer::finish(const std::string& path, const LogContents& con
   }
   summary_.jumps = detector_.jumps();
   summary_.findings = detector_.findings();
+  for (const Device& device : devices_) {
+    add_fragmentation_note(device.allocator, device.allocator_iteration, device.highest_peak_bytes,
+                           options_, summary_.findings);
+  }
   return std::move(summary_);
 }
 

@@ -105,6 +105,7 @@ struct LargeTensorSummary {
 struct DeviceSummary {
   std::string device;
   std::optional<std::uint64_t> total_bytes;
+  std::optional<std::uint64_t> large_tensor_bytes;
   std::vector<Figure> figures;
   std::vector<ShareSummary> categories;
   std::vector<ShareSummary> dtypes;
@@ -116,6 +117,8 @@ struct DeviceSummary {
     return std::tuple{
         Field{"device", &DeviceSummary::device, "cuda:0, cpu; gpu:0 of nvidia-smi."},
         Field{"total_bytes", &DeviceSummary::total_bytes, "What the device has."},
+        Field{"large_tensor_bytes", &DeviceSummary::large_tensor_bytes,
+              "The size from which its large tensors are counted; null where none are."},
         Field{"figures", &DeviceSummary::figures, "Those that were told."},
         Field{"categories", &DeviceSummary::categories, "Largest at the end first."},
         Field{"dtypes", &DeviceSummary::dtypes, "The same."},
@@ -157,7 +160,7 @@ struct LogSummary {
 
 class LogSummarizer {
  public:
-  explicit LogSummarizer(const DetectionOptions& options) : detector_(options) {}
+  explicit LogSummarizer(const DetectionOptions& options) : options_(options), detector_(options) {}
 
   void add(const MemorySample& sample);
   LogSummary finish(const std::string& path, const LogContents& contents);
@@ -167,8 +170,14 @@ class LogSummarizer {
     DeviceSummary summary;
     std::vector<MemoryShare> first_categories, first_dtypes, first_layers;
     DeviceMemory last;
+    // The allocator's figures at the end, and the highest peak.
+    DeviceMemory allocator;
+    std::int64_t allocator_iteration = 0;
+    std::optional<std::uint64_t> highest_peak_bytes;
   };
-  void add_device(const DeviceMemory& device, std::int64_t iteration);
+  void add_device(const DeviceMemory& device, const MemorySample& sample);
+
+  DetectionOptions options_;
 
   Detector detector_;
   LogSummary summary_;

@@ -62,6 +62,23 @@ def jump() -> str:
     )
 
 
+def fragmented(percent: int) -> str:
+    """At its end so much of 1000 MB reserved is not allocated; the peak needs 10 MB of that."""
+    allocated = 1000 - 10 * percent
+    return HEADER + "".join(
+        f"""\
+=== Iteration {i * 50} | 2026-11-20T16:40:{i:02}.125Z ===
+Device: cuda:0
+Allocated: {allocated:.1f} MB
+Reserved: 1000.0 MB
+Fragmentation: {percent:.1f}%
+Peak: {allocated + 10:.1f} MB
+
+"""
+        for i in range(4)
+    )
+
+
 def cut() -> str:
     return healthy()[:-200]
 

@@ -77,18 +77,113 @@ def test_json_is_as_its_schema_says(analyze, plimsoll_command, tmp_path):
     assert sum(share["end_share"] for share in cuda["categories"]) == pytest.approx(1)
 
 
-def test_latest_is_the_newest_log(analyze, tmp_path):
+def write_log(path, recipe, age=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(made_logs.RECIPES[recipe]())
+    os.utime(path, (1_000_000 - age, 1_000_000 - age))
+
+
+def test_latest_is_the_newest_log_below_the_project(analyze, tmp_path):
     complains(analyze("latest"), 3, "profiles/tensor_profile_*.log")
     complains(analyze(), 3, "profiles/tensor_profile_*.log")
-    folder = tmp_path / "runs/7/profiles"
-    folder.mkdir(parents=True)
-    for age, name in enumerate(["healthy", "leak"]):
-        path = folder / f"tensor_profile_{name}.log"
-        path.write_text(made_logs.RECIPES[name]())
-        os.utime(path, (1_000_000 - age, 1_000_000 - age))
-    assert "tensor_profile_healthy.log" in analyze("latest", "--dir", "runs/7").stdout
-    os.utime(folder / "tensor_profile_leak.log")
-    assert "tensor_profile_leak.log" in analyze("--dir", "runs/7").stdout
+    write_log(tmp_path / "output/ship/profiles/tensor_profile_healthy.log", "healthy", 1)
+    write_log(tmp_path / "output/sea/profiles/tensor_profile_leak.log", "leak", 2)
+    (tmp_path / "output/loop").symlink_to(tmp_path)
+    for words in (["latest"], [], ["--dir", "output"], ["output/ship"], ["latest", "--top", "3"]):
+        ran = analyze(*words)
+        assert "tensor_profile_healthy.log" in ran.stdout, words
+        assert ran.stderr == ""
+    assert "tensor_profile_leak.log" in analyze("latest", "--dir", "output/sea/profiles").stdout
+    os.utime(tmp_path / "output/sea/profiles/tensor_profile_leak.log")
+    assert "tensor_profile_leak.log" in analyze("latest").stdout
+
+
+def test_the_summary_has_the_form_that_profiler_users_know(analyze, tmp_path):
+    (tmp_path / "a.log").write_text(made_logs.healthy())
+    block = analyze("a.log").stdout.split("=" * 80)[2]
+    for line in (
+        "Iteration Range: 0 - 1500",
+        "Total Snapshots: 16",
+        "Memory Allocated:         Start: 8073.4 MB  \u2192  End: 8273.4 MB",
+        "Memory Reserved:          Start: 10000.0 MB  \u2192  End: 10200.0 MB",
+        "Fragmentation:            Start: 19.3%  \u2192  End: 18.9%",
+        "Total Tensors:            Start: 40  \u2192  End: 40",
+        "Tensor Categories (at end):",
+        "  activations    :   4200.0 MB  ( 51.2%)",
+        "  other          :    500.0 MB  (  6.1%)",
+        "Data Types (at end):",
+        "  float32        :   6200.0 MB  ( 75.6%)",
+        "Large Tensors (>100MB): 2",
+    ):
+        assert f"\n{line}\n" in block
+
+
+@pytest.mark.parametrize(
+    ("percent", "severity", "word"),
+    [(25, None, ""), (35, "info", "is moderate: 35.0%"), (45, "warning", "45.0%")],
+)
+def test_fragmentation_is_judged_by_its_percentage(analyze, tmp_path, percent, severity, word):
+    (tmp_path / "a.log").write_text(made_logs.fragmented(percent))
+    findings = json.loads(analyze("a.log", "--json").stdout)["findings"]
+    if severity is None:
+        assert findings == []
+        return
+    (finding,) = findings
+    assert (finding["id"], finding["severity"]) == ("fragmentation", severity)
+    assert word in finding["title"]
+    said = " ".join(analyze("a.log").stdout.split())
+    assert "torch.cuda.empty_cache() does not fix it" in said
+    assert "expandable_segments:True" in said
+    assert analyze("a.log", "--fail-on", "warning").returncode == (severity == "warning")
+
+
+def test_two_runs_stand_side_by_side(analyze, tmp_path):
+    write_log(tmp_path / "out/good/profiles/tensor_profile_1.log", "healthy")
+    write_log(tmp_path / "out/bad/profiles/tensor_profile_1.log", "leak")
+    ran = analyze("out/good", "out/bad/profiles/tensor_profile_1.log")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    said = " ".join(ran.stdout.split())
+    assert said.startswith("bad holds 1.2 GiB more than good at most: 9.3 GiB, not 8.2 GiB.")
+    assert "category activation differs most: +1.3 GiB (+31.0%)" in said
+    assert "warning: Activations on cuda:0 keep growing" in said
+    assert max(map(len, ran.stdout.splitlines())) <= 100
+    assert analyze("out/good", "out/bad", "--fail-on", "activations_stay").returncode == 1
+
+
+def test_ranks_are_compared_and_the_odd_one_is_named(analyze, plimsoll_command, tmp_path):
+    for rank in range(6):
+        place = f"out/run/rank{rank}/profiles/tensor_profile_1.log"
+        write_log(tmp_path / place, "leak" if rank == 4 else "healthy")
+    for words in (["latest"], ["out/run"], ["out/run/rank0", "out/run/rank1", "out/run/rank4"]):
+        ran = analyze(*words)
+        assert ran.stdout.startswith("rank4 is the odd one: "), ran
+    ran = analyze("latest", "--json")
+    comparison = json.loads(ran.stdout)
+    schema = json.loads((ROOT / "docs/analyze-comparison.schema.json").read_text())
+    printed = subprocess.run(
+        [plimsoll_command, "schema", "comparison"], capture_output=True, check=True
+    )
+    assert json.loads(printed.stdout) == schema
+    jsonschema.validate(comparison, schema)
+    assert comparison["odd"] == 4
+    assert [run["label"] for run in comparison["runs"]] == [f"rank{rank}" for rank in range(6)]
+    (most,) = [
+        figure
+        for figure in comparison["figures"]
+        if (figure["name"], figure["at"]) == ("allocated_bytes", "most")
+    ]
+    assert most["odd"] == 4
+    assert most["values"][4] == pytest.approx(9573.4 * 2**20, rel=1e-6)
+
+
+def test_a_log_that_cannot_be_compared_is_reported(analyze, tmp_path):
+    write_log(tmp_path / "a.log", "healthy")
+    (tmp_path / "b.log").write_text("")
+    ran = analyze("a.log", "b.log", "a.log")
+    assert ran.returncode == 3
+    assert ran.stderr == "plimsoll: b.log is empty\n"
+    assert "not compared: b.log is empty" in ran.stdout
+    assert analyze("b.log", "c.log").stdout == ""
 
 
 def test_a_finding_may_fail_the_command(analyze, tmp_path):
@@ -120,7 +215,17 @@ def test_what_is_no_log_is_one_sentence(analyze, tmp_path, content, words):
 
 def test_a_file_that_cannot_be_read_is_one_sentence(analyze, tmp_path):
     complains(analyze("missing"), 3, "cannot read missing")
-    complains(analyze(str(tmp_path)), 3, "Is a directory")
+    complains(analyze(str(tmp_path)), 3, "there is no text log")
+
+
+def test_what_has_no_end_is_one_sentence(analyze, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    complains(analyze("pipe"), 3, "cannot read pipe: it is not a regular file")
+    complains(analyze("/dev/zero"), 3, "not a regular file")
+    with (tmp_path / "huge.log").open("w") as file:
+        file.write(made_logs.healthy())
+        file.truncate(2**40)
+    complains(analyze("huge.log"), 3, "huge.log has 1099511627776 bytes")
 
 
 def test_utf_16_is_read_as_well(analyze, tmp_path):

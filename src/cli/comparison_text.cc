@@ -1,0 +1,234 @@
+#include "cli/comparison_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "report/text_layout.h"
+#include "report/text_table.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using monitor::ComparedFigure;
+using monitor::LogComparison;
+using report::TextTable;
+
+// More than these, and a run is no longer a column.
+constexpr std::size_t kMostColumns = 4;
+constexpr std::size_t kMostFiguresOfVerdict = 3;
+
+std::string number_text(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+bool is_bytes(const ComparedFigure& figure) {
+  return figure.group == "category" || figure.group == "dtype" || figure.name.ends_with("_bytes");
+}
+
+bool is_memory(const ComparedFigure& figure) {
+  return figure.group == "device" || figure.group == "category";
+}
+
+std::string value_text(const ComparedFigure& figure, const std::optional<double>& value) {
+  if (!value) return "-";
+  if (!std::isfinite(*value)) return number_text(*value, "%g");
+  if (is_bytes(figure)) return base::format_bytes(std::llround(*value));
+  if (figure.name.ends_with("_percent")) return number_text(*value, "%.1f%%");
+  return number_text(*value, figure.name == "loss" ? "%.6g" : "%.0f");
+}
+
+std::string name_of(const ComparedFigure& figure) {
+  std::string name = report::printable(figure.name.empty() ? "(none)" : figure.name);
+  if (figure.group == "category" || figure.group == "dtype") return "  " + name;
+  for (const std::string_view unit : {"_bytes", "_percent"}) {
+    if (name.ends_with(unit)) name.resize(name.size() - unit.size());
+  }
+  std::ranges::replace(name, '_', ' ');
+  if (name == "tensor") name = "held by tensors";
+  return figure.at.empty() ? name : name + ", " + figure.at;
+}
+
+// "+1.1 GiB (+15.0%)"
+std::string difference_text(const ComparedFigure& figure) {
+  if (!figure.difference) return "";
+  const double difference = *figure.difference;
+  if (difference == 0) return "=";
+  std::string text = (difference > 0 ? "+" : "") + value_text(figure, difference);
+  const double first = figure.values[0].value_or(0);
+  if (first != 0 && !figure.name.ends_with("_percent")) {
+    text += " (" + number_text(100 * difference / std::abs(first), "%+.1f%%") + ")";
+  }
+  return text;
+}
+
+std::string label(const LogComparison& comparison, std::uint64_t run) {
+  return report::printable(comparison.runs[run].label);
+}
+
+std::string odd_text(const LogComparison& comparison, const ComparedFigure& figure) {
+  return figure.odd ? label(comparison, *figure.odd) : "";
+}
+
+// The least and the most, each with its run where they differ.
+std::vector<std::string> extremes_text(const LogComparison& comparison,
+                                       const ComparedFigure& figure) {
+  std::optional<std::size_t> least;
+  std::optional<std::size_t> most;
+  for (std::size_t i = 0; i < figure.values.size(); ++i) {
+    const auto& value = figure.values[i];
+    if (!value || std::isnan(*value)) continue;
+    if (!least || *value < *figure.values[*least]) least = i;
+    if (!most || *value > *figure.values[*most]) most = i;
+  }
+  if (!least) return {"-", "-"};
+  std::vector<std::string> texts;
+  for (const std::size_t run : {*least, *most}) {
+    texts.push_back(value_text(figure, figure.values[run]));
+    if (*figure.values[*least] != *figure.values[*most]) {
+      texts.back() += " " + label(comparison, run);
+    }
+  }
+  return texts;
+}
+
+std::vector<TextTable::Column> columns_of(const LogComparison& comparison) {
+  using enum TextTable::Align;
+  std::vector<TextTable::Column> columns = {{"", kWords}};
+  if (comparison.runs.size() > kMostColumns) {
+    for (const char* const header : {"median", "least", "most", "odd"}) {
+      columns.push_back({header, kNumber});
+    }
+    return columns;
+  }
+  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+    columns.push_back({label(comparison, i), kNumber});
+  }
+  columns.push_back({comparison.runs.size() == 2 ? "difference" : "odd", kNumber});
+  return columns;
+}
+
+std::vector<std::string> row_of(const LogComparison& comparison, const ComparedFigure& figure) {
+  std::vector<std::string> row = {name_of(figure)};
+  if (comparison.runs.size() > kMostColumns) {
+    row.push_back(value_text(figure, figure.median));
+    for (std::string& text : extremes_text(comparison, figure)) row.push_back(std::move(text));
+    row.push_back(odd_text(comparison, figure));
+    return row;
+  }
+  for (const auto& value : figure.values) row.push_back(value_text(figure, value));
+  row.push_back(comparison.runs.size() == 2 ? difference_text(figure)
+                                            : odd_text(comparison, figure));
+  return row;
+}
+
+std::string table_text(const LogComparison& comparison, const LogTextOptions& options) {
+  TextTable table(columns_of(comparison));
+  std::string_view group;
+  for (const ComparedFigure& figure : comparison.figures) {
+    const bool is_list = figure.group == "category" || figure.group == "dtype";
+    if (is_list && figure.group != group) {
+      std::vector<std::string> heading(columns_of(comparison).size());
+      heading[0] = figure.group + ", end";
+      table.add_row(heading);
+    }
+    group = figure.group;
+    table.add_row(row_of(comparison, figure));
+  }
+  return table.to_text(options.width, options.color);
+}
+
+const ComparedFigure* main_figure(const LogComparison& comparison) {
+  for (const char* const name : {"allocated_bytes", "tensor_bytes", "used_bytes"}) {
+    for (const ComparedFigure& figure : comparison.figures) {
+      if (figure.group == "device" && figure.name == name && figure.at == "most") return &figure;
+    }
+  }
+  return nullptr;
+}
+
+// "b holds 1.1 GiB more than a at most: ...; category activation differs most, by +1.0 GiB".
+std::string verdict_of_two(const LogComparison& comparison) {
+  const ComparedFigure* const main = main_figure(comparison);
+  if (main == nullptr || !main->difference) return "The runs have no figure of memory in common.";
+  const double difference = *main->difference;
+  const std::string first = label(comparison, 0);
+  const std::string second = label(comparison, 1);
+  if (difference == 0) return second + " and " + first + " hold the same at most.";
+  std::string text = second + " holds " + base::format_bytes(std::llround(std::abs(difference))) +
+                     (difference > 0 ? " more than " : " less than ") + first +
+                     " at most: " + value_text(*main, main->values[1]) + ", not " +
+                     value_text(*main, main->values[0]) + ".";
+  const ComparedFigure* largest = nullptr;
+  for (const ComparedFigure& figure : comparison.figures) {
+    if (figure.group != "category" || !figure.difference || *figure.difference == 0) continue;
+    if (largest == nullptr || std::abs(*figure.difference) > std::abs(*largest->difference)) {
+      largest = &figure;
+    }
+  }
+  if (largest != nullptr) {
+    text += " At the end, category " + report::printable(largest->name) +
+            " differs most: " + difference_text(*largest) + ".";
+  }
+  return text;
+}
+
+std::string verdict_of_many(const LogComparison& comparison) {
+  if (!comparison.odd) return "No run is odd: none differs from the median alone.";
+  const ComparedFigure* const main = main_figure(comparison);
+  std::string text = label(comparison, *comparison.odd) + " is the odd one:";
+  std::size_t shown = 0;
+  for (const ComparedFigure& figure : comparison.figures) {
+    const bool is_chosen = &figure == main || figure.group == "category" || main == nullptr ||
+                           main->odd != comparison.odd;
+    if (!is_chosen || !is_memory(figure) || figure.odd != comparison.odd) continue;
+    if (shown == kMostFiguresOfVerdict) break;
+    std::string name = name_of(figure);
+    name.erase(0, name.find_first_not_of(' '));
+    text += (shown++ == 0 ? " " : "; ") + name + " " +
+            value_text(figure, figure.values[*figure.odd]) + " (median " +
+            value_text(figure, figure.median) + ")";
+  }
+  return text + ".";
+}
+
+std::string runs_text(const LogComparison& comparison, const LogTextOptions& options) {
+  std::string text;
+  for (const monitor::ComparedRun& run : comparison.runs) {
+    std::string line = report::printable(run.label) + " \u00B7 " +
+                       (run.device.empty() ? "no device" : report::printable(run.device)) +
+                       " \u00B7 " + report::printable(run.summary.source.path);
+    text += report::wrap(line, 0, options.width) + "\n";
+    for (const monitor::Alert& finding : run.summary.findings) {
+      text += "  " +
+              report::wrap(std::string(to_string(finding.severity)) + ": " +
+                               report::printable(finding.title),
+                           2, options.width) +
+              "\n";
+    }
+  }
+  for (const monitor::UnreadLog& unread : comparison.unread) {
+    text +=
+        report::wrap("not compared: " + report::printable(unread.reason), 0, options.width) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const LogComparison& comparison, const LogTextOptions& options) {
+  const std::string verdict =
+      comparison.runs.size() == 2 ? verdict_of_two(comparison) : verdict_of_many(comparison);
+  return report::wrap(verdict, 0, options.width) + "\n\n" + table_text(comparison, options) + "\n" +
+         runs_text(comparison, options);
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,127 @@
+#include "cli/profile_summary_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "monitor/words.h"
+#include "report/text_layout.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using monitor::DeviceSummary;
+using monitor::Figure;
+using monitor::ShareSummary;
+using Shares = std::vector<std::pair<std::string, std::uint64_t>>;
+
+constexpr std::size_t kRuleWidth = 80;
+
+std::string formatted(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+const Figure* find(const DeviceSummary& device, std::string_view name) {
+  const auto found = std::ranges::find(device.figures, name, &Figure::name);
+  return found == device.figures.end() || !found->start || !found->end ? nullptr : &*found;
+}
+
+std::string line_of(std::string_view title, const Figure* figure, double unit, const char* format) {
+  if (figure == nullptr) return "";
+  std::string text(title);
+  text.resize(std::max<std::size_t>(text.size(), 26), ' ');
+  return text + "Start: " + formatted(format, *figure->start / unit) +
+         "  \u2192  End: " + formatted(format, *figure->end / unit) + "\n";
+}
+
+// Our categories in five: what is none of the first four is "other".
+Shares five_ways(const std::vector<ShareSummary>& categories) {
+  std::map<std::string_view, std::uint64_t> bytes;
+  for (const ShareSummary& share : categories) {
+    const auto way = std::ranges::find(monitor::kFiveWays, std::string_view(share.name),
+                                       [](const auto& pair) { return pair.first; });
+    bytes[way == monitor::kFiveWays.end() ? "other" : way->second] += share.end_bytes;
+  }
+  return {bytes.begin(), bytes.end()};
+}
+
+Shares dtypes_of(const DeviceSummary& device) {
+  Shares shares;
+  for (const ShareSummary& share : device.dtypes) shares.emplace_back(share.name, share.end_bytes);
+  return shares;
+}
+
+// "  parameters     :   5224.7 MB  ( 64.1%)", largest first.
+std::string list_of(std::string_view title, Shares shares) {
+  std::uint64_t total = 0;
+  for (const auto& share : shares) total += share.second;
+  if (total == 0) return "";
+  std::ranges::stable_sort(shares, std::ranges::greater{}, &Shares::value_type::second);
+  std::string text = "\n" + std::string(title) + " (at end):\n";
+  for (const auto& [name, bytes] : shares) {
+    if (bytes == 0) continue;
+    const double share = 100 * static_cast<double>(bytes) / static_cast<double>(total);
+    std::string shown = report::printable(name.empty() ? "(none)" : name);
+    shown.resize(std::max<std::size_t>(shown.size(), 15), ' ');
+    text += "  " + shown + ": " + formatted("%8.1f MB", monitor::to_mb(bytes)) + "  (" +
+            formatted("%5.1f%%", share) + ")\n";
+  }
+  return text;
+}
+
+std::string block_of(const monitor::LogSummary& summary, const DeviceSummary& device,
+                     const std::string& heading) {
+  const std::string rule(kRuleWidth, '=');
+  std::string text = "\n" + rule + "\n" + heading + "\n" + rule + "\n\n";
+  if (summary.first_iteration && summary.last_iteration) {
+    text += "Iteration Range: " + std::to_string(*summary.first_iteration) + " - " +
+            std::to_string(*summary.last_iteration) + "\n";
+  }
+  text += "Total Snapshots: " + std::to_string(summary.source.snapshots) + "\n\n";
+  constexpr double kMb = monitor::kBytesPerMb;
+  const Figure* const allocated = find(device, "allocated_bytes");
+  text +=
+      line_of("Memory Allocated:", allocated == nullptr ? find(device, "tensor_bytes") : allocated,
+              kMb, "%.1f MB");
+  text += line_of("Memory Reserved:", find(device, "reserved_bytes"), kMb, "%.1f MB");
+  text += line_of("Fragmentation:", find(device, "fragmentation_percent"), 1, "%.1f%%");
+  text += line_of("Total Tensors:", find(device, "tensors"), 1, "%.0f");
+  text += list_of("Tensor Categories", five_ways(device.categories));
+  text += list_of("Data Types", dtypes_of(device));
+  const Figure* const large = find(device, "large_tensors");
+  if (large != nullptr && device.large_tensor_bytes) {
+    text += "\nLarge Tensors (>" + formatted("%g", monitor::to_mb(*device.large_tensor_bytes)) +
+            "MB): " + formatted("%.0f", *large->end) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string profile_summary_text(const monitor::LogSummary& summary) {
+  std::vector<const DeviceSummary*> shown;
+  const bool has_accelerator = std::ranges::any_of(
+      summary.devices, [](const auto& device) { return !monitor::is_cpu(device.device); });
+  for (const DeviceSummary& device : summary.devices) {
+    if (has_accelerator && monitor::is_cpu(device.device)) continue;
+    if (!device.categories.empty() || find(device, "allocated_bytes") != nullptr) {
+      shown.push_back(&device);
+    }
+  }
+  std::string text;
+  for (const DeviceSummary* const device : shown) {
+    const std::string heading = "TENSOR PROFILING SUMMARY";
+    const std::string name = shown.size() == 1 ? "" : ": " + report::printable(device->device);
+    text += block_of(summary, *device, heading + name);
+  }
+  return text;
+}
+
+}  // namespace plimsoll::cli
