@@ -92,7 +92,7 @@ def gaussian_splatting() -> Workload:
     """The example with its own settings, without densification, so that all steps are alike."""
     splatting = example("gaussian_splatting")
     args = splatting.parse_arguments([])
-    target = splatting.draw(args.size)
+    target = splatting.picture(None, args.size)
     gaussians = splatting.Gaussians(args.gaussians, torch.Generator().manual_seed(0))
     renderer = splatting.Renderer(args.size, args.tiles_at_once)
     optimizer = splatting.optimizer_of(gaussians, args)

@@ -4,12 +4,13 @@
 The picture is drawn by this program. Gaussians are blended front to back, tile by tile, in plain
 torch. Every --densification_interval iterations those whose position still has a large gradient are
 cloned or split and the faint ones removed, which replaces each Parameter and its Adam state: memory
-grows and moves while it trains, as it does in the trainers for scenes. With --profile_tensors a
-text log (and with --profile_tensorboard TensorBoard) tells what the memory holds.
+grows and moves while it trains, as it does in the trainers for scenes. --profile_tensors True
+writes a text log to output/NAME/profiles and TensorBoard files to output/NAME/tensorboard.
 
-    python examples/gaussian_splatting.py                  # some 25 s on two slow cores
-    python examples/gaussian_splatting.py --profile_tensors True
-    plimsoll analyze latest --dir splatting_output
+    python examples/gaussian_splatting.py                  # about 25 s on two slow cores
+    python examples/gaussian_splatting.py --profile_tensors True --eval True
+    plimsoll analyze latest
+    python examples/gaussian_splatting.py -s picture.ppm -c output/ship -i 600 -r density
     plimsoll run examples/gaussian_splatting.py -i 300     # the same, recorded
     python examples/gaussian_splatting.py --device cuda --size 512 --gaussians 5000 -i 7000
 """
@@ -17,53 +18,29 @@ text log (and with --profile_tensorboard TensorBoard) tells what the memory hold
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import sys
 import time
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import plimsoll
 
+sys.path.append(str(Path(__file__).parent))
+from splatting_images import (
+    blur_window,
+    held_out_metrics,
+    held_out_pixels,
+    newest_checkpoint,
+    picture,
+    psnr,
+    similarity,
+)
+
 TILE = 16  # pixels, each way
-
-
-def draw(size: int) -> torch.Tensor:
-    """The picture, (3, size, size) in 0..1: a ship on the sea, soft and sharp things in it."""
-    axis = (torch.arange(size) + 0.5) / size
-    y, x = torch.meshgrid(axis, axis, indexing="ij")
-
-    def cover(inside: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(inside * size * 2)  # an edge of about a pixel
-
-    def paint(image: torch.Tensor, inside: torch.Tensor, colour: tuple) -> torch.Tensor:
-        mask = cover(inside)
-        return image * (1 - mask) + torch.tensor(colour).view(3, 1, 1) * mask
-
-    sky = torch.stack([0.95 - 0.5 * y, 0.75 - 0.2 * y, 0.6 + 0.3 * y])
-    sun = 0.4 * torch.exp(-((x - 0.75) ** 2 + (y - 0.22) ** 2) / 0.01)
-    image = (sky + sun * torch.tensor([1.0, 0.7, 0.2]).view(3, 1, 1)).clamp(0, 1)
-    for left, right, top in ((0.30, 0.47, 0.18), (0.49, 0.62, 0.26)):  # sails
-        slope = (x - left) - (right - left) * (0.62 - y) / (0.62 - top) * 0.35
-        sail = torch.minimum(torch.minimum(slope, right - x), torch.minimum(y - top, 0.62 - y))
-        image = paint(image, sail, (0.96, 0.94, 0.86))
-    for mast in (0.475, 0.63):
-        image = paint(image, torch.minimum(0.006 - (x - mast).abs(), y - 0.12), (0.3, 0.18, 0.1))
-    deck = torch.minimum(y - 0.64, 0.80 - y)
-    hull = torch.minimum(
-        deck, torch.minimum(x - 0.2 - (y - 0.64) * 0.4, 0.8 - x - (y - 0.64) * 0.5)
-    )
-    image = paint(image, hull, (0.35, 0.1, 0.1))
-    ring = 0.006 - (((x - 0.5) ** 2 + (y - 0.71) ** 2).sqrt() - 0.03).abs()
-    image = paint(image, ring, (0.95, 0.95, 0.95))
-    line = torch.minimum(0.004 - (y - 0.71).abs(), 0.055 - (x - 0.5).abs())
-    image = paint(image, line, (0.95, 0.95, 0.95))  # the mark
-    waves = 0.015 * torch.sin(40 * x + 6 * torch.sin(7 * x)) + 0.008 * torch.sin(90 * x - 20 * y)
-    water = torch.stack([0.1 + 0.1 * y, 0.25 + 0.25 * y, 0.35 + 0.3 * y]) + 4 * waves * (y - 0.7)
-    mask = cover(y - 0.76 - waves)
-    return (image * (1 - mask) + water * mask).clamp(0, 1)
 
 
 class Gaussians(nn.Module):
@@ -243,27 +220,6 @@ class Densifier:
                 )
 
 
-def similarity(image: torch.Tensor, target: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
-    """SSIM of two images, averaged."""
-
-    def blur(x: torch.Tensor) -> torch.Tensor:
-        return F.conv2d(x.unsqueeze(0), window, padding=window.shape[-1] // 2, groups=3)
-
-    mean, mean_target = blur(image), blur(target)
-    variance = blur(image * image) - mean**2
-    variance_target = blur(target * target) - mean_target**2
-    covariance = blur(image * target) - mean * mean_target
-    first = (2 * mean * mean_target + 0.01**2) / (mean**2 + mean_target**2 + 0.01**2)
-    second = (2 * covariance + 0.03**2) / (variance + variance_target + 0.03**2)
-    return (first * second).mean()
-
-
-def blur_window(device: torch.device) -> torch.Tensor:
-    line = torch.exp(-((torch.arange(11.0) - 5) ** 2) / (2 * 1.5**2))
-    line = line / line.sum()
-    return (line[:, None] * line[None, :]).expand(3, 1, 11, 11).contiguous().to(device)
-
-
 def optimizer_of(gaussians: Gaussians, args: argparse.Namespace) -> torch.optim.Adam:
     """One group a parameter, named, so that densification can find it."""
     rates = {
@@ -282,10 +238,6 @@ def optimizer_of(gaussians: Gaussians, args: argparse.Namespace) -> torch.optim.
     )
 
 
-def psnr(image: torch.Tensor, target: torch.Tensor) -> float:
-    return -10 * math.log10(F.mse_loss(image.clamp(0, 1), target).item())
-
-
 def save(folder: Path, iteration: int, gaussians: Gaussians, optimizer: torch.optim.Adam) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     state = {
@@ -296,22 +248,57 @@ def save(folder: Path, iteration: int, gaussians: Gaussians, optimizer: torch.op
     torch.save(state, folder / f"checkpoint_{iteration}.pt")
 
 
+def load(args: argparse.Namespace) -> tuple[Gaussians, torch.optim.Adam, int]:
+    """The Gaussians and their optimizer, new or from a checkpoint (-c), and the last iteration."""
+    device = torch.device(args.device)
+    if args.checkpoint_path is None:
+        count = args.gaussians * (4 if args.high_poly else 1)
+        generator = torch.Generator().manual_seed(args.seed)
+        gaussians = Gaussians(count, generator).to(device)
+        return gaussians, optimizer_of(gaussians, args), 0
+    saved = torch.load(newest_checkpoint(args.checkpoint_path), map_location=device)
+    gaussians = Gaussians(len(saved["gaussians"]["xy"]), torch.Generator()).to(device)
+    gaussians.load_state_dict(saved["gaussians"])
+    optimizer = optimizer_of(gaussians, args)
+    optimizer.load_state_dict(saved["optimizer"])
+    return gaussians, optimizer, saved["iteration"]
+
+
+def evaluate(
+    image: torch.Tensor, target: torch.Tensor, held_out: torch.Tensor, output_dir: Path
+) -> None:
+    """Prints the metrics of the held-out pixels and writes them to results.json."""
+    results = held_out_metrics(image, target, held_out)
+    print("eval  held-out PSNR {psnr:.2f} dB, L1 {l1:.4f} over {pixels} pixels".format(**results))
+    output_dir.mkdir(parents=True, exist_ok=True)
+    (output_dir / "results.json").write_text(json.dumps(results) + "\n")
+
+
+def regularizer(gaussians: Gaussians, args: argparse.Namespace) -> torch.Tensor | float:
+    if args.regularization == "none":
+        return 0.0
+    opacity = torch.sigmoid(gaussians.opacity)  # density: each Gaussian is solid or absent
+    return args.lambda_density * (opacity * (1 - opacity)).mean()
+
+
 def train(args: argparse.Namespace, monitor: plimsoll.TrainingMonitor) -> float:
     """Fits the picture and returns the PSNR reached."""
     device = torch.device(args.device)
-    target = draw(args.size).to(device)
-    generator = torch.Generator().manual_seed(args.seed)
-    gaussians = Gaussians(args.gaussians, generator).to(device)
+    target = picture(args.scene_path, args.size).to(device)
+    gaussians, optimizer, done = load(args)
     renderer = Renderer(args.size, args.tiles_at_once).to(device)
-    optimizer = optimizer_of(gaussians, args)
     densifier = Densifier(gaussians, optimizer, args)
     window = blur_window(device)
+    held_out = held_out_pixels(args.size, 1 / 8 if args.eval else 0.0, args.seed).to(device)
+    seen = (~held_out).float()
     began = time.perf_counter()
     reached = 0.0
-    for iteration in range(1, args.iterations + 1):
+    for iteration in range(done + 1, args.iterations + 1):
         image = renderer(gaussians)
-        wrong = 1 - similarity(image, target, window)
-        loss = (1 - args.lambda_dssim) * F.l1_loss(image, target) + args.lambda_dssim * wrong
+        wrong = 1 - similarity(image * seen, target * seen, window)
+        pixels = ((image - target).abs() * seen).sum() / (3 * seen.sum())
+        loss = (1 - args.lambda_dssim) * pixels + args.lambda_dssim * wrong
+        loss = loss + regularizer(gaussians, args)
         loss.backward()
         densifying = args.densify_from_iter <= iteration <= args.densify_until_iter
         if densifying:
@@ -336,13 +323,36 @@ def train(args: argparse.Namespace, monitor: plimsoll.TrainingMonitor) -> float:
         if args.checkpoint_interval and iteration % args.checkpoint_interval == 0:
             save(args.output_dir, iteration, gaussians, optimizer)
         monitor.step(iteration, loss)
+    if args.eval:
+        with torch.no_grad():
+            evaluate(renderer(gaussians), target, held_out, args.output_dir)
     return reached
+
+
+def boolean(text: str) -> bool:
+    """True or False, as the trainers' flags have it."""
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if text.lower() not in words:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
+    return words[text.lower()]
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
+    add("-s", "--scene_path", type=Path, help="a binary PPM picture to fit (our own)")
+    add(
+        "-c",
+        "--checkpoint_path",
+        type=Path,
+        help="a checkpoint, or a folder of them, to start from",
+    )
     add("-i", "--iterations", "--steps", type=int, default=300, help="optimizer steps (300)")
+    add("-r", "--regularization", choices=("none", "density"), default="none")
+    add("--high_poly", type=boolean, nargs="?", const=True, default=False,
+        help="begin with four times as many Gaussians (False)")  # fmt: skip
+    add("--eval", type=boolean, nargs="?", const=True, default=False,
+        help="hold out a pixel of eight and report its metrics (False)")  # fmt: skip
     add("--size", type=int, default=96, help=f"pixels each way, a multiple of {TILE} (96)")
     add("--gaussians", type=int, default=300, help="to begin with (300)")
     add("--max_gaussians", type=int, default=100_000, help="add none beyond so many (100000)")
@@ -355,20 +365,26 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--min_opacity", type=float, default=0.08, help="remove what is fainter (0.08)")
     add("--opacity_reset_interval", type=int, default=120)
     add("--lambda_dssim", type=float, default=0.2)
+    add("--lambda_density", type=float, default=0.05, help="weight of -r density (0.05)")
     add("--position_lr", type=float, default=2e-3)
     add("--scaling_lr", type=float, default=2e-2)
     add("--rotation_lr", type=float, default=2e-2)
     add("--colour_lr", type=float, default=5e-2)
     add("--opacity_lr", type=float, default=5e-2)
     add("--report_every", type=int, default=50, help="iterations between lines (50)")
-    add("--checkpoint_interval", type=int, default=0, help="iterations between files (0: none)")
-    add("-o", "--output_dir", type=Path, default=Path("splatting_output"))
+    add("--checkpoint_interval", type=int, default=2000,
+        help="iterations between checkpoints, 0: none (2000)")  # fmt: skip
+    add("-o", "--output_dir", type=Path, help="where all files go (output/NAME of the picture)")
     add("--device", default="cpu", help="cpu, cuda, cuda:1 (cpu)")
     add("--seed", type=int, default=0)
     plimsoll.add_arguments(parser)  # --profile_tensors and its like
     args = parser.parse_args(argv)
     if args.size % TILE:
         parser.error(f"--size {args.size} is no multiple of {TILE}")
+    if args.output_dir is None:
+        args.output_dir = Path("output") / (
+            "ship" if args.scene_path is None else args.scene_path.stem
+        )
     return args
 
 

@@ -4,6 +4,7 @@ Off, they print and write nothing of it. Goldens have their numbers masked: `pyt
 """
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import plimsoll
 from plimsoll import _record
@@ -214,21 +216,50 @@ def test_the_heat_experiment_runs_with_monitoring(tmp_path):
 # Gaussian splatting -------------------------------------------------------------------------------
 
 
-def test_splatting_writes_a_log_and_tensorboard_and_checkpoints(golden, tmp_path):
-    flags = "--profile_tensors True --profile_interval 4 --profile_tensorboard -o out"
-    text = run(
-        "gaussian_splatting", f"{SPLATTING} {flags} --checkpoint_interval 6 -o out", tmp_path
-    )
+def test_splatting_has_one_switch_for_log_and_tensorboard(golden, tmp_path):
+    flags = "--profile_tensors True --profile_interval 4 --checkpoint_interval 6"
+    text = run("gaussian_splatting", f"{SPLATTING} {flags}", tmp_path)
     golden(text, "monitors/gaussian_splatting.txt")
-    (log,) = (tmp_path / "out/profiles").glob("tensor_profile_*.log")
+    out = tmp_path / "output/ship"
+    (log,) = (out / "profiles").glob("tensor_profile_*.log")
     assert re.findall(r"=== Iteration (\d+)", log.read_text()) == ["4", "8", "12"]
     assert len(re.findall(r"\| loss [\d.]+ ===", log.read_text())) == 3
-    assert len(list((tmp_path / "out/tensorboard").glob("events.out.tfevents.*"))) == 1
-    assert (tmp_path / "out/checkpoint_12.pt").is_file()
+    accumulator = EventAccumulator(str(out / "tensorboard"))
+    accumulator.Reload()
+    tags = accumulator.Tags()["scalars"]
+    assert {
+        "TensorProfiling/Tensor_Category/parameters_MB",
+        "TensorProfiling/Tensor_Count/total",
+    } < {*tags}
+    assert (out / "checkpoint_12.pt").is_file()
+
+
+def test_splatting_keeps_the_defaults_of_trainers():
+    args = load("gaussian_splatting").parse_arguments([])
+    assert (args.profile_tensors, args.checkpoint_interval, args.eval) == (False, 2000, False)
+    assert args.output_dir == Path("output/ship")
+
+
+def test_splatting_goes_on_from_a_checkpoint_with_a_picture_and_held_out_metrics(tmp_path):
+    pixels = bytes(
+        (x * 8 if c == 0 else y * 8) for y in range(32) for x in range(32) for c in "rgb"
+    )
+    pixels = bytes(min(255, value) for value in pixels)
+    (tmp_path / "sea.ppm").write_bytes(b"P6\n32 32\n255\n" + pixels)
+    flags = "-s sea.ppm -r density --high_poly True --checkpoint_interval 12"
+    run("gaussian_splatting", f"{SPLATTING} {flags}", tmp_path)
+    assert (tmp_path / "output/sea/checkpoint_12.pt").is_file()
+    flags = "-s sea.ppm -c output/sea --eval True -o again"
+    text = run("gaussian_splatting", f"{SPLATTING.replace('-i 12', '-i 15')} {flags}", tmp_path)
+    assert re.findall(r"iteration (\d+)  loss", text) == ["15"]
+    results = json.loads((tmp_path / "again/results.json").read_text())
+    assert 32 * 32 / 16 < results["pixels"] < 32 * 32 / 4
+    assert f"held-out PSNR {results['psnr']:.2f} dB" in text
+    assert results["l1"] > 0
 
 
 def test_splatting_off_writes_nothing(tmp_path):
-    run("gaussian_splatting", f"{SPLATTING} --profile_tensors False -o out", tmp_path)
+    run("gaussian_splatting", f"{SPLATTING} --profile_tensors False", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
