@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from plimsoll import _record
 from plimsoll._attachment import Adapter
 from plimsoll.recording import Recording, record
 
@@ -39,4 +40,4 @@ def _attempt(action: Callable[[], object]) -> None:
     try:
         action()
     except Exception as error:  # torch raises many kinds; training goes on
-        print(f"plimsoll: snapshot: {error}", file=sys.stderr, flush=True)
+        print(_record.with_rank(f"plimsoll: snapshot: {error}"), file=sys.stderr, flush=True)

@@ -41,4 +41,4 @@ def _is_empty(file: TextIO) -> bool:
 def _report(name: str, failure: str) -> None:
     if name not in _failed:
         _failed.add(name)
-        print(f"plimsoll: text log: {failure}", file=sys.stderr, flush=True)
+        print(_record.with_rank(f"plimsoll: text log: {failure}"), file=sys.stderr, flush=True)

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "plimsoll/process_rank.h"
+
 namespace plimsoll::monitor {
 namespace {
 
@@ -74,7 +76,8 @@ void Snapshots::apply(const SnapshotWindows::Change& change) {
 }
 
 Status Snapshots::record(std::int64_t iteration) {
-  PLIMSOLL_TRY_ASSIGN(const std::string path, reserve_snapshot(options_.output_dir, iteration));
+  PLIMSOLL_TRY_ASSIGN(const std::string path,
+                      reserve_snapshot(rank_folder(options_.output_dir), iteration));
   if (recorder_.begin) {
     recorder_.begin(path);
     return {};

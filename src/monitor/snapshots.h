@@ -1,6 +1,6 @@
 // Records the iterations of the option snapshot_at, each into a file of its own:
-// OUTPUT_DIR/memory_snapshot_iterN.plim. Never overwrites a file. A failure is reported and costs
-// that snapshot alone. For the thread that trains.
+// OUTPUT_DIR/memory_snapshot_iterN.plim, of a rank in OUTPUT_DIR/rankR. Never overwrites a file. A
+// failure is reported and costs that snapshot alone. For the thread that trains.
 #pragma once
 
 #include <functional>
