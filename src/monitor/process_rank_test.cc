@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "monitor/log_reader.h"
+#include "monitor/log_finder.h"
 #include "plimsoll/training_monitor.h"
 
 namespace plimsoll {
@@ -96,9 +96,10 @@ TEST_F(ProcessRankTest, each_rank_has_its_own_log_and_event_file) {
     const std::string text(std::istreambuf_iterator<char>(log), {});
     EXPECT_THAT(text, HasSubstr(std::string("rank ") + rank + " of 2\n"));
   }
-  const auto latest = monitor::latest_text_log(folder);
+  const auto latest = monitor::find_latest_run(folder);
   ASSERT_TRUE(latest.ok()) << latest.error().message;
-  EXPECT_THAT(*latest, HasSubstr("/profiles/rank"));
+  EXPECT_THAT(latest->logs,
+              testing::ElementsAre(HasSubstr("/profiles/rank0/"), HasSubstr("/profiles/rank1/")));
 }
 
 }  // namespace
