@@ -1,0 +1,83 @@
+"""`log_tensor_memory_breakdown`: its default interval, and its text log."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import plimsoll
+
+MB = 1024 * 1024
+
+
+@pytest.fixture(autouse=True)
+def _end_watching() -> Iterator[None]:
+    yield
+    plimsoll.stop_monitoring()
+
+
+class Writer:
+    """What a SummaryWriter is asked for."""
+
+    def __init__(self) -> None:
+        self.scalars: dict[tuple[str, int], float] = {}
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        self.scalars[tag, global_step] = scalar_value
+
+
+def test_the_breakdown_has_500_iterations_between_samples_by_default() -> None:
+    writer = Writer()
+    for iteration in (0, 50, 499, 500, 750, 1000):
+        plimsoll.log_tensor_memory_breakdown(writer, iteration)
+    assert {step for _, step in writer.scalars} == {0, 500, 1000}
+
+
+def test_the_breakdown_appends_to_a_log_file(tmp_path: Path, plimsoll_command: str) -> None:
+    path = tmp_path / "new" / "tensor_profile_a.log"
+    kept = torch.zeros(1 << 18)
+    for iteration in range(0, 40, 10):
+        plimsoll.log_tensor_memory_breakdown(None, iteration, interval=20, log_file=str(path))
+    plimsoll.log_tensor_memory_breakdown(Writer(), 40, 20, path)
+    text = path.read_text()
+    assert text.startswith("# Plimsoll tensor profile, format 1.")
+    assert text.count("# Plimsoll tensor profile") == 1
+    assert re.findall(r"=== Iteration (\d+) ", text) == ["0", "20", "40"]
+    allocated = [re.search(r"Allocated: ([\d.]+) MB", x) for x in text.splitlines() if "ted:" in x]
+    assert all(found and float(found[1]) >= kept.nbytes / MB for found in allocated)
+    assert len(allocated) == 3
+    words = [plimsoll_command, "analyze", str(path), "--json"]
+    source = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)["source"]
+    assert (source["snapshots"], source["unread_lines"]) == (3, 0)
+
+
+def test_the_breakdown_writes_into_an_open_file(tmp_path: Path) -> None:
+    with (tmp_path / "theirs.log").open("w") as file:
+        file.write("the user's own line\n")
+        for iteration in (0, 1):
+            plimsoll.log_tensor_memory_breakdown(None, iteration, interval=1, log_file=file)
+    text = (tmp_path / "theirs.log").read_text()
+    assert text.startswith("the user's own line\n=== Iteration 0 ")
+    assert text.count("=== Iteration ") == 2
+    with (tmp_path / "empty.log").open("w") as file:
+        plimsoll.log_tensor_memory_breakdown(None, 0, interval=1, log_file=file)
+    assert (tmp_path / "empty.log").read_text().startswith("# Plimsoll tensor profile")
+
+
+def test_a_log_file_that_cannot_be_written_is_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (tmp_path / "closed.log").open("w") as closed:
+        pass
+    for log_file in (str(tmp_path), closed, sys.stdin):
+        for iteration in range(3):
+            plimsoll.log_tensor_memory_breakdown(None, iteration, interval=1, log_file=log_file)
+        said = capsys.readouterr().err
+        assert said.count("plimsoll: text log: cannot write ") == 1, said
