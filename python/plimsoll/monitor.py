@@ -262,7 +262,7 @@ def log_tensor_memory_breakdown(
         interval: Iterations between samples. Positive.
         log_file: A path to append to, or an open text file.
         section: What the tags begin with.
-        large_tensor_mb: The size from which a tensor counts as large.
+        large_tensor_mb: The size above which a tensor counts as large.
         top_layers: How many of the largest layers are listed.
 
     Raises:

@@ -118,7 +118,7 @@ struct DeviceSummary {
         Field{"device", &DeviceSummary::device, "cuda:0, cpu; gpu:0 of nvidia-smi."},
         Field{"total_bytes", &DeviceSummary::total_bytes, "What the device has."},
         Field{"large_tensor_bytes", &DeviceSummary::large_tensor_bytes,
-              "The size from which its large tensors are counted; null where none are."},
+              "The size above which its tensors are large; null where none are counted."},
         Field{"figures", &DeviceSummary::figures, "Those that were told."},
         Field{"categories", &DeviceSummary::categories, "Largest at the end first."},
         Field{"dtypes", &DeviceSummary::dtypes, "The same."},

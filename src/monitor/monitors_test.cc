@@ -293,6 +293,7 @@ TEST_F(Monitors, a_sample_sums_to_what_is_live_by_category_dtype_and_layer) {
   EXPECT_EQ(cpu.large_bytes, 350 * kMb);
   ASSERT_EQ(cpu.large_tensors.size(), 2u);
   EXPECT_EQ(cpu.large_tensors[0].category, "activation");
+  EXPECT_EQ(take_sample({.large_tensor_bytes = 150 * kMb}).devices[0].large_count, 1u);
   const MemorySample all = take_sample({.large_tensor_bytes = 1});
   EXPECT_EQ(all.devices[0].large_tensors.back().shape, "[256, 1024]");
   EXPECT_EQ(all.devices[0].large_tensors.back().name, "fc.weight");

@@ -400,7 +400,7 @@ constexpr std::array kOptions = {
     Option{"section", Aliases{}, "text",
            "TensorBoard section; auto: TensorProfiling with profile_tensors, else Memory.",
            set_name<&O::section>, text_of<&O::section>},
-    Option{"large_tensor_mb", Aliases{}, "MB", "Tensors of at least this size are called large.",
+    Option{"large_tensor_mb", Aliases{}, "MB", "Tensors above this size are called large.",
            set_mb<&O::large_tensor_mb>, text_of<&O::large_tensor_mb>},
     Option{"top_layers", Aliases{}, "count", "How many layers a sample tells by name.",
            set_count<&O::top_layers, 0>, text_of<&O::top_layers>},

@@ -155,7 +155,7 @@ class DeviceSums {
     } else {
       layers_.add(row.layer, row.size_bytes);
     }
-    if (row.size_bytes < large_bytes) return;
+    if (row.size_bytes <= large_bytes) return;
     ++memory_.large_count;
     memory_.large_bytes += row.size_bytes;
     large_.push_back(row);

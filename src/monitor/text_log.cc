@@ -125,7 +125,7 @@ void Snapshot::add_bar(const DeviceBar& bar) {
 
 void Snapshot::add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
   line("Large tensors", std::to_string(device.large_count) + " in " + mb_text(device.large_bytes) +
-                            ", each at least " + mb_text(large_tensor_bytes));
+                            ", each above " + mb_text(large_tensor_bytes));
   const std::size_t shown = std::min(device.large_tensors.size(), options_.top_large_tensors);
   for (std::size_t i = 0; i < shown; ++i) {
     const LiveTensor& tensor = device.large_tensors[i];

@@ -1,7 +1,9 @@
 #include "monitor/text_log_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,7 +16,8 @@ namespace {
 
 constexpr std::string_view kBegin = "=== Iteration ";
 constexpr std::string_view kEnd = " ===";
-constexpr std::string_view kAfterMost = ", each at least ";
+// The second is that of logs written before 100.0 MB itself ceased to count as large.
+constexpr std::array<std::string_view, 2> kThresholds = {", each above ", ", each at least "};
 constexpr std::uint64_t kFormat = 1;
 // More than any log of ours has; a log of somebody else may have more.
 constexpr std::size_t kMostDevices = 128;
@@ -144,15 +147,18 @@ bool take_host(std::string_view value, HostMemory& host) {
 }
 
 bool take_large(std::string_view value, DeviceMemory& device, std::uint64_t& large_tensor_bytes) {
-  const std::size_t most = value.find(kAfterMost);
-  if (most == std::string_view::npos) return false;
-  const auto large = counted_bytes_in(value.substr(0, most));
-  const auto least = mb_in(value.substr(most + kAfterMost.size()));
-  if (!large || !least) return false;
-  device.large_count = large->count;
-  device.large_bytes = large->size_bytes;
-  large_tensor_bytes = *least;
-  return true;
+  for (const std::string_view words : kThresholds) {
+    const std::size_t end = value.find(words);
+    if (end == std::string_view::npos) continue;
+    const auto large = counted_bytes_in(value.substr(0, end));
+    const auto threshold = mb_in(value.substr(end + words.size()));
+    if (!large || !threshold) return false;
+    device.large_count = large->count;
+    device.large_bytes = large->size_bytes;
+    large_tensor_bytes = *threshold;
+    return true;
+  }
+  return false;
 }
 
 // "1024.0 MB | [64, 64, 256, 256] | float32 | activation | unet.down.0 | -"

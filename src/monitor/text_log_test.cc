@@ -32,7 +32,7 @@ Tensors: 400 in 8000.0 MB
 Categories: activation 4000.0 MB in 100, parameter 2000.0 MB in 120, gradient 1500.0 MB in 120, optimizer_state 500.0 MB in 60
 Dtypes: float32 6000.0 MB in 300, bfloat16 2000.0 MB in 100
 Layers: unet.down.0 3000.0 MB in 100, unet.down.1 2000.0 MB in 100, (rest) 3000.0 MB in 200
-Large tensors: 2 in 1536.0 MB, each at least 100.0 MB
+Large tensors: 2 in 1536.0 MB, each above 100.0 MB
   1024.0 MB | [64, 64, 256, 256] | float32 | activation | unet.down.0 | -
 CPU tensors: 3 in 30.000 MB
 CPU categories: input 20.000 MB in 2, other 10.000 MB in 1
