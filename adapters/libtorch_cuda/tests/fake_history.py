@@ -61,7 +61,7 @@ class History:
         self.observers.append(kept)
         self.fake.fake_observe(kept)
 
-    def snapshot(self, device=None):
+    def snapshot(self, device=None, augment_with_fx_traces=False):
         self.snapshots += 1
         return {
             "segments": [each for device in range(self.devices) for each in self._heap(device)],
