@@ -38,6 +38,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
         "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
+        "plimsoll/tracer_results.h",
     },
     "monitor": {
         "base", "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
@@ -49,7 +50,10 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {"base", "report", "engine", "monitor", "server", "plimsoll/session.h"},
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h"},
-    "adapters/*": {"plimsoll/recorder_c.h", "plimsoll/recorder.h"},  # .h: memory_tracer.h alone
+    # The two in C++: memory_tracer.h alone.
+    "adapters/*": {
+        "plimsoll/recorder_c.h", "plimsoll/recorder.h", "plimsoll/tracer_results.h",
+    },
     "python/bindings": {"include/plimsoll", "monitor"},
     "examples": {"include/plimsoll"},
 }  # fmt: skip

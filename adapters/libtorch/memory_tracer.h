@@ -9,7 +9,7 @@
 //
 // trace() also names the layer of each operator that uses a parameter of the module; PLIMSOLL_LAYER
 // in a forward function names everything inside it. error() reports what cannot be recorded;
-// training goes on as if there were no tracer. Link plimsoll::libtorch and torch.
+// training goes on as if there were no tracer. CPU only. Link plimsoll::libtorch and torch.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,9 +19,13 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <initializer_list>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +35,7 @@
 #include "parameter_layers.h"
 #include "parameters.h"
 #include "plimsoll/recorder.h"
+#include "plimsoll/tracer_results.h"
 #include "plimsoll_libtorch.h"
 #include "tensors.h"
 
@@ -40,7 +45,7 @@ class MemoryTracer {
  public:
   explicit MemoryTracer(const RecordingOptions& options,
                         plimsoll_libtorch_mode mode = PLIMSOLL_LIBTORCH_FULL)
-      : recording_(Recording::start(options)) {
+      : path_(options.path), recording_(Recording::start(with_layer_calls(options))) {
     if (!recording_) {
       error_ = recording_.error().message;
     } else if (const char* problem = plimsoll_libtorch_attach(plimsoll_recorder(), mode)) {
@@ -105,13 +110,74 @@ class MemoryTracer {
   // The most bytes of tensors that were live at once.
   std::uint64_t peak_bytes() const { return recording_ ? recording_->peak_bytes() : 0; }
 
-  // Takes the hooks out and ends the file.
+  // Takes the hooks out and ends the recording.
   RecordingState stop() {
     if (std::exchange(is_attached_, false)) plimsoll_libtorch_detach();
-    return recording_ ? recording_->stop() : RecordingState{};
+    if (!recording_) return {};
+    if (recording_->is_running()) results_.reset();
+    if (path_.empty() && recording_->is_running()) trace_ = recording_->take();
+    return recording_->stop();
+  }
+
+  // ---- Results, before and after stop(). A program that calls one of them links plimsoll::engine.
+
+  // What was recorded until now (plimsoll/tracer_results.h says what the figures are). Analysed on
+  // the calling thread, once for what is new. The queries below are empty where this fails.
+  Result<TracerResults> results() {
+    if (!recording_) return recording_.error();
+    flush();
+    const std::uint64_t events = state().events;
+    if (results_ && events == results_events_) return *results_;
+    Result<TracerResults> read = read_results();
+    if (read) results_ = *read;
+    results_events_ = events;
+    return read;
+  }
+  std::vector<MemoryEvent> events() {
+    const auto all = results();
+    return all ? all->events() : std::vector<MemoryEvent>{};
+  }
+  std::map<std::string, LayerMemoryStats> get_layer_stats() {
+    const auto all = results();
+    return all ? all->get_layer_stats() : std::map<std::string, LayerMemoryStats>{};
+  }
+  std::map<std::string, std::uint64_t> get_peak_memory_per_layer() {
+    const auto all = results();
+    return all ? all->get_peak_memory_per_layer() : std::map<std::string, std::uint64_t>{};
+  }
+  std::map<std::string, double> get_fragmentation_stats() {
+    const auto all = results();
+    return all ? all->get_fragmentation_stats() : std::map<std::string, double>{};
+  }
+  Status export_flame_graph(const std::string& output_path) {
+    const auto all = results();
+    return all ? all->export_flame_graph(output_path) : Status(all.error());
+  }
+  Status export_timeline(const std::string& output_path) {
+    const auto all = results();
+    return all ? all->export_timeline(output_path) : Status(all.error());
+  }
+  // To standard output.
+  void print_summary(std::size_t top = 10) {
+    if (const auto all = results()) {
+      all->print_summary(top);
+    } else {
+      std::printf("%s\n", all.error().message.c_str());
+    }
   }
 
  private:
+  static RecordingOptions with_layer_calls(RecordingOptions options) {
+    options.marks_layer_calls = true;
+    return options;
+  }
+
+  Result<TracerResults> read_results() {
+    if (!path_.empty()) return TracerResults::read(path_);
+    if (recording_->is_running()) return TracerResults::read_memory(recording_->copy());
+    return TracerResults::read_memory(trace_);
+  }
+
   // Marks the step after the optimizer's phase has been left.
   struct StepEnd {
     StepEnd() = default;
@@ -173,7 +239,11 @@ class MemoryTracer {
     }
   }
 
+  std::string path_;
   Result<Recording> recording_;
+  std::vector<std::byte> trace_;  // of a recording into memory that was stopped
+  std::optional<TracerResults> results_;
+  std::uint64_t results_events_ = 0;  // recorded when results_ was read
   std::string error_;
   bool is_attached_ = false;
 };

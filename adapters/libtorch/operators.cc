@@ -153,11 +153,15 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
   ThreadState& thread = thread_state();
   if (thread.depth == 0) return;
   --thread.depth;
-  if (thread.depth == thread.layer_depth) leave_parameter_layer(thread);
-  if (thread.depth == thread.outermost_depth) {
+  const bool is_outermost = thread.depth == thread.outermost_depth;
+  if (is_outermost) {
     const bool is_node = !thread.nodes.empty() && thread.nodes.back().depth == thread.depth;
-    return is_node ? node_ended(thread) : end_outermost(thread);
+    is_node ? node_ended(thread) : end_outermost(thread);
   }
+  // After the outermost operator, as it was entered before: only then are both ends of the range a
+  // call of the layer (record/range_listeners.cc).
+  if (thread.depth == thread.layer_depth) leave_parameter_layer(thread);
+  if (is_outermost) return;
   plimsoll_context& context = *thread.context;
   if (context.op_instance == 0 && record.seqNr() >= 0) {  // an autograd.Function
     const auto sequence = static_cast<std::uint64_t>(record.seqNr());

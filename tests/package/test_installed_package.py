@@ -129,6 +129,61 @@ def test_a_program_records_and_reads_its_recording_through_pkg_config(pkg_config
     assert cpu["requested_active"]["peak_bytes"] == 4096
 
 
+def test_a_program_reads_layer_calls_and_totals_of_its_recording(pkg_config, tmp_path):
+    source = tmp_path / "program.cc"
+    source.write_text(
+        textwrap.dedent("""
+        #include <cstdio>
+        #include "plimsoll/recorder.h"
+        #include "plimsoll/tracer_results.h"
+
+        int main() {
+          auto recording = plimsoll::Recording::start({.marks_layer_calls = true});
+          if (!recording) return 1;
+          const plimsoll_recorder_api* api = plimsoll_recorder();
+          {
+            PLIMSOLL_LAYER("fc1");
+            api->alloc(api->context(), 0, 0x1000, 4096);
+            api->alloc(api->context(), 0, 0x3000, 512);
+            api->free(api->context(), 0, 0x1000);
+          }
+          const auto bytes = recording->take();
+          auto results = plimsoll::TracerResults::read_memory(bytes);
+          if (!results) return std::fprintf(stderr, "%s", results.error().message.c_str()), 2;
+          const auto missing = plimsoll::TracerResults::read_memory(bytes, "cuda:7");
+          if (missing) return 3;
+          std::puts(missing.error().message.c_str());
+          for (const auto& event : results->events()) {
+            std::printf("%s %s %llu %llu\\n", event.event_type.c_str(),
+                        event.layer_name.value_or("-").c_str(),
+                        static_cast<unsigned long long>(event.size_bytes),
+                        static_cast<unsigned long long>(event.allocated_bytes));
+          }
+          const auto& fc1 = results->get_layer_stats().at("fc1");
+          std::printf("%d %d %d %d\\n", int(fc1.peak_allocated), int(fc1.total_allocations),
+                      int(fc1.total_deallocations), int(fc1.calls));
+        }
+        """)
+    )
+    flags = run(*pkg_config, "--cflags", "--libs", "plimsoll-engine").stdout.split()
+    compiler = os.environ.get("CXX", "g++")
+    compiled = run(compiler, "-std=c++20", source, *flags, "-o", tmp_path / "p")
+    assert compiled.returncode == 0, compiled.stderr
+    ran = run(tmp_path / "p")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "the recording has no device cuda:7",
+        "snapshot - 0 0",
+        "layer_enter fc1 0 0",
+        "alloc fc1 4096 4096",
+        "alloc fc1 512 4608",
+        "free fc1 4096 512",
+        "layer_exit fc1 0 512",
+        "snapshot - 0 512",
+        "4608 2 1 1",
+    ]
+
+
 def test_the_command_is_installed_and_runs(installed_package, recorded_program, tmp_path):
     command = installed_package / "bin/plimsoll"
     ran = run(command, "run", "-o", "x.plim", "--", recorded_program, "alloc:9", cwd=tmp_path)

@@ -1,7 +1,8 @@
 // A model whose source names no layer, recorded with its layers by MemoryTracer::trace().
 //
-//   layers_program PATH|"" [scope] [plain-step] [lite]
+//   layers_program PATH|memory [scope] [plain-step] [lite] [results:FOLDER]
 //
+// results: writes timeline.json and flame.json into the folder and prints the summary.
 // scope: PLIMSOLL_LAYER around the forward; plain-step: optimizer.step() itself, not tracer.step().
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -54,6 +55,26 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+// Before and after the end of the recording the results are there; the later ones are written.
+void write_results(plimsoll::MemoryTracer& tracer, const std::string& folder) {
+  const std::size_t before = tracer.events().size();
+  tracer.stop();
+  std::printf("events %zu then %zu\n", before, tracer.events().size());
+  for (const auto& [layer, bytes] : tracer.get_peak_memory_per_layer()) {
+    std::printf("peak %s %llu\n", layer.c_str(), static_cast<unsigned long long>(bytes));
+  }
+  for (const auto& [layer, ratio] : tracer.get_fragmentation_stats()) {
+    std::printf("fragmentation %s %.3f\n", layer.c_str(), ratio);
+  }
+  const plimsoll::Status wrote[] = {tracer.export_timeline(folder + "/timeline.json"),
+                                    tracer.export_flame_graph(folder + "/flame.json"),
+                                    tracer.export_timeline(folder + "/no/such/folder.json")};
+  for (const plimsoll::Status& status : wrote) {
+    std::printf("export %s\n", status ? "done" : status.error().message.c_str());
+  }
+  tracer.print_summary();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -64,8 +85,9 @@ int main(int count, char** arguments) {
   torch::optim::SGD optimizer(net->parameters(),
                               torch::optim::SGDOptions(0.01).weight_decay(0.1).momentum(0.9));
   std::optional<plimsoll::MemoryTracer> tracer;
-  if (count > 1 && arguments[1][0] != '\0') {
-    tracer.emplace(plimsoll::RecordingOptions{.path = arguments[1]},
+  if (count > 1) {
+    const std::string path = arguments[1];
+    tracer.emplace(plimsoll::RecordingOptions{.path = path == "memory" ? "" : path},
                    words.contains("lite") ? PLIMSOLL_LIBTORCH_LITE : PLIMSOLL_LIBTORCH_FULL);
     tracer->trace(*net, "Net");
   }
@@ -86,5 +108,8 @@ int main(int count, char** arguments) {
     last = loss.item<double>();
   }
   std::printf("loss %.17g\n", last);
+  for (const std::string& word : words) {
+    if (word.starts_with("results:")) write_results(*tracer, word.substr(8));
+  }
   if (tracer && !tracer->error().empty()) std::fprintf(stderr, "%s\n", tracer->error().c_str());
 }

@@ -1,0 +1,91 @@
+// What a MemoryTracer returns: events and layer statistics of a recording, as Python's MemoryTracer
+// has them. Sizes are bytes. Link plimsoll_engine.
+//
+//   auto results = plimsoll::TracerResults::read("train.plim");
+//   if (!results) return complain(results.error().message);
+//   for (const auto& [layer, stats] : results->get_layer_stats()) ...
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plimsoll/result.h"
+
+namespace plimsoll {
+
+// The key of TracerResults::get_layer_stats() for what belongs to no layer.
+inline constexpr const char* kNoLayer = "[no layer]";
+
+// One layer. The first seven include the layers inside it, the others are its own.
+struct LayerMemoryStats {
+  std::string layer_name;
+  std::uint64_t peak_allocated = 0;     // the most that belonged to it at one time
+  std::uint64_t peak_reserved = 0;      // by the device's allocator while it ran; CPU: allocated
+  std::uint64_t total_allocations = 0;  // in every phase
+  std::uint64_t total_deallocations = 0;
+  double avg_fragmentation = 0;      // mean of MemoryEvent::fragmentation_ratio, 0 to 1
+  double duration_ms = 0;            // wall time of its calls; nested calls count once
+  std::uint64_t calls = 0;           // of PLIMSOLL_LAYER, or of operators (docs/cpp.md, "Results")
+  std::uint64_t forward_bytes = 0;   // at the device's peak, as the next three: they sum to
+  std::uint64_t backward_bytes = 0;  // live_bytes
+  std::uint64_t optimizer_bytes = 0;
+  std::uint64_t other_bytes = 0;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t parameter_bytes = 0;
+  std::uint64_t gradient_bytes = 0;
+  std::uint64_t optimizer_state_bytes = 0;
+  std::uint64_t activation_bytes = 0;
+  std::uint64_t saved_bytes = 0;  // activations kept for a backward, where the most were
+  std::uint64_t peak_bytes = 0;   // the most that the layer itself ever had
+};
+
+// Something that happened on the device, and the device's totals after it.
+struct MemoryEvent {
+  double timestamp = 0;    // seconds since the first event
+  std::string event_type;  // "alloc", "free", "snapshot", "layer_enter", "layer_exit"
+  std::uint64_t size_bytes = 0;
+  std::optional<std::string> layer_name;  // that owns the memory, or that is called
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+  double fragmentation_ratio = 0;  // (reserved - allocated) / reserved; 0: nothing is reserved
+  std::int64_t time_ns = 0;        // as recorded
+  std::optional<std::uint64_t> address;
+  std::optional<std::string> op;  // that allocated the memory, and likewise phase and category
+  std::optional<std::string> phase;
+  std::optional<std::string> category;
+};
+
+// The results of one device. Immutable; any number of threads may read it.
+class TracerResults {
+ public:
+  // Without a device: the first CUDA device of the recording, or the CPU.
+  static Result<TracerResults> read(const std::string& path, const std::string& device = "");
+  static Result<TracerResults> read_memory(std::span<const std::byte> recording,
+                                           const std::string& device = "");
+
+  const std::vector<MemoryEvent>& events() const;
+  const std::map<std::string, LayerMemoryStats>& get_layer_stats() const;
+  std::map<std::string, std::uint64_t> get_peak_memory_per_layer() const;
+  std::map<std::string, double> get_fragmentation_stats() const;
+  // For https://www.speedscope.app.
+  Status export_flame_graph(const std::string& output_path) const;
+  // JSON: events, layer_stats by name, summary.
+  Status export_timeline(const std::string& output_path) const;
+  // Findings, then memory by layer and category.
+  std::string summary(std::size_t top = 10) const;
+  void print_summary(std::size_t top = 10) const;  // to standard output
+
+ private:
+  struct State;
+  explicit TracerResults(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  static Result<TracerResults> of(class Session session, const std::string& device);
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace plimsoll
