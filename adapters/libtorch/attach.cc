@@ -54,15 +54,23 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   if (const char* problem = problem_of(api)) return problem;
   static bool watches_forks = false;
   g_attachment.api = api;
-  g_attachment.has_operators = mode == PLIMSOLL_LIBTORCH_FULL;
+  g_attachment.has_walks = mode != PLIMSOLL_LIBTORCH_WATCH;
   if (!watches_forks) {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     watches_forks = true;
   }
   install_cpu_allocator();
   g_attachment.is_on.store(true, std::memory_order_release);
-  observe_operators();
+  if (mode == PLIMSOLL_LIBTORCH_FULL) observe_operators(Outputs::kIgnored);
   return nullptr;
+}
+
+void plimsoll_libtorch_observe(int is_wanted) {
+  using namespace plimsoll::libtorch;
+  if (!is_attached() || g_attachment.has_walks || (is_wanted != 0) == g_attachment.has_operators) {
+    return;
+  }
+  is_wanted != 0 ? observe_operators(Outputs::kDescribed) : stop_observing_operators();
 }
 
 void plimsoll_libtorch_detach(void) {

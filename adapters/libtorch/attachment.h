@@ -25,7 +25,9 @@ struct Attachment {
   std::atomic<bool> is_on{false};
   bool is_for_process = false;  // attached at the program's start: stays until its end
   bool is_left_over = false;    // in the child of a fork that records nothing: the hooks are there
-  bool has_operators = false;   // written while nothing is attached
+  std::atomic<bool> has_operators{false};  // operators are observed now
+  bool has_outputs = false;  // written while operators are not observed: outputs are described
+  bool has_walks = false;    // likewise; each step describes the tensors that are new
   std::atomic<bool> tells_cuda_tensors{false};  // the CUDA half follows their allocations
   StackSource stacks;                           // likewise; null functions: no stacks
 };

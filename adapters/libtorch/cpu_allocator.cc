@@ -5,8 +5,10 @@
 #include <cstring>
 #include <string_view>
 #include <typeinfo>
+#include <utility>
 
 #include "allocation_context.h"
+#include "autograd_nodes.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
@@ -26,8 +28,30 @@ std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr
   define_new_stacks(thread);
 }
 
+// Without operators only a backward differs from what the context says.
+[[gnu::noinline]] void record_in_backward(ThreadState& thread, std::uint64_t address,
+                                          std::size_t size_bytes) {
+  plimsoll_context& context = *thread.context;
+  if (!observe_backward(thread)) return recorder().alloc(&context, kCpu, address, size_bytes);
+  const std::uint8_t phase = std::exchange(context.phase, PLIMSOLL_PHASE_BACKWARD);
+  const std::uint32_t layer = context.layer;
+  if (g_attachment.has_walks) context.layer = site_of_running_node(thread).layer;
+  recorder().alloc(&context, kCpu, address, size_bytes);
+  context.phase = phase;
+  context.layer = layer;
+}
+
+void record_without_operators(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
+  if ((torch::autograd::get_current_graph_task_id() & thread.graph_task) >= 0) {
+    return record_in_backward(thread, address, size_bytes);  // one runs, or has just ended
+  }
+  recorder().alloc(thread.context, kCpu, address, size_bytes);
+}
+
 void record_allocation(void* data, std::size_t size_bytes) {
   ThreadState& thread = thread_state();
+  if (!g_attachment.has_operators)
+    return record_without_operators(thread, number_of(data), size_bytes);
   if (thread.context->op_instance == 0) {
     record_outside_operator(thread, number_of(data), size_bytes);
     return;

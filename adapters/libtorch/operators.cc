@@ -10,6 +10,7 @@
 
 #include "autograd_nodes.h"
 #include "parameter_layers.h"
+#include "tensors.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
@@ -149,9 +150,20 @@ Observed operator_began(const at::RecordFunction& record) {
   return nullptr;
 }
 
+void describe_outputs(ThreadState& thread, const at::RecordFunction& record) {
+  for (const c10::IValue& output : record.outputs()) {
+    if (output.isTensor()) {
+      tag_output(thread, output.toTensor());
+    } else if (output.isTensorList()) {
+      for (const at::Tensor& tensor : output.toTensorVector()) tag_output(thread, tensor);
+    }
+  }
+}
+
 void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unused*/) {
   ThreadState& thread = thread_state();
   if (thread.depth == 0) return;
+  if (g_attachment.has_outputs && is_attached()) describe_outputs(thread, record);
   --thread.depth;
   const bool is_outermost = thread.depth == thread.outermost_depth;
   if (is_outermost) {
@@ -255,20 +267,27 @@ at::RecordFunctionCallback callback() {
 
 }  // namespace
 
-void observe_operators() {
-  if (g_attachment.has_operators) g_handle = at::addGlobalCallback(callback());
+void observe_operators(Outputs outputs) {
+  g_attachment.has_outputs = outputs == Outputs::kDescribed;
+  g_attachment.has_operators = true;
+  g_handle = at::addGlobalCallback(callback().needsOutputs(g_attachment.has_outputs));
 }
 
 void stop_observing_operators() {
   if (g_handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_handle);
   g_handle = at::INVALID_CALLBACK_HANDLE;
   g_has_inputs.store(false);
+  if (!g_attachment.has_operators.exchange(false)) return;
+  g_attachment.has_outputs = false;
+  // The links of the nodes since are there: only later ones are filled in by layer.
+  thread_state().filled_sequence = at::sequence_number::peek();
 }
 
 void observe_inputs() {
   if (!g_attachment.has_operators || g_has_inputs.exchange(true)) return;
   at::removeCallback(g_handle);
-  g_handle = at::addGlobalCallback(callback().needsInputs(true));
+  g_handle =
+      at::addGlobalCallback(callback().needsInputs(true).needsOutputs(g_attachment.has_outputs));
 }
 
 }  // namespace plimsoll::libtorch

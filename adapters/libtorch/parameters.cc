@@ -1,6 +1,7 @@
 #include "parameters.h"
 
 #include <utility>
+#include <vector>
 
 #include "tensors.h"
 
@@ -58,6 +59,18 @@ void Parameters::tag_gradient(ThreadState& thread, const at::Tensor& tensor) {
     name = found->second.parameter.name;
   }
   tag_tensor(thread, gradient, PLIMSOLL_ROLE_GRADIENT, name);
+}
+
+void Parameters::tag_gradients(ThreadState& thread) {
+  std::vector<at::Tensor> living;
+  {
+    const std::lock_guard lock(mutex_);
+    living.reserve(entries_.size());
+    for (const auto& [impl, entry] : entries_) {
+      if (auto tensor = entry.tensor.lock()) living.emplace_back(std::move(tensor));
+    }
+  }
+  for (const at::Tensor& tensor : living) tag_gradient(thread, tensor);
 }
 
 void Parameters::forget_dead() {

@@ -28,6 +28,8 @@ class Parameters {
   std::string name_text(const at::Tensor& tensor);  // empty if it is not known
   // Tags the .grad of a known parameter, unless that very storage was tagged already.
   void tag_gradient(ThreadState& thread, const at::Tensor& tensor);
+  // Likewise for all of them.
+  void tag_gradients(ThreadState& thread);
   void forget_dead();
   void clear();
   // Around a fork, so that the child finds the lock free.

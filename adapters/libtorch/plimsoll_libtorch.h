@@ -14,7 +14,9 @@ enum plimsoll_libtorch_mode : std::uint8_t {
   // Operators, the forward operator of each autograd node, temporaries, shapes of outputs.
   PLIMSOLL_LIBTORCH_FULL = 0,
   // Allocations, layers and phases alone.
-  PLIMSOLL_LIBTORCH_LITE = 1
+  PLIMSOLL_LIBTORCH_LITE = 1,
+  // Likewise; and what tensors are is looked at when somebody asks, not at each step.
+  PLIMSOLL_LIBTORCH_WATCH = 2
 };
 
 // Installs the hooks. Returns null, or one sentence that says why it could not. Under
@@ -24,6 +26,10 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_
 
 // Takes them out again. Blocks that were recorded may be freed at any time afterwards.
 void plimsoll_libtorch_detach(void);
+
+// In the mode `watch`: operators and the dtypes and shapes of their outputs are observed from now
+// on, or no more. For the iteration before a sample: it costs as much as the full mode.
+void plimsoll_libtorch_observe(int is_wanted);
 
 // For an adapter of another allocator than the CPU's, right before it tells of an allocation: fills
 // in this thread's context what it belongs to, gives in `before` what to put back afterwards, and

@@ -89,7 +89,7 @@ void tag_outputs(ThreadState& thread, PyObject* result) {
 // ---- the call ---------------------------------------------------------------------------------
 
 void begin_call(ThreadState& thread, std::uint32_t layer) {
-  if (!g_attachment.has_operators) fill_links(thread);
+  if (g_attachment.has_walks && !g_attachment.has_operators) fill_links(thread);
   plimsoll_context& context = *thread.context;
   if (context.phase != PLIMSOLL_PHASE_BACKWARD) {
     context.phase = observe_backward(thread) ? PLIMSOLL_PHASE_BACKWARD : PLIMSOLL_PHASE_FORWARD;
@@ -100,7 +100,7 @@ void begin_call(ThreadState& thread, std::uint32_t layer) {
 }
 
 void end_call(ThreadState& thread, const SavedContext& saved) {
-  if (!g_attachment.has_operators) fill_links(thread);
+  if (g_attachment.has_walks && !g_attachment.has_operators) fill_links(thread);
   --thread.module_depth;
   thread.restore(saved);
 }

@@ -162,7 +162,7 @@ PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
     if (g_renew_cuda != nullptr)
       g_renew_cuda();  // before the step's end is told: its sums are right
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
-    g_survey_clock.run_if_due(thread);
+    if (g_attachment.has_walks) g_survey_clock.run_if_due(thread);
   });
 }
 
@@ -175,6 +175,20 @@ PyObject* survey(PyObject* /*self*/, PyObject* part) {
       PyUnicode_Check(part) != 0 && PyUnicode_CompareWithASCIIString(part, "all") == 0;
   return guarded([&](ThreadState& thread) {
     record_objects(thread, search_heap(is_all ? HeapPart::kAll : HeapPart::kNew));
+  });
+}
+
+// describe(): right before a sample, whatever the hooks have not seen or not looked at.
+PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
+  return guarded([](ThreadState& thread) {
+    if (g_renew_cuda != nullptr) g_renew_cuda();
+    record_objects(thread, search_heap(HeapPart::kNew));
+    g_survey_clock.run_if_due(thread);
+    modules().tag_changed(thread);
+    tag_optimizers(thread);
+    parameters().tag_gradients(thread);
+    poll_foreign_storages(thread);
+    parameters().forget_dead();
   });
 }
 
@@ -212,6 +226,12 @@ PyObject* renew_cuda_by(PyObject* /*self*/, PyObject* address) {
   Py_RETURN_NONE;
 }
 
+// observe(wanted)
+PyObject* observe(PyObject* /*self*/, PyObject* is_wanted) {
+  plimsoll_libtorch_observe(PyObject_IsTrue(is_wanted));
+  Py_RETURN_NONE;
+}
+
 PyObject* is_attached_now(PyObject* /*self*/, PyObject* /*args*/) {
   return PyBool_FromLong(is_attached() ? 1 : 0);
 }
@@ -223,10 +243,12 @@ PyObject* steps(PyObject* /*self*/, PyObject* /*args*/) {
 PyMethodDef g_functions[] = {
     {"attach", attach, METH_VARARGS, nullptr},
     {"describe_address", describe_address, METH_NOARGS, nullptr},
+    {"describe", describe, METH_NOARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
     {"adopt", adopt, METH_O, nullptr},
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
+    {"observe", observe, METH_O, nullptr},
     {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},
     {"self_test", self_test, METH_VARARGS, nullptr},
     {"step_begins", step_begins, METH_VARARGS, nullptr},

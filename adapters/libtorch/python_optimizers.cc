@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "parameters.h"
 #include "python_modules.h"
@@ -12,8 +13,16 @@
 namespace plimsoll::libtorch {
 namespace {
 
+// What a parameter's gradient is, while both keep their kind and shape.
+struct KnownGradient {
+  const c10::TensorImpl* parameter = nullptr;
+  std::uint64_t shape = 0;
+  std::uint32_t tensor = 0;
+};
+
 struct Optimizer {
   PyObject* weak = nullptr;
+  std::vector<KnownGradient> gradients;  // in the order of its parameters
   TaggedStorages parameters;
   TaggedStorages state;
 };
@@ -126,21 +135,62 @@ void tag_state(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
   optimizer.state.end_walk();
 }
 
+std::uint64_t shape_of(const at::Tensor& tensor) {
+  auto hash = static_cast<std::uint64_t>(tensor.scalar_type()) + 1;
+  for (const std::int64_t size : tensor.sizes()) {
+    hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
+  }
+  return hash;
+}
+
+// The gradients alone: they come and go with each step, and peaks are told by what they consist of.
+// False if a parameter is not known yet.
+bool tag_gradients(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
+  std::size_t next = 0;
+  bool are_known = true;
+  for_each_parameter(object, [&](Py_ssize_t, PyObject*, Py_ssize_t, const at::Tensor& tensor) {
+    const c10::TensorImpl* parameter = tensor.unsafeGetTensorImpl();
+    if (next == optimizer.gradients.size()) optimizer.gradients.emplace_back();
+    KnownGradient& known = optimizer.gradients[next++];
+    const at::Tensor& gradient = parameter->grad();
+    if (!gradient.defined()) return;
+    const std::uint64_t shape = shape_of(gradient);
+    if (known.parameter != parameter || known.shape != shape) {
+      Parameter of;
+      if (!parameters().find(tensor, of)) {
+        are_known = false;
+        return;
+      }
+      known = {parameter, shape, tensor_id(thread, gradient, PLIMSOLL_ROLE_GRADIENT, of.name)};
+    }
+    tag_storage(thread, gradient, known.tensor);
+  });
+  optimizer.gradients.resize(next);
+  return are_known;
+}
+
 }  // namespace
 
 void before_step(ThreadState& thread, PyObject* object) {
+  Optimizer* optimizer = find_or_add(object);
+  if (!g_attachment.has_walks && optimizer != nullptr && !optimizer->gradients.empty() &&
+      tag_gradients(thread, object, *optimizer)) {
+    return;
+  }
   modules().tag_changed(thread);
-  if (Optimizer* optimizer = find_or_add(object)) tag_parameters(thread, object, *optimizer);
+  if (optimizer == nullptr) return;
+  tag_parameters(thread, object, *optimizer);
+  if (!g_attachment.has_walks) tag_gradients(thread, object, *optimizer);
 }
 
 bool after_step(ThreadState& thread, PyObject* object) {
   Optimizer* optimizer = find_or_add(object);
   if (optimizer == nullptr) return false;
-  tag_state(thread, object, *optimizer);
+  if (g_attachment.has_walks) tag_state(thread, object, *optimizer);
   if (g_stepping == nullptr) g_stepping = object;
   if (g_stepping != object) return false;
   poll_foreign_storages(thread);
-  parameters().forget_dead();
+  if (g_attachment.has_walks) parameters().forget_dead();
   ++g_steps;
   if (!g_user_steps) recorder().mark(thread.context, PLIMSOLL_MARK_STEP, g_steps);
   return true;
@@ -151,6 +201,12 @@ void adopt_optimizer(ThreadState& thread, PyObject* object) {
   if (optimizer == nullptr) return;
   tag_parameters(thread, object, *optimizer);
   tag_state(thread, object, *optimizer);
+}
+
+void tag_optimizers(ThreadState& thread) {
+  std::vector<Reference> objects;  // a copy: one that dies meanwhile leaves optimizers()
+  for (const auto& [object, optimizer] : optimizers()) objects.push_back(Reference::borrow(object));
+  for (const Reference& object : objects) adopt_optimizer(thread, object.get());
 }
 
 void leave_steps_to_user() { g_user_steps = true; }

@@ -15,6 +15,9 @@ bool after_step(ThreadState& thread, PyObject* optimizer);
 // An optimizer that was there before us.
 void adopt_optimizer(ThreadState& thread, PyObject* optimizer);
 
+// Tags what the known optimizers hold that is new since the last time.
+void tag_optimizers(ThreadState& thread);
+
 // From now on the user marks the steps, no optimizer does.
 void leave_steps_to_user();
 

@@ -73,30 +73,6 @@ std::uint32_t describe(const at::Tensor& tensor, plimsoll_role role, std::uint32
                            name_of(shape_text(tensor.sizes())));
 }
 
-std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
-                        std::uint32_t name) {
-  const c10::IntArrayRef sizes = tensor.sizes();
-  if (sizes.size() > KnownTensor::kDimensions) return describe(tensor, role, name);
-  std::uint64_t hash = (std::uint64_t{name} << 8U | static_cast<std::uint64_t>(role)) +
-                       static_cast<std::uint64_t>(tensor.scalar_type()) * 31;
-  for (const std::int64_t size : sizes) {
-    hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
-  }
-  KnownTensor& slot = thread.known_tensors[hash >> 56U];
-  if (slot.id != 0 && slot.name == name && slot.role == role &&
-      slot.dtype == tensor.scalar_type() && slot.dimensions == sizes.size() &&
-      std::equal(sizes.begin(), sizes.end(), slot.sizes.begin())) {
-    return slot.id;
-  }
-  slot.id = describe(tensor, role, name);
-  slot.name = name;
-  slot.role = static_cast<std::uint8_t>(role);
-  slot.dtype = tensor.scalar_type();
-  slot.dimensions = static_cast<std::uint8_t>(sizes.size());
-  std::ranges::copy(sizes, slot.sizes.begin());
-  return slot.id;
-}
-
 // ---- foreign storages -------------------------------------------------------------------------
 
 // Storages whose deleter is not ours to change. By address: two storages may share their memory
@@ -170,6 +146,30 @@ void tell(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) 
 
 }  // namespace
 
+std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
+                        std::uint32_t name) {
+  const c10::IntArrayRef sizes = tensor.sizes();
+  if (sizes.size() > KnownTensor::kDimensions) return describe(tensor, role, name);
+  std::uint64_t hash = (std::uint64_t{name} << 8U | static_cast<std::uint64_t>(role)) +
+                       static_cast<std::uint64_t>(tensor.scalar_type()) * 31;
+  for (const std::int64_t size : sizes) {
+    hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
+  }
+  KnownTensor& slot = thread.known_tensors[hash >> 56U];
+  if (slot.id != 0 && slot.name == name && slot.role == role &&
+      slot.dtype == tensor.scalar_type() && slot.dimensions == sizes.size() &&
+      std::equal(sizes.begin(), sizes.end(), slot.sizes.begin())) {
+    return slot.id;
+  }
+  slot.id = describe(tensor, role, name);
+  slot.name = name;
+  slot.role = static_cast<std::uint8_t>(role);
+  slot.dtype = tensor.scalar_type();
+  slot.dimensions = static_cast<std::uint8_t>(sizes.size());
+  std::ranges::copy(sizes, slot.sizes.begin());
+  return slot.id;
+}
+
 c10::StorageImpl* recorded_storage(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return nullptr;
   c10::StorageImpl* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -186,6 +186,13 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
     if (storage != nullptr) tell(thread, *storage, tensor_id(thread, tensor, role, name));
   } catch (const std::exception&) {
     // A tensor of a strange kind (no sizes, no dtype) stays untagged.
+  }
+}
+
+void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id) {
+  try {
+    if (c10::StorageImpl* storage = recorded_storage(tensor)) tell(thread, *storage, id);
+  } catch (const std::exception&) {
   }
 }
 

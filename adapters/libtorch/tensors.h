@@ -20,6 +20,11 @@ c10::StorageImpl* recorded_storage(const at::Tensor& tensor);
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                 std::uint32_t name);
 
+// Its id for the recorder; and the same tag by an id that is known.
+std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
+                        std::uint32_t name);
+void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id);
+
 // The dtype and shape of a module's output.
 void tag_output(ThreadState& thread, const at::Tensor& tensor);
 

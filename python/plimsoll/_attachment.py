@@ -16,7 +16,10 @@ from plimsoll import _cuda, _record
 from plimsoll.errors import AdapterError
 
 Adapter = Literal["auto", "libtorch", "python", "none"]
-Mode = Literal["full", "lite"]
+# What the hooks see, from most to least: full; lite, without operators; watch, which describes
+# tensors when a sample is taken, and not at each step.
+Mode = Literal["full", "lite", "watch"]
+_MODES = ("full", "lite", "watch")  # as the adapter numbers them
 # What is searched for tensors, modules and optimizers: all of Python's heap (about 5 ms for 170,000
 # objects), what is new in it since the last search, or some objects alone: a model, its optimizer.
 Survey = Literal["all", "new"] | Sequence[object]
@@ -55,11 +58,13 @@ class LibtorchAttachment:
         from plimsoll._adapter import load
 
         self._mode, self._stacks = mode, stacks
+        # For samples: whether operators are observed now, and whether the next one needs it.
+        self._is_observing, self.needs_operators = False, True
         self._adapter = load(lambda _: None)
         try:
             self._adapter.attach(
                 _record.api_address() if api_address is None else api_address,
-                0 if mode == "full" else 1,
+                _MODES.index(mode),
                 int(stacks and mode == "full"),
                 torch.nn.Module,
                 torch.optim.Optimizer,
@@ -91,6 +96,20 @@ class LibtorchAttachment:
         else:
             self._adapter.adopt(list(what))
 
+    def describe(self) -> None:
+        """Records what is new since the last time: right before a sample."""
+        self._adapter.describe()
+
+    def observe(self, is_wanted: bool) -> None:
+        """Observes operators, or no more, in the mode `watch`."""
+        self._is_observing = is_wanted
+        self._adapter.observe(is_wanted)
+
+    def learn(self, has_activations: bool) -> None:
+        """What a sample has shown: only one whose operators were observed shows all activations."""
+        unsure = self.needs_operators and not self._is_observing
+        self.needs_operators = has_activations or unsure
+
     def user_marks_steps(self) -> None:
         self._adapter.user_marks_steps()
 
@@ -98,7 +117,8 @@ class LibtorchAttachment:
         return bool(self._adapter.is_attached())
 
     def sees_less(self, mode: Mode, stacks: bool) -> bool:
-        return mode == "full" and (self._mode == "lite" or (stacks and not self._stacks))
+        has_less = _MODES.index(mode) < _MODES.index(self._mode)
+        return has_less or (mode == "full" and stacks and not self._stacks)
 
     def detach(self) -> None:
         for handle in self._handles:
@@ -202,6 +222,30 @@ def detach() -> None:
             _attached.detach()
             _attached = None
             _cuda.end()
+
+
+def observe(is_wanted: bool) -> None:
+    """Has operators observed, or no more, where hooks describe tensors only for samples."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.observe(is_wanted)
+
+
+def observe_if_needed(is_due: bool) -> None:
+    """The same, where a sample ends the next iteration and the last ones have shown a need."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.observe(is_due and _attached.needs_operators)
+
+
+def learn(has_activations: bool) -> None:
+    """What a sample has shown, for `observe_if_needed`."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.learn(has_activations)
+
+
+def describe() -> None:
+    """Records what is new since the last time: right before a sample."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.describe()
 
 
 def _renew_lock() -> None:

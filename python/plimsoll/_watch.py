@@ -16,7 +16,7 @@ _mode: Mode | None = None  # what is attached for the watch; None: it does not r
 _pid = 0
 
 
-def watch(mode: Mode = "lite", adapter: Adapter = "auto") -> None:
+def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
     """Watches from now on, until `stop_monitoring` or the end of the process.
 
     The second and later calls do nothing, unless they ask for more than the first one did.
@@ -29,7 +29,7 @@ def watch(mode: Mode = "lite", adapter: Adapter = "auto") -> None:
     with _lock:
         if _pid != os.getpid():
             _mode = None  # the child of a fork, in which nothing runs
-        if _mode is not None and mode in (_mode, "lite"):
+        if _mode is not None and mode in (_mode, "watch"):
             return
         kind = _attachment.prepare(adapter, _say, _say)
         is_new = _mode is None

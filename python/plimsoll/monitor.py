@@ -20,7 +20,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from plimsoll import _record
+from plimsoll import _attachment, _record
 from plimsoll._profiler_ranges import profiled_mark, profiled_range
 from plimsoll._text_log import LogFile, append_snapshot
 from plimsoll._watch import watch
@@ -274,15 +274,42 @@ def log_tensor_memory_breakdown(
     """
     if interval < 1:
         raise InvalidArgumentError("invalid_argument", f"interval={interval}: it must be positive")
-    watch("full")  # also before the first one is due, which then knows what came before it
-    if iteration % interval != 0:
-        return
+    watch()  # also before the first one is due, which then knows what came before it
+    if iteration % interval == 0:
+        _write_breakdown(writer, iteration, section, large_tensor_mb, top_layers, log_file)
+    _attachment.observe_if_needed((iteration + 1) % interval == 0)
+
+
+def _write_breakdown(
+    writer: _Writer | None,
+    iteration: int,
+    section: str,
+    large_tensor_mb: float,
+    top_layers: int,
+    log_file: LogFile | None,
+) -> None:
+    _attachment.describe()
     sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
     if writer is not None:
         for tag, value in _record.scalars_of(sample, section, top_layers):
             writer.add_scalar(tag, value, iteration)
     if log_file is not None:
         append_snapshot(log_file, sample, top_layers)
+    _attachment.learn(_has_activations(sample))
+
+
+def _has_activations(sample: _record.MemorySample) -> bool:
+    """Whether the sample is one between forward and backward.
+
+    Then the graph holds most tensors, which have no Python object, and only their operators tell
+    what they are.
+    """
+    live_bytes = sum(device.live_bytes for device in sample.devices)
+    shares = [
+        dtype for device in sample.devices for dtype in device.dtypes if dtype.name == "unknown"
+    ]
+    shares += [c for device in sample.devices for c in device.categories if c.name == "activation"]
+    return 100 * sum(share.size_bytes for share in shares) > live_bytes
 
 
 def _mb(size_bytes: int | None) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from plimsoll import _record
+from plimsoll import _attachment, _record
 from plimsoll._profiler_ranges import profiled_mark
 from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._snapshots import Snapshots
@@ -54,6 +54,7 @@ class TrainingMonitor:
         self.options: MonitorOptions = load_options(config, **options)
         self._is_open = self.options.enabled
         self._pid = os.getpid()
+        self._next = 0  # iteration
         self._recording: Recording | None = None
         if self.options.enabled:
             self._begin()
@@ -71,11 +72,8 @@ class TrainingMonitor:
         if options.record:
             self._recording = record(of_rank(options.record), adapter=_adapter(options))
             self._attempt(self._recording.start)
-        self._attempt(
-            lambda: watch(
-                "full" if options.profile_tensors or options.nvtx else "lite", _adapter(options)
-            )
-        )
+        self._attempt(lambda: watch("full" if options.nvtx else "watch", _adapter(options)))
+        self._prepare_for(0)
 
     @staticmethod
     def _attempt(action: Callable[[], object]) -> None:
@@ -97,8 +95,18 @@ class TrainingMonitor:
         """
         if batch_size is not None:
             self.set_batch_size(batch_size)
+        number = self._next if iteration is None else iteration
+        self._next = number + 1
+        if self._is_open and self.options.is_due(number):
+            _attachment.describe()
         self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
+        self._prepare_for(number + 1)
+
+    def _prepare_for(self, iteration: int) -> None:
+        """Has operators observed if a sample ends this iteration, and else not."""
+        if self._is_open and self.options.profile_tensors:
+            _attachment.observe(self.options.is_due(iteration))
 
     def set_batch_size(self, items: int) -> None:
         """How many items the batches have from now on; 0: that is not known."""
@@ -116,12 +124,16 @@ class TrainingMonitor:
                 the fullest is taken to be the one.
         """
         told = "" if error is None else f"{type(error).__name__}: {error}"
+        if self._is_open:
+            _attachment.describe()
         self._monitor.ran_out(iteration, told)
 
     def close(self) -> None:
         """No samples from now on. The process is watched until `stop_monitoring` or its end."""
         if not self._is_open:
             return
+        if self.options.profile_tensors:
+            _attachment.observe(False)
         self._is_open = False
         self._monitor.close()
         if self._recording is not None:

@@ -40,6 +40,12 @@ class Recorder:
     def survey(self, what="all"):
         self._attachment.survey(what)
 
+    def describe(self):
+        self._attachment.describe()
+
+    def observe(self, is_wanted):
+        self._attachment.observe(is_wanted)
+
     def user_marks_steps(self):
         self._attachment.user_marks_steps()
 

@@ -1,0 +1,75 @@
+"""The mode of monitors: between samples little is seen, and right before one everything is."""
+
+import torch
+from torch import nn
+from watching import GRADIENT, PARAMETER, STATE, Recorder, allocs, tag_names, tags
+
+
+def trained(model, optimizer):
+    model(torch.rand(3, 20)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def test_steps_describe_gradients_alone_and_a_sample_the_rest(library):
+    recorder = Recorder(library).attach("watch")
+    try:
+        model = nn.Linear(20, 30)
+        optimizer = torch.optim.Adam(model.parameters())
+        trained(model, optimizer)
+        trained(model, optimizer)
+        events = recorder.take()
+        assert tag_names(events, GRADIENT)["Linear.weight"] == 4 * 600
+        assert tags(events, STATE) == []
+        model.weight = nn.Parameter(torch.rand(30, 20))
+        optimizer.param_groups[0]["params"][0] = model.weight
+        trained(model, optimizer)
+        recorder.describe()
+        events = recorder.take()
+        assert tag_names(events, PARAMETER)["Linear.weight"] == 4 * 600
+        assert tag_names(events, STATE)["Linear.weight.exp_avg"] == 4 * 600
+        assert {e["tensor"]["shape"] for e in tags(events, GRADIENT)} == {"[30, 20]", "[30]"}
+    finally:
+        recorder.detach()
+
+
+def test_operators_are_observed_when_asked_for(library):
+    recorder = Recorder(library).attach("watch")
+    try:
+        kept = []
+        for is_observed in (False, True, False, True):
+            recorder.observe(is_observed)
+            recorder.take()
+            kept.append(torch.rand(10, 10).exp())
+            recorder.observe(False)
+            events = recorder.take()
+            found = {e["outer_op"] for e in allocs(events)}
+            assert found == ({"aten::rand", "aten::exp"} if is_observed else {""})
+            shapes = [e["tensor"]["shape"] for e in events if e["kind"] == "tag"]
+            assert ("[10, 10]" in shapes) == is_observed
+    finally:
+        recorder.detach()
+
+
+def test_the_full_mode_observes_whatever_a_monitor_asks_for(recorder):
+    recorder.observe(False)
+    recorder.take()
+    torch.rand(10)
+    assert [e["outer_op"] for e in allocs(recorder.take())] == ["aten::rand"]
+
+
+def test_a_gradient_of_another_shape_is_described_by_that_shape(library):
+    recorder = Recorder(library).attach("watch")
+    try:
+        weight = nn.Parameter(torch.rand(4, 5))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for shape in ([4, 5], [4, 5], [5, 4], [20]):
+            weight.data = weight.data.reshape(shape)
+            weight.grad = None
+            recorder.take()
+            weight.grad = torch.rand(shape)
+            optimizer.step()
+            told = [e["tensor"]["shape"] for e in tags(recorder.take(), GRADIENT)]
+            assert set(told) == {str(shape)}
+    finally:
+        recorder.detach()
