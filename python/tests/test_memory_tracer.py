@@ -348,7 +348,7 @@ def test_edge_cases_an_empty_block_and_a_model_without_layers():
     tracer = MemoryTracer()
     with tracer.trace(Bare()):
         pass
-    assert [event.event_type for event in tracer.events][-1] == "snapshot"
+    assert {event.event_type for event in tracer.events} <= {"snapshot"}
     for each in tracer.get_layer_stats().values():
         assert (each.calls, each.duration_ms) == (0, 0.0)
 
