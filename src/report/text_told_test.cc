@@ -41,12 +41,12 @@ Report native() {
   report.tables.by_phase.push_back({-1, "forward", 30 * kMiB, 12, kMiB, 1.0, {}});
   report.tables.by_category.push_back({-1, "activation", 30 * kMiB, 12, kMiB, 1.0, {}});
   report.tables.by_line.push_back({-1, "net.py:7 (forward)", 30 * kMiB, 12, kMiB, 1.0, {}});
-  report.tables.layers = {{-1, "", layer_bytes(1, 0, 1), layer_bytes(1, 0, 1)},
-                          {-1, "Net", layer_bytes(0, 0, 0), layer_bytes(20, 9, 29)},
-                          {-1, "Net.down", layer_bytes(0, 0, 0), layer_bytes(8, 0, 8)},
-                          {-1, "Net.down.0", layer_bytes(8, 0, 8), layer_bytes(8, 0, 8)},
-                          {-1, "Net.up", layer_bytes(0, 0, 0), layer_bytes(12, 9, 25)},
-                          {-1, "Net.up.1", layer_bytes(12, 9, 25), layer_bytes(12, 9, 25)}};
+  report.tables.layers = {{-1, "", layer_bytes(1, 0, 1), layer_bytes(1, 0, 1), {}},
+                          {-1, "Net", layer_bytes(0, 0, 0), layer_bytes(20, 9, 29), {}},
+                          {-1, "Net.down", layer_bytes(0, 0, 0), layer_bytes(8, 0, 8), {}},
+                          {-1, "Net.down.0", layer_bytes(8, 0, 8), layer_bytes(8, 0, 8), {}},
+                          {-1, "Net.up", layer_bytes(0, 0, 0), layer_bytes(12, 9, 25), {}},
+                          {-1, "Net.up.1", layer_bytes(12, 9, 25), layer_bytes(12, 9, 25), {}}};
   return report;
 }
 

@@ -147,6 +147,7 @@ class Monitor:
             tensorboard=True,
             alerts=False,
             profile_tensors=self.profile_tensors,
+            section="Memory",
         )
 
     def sample(self, iteration: int) -> dict[str, float]:
