@@ -276,26 +276,15 @@ def log_tensor_memory_breakdown(
         raise InvalidArgumentError("invalid_argument", f"interval={interval}: it must be positive")
     watch()  # also before the first one is due, which then knows what came before it
     if iteration % interval == 0:
-        _write_breakdown(writer, iteration, section, large_tensor_mb, top_layers, log_file)
+        _attachment.describe()
+        sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
+        if writer is not None:
+            for tag, value in _record.scalars_of(sample, section, top_layers):
+                writer.add_scalar(tag, value, iteration)
+        if log_file is not None:
+            append_snapshot(log_file, sample, top_layers)
+        _attachment.learn(_has_activations(sample))
     _attachment.observe_if_needed((iteration + 1) % interval == 0)
-
-
-def _write_breakdown(
-    writer: _Writer | None,
-    iteration: int,
-    section: str,
-    large_tensor_mb: float,
-    top_layers: int,
-    log_file: LogFile | None,
-) -> None:
-    _attachment.describe()
-    sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
-    if writer is not None:
-        for tag, value in _record.scalars_of(sample, section, top_layers):
-            writer.add_scalar(tag, value, iteration)
-    if log_file is not None:
-        append_snapshot(log_file, sample, top_layers)
-    _attachment.learn(_has_activations(sample))
 
 
 def _has_activations(sample: _record.MemorySample) -> bool:
