@@ -34,7 +34,7 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, unknown);
 }
 
-// The logs that the words name: a folder and "latest" stand for the newest run below.
+// The logs that the arguments name: a folder or "latest" means the newest run below it.
 Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
   std::vector<std::string> words = arguments.values("FILE");
   if (words.empty()) words = {"latest"};
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
     PLIMSOLL_TRY_ASSIGN(monitor::LatestRun run, monitor::find_latest_run(folder));
     if (!run.is_complete) {
       complain(folder +
-               " holds too many files to search all; a newer log may exist: name the "
+               " has too many files to search them all; a newer log may exist: name the "
                "run's folder");
     }
     for (std::string& log : run.logs) logs.push_back(std::move(log));
@@ -125,11 +125,11 @@ Command analyze_command() {
       "the start to the end, and what held it at the end. Several logs, or those of several "
       "ranks, are compared in one table.";
   command.positionals = {{"FILE",
-                          "A log; a folder: the newest run in or below it; or latest: the same of "
-                          "--dir. Default: latest.",
+                          "A log; a folder, for the newest run in or below it; or latest, for the "
+                          "newest run in or below --dir. Default: latest.",
                           Count::kAny}};
   command.options = {
-      {"--dir", "", "DIR", "The folder that latest searches. Default: this folder."},
+      {"--dir", "", "DIR", "The folder that latest searches. Default: the current folder."},
       {"--top", "", "N", "Rows of each table (default 10)."},
       {"--json", "", "",
        "One JSON object as `plimsoll schema analyze` (of several logs: `comparison`) describes "
@@ -139,8 +139,8 @@ Command analyze_command() {
   };
   command.sections = {
       {"examples",
-       {{"plimsoll analyze latest", "the newest run below this folder"},
-        {"plimsoll analyze latest --dir runs/7", "the newest below another one"},
+       {{"plimsoll analyze latest", "the newest run below the current folder"},
+        {"plimsoll analyze latest --dir runs/7", "the newest run below another folder"},
         {"plimsoll analyze output/a output/b", "two runs side by side"},
         {"plimsoll analyze smi.csv", "what nvidia-smi logged"},
         {"plimsoll analyze run.log --json --fail-on warning", "for scripts and CI"}}}};

@@ -155,17 +155,17 @@ const ComparedFigure* main_figure(const LogComparison& comparison) {
   return nullptr;
 }
 
-// "b holds 1.1 GiB more than a at most: ...; category activation differs most, by +1.0 GiB".
+// "b holds 1.1 GiB more than a at the highest sample: 8.0 GiB, not 6.9 GiB. At the end, ...".
 std::string verdict_of_two(const LogComparison& comparison) {
   const ComparedFigure* const main = main_figure(comparison);
-  if (main == nullptr || !main->difference) return "The runs have no figure of memory in common.";
+  if (main == nullptr || !main->difference) return "The runs have no memory figure in common.";
   const double difference = *main->difference;
   const std::string first = label(comparison, 0);
   const std::string second = label(comparison, 1);
-  if (difference == 0) return second + " and " + first + " hold the same at most.";
+  if (difference == 0) return second + " and " + first + " hold the same at their highest samples.";
   std::string text = second + " holds " + base::format_bytes(std::llround(std::abs(difference))) +
                      (difference > 0 ? " more than " : " less than ") + first +
-                     " at most: " + value_text(*main, main->values[1]) + ", not " +
+                     " at the highest sample: " + value_text(*main, main->values[1]) + ", not " +
                      value_text(*main, main->values[0]) + ".";
   const ComparedFigure* largest = nullptr;
   for (const ComparedFigure& figure : comparison.figures) {
@@ -182,7 +182,7 @@ std::string verdict_of_two(const LogComparison& comparison) {
 }
 
 std::string verdict_of_many(const LogComparison& comparison) {
-  if (!comparison.odd) return "No run is odd: none differs from the median alone.";
+  if (!comparison.odd) return "No run is odd: no single run differs from the median.";
   const ComparedFigure* const main = main_figure(comparison);
   std::string text = label(comparison, *comparison.odd) + " is the odd one:";
   std::size_t shown = 0;

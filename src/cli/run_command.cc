@@ -94,12 +94,12 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
     } else {
       return make_error(ErrorCode::kInvalidArgument,
                         word +
-                            " cannot stand before --; options there: --output PATH, --mode MODE, "
+                            " cannot be used before --; allowed there: --output PATH, --mode MODE, "
                             "--max-events N, --in-children, --cuda-driver");
     }
   }
   if (options.has_cuda_driver && !options.environment.empty()) {
-    return make_error(ErrorCode::kInvalidArgument, "--cuda-driver goes with --output alone");
+    return make_error(ErrorCode::kInvalidArgument, "--cuda-driver allows only --output");
   }
   return options;
 }
@@ -149,7 +149,7 @@ Command run_command() {
       "one "
       "beside this command, or python3 of PATH. A program follows --: one that is linked with "
       "plimsoll (anything else records nothing, which is an error), or with --cuda-driver any "
-      "program that uses CUDA, of whatever framework; what it asks CUDA for is recorded by shared "
+      "program that uses CUDA, in any framework; what it requests from CUDA is recorded by shared "
       "library and stack.";
   command.positionals = {{"SCRIPT", "The script, and its own words.", Count::kOneOrMore}};
   command.options = {

@@ -18,7 +18,7 @@ namespace {
 int run_schema(const Arguments& arguments) {
   const std::string what = arguments.value("WHAT", "report");
   if (what != "report" && what != "analyze" && what != "comparison") {
-    complain("there is no schema of " + what + ": say report, analyze or comparison");
+    complain("there is no schema of " + what + ": use report, analyze or comparison");
     return kWrongUse;
   }
   const Status status = print(base::json_text([&](base::JsonWriter& json) {

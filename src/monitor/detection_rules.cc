@@ -226,8 +226,8 @@ void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
     alert.evidence.push_back(bytes_text(*load.used_bytes) + " of " + bytes_text(*load.total_bytes) +
                              " are in use, by all processes");
   } else if (load.peak_bytes && *load.peak_bytes > load.held_bytes.value_or(0)) {
-    alert.evidence.push_back("The tensors' peak since the sample before; now " +
-                             bytes_text(load.held_bytes.value_or(0)) + " are held");
+    alert.evidence.push_back("The tensors' peak since the previous sample; now " +
+                             bytes_text(load.held_bytes.value_or(0)) + " are live");
   }
   alert.next_step = "plimsoll top shows which processes hold it";
   if (history != nullptr) explain_fill(alert, *history);

@@ -339,7 +339,7 @@ TEST(Thresholds, bytes_of_the_host_are_of_this_process_and_peaks_between_samples
   EXPECT_THAT(result.told_at, ElementsAre(1, 3));
   EXPECT_EQ(result.alerts[0].title, "This process holds 1.2 GiB at iteration 10, above 1000.0 MiB");
   EXPECT_EQ(result.alerts[0].evidence[0],
-            "The tensors' peak since the sample before; now 500.0 MiB are held");
+            "The tensors' peak since the previous sample; now 500.0 MiB are live");
   EXPECT_EQ(result.alerts[0].device, "host");
 }
 

@@ -33,7 +33,8 @@ struct ComparedFigure {
               "As in a summary's figures, the name of a category or dtype, or a field of the run."},
         Field{"at", &ComparedFigure::at, "start, end or most; empty: of the whole run."},
         Field{"values", &ComparedFigure::values, "In the order of the runs."},
-        Field{"difference", &ComparedFigure::difference, "Of two runs: the second less the first."},
+        Field{"difference", &ComparedFigure::difference,
+              "Of two runs: the second minus the first."},
         Field{"median", &ComparedFigure::median, "Of three runs or more."},
         Field{"odd", &ComparedFigure::odd,
               "Of three runs or more, the index of the one that alone differs from the median: by "
@@ -49,7 +50,8 @@ struct ComparedRun {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"label", &ComparedRun::label, "rank3, the run's folder, or what tells files apart."},
+        Field{"label", &ComparedRun::label,
+              "rank3, the run's folder, or what distinguishes the files."},
         Field{"device", &ComparedRun::device, "The device that is compared; empty: none."},
         Field{"summary", &ComparedRun::summary, "As plimsoll analyze FILE --json prints it."}};
   }
@@ -80,7 +82,7 @@ struct LogComparison {
         Field{"runs", &LogComparison::runs, "In the order given, ranks in theirs."},
         Field{"figures", &LogComparison::figures, "Those that any run has."},
         Field{"odd", &LogComparison::odd,
-              "The index of the run that is odd in most figures of memory; null: none is."},
+              "The index of the run that is odd in most memory figures; null: none is."},
         Field{"unread", &LogComparison::unread, "Logs that could not be read."}};
   }
 };

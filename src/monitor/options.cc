@@ -378,7 +378,7 @@ constexpr std::array kOptions = {
            "How many batches (or loss evaluations) of each epoch get a line of their own.",
            set_count<&O::verbose_batches, 0>, text_of<&O::verbose_batches>},
     Option{"profile_tensors", Aliases{}, "bool",
-           "Observe every operator, so samples know the dtype of activations; write TensorBoard.",
+           "Observe operators before each sample, for dtypes of activations; write TensorBoard.",
            set_bool<&O::profile_tensors>, text_of<&O::profile_tensors>},
     Option{"interval", kIntervalToo, "iterations",
            "Iterations from one sample to the next; 0 takes samples in `phases` only.",

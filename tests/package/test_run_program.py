@@ -131,7 +131,7 @@ def test_a_program_that_cannot_be_started_is_an_error(record):
 def test_options_that_have_no_meaning_here_are_an_error(record):
     ran = record(options=("--no-stacks",))
     assert ran.returncode == 2
-    assert "--no-stacks cannot stand before --" in ran.stderr
+    assert "--no-stacks cannot be used before --" in ran.stderr
 
 
 def test_the_newest_events_alone_are_kept_if_that_is_asked_for(record, plimsoll_command, tmp_path):
