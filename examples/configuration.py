@@ -112,7 +112,7 @@ def parse(
         unused: Settings without a flag here; the program says that they have no effect.
     """
     parser.add_argument("--enable-memory-monitoring", action="store_true", default=None)
-    parser.add_argument("--memory-monitor-batches", type=int, help="lines of an epoch (5)")
+    parser.add_argument("--memory-monitor-batches", type=int, help="lines per epoch (5)")
     parser.add_argument("--config", type=Path, help="a YAML file: defaults, memory monitoring")
     parser.add_argument("overrides", nargs="*", help="settings of the file: name.name=value")
     args = parser.parse_args(argv)

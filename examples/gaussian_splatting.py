@@ -340,7 +340,7 @@ def boolean(text: str) -> bool:
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
-    add("-s", "--scene_path", type=Path, help="a binary PPM picture to fit (our own)")
+    add("-s", "--scene_path", type=Path, help="a binary PPM picture to fit (a built-in one)")
     add(
         "-c",
         "--checkpoint_path",
@@ -350,9 +350,9 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("-i", "--iterations", "--steps", type=int, default=300, help="optimizer steps (300)")
     add("-r", "--regularization", choices=("none", "density"), default="none")
     add("--high_poly", type=boolean, nargs="?", const=True, default=False,
-        help="begin with four times as many Gaussians (False)")  # fmt: skip
+        help="start with four times the Gaussians (False)")  # fmt: skip
     add("--eval", type=boolean, nargs="?", const=True, default=False,
-        help="hold out a pixel of eight and report its metrics (False)")  # fmt: skip
+        help="hold out one pixel in eight and report metrics (False)")  # fmt: skip
     add("--size", type=int, default=96, help=f"pixels each way, a multiple of {TILE} (96)")
     add("--gaussians", type=int, default=300, help="to begin with (300)")
     add("--max_gaussians", type=int, default=100_000, help="add none beyond so many (100000)")

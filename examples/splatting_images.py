@@ -61,7 +61,7 @@ def read_ppm(path: Path, size: int) -> torch.Tensor:
 
 
 def picture(path: Path | None, size: int) -> torch.Tensor:
-    """What to fit: a picture of the user's, or our own."""
+    """The picture to fit: the user's, or the built-in one."""
     return draw(size) if path is None else read_ppm(path, size)
 
 

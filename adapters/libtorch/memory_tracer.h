@@ -61,9 +61,9 @@ class MemoryTracer {
   // Why not everything is recorded, in one sentence; empty if it is.
   const std::string& error() const { return error_; }
 
-  // The module's parameters and buffers are known by name from now on, and operators that use them
-  // run in the layer of the module that owns them, unless a PLIMSOLL_LAYER is open (full mode
-  // only; parameter_layers.h says which operators). Call it again when they have been replaced.
+  // Names the module's parameters and buffers. From then on, operators that use them run in the
+  // layer of the module that owns them, unless a PLIMSOLL_LAYER is open (full mode only;
+  // parameter_layers.h says which operators). Call it again after they have been replaced.
   void trace(const torch::nn::Module& module, const std::string& name) {
     attempt([&] {
       std::vector<libtorch::ParameterLayers::Owned> owned;
@@ -110,7 +110,7 @@ class MemoryTracer {
   // The most bytes of tensors that were live at once.
   std::uint64_t peak_bytes() const { return recording_ ? recording_->peak_bytes() : 0; }
 
-  // Takes the hooks out and ends the recording.
+  // Removes the hooks and ends the recording.
   RecordingState stop() {
     if (std::exchange(is_attached_, false)) plimsoll_libtorch_detach();
     if (!recording_) return {};
@@ -121,8 +121,8 @@ class MemoryTracer {
 
   // ---- Results, before and after stop(). A program that calls one of them links plimsoll::engine.
 
-  // What was recorded until now (plimsoll/tracer_results.h says what the figures are). Analysed on
-  // the calling thread, once for what is new. The queries below are empty where this fails.
+  // The results so far (plimsoll/tracer_results.h explains the figures). Analyzed on the calling
+  // thread, again only after new events. If this fails, the queries below are empty.
   Result<TracerResults> results() {
     if (!recording_) return recording_.error();
     flush();
@@ -157,7 +157,7 @@ class MemoryTracer {
     const auto all = results();
     return all ? all->export_timeline(output_path) : Status(all.error());
   }
-  // To standard output.
+  // Prints to standard output.
   void print_summary(std::size_t top = 10) {
     if (const auto all = results()) {
       all->print_summary(top);

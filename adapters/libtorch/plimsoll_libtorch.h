@@ -20,15 +20,15 @@ enum plimsoll_libtorch_mode : std::uint8_t {
 };
 
 // Installs the hooks. Returns null, or one sentence that says why it could not. Under
-// `plimsoll run -- PROGRAM` they have been there since the program's start, in the mode that the
-// command chose: then this does nothing, nor does detaching.
+// `plimsoll run -- PROGRAM` they are installed since the program's start, in the mode that the
+// command chose; then neither this nor detaching has an effect.
 const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_libtorch_mode mode);
 
 // Takes them out again. Blocks that were recorded may be freed at any time afterwards.
 void plimsoll_libtorch_detach(void);
 
-// In the mode `watch`: operators and the dtypes and shapes of their outputs are observed from now
-// on, or no more. For the iteration before a sample: it costs as much as the full mode.
+// In the mode `watch`: starts or stops observing operators, and the dtypes and shapes of their
+// outputs. For the iteration before a sample; it costs as much as the full mode.
 void plimsoll_libtorch_observe(int is_wanted);
 
 // For an adapter of another allocator than the CPU's, right before it tells of an allocation: fills

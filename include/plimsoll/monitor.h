@@ -11,7 +11,7 @@
 // Tensor figures come from the recorder: exact bytes, and the true peak of a span, not a sample.
 // They need an adapter (LibTorch: memory_tracer.h) and one call of start_watching(); without these
 // only the process's own memory is known. Nothing here throws or stops the program. 1 MB is 1024 x
-// 1024 bytes. Link plimsoll_monitor.
+// 1024 bytes. Link plimsoll::monitor.
 #pragma once
 
 #include <chrono>

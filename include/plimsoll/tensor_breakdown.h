@@ -1,11 +1,11 @@
-// What tensors hold, by category, as scalars for any writer, and the memory of a function's calls.
+// The memory of tensors by category, as scalars for any writer; the memory of a function's calls.
 //
 //   plimsoll::log_tensor_memory_breakdown(
 //       [&](const std::string& tag, double value, std::int64_t step) { ... }, iteration);
 //   auto load = plimsoll::monitor_memory("load", load_dataset);
 //   auto data = load("train.bin");  // [Memory] load: CPU +450.2 MB, ...
 //
-// Link plimsoll_monitor.
+// Link plimsoll::monitor.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ struct BreakdownOptions {
   std::int64_t interval = 50;      // iterations between samples; positive
   std::string section = "Memory";  // what the tags begin with
   double large_tensor_mb = 100;    // MB of 1024 x 1024 bytes
-  std::size_t top_layers = 10;     // the layers that hold most have tags
+  std::size_t top_layers = 10;     // how many of the largest layers have tags
 };
 
 using ScalarWriter =
     std::function<void(const std::string& tag, double value, std::int64_t iteration)>;
 
-// Every `interval` iterations, what the tensors hold: the tags of docs/monitoring.md, such as
-// Memory/Tensor_Category/parameters_MB. Does nothing at other iterations. Calls start_watching().
-// For the thread that trains; what the writer throws goes to the caller.
+// Writes the memory of tensors every `interval` iterations: the tags of docs/monitoring.md, such
+// as Memory/Tensor_Category/parameters_MB. Does nothing at other iterations. Calls
+// start_watching(). Call it on the thread that trains. Exceptions of the writer reach the caller.
 Status log_tensor_memory_breakdown(const ScalarWriter& write, std::int64_t iteration,
                                    const BreakdownOptions& options = {});
 
-// The function with a TrackMemory around each call. Arguments, result and exceptions are its own.
+// Returns the function with a TrackMemory around each call. Arguments, result and exceptions stay.
 template <typename Function>
 auto monitor_memory(std::string name, Function function, LinePrinter print = print_to_stdout) {
   return [name = std::move(name), function = std::move(function),

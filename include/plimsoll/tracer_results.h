@@ -1,5 +1,5 @@
 // What a MemoryTracer returns: events and layer statistics of a recording, as Python's MemoryTracer
-// has them. Sizes are bytes. Link plimsoll_engine.
+// has them. Sizes are bytes. Link plimsoll::engine.
 //
 //   auto results = plimsoll::TracerResults::read("train.plim");
 //   if (!results) return complain(results.error().message);
@@ -19,13 +19,13 @@
 
 namespace plimsoll {
 
-// The key of TracerResults::get_layer_stats() for what belongs to no layer.
+// The key of TracerResults::get_layer_stats() for memory that belongs to no layer.
 inline constexpr const char* kNoLayer = "[no layer]";
 
 // One layer. The first seven include the layers inside it, the others are its own.
 struct LayerMemoryStats {
   std::string layer_name;
-  std::uint64_t peak_allocated = 0;     // the most that belonged to it at one time
+  std::uint64_t peak_allocated = 0;     // peak of the bytes that belong to it
   std::uint64_t peak_reserved = 0;      // by the device's allocator while it ran; CPU: allocated
   std::uint64_t total_allocations = 0;  // in every phase
   std::uint64_t total_deallocations = 0;
@@ -41,8 +41,8 @@ struct LayerMemoryStats {
   std::uint64_t gradient_bytes = 0;
   std::uint64_t optimizer_state_bytes = 0;
   std::uint64_t activation_bytes = 0;
-  std::uint64_t saved_bytes = 0;  // activations kept for a backward, where the most were
-  std::uint64_t peak_bytes = 0;   // the most that the layer itself ever had
+  std::uint64_t saved_bytes = 0;  // activations saved for backward, at their largest
+  std::uint64_t peak_bytes = 0;   // peak of the layer itself
 };
 
 // Something that happened on the device, and the device's totals after it.
@@ -50,13 +50,13 @@ struct MemoryEvent {
   double timestamp = 0;    // seconds since the first event
   std::string event_type;  // "alloc", "free", "snapshot", "layer_enter", "layer_exit"
   std::uint64_t size_bytes = 0;
-  std::optional<std::string> layer_name;  // that owns the memory, or that is called
+  std::optional<std::string> layer_name;  // owns the memory, or is called
   std::uint64_t allocated_bytes = 0;
   std::uint64_t reserved_bytes = 0;
   double fragmentation_ratio = 0;  // (reserved - allocated) / reserved; 0: nothing is reserved
   std::int64_t time_ns = 0;        // as recorded
   std::optional<std::uint64_t> address;
-  std::optional<std::string> op;  // that allocated the memory, and likewise phase and category
+  std::optional<std::string> op;  // the operator that allocated it
   std::optional<std::string> phase;
   std::optional<std::string> category;
 };

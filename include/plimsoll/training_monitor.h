@@ -55,7 +55,7 @@ class TrainingMonitor {
   // Gets the alerts instead of `say`.
   void on_alert(std::function<void(const MemoryAlert&)> callback);
 
-  // Gets each sample, after it has been written.
+  // Receives each sample after it has been written.
   void on_sample(std::function<void(const MemorySample&)> callback);
 
   // An iteration ends; without a number they are counted from 0. The loss is read only if a sample

@@ -154,7 +154,7 @@ def _compiler() -> list[str]:
     try:
         words = shlex.split(chosen)
     except ValueError as error:
-        raise AdapterError(f"CXX is no command ({error}): {chosen!r}") from None
+        raise AdapterError(f"CXX is not a command ({error}): {chosen!r}") from None
     if words:
         return words
     for name in ("c++", "g++", "clang++"):

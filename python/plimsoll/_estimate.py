@@ -25,7 +25,7 @@ class LayerEstimate:
     """What one module holds itself, without the modules inside it.
 
     Attributes:
-        name: Its path in the model; empty for the model itself and the loss.
+        name: Path of the module in the model; empty for the model itself and the loss.
         weights_bytes: Its parameters. A tied weight counts in the first module that has it.
         activations_bytes: What it allocated in the forward pass that is live when that ends.
     """
@@ -108,11 +108,11 @@ def estimate(
             parameters, a name such as ``"AdamW"``, or None.
         loss: Makes a scalar tensor from the model's output. Default: ``output.loss`` where there is
             one, else the sum of the output's floating-point tensors.
-        dry_run: ``"fake"``: no memory is taken, and what CPU kernels allocate for themselves is not
-            counted. ``"cpu"``: a copy trains on the CPU for two steps, and the recorder counts the
-            peak. ``"auto"``: fake tensors, but the CPU for models that these cannot run, such as
-            those that read values, and for convolutions and recurrent layers on the CPU if the
-            estimate is at most 1 GiB.
+        dry_run: ``"fake"``: takes no memory, and does not count workspaces of CPU kernels.
+            ``"cpu"``: a copy trains on the CPU for two steps, and the recorder counts the peak.
+            ``"auto"``: fake tensors, but the CPU for models that cannot run on them, such as those
+            that read values, and for convolutions and recurrent layers on the CPU if the estimate
+            is at most 1 GiB.
 
     Raises:
         InvalidArgumentError: `optimizer` or `loss` is unsuitable.
@@ -163,7 +163,7 @@ def estimate(
 
 
 def _check_that_a_copy_fits(model: Any, reason: str) -> None:
-    """Training on the CPU takes real memory, of which the user's program must not run out."""
+    """Training on the CPU takes real memory, and the user's program must not run out of it."""
     if any(parameter.is_meta for parameter in model.parameters()):
         raise UnsupportedError("unsupported", f"{reason}on the meta device there are no values")
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -86,8 +86,8 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--in-children", action="store_true", help="forked children record too")
     parser.add_argument("--adapter", choices=("auto", "libtorch", "python", "none"), default="auto")
-    parser.add_argument("--cuda-driver", action="store_true", help="of the command alone")
-    parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and its words")
+    parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
+    parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
     options = parser.parse_args(list(words))
     if options.cuda_driver:
         parser.error(

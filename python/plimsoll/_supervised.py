@@ -44,7 +44,7 @@ def main() -> None:
             continue
         before, used = used, _processor_seconds(child)
         if used - before < _LEAST_SHARE * seconds:
-            print(f"{words[0]} did nothing for {seconds:.0f} s and was killed", file=sys.stderr)
+            print(f"{words[0]} hung for {seconds:.0f} s and was killed", file=sys.stderr)
             _end(child, 124)
         end = time.monotonic() + seconds
 

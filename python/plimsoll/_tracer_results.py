@@ -11,13 +11,13 @@ class LayerMemoryStats:
     """One layer in all blocks of a tracer. Sizes are bytes.
 
     The first seven include the layers inside it. The others are the layer's own. From
-    ``forward_bytes`` to ``activation_bytes`` they describe the point at which the device had most
-    in use, in the block in which this layer had most; there, the first four sum to ``live_bytes``.
+    ``forward_bytes`` to ``activation_bytes`` they describe the device's peak, in the block in which
+    this layer had most; there, the first four sum to ``live_bytes``.
     """
 
     layer_name: str
     peak_allocated: int
-    """The most that belonged to it at one time."""
+    """Peak of the bytes that belong to it."""
     peak_reserved: int
     """The most that the device's allocator had reserved while it ran or its memory changed. On the
     CPU, where torch reserves nothing: the most that the device had allocated."""
@@ -39,9 +39,9 @@ class LayerMemoryStats:
     optimizer_state_bytes: int
     activation_bytes: int
     saved_bytes: int
-    """Activations kept for a backward, where the most were."""
+    """Activations saved for backward, at their largest."""
     peak_bytes: int
-    """The most that this layer itself ever had."""
+    """Peak of the layer itself, without the layers inside it."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class MemoryEvent:
 
     - ``"alloc"``, ``"free"``;
     - ``"layer_enter"``, ``"layer_exit"``: a forward begins or ends;
-    - ``"snapshot"``: the totals at the start and at the end of a block, and where memory that is
-      older than the block was first met inside it, with its size.
+    - ``"snapshot"``: the totals at the start and at the end of a block, and at the first event of
+      memory that is older than the block, with its size.
     """
 
     timestamp: float
@@ -69,7 +69,7 @@ class MemoryEvent:
     time_ns: int
     address: int | None
     operator: str | None
-    """That allocated the memory, and likewise `phase`."""
+    """The operator that allocated the memory; `phase` is the phase in which it did."""
     phase: str | None
     category: str | None
 

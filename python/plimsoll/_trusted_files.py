@@ -1,4 +1,4 @@
-"""Files whose content this process executes or believes: only this user or root can write them.
+"""Files whose content this process executes or trusts: only this user or root can write them.
 
 A folder is opened one component at a time, symbolic links included. Each component must belong to
 this user or to root, and nobody else may write to it; a sticky folder such as /tmp is accepted,
@@ -20,7 +20,7 @@ _FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UntrustedError(Exception):
-    """Somebody else could have written this."""
+    """Another user could have written this."""
 
 
 def open_folder(path: str, *, private: bool = False) -> int:
@@ -88,14 +88,14 @@ def read(folder: int, name: str, where: str) -> bytes:
     """The content of a file in an opened folder.
 
     Raises:
-        UntrustedError: Somebody else can write to it, or it is no regular file.
+        UntrustedError: Another user can write to it, or it is not a regular file.
         OSError: It cannot be read.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     with open(os.open(name, flags, dir_fd=folder), "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode) or state.st_size > _MOST_BYTES:
-            raise UntrustedError(f"{where}/{name} is no regular file of this kind")
+            raise UntrustedError(f"{where}/{name} is not a regular file of this kind")
         _check(state, f"{where}/{name}")
         return file.read(_MOST_BYTES)
 

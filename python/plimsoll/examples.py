@@ -3,7 +3,7 @@
     python -m plimsoll.examples                # all six, in a few seconds
     python -m plimsoll.examples decorators     # one by name
 
-They run on a GPU where torch finds one, and show host memory otherwise.
+They use a GPU if torch finds one, and show host memory otherwise.
 """
 
 from __future__ import annotations

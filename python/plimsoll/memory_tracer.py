@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_LAYER", "LayerMemoryStats", "MemoryEvent", "MemoryTracer"]
 
 NO_LAYER = "[no layer]"
-"""The name under which `MemoryTracer.get_layer_stats` lists what belongs to no layer."""
+"""The key of `MemoryTracer.get_layer_stats` for memory that belongs to no layer."""
 
 _MOST_UNREAD_BYTES = 64 << 20
 
@@ -166,8 +166,8 @@ class MemoryTracer:
     def export_flame_graph(self, output_path: str | os.PathLike[str]) -> None:
         """Writes profiles of the last block for https://www.speedscope.app.
 
-        The first one opens: memory over time. Left Heavy and Sandwich of the others show what
-        fills the memory.
+        It opens with the first one, memory over time. Left Heavy and Sandwich of the others show
+        what fills the memory.
         """
         self._report_or_raise().export(output_path, format="speedscope")
 
@@ -248,7 +248,7 @@ class MemoryTracer:
     # What was traced ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Reads the blocks that nobody has read yet."""
+        """Reads the blocks that have not been read yet."""
         unread, self._unread = self._unread, []
         for recording in unread:
             self._last = open_bytes(recording.trace, name=recording.path, top=1_000_000)

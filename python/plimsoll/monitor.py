@@ -118,8 +118,8 @@ def monitor_memory(name: str | None = None) -> Callable[[Callable[_P, _R]], Call
 def monitor_memory(name: Any = None) -> Any:
     """Wrap each call of a function, coroutine function or generator function in `track_memory`.
 
-    A generator's block ends with its last value, or when it is closed. The parentheses may be left
-    out: ``@monitor_memory`` is ``@monitor_memory()``.
+    A generator's block ends when the generator ends or is closed. The parentheses are optional:
+    ``@monitor_memory`` is ``@monitor_memory()``.
 
     Args:
         name: The name to print. Default: the function's own, with its class.
@@ -229,13 +229,13 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
         self._enabled = enabled
 
     def checkpoint(self, name: str) -> None:
-        """Notes what is used now."""
+        """Record a checkpoint."""
         super().checkpoint(name)
         if self._enabled:
             profiled_mark(name)
 
     def disable(self) -> None:
-        """Notes nothing from now on, and forgets what was noted."""
+        """Discard the checkpoints and record no more."""
         self._enabled = False
         super().disable()
 

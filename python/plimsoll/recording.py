@@ -265,7 +265,7 @@ class MemoryRecording(Recording):
     """A recording that is kept in memory and marks the calls of layers; for `MemoryTracer`.
 
     Attributes:
-        trace: What would stand in the file, once the recording has ended.
+        trace: The content of the trace file, once the recording has ended.
     """
 
     def __init__(self, *, max_events: int, mode: Mode) -> None:
@@ -282,7 +282,7 @@ class MemoryRecording(Recording):
         self.trace = b""
 
     def _claim_path(self) -> None:
-        """No other recording can write to memory of this one."""
+        """No other recording can write to this one's memory."""
 
     def _open(self, kind: str) -> _record.Recording:
         return _record.Recording(b"", self._max_events, False, True, self._meta(kind))

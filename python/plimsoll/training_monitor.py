@@ -104,7 +104,7 @@ class TrainingMonitor:
         self._prepare_for(number + 1)
 
     def _prepare_for(self, iteration: int) -> None:
-        """Has operators observed if a sample ends this iteration, and else not."""
+        """Observes operators in this iteration only if it ends in a sample."""
         if self._is_open and self.options.profile_tensors:
             _attachment.observe(self.options.is_due(iteration))
 
