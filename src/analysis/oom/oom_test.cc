@@ -27,7 +27,8 @@ class FakePass final : public Pass {
     if (context.report.devices.empty()) context.report.devices.resize(context.trace.devices.size());
     if (name_ == std::string("growth")) context.report.tables.growth = growth_;
     if (name_ == std::string("timeline")) {
-      context.report.devices.at(0).reserved.baseline_bytes = baseline_;
+      auto& baselines = context.report.devices.at(0).timeline.baseline_bytes;
+      baselines[static_cast<std::size_t>(report::Series::kReserved)] = baseline_;
     }
     return {};
   }
