@@ -15,7 +15,7 @@ enum plimsoll_libtorch_mode : std::uint8_t {
   PLIMSOLL_LIBTORCH_FULL = 0,
   // Allocations, layers and phases alone.
   PLIMSOLL_LIBTORCH_LITE = 1,
-  // Likewise; and what tensors are is looked at when somebody asks, not at each step.
+  // As lite; except for gradients, tensors are described before a sample, not at each step.
   PLIMSOLL_LIBTORCH_WATCH = 2
 };
 

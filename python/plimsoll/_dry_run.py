@@ -83,7 +83,7 @@ def _as_if_new(optimizer: Any, parameters: Mapping[int, Any]) -> Any:
 
 
 def _step_function(optimizer: Any) -> Callable[[Any], Any]:
-    """Its step without hooks: those of the user, and ours, are not for a dry run."""
+    """Its step without hooks: a dry run calls neither the user's nor Plimsoll's."""
     step: Any = type(optimizer).step
     bare: Callable[[Any], Any] = step.__wrapped__ if getattr(step, "hooked", False) else step
     return bare

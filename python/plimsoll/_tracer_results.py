@@ -84,7 +84,7 @@ class TracedLayer:
     allocations: int = 0
     frees: int = 0
     peak_reserved_bytes: int = 0
-    ratios: float = 0.0  # sum of fragmentation ratios, over so many rows
+    ratios: float = 0.0  # sum of fragmentation ratios over `rows` rows
     rows: int = 0
 
     def add(self, row: dict[str, Any]) -> None:

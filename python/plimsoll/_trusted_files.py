@@ -140,7 +140,7 @@ def _check_owner(state: os.stat_result, where: str, *others: int) -> None:
 
 @functools.cache
 def _is_own_group(gid: int) -> bool:
-    """Whether it is the group that many systems make for each user, with nobody else in it."""
+    """Whether it is the group that many systems make for each user, with no other member."""
     import grp
     import pwd
 

@@ -178,7 +178,7 @@ class Recording:
         _live.end()
         attached = _attachment.attached()
         if attached is not None:
-            attached.survey(self._survey())  # what no hook told of
+            attached.survey(self._survey())  # what no hook reported
         _cuda.attach_history(recording)
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()

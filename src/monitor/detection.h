@@ -180,7 +180,7 @@ class Detector {
   JumpCounts jumps_;
   std::map<AlertKey, Told> told_;
   std::set<std::pair<std::string, std::size_t>> above_;  // device, threshold
-  std::map<AlertKey, Suspicion> worst_;                  // of what holds for a moment only
+  std::map<AlertKey, Suspicion> worst_;                  // of conditions that do not last
 };
 
 }  // namespace plimsoll::monitor

@@ -53,7 +53,7 @@ class DeviceLooker {
   std::vector<std::string> uuids_;                 // of our CUDA devices, once CUDA is initialised
   std::set<std::string> without_us_;               // devices that were seen before we were on them
   std::map<std::string, std::uint64_t> contexts_;  // by the device's UUID
-  std::set<std::int32_t> seen_;                    // ordinals that had memory of ours at a look
+  std::set<std::int32_t> seen_;                    // ordinals with memory of this process
   bool has_nccl_ = false;
 };
 

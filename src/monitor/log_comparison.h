@@ -89,7 +89,7 @@ struct LogComparison {
 
 LogComparison compare_logs(std::vector<LogSummary> summaries);
 
-// What tells the paths apart: "rank3", the folder of the run, the file's name, or all of it.
+// What distinguishes the paths: "rank3", the folder of the run, the file's name, or all of it.
 std::vector<std::string> labels_of(const std::vector<std::string>& paths);
 
 }  // namespace plimsoll::monitor

@@ -22,7 +22,7 @@ struct GpuView {
 struct NvmlWatcherOptions {
   std::string library = "libnvidia-ml.so.1";
   std::int64_t read_every_ns = 1'000'000'000;
-  std::int64_t times_the_cost = 0;  // and no oftener than so many times what a reading takes
+  std::int64_t times_the_cost = 0;  // a reading takes at most 1/N of the time; 0: no limit
   // In place of Nvml::read(). Both are called on the thread, which may outlive the watcher.
   std::function<std::vector<GpuDevice>(Nvml&)> read = {};
   // Asked ten times a second: whether to read before it is time.

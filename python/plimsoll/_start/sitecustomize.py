@@ -84,7 +84,7 @@ def _begin_when_torch_is_imported(options: str, folders: list[str]) -> None:
 
 
 def _restore() -> str:
-    """Removes what brought us here; returns the options of `plimsoll run`."""
+    """Undoes the changes that started this module; returns the options of `plimsoll run`."""
     here = os.path.dirname(__file__)
     options = os.environ.pop("PLIMSOLL_RUN_OPTIONS")
     python_path = os.environ.pop("PLIMSOLL_RUN_PYTHONPATH", None)
