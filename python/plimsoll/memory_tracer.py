@@ -102,6 +102,9 @@ class MemoryTracer:
 
         Args:
             model: The model whose layers are asked for. Others are traced too.
+
+        Raises:
+            InvalidArgumentError: `model` is not a ``torch.nn.Module``.
         """
         self._enter(model)
         try:
@@ -198,6 +201,7 @@ class MemoryTracer:
     # What runs ------------------------------------------------------------------------------------
 
     def _enter(self, model: torch.nn.Module) -> None:
+        _check_is_module(model)
         with self._lock:
             self._check_device(model)
             if self._depth == 0:
@@ -301,6 +305,15 @@ class MemoryTracer:
                 is_sure = len(scores) == 1 or scores[0][0] > scores[1][0]
                 return scores[0][1] if is_sure else None
         return None
+
+
+def _check_is_module(model: object) -> None:
+    module_type: Any = sys.modules["torch"].nn.Module if "torch" in sys.modules else ()
+    if not isinstance(model, module_type):
+        raise InvalidArgumentError(
+            "invalid_argument",
+            f"trace() takes a torch.nn.Module, not {type(model).__name__}: pass the model",
+        )
 
 
 def _problem_of(device: str) -> str | None:

@@ -189,9 +189,12 @@ class Trace:
             with builtins.open(partial, "wb") as file:
                 self._session.export_to(name, file.write)
             os.replace(partial, target)
-        except BaseException:
+        except BaseException as error:
             if os.path.exists(partial):
                 os.unlink(partial)
+            if isinstance(error, OSError) and error.filename == partial:
+                # Name the file that the caller asked for; the partial one is an internal detail.
+                raise OSError(error.errno, error.strerror, target) from None
             raise
 
     def __str__(self) -> str:

@@ -332,6 +332,16 @@ def test_arguments_that_make_no_sense_are_refused(arguments):
         MemoryTracer(**arguments)
 
 
+def test_what_is_not_a_model_is_refused_by_name():
+    tracer = MemoryTracer()
+    message = r"trace\(\) takes a torch.nn.Module, not str: pass the model"
+    with pytest.raises(plimsoll.InvalidArgumentError, match=message), tracer.trace("encoder"):
+        pass
+    with tracer.trace(torch.nn.Linear(2, 2)):  # the refused call left nothing running
+        pass
+    assert "Linear" in tracer.get_layer_stats()
+
+
 def test_a_model_without_parameters_is_traced_on_the_cpu():
     tracer = MemoryTracer()
     model = nn.ReLU()

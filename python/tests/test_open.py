@@ -178,6 +178,15 @@ def test_export_says_which_formats_there_are(trace, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("blocked", ["no folder", "a folder"])
+def test_failed_export_names_the_file_that_was_asked_for(trace, tmp_path, blocked):
+    target = tmp_path / "no folder" / "memory.json" if blocked == "no folder" else tmp_path
+    with pytest.raises(OSError) as caught:
+        trace.export(target, "speedscope")
+    assert caught.value.filename == str(target)
+    assert "partial" not in str(caught.value)
+
+
 def test_failed_export_leaves_the_old_file(trace, tmp_path):
     with pytest.raises(FileNotFoundError):
         trace.export(tmp_path / "no folder" / "trace.folded", "collapsed")
