@@ -320,12 +320,17 @@ def test_a_watched_process_notices_nothing(tmp_path: Path) -> None:
     [
         ("Adamm", "must be one of"),
         (3, "is a int"),
-        (torch.optim.SGD([torch.ones(1)]), "not the model's"),
     ],
 )
 def test_an_optimizer_that_is_none_is_told(wrong: object, told: str) -> None:
     with pytest.raises(plimsoll.InvalidArgumentError, match=told):
         plimsoll.estimate(mlp(), torch.randn(2, 256), optimizer=wrong)
+
+
+def test_an_optimizer_of_other_parameters_is_refused() -> None:
+    others = torch.optim.SGD([torch.ones(1)])
+    with pytest.raises(plimsoll.InvalidArgumentError, match="not the model's"):
+        plimsoll.estimate(mlp(), torch.randn(2, 256), optimizer=others)
 
 
 def test_the_models_own_error_is_raised() -> None:
