@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll import _adapter, _adapter_cache, _trusted_files
+from plimsoll import _adapter, _adapter_cache, _supervised, _trusted_files
 from plimsoll._trusted_files import UntrustedError
 from plimsoll.errors import AdapterError
 
@@ -328,6 +328,18 @@ def test_a_compiler_that_computes_is_not_taken_for_one_that_hangs(tmp_path):
     busy = "import time\nwhile time.process_time() < 1.5: pass"
     words = [sys.executable, "-I", "-S", SUPERVISED, "0.5", sys.executable, "-c", busy]
     assert subprocess.run(words, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "is_slow"), [("while True: pass", True), ("import time; time.sleep(600)", False)]
+)
+def test_a_command_that_waits_for_a_processor_is_slow_and_does_not_hang(code, is_slow):
+    program = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    try:
+        wait_until(lambda: _supervised._use_of(program.pid)[1] == is_slow)
+    finally:
+        program.kill()
+        program.wait()
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
