@@ -48,7 +48,7 @@ def _mark(profiler: Any, name: str, before: int | None) -> None:
 
 def _recording_profiler() -> Any:
     profiler: Any = sys.modules.get("torch.autograd.profiler")
-    return profiler if profiler is not None and profiler._is_profiler_enabled else None
+    return profiler if getattr(profiler, "_is_profiler_enabled", False) else None
 
 
 def _place() -> str:

@@ -17,6 +17,11 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
     """Append one snapshot. A failure is reported once and never raised: training goes on."""
     if isinstance(log_file, str | os.PathLike):
         path = os.fspath(log_file)
+        try:
+            path.encode()
+        except UnicodeEncodeError as error:
+            _report(path, f"cannot write {path!a}: {error}")
+            return
         failure = _record.append_text_log(path, sample, top_layers)
         if failure is not None:
             _report(path, failure)

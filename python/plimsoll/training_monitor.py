@@ -124,6 +124,7 @@ class TrainingMonitor:
                 the fullest is taken to be the one.
         """
         told = "" if error is None else f"{type(error).__name__}: {error}"
+        told = told.encode(errors="replace").decode()  # no lone surrogates
         if self._is_open:
             _attachment.describe()
         self._monitor.ran_out(iteration, told)

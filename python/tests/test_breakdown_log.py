@@ -71,6 +71,15 @@ def test_the_breakdown_writes_into_an_open_file(tmp_path: Path) -> None:
     assert (tmp_path / "empty.log").read_text().startswith("# Plimsoll tensor profile")
 
 
+def test_a_path_that_is_no_text_is_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for iteration in range(2):
+        plimsoll.log_tensor_memory_breakdown(None, iteration, 1, f"{tmp_path}/\udcff.log")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "\\udcff.log" in line
+
+
 def test_a_log_file_that_cannot_be_written_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

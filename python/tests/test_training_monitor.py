@@ -187,6 +187,14 @@ def test_snapshot_at_records_an_iteration_whole(tmp_path: Path) -> None:
     assert any("test_training_monitor.py" in str(row["key"]) for row in trace.tables["by_line"])
 
 
+def test_an_error_with_any_text_is_the_one_that_is_raised(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RuntimeError, match="out of memory"),
+        plimsoll.TrainingMonitor(output_dir=str(tmp_path)),
+    ):
+        raise RuntimeError("out of memory: \udcff")
+
+
 def test_snapshot_at_saves_pytorchs_snapshot_on_cuda(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
