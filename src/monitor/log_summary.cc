@@ -108,6 +108,7 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
   }
   known.last = device;
   if (device.dtypes.empty()) return;  // a text log tells no more of the CPU beside a GPU
+  if (sample.large_tensor_bytes == 0 && device.large_count == 0) return;  // no such line was read
   known.summary.large_tensor_bytes = sample.large_tensor_bytes;
   note(figures, "large_tensors", std::optional(device.large_count), iteration);
   note(figures, "large_tensor_bytes", std::optional(device.large_bytes), iteration);

@@ -118,6 +118,13 @@ def test_the_summary_has_the_form_that_profiler_users_know(analyze, tmp_path):
         assert f"\n{line}\n" in block
 
 
+def test_a_line_of_large_tensors_that_cannot_be_read_is_left_out(analyze, tmp_path):
+    text = made_logs.healthy()
+    assert "each at least 100.0 MB" in text
+    (tmp_path / "a.log").write_text(text.replace("each at least 100.0 MB", "each at least ?"))
+    assert "Large Tensors" not in analyze("a.log").stdout
+
+
 @pytest.mark.parametrize(
     ("percent", "severity", "word"),
     [(25, None, ""), (35, "info", "is moderate: 35.0%"), (45, "warning", "45.0%")],
