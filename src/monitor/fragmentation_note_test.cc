@@ -33,7 +33,7 @@ std::vector<Alert> note_at(std::uint64_t percent, std::optional<std::uint64_t> p
 TEST(FragmentationNote, is_moderate_above_30_percent_and_a_warning_above_40) {
   EXPECT_THAT(note_at(20), IsEmpty());
   EXPECT_THAT(note_at(30), IsEmpty());
-  for (const std::uint64_t percent : {31, 40}) {
+  for (const std::uint64_t percent : {31U, 40U}) {
     const auto findings = note_at(percent);
     ASSERT_EQ(findings.size(), 1U) << percent;
     EXPECT_EQ(findings[0].severity, AlertSeverity::kInfo);
@@ -47,7 +47,7 @@ TEST(FragmentationNote, is_moderate_above_30_percent_and_a_warning_above_40) {
 }
 
 TEST(FragmentationNote, names_what_to_change_and_why_empty_cache_does_not_help) {
-  for (const std::uint64_t percent : {35, 60}) {
+  for (const std::uint64_t percent : {35U, 60U}) {
     const auto findings = note_at(percent, 500 * kMb);
     EXPECT_THAT(findings[0].next_step, HasSubstr("expandable_segments:True"));
     EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("empty_cache() does not fix it")));
