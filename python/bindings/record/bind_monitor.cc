@@ -28,7 +28,8 @@ void print(const std::string& line) {
   const std::optional<std::string> text = printed_by_rank(line);
   if (!text) return;
   try {
-    nb::module_::import_("builtins").attr("print")(*text);
+    // One write, so that lines of several ranks do not mix where Python's output is unbuffered.
+    nb::module_::import_("builtins").attr("print")(*text + "\n", nb::arg("end") = "");
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("plimsoll");  // a closed stdout is no reason to stop
   }
