@@ -345,7 +345,7 @@ def test_wrong_use(plimsoll, fake_cuda, tmp_path):
     for words, env, said in (
         (("--cuda-driver",), ours, "which program to run behind --"),
         (("--cuda-driver", "train.py"), ours, "which program to run behind --"),
-        (("--cuda-driver", "--no-stacks", "--", "true"), ours, "not --no-stacks"),
+        (("--cuda-driver", "--no-stacks", "--", "true"), ours, "--no-stacks cannot be used"),
         (("--cuda-driver", "--", "/no/such/program"), ours, "cannot start /no/such/program"),
         (("--cuda-driver", "--", "true"), missing, "there is no libplimsoll_cuda_driver.so"),
         (("--cuda-driver", "--", "true"), {"PLIMSOLL_CUDA_LIBRARY": str(spaced)}, "a space"),
