@@ -16,7 +16,6 @@ from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._claim import Claim
 from plimsoll._profiler_ranges import profiled_range
-from plimsoll._survey import live_objects
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -114,6 +113,7 @@ class Recording:
         self._in_children = in_children
         self._adapter = adapter
         self._nvtx = _nvtx_is_asked_for() if nvtx is None else nvtx
+        self._last_survey: _attachment.Survey = "all"
         self._recording: _record.Recording | None = None
         self._pid = 0
         self._claim: Claim | None = None
@@ -131,7 +131,7 @@ class Recording:
             raise OSError(f"{self.path}: {error}") from error
         self._pid = os.getpid()
         try:
-            _attachment.attach(kind, self._mode, self._stacks, self._survey())
+            _attachment.attach(kind, self._mode, self._stacks)
         except BaseException:
             self._recording.stop()
             self._recording = None
@@ -178,7 +178,7 @@ class Recording:
         _live.end()
         attached = _attachment.attached()
         if attached is not None:
-            attached.survey(self._survey())  # what no hook reported
+            attached.survey(self._last_survey)  # what no hook reported
         _cuda.attach_history(recording)
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
@@ -237,9 +237,6 @@ class Recording:
     def _close(self, recording: _record.Recording) -> dict[str, int]:
         return recording.stop()
 
-    def _survey(self) -> _attachment.Survey:
-        return "all"
-
     def _meta(self, kind: str) -> dict[str, str]:
         """What stands in the head of the file."""
         meta = {
@@ -280,6 +277,7 @@ class MemoryRecording(Recording):
         )
         self.path = "MemoryTracer"
         self.trace = b""
+        self._last_survey = "new"
 
     def _claim_path(self) -> None:
         """No other recording can write to this one's memory."""
@@ -290,9 +288,6 @@ class MemoryRecording(Recording):
     def _close(self, recording: _record.Recording) -> dict[str, int]:
         state, self.trace = recording.take()
         return state
-
-    def _survey(self) -> _attachment.Survey:
-        return live_objects() if "torch" in sys.modules else "all"
 
 
 def running() -> list[Recording]:
