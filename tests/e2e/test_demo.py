@@ -25,8 +25,9 @@ def report_of_demo(plimsoll: Plimsoll, tmp_path_factory) -> str:
 
 
 def words_of(report: str) -> list[str]:
-    """Without numbers, times, spaces, and the line that tells of the file."""
-    lines = re.sub(r"[-\d.,:]+ ?([num]?s\b|[KMG]iB|B\b|%)?|examples/", "#", report).splitlines()
+    """Without numbers, times, spaces, the checkout's name, and the line that tells of the file."""
+    report = re.sub(r"([\w.-]+/)?examples/", "", report)
+    lines = re.sub(r"[-\d.,:]+ ?([num]?s\b|[KMG]iB|B\b|%)?", "#", report).splitlines()
     return ["".join(line.split()) for line in lines[:-1]]
 
 
