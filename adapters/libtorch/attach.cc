@@ -73,6 +73,13 @@ void plimsoll_libtorch_observe(int is_wanted) {
   is_wanted != 0 ? observe_operators(Outputs::kDescribed) : stop_observing_operators();
 }
 
+void plimsoll_libtorch_see_less(plimsoll_libtorch_mode mode) {
+  using namespace plimsoll::libtorch;
+  if (!is_attached() || g_attachment.is_for_process || mode == PLIMSOLL_LIBTORCH_FULL) return;
+  stop_observing_operators();
+  g_attachment.has_walks = mode != PLIMSOLL_LIBTORCH_WATCH;
+}
+
 void plimsoll_libtorch_detach(void) {
   using namespace plimsoll::libtorch;
   if (is_attached() && g_attachment.is_for_process) return;

@@ -27,9 +27,9 @@ struct Attachment {
   bool is_left_over = false;    // in the child of a fork that records nothing: the hooks are there
   std::atomic<bool> has_operators{false};  // operators are observed now
   bool has_outputs = false;  // written while operators are not observed: outputs are described
-  bool has_walks = false;    // likewise; each step describes the tensors that are new
+  std::atomic<bool> has_walks{false};           // each step describes the tensors that are new
   std::atomic<bool> tells_cuda_tensors{false};  // the CUDA half follows their allocations
-  StackSource stacks;                           // likewise; null functions: no stacks
+  StackSource stacks;  // written while operators are not observed; null functions: no stacks
 };
 
 inline Attachment g_attachment;

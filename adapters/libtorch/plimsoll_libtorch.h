@@ -24,6 +24,9 @@ enum plimsoll_libtorch_mode : std::uint8_t {
 // command chose; then neither this nor detaching has an effect.
 const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_libtorch_mode mode);
 
+// Goes back to a cheaper mode. What is known of modules and optimizers stays, and so do the stacks.
+void plimsoll_libtorch_see_less(plimsoll_libtorch_mode mode);
+
 // Takes them out again. Blocks that were recorded may be freed at any time afterwards.
 void plimsoll_libtorch_detach(void);
 

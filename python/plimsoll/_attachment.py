@@ -1,6 +1,7 @@
-"""Which hooks are installed in torch, for how many recordings.
+"""Which hooks are installed in torch, for which recordings and monitors.
 
-The first recording attaches, the last one detaches: while none runs there is not one hook.
+The first one attaches, the last one detaches: while none runs there is not one hook. The hooks see
+what the most demanding of them wants.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class LibtorchAttachment:
         from plimsoll._adapter import load
 
         self._mode, self._stacks = mode, stacks
+        self._has_user_steps = False
         # For samples: whether operators are observed now, and whether the next one needs it.
         self._is_observing, self.needs_operators = False, True
         self._adapter = load(lambda _: None)
@@ -111,6 +113,7 @@ class LibtorchAttachment:
         self.needs_operators = has_activations or unsure
 
     def user_marks_steps(self) -> None:
+        self._has_user_steps = True
         self._adapter.user_marks_steps()
 
     def is_on(self) -> bool:
@@ -120,6 +123,20 @@ class LibtorchAttachment:
         has_less = _MODES.index(mode) < _MODES.index(self._mode)
         return has_less or (mode == "full" and stacks and not self._stacks)
 
+    def replaced(self, mode: Mode, stacks: bool) -> LibtorchAttachment:
+        """Detaches, and attaches anew."""
+        self.detach()
+        replacement = LibtorchAttachment(mode, stacks)
+        if self._has_user_steps:
+            replacement.user_marks_steps()
+        return replacement
+
+    def see_less(self, mode: Mode) -> None:
+        """Goes back to a cheaper mode, without a gap."""
+        if _MODES.index(mode) > _MODES.index(self._mode):
+            self._adapter.see_less(_MODES.index(mode))
+            self._mode = mode
+
     def detach(self) -> None:
         for handle in self._handles:
             handle.remove()
@@ -128,7 +145,7 @@ class LibtorchAttachment:
 
 _lock = threading.RLock()
 _attached: Attached | None = None
-_users = 0
+_wanted: list[tuple[Mode, bool]] = []  # mode and stacks, for each recording and the watch
 _pid = os.getpid()
 
 
@@ -163,16 +180,16 @@ def prepare(
 
 
 def attach(kind: Adapter, mode: Mode, stacks: bool, survey: Survey = "all") -> None:
-    """Installs the hooks for one more recording.
+    """Installs the hooks for one more recording; `detach` with the same arguments ends it.
 
     `survey` is what is searched where no hooks are installed yet. Memory of older tensors that it
     leaves out stays unrecorded until the next survey of all.
     """
-    global _attached, _users
+    global _attached
     with _lock:
         _drop_parents()
         if _attached is not None:
-            see_more(mode, stacks)
+            _see_more(mode, stacks)
         elif kind == "libtorch":
             from plimsoll._adapter import load
 
@@ -188,40 +205,50 @@ def attach(kind: Adapter, mode: Mode, stacks: bool, survey: Survey = "all") -> N
 
             _attached = PythonAttachment()
             _cuda.begin(None)
-        _users += 1
+        _wanted.append((mode, stacks))
 
 
 def _drop_parents() -> None:
     """In the child of a fork: takes out the hooks that the parent installed and nobody uses."""
-    global _attached, _users, _pid
+    global _attached, _pid
     if _pid == os.getpid():
         return
     _pid = os.getpid()
     _cuda.forget()
     if _attached is not None and not _attached.is_on():
         _attached.detach()
-        _attached, _users = None, 0
+        _attached = None
+        _wanted.clear()
 
 
-def see_more(mode: Mode, stacks: bool) -> None:
-    """Has what is attached see as much as somebody else wants too."""
+def _see_more(mode: Mode, stacks: bool) -> None:
+    global _attached
+    if isinstance(_attached, LibtorchAttachment) and _attached.sees_less(mode, stacks):
+        present, _attached = _attached, None
+        _attached = present.replaced(mode, stacks)
+
+
+def want_more(before: Mode, mode: Mode) -> None:
+    """Has one who attached without stacks, in the mode `before`, see more."""
+    with _lock:
+        _wanted.remove((before, False))
+        _wanted.append((mode, False))
+        _see_more(mode, stacks=False)
+
+
+def detach(mode: Mode, stacks: bool) -> None:
+    """One recording less: the hooks see what the others want, and with the last one they go."""
     global _attached
     with _lock:
-        if isinstance(_attached, LibtorchAttachment) and _attached.sees_less(mode, stacks):
-            _attached.detach()
-            _attached = None
-            _attached = LibtorchAttachment(mode, stacks)
-
-
-def detach() -> None:
-    """One recording less; with the last one the hooks go."""
-    global _attached, _users
-    with _lock:
-        _users -= 1
-        if _users == 0 and _attached is not None:
+        _wanted.remove((mode, stacks))
+        if _attached is None:
+            return
+        if not _wanted:
             _attached.detach()
             _attached = None
             _cuda.end()
+        elif isinstance(_attached, LibtorchAttachment):
+            _attached.see_less(min((each for each, _ in _wanted), key=_MODES.index))
 
 
 def observe(is_wanted: bool) -> None:

@@ -32,17 +32,17 @@ def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
         if _mode is not None and mode in (_mode, "watch"):
             return
         kind = _attachment.prepare(adapter, _say, _say)
-        is_new = _mode is None
+        before, is_new = _mode, _mode is None
         if is_new:
             _record.start_watching()
             atexit.register(stop_monitoring)
         # Set first: whatever fails below is said once, and not tried again by the next monitor.
         _mode, _pid = mode, os.getpid()
         try:
-            if is_new:
+            if before is None:
                 _attachment.attach(kind, mode, stacks=False)
             else:
-                _attachment.see_more(mode, stacks=False)
+                _attachment.want_more(before, mode)
         except AdapterError as error:
             _say(f"{error}: tensors are not seen")
             if is_new:
@@ -57,11 +57,11 @@ def stop_monitoring() -> None:
     with _lock:
         if _mode is None or _pid != os.getpid():
             return
-        _mode = None
+        mode, _mode = _mode, None
         atexit.unregister(stop_monitoring)
         _live.end()
         _record.stop_watching()
-        _attachment.detach()
+        _attachment.detach(mode, stacks=False)
 
 
 def _take_rank() -> None:

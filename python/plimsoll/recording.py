@@ -184,7 +184,7 @@ class Recording:
         self.peaks = recording.peaks()
         self.state = self._close(recording)
         self._release_path()
-        _attachment.detach()
+        _attachment.detach(self._mode, self._stacks)
         if self.state["error"]:
             _complain(f"{self.path}: {os.strerror(self.state['error'])}; the recording is cut off")
 

@@ -187,6 +187,46 @@ def test_snapshot_at_records_an_iteration_whole(tmp_path: Path) -> None:
     assert any("test_training_monitor.py" in str(row["key"]) for row in trace.tables["by_line"])
 
 
+def test_after_a_snapshot_the_hooks_see_as_little_as_before(tmp_path: Path) -> None:
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), snapshot_at=[2], interval=100, tensorboard=False
+    ) as monitor:
+        modes = []
+        for _ in range(4):
+            train(monitor, 1)
+            attached = _attachment.attached()
+            assert isinstance(attached, _attachment.LibtorchAttachment)
+            modes.append(attached._mode)
+    assert modes == ["watch", "full", "watch", "watch"]
+
+
+def test_an_overlapping_recording_keeps_what_it_asked_for(tmp_path: Path) -> None:
+    plimsoll.MemoryMonitor.get_gpu_memory_mb()  # watches
+    with plimsoll.record(tmp_path / "whole.plim"):
+        with plimsoll.record(tmp_path / "part.plim", mode="lite"):
+            torch.rand(10)
+        torch.rand(10_000).exp()
+    rows = plimsoll.open(tmp_path / "whole.plim").tables["by_operator"]
+    assert any(row["key"] == "aten::exp" for row in rows)
+
+
+def test_steps_of_the_user_stay_the_only_ones_when_the_hooks_see_more(tmp_path: Path) -> None:
+    net = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def trained() -> None:
+        net(torch.rand(2, 4)).sum().backward()
+        optimizer.step()
+
+    with plimsoll.record(tmp_path / "a.plim", mode="lite"):
+        trained()
+        plimsoll.step()
+        with plimsoll.record(tmp_path / "b.plim"):
+            trained()
+        plimsoll.step()
+    assert len(plimsoll.open(tmp_path / "a.plim").tables["steps"]) == 3
+
+
 def test_an_error_with_any_text_is_the_one_that_is_raised(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="out of memory"),

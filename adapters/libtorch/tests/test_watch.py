@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from watching import GRADIENT, PARAMETER, STATE, Recorder, allocs, tag_names, tags
+from watching import GRADIENT, PARAMETER, STATE, STEP, Recorder, allocs, tag_names, tags
 
 
 def trained(model, optimizer):
@@ -73,3 +73,18 @@ def test_a_gradient_of_another_shape_is_described_by_that_shape(library):
             assert set(told) == {str(shape)}
     finally:
         recorder.detach()
+
+
+def test_a_cheaper_mode_keeps_what_is_known_of_models(recorder):
+    model = nn.Linear(20, 30)
+    optimizer = torch.optim.Adam(model.parameters())
+    trained(model, optimizer)
+    recorder.see_less("watch")
+    recorder.take()
+    torch.rand(10).exp()
+    trained(model, optimizer)
+    events = recorder.take()
+    assert {e["outer_op"] for e in allocs(events)} == {""}
+    assert tag_names(events, GRADIENT)["Linear.weight"] == 4 * 600
+    assert tags(events, STATE) == []
+    assert [e["value"] for e in events if e["kind"] == "mark" and e["mark"] == STEP] == [2]

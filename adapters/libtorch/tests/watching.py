@@ -43,6 +43,9 @@ class Recorder:
     def describe(self):
         self._attachment.describe()
 
+    def see_less(self, mode):
+        self._attachment.see_less(mode)
+
     def observe(self, is_wanted):
         self._attachment.observe(is_wanted)
 
