@@ -214,12 +214,6 @@ HeapObjects search_heap(HeapPart part) {
   return sorter.take();
 }
 
-HeapObjects sort_objects(PyObject* list) {
-  Sorter sorter;
-  add_list(sorter, list);
-  return sorter.take();
-}
-
 void forget_searches() { marker() = Reference(); }
 
 }  // namespace plimsoll::libtorch

@@ -30,9 +30,6 @@ void set_searched_classes(PyTypeObject* module_class, PyTypeObject* optimizer_cl
 
 HeapObjects search_heap(HeapPart part);
 
-// Sorts a list's items instead: those of one model, for example.
-HeapObjects sort_objects(PyObject* list);
-
 // The next search visits all objects.
 void forget_searches();
 

@@ -192,15 +192,6 @@ PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
   });
 }
 
-// adopt(list of objects): records the tensors, modules and optimizers among them.
-PyObject* adopt(PyObject* /*self*/, PyObject* objects) {
-  if (PyList_Check(objects) == 0) {
-    PyErr_SetString(PyExc_TypeError, "adopt() takes a list");
-    return nullptr;
-  }
-  return guarded([&](ThreadState& thread) { record_objects(thread, sort_objects(objects)); });
-}
-
 PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   leave_steps_to_user();
   return guarded([](ThreadState& thread) { poll_foreign_storages(thread); });
@@ -253,7 +244,6 @@ PyMethodDef g_functions[] = {
     {"describe_address", describe_address, METH_NOARGS, nullptr},
     {"describe", describe, METH_NOARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
-    {"adopt", adopt, METH_O, nullptr},
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
     {"observe", observe, METH_O, nullptr},

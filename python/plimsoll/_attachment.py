@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -21,9 +21,9 @@ Adapter = Literal["auto", "libtorch", "python", "none"]
 # tensors when a sample is taken, and not at each step.
 Mode = Literal["full", "lite", "watch"]
 _MODES = ("full", "lite", "watch")  # as the adapter numbers them
-# What is searched for tensors, modules and optimizers: all of Python's heap (about 5 ms for 170,000
-# objects), what is new in it since the last search, or some objects alone: a model, its optimizer.
-Survey = Literal["all", "new"] | Sequence[object]
+# What is searched for tensors, modules and optimizers: all of Python's heap (about 7 ms for 170,000
+# objects), or what is new in it since the last search.
+Survey = Literal["all", "new"]
 
 _PACKAGE = str(Path(__file__).resolve().parent)
 
@@ -51,9 +51,7 @@ class LibtorchAttachment:
 
     kind: Adapter = "libtorch"
 
-    def __init__(
-        self, mode: Mode, stacks: bool, api_address: int | None = None, survey: Survey = "all"
-    ) -> None:
+    def __init__(self, mode: Mode, stacks: bool, api_address: int | None = None) -> None:
         import torch
 
         from plimsoll._adapter import load
@@ -76,7 +74,7 @@ class LibtorchAttachment:
             raise AdapterError(str(error)) from error
         self._handles: list[Any] = []
         self._register()
-        self.survey(survey)
+        self.survey()
 
     def _register(self) -> None:
         modules = importlib.import_module("torch.nn.modules.module")
@@ -93,10 +91,7 @@ class LibtorchAttachment:
 
     def survey(self, what: Survey = "all") -> None:
         _cuda.renew()
-        if isinstance(what, str):
-            self._adapter.survey(what)
-        else:
-            self._adapter.adopt(list(what))
+        self._adapter.survey(what)
 
     def describe(self) -> None:
         """Records what is new since the last time: right before a sample."""
@@ -179,12 +174,8 @@ def prepare(
         return "python"
 
 
-def attach(kind: Adapter, mode: Mode, stacks: bool, survey: Survey = "all") -> None:
-    """Installs the hooks for one more recording; `detach` with the same arguments ends it.
-
-    `survey` is what is searched where no hooks are installed yet. Memory of older tensors that it
-    leaves out stays unrecorded until the next survey of all.
-    """
+def attach(kind: Adapter, mode: Mode, stacks: bool) -> None:
+    """Installs the hooks for one more recording; `detach` with the same mode and stacks ends it."""
     global _attached
     with _lock:
         _drop_parents()
@@ -196,7 +187,7 @@ def attach(kind: Adapter, mode: Mode, stacks: bool, survey: Survey = "all") -> N
             # CUDA first: of the tensors that are told next it must know the blocks.
             _cuda.begin(load(lambda _: None))
             try:
-                _attached = LibtorchAttachment(mode, stacks, survey=survey)
+                _attached = LibtorchAttachment(mode, stacks)
             except BaseException:
                 _cuda.end()
                 raise

@@ -6,9 +6,6 @@ import random
 import pytest
 import torch
 from torch import nn
-from watching import PARAMETER, Recorder, tag_names
-
-from plimsoll._attachment import LibtorchAttachment
 
 
 def adopted(recorder):
@@ -86,23 +83,3 @@ def test_garbage_that_is_created_and_collected_between_searches_is_harmless(reco
         recorder.survey("new")
         told = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
         assert {link[0].data_ptr() for link in kept} <= told
-
-
-def test_attaching_for_one_model_records_that_model_alone(library):
-    model, other = nn.Linear(11, 13), torch.zeros(12_345)
-    model.weight.grad = torch.zeros(13, 11)
-    recorder = Recorder(library)
-    library.counting_clear()
-    recorder._attachment = LibtorchAttachment(
-        "lite", False, library.counting_recorder(), survey=[model, model.weight]
-    )
-    try:
-        events = recorder.take()
-        named = tag_names(events, PARAMETER)
-        assert named == {"Linear.weight": 11 * 13 * 4, "Linear.bias": 13 * 4}
-        assert 4 * 12_345 not in [e["size"] for e in events if e["kind"] == "adopt"]
-        recorder.survey("new")  # nothing was searched yet, so it searches all
-        assert 4 * 12_345 in adopted(recorder)
-    finally:
-        recorder.detach()
-    del other
