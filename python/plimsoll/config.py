@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from plimsoll._names import name_of
 from plimsoll._record import MonitorOptions, monitor_options_help
 from plimsoll.errors import (
     CorruptError,
@@ -216,7 +217,7 @@ def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
 
 def _is_truth(value: bool | str) -> bool:
     try:
-        MonitorOptions().set("enabled", _utf8(_text(value)))
+        MonitorOptions().set("enabled", name_of(_text(value)))
     except Error:
         return False
     return True
@@ -317,14 +318,9 @@ def _apply(options: MonitorOptions, settings: Iterable[_Setting]) -> None:
         if setting.value is None:
             continue
         try:
-            options.set(_utf8(setting.name), _utf8(_text(setting.value)))
+            options.set(name_of(setting.name), name_of(_text(setting.value)))
         except Error as error:
             raise InvalidArgumentError(error.code, setting.place + error.message) from None
-
-
-def _utf8(text: str) -> str:
-    """Half characters, which YAML can hold, as their escapes."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _text(value: object) -> str:

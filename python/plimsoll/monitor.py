@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from plimsoll import _attachment, _record
+from plimsoll._names import name_of
 from plimsoll._profiler_ranges import profiled_mark, profiled_range
 from plimsoll._text_log import LogFile, append_snapshot
 from plimsoll._watch import watch
@@ -30,6 +31,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _MB = 1024 * 1024
+_MOST = 2**40  # MB, so that bytes fit 64 bits; for counts, too
 
 
 class _Writer(Protocol):
@@ -80,7 +82,7 @@ class MemoryMonitor:
             prefix: Printed first, such as ``"After model creation: "``.
         """
         watch()
-        _record.print_memory_usage(prefix)
+        _record.print_memory_usage(name_of(prefix))
 
 
 class MemoryTracker(_record.MemoryTracker):
@@ -98,11 +100,16 @@ class MemoryTracker(_record.MemoryTracker):
         watch()
         super().__init__()
 
+    def record(self, name: str) -> None:
+        """Record a checkpoint."""
+        super().record(name_of(name))
+
 
 @contextlib.contextmanager
 def track_memory(name: str) -> Iterator[None]:
     """Print how a block changes memory, and its peak, also when the block raises."""
     watch()
+    name = name_of(name)
     block = _record.TrackMemory(name)
     try:
         with profiled_range(name):
@@ -230,6 +237,7 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
 
     def checkpoint(self, name: str) -> None:
         """Record a checkpoint."""
+        name = name_of(name)
         super().checkpoint(name)
         if self._enabled:
             profiled_mark(name)
@@ -266,7 +274,8 @@ def log_tensor_memory_breakdown(
         top_layers: How many of the largest layers are listed.
 
     Raises:
-        InvalidArgumentError: `interval` is not positive.
+        InvalidArgumentError: `interval` is not positive, or `large_tensor_mb` or `top_layers` is
+            negative or infinite.
 
     Example:
         >>> log_tensor_memory_breakdown(writer, iteration, interval=100, log_file="memory.log")
@@ -274,10 +283,17 @@ def log_tensor_memory_breakdown(
     """
     if interval < 1:
         raise InvalidArgumentError("invalid_argument", f"interval={interval}: it must be positive")
+    for argument, value in (("large_tensor_mb", large_tensor_mb), ("top_layers", top_layers)):
+        if not 0 <= value < _MOST:
+            raise InvalidArgumentError(
+                "invalid_argument", f"{argument}={value}: it must be a number from 0 on"
+            )
     watch()  # also before the first one is due, which then knows what came before it
     if iteration % interval == 0:
         _attachment.describe()
-        sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
+        sample = _record.take_sample(
+            int(iteration), large_tensor_bytes=round(large_tensor_mb * _MB)
+        )
         if writer is not None:
             for tag, value in _record.scalars_of(sample, section, top_layers):
                 writer.add_scalar(tag, value, iteration)

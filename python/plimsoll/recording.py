@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._claim import Claim
+from plimsoll._names import name_of
 from plimsoll._profiler_ranges import profiled_range
 from plimsoll.errors import Error, InvalidArgumentError
 
@@ -327,6 +328,7 @@ def region(name: str) -> Iterator[None]:
         >>> with plimsoll.region("validation"):
         ...     pass
     """
+    name = name_of(name)
     _record.begin_region(name)
     try:
         with profiled_range(name):

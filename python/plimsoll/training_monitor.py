@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from plimsoll import _attachment, _record
+from plimsoll._names import name_of
 from plimsoll._profiler_ranges import profiled_mark
 from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._snapshots import Snapshots
@@ -95,6 +96,8 @@ class TrainingMonitor:
         """
         if batch_size is not None:
             self.set_batch_size(batch_size)
+        if iteration is not None:
+            iteration = int(iteration)
         number = self._next if iteration is None else iteration
         self._next = number + 1
         if self._is_open and self.options.is_due(number):
@@ -110,7 +113,7 @@ class TrainingMonitor:
 
     def set_batch_size(self, items: int) -> None:
         """How many items the batches have from now on; 0: that is not known."""
-        self._monitor.set_batch_size(items)
+        self._monitor.set_batch_size(max(0, int(items)))
 
     def ran_out(self, iteration: int | None = None, *, error: BaseException | None = None) -> None:
         """The iteration that was going on has failed for want of memory.
@@ -124,10 +127,9 @@ class TrainingMonitor:
                 the fullest is taken to be the one.
         """
         told = "" if error is None else f"{type(error).__name__}: {error}"
-        told = told.encode(errors="replace").decode()  # no lone surrogates
         if self._is_open:
             _attachment.describe()
-        self._monitor.ran_out(iteration, told)
+        self._monitor.ran_out(iteration, name_of(told))
 
     def close(self) -> None:
         """No samples from now on. The process is watched until `stop_monitoring` or its end."""
