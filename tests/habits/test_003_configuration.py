@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from habit_models import make
+from printed_lines import NUMBER, USAGE
 
 import plimsoll
 from plimsoll import (
@@ -14,23 +15,6 @@ from plimsoll import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-NUMBER = r"\d+\.\d MB"
-CHANGE = r"[+-]\d+\.\d MB"
-USAGE = {
-    "cuda": rf"CPU: {NUMBER} \| GPU Allocated: {NUMBER} \| GPU Reserved: {NUMBER}",
-    "cpu": rf"CPU: {NUMBER} \| CPU tensors: {NUMBER}",
-}
-PLACE = {"cuda": "GPU", "cpu": "CPU tensors"}
-
-
-def matches(pattern, text):
-    assert re.fullmatch(pattern, text), f"{text!r} is not {pattern!r}"
-
-
-def number(text, before):
-    return float(re.search(rf"{re.escape(before)} ?([+-]?\d+\.\d) MB", text)[1])
-
-
 # Configuration ------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from habit_models import MB, make, mebibytes
+from printed_lines import CHANGE, NUMBER, PLACE, USAGE, matches, number
 
 import plimsoll
 from plimsoll import (
@@ -21,23 +22,6 @@ from plimsoll import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-NUMBER = r"\d+\.\d MB"
-CHANGE = r"[+-]\d+\.\d MB"
-USAGE = {
-    "cuda": rf"CPU: {NUMBER} \| GPU Allocated: {NUMBER} \| GPU Reserved: {NUMBER}",
-    "cpu": rf"CPU: {NUMBER} \| CPU tensors: {NUMBER}",
-}
-PLACE = {"cuda": "GPU", "cpu": "CPU tensors"}
-
-
-def matches(pattern, text):
-    assert re.fullmatch(pattern, text), f"{text!r} is not {pattern!r}"
-
-
-def number(text, before):
-    return float(re.search(rf"{re.escape(before)} ?([+-]?\d+\.\d) MB", text)[1])
-
-
 # Measures -----------------------------------------------------------------------------------------
 
 
