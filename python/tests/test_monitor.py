@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -383,24 +382,3 @@ def test_off_there_is_no_hook_no_thread_and_no_file(tmp_path: Path) -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout) == (0, "nothing\n"), ran.stderr
-
-
-@pytest.mark.parametrize("name", ["\ud800", 7, None, "\0", "π"])
-def test_no_name_stops_a_training(name: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with plimsoll.track_memory(name), plimsoll.region(name):
-        mebi(1)
-    tracker, profiler = plimsoll.MemoryTracker(), plimsoll.BatchMemoryProfiler()
-    tracker.record(name)
-    profiler.checkpoint(name)
-    plimsoll.MemoryMonitor.print_memory_usage(name)
-    assert "[Memory] " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"large_tensor_mb": float("inf")}, {"large_tensor_mb": float("nan")}, {"top_layers": -1}],
-)
-def test_a_breakdown_refuses_an_argument_at_the_first_call(wrong: dict[str, Any]) -> None:
-    with pytest.raises(plimsoll.InvalidArgumentError, match=f"{next(iter(wrong))}="):
-        plimsoll.log_tensor_memory_breakdown(None, 1, interval=10, **wrong)
-    plimsoll.log_tensor_memory_breakdown(None, 10.0, interval=10)  # type: ignore[arg-type]
