@@ -51,7 +51,7 @@ def _tell(recording: Recording) -> None:
     # Where there is the CPU alone, its name would tell nothing.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
     print(
-        f"plimsoll: {path}: {recording.state['events']:,} events, peak {peak}; "
+        f"plimsoll: {path}: {recording.state['events']:,} records, peak {peak}; "
         f"see it with: plimsoll report {path}",
         file=sys.stderr,
     )
