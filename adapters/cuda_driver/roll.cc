@@ -6,10 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstddef>
 #include <cstdlib>
-#include <string_view>
+#include <string>
 
 namespace plimsoll::cuda_driver {
 namespace {
@@ -19,7 +17,7 @@ std::string& roll_path() {
   static auto* const kPath = new std::string;
   return *kPath;
 }
-std::string& wanted_path() {
+std::string& out_path() {
   static auto* const kPath = new std::string;
   return *kPath;
 }
@@ -45,14 +43,9 @@ class Roll {
   }
 
   bool is_there() const { return file_ >= 0; }
-  std::string read_all() const {
-    std::string text;
-    std::array<char, 4096> part;
-    off_t at = 0;
-    for (ssize_t size = 0; (size = pread(file_, part.data(), part.size(), at)) > 0; at += size) {
-      text.append(part.data(), static_cast<std::size_t>(size));
-    }
-    return text;
+  bool is_empty() const {
+    struct stat told{};
+    return fstat(file_, &told) == 0 && told.st_size == 0;
   }
   void write_line(const std::string& word, const std::string& rest) const {
     std::string line = word;
@@ -68,42 +61,25 @@ class Roll {
   int file_ = -1;
 };
 
-bool exists(const std::string& path) {
-  struct stat told{};
-  return stat(path.c_str(), &told) == 0;
-}
-
 }  // namespace
 
 void sign_in() noexcept try {
   roll_path() = from_environment("PLIMSOLL_CUDA_ROLL");
-  wanted_path() = from_environment("PLIMSOLL_CUDA_OUT");
-  if (wanted_path().empty()) wanted_path() = "plimsoll-cuda.plim";
+  out_path() = from_environment("PLIMSOLL_CUDA_OUT");
+  if (out_path().empty()) out_path() = "plimsoll-cuda.plim";
   const Roll roll;
-  if (roll.is_there() && roll.read_all().empty()) roll.write_line("loaded", "");
+  if (roll.is_there() && roll.is_empty()) roll.write_line("loaded", "");
 } catch (...) {
   // Without memory for two paths nothing else will work either; the program goes on.
 }
 
-std::string claim_path() {
-  const std::string& wanted = wanted_path();
+std::string wanted_path() {
+  return roll_path().empty() ? out_path() + "." + std::to_string(getpid()) : out_path();
+}
+
+void tell_recording(const char* path) {
   const Roll roll;
-  const std::string written = roll.is_there() ? roll.read_all() : "";
-  std::string path = wanted;
-  if (!roll.is_there() || written.find("\nrecording ") != std::string::npos) {
-    path += "." + std::to_string(getpid());
-    // A process that became another program has recorded under this number before.
-    const std::string base = path;
-    const auto is_taken = [&] {
-      if (!roll.is_there()) return exists(path);
-      std::string end_of_line = path;
-      end_of_line += '\n';
-      return written.find(end_of_line) != std::string::npos;
-    };
-    for (int number = 2; is_taken(); ++number) path = base + "." + std::to_string(number);
-  }
   roll.write_line("recording", path);
-  return path;
 }
 
 void tell_failure(const char* sentence) {

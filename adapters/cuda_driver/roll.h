@@ -10,9 +10,10 @@ namespace plimsoll::cuda_driver {
 // Reads the environment, which the program may change later. Writes "loaded".
 void sign_in() noexcept;
 
-// The path for this process's recording: $PLIMSOLL_CUDA_OUT for the first process of the roll that
-// records, for the others, and where there is no roll, that and the process's number.
-std::string claim_path();
+// $PLIMSOLL_CUDA_OUT; where there is no roll, that and the process's number.
+std::string wanted_path();
+
+void tell_recording(const char* path);
 
 void tell_failure(const char* sentence);
 

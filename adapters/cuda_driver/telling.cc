@@ -40,7 +40,7 @@ State start() {
   std::vector<const char*> meta;
   for (const std::string& text : texts) meta.push_back(text.c_str());
   meta.push_back(nullptr);
-  const std::string path = claim_path();
+  const std::string path = wanted_path();
   plimsoll_recording_options options{};
   options.size_bytes = sizeof options;
   options.sink = PLIMSOLL_SINK_FILE;
@@ -48,9 +48,13 @@ State start() {
   options.meta = meta.data();
   const char* why = nullptr;
   // Ended by the recorder at exit; nobody needs the handle.
-  if (plimsoll_recording_start(&options, &why) != nullptr) return State::kOn;
-  tell_failure(why);
-  return State::kFailed;
+  const plimsoll_recording* const recording = plimsoll_recording_start(&options, &why);
+  if (recording == nullptr) {
+    tell_failure(why);
+    return State::kFailed;
+  }
+  tell_recording(plimsoll_recording_path(recording));
+  return State::kOn;
 }
 
 // Its memory is the parent's: the driver does not hand it on.

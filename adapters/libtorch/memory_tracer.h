@@ -45,7 +45,8 @@ class MemoryTracer {
  public:
   explicit MemoryTracer(const RecordingOptions& options,
                         plimsoll_libtorch_mode mode = PLIMSOLL_LIBTORCH_FULL)
-      : path_(options.path), recording_(Recording::start(with_layer_calls(options))) {
+      : recording_(Recording::start(with_layer_calls(options))) {
+    if (recording_) path_ = recording_->path();
     if (!recording_) {
       error_ = recording_.error().message;
     } else if (const char* problem = plimsoll_libtorch_attach(plimsoll_recorder(), mode)) {

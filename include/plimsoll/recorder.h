@@ -40,6 +40,7 @@ enum class InChildren : std::uint8_t { kNothing, kFileOfTheirOwn };
 
 struct RecordingOptions {
   std::string path = {};         // empty: into memory, for Recording::copy()
+  bool overwrite = false;        // replace an earlier trace at `path`; else it gets a number
   std::uint64_t max_events = 0;  // keep the newest so many, about; 0: all of them
   InChildren in_children = InChildren::kNothing;
   std::vector<std::pair<std::string, std::string>> meta = {};  // told in the file's head
@@ -61,6 +62,7 @@ class Recording {
     c.sink = options.path.empty() ? PLIMSOLL_SINK_MEMORY : PLIMSOLL_SINK_FILE;
     c.in_children = static_cast<std::uint8_t>(options.in_children);
     c.path = options.path.empty() ? nullptr : options.path.c_str();
+    c.replaces = options.overwrite ? 1 : 0;
     c.marks_layer_calls = options.marks_layer_calls ? 1 : 0;
     c.max_events = options.max_events;
     c.meta = meta.data();
@@ -85,6 +87,9 @@ class Recording {
   ~Recording() { stop(); }
 
   bool is_running() const noexcept { return handle_ != nullptr; }
+
+  // Of the trace file, until the recording stops: not always the one that was asked for.
+  std::string path() const { return handle_ != nullptr ? plimsoll_recording_path(handle_) : ""; }
 
   // Waits until all that happened before this call is in the file.
   void flush() noexcept {

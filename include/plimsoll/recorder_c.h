@@ -262,8 +262,9 @@ typedef struct plimsoll_recording_options {
   uint8_t
       in_children; /* after fork: 0 the child records nothing, 1 into a file of its own, PATH.PID */
   uint8_t marks_layer_calls; /* 1: LAYER_BEGIN and LAYER_END are recorded; 0: they are not */
-  uint8_t reserved;
-  const char* path;    /* FILE: where to */
+  uint8_t replaces;          /* FILE: 1 replaces an earlier trace at `path`; 0 keeps it */
+  const char* path;    /* FILE: where to. What is there is kept: the recording goes to the next free
+                          name, "run.2.plim" for "run.plim" (plimsoll_recording_path) */
   uint64_t max_events; /* keep the newest so many, about; 0: all of them. A FILE is then rewritten
                           now and then */
   /* STREAM: gets each block as it is made; returns 0 when it can take no more. Called on a
@@ -298,6 +299,8 @@ typedef struct plimsoll_recording_state {
 /* Null on failure, and then *error says why in one sentence (static or thread-local storage). */
 PLIMSOLL_EXPORT plimsoll_recording* plimsoll_recording_start(
     const plimsoll_recording_options* options, const char** error);
+/* The file that it writes, or "": good until the recording is stopped. */
+PLIMSOLL_EXPORT const char* plimsoll_recording_path(const plimsoll_recording* recording);
 /* Starts the recording that the environment asks for, the first time it is called: with PLIMSOLL=1,
  * which `plimsoll run -- PROGRAM` sets, into $PLIMSOLL_OUT or plimsoll-PROGRAM-PID.plim, until the
  * process ends. It runs alongside the program's own recordings. Returns 1 if that recording was

@@ -76,6 +76,9 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         prog="plimsoll run", description="Run a Python script and record what it does to memory."
     )
     parser.add_argument("-o", "--output", metavar="PATH", help="the trace file")
+    parser.add_argument(
+        "--force", dest="overwrite", action="store_true", help="replace an earlier trace at PATH"
+    )
     parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name")
     parser.add_argument(
         "--max-events", type=_positive, metavar="N", help="keep the newest N, about"

@@ -26,7 +26,10 @@ def end_layer(path: str) -> None: ...
 class Recording:
     """A running recording."""
 
-    def __init__(self, path: bytes, max_events: int, in_children: bool, marks_layer_calls: bool, meta: Mapping[str, str]) -> None: ...
+    def __init__(self, path: bytes, replaces: bool, max_events: int, in_children: bool, marks_layer_calls: bool, meta: Mapping[str, str]) -> None: ...
+
+    def path(self) -> bytes:
+        """The file that it writes; empty in memory."""
 
     def flush(self) -> None:
         """Returns when all events so far are in the file."""

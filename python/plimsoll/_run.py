@@ -34,6 +34,8 @@ def begin_with_torch(path: str, **options: Any) -> None:
             recording.start()
         except Exception as error:
             print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
+        else:
+            _list_in_run_log(recording.path)
 
     call_after_torch(begin)
 
@@ -73,7 +75,7 @@ def begin_as_environment_says() -> None:
     limit = os.environ.get("PLIMSOLL_MAX_EVENTS", "")
     path = os.environ.get("PLIMSOLL_OUT")
     begin_with_torch(
-        _claimed(of_rank(path) if path else default_path()),
+        of_rank(path) if path else default_path(),
         max_events=int(limit) if limit.isdigit() and int(limit) > 0 else None,
         stacks=os.environ.get("PLIMSOLL_STACKS", "1") != "0",
         mode=os.environ.get("PLIMSOLL_MODE") or "full",
@@ -82,23 +84,13 @@ def begin_as_environment_says() -> None:
     )
 
 
-def _claimed(path: str) -> str:
-    """The path for this process, reported to ``plimsoll run -- PROGRAM``, which reads the log.
-
-    The first process of a program records into the path itself, each other one into ``PATH.PID``,
-    as src/record/environment.cc does.
-    """
+def _list_in_run_log(path: str) -> None:
+    """Reports the file to ``plimsoll run -- PROGRAM``, as src/record/environment.cc does."""
     log = os.environ.get("PLIMSOLL_RUN_LOG")
     if not log:
-        return path
-    import fcntl  # of no use to a script that is run without this log
-
+        return
     try:
-        with open(log, "r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if f" {path}\n" in file.read():
-                path = f"{path}.{os.getpid()}"
+        with open(log, "a", encoding="utf-8") as file:
             file.write(f"recording {os.getpid()} {path}\n")
     except OSError:
         pass  # then it is recorded, and not reported
-    return path

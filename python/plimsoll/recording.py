@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
-from plimsoll._claim import Claim
 from plimsoll._names import name_of
 from plimsoll._profiler_ranges import profiled_range
 from plimsoll.errors import Error, InvalidArgumentError
@@ -30,6 +29,7 @@ _steps = 0
 def record(
     path: str | os.PathLike[str] | None = None,
     *,
+    overwrite: bool = False,
     max_events: int | None = None,
     stacks: bool = True,
     mode: Mode = "full",
@@ -43,7 +43,11 @@ def record(
 
     Args:
         path: The trace file. Default: ``plimsoll-SCRIPT-PID.plim`` in the current folder, with the
-            rank in it under torchrun.
+            rank in it under torchrun. A file of that name is kept: the recording goes to the next
+            free one, ``train.2.plim`` for ``train.plim``, a line on stderr names it, and
+            `Recording.path` is its path.
+        overwrite: Replace an earlier trace of that name. Any other file is kept, and so is a trace
+            that is still being recorded.
         max_events: Keep the newest so many events, about; what was before them stays as a sum.
         stacks: Note the Python line of each allocation.
         mode: ``"full"``, or ``"lite"``: allocations, layers and phases alone, for the price of a
@@ -68,6 +72,7 @@ def record(
     """
     return Recording(
         path,
+        overwrite=overwrite,
         max_events=max_events,
         stacks=stacks,
         mode=mode,
@@ -81,7 +86,7 @@ class Recording:
     """One recording. Made by `plimsoll.record`; may be started once.
 
     Attributes:
-        path: The trace file.
+        path: The trace file; its final name once the recording has begun.
         state: What the recorder counted, once the recording has ended: ``events``, ``dropped``,
             ``written_bytes``…
         peaks: The most that was live on each device, once it has ended: ``{"cpu": 1024}``.
@@ -92,6 +97,7 @@ class Recording:
         self,
         path: str | os.PathLike[str] | None,
         *,
+        overwrite: bool,
         max_events: int | None,
         stacks: bool,
         mode: Mode,
@@ -108,6 +114,7 @@ class Recording:
         self.peak_bytes = 0
         self.peaks: dict[str, int] = {}
         self.failures: Counter[int] = Counter()
+        self._overwrite = overwrite
         self._max_events = max_events or 0
         self._stacks = stacks
         self._mode = mode
@@ -117,18 +124,15 @@ class Recording:
         self._last_survey: _attachment.Survey = "all"
         self._recording: _record.Recording | None = None
         self._pid = 0
-        self._claim: Claim | None = None
 
     def start(self) -> Recording:
         """Begins; returns the recording itself."""
         if self._recording is not None or self.state:
             raise InvalidArgumentError("invalid_argument", "a recording can be started only once")
         kind = _attachment.prepare(self._adapter, _say, _complain)
-        self._claim_path()
         try:
             self._recording = self._open(kind)
         except RuntimeError as error:
-            self._release_path()
             raise OSError(f"{self.path}: {error}") from error
         self._pid = os.getpid()
         try:
@@ -136,8 +140,8 @@ class Recording:
         except BaseException:
             self._recording.stop()
             self._recording = None
-            self._release_path()
             raise
+        self._note_path(self._recording)
         with _lock:
             _running.append(self)
         _live.begin()
@@ -146,18 +150,11 @@ class Recording:
         atexit.register(self._stop_at_exit)
         return self
 
-    def _claim_path(self) -> None:
-        with _lock:
-            if any(each.path == self.path for each in running()):
-                return  # the recorder refuses it
-        self._claim = Claim(self.path)
-        if self._claim.path != self.path:
-            _complain(f"another process records into {self.path}; this one: {self._claim.path}")
-            self.path = self._claim.path
-
-    def _release_path(self) -> None:
-        if self._claim is not None:
-            self._claim.release()
+    def _note_path(self, recording: _record.Recording) -> None:
+        path = os.fsdecode(recording.path())
+        if path != self.path:
+            _complain(f"{self.path} exists; this run is recorded into {path}")
+            self.path = path
 
     def _begin_nvtx(self) -> None:
         try:
@@ -184,7 +181,6 @@ class Recording:
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
         self.state = self._close(recording)
-        self._release_path()
         _attachment.detach(self._mode, self._stacks)
         if self.state["error"]:
             _complain(f"{self.path}: {os.strerror(self.state['error'])}; the recording is cut off")
@@ -232,7 +228,12 @@ class Recording:
 
     def _open(self, kind: str) -> _record.Recording:
         return _record.Recording(
-            os.fsencode(self.path), self._max_events, self._in_children, False, self._meta(kind)
+            os.fsencode(self.path),
+            self._overwrite,
+            self._max_events,
+            self._in_children,
+            False,
+            self._meta(kind),
         )
 
     def _close(self, recording: _record.Recording) -> dict[str, int]:
@@ -269,6 +270,7 @@ class MemoryRecording(Recording):
     def __init__(self, *, max_events: int, mode: Mode) -> None:
         super().__init__(
             "",
+            overwrite=False,
             max_events=max_events,
             stacks=True,
             mode=mode,
@@ -280,11 +282,11 @@ class MemoryRecording(Recording):
         self.trace = b""
         self._last_survey = "new"
 
-    def _claim_path(self) -> None:
-        """No other recording can write to this one's memory."""
+    def _note_path(self, recording: _record.Recording) -> None:
+        """It has none."""
 
     def _open(self, kind: str) -> _record.Recording:
-        return _record.Recording(b"", self._max_events, False, True, self._meta(kind))
+        return _record.Recording(b"", False, self._max_events, False, True, self._meta(kind))
 
     def _close(self, recording: _record.Recording) -> dict[str, int]:
         state, self.trace = recording.take()

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,13 +58,41 @@ constexpr mode_t kFileMode = 0666;  // the process's umask takes away from it
 
 }  // namespace
 
-int OutputFile::open(const char* path) noexcept { return open_as(path, 0); }
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  fd_ = std::exchange(other.fd_, -1);
+  is_regular_ = other.is_regular_;
+  device_ = other.device_;
+  inode_ = other.inode_;
+  written_bytes_ = other.written_bytes_;
+  return *this;
+}
 
-int OutputFile::create(const char* path) noexcept { return open_as(path, O_EXCL); }
+int OutputFile::open(const char* path) noexcept { return open_as(path, O_WRONLY); }
 
-int OutputFile::open_as(const char* path, int how) noexcept {
+int OutputFile::open_unlinked(const char* path) noexcept {
+  return open_as(path, O_RDWR | O_NOFOLLOW);
+}
+
+int OutputFile::create(const char* path) noexcept {
+  return open_as(path, O_WRONLY | O_CREAT | O_EXCL);
+}
+
+int OutputFile::create_unnamed(const char* folder) noexcept {
+  return open_as(folder, O_WRONLY | O_TMPFILE);
+}
+
+int OutputFile::publish(const char* path) noexcept {
+  char own[32];
+  std::snprintf(own, sizeof own, "/proc/self/fd/%d", fd_);
+  return linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+int OutputFile::open_as(const char* path, int flags) noexcept {
+  close();
   do {
-    fd_ = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | how, kFileMode);
+    fd_ = ::open(path, flags | O_CLOEXEC | O_NOCTTY, kFileMode);
   } while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) return errno;
   struct stat status{};
@@ -75,9 +104,27 @@ int OutputFile::open_as(const char* path, int how) noexcept {
   return 0;
 }
 
-int OutputFile::empty() noexcept {
-  if (!is_regular_) return 0;
-  return ftruncate(fd_, 0) == 0 ? 0 : errno;
+int OutputFile::lock() noexcept {
+  while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+std::int64_t OutputFile::size_bytes() const noexcept {
+  struct stat status{};
+  return is_regular_ && fstat(fd_, &status) == 0 ? std::int64_t{status.st_size} : 0;
+}
+
+std::size_t OutputFile::read_head(std::span<std::byte> head) noexcept {
+  const ssize_t count = pread(fd_, head.data(), head.size(), 0);
+  return count > 0 ? static_cast<std::size_t>(count) : 0;
+}
+
+bool OutputFile::is_at(const char* path) const noexcept {
+  struct stat status{};
+  return lstat(path, &status) == 0 && device_ == static_cast<std::uint64_t>(status.st_dev) &&
+         inode_ == static_cast<std::uint64_t>(status.st_ino);
 }
 
 int OutputFile::write(std::span<const std::byte> bytes) noexcept {
@@ -99,42 +146,23 @@ int OutputFile::write(std::span<const std::byte> bytes) noexcept {
   return 0;
 }
 
+int OutputFile::overwrite(std::int64_t offset, std::span<const std::byte> bytes) noexcept {
+  const QuietWriting quiet;
+  while (!bytes.empty()) {
+    const ssize_t count = pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return count < 0 ? errno : EIO;
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += count;
+  }
+  return 0;
+}
+
 int OutputFile::close() noexcept {
   if (fd_ < 0) return 0;
   const int error = ::close(fd_) == 0 || errno == EINTR ? 0 : errno;
   fd_ = -1;
   return error;
-}
-
-int replace_file(const std::string& path, std::span<const std::byte> bytes) noexcept try {
-  struct stat status{};
-  const bool is_there = stat(path.c_str(), &status) == 0;
-  OutputFile file;
-  if (is_there && !S_ISREG(status.st_mode)) {
-    int error = file.open(path.c_str());
-    if (error == 0) error = file.write(bytes);
-    const int close_error = file.close();
-    return error != 0 ? error : close_error;
-  }
-  const std::string temporary = path + ".tmp." + std::to_string(getpid());
-  int error = file.open(temporary.c_str());
-  if (error == 0) error = file.empty();
-  if (error == 0) error = file.write(bytes);
-  const int close_error = file.close();
-  if (error == 0) error = close_error;
-  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) unlink(temporary.c_str());
-  return error;
-} catch (...) {
-  return ENOMEM;
-}
-
-std::string without_links(const char* path) {
-  char* const resolved = realpath(path, nullptr);
-  if (resolved == nullptr) return path;
-  std::string result(resolved);
-  std::free(resolved);
-  return result;
 }
 
 }  // namespace plimsoll::base

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <utility>
 
 namespace plimsoll::base {
 
@@ -14,27 +14,34 @@ class OutputFile {
   OutputFile() = default;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
+  OutputFile(OutputFile&& other) noexcept { *this = std::move(other); }
+  OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile() { close(); }
 
-  // Opens or makes the file, as it is; empty() follows. 0 or the errno.
-  int open(const char* path) noexcept;
-  // Makes the file; EEXIST where there is one.
-  int create(const char* path) noexcept;
-  // Takes away what a regular file holds.
-  int empty() noexcept;
+  // Each gives 0 or the errno.
+  int open(const char* path) noexcept;           // follows links; creates nothing
+  int open_unlinked(const char* path) noexcept;  // the same; ELOOP for a symbolic link
+  int create(const char* path) noexcept;         // EEXIST where there is one, or a link
+  // A regular file that has no name until publish(); EOPNOTSUPP where the file system has none.
+  int create_unnamed(const char* folder) noexcept;
+  int publish(const char* path) noexcept;  // EEXIST as create()
+  // For this open file alone, until it is closed. EWOULDBLOCK: another one has it.
+  int lock() noexcept;
   // All of it. After a failure a regular file ends where the last whole write() ended.
   int write(std::span<const std::byte> bytes) noexcept;
+  // Over what is there already.
+  int overwrite(std::int64_t offset, std::span<const std::byte> bytes) noexcept;
   int close() noexcept;
 
   bool is_open() const noexcept { return fd_ >= 0; }
   bool is_regular() const noexcept { return is_regular_; }
-  bool is_same_as(const OutputFile& other) const noexcept {
-    return is_open() && other.is_open() && is_regular_ && device_ == other.device_ &&
-           inode_ == other.inode_;
-  }
+  std::int64_t size_bytes() const noexcept;  // 0 for what is no regular file
+  // The bytes at its beginning; fewer where there are no more, or none may be read.
+  std::size_t read_head(std::span<std::byte> head) noexcept;
+  bool is_at(const char* path) const noexcept;  // and not only reached through a link
 
  private:
-  int open_as(const char* path, int how) noexcept;
+  int open_as(const char* path, int flags) noexcept;
 
   int fd_ = -1;
   bool is_regular_ = false;
@@ -42,12 +49,5 @@ class OutputFile {
   std::uint64_t inode_ = 0;
   std::int64_t written_bytes_ = 0;
 };
-
-// Puts a whole file in place of another one at once, by way of a temporary file beside it. What is
-// no regular file (a pipe, a device) is written to as it is. 0 or the errno.
-int replace_file(const std::string& path, std::span<const std::byte> bytes) noexcept;
-
-// The file behind a chain of symbolic links, or the path itself.
-std::string without_links(const char* path);
 
 }  // namespace plimsoll::base

@@ -61,7 +61,7 @@ void preload(const std::string& library) {
 
 }  // namespace
 
-int run_with_cuda_driver(const std::string& output, const std::vector<std::string>& program) {
+int run_with_cuda_driver(const std::string& path, const std::vector<std::string>& program) {
   const std::string library = find_library();
   if (library.empty() || ::access(library.c_str(), R_OK) != 0) {
     complain(std::string("there is no ") + kLibrary +
@@ -74,14 +74,12 @@ int run_with_cuda_driver(const std::string& output, const std::vector<std::strin
              ": its path has a space or a colon; PLIMSOLL_CUDA_LIBRARY can name a copy elsewhere");
     return kWrongUse;
   }
-  const auto path = output_path(output, program.front());
-  if (!path) return complain(path.error());
   RunLog log;
   if (!log.is_made()) {
     complain("cannot make " + log.path() + ": " + std::strerror(errno));
     return kOurFault;
   }
-  ::setenv("PLIMSOLL_CUDA_OUT", path->c_str(), 1);
+  ::setenv("PLIMSOLL_CUDA_OUT", path.c_str(), 1);
   ::setenv("PLIMSOLL_CUDA_ROLL", log.path().c_str(), 1);
   preload(library);
   const auto status = run_in_our_place(program);

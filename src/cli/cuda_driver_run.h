@@ -7,8 +7,8 @@
 
 namespace plimsoll::cli {
 
-// `output`: the trace file; empty: plimsoll-PROGRAM-PID.plim. The program's exit status, or ours
+// `path`: the trace file. The program's exit status, or ours
 // where it cannot be run.
-int run_with_cuda_driver(const std::string& output, const std::vector<std::string>& program);
+int run_with_cuda_driver(const std::string& path, const std::vector<std::string>& program);
 
 }  // namespace plimsoll::cli

@@ -34,16 +34,14 @@ int report(const RunLog& log, const std::string& program) {
 
 }  // namespace
 
-int run_linked_program(const std::string& output, const std::vector<std::string>& program) {
-  const auto path = output_path(output, program.front());
-  if (!path) return complain(path.error());
+int run_linked_program(const std::string& path, const std::vector<std::string>& program) {
   RunLog log;
   if (!log.is_made()) {
     complain("cannot make " + log.path() + ": " + std::strerror(errno));
     return kOurFault;
   }
   ::setenv("PLIMSOLL", "1", 1);
-  ::setenv("PLIMSOLL_OUT", path->c_str(), 1);
+  ::setenv("PLIMSOLL_OUT", path.c_str(), 1);
   ::setenv("PLIMSOLL_RUN_LOG", log.path().c_str(), 1);
   const auto status = run_in_our_place(program);
   if (!status) return complain(status.error());

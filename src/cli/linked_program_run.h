@@ -7,8 +7,8 @@
 
 namespace plimsoll::cli {
 
-// `output`: the trace file; empty: plimsoll-PROGRAM-PID.plim. Returns the program's exit status if
+// `path`: the trace file. Returns the program's exit status if
 // it failed; a failure of ours if it recorded nothing or cannot be started.
-int run_linked_program(const std::string& output, const std::vector<std::string>& program);
+int run_linked_program(const std::string& path, const std::vector<std::string>& program);
 
 }  // namespace plimsoll::cli

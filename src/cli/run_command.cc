@@ -16,6 +16,7 @@
 #include "cli/cuda_driver_run.h"
 #include "cli/exit_code.h"
 #include "cli/linked_program_run.h"
+#include "cli/run_log.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
@@ -71,6 +72,7 @@ int become(const std::vector<std::string>& words) {
 
 struct ProgramOptions {
   std::string output;
+  bool is_forced = false;
   bool has_cuda_driver = false;
   std::vector<std::pair<const char*, std::string>> environment = {};  // for linked programs
 };
@@ -85,6 +87,8 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
     const bool has_value = i + 1 < words.size();
     if ((word == "-o" || word == "--output") && has_value) {
       options.output = words[++i];
+    } else if (word == "--force") {
+      options.is_forced = true;
     } else if (word == "--cuda-driver") {
       options.has_cuda_driver = true;
     } else if (word == "--in-children") {
@@ -94,12 +98,13 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
     } else {
       return make_error(ErrorCode::kInvalidArgument,
                         word +
-                            " cannot be used before --; allowed there: --output PATH, --mode MODE, "
-                            "--max-events N, --in-children, --cuda-driver");
+                            " cannot be used before --; allowed there: --output PATH, --force, "
+                            "--mode MODE, --max-events N, --in-children, --cuda-driver");
     }
   }
   if (options.has_cuda_driver && !options.environment.empty()) {
-    return make_error(ErrorCode::kInvalidArgument, "--cuda-driver allows only --output");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--cuda-driver allows only --output and --force");
   }
   return options;
 }
@@ -111,9 +116,11 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
   }
   const auto options = program_options(words);
   if (!options) return complain(options.error());
-  if (options->has_cuda_driver) return run_with_cuda_driver(options->output, program);
+  const std::string path = output_path(options->output, program.front());
+  if (options->is_forced) remove_earlier(path);
+  if (options->has_cuda_driver) return run_with_cuda_driver(path, program);
   for (const auto& [name, value] : options->environment) ::setenv(name, value.c_str(), 1);
-  return run_linked_program(options->output, program);
+  return run_linked_program(path, program);
 }
 
 bool has_before_script(const std::vector<std::string>& words, std::string_view option) {
@@ -153,7 +160,12 @@ Command run_command() {
       "library and stack.";
   command.positionals = {{"SCRIPT", "The script, and its own words.", Count::kOneOrMore}};
   command.options = {
-      {"--output", "-o", "PATH", "The trace file. Default: plimsoll-SCRIPT-PID.plim."},
+      {"--output", "-o", "PATH",
+       "The trace file. Default: plimsoll-SCRIPT-PID.plim. Where a file has that name, it is kept, "
+       "and the next free name is used: run.2.plim for run.plim."},
+      {"--force", "", "",
+       "Replace an earlier trace at PATH. Any other file is kept, and so is a trace that is still "
+       "being recorded."},
       {"--module", "-m", "", "SCRIPT is a module's name, as in python -m."},
       {"--mode",
        "",
@@ -170,7 +182,7 @@ Command run_command() {
        {"auto", "libtorch", "python", "none"}},
       {"--cuda-driver", "", "",
        "Record what the program behind -- and those that it starts ask CUDA's driver or runtime "
-       "for. The first of them records into PATH, each other one into PATH.PID."},
+       "for. The first of them records into PATH, each other one into the next free name."},
   };
   command.sections = {
       {"examples",

@@ -1,8 +1,11 @@
 #include "cli/run_log.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -82,21 +85,22 @@ void RunLog::read() {
   }
 }
 
-Result<std::string> output_path(const std::string& output, const std::string& program) {
-  namespace fs = std::filesystem;
+std::string output_path(const std::string& output, const std::string& program) {
   std::error_code error;
   const std::string name = program.substr(program.rfind('/') + 1);
-  const fs::path path = fs::absolute(
-      output.empty() ? "plimsoll-" + name + "-" + std::to_string(::getpid()) + ".plim" : output,
-      error);
-  if (fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 &&
-      !engine::is_trace_file(path.string())) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      shown(path.string()) +
-                          " exists and is not a Plimsoll trace; name another "
-                          "file with --output");
-  }
-  return path.string();
+  return std::filesystem::absolute(
+             output.empty() ? "plimsoll-" + name + "-" + std::to_string(::getpid()) + ".plim"
+                            : output,
+             error)
+      .string();
+}
+
+void remove_earlier(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return;
+  const bool is_being_written = ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!is_being_written && engine::is_trace_file(path)) ::unlink(path.c_str());
+  ::close(file);
 }
 
 std::uint64_t print_recordings(const std::vector<std::string>& paths) {

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "plimsoll/result.h"
-
 namespace plimsoll::cli {
 
 // A temporary file, whose path the processes get through the environment. Lines: "loaded PID",
@@ -34,9 +32,12 @@ class RunLog {
   bool is_made_ = false;
 };
 
-// The output's absolute path; without one, that of plimsoll-PROGRAM-PID.plim. An error where a file
-// that is no trace has that name.
-Result<std::string> output_path(const std::string& output, const std::string& program);
+// The output's absolute path; without one, that of plimsoll-PROGRAM-PID.plim.
+std::string output_path(const std::string& output, const std::string& program);
+
+// Removes an earlier trace, so that the program records into that path itself; not one that a
+// process is still writing.
+void remove_earlier(const std::string& path);
 
 // Prints a line for each recording, of a killed program too. Returns how many events they hold.
 std::uint64_t print_recordings(const std::vector<std::string>& paths);

@@ -3,7 +3,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -72,21 +71,6 @@ class RunLog {
 
   bool is_open() const { return file_ >= 0; }
 
-  // The first process records into the path itself, each other one into PATH.PID.
-  std::string claim(const std::string& wanted) const {
-    const std::string written = read_all();
-    const auto is_taken = [&](const std::string& path) {
-      return written.find(" " + path + "\n") != std::string::npos;
-    };
-    std::string path = wanted;
-    if (is_taken(path)) path += "." + std::to_string(getpid());
-    // A process that became another program has recorded under this number before.
-    const std::string base = path;
-    for (int number = 2; is_taken(path); ++number) path = base + "." + std::to_string(number);
-    write_line("recording", path);
-    return path;
-  }
-
   void write_line(std::string_view word, std::string_view rest) const {
     std::string line(word);
     line += " " + std::to_string(getpid()) + " ";
@@ -96,16 +80,6 @@ class RunLog {
   }
 
  private:
-  std::string read_all() const {
-    std::string text;
-    std::array<char, 4096> part;
-    off_t at = 0;
-    for (ssize_t size = 0; (size = pread(file_, part.data(), part.size(), at)) > 0; at += size) {
-      text.append(part.data(), static_cast<std::size_t>(size));
-    }
-    return text;
-  }
-
   int file_ = -1;
 };
 
@@ -147,7 +121,6 @@ bool start_recording() {
   const std::string out = variable("PLIMSOLL_OUT");
   EnvironmentRecording& ours = environment_recording();
   ours.path = out.empty() ? default_path() : of_rank(out);
-  if (log.is_open()) ours.path = log.claim(ours.path);
   ours.pid = getpid();
 
   plimsoll_recording_options options{};
@@ -167,7 +140,16 @@ bool start_recording() {
     }
     return false;
   }
-  if (!log.is_open()) std::atexit(stop_and_report);
+  const std::string wanted_path = std::exchange(ours.path, plimsoll_recording_path(ours.recording));
+  if (log.is_open()) {
+    log.write_line("recording", ours.path);
+    return true;
+  }
+  if (ours.path != wanted_path) {
+    std::fprintf(stderr, "plimsoll: %s exists; this run is recorded into %s\n", wanted_path.c_str(),
+                 ours.path.c_str());
+  }
+  std::atexit(stop_and_report);
   return true;
 }
 

@@ -191,7 +191,9 @@ std::shared_ptr<Recording> Recorder::start(const plimsoll_recording_options& opt
     *error = sentence("Cannot open", options.path, open_error);
     return nullptr;
   }
-  return begin(recording, error) ? recording : nullptr;
+  if (begin(recording, error)) return recording;
+  recording->remove_file();
+  return nullptr;
 } catch (...) {
   *error = kNoMemory;
   return nullptr;
@@ -211,11 +213,6 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
     const std::lock_guard lock(state_);
     *error = obstacle(*recording);
     if (*error != nullptr) return false;
-    const int file_error = recording->begin_file();
-    if (file_error != 0) {
-      *error = sentence("Cannot write to", recording->path(), file_error);
-      return false;
-    }
     try {
       if (recordings_.empty()) discard_events();
       drain();

@@ -300,6 +300,10 @@ plimsoll_recording* plimsoll_recording_start(const plimsoll_recording_options* o
   return handle->recording != nullptr ? handle.release() : nullptr;
 }
 
+const char* plimsoll_recording_path(const plimsoll_recording* recording) {
+  return recording != nullptr ? recording->recording->path() : "";
+}
+
 void plimsoll_recording_flush(plimsoll_recording* recording) {
   if (recording != nullptr) Recorder::get().flush(*recording->recording);
 }

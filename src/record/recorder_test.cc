@@ -251,11 +251,25 @@ TEST(Recorder, says_in_a_sentence_why_it_does_not_start) {
   EXPECT_EQ(api().is_recording(), 0);
 }
 
-TEST(Recorder, refuses_a_file_that_another_recording_writes) {
+TEST(Recorder, two_recordings_into_one_file_get_two) {
   const TemporaryPath path("recorder_same_file");
-  const Recorded recording = Recorded::into_file(path.str());
+  Recorded first = Recorded::into_file(path.str());
+  Recorded second = Recorded::into_file(path.str(), 1000);
+  const std::string other = path.str() + ".2";
+  EXPECT_STREQ(plimsoll_recording_path(first.get()), path.c_str());
+  EXPECT_STREQ(plimsoll_recording_path(second.get()), other.c_str());
+  alloc(64, 1);
+  first.stop();
+  second.stop();
+  EXPECT_EQ(TraceReplay::of_file(path.str()).live_bytes, 1u);
+  EXPECT_EQ(TraceReplay::of_file(other).live_bytes, 1u);
+  unlink(other.c_str());
+}
+
+TEST(Recorder, refuses_a_device_that_another_recording_writes) {
+  const Recorded recording = Recorded::into_file("/dev/null");
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
-  options.path = path.c_str();
+  options.path = "/dev/null";
   const char* error = nullptr;
   EXPECT_EQ(plimsoll_recording_start(&options, &error), nullptr);
   EXPECT_STREQ(error, "Another recording writes to this file.");

@@ -54,6 +54,7 @@ Recording::Recording(const plimsoll_recording_options& options)
     : sink_(options.sink),
       in_children_(options.in_children != 0),
       marks_layer_calls_(options.marks_layer_calls != 0),
+      earlier_(options.replaces != 0 ? Earlier::kReplace : Earlier::kKeep),
       path_(options.path != nullptr ? options.path : ""),
       max_events_(options.max_events),
       stream_(options.write),
@@ -63,7 +64,6 @@ Recording::Recording(const plimsoll_recording_options& options)
       meta_.emplace_back(at[0], at[1]);
   }
   if (sink_ == PLIMSOLL_SINK_MEMORY || is_file_that_keeps(options)) kept_.emplace(max_events_);
-  file_path_ = base::without_links(path_.c_str());
   restart();
 }
 
@@ -88,21 +88,11 @@ void Recording::restart() {
 
 // ---- the file ---------------------------------------------------------------------------------
 
-int Recording::open_file() noexcept {
+int Recording::open_file() {
   if (sink_ != PLIMSOLL_SINK_FILE) return 0;
-  return file_.open(file_path_.c_str());
-}
-
-int Recording::begin_file() noexcept {
-  if (sink_ != PLIMSOLL_SINK_FILE) return 0;
-  is_rewritable_ = file_.is_regular();
-  return is_kept_file() ? file_.close() : file_.empty();
-}
-
-bool Recording::writes_same_file(const Recording& other) const noexcept {
-  return file_.is_same_as(other.file_) ||
-         (sink_ == PLIMSOLL_SINK_FILE && other.sink_ == PLIMSOLL_SINK_FILE &&
-          file_path_ == other.file_path_);
+  const int error = file_.open(path_, earlier_);
+  if (error == 0) path_ = file_.path();
+  return error;
 }
 
 // ---- encoding ---------------------------------------------------------------------------------
@@ -319,7 +309,7 @@ void Recording::fail(int error) noexcept {
 
 int Recording::put(const std::vector<std::byte>& bytes,
                    const std::vector<std::size_t>& ends) noexcept {
-  if (sink_ == PLIMSOLL_SINK_FILE) return file_.write(bytes);
+  if (sink_ == PLIMSOLL_SINK_FILE) return file_.append(bytes);
   if (sink_ != PLIMSOLL_SINK_STREAM) return 0;
   std::size_t begin = 0;
   for (const std::size_t end : ends) {
@@ -355,7 +345,8 @@ void Recording::write_kept_file(std::mutex& state_mutex) noexcept try {
   {
     const std::lock_guard lock(state_mutex);
     if (has_failed() || (rewritten_at_ns_ != 0 && rewritten_events_ == events_)) return;
-    if (!is_rewritable_ && rewritten_events_ != kLastTime) return;
+    // A pipe gets the trace once, at the end.
+    if (!file_.is_regular() && rewritten_events_ != kLastTime) return;
     rewritten_events_ = events_;
     encoder_->flush();
     kept_at_ = events_;
@@ -363,7 +354,10 @@ void Recording::write_kept_file(std::mutex& state_mutex) noexcept try {
   }
   rewritten_at_ns_ = clock_ns();
   if (whole == nullptr) return fail(ENOMEM);
-  const int error = base::replace_file(file_path_, {whole.get(), size_bytes});
+  const std::span<const std::byte> bytes(whole.get(), size_bytes);
+  int error = file_.is_regular() ? file_.begin_replacement() : file_.append(bytes);
+  if (error == 0 && file_.is_regular()) error = file_.extend_replacement(bytes);
+  if (error == 0 && file_.is_regular()) error = file_.end_replacement();
   if (error != 0) return fail(error);
   written_bytes_.store(size_bytes, std::memory_order_relaxed);
 } catch (...) {
@@ -385,15 +379,13 @@ void Recording::write_rest(std::mutex& state_mutex) noexcept {
 
 void Recording::let_go() noexcept {
   ::new (static_cast<void*>(&writing_)) std::mutex;  // whoever held it is not in this process
-  file_.close();
+  file_.let_go();
 }
 
 void Recording::begin_in_child() {
   const std::string path = path_ + "." + std::to_string(getpid());
-  file_path_ = base::without_links(path.c_str());
   restart();
-  int error = open_file();
-  if (error == 0) error = begin_file();
+  const int error = file_.open(path, Earlier::kKeep);
   if (error != 0) fail(error);
 }
 

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/output_file.h"
 #include "format/encoder.h"
 #include "plimsoll/recorder_c.h"
 #include "record/definitions.h"
+#include "record/file_sink.h"
 #include "record/kept_blocks.h"
 #include "record/ledger.h"
 #include "record/peak_spans.h"
@@ -37,10 +37,12 @@ class Recording final : public EventReceiver, private format::BlockOutput {
 
   // ---- before it is attached ----
 
-  // 0 or the errno. The file is left as it is until begin_file().
-  int open_file() noexcept;
-  int begin_file() noexcept;
-  bool writes_same_file(const Recording& other) const noexcept;
+  // 0 or the errno. May throw std::bad_alloc.
+  int open_file();
+  void remove_file() noexcept { file_.remove(); }
+  bool writes_same_file(const Recording& other) const noexcept {
+    return file_.is_same_as(other.file_);
+  }
 
   // ---- under the state lock ----
 
@@ -91,7 +93,8 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::uint64_t written_bytes() const noexcept {
     return written_bytes_.load(std::memory_order_relaxed);
   }
-  const char* path() const noexcept { return path_.c_str(); }
+  // Of the file; "" where there is none.
+  const char* path() const noexcept { return file_.path().c_str(); }
   bool marks_layer_calls() const noexcept { return marks_layer_calls_; }
   bool is_stream() const noexcept { return sink_ == PLIMSOLL_SINK_STREAM; }
 
@@ -122,7 +125,8 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   const std::uint8_t sink_;
   const bool in_children_;
   const bool marks_layer_calls_;
-  std::string path_;
+  const Earlier earlier_;
+  std::string path_;  // once the file is open, its own
   const std::uint64_t max_events_;
   int (*const stream_)(void*, const void*, std::size_t);
   void* const stream_user_;
@@ -147,11 +151,9 @@ class Recording final : public EventReceiver, private format::BlockOutput {
 
   // Under the writing lock.
   std::mutex writing_;
-  base::OutputFile file_;
-  std::string file_path_;
+  FileSink file_;
   std::uint64_t rewritten_at_ns_ = 0;   // by the monotonic clock
   std::uint64_t rewritten_events_ = 0;  // events_ then
-  bool is_rewritable_ = true;           // a pipe gets the trace once, at the end
 
   std::atomic<std::uint64_t> written_bytes_{0};
   std::atomic<int> error_{0};

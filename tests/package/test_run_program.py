@@ -86,8 +86,8 @@ def test_each_process_of_a_program_records_into_a_file_of_its_own(
 ):
     ran = record("alloc:50", "child")
     assert ran.returncode == 0
-    first, second = sorted(tmp_path.glob("run.plim*"))
-    assert (first.name, second.name[:9]) == ("run.plim", "run.plim.")
+    second, first = sorted(tmp_path.iterdir())
+    assert (first.name, second.name) == ("run.plim", "run.2.plim")
     peaks = [
         report(plimsoll_command, path)["devices"][0]["requested_active"]["peak_bytes"]
         for path in (first, second)
@@ -103,16 +103,31 @@ def test_ranks_record_into_files_of_their_own(record, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.rank0.plim", "run.rank1.plim"]
 
 
-def test_a_file_that_is_no_trace_is_left_alone(record, tmp_path):
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_file_that_is_no_trace_is_left_alone(record, tmp_path, force):
     mine = tmp_path / "run.plim"
     mine.write_text("my notes\n")
-    ran = record("alloc:8")
-    assert ran.returncode == 2
-    assert ran.stderr.startswith("plimsoll: run.plim exists and is not a Plimsoll trace")
+    ran = record("alloc:8", options=("-o", "run.plim", *force))
+    assert ran.returncode == 0
+    assert "run.2.plim: 1 allocation," in ran.stderr
     assert mine.read_text() == "my notes\n"
-    mine.write_bytes(b"")
-    assert record("alloc:8").returncode == 0
-    assert record("alloc:9").returncode == 0  # a trace may be replaced by a newer one
+
+
+def test_an_earlier_trace_is_replaced_only_when_that_is_asked_for(record, tmp_path):
+    trace = tmp_path / "run.plim"
+    trace.touch()
+    assert "run.plim: 1 allocation," in record("alloc:8").stderr  # into the empty file
+    first = trace.read_bytes()
+    assert "run.2.plim: 1 allocation," in record("alloc:9").stderr
+    assert trace.read_bytes() == first
+    ran = record("alloc:10", "child", options=("-o", "run.plim", "--force"))
+    assert "plimsoll: run.plim: 1 allocation, peak 10 B" in ran.stderr
+    assert "run.3.plim: 1 allocation," in ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "run.2.plim",
+        "run.3.plim",
+        "run.plim",
+    ]
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_the_program_still_runs(record, tmp_path):

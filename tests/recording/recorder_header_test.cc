@@ -207,6 +207,17 @@ TEST(RecorderHeader, a_file_holds_what_was_recorded_and_what_was_told_of_it) {
   EXPECT_TRUE(trace.is_ended);
 }
 
+TEST(RecorderHeader, an_earlier_trace_is_kept_unless_it_may_be_overwritten) {
+  const tests::TemporaryPath path("recorder_overwrite");
+  std::move(Recording::start({.path = path.str()})).value().stop();
+  Recording second = std::move(Recording::start({.path = path.str()})).value();
+  EXPECT_EQ(second.path(), path.str() + ".2");
+  unlink(second.path().c_str());
+  second.stop();
+  Recording third = std::move(Recording::start({.path = path.str(), .overwrite = true})).value();
+  EXPECT_EQ(third.path(), path.str());
+}
+
 TEST(RecorderHeader, a_recording_that_cannot_start_says_why) {
   const Result<Recording> recording = Recording::start({.path = "/no/such/folder/x.plim"});
   ASSERT_FALSE(recording);

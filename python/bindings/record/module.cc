@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,8 +64,8 @@ constexpr std::size_t kMostPins = 10'000;  // places
 class Recording {
  public:
   // An empty path records into memory.
-  Recording(nb::bytes path, std::uint64_t max_events, bool in_children, bool marks_layer_calls,
-            const std::map<std::string, std::string>& meta) {
+  Recording(nb::bytes path, bool replaces, std::uint64_t max_events, bool in_children,
+            bool marks_layer_calls, const std::map<std::string, std::string>& meta) {
     const std::string file(path.c_str(), path.size());
     std::vector<const char*> words;
     for (const auto& [key, value] : meta) {
@@ -77,6 +78,7 @@ class Recording {
     options.sink = file.empty() ? PLIMSOLL_SINK_MEMORY : PLIMSOLL_SINK_FILE;
     options.in_children = in_children ? 1 : 0;
     options.marks_layer_calls = marks_layer_calls ? 1 : 0;
+    options.replaces = replaces ? 1 : 0;
     options.path = file.empty() ? nullptr : file.c_str();
     options.max_events = max_events;
     options.meta = words.data();
@@ -97,6 +99,10 @@ class Recording {
     plimsoll_recording_stop(recording_, nullptr);
   }
 
+  nb::bytes path() const {
+    const char* const path = plimsoll_recording_path(running());
+    return nb::bytes(path, std::strlen(path));
+  }
   void flush() const {
     plimsoll_recording* recording = running();
     nb::gil_scoped_release no_gil;
@@ -244,10 +250,11 @@ class Recording {
 
 void bind_recordings(nb::module_& module) {
   nb::class_<Recording>(module, "Recording", "A running recording.")
-      .def(nb::init<nb::bytes, std::uint64_t, bool, bool,
+      .def(nb::init<nb::bytes, bool, std::uint64_t, bool, bool,
                     const std::map<std::string, std::string>&>(),
-           nb::arg("path"), nb::arg("max_events"), nb::arg("in_children"),
+           nb::arg("path"), nb::arg("replaces"), nb::arg("max_events"), nb::arg("in_children"),
            nb::arg("marks_layer_calls"), nb::arg("meta"))
+      .def("path", &Recording::path, "The file that it writes; empty in memory.")
       .def("flush", &Recording::flush, "Returns when all events so far are in the file.")
       .def("attach", &Recording::attach, nb::arg("format"), nb::arg("data"),
            "Puts another tool's record into the file; 0 or an errno.")

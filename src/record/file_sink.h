@@ -1,0 +1,64 @@
+// The file of a recording. It is always a new one: a recording never writes to what it finds. Where
+// the wanted name is taken it takes the next free one, "run.2.plim" for "run.plim". The file is
+// locked as long as it is written, across replacements too. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/output_file.h"
+
+namespace plimsoll::record {
+
+// A trace that already has the wanted name. One that is being written is kept in either case.
+enum class Earlier : std::uint8_t { kKeep, kReplace };
+
+class FileSink {
+ public:
+  // Makes the file. An existing file is used only if it is empty and regular, or a pipe or device.
+  // 0 or the errno. May throw std::bad_alloc.
+  int open(const std::string& wanted, Earlier earlier);
+  // Of a recording that could not begin: what open() has made.
+  void remove() noexcept;
+  int close() noexcept;
+  // In the child of a fork: closes it, and leaves the rest to the parent.
+  void let_go() noexcept;
+
+  int append(std::span<const std::byte> bytes) noexcept;
+  int overwrite(std::int64_t offset, std::span<const std::byte> bytes) noexcept {
+    return file_.overwrite(offset, bytes);
+  }
+
+  // A whole new content, in pieces. Until end_replacement() the old one stays in place and grows by
+  // what is appended; that is then appended to the new one too. 0 or the errno.
+  int begin_replacement() noexcept;
+  int extend_replacement(std::span<const std::byte> bytes) noexcept {
+    return replacement_.write(bytes);
+  }
+  int end_replacement() noexcept;
+  void drop_replacement() noexcept;
+
+  // As the caller wrote it, with the number.
+  const std::string& path() const noexcept { return path_; }
+  bool is_open() const noexcept { return file_.is_open(); }
+  bool is_regular() const noexcept { return file_.is_regular(); }
+  bool is_same_as(const FileSink& other) const noexcept {
+    return !place_.empty() && place_ == other.place_;
+  }
+
+ private:
+  int take(Earlier earlier);
+  int take_existing(Earlier earlier);
+
+  std::string path_;
+  std::string place_;  // absolute: the program may change its folder
+  bool is_made_ = false;
+  base::OutputFile file_;
+  base::OutputFile replacement_;
+  std::vector<std::byte> since_;  // appended since begin_replacement()
+};
+
+}  // namespace plimsoll::record
