@@ -265,8 +265,8 @@ typedef struct plimsoll_recording_options {
   uint8_t replaces;          /* FILE: 1 replaces an earlier trace at `path`; 0 keeps it */
   const char* path;    /* FILE: where to. What is there is kept: the recording goes to the next free
                           name, "run.2.plim" for "run.plim" (plimsoll_recording_path) */
-  uint64_t max_events; /* keep the newest so many, about; 0: all of them. A FILE is then rewritten
-                          now and then */
+  uint64_t max_events; /* keep the newest so many, about; 0: all of them. A FILE then grows to
+                          twice that before it is made anew */
   /* STREAM: gets each block as it is made; returns 0 when it can take no more. Called on a
    * thread of the recorder's, and on one that flushes or stops; one call at a time. It must not
    * call the recording's functions. Whoever holds a lock that it takes lets go of it before flush

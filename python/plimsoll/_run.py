@@ -52,9 +52,12 @@ def _tell(recording: Recording) -> None:
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
     # Where there is the CPU alone, its name would tell nothing.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
+    error = recording.state["error"]
+    held = (
+        f"incomplete ({os.strerror(error)})" if error else f"{recording.state['events']:,} records"
+    )
     print(
-        f"plimsoll: {path}: {recording.state['events']:,} records, peak {peak}; "
-        f"see it with: plimsoll report {path}",
+        f"plimsoll: {path}: {held}, peak {peak}; see it with: plimsoll report {path}",
         file=sys.stderr,
     )
 

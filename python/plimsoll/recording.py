@@ -182,8 +182,6 @@ class Recording:
         self.peaks = recording.peaks()
         self.state = self._close(recording)
         _attachment.detach(self._mode, self._stacks)
-        if self.state["error"]:
-            _complain(f"{self.path}: {os.strerror(self.state['error'])}; the recording is cut off")
 
     def flush(self) -> None:
         """Returns when everything so far is in the file."""

@@ -1,6 +1,7 @@
 #include "base/output_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -163,6 +164,13 @@ int OutputFile::close() noexcept {
   const int error = ::close(fd_) == 0 || errno == EINTR ? 0 : errno;
   fd_ = -1;
   return error;
+}
+
+void write_to_stderr(std::string_view line) noexcept {
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
+  const QuietWriting quiet;
+  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 
 }  // namespace plimsoll::base

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace plimsoll::base {
@@ -49,5 +50,8 @@ class OutputFile {
   std::uint64_t inode_ = 0;
   std::int64_t written_bytes_ = 0;
 };
+
+// For a line that nobody waits for: nothing where stderr has no room for it now.
+void write_to_stderr(std::string_view line) noexcept;
 
 }  // namespace plimsoll::base

@@ -24,7 +24,8 @@ int report(const RunLog& log, const std::string& program) {
              program);
     return kWrongUse;
   }
-  if (print_recordings(log.recordings) > 0) return kFine;
+  const Printed printed = print_recordings(log.recordings);
+  if (printed.events > 0 || printed.is_incomplete) return kFine;
   complain(program +
            " allocated nothing that plimsoll sees; compile the LibTorch adapter into it "
            "(plimsoll::libtorch), or report allocations through plimsoll/recorder_c.h "

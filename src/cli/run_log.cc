@@ -36,8 +36,20 @@ std::uint64_t allocations_of(const report::Report& report) {
   return count;
 }
 
+// In numbers; empty if nothing is known to be missing.
+std::string missing_in(const report::Report& report) {
+  for (const report::DiagnosticReport& each : report.source.diagnostics) {
+    if (each.name == "sink_failed" || each.name == "file_truncated" || each.name == "file_cut" ||
+        each.name == "corrupt_block") {
+      return each.name + ": " + each.example;
+    }
+  }
+  return {};
+}
+
 std::string summary_of(const report::Report& report, const std::string& name) {
   const std::uint64_t allocations = allocations_of(report);
+  const std::string missing = missing_in(report);
   std::string peaks;
   std::size_t failed = 0;
   for (const report::DeviceReport& device : report.devices) {
@@ -49,7 +61,7 @@ std::string summary_of(const report::Report& report, const std::string& name) {
   return name + ": " + base::format_count(allocations) +
          (allocations == 1 ? " allocation" : " allocations") + peaks +
          (failed > 0 ? ", out of memory: " + base::format_count(failed) : "") +
-         "; see it with: plimsoll report " + name;
+         "; see it with: plimsoll report " + name + (missing.empty() ? "" : " (" + missing + ")");
 }
 
 }  // namespace
@@ -103,14 +115,16 @@ void remove_earlier(const std::string& path) {
   ::close(file);
 }
 
-std::uint64_t print_recordings(const std::vector<std::string>& paths) {
-  std::uint64_t events = 0;
+Printed print_recordings(const std::vector<std::string>& paths) {
+  Printed printed;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string name = shown(paths[i]);
     OpenOptions options;
     options.top = SIZE_MAX / 2;  // every row of the table of sites, to count them all
     const auto session = Session::open(paths[i], options);
-    if (session) events += session->state().report.source.events;
+    if (session) printed.events += session->state().report.source.events;
+    printed.is_incomplete =
+        printed.is_incomplete || !session || !missing_in(session->state().report).empty();
     if (i >= kMostPrinted) continue;
     complain(session ? summary_of(session->state().report, name) : session.error().message);
   }
@@ -118,7 +132,7 @@ std::uint64_t print_recordings(const std::vector<std::string>& paths) {
     complain("and " + base::format_count(paths.size() - kMostPrinted) + " more next to " +
              shown(paths.front()));
   }
-  return events;
+  return printed;
 }
 
 }  // namespace plimsoll::cli

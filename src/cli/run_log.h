@@ -39,7 +39,12 @@ std::string output_path(const std::string& output, const std::string& program);
 // process is still writing.
 void remove_earlier(const std::string& path);
 
-// Prints a line for each recording, of a killed program too. Returns how many events they hold.
-std::uint64_t print_recordings(const std::vector<std::string>& paths);
+struct Printed {
+  std::uint64_t events = 0;    // in all recordings
+  bool is_incomplete = false;  // events are missing from one of them, or one cannot be read
+};
+
+// Prints a line for each recording, of a killed program too.
+Printed print_recordings(const std::vector<std::string>& paths);
 
 }  // namespace plimsoll::cli

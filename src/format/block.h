@@ -15,7 +15,7 @@
 
 namespace plimsoll::format {
 
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
 inline constexpr std::uint16_t kOldestReadableVersion = 2;
 
 // Like PNG's: not text, and it shows whether line ends were rewritten on the way.

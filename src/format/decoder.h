@@ -10,6 +10,7 @@
 #include "format/block_stream.h"
 #include "format/definition_decoder.h"
 #include "format/event_decoder.h"
+#include "format/file_state.h"
 
 namespace plimsoll::format {
 
@@ -17,6 +18,7 @@ namespace plimsoll::format {
 struct NoRecords : NoEvents, NoDefinitions {
   void on_block(const Block&) {}  // before the records in it
   void on_end(const End&) {}
+  void on_file_state(const FileState&) {}
   void on_attachment(const AttachmentPiece&) {}
 };
 
@@ -71,6 +73,11 @@ class Decoder {
         const auto piece = read_attachment(block.payload);
         if (piece) visitor_.on_attachment(*piece);
         return piece.has_value();
+      }
+      case BlockKind::kFileState: {
+        const auto state = read_file_state(block.payload);
+        if (state) visitor_.on_file_state(*state);
+        return true;
       }
     }
     return true;

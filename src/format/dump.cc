@@ -22,6 +22,20 @@ const char* word_of(BlockKind kind) {
       return "end";
     case BlockKind::kAttachment:
       return "attachment";
+    case BlockKind::kFileState:
+      return "file_state";
+  }
+  return "unknown";
+}
+
+const char* word_of(RecordingState state) {
+  switch (state) {
+    case RecordingState::kRunning:
+      return "running";
+    case RecordingState::kEnded:
+      return "ended";
+    case RecordingState::kFailed:
+      return "failed";
   }
   return "unknown";
 }
@@ -95,6 +109,21 @@ class Dump::Lines : public NoRecords {
     word("kind", word_of(block.head.kind));
     field("events", block.head.events);
     field("bytes", kBlockHeadBytes + block.payload.size());
+    end();
+  }
+  void on_file_state(const FileState& state) {
+    begin("recording");
+    word("state", format::word_of(state.state));
+    if (state.error != 0) field("error", state.error);
+    field("time", state.time_ns);
+    field("written_until", state.written_until_ns);
+    field("events", state.events);
+    if (state.missing > 0) field("missing", state.missing);
+    if (state.evicted > 0) {
+      field("evicted", state.evicted);
+      field("evicted_until", state.evicted_until_ns);
+    }
+    field("longest_wait", state.longest_wait_ns);
     end();
   }
   void on_process(const Process& process) {

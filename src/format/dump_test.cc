@@ -31,6 +31,12 @@ std::string dumped(std::span<const std::byte> bytes, std::size_t piece = SIZE_MA
 // The example of docs/format.md.
 TraceFile example() {
   TraceFile file;
+  const auto state = encode_file_state({.state = RecordingState::kEnded,
+                                        .time_ns = 1'000'003'000,
+                                        .written_until_ns = 1'000'003'000,
+                                        .events = 10,
+                                        .longest_wait_ns = 104'000'000});
+  file.write({.kind = BlockKind::kFileState, .events = 0, .bytes = state});
   Encoder encoder(file);
   encoder.process({.pid = 4711, .rank = 0, .started_ns = 1'000'000'000});
   encoder.meta("adapter", "libtorch");
@@ -125,7 +131,7 @@ TEST(Dump, tells_every_kind_of_record) {
   encoder.notice({77, 0, 0, 0});
   encoder.flush();
   EXPECT_EQ(dumped(file.bytes()),
-            "plimsoll trace version=2 readable_from=2\n"
+            "plimsoll trace version=3 readable_from=2\n"
             "block at=16 kind=definitions events=0 bytes=110\n"
             "meta key=\"a\\x0ab\" value=\"\\x22\\xff\\x5c\"\n"
             "tensor id=5 role=parameter name=2 dtype=3 shape=4\n"

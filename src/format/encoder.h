@@ -106,6 +106,7 @@ class Encoder {
 
   std::uint64_t events() const noexcept { return events_; }  // given so far
   std::uint64_t lost() const noexcept { return lost_; }      // records left out for want of memory
+  std::uint64_t pending_events() const noexcept { return block_events_; }
   // What flush() would write, about; 0: nothing is waiting.
   std::size_t pending_bytes() const noexcept { return definitions_.size() + block_.size(); }
 

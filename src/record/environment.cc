@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -101,9 +102,12 @@ void stop_and_report() {
   const std::uint64_t peak = plimsoll_recording_peak_bytes(ours.recording, 0);
   plimsoll_recording_state state{};
   plimsoll_recording_stop(std::exchange(ours.recording, nullptr), &state);
-  std::fprintf(stderr, "plimsoll: %s: %s %s, peak %s; see it with: plimsoll report %s\n",
-               ours.path.c_str(), base::format_count(state.events).c_str(),
-               state.events == 1 ? "event" : "events",
+  const std::string held =
+      state.error != 0
+          ? "incomplete (" + std::string(std::strerror(state.error)) + ")"
+          : base::format_count(state.events) + (state.events == 1 ? " event" : " events");
+  std::fprintf(stderr, "plimsoll: %s: %s, peak %s; see it with: plimsoll report %s\n",
+               ours.path.c_str(), held.c_str(),
                base::format_bytes(static_cast<std::int64_t>(peak)).c_str(), ours.path.c_str());
 }
 

@@ -136,7 +136,7 @@ int FileSink::end_replacement() noexcept try {
   const std::string temporary = place_ + ".tmp." + std::to_string(getpid());
   if (!file_.is_at(place_.c_str())) {
     drop_replacement();  // the file was renamed or removed: what has its name now is another's
-    return 0;
+    return ECANCELED;
   }
   int error = replacement_.write(since_);
   if (error == 0 && !replacement_.is_at(temporary.c_str())) {

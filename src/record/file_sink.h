@@ -33,7 +33,8 @@ class FileSink {
   }
 
   // A whole new content, in pieces. Until end_replacement() the old one stays in place and grows by
-  // what is appended; that is then appended to the new one too. 0 or the errno.
+  // what is appended; that is then appended to the new one too. 0 or the errno;
+  // ECANCELED where the file no longer has its name.
   int begin_replacement() noexcept;
   int extend_replacement(std::span<const std::byte> bytes) noexcept {
     return replacement_.write(bytes);

@@ -34,12 +34,14 @@ struct KeptBlocks::Fold : format::NoEvents {
   explicit Fold(KeptBlocks& kept) : kept_(kept) {}
 
   void on_alloc(const format::Alloc& alloc) {
+    note(alloc.time_ns);
     BaseRow row;
     row.alloc = alloc;
     row.is_used = true;
     kept_.base_.insert(row);
   }
   void on_free(const format::Free& free) {
+    note(free.time_ns);
     if (const BaseRow* row = find(free.serial)) kept_.base_.erase(row);
   }
   void on_free_requested(const format::FreeRequested& free) {
@@ -49,6 +51,7 @@ struct KeptBlocks::Fold : format::NoEvents {
     row->is_pending = true;
   }
   void on_segment(const format::Segment& segment) { kept_.base_segments_.apply(segment); }
+  void on_mark(const format::Mark& mark) { note(mark.time_ns); }
   void on_tag(const format::Tag& tag) {
     if (BaseRow* row = find(tag.serial)) row->tensor = tag.tensor;
   }
@@ -65,6 +68,9 @@ struct KeptBlocks::Fold : format::NoEvents {
   }
 
  private:
+  void note(std::int64_t time_ns) {
+    kept_.evicted_until_ns_ = std::max(kept_.evicted_until_ns_, time_ns);
+  }
   BaseRow* find(std::uint64_t serial) { return kept_.base_.find(serial); }
   KeptBlocks& kept_;
 };
@@ -79,6 +85,8 @@ void KeptBlocks::add(const format::FinishedBlock& block) {
       return;
     case format::BlockKind::kAttachment:
       return add_attachment(block.bytes);
+    case format::BlockKind::kFileState:
+      return;
     case format::BlockKind::kEvents:
       break;
   }
@@ -92,7 +100,10 @@ void KeptBlocks::add_attachment(std::span<const std::byte> block) {
   const auto piece = format::read_attachment(block.subspan(format::kBlockHeadBytes));
   if (!piece) return;
   std::vector<std::byte>& bytes = attachments_[std::string(piece->name)];
-  if (piece->offset == 0) bytes.clear();
+  if (piece->offset == 0) {
+    has_replaced_attachment_ = has_replaced_attachment_ || !bytes.empty();
+    bytes.clear();
+  }
   append(bytes, block);
 }
 
@@ -150,7 +161,7 @@ void KeptBlocks::encode_base(format::Encoder& encoder) const {
   encoder.flush();
 }
 
-std::byte* KeptBlocks::assemble(std::size_t& size_bytes) const {
+std::byte* KeptBlocks::assemble(const format::FileState& state, std::size_t& size_bytes) const {
   Collector base;
   if (evicted_ > 0) {
     format::Encoder encoder(base);
@@ -159,8 +170,10 @@ std::byte* KeptBlocks::assemble(std::size_t& size_bytes) const {
   }
   std::array<std::byte, format::kPreludeBytes> prelude;
   format::Encoder::prelude(prelude.data());
+  const auto state_block = format::encode_file_state(state);
 
-  size_bytes = prelude.size() + definitions_.size() + base.bytes.size() + end_.size();
+  size_bytes =
+      prelude.size() + state_block.size() + definitions_.size() + base.bytes.size() + end_.size();
   for (const Block& block : blocks_) size_bytes += block.bytes.size();
   for (const auto& [name, bytes] : attachments_) size_bytes += bytes.size();
   auto* const whole = static_cast<std::byte*>(std::malloc(size_bytes));
@@ -171,6 +184,7 @@ std::byte* KeptBlocks::assemble(std::size_t& size_bytes) const {
     at += bytes.size();
   };
   put(prelude);
+  put(state_block);
   put(definitions_);
   put(base.bytes);
   for (const Block& block : blocks_) put(block.bytes);

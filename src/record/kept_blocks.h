@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "format/encoder.h"
 #include "format/event_decoder.h"
+#include "format/file_state.h"
 #include "format/records.h"
 #include "format/segment_set.h"
 #include "record/probe_table.h"
@@ -27,9 +28,12 @@ class KeptBlocks {
   // May throw std::bad_alloc.
   void add(const format::FinishedBlock& block);
   std::uint64_t evicted() const { return evicted_; }
+  std::int64_t evicted_until_ns() const { return evicted_until_ns_; }
+  // Whether assemble() leaves out anything that was added.
+  bool has_forgotten() const { return evicted_ > 0 || has_replaced_attachment_; }
 
   // The trace as it would stand in a file: made with malloc; null without memory.
-  std::byte* assemble(std::size_t& size_bytes) const;
+  std::byte* assemble(const format::FileState& state, std::size_t& size_bytes) const;
 
  private:
   struct Block {
@@ -65,6 +69,8 @@ class KeptBlocks {
   std::vector<std::byte> end_;
   std::uint64_t events_ = 0;  // in blocks_
   std::uint64_t evicted_ = 0;
+  std::int64_t evicted_until_ns_ = 0;
+  bool has_replaced_attachment_ = false;
   ProbeTable<BaseRow> base_;
   format::SegmentSet base_segments_;
   format::Dropped dropped_;  // in blocks that were forgotten

@@ -172,7 +172,7 @@ TEST(KeptBlocks, of_attachments_the_last_of_a_format_is_kept) {
     decoder.finish();
     return pieces.told;
   };
-  EXPECT_EQ(read(), "one50 two20 ");
+  EXPECT_EQ(read(), "one7 two20 one50 ");  // the last of a format counts
   recording.stop();
   EXPECT_EQ(read(), "one50 two20 ");
 }

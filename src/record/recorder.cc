@@ -227,7 +227,10 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
     hot.mode.store(Mode::kOn, std::memory_order_relaxed);
   }
   recording->write_out(state_, Recording::Due::kAll);  // so that a full disk is known at once
-  if (!recording->has_failed() && start_workers()) return true;
+  if (!recording->has_failed()) {
+    recording->report_failures();
+    if (start_workers()) return true;
+  }
   plimsoll_recording_state state{};
   end(*recording, state);
   *error = state.error != 0 ? sentence("Cannot write to", recording->path(), state.error)

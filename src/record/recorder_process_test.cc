@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -344,6 +345,57 @@ TEST(Full, memory_that_runs_out_stops_recordings_and_nothing_else) {
   })));
 }
 
+// What the file says of itself on a disk that is full.
+TEST(Full, the_file_says_since_when_and_how_much_is_missing) {
+  for (const std::uint64_t max_events : {0u, 2'000u}) {
+    const TemporaryPath path("full_state");
+    const TemporaryPath said("full_said");
+    expect_success(wait_for(spawn([&] {
+      if (freopen(said.c_str(), "w", stderr) == nullptr) return 3;
+      Recorded file(Recorded::into_file(path.str(), max_events));
+      for (std::uint64_t i = 1; i <= 1000; ++i) alloc(i * 64, 1);
+      file.flush();
+      const rlimit limit{20'000, 20'000};  // less than is in the file
+      setrlimit(RLIMIT_FSIZE, &limit);
+      for (std::uint64_t i = 1; i <= 20'000; ++i) {
+        alloc((1 << 20) + i * 64 * 977 % (1u << 30), i);
+        if (i % 1000 == 0) file.flush();
+      }
+      for (int i = 0; i < 3; ++i) file.flush();
+      const plimsoll_recording_state state = file.stop();
+      return state.error == EFBIG && state.events == 21'000 ? 0 : 1;
+    })));
+    const TraceReplay replay = TraceReplay::of_file(path.str());
+    ASSERT_TRUE(replay.state.has_value());
+    EXPECT_EQ(replay.state->state, format::RecordingState::kFailed);
+    EXPECT_EQ(replay.state->error, static_cast<std::uint32_t>(EFBIG));
+    EXPECT_EQ(replay.state->events, 21'000u);
+    EXPECT_EQ(replay.state->missing, 21'000u - replay.allocs.size());
+    EXPECT_GE(replay.allocs.size(), 1000u);
+    EXPECT_FALSE(replay.is_ended);
+    const auto text = TraceReplay::bytes_of(said.str());
+    const std::string line(reinterpret_cast<const char*>(text.data()), text.size());
+    EXPECT_THAT(line, testing::MatchesRegex(
+                          "plimsoll: .*: File too large: the recording ends here, [0-9.]+ [mu]?s "
+                          "after its start; the program goes on\n"));
+  }
+}
+
+TEST(Full, a_file_that_was_removed_is_not_made_again) {
+  const TemporaryPath path("full_shorten");
+  expect_success(wait_for(spawn([&] {
+    Recorded file(Recorded::into_file(path.str(), 1'000));
+    // Many live allocations: the new file would be larger than the limit from the beginning.
+    for (std::uint64_t i = 1; i <= 30'000; ++i) alloc(i * 64 * 977 % (1u << 30), i);
+    file.flush();
+    if (unlink(path.c_str()) != 0) return 1;  // as a user might
+    for (std::uint64_t i = 1; i <= 30'000; ++i) alloc((1u << 31) + i * 64, i);
+    sleep_ms(1'300);
+    const plimsoll_recording_state state = file.stop();
+    return state.error == 0 && access(path.c_str(), F_OK) != 0 ? 0 : 2;
+  })));
+}
+
 // ---- kill
 // -----------------------------------------------------------------------------------------
 
@@ -407,11 +459,30 @@ struct Loss {
   std::uint64_t ms = 0;
 };
 
-// The file holds a beginning of what each thread did, in the thread's order, and nothing else.
+struct Told {
+  std::uint64_t address, size_bytes;
+};
+
+bool is_same(const Told& told, const LoggedEvent& logged) {
+  return told.address == logged.address && told.size_bytes == logged.size_bytes;
+}
+
+// How many events of the thread there were until the last one in the file, where the first ones
+// have been evicted: the newest in the file are compared.
+std::size_t find_end(const std::vector<Told>& told, const ThreadLog& thread) {
+  const std::size_t compared = std::min<std::size_t>(told.size(), 200);
+  const auto newest = std::span(told).last(compared);
+  for (std::size_t end = thread.begun.load(); end >= compared; --end) {
+    const auto logged = std::span(thread.events).subspan(end - compared, compared);
+    if (std::ranges::equal(newest, logged, is_same)) return end;
+  }
+  ADD_FAILURE() << "the newest events of the file are not in the log";
+  return thread.begun.load();
+}
+
+// The file holds a beginning of what each thread did, in the thread's order, and nothing else; or
+// what is left of that by max_events.
 Loss compare(const TraceReplay& replay, const Log& log, std::uint64_t killed_ns) {
-  struct Told {
-    std::uint64_t address, size_bytes;
-  };
   std::map<std::uint64_t, std::vector<Told>> by_base;
   std::map<std::uint64_t, std::uint64_t> address_of;
   std::size_t alloc = 0;
@@ -435,23 +506,25 @@ Loss compare(const TraceReplay& replay, const Log& log, std::uint64_t killed_ns)
     const std::uint64_t done = thread.done.load();
     if (begun == 0) continue;
     const auto& told = by_base[thread.events[0].address >> 33];
-    EXPECT_LE(told.size(), begun);
-    for (std::size_t i = 0; i < std::min<std::size_t>(told.size(), begun); ++i) {
-      const LoggedEvent& logged = thread.events[i];
-      const bool is_same =
-          told[i].address == logged.address && told[i].size_bytes == logged.size_bytes;
-      EXPECT_TRUE(is_same) << "event " << i;
-      if (!is_same) break;
+    std::size_t end = told.size();
+    if (replay.evicted > 0) {
+      end = find_end(told, thread);
+    } else {
+      EXPECT_LE(told.size(), begun);
+      const std::size_t count = std::min<std::size_t>(told.size(), begun);
+      EXPECT_TRUE(std::equal(told.begin(), told.begin() + static_cast<std::ptrdiff_t>(count),
+                             std::begin(thread.events), is_same));
     }
-    if (told.size() >= done) continue;
-    loss.events += done - told.size();
-    loss.ms = std::max(loss.ms, (killed_ns - thread.events[told.size()].time_ns) / 1'000'000);
+    if (end >= done) continue;
+    loss.events += done - end;
+    loss.ms = std::max(loss.ms, (killed_ns - thread.events[end].time_ns) / 1'000'000);
   }
   return loss;
 }
 
-int record_until_killed(const TemporaryPath& path, Log& log, std::uint64_t seed) {
-  new Recorded(file_options(path));
+int record_until_killed(const TemporaryPath& path, std::uint64_t max_events, Log& log,
+                        std::uint64_t seed) {
+  new Recorded(Recorded::into_file(path.str(), max_events));
   log.has_started.store(true);
   std::thread other([&] { allocate_until_killed(log.threads[1], 2 * seed + 1); });
   allocate_until_killed(log.threads[0], 2 * seed);
@@ -461,25 +534,31 @@ int record_until_killed(const TemporaryPath& path, Log& log, std::uint64_t seed)
 
 int kills_wanted() {
   const char* text = std::getenv("PLIMSOLL_TEST_KILLS");
-  return text != nullptr ? std::max(1, std::atoi(text)) : 100;
+  return text != nullptr ? std::max(1, std::atoi(text)) : 60;
 }
 
-TEST(Kill, at_any_time_leaves_a_file_that_is_a_beginning) {
+// By max_events.
+class Kill : public testing::TestWithParam<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(MaxEvents, Kill, testing::Values(0, 5'000),
+                         testing::PrintToStringParamName());
+
+TEST_P(Kill, at_any_time_leaves_a_file_that_lacks_the_last_moment_only) {
   void* const shared = mmap(nullptr, sizeof(Log), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   std::mt19937_64 random(20261120);
   std::vector<Loss> losses;
   std::uint64_t written = 0;
+  int evicting = 0;
   const int kills = kills_wanted();
   for (int i = 0; i < kills; ++i) {
     madvise(shared, sizeof(Log), MADV_REMOVE);
     Log& log = *::new (shared) Log;
     const TemporaryPath path("kill");
     const std::uint64_t seed = random() % 400;
-    const pid_t child = spawn([&] { return record_until_killed(path, log, seed); });
+    const pid_t child = spawn([&] { return record_until_killed(path, GetParam(), log, seed); });
     while (!log.has_started.load()) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 200'000));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 300'000));
     kill(child, SIGKILL);
     const std::uint64_t killed_ns = clock_ns();
     wait_for(child);
@@ -488,12 +567,23 @@ TEST(Kill, at_any_time_leaves_a_file_that_is_a_beginning) {
     EXPECT_EQ(replay.damaged_blocks, 0u);
     EXPECT_EQ(replay.dropped, 0u);
     EXPECT_EQ(replay.unmatched, 0u);
+    EXPECT_FALSE(replay.is_ended);
+    if (replay.state) {
+      EXPECT_EQ(replay.state->state, format::RecordingState::kRunning);
+      EXPECT_EQ(replay.state->evicted, replay.evicted);
+    }
+    evicting += replay.evicted > 0 ? 1 : 0;
     losses.push_back(compare(replay, log, killed_ns));
     written += replay.allocs.size() + replay.frees.size();
     if (testing::Test::HasFailure()) break;
   }
   munmap(shared, sizeof(Log));
   std::sort(losses.begin(), losses.end(), [](Loss a, Loss b) { return a.ms < b.ms; });
+  // A loaded machine may stop the writer for a while.
+  EXPECT_LT(losses[losses.size() * 9 / 10].ms, 1'000u);
+  if (GetParam() > 0 && kills >= 50) {
+    EXPECT_GT(evicting, 0);
+  }
   std::printf("%d kills, %llu events in the files; lost in the median %llu ms, at most %llu ms\n",
               kills, static_cast<unsigned long long>(written),
               static_cast<unsigned long long>(losses[losses.size() / 2].ms),

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "format/block.h"
 #include "plimsoll/version.h"
@@ -17,14 +16,11 @@
 namespace plimsoll::record {
 namespace {
 
-constexpr std::int64_t kOldBlockNs = 80'000'000;      // and then the drain's period
-constexpr std::uint64_t kRewriteNs = 10'000'000'000;  // of a file that keeps the newest
-constexpr std::uint64_t kKeptParts = 16;              // blocks that max_events is made of
-constexpr std::uint64_t kFewestKeptEvents = 64;       // in a block
+constexpr std::int64_t kOldBlockNs = 80'000'000;  // and then the drain's period
+constexpr std::uint64_t kKeptParts = 16;          // blocks that max_events is made of
+constexpr std::uint64_t kFewestKeptEvents = 64;   // in a block
 
 constexpr std::size_t kMostWaitingBytes = 256u << 20;  // for a sink that hangs
-constexpr std::uint64_t kLastTime = ~std::uint64_t{0};
-constexpr std::uint64_t kNotWritten = kLastTime - 1;
 
 // Of a distributed run, as its launchers tell it: a number of the environment, or -1.
 std::int64_t number_of_environment(const char* name) noexcept {
@@ -71,19 +67,19 @@ void Recording::restart() {
   encoder_.emplace(static_cast<format::BlockOutput&>(*this));
   if (kept_) kept_.emplace(max_events_);
   kept_at_ = 0;
+  is_finished_ = false;
+  sent_ = {};
+  longest_wait_ns_ = 0;
+  shortened_bytes_ = 0;
+  state_at_ns_ = 0;
   cursor_ = {};
   sites_defined_ = 0;
   events_ = 0;
   dropped_ = 0;
-  rewritten_events_ = 0;
   error_.store(0, std::memory_order_relaxed);
   written_bytes_.store(0, std::memory_order_relaxed);
   ready_.clear();
   ready_ends_.clear();
-  if (kept_) return;  // which writes the prelude itself
-  ready_.resize(format::kPreludeBytes);
-  format::Encoder::prelude(ready_.data());
-  ready_ends_.push_back(ready_.size());
 }
 
 // ---- the file ---------------------------------------------------------------------------------
@@ -91,7 +87,10 @@ void Recording::restart() {
 int Recording::open_file() {
   if (sink_ != PLIMSOLL_SINK_FILE) return 0;
   const int error = file_.open(path_, earlier_);
-  if (error == 0) path_ = file_.path();
+  if (error == 0) {
+    path_ = file_.path();
+    has_state_ = file_.is_regular();
+  }
   return error;
 }
 
@@ -115,7 +114,17 @@ void Recording::describe_process(std::int64_t time_ns) {
 
 void Recording::attach(Definitions& definitions, const Ledger& ledger, std::int64_t time_ns) {
   sites_ = &ledger.sites();
-  sealed_ns_ = time_ns;
+  started_ns_ = sealed_ns_ = time_ns;
+  sealed_at_ns_ = waiting_since_ns_ = clock_ns();
+  if (!kept_ || has_state_) {
+    ready_.resize(format::kPreludeBytes);
+    format::Encoder::prelude(ready_.data());
+    if (has_state_) {
+      const auto state = format::encode_file_state(file_state({.until_ns = time_ns}));
+      ready_.insert(ready_.end(), state.begin(), state.end());
+    }
+    ready_ends_.push_back(ready_.size());
+  }
   describe_process(time_ns);
   write_definitions(definitions);
   define_sites();
@@ -255,7 +264,7 @@ void Recording::write(const format::FinishedBlock& block) noexcept try {
     kept_->add(block);
     if (sink_ == PLIMSOLL_SINK_MEMORY)
       written_bytes_.fetch_add(block.bytes.size(), std::memory_order_relaxed);
-    return;
+    if (!has_state_) return;
   }
   if (ready_.size() > kMostWaitingBytes) return fail(ENOBUFS);
   ready_.insert(ready_.end(), block.bytes.begin(), block.bytes.end());
@@ -265,18 +274,26 @@ void Recording::write(const format::FinishedBlock& block) noexcept try {
 }
 
 void Recording::seal(Due due, std::int64_t time_ns) noexcept {
-  if (due == Due::kOld && (kept_ || time_ns - sealed_ns_ < kOldBlockNs)) return;
+  const std::uint64_t now_ns = clock_ns();
+  const bool is_idle = encoder_->pending_bytes() == 0 && ready_.empty();
+  if (is_idle) waiting_since_ns_ = now_ns;
+  const bool is_young = time_ns - sealed_ns_ < kOldBlockNs;
+  if (due == Due::kOld && !is_idle && (is_young || (kept_ && !has_state_))) return;
   sealed_ns_ = time_ns;
-  if (!has_failed() && encoder_->pending_bytes() > 0) encoder_->flush();
+  sealed_at_ns_ = now_ns;
+  if (has_failed() || encoder_->pending_bytes() == 0) return;
+  kept_at_ = events_;
+  encoder_->flush();
 }
 
 void Recording::add_attachment(std::string_view format, std::span<const std::byte> bytes) noexcept {
   if (!is_written()) return;
   encoder_->attachment(format, bytes);
-  rewritten_events_ = kNotWritten;
 }
 
 void Recording::finish(std::int64_t time_ns) noexcept {
+  is_finished_ = true;
+  sealed_ns_ = time_ns;
   if (!has_failed()) encoder_->finish(time_ns);
 }
 
@@ -295,84 +312,9 @@ void Recording::fill_state(const Ledger& ledger, plimsoll_recording_state& state
 void* Recording::copy(std::size_t& size_bytes, std::int64_t time_ns) noexcept try {
   if (sink_ != PLIMSOLL_SINK_MEMORY || has_failed()) return nullptr;
   seal(Due::kAll, time_ns);
-  return kept_->assemble(size_bytes);
+  return kept_->assemble(file_state(extent_of_blocks()), size_bytes);
 } catch (...) {
   return nullptr;
-}
-
-// ---- writing ----------------------------------------------------------------------------------
-
-void Recording::fail(int error) noexcept {
-  int none = 0;
-  error_.compare_exchange_strong(none, error, std::memory_order_relaxed);
-}
-
-int Recording::put(const std::vector<std::byte>& bytes,
-                   const std::vector<std::size_t>& ends) noexcept {
-  if (sink_ == PLIMSOLL_SINK_FILE) return file_.append(bytes);
-  if (sink_ != PLIMSOLL_SINK_STREAM) return 0;
-  std::size_t begin = 0;
-  for (const std::size_t end : ends) {
-    if (stream_(stream_user_, bytes.data() + begin, end - begin) == 0) return EPIPE;
-    begin = end;
-  }
-  return 0;
-}
-
-void Recording::write_out(std::mutex& state_mutex, Due due) noexcept {
-  const std::lock_guard writing(writing_);
-  if (is_kept_file()) {
-    if (due == Due::kAll || clock_ns() - rewritten_at_ns_ >= kRewriteNs)
-      write_kept_file(state_mutex);
-    return;
-  }
-  std::vector<std::byte> bytes;
-  std::vector<std::size_t> ends;
-  {
-    const std::lock_guard lock(state_mutex);
-    bytes.swap(ready_);
-    ends.swap(ready_ends_);
-  }
-  if (has_failed() || bytes.empty()) return;
-  const int error = put(bytes, ends);
-  if (error != 0) return fail(error);
-  written_bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
-}
-
-void Recording::write_kept_file(std::mutex& state_mutex) noexcept try {
-  std::unique_ptr<std::byte, decltype(&std::free)> whole(nullptr, &std::free);
-  std::size_t size_bytes = 0;
-  {
-    const std::lock_guard lock(state_mutex);
-    if (has_failed() || (rewritten_at_ns_ != 0 && rewritten_events_ == events_)) return;
-    // A pipe gets the trace once, at the end.
-    if (!file_.is_regular() && rewritten_events_ != kLastTime) return;
-    rewritten_events_ = events_;
-    encoder_->flush();
-    kept_at_ = events_;
-    whole.reset(kept_->assemble(size_bytes));
-  }
-  rewritten_at_ns_ = clock_ns();
-  if (whole == nullptr) return fail(ENOMEM);
-  const std::span<const std::byte> bytes(whole.get(), size_bytes);
-  int error = file_.is_regular() ? file_.begin_replacement() : file_.append(bytes);
-  if (error == 0 && file_.is_regular()) error = file_.extend_replacement(bytes);
-  if (error == 0 && file_.is_regular()) error = file_.end_replacement();
-  if (error != 0) return fail(error);
-  written_bytes_.store(size_bytes, std::memory_order_relaxed);
-} catch (...) {
-  fail(ENOMEM);
-}
-
-void Recording::write_rest(std::mutex& state_mutex) noexcept {
-  {
-    const std::lock_guard lock(state_mutex);
-    rewritten_events_ = kLastTime;
-  }
-  write_out(state_mutex, Due::kAll);
-  const std::lock_guard writing(writing_);
-  const int error = file_.close();
-  if (error != 0) fail(error);
 }
 
 // ---- fork -------------------------------------------------------------------------------------
@@ -386,6 +328,8 @@ void Recording::begin_in_child() {
   const std::string path = path_ + "." + std::to_string(getpid());
   restart();
   const int error = file_.open(path, Earlier::kKeep);
+  has_state_ = error == 0 && file_.is_regular();
+  reports_failure_ = true;
   if (error != 0) fail(error);
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "format/encoder.h"
+#include "format/file_state.h"
 #include "plimsoll/recorder_c.h"
 #include "record/definitions.h"
 #include "record/file_sink.h"
@@ -54,6 +55,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // Hands over the blocks that have waited for long enough, or all.
   void seal(Due due, std::int64_t time_ns) noexcept;
   void finish(std::int64_t time_ns) noexcept;
+  void report_failures() noexcept { reports_failure_ = true; }  // on stderr, when it happens
   void add_attachment(std::string_view format, std::span<const std::byte> bytes) noexcept;
   bool has_blocks() const noexcept { return !ready_.empty(); }  // that wait for write_out()
 
@@ -107,7 +109,10 @@ class Recording final : public EventReceiver, private format::BlockOutput {
  private:
   bool is_written() const noexcept { return sink_ != PLIMSOLL_SINK_NULL && !has_failed(); }
   bool keeps_newest() const noexcept { return kept_.has_value(); }
-  bool is_kept_file() const noexcept { return keeps_newest() && sink_ == PLIMSOLL_SINK_FILE; }
+  // Where nothing that is written can be replaced, the newest events are written at the end.
+  bool is_kept_for_the_end() const noexcept {
+    return keeps_newest() && sink_ == PLIMSOLL_SINK_FILE && !has_state_;
+  }
   void write(const format::FinishedBlock& block) noexcept override;
   void restart();
   void describe_process(std::int64_t time_ns);
@@ -118,15 +123,39 @@ class Recording final : public EventReceiver, private format::BlockOutput {
     if (site > sites_defined_) define_sites();
   }
   void after_event() noexcept;
+  // Which of the events that were recorded a file holds.
+  struct Extent {
+    std::uint64_t events = 0;   // recorded in all, until then
+    std::int64_t until_ns = 0;  // no event of before is missing at the end
+    std::uint64_t evicted = 0;  // of them: they are missing at the beginning
+    std::int64_t evicted_until_ns = 0;
+  };
+
+  // Finished blocks on their way to the sink.
+  struct Batch {
+    std::vector<std::byte> bytes;
+    std::vector<std::size_t> ends;       // of the blocks in bytes
+    std::uint64_t waiting_since_ns = 0;  // by the monotonic clock: no event is older
+    Extent extent;                       // of the file, once this is written
+  };
+  Batch take_batch() noexcept;  // under the state lock
+  void deliver(const Batch& batch, std::mutex& state_mutex) noexcept;
+  void send(std::mutex& state_mutex) noexcept;
+  void send_whole(std::mutex& state_mutex) noexcept;
+  void shorten(std::mutex& state_mutex) noexcept;
+  Extent extent_of_blocks() const noexcept;  // under the state lock, as the next
+  format::FileState file_state(const Extent& extent) const noexcept;
+  void write_state(std::mutex& state_mutex, Due due) noexcept;
+  void report_failure() noexcept;
   int put(const std::vector<std::byte>& bytes, const std::vector<std::size_t>& ends) noexcept;
-  void write_kept_file(std::mutex& state_mutex) noexcept;
 
   // What the caller asked for.
   const std::uint8_t sink_;
   const bool in_children_;
   const bool marks_layer_calls_;
   const Earlier earlier_;
-  std::string path_;  // once the file is open, its own
+  std::string path_;        // once the file is open, its own
+  bool has_state_ = false;  // a regular file, in which the state can be written anew
   const std::uint64_t max_events_;
   int (*const stream_)(void*, const void*, std::size_t);
   void* const stream_user_;
@@ -140,8 +169,12 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::optional<KeptBlocks> kept_;
   std::uint64_t kept_at_ = 0;  // events_ at the last block of kept_
   std::vector<std::byte> ready_;
-  std::vector<std::size_t> ready_ends_;  // of the blocks in ready_
-  std::int64_t sealed_ns_ = 0;
+  std::vector<std::size_t> ready_ends_;
+  std::int64_t started_ns_ = 0;
+  std::int64_t sealed_ns_ = 0;          // all events of before are in blocks
+  std::uint64_t sealed_at_ns_ = 0;      // the same, by the monotonic clock
+  std::uint64_t waiting_since_ns_ = 0;  // as of a batch
+  bool is_finished_ = false;
   std::uint64_t events_ = 0;
   std::uint64_t dropped_ = 0;
   std::uint64_t peak_bytes_ = 0;
@@ -152,8 +185,14 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // Under the writing lock.
   std::mutex writing_;
   FileSink file_;
-  std::uint64_t rewritten_at_ns_ = 0;   // by the monotonic clock
-  std::uint64_t rewritten_events_ = 0;  // events_ then
+  std::uint64_t shortened_bytes_ = 0;  // of the file when it was last made anew
+  std::uint64_t state_at_ns_ = 0;      // the state in the file, by the monotonic clock
+  std::uint64_t state_events_ = 0;
+  bool reports_failure_ = false;
+
+  // Under both locks; either is enough to read.
+  Extent sent_;
+  std::uint64_t longest_wait_ns_ = 0;
 
   std::atomic<std::uint64_t> written_bytes_{0};
   std::atomic<int> error_{0};

@@ -26,10 +26,11 @@ inline const char* to_string(FindingSeverity severity) {
 }
 
 // Every id that a finding may have, for --fail-on and its like. Ids are never renamed.
-inline constexpr std::array<std::string_view, 15> kFindingIds = {
+inline constexpr std::array<std::string_view, 16> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
+    "recording_incomplete",
     "recording_was_empty",
     "no_memory_events",
     "history_truncated",

@@ -70,13 +70,21 @@ const DeviceReport* fullest(const Report& report, const TextOptions& options) {
   return best;
 }
 
+bool is_whole(const Report& report) {
+  return std::ranges::all_of(report.source.diagnostics,
+                             [](const auto& each) { return each.severity == "info"; });
+}
+
 // The one sentence for a recording without findings.
 std::string calm_text(const Report& report, const TextOptions& options) {
   const DeviceReport* device = fullest(report, options);
   if (device == nullptr) return "This file holds no memory events and no memory.";
   const auto judged = std::ranges::find(report.passes, "findings", &PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == PassState::kRan;
-  std::string text = is_judged ? "Nothing wrong found." : "No verdict was asked for.";
+  std::string text = !is_judged         ? "No verdict was asked for."
+                     : is_whole(report) ? "Nothing wrong found."
+                                        : "Nothing wrong found in the part that was recorded "
+                                          "(see About the input).";
   if (disagreement_bytes(*device) > 0) {
     return text + " But events and segments disagree, so the peak is not known.";
   }
@@ -130,8 +138,10 @@ std::string diagnostics_text(const Report& report, const TextOptions& options) {
   for (const DiagnosticReport& each : report.source.diagnostics) {
     if (out.empty()) out = "\n" + styled("About the input", Style::kBold, options.color) + "\n";
     const bool is_grave = each.severity != "info";
-    const std::string text = base::format_count(each.count) + " \u00d7 " + printable(each.name) +
-                             ": " + printable(each.help);
+    const std::string text =
+        base::format_count(each.count) + " \u00d7 " + printable(each.name) + ": " +
+        printable(each.help) +
+        (is_grave && !each.example.empty() ? " (" + printable(each.example) + ")" : "");
     out += marked("  -", is_grave ? Style::kWarning : Style::kDim, text, Style::kPlain, options);
   }
   return out;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -50,6 +51,7 @@ struct TraceReplay : format::NoRecords {
   std::vector<format::Notice> notices;
   std::uint64_t evicted = 0;
   bool is_ended = false;
+  std::optional<format::FileState> state;
   std::uint64_t damaged_blocks = 0;
   std::vector<std::string> violations;
 
@@ -116,6 +118,7 @@ struct TraceReplay : format::NoRecords {
   void on_dropped(const format::Dropped& event) { dropped += event.count; }
   void on_evicted(const format::Evicted& event) { evicted += event.count; }
   void on_end(const format::End&) { is_ended = true; }
+  void on_file_state(const format::FileState& told) { state = told; }
 
   void violate(const char* what, std::uint64_t number) {
     if (violations.size() < 20) violations.push_back(what + (": " + std::to_string(number)));

@@ -16,13 +16,21 @@ constexpr std::array<const char*, 10> kRunsAfter{"timeline", "composition",   "s
                                                  "layers",   "steps"};
 
 // Gravest first where severities are equal.
-constexpr std::array kRules{out_of_memory,        recording_was_empty,
-                            no_memory_events,     memory_growth,
-                            stranded_memory,      allocator_settings_conflict,
-                            history_truncated,    repeated_large_allocation,
-                            segment_churn,        churn,
-                            activations_dominate, optimizer_state_dominates,
-                            gradients_kept,       unknown_memory};
+constexpr std::array kRules{recording_incomplete,
+                            out_of_memory,
+                            recording_was_empty,
+                            no_memory_events,
+                            memory_growth,
+                            stranded_memory,
+                            allocator_settings_conflict,
+                            history_truncated,
+                            repeated_large_allocation,
+                            segment_churn,
+                            churn,
+                            activations_dominate,
+                            optimizer_state_dominates,
+                            gradients_kept,
+                            unknown_memory};
 
 class FindingsPass final : public Pass {
  public:

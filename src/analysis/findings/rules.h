@@ -39,6 +39,7 @@ using Findings = std::vector<report::Finding>;
 Findings out_of_memory(const Facts& facts);
 Findings stranded_memory(const Facts& facts);
 Findings memory_growth(const Facts& facts);
+Findings recording_incomplete(const Facts& facts);
 Findings recording_was_empty(const Facts& facts);
 Findings no_memory_events(const Facts& facts);
 Findings history_truncated(const Facts& facts);

@@ -362,6 +362,22 @@ TEST(NoMemoryEvents, comes_from_the_readers_diagnostic) {
   EXPECT_THAT(d.run(no_memory_events), SizeIs(1));
 }
 
+TEST(RecordingIncomplete, comes_from_the_readers_diagnostics_with_their_numbers) {
+  Case c;
+  c.report.source.diagnostics.push_back({"file_cut", "data_loss", 1, "", ""});
+  c.report.source.diagnostics.push_back({"dropped_events", "data_loss", 9, "", ""});
+  EXPECT_THAT(c.run(recording_incomplete), IsEmpty());
+  Case d;
+  const std::string example = "No space left on device, 0.3 s after the start; 7 of 9 missing";
+  d.report.source.diagnostics.push_back({"sink_failed", "data_loss", 7, "", example});
+  d.report.source.diagnostics.push_back({"corrupt_block", "data_loss", 2, "", "at byte 16"});
+  const Findings found = d.run(recording_incomplete);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].severity, report::FindingSeverity::kCritical);
+  EXPECT_EQ(found[0].title, "The recording broke off: " + example);
+  EXPECT_EQ(found[1].title, "The file is damaged in 2 places: at byte 16");
+}
+
 TEST(HistoryTruncated, suggests_ten_times_the_ring) {
   Case c;
   for (std::uint64_t i = 0; i < 1000; ++i) c.maker.event(Action::kSnapshot, 0, 0);

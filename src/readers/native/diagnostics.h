@@ -7,16 +7,25 @@ namespace plimsoll::readers::native {
 
 inline constexpr base::DiagnosticKind kNoEvents{
     "no_events", base::Severity::kError,
-    "The recording holds no memory events. Nothing was allocated while it ran, or the program "
-    "ended before the first block was written."};
+    "The recording holds no memory events: nothing that Plimsoll sees was allocated while it ran."};
+inline constexpr base::DiagnosticKind kNoEventsWritten{
+    "no_events_written", base::Severity::kError,
+    "The file holds no memory events, because the recording broke off before the first was "
+    "written."};
+// Their examples say in numbers what is missing.
 inline constexpr base::DiagnosticKind kFileCut{
     "file_cut", base::Severity::kDataLoss,
-    "The recording was not stopped: the program was killed, or is still running. What was written "
-    "is read and consistent; at most the last tenth of a second is missing."};
+    "The recording was not ended: the program was killed, or is still running."};
+inline constexpr base::DiagnosticKind kFileTruncated{
+    "file_truncated", base::Severity::kDataLoss,
+    "The end of the file is missing, although it was written. Copy the file again."};
+inline constexpr base::DiagnosticKind kSinkFailed{
+    "sink_failed", base::Severity::kDataLoss,
+    "The recorder could not write to the file any more, and the program went on without it."};
 inline constexpr base::DiagnosticKind kCorruptBlock{
     "corrupt_block", base::Severity::kDataLoss,
-    "Parts of the file are damaged and were passed over. Allocations in them are missing, and "
-    "memory freed in them may seem live."};
+    "Parts of the file are damaged and were skipped. Allocations in them are missing, and memory "
+    "freed in them may seem live."};
 inline constexpr base::DiagnosticKind kCorruptHead{
     "corrupt_head", base::Severity::kDataLoss,
     "The first bytes of the file are damaged. It is read as if this version had written it."};

@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "format/decoder.h"
 #include "readers/native/diagnostics.h"
+#include "readers/native/file_end.h"
 #include "readers/native/recording.h"
 
 namespace plimsoll::readers::native {
@@ -62,14 +64,14 @@ void tell_damage(const Decoder& decoder, base::Diagnostics& diagnostics) {
   if (damage.is_prelude_damaged) diagnostics.add(kCorruptHead);
   diagnostics.add(kCorruptBlock, damage.blocks,
                   "the first at byte " + std::to_string(damage.first_offset) + "; " +
-                      std::to_string(damage.events) + " events in all");
+                      base::format_count(damage.events) +
+                      (damage.events == 1 ? " event is missing" : " events are missing"));
   diagnostics.add(kLaterVersion, damage.unknown_kinds + decoder.unknown_records());
-  if (!decoder.is_ended() && diagnostics.count(kFileCut) == 0) {
-    diagnostics.add(kFileCut, 1,
-                    damage.cut_bytes == 0
-                        ? std::string("the file ends behind a whole block")
-                        : std::to_string(damage.cut_events) + " events in a block that is cut");
-  }
+}
+
+std::int64_t last_event_ns(model::TraceBuilder& builder) {
+  const auto& times = builder.events().time_ns;
+  return times.size() == 0 ? 0 : times[times.size() - 1];
 }
 
 class NativeReader final : public Reader {
@@ -91,7 +93,12 @@ class NativeReader final : public Reader {
     PLIMSOLL_TRY(check_kind(decoder));
     if (recording.failure()) return *recording.failure();
     tell_damage(decoder, context.diagnostics);
+    if (!decoder.is_ended()) {
+      tell_end(recording, last_event_ns(context.builder), decoder.damage(), context.diagnostics);
+    }
     recording.attribute();
+    if (context.builder.event_count() == 0)
+      context.diagnostics.add(decoder.is_ended() ? kNoEvents : kNoEventsWritten);
     // Where frees may be lost, an allocation ends at the latest when another takes its address.
     if (decoder.damage().blocks == 0 && recording.frees_at_once()) context.builder.pairs_known();
     return {};

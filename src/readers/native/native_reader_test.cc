@@ -53,8 +53,16 @@ Read read(std::span<const std::byte> bytes, std::size_t piece = SIZE_MAX) {
 // Writes a file by hand: one thread, events a microsecond apart.
 class Writer {
  public:
+  static constexpr std::int64_t kStartNs = 1'000'000'000;
+
   Writer() : encoder_(file_) {}
 
+  Writer& state(const format::FileState& state) {
+    const auto block = format::encode_file_state(state);
+    file_.write({.kind = format::BlockKind::kFileState, .events = 0, .bytes = block});
+    encoder_.process({.started_ns = kStartNs});
+    return *this;
+  }
   Writer& site(std::uint32_t id, std::uint8_t phase, std::uint8_t device = 0) {
     encoder_.define_site(id, {.phase = phase, .device = device});
     return *this;
@@ -348,6 +356,62 @@ TEST(NativeReader, says_what_is_missing) {
   EXPECT_EQ(read.trace.devices[0].history, model::History::kTruncated);
 
   EXPECT_EQ(Writer().finish().diagnostics.count(kNoEvents), 1u);
+}
+
+TEST(NativeReader, says_in_numbers_what_is_missing_at_the_end) {
+  using format::FileState;
+  using format::RecordingState;
+  const auto example = [](const Read& read, const base::DiagnosticKind& kind) -> std::string {
+    for (const base::Diagnostic& each : read.diagnostics.all()) {
+      if (each.kind == &kind) return each.first_example;
+    }
+    return "none";
+  };
+  const auto left = [](const FileState& state) {
+    Writer writer;
+    writer.state(state).site(1, 0).alloc(0, 1).alloc(1, 1);
+    return writer.kill();
+  };
+  constexpr std::int64_t kStart = Writer::kStartNs;
+
+  Read got = left({.time_ns = kStart + 12'300'000'000,
+                   .written_until_ns = kStart + 12'300'000'000,
+                   .events = 2,
+                   .longest_wait_ns = 139'000'000});
+  EXPECT_EQ(example(got, kFileCut),
+            "Everything until 12.3 s after the start is in the file. Events took at most 139.0 ms "
+            "to get there, so a kill lost about that much at the end");
+
+  got = left({.state = RecordingState::kFailed,
+              .error = 28,
+              .time_ns = kStart + 60'000'000'000,
+              .written_until_ns = kStart + 300'000'000,
+              .events = 622'599,
+              .missing = 622'597});
+  EXPECT_EQ(got.diagnostics.count(kFileCut), 0u);
+  EXPECT_EQ(got.diagnostics.count(kSinkFailed), 622'597u);
+  EXPECT_EQ(example(got, kSinkFailed),
+            "No space left on device, 300.0 ms after the start; 622,597 of 622,599 events missing, "
+            "of those recorded until 60.0 s after the start");
+
+  got = left({.state = RecordingState::kEnded, .events = 9});
+  EXPECT_EQ(example(got, kFileTruncated), "7 of 9 events missing");
+  got = left({.events = 9});
+  EXPECT_EQ(example(got, kFileTruncated), "7 of 9 events missing");
+
+  Writer old;  // of version 2, or a stream
+  old.site(1, 0).alloc(0, 1);
+  EXPECT_EQ(example(old.kill(), kFileCut), "How much is missing at the end is not known");
+  Writer ended;
+  ended.state({.events = 1}).site(1, 0).alloc(0, 1);
+  EXPECT_EQ(example(ended.finish(), kFileCut), "none");
+}
+
+TEST(NativeReader, says_that_nothing_was_allocated_only_of_a_recording_that_was_ended) {
+  EXPECT_EQ(Writer().finish().diagnostics.count(kNoEvents), 1u);
+  const Read killed = Writer().kill();
+  EXPECT_EQ(killed.diagnostics.count(kNoEvents), 0u);
+  EXPECT_EQ(killed.diagnostics.count(kNoEventsWritten), 1u);
 }
 
 TEST(NativeReader, tells_that_memory_ran_out) {

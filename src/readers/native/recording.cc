@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/units.h"
 #include "plimsoll/recorder_c.h"
 #include "readers/native/diagnostics.h"
 
@@ -27,6 +28,7 @@ unsigned gravity(std::uint8_t role) {
 
 void Recording::on_block(const format::Block& block) {
   definitions_.set_end(block.offset + block.payload.size());
+  events_in_blocks_ += block.head.events;
   if (block.head.kind == format::BlockKind::kEvents) {
     // An event is two bytes or more, whatever the head says.
     context_.builder.events().make_room(block.payload.size() / 2 + 1);
@@ -50,7 +52,8 @@ void Recording::check_limits() {
 }
 
 void Recording::on_process(const format::Process& process) {
-  context_.builder.set_started(process.started_ns);
+  started_ns_ = process.started_ns;
+  context_.builder.set_started(started_ns_);
   if (process.rank >= 0) context_.builder.set_rank(process.rank);
 }
 
@@ -285,7 +288,13 @@ void Recording::on_dropped(const format::Dropped& dropped) {
 }
 
 void Recording::on_evicted(const format::Evicted& evicted) {
-  context_.diagnostics.add(kEvictedEvents, evicted.count);
+  std::string example;
+  if (file_state_ && file_state_->evicted_until_ns > started_ns_) {
+    example = "The newest of them is " +
+              base::format_duration(file_state_->evicted_until_ns - started_ns_) +
+              " after the start";
+  }
+  context_.diagnostics.add(kEvictedEvents, evicted.count, example);
   is_limited_ = is_limited_ || evicted.count > 0;
 }
 
@@ -420,7 +429,6 @@ void Recording::tell_counts() {
   diagnostics.add(kAllocatedBeforeRecording, counts_.adopted_unknown,
                   std::to_string(counts_.adopted_unknown_bytes) + " bytes in all");
   definitions_.tell_notices();
-  if (context_.builder.event_count() == 0) diagnostics.add(kNoEvents);
   if (!is_limited_) return;
   std::bitset<256> devices;
   for (const Allocation& allocation : allocations_) devices.set(allocation.device);

@@ -52,7 +52,13 @@ class Recording : public format::NoRecords {
   void on_dropped(const format::Dropped& dropped);
   void on_evicted(const format::Evicted& evicted);
   void on_end(const format::End& end);
+  void on_file_state(const format::FileState& state) { file_state_ = state; }
   void on_attachment(const format::AttachmentPiece& piece) { besides_.on_piece(piece); }
+
+  // As the recorder left it; none in files of before version 3 and in streams.
+  const std::optional<format::FileState>& file_state() const { return file_state_; }
+  std::int64_t started_ns() const { return started_ns_; }
+  std::uint64_t events_in_blocks() const { return events_in_blocks_; }
 
   // What makes going on pointless: too many events, too much memory.
   const std::optional<Error>& failure() const { return failure_; }
@@ -100,6 +106,9 @@ class Recording : public format::NoRecords {
   std::uint64_t run_first_ = 0;                // the first row of them
   bool is_limited_ = false;                    // by max_events
   Counts counts_;
+  std::optional<format::FileState> file_state_;
+  std::int64_t started_ns_ = 0;
+  std::uint64_t events_in_blocks_ = 0;
   std::optional<Error> failure_;
 };
 
