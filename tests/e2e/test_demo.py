@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.running import Plimsoll
 
 ROOT = Path(__file__).resolve().parents[2]
-TRAIN = "run -o build/demo.plim examples/language_model.py --steps 30"
+TRAIN = "run --force -o build/demo.plim examples/language_model.py --steps 30"
 REPORT = "report build/demo.plim"
 
 

@@ -45,8 +45,10 @@ def overhead(
             torch.cuda.memory._record_memory_history(enabled=None)
 
     variants: dict[str, Callable[[], Any]] = {
-        "full": lambda: plimsoll.record("full.plim", adapter="libtorch"),
-        "lite": lambda: plimsoll.record("lite.plim", mode="lite", adapter="libtorch"),
+        "full": lambda: plimsoll.record("full.plim", overwrite=True, adapter="libtorch"),
+        "lite": lambda: plimsoll.record(
+            "lite.plim", overwrite=True, mode="lite", adapter="libtorch"
+        ),
         "torch's history, python": lambda: torchs_history("python"),
         "torch's history, all": lambda: torchs_history("all"),
         "torch.profiler": lambda: torch.profiler.profile(profile_memory=True),

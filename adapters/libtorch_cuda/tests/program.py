@@ -198,7 +198,7 @@ elif case == "async":  # an allocator that knows of no history, and says so by t
         torch.cuda.init()
         assert torch.cuda.is_initialized()
         fake.fake_alloc(0, 3 * MIB, 0)
-    with plimsoll.record(trace):  # and begun afterwards
+    with plimsoll.record(trace, overwrite=True):  # and begun afterwards
         model(x)
 else:
     raise SystemExit(f"no case {case}")
