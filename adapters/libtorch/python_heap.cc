@@ -98,68 +98,128 @@ void place_marker() {
   PyErr_Clear();
 }
 
-// A walk has to wait for memory at each object. Several walks at once wait together: they begin at
-// imported modules, which lie all over the rings, and end where another one began.
+// ---- a walk of all objects ----------------------------------------------------------------------
+
+constexpr std::size_t kRings = 4;
+constexpr std::size_t kAnchors = 96;
+
+// Weak references to functions that lie evenly over the rings: where the lanes of a walk begin.
+// Functions are many, live long, and may be referenced weakly.
+std::vector<Reference>& anchors() {
+  static auto* weak = new std::vector<Reference>;
+  return *weak;
+}
+
+// A walk has to wait for memory at each object. Several lanes wait together: each begins at a node
+// of its own and ends where another one began.
 class ParallelWalk {
  public:
   explicit ParallelWalk(Generations& generations) {
     for (Generation& generation : generations.collected) add(&generation.head);
     add(&generations.permanent.head);
-    PyObject* imported = PyImport_GetModuleDict();
-    const Py_ssize_t stride = 1 + PyDict_Size(imported) / static_cast<Py_ssize_t>(kImported);
-    PyObject *name = nullptr, *module = nullptr;
-    Py_ssize_t position = 0;
-    for (Py_ssize_t i = 0; PyDict_Next(imported, &position, &name, &module) != 0; ++i) {
-      if (i % stride != 0 || PyObject_IS_GC(module) == 0 || PyObject_GC_IsTracked(module) == 0) {
-        continue;
-      }
-      if (!is_start(node_of(module))) add(node_of(module));
-    }
+    for (const Reference& weak : anchors()) add_object(PyWeakref_GetObject(weak.get()));
+    // What has died since, or moved far from its place, is replaced by this walk.
+    collects_anchors_ = lanes_.size() < kRings + kAnchors / 4;
+    if (collects_anchors_) add_imported_modules();
   }
 
   template <typename Visit>
   void run(Visit&& visit) {
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (i >= kRings) visit(object_of(starts_[i]));
-      at_[i] = next_of(starts_[i]);
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      if (i >= kRings) visit(object_of(lanes_[i].at));
+      lanes_[i].at = next_of(lanes_[i].at);
     }
-    for (std::size_t running = count_; running > 0;) {
-      for (std::size_t i = 0; i < running;) {
-        Node* node = at_[i];
+    while (!lanes_.empty()) {
+      for (std::size_t i = 0; i < lanes_.size();) {
+        Lane& lane = lanes_[i];
+        Node* node = lane.at;
         if (is_start(node)) {
-          at_[i] = at_[--running];
+          lane = lanes_.back();
+          lanes_.pop_back();
           continue;
         }
-        at_[i] = next_of(node);
-        __builtin_prefetch(at_[i]);
-        visit(object_of(node));
+        lane.at = next_of(node);
+        __builtin_prefetch(lane.at);
+        PyObject* object = object_of(node);
+        visit(object);
+        if (collects_anchors_) consider_as_anchor(lane, object);
         ++i;
       }
     }
   }
 
- private:
-  static constexpr std::size_t kRings = 4;
-  static constexpr std::size_t kImported = 32;
-  static constexpr std::size_t kMost = kRings + kImported;
-  static std::size_t slot_of(const Node* node) {
-    return (reinterpret_cast<std::uintptr_t>(node) >> 4U) % 4096;
-  }
-  bool is_start(const Node* node) const {
-    return may_start_[slot_of(node)] &&
-           std::find(starts_.begin(), starts_.begin() + static_cast<long>(count_), node) !=
-               starts_.begin() + static_cast<long>(count_);
-  }
-  void add(Node* node) {
-    if (count_ == kMost) return;
-    starts_[count_++] = node;
-    may_start_[slot_of(node)] = true;
+  // May run a collection of garbage: only when the walk has ended.
+  void renew_anchors() {
+    if (!collects_anchors_) return;
+    const std::size_t spacing = objects_ / kAnchors;
+    std::vector<std::size_t> passed(starts_.size());
+    std::vector<Reference> kept;
+    for (const PassedFunction& each : functions_) {
+      passed[each.lane] += each.objects;
+      if (passed[each.lane] < spacing) continue;
+      passed[each.lane] = 0;
+      kept.push_back(Reference::borrow(each.function));
+    }
+    anchors().clear();
+    for (const Reference& function : kept) {
+      Reference weak = Reference::steal(PyWeakref_NewRef(function.get(), nullptr));
+      if (weak) anchors().push_back(std::move(weak));
+    }
+    PyErr_Clear();
   }
 
-  std::array<Node*, kMost> starts_{};
-  std::array<Node*, kMost> at_{};
-  std::size_t count_ = 0;
-  std::array<bool, 4096> may_start_{};
+ private:
+  static constexpr std::size_t kSlots = 16384;
+  static constexpr std::size_t kImported = 32;
+  static constexpr std::uint32_t kBetweenFunctions = 128;  // objects of a lane
+  struct Lane {
+    Node* at = nullptr;
+    std::uint32_t number = 0;
+    std::uint32_t passed = 0;  // objects since its last function
+  };
+  struct PassedFunction {
+    PyObject* function = nullptr;
+    std::uint32_t lane = 0;
+    std::uint32_t objects = 0;  // of the lane, since its last function
+  };
+
+  static std::size_t slot_of(const Node* node) {
+    return (reinterpret_cast<std::uintptr_t>(node) >> 4U) % kSlots;
+  }
+  bool is_start(const Node* node) const {
+    return may_start_[slot_of(node)] && std::ranges::find(starts_, node) != starts_.end();
+  }
+  void add(Node* node) {
+    starts_.push_back(node);
+    lanes_.push_back({.at = node, .number = static_cast<std::uint32_t>(lanes_.size())});
+    may_start_[slot_of(node)] = true;
+  }
+  void add_object(PyObject* object) {
+    const bool is_in_ring = PyObject_IS_GC(object) != 0 && PyObject_GC_IsTracked(object) != 0;
+    if (is_in_ring && !is_start(node_of(object))) add(node_of(object));
+  }
+  void add_imported_modules() {
+    PyObject* imported = PyImport_GetModuleDict();
+    const Py_ssize_t stride = 1 + PyDict_Size(imported) / static_cast<Py_ssize_t>(kImported);
+    PyObject *name = nullptr, *module = nullptr;
+    Py_ssize_t position = 0;
+    for (Py_ssize_t i = 0; PyDict_Next(imported, &position, &name, &module) != 0; ++i) {
+      if (i % stride == 0) add_object(module);
+    }
+  }
+  void consider_as_anchor(Lane& lane, PyObject* object) {
+    ++objects_;
+    if (++lane.passed < kBetweenFunctions || PyFunction_Check(object) == 0) return;
+    functions_.push_back({object, lane.number, lane.passed});
+    lane.passed = 0;
+  }
+
+  std::vector<Node*> starts_;
+  std::vector<Lane> lanes_;
+  std::array<bool, kSlots> may_start_{};
+  bool collects_anchors_ = false;
+  std::size_t objects_ = 0;
+  std::vector<PassedFunction> functions_;
 };
 
 template <typename Visit>
@@ -208,7 +268,9 @@ HeapObjects search_heap(HeapPart part) {
   } else if (part == HeapPart::kNew && marker()) {
     walk_new(*generations, add);
   } else {
-    ParallelWalk(*generations).run(add);
+    ParallelWalk walk(*generations);
+    walk.run(add);
+    walk.renew_anchors();
   }
   if (generations != nullptr) place_marker();
   return sorter.take();

@@ -68,6 +68,35 @@ def test_a_search_of_all_finds_what_the_collector_lists(recorder):
     assert len(kept) == 500
 
 
+def functions(count):
+    """They lie in the collector's lists, so many that searches begin at some of them."""
+
+    def make(number):
+        return lambda: number
+
+    return [make(i) for i in range(count)]
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+def test_searches_find_all_when_what_they_began_at_has_died_or_moved(recorder, share):
+    made = functions(400_000)
+    kept = []
+    for size in range(3000, 3050):
+        kept.append(torch.zeros(size))
+        made += functions(200)
+    gc.collect()
+    recorder.survey("all")
+    wanted = {tensor.data_ptr() for tensor in kept}
+    for collection in (0, 2):
+        del made[: int(share * len(made))]
+        gc.collect(collection)
+        for _ in range(2):
+            recorder.take()
+            recorder.survey("all")
+            told = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
+            assert wanted <= told
+
+
 def test_garbage_that_is_created_and_collected_between_searches_is_harmless(recorder):
     dice = random.Random(3)
     for _ in range(50):
