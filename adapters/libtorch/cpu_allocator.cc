@@ -32,7 +32,6 @@ std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr
 [[gnu::noinline]] void record_in_backward(ThreadState& thread, std::uint64_t address,
                                           std::size_t size_bytes) {
   plimsoll_context& context = *thread.context;
-  if (!observe_backward(thread)) return recorder().alloc(&context, kCpu, address, size_bytes);
   const std::uint8_t phase = std::exchange(context.phase, PLIMSOLL_PHASE_BACKWARD);
   const std::uint32_t layer = context.layer;
   if (g_attachment.has_walks) context.layer = site_of_running_node(thread).layer;
@@ -42,9 +41,7 @@ std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr
 }
 
 void record_without_operators(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
-  if ((torch::autograd::get_current_graph_task_id() & thread.graph_task) >= 0) {
-    return record_in_backward(thread, address, size_bytes);  // one runs, or has just ended
-  }
+  if (is_in_backward(thread)) return record_in_backward(thread, address, size_bytes);
   recorder().alloc(thread.context, kCpu, address, size_bytes);
 }
 

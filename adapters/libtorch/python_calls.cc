@@ -91,7 +91,10 @@ void tag_outputs(ThreadState& thread, PyObject* result) {
 void begin_call(ThreadState& thread, std::uint32_t layer) {
   if (g_attachment.has_walks && !g_attachment.has_operators) fill_links(thread);
   plimsoll_context& context = *thread.context;
-  if (context.phase != PLIMSOLL_PHASE_BACKWARD) {
+  // A call inside another one's forward is of that forward: asking torch takes longer than the
+  // rest.
+  const bool is_nested = thread.module_depth != 0 && context.phase == PLIMSOLL_PHASE_FORWARD;
+  if (context.phase != PLIMSOLL_PHASE_BACKWARD && !is_nested) {
     context.phase = observe_backward(thread) ? PLIMSOLL_PHASE_BACKWARD : PLIMSOLL_PHASE_FORWARD;
   }
   context.layer = layer;

@@ -150,6 +150,7 @@ void set_lite_phase(ThreadState& thread, plimsoll_phase phase) {
 PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
     watch_new_classes();
+    observe_backward(thread);
     if (PyTuple_Size(args) > 0) before_step(thread, PyTuple_GET_ITEM(args, 0));
     set_lite_phase(thread, PLIMSOLL_PHASE_OPTIMIZER);
   });

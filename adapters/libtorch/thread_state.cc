@@ -9,6 +9,7 @@
 namespace plimsoll::libtorch {
 
 thread_local ThreadState* t_state [[gnu::tls_model("initial-exec")]] = nullptr;
+std::atomic<std::uint32_t> g_backward_ends{0};
 
 namespace {
 
@@ -41,17 +42,21 @@ thread_local ThreadEnd t_end;
 
 namespace {
 
-// We notice the end of a backward when this thread does something else, which is too late for a
-// timeline; the engine tells it at once. Not after an exception: then the former holds.
-void end_range_with_backward() {
+void backward_ended() {
+  g_backward_ends.fetch_add(1, std::memory_order_relaxed);
+  if (!is_attached()) return;
+  if (const auto* listener = range_listener()) {
+    listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_BACKWARD);
+  }
+}
+
+// The engine tells the end of a backward at once, unless an exception ends it.
+bool asks_for_end_of_backward() {
   try {
-    torch::autograd::Engine::get_default_engine().queue_callback([] {
-      if (!is_attached()) return;
-      if (const auto* listener = range_listener()) {
-        listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_BACKWARD);
-      }
-    });
+    torch::autograd::Engine::get_default_engine().queue_callback(backward_ended);
+    return true;
   } catch (const std::exception&) {
+    return false;
   }
 }
 
@@ -63,7 +68,8 @@ bool observe_backward(ThreadState& thread) {
   if (task == thread.graph_task || !thread.nodes.empty()) return task >= 0;
   if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
   if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
-  if (task >= 0 && range_listener() != nullptr) end_range_with_backward();
+  thread.backward_ends = g_backward_ends.load(std::memory_order_relaxed);
+  thread.hears_backward_end = task >= 0 && asks_for_end_of_backward();
   thread.graph_task = task;
   return task >= 0;
 }

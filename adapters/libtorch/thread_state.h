@@ -10,6 +10,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -78,6 +79,8 @@ struct ThreadState {
   bool has_new_stacks = false;       // that wait for StackSource::define
 
   int graph_task = -1;                    // the backward this thread was last seen in
+  bool hears_backward_end = false;        // torch will tell of its end
+  std::uint32_t backward_ends = 0;        // of g_backward_ends, when it was last seen
   const LinkTable* last_links = nullptr;  // of the last forward thread asked for
   std::uint64_t filled_sequence = 0;      // lite: up to here the links know their layer
 
@@ -129,8 +132,22 @@ inline void define_new_stacks(ThreadState& thread) {
   }
 }
 
+// How many backwards have ended, on all threads, as far as torch told.
+extern std::atomic<std::uint32_t> g_backward_ends;
+
 // Notices that a backward began or ended on this thread, and says whether one runs.
 bool observe_backward(ThreadState& thread);
+
+// The same for each allocation: torch is not asked again, which takes longer than all the rest,
+// while it has yet to tell of the end. An exception ends a backward without a word; the next call
+// of a module or optimizer notices.
+inline bool is_in_backward(ThreadState& thread) {
+  if (thread.graph_task >= 0 && thread.hears_backward_end &&
+      thread.backward_ends == g_backward_ends.load(std::memory_order_relaxed)) {
+    return true;
+  }
+  return observe_backward(thread);
+}
 
 // The forward operator of a node, by its number and the thread that built it.
 bool find_forward(ThreadState& thread, std::uint64_t forward_thread, std::uint64_t sequence,

@@ -274,3 +274,57 @@ def test_lite_mode_has_layers_and_phases_without_operators(lite_recorder):
     events = lite_recorder.take()
     assert {e["phase"] for e in allocs(events)} == {OPTIMIZER}
     assert len(tag_names(events, GRADIENT)) == 4
+
+
+class Ends(torch.autograd.Function):
+    """Fails in its backward, if it is told to."""
+
+    @staticmethod
+    def forward(ctx, x, fails):
+        ctx.fails = fails
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.fails:
+            raise RuntimeError("no gradient")
+        return grad + 1, None
+
+
+@pytest.mark.parametrize("mode", ["full", "lite", "watch"])
+@pytest.mark.parametrize("calls_backward_inside", [False, True])
+def test_a_backward_ends_with_it_or_at_the_next_call(library, mode, calls_backward_inside):
+    recorder = Recorder(library).attach(mode)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(10, 10)
+
+        def forward(self, x):
+            if calls_backward_inside:  # as a force field does
+                torch.autograd.grad(self.layer(x).square().sum(), self.layer.weight)
+            return self.layer(x)
+
+    try:
+        model = Net()
+        for fails in (False, True, False):
+            loss = Ends.apply(model(torch.rand(3, 10)), fails).sum()
+            recorder.take()
+            try:
+                loss.backward()
+            except RuntimeError as error:
+                assert str(error) == "no gradient"
+            else:
+                # The first is the loss's own gradient, which is made before the backward begins.
+                phases = [e["phase"] for e in allocs(recorder.take())]
+                assert set(phases[1:]) == {BACKWARD}
+                torch.rand(7)
+                assert [e["phase"] for e in allocs(recorder.take())] == [OTHER]
+        recorder.take()
+        with torch.no_grad():
+            model.layer(torch.ones(3, 10))
+        inside = [e for e in allocs(recorder.take()) if e["layer"]]
+        assert {e["phase"] for e in inside} == {FORWARD}
+    finally:
+        recorder.detach()
