@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -22,6 +23,15 @@ namespace {
 
 static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
 
+// What every event tells of its place.
+[[gnu::always_inline]] inline void fill(Event& event, const plimsoll_context& context, Kind kind,
+                                        std::uint64_t ticks) noexcept {
+  static_assert(offsetof(plimsoll_context, op_instance) + 4 - offsetof(plimsoll_context, layer) ==
+                sizeof(Event) - offsetof(Event, layer));
+  event.stamp = make_stamp(ticks, kind, context.phase);
+  std::memcpy(&event.layer, &context.layer, sizeof(Event) - offsetof(Event, layer));
+}
+
 // The slot for one more event of this thread, with its time and place filled in; null when nobody
 // records or the ring is full. In line in every hook: with so many of them the compiler would call
 // it, which is a nanosecond an event.
@@ -36,13 +46,7 @@ static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
   Event* event = ThreadRegistry::of(context)->ring.claim(need, has_details(kind) ? 2 : 1);
   if (event == nullptr) [[unlikely]]
     return nullptr;
-  event->stamp = make_stamp(read_ticks(recorder.hot.ticks), kind, context->phase);
-  event->layer = context->layer;
-  event->outer_op = context->outer_op;
-  event->inner_op = context->inner_op;
-  event->forward_op = context->forward_op;
-  event->stack = context->stack;
-  event->op_instance = context->op_instance;
+  fill(*event, *context, kind, read_ticks(recorder.hot.ticks));
   return event;
 }
 
@@ -64,39 +68,63 @@ int is_recording() {
   return Recorder::made().hot.mode.load(std::memory_order_relaxed) != Mode::kOff ? 1 : 0;
 }
 
-void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {
-  Event* event = begin_event(context, Kind::kAlloc, Ring::Need::kAlloc);
+// What an allocation, a free, an adoption and a tag tell besides their place.
+struct Told {
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+  std::uint32_t tensor = 0;
+};
+
+template <Kind kKind>
+inline void fill(Event& event, const Told& told) noexcept {
+  event.address = told.address;
+  event.size = told.size;
+  if constexpr (kKind == Kind::kAdopt || kKind == Kind::kTag) event.op_instance = told.tensor;
+}
+
+template <Kind kKind, Ring::Need kNeed>
+[[gnu::noinline]] void record_slowly(plimsoll_context* context, std::uint64_t address,
+                                     std::uint64_t size, std::uint32_t tensor) noexcept {
+  Event* event = begin_event(context, kKind, kNeed);
   if (event == nullptr) return;
-  event->address = address;
-  event->size = make_size(size_bytes, device);
+  fill<kKind>(*event, {address, size, tensor});
   end_event(context);
 }
 
-void free(plimsoll_context* context, uint8_t device, uint64_t address) {
-  Event* event = begin_event(context, Kind::kFree, Ring::Need::kOther);
-  if (event == nullptr) return;
-  event->address = address;
-  event->size = make_size(0, device);
+// Nearly all events: recording is on, the ring has room, the time is one instruction. Without a
+// call on its way, so that no register has to be saved: a third fewer instructions.
+template <Kind kKind, Ring::Need kNeed>
+[[gnu::always_inline]] inline void record(plimsoll_context* context, const Told& told) noexcept {
+  const Hot& hot = Recorder::made().hot;
+  Event* event = nullptr;
+  if (hot.mode.load(std::memory_order_relaxed) == Mode::kOn && hot.ticks == TickSource::kTsc &&
+      context != nullptr) [[likely]] {
+    event = ThreadRegistry::of(context)->ring.claim_at_once(kNeed);
+  }
+  if (event == nullptr) [[unlikely]] {
+    return record_slowly<kKind, kNeed>(context, told.address, told.size, told.tensor);
+  }
+  fill(*event, *context, kKind, read_ticks(TickSource::kTsc));
+  fill<kKind>(*event, told);
   end_event(context);
+}
+
+void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {
+  record<Kind::kAlloc, Ring::Need::kAlloc>(context, {address, make_size(size_bytes, device)});
+}
+
+void free(plimsoll_context* context, uint8_t device, uint64_t address) {
+  record<Kind::kFree, Ring::Need::kOther>(context, {address, make_size(0, device)});
 }
 
 void adopt(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes,
            uint32_t tensor) {
-  Event* event = begin_event(context, Kind::kAdopt, Ring::Need::kAlloc);
-  if (event == nullptr) return;
-  event->address = address;
-  event->size = make_size(size_bytes, device);
-  event->op_instance = tensor;
-  end_event(context);
+  record<Kind::kAdopt, Ring::Need::kAlloc>(context,
+                                           {address, make_size(size_bytes, device), tensor});
 }
 
 void tag(plimsoll_context* context, uint8_t device, uint64_t address, uint32_t tensor) {
-  Event* event = begin_event(context, Kind::kTag, Ring::Need::kOther);
-  if (event == nullptr) return;
-  event->address = address;
-  event->size = make_size(0, device);
-  event->op_instance = tensor;
-  end_event(context);
+  record<Kind::kTag, Ring::Need::kOther>(context, {address, make_size(0, device), tensor});
 }
 
 void set_phase(plimsoll_context* context, uint8_t phase) {

@@ -54,6 +54,13 @@ class Ring {
     }
     return &slots_[(last - slots + 1) & mask_];
   }
+  // The slot for the next event if the last look at the drain shows that there is room; null:
+  // claim.
+  Event* claim_at_once(Need need) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
+    return head - seen_tail_ < limit ? &slots_[head & mask_] : nullptr;
+  }
   // The slot behind the claimed one, if there was room asked for it.
   Event* second() { return &slots_[(head_.load(std::memory_order_relaxed) + 1) & mask_]; }
   // The claimed slots are filled. True now and then when the ring is half full: wake the drain.
