@@ -53,7 +53,8 @@ def variant(name: str, folder: str) -> AbstractContextManager[object]:
     options = VARIANTS[name]
     if options is None:
         return contextlib.nullcontext()
-    return plimsoll.record(os.path.join(folder, "bench.plim"), adapter="libtorch", **options)
+    path = os.path.join(folder, "bench.plim")
+    return plimsoll.record(path, adapter="libtorch", overwrite=True, **options)
 
 
 def main() -> int:

@@ -3,10 +3,10 @@
 
 Times of a step vary by several percent on a shared machine; its instructions do not. Each variant
 trains the same model in a process of its own under valgrind's callgrind. Counting begins after the
-warm-up and covers whole intervals, samples included.
+warm-up. Steps between samples, and samples with the step that they end, are counted apart.
 
     apt install valgrind; pip install . && python bench/monitor_cost.py            # some minutes
-    python bench/monitor_cost.py --layers 12 --steps 100 --variants monitor        # one row
+    python bench/monitor_cost.py --layers 12 --variants monitor                    # one row
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-WARM_UP = 101  # steps: two samples at an interval of 50, so that all first times are over
-INTERVAL = 50
+INTERVAL = 50  # steps
+WARM_UP = 2 * INTERVAL + 1  # steps: with three samples, so that all first times are over
+BETWEEN = INTERVAL - 2  # steps counted between samples; then two with a sample
 
 VARIANTS = {
     "off": "no monitor",
@@ -55,7 +57,7 @@ def control(*words: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def train(variant: str, layers: int, steps: int, folder: str) -> None:
+def train(variant: str, layers: int, samples: int, folder: str) -> None:
     """The child: trains under callgrind and has the steps after the warm-up counted."""
     import torch
     from torch import nn
@@ -67,10 +69,12 @@ def train(variant: str, layers: int, steps: int, folder: str) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     x = torch.randn(4, 32)
     after_step = after_step_of(variant, folder)
-    for step in range(WARM_UP + steps):
+    for step in range(WARM_UP + samples * INTERVAL):
         if step == WARM_UP:
             control("--instr=on")
             control("--zero")
+        elif step > WARM_UP and (step - WARM_UP) % INTERVAL in (0, BETWEEN):
+            control("--dump")
         optimizer.zero_grad(set_to_none=True)
         model(x).square().mean().backward()
         optimizer.step()
@@ -79,44 +83,56 @@ def train(variant: str, layers: int, steps: int, folder: str) -> None:
     os._exit(0)
 
 
-def instructions_per_step(variant: str, layers: int, steps: int) -> float:
-    """Of the training thread, which has the number 1."""
+class Counts(NamedTuple):
+    """Instructions of the training thread."""
+
+    step: float  # between samples
+    sample: float  # with the last two steps of its interval
+
+
+def count(variant: str, layers: int, samples: int) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *("valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"),
             f"--callgrind-out-file={folder}/out",
             *(sys.executable, __file__, "--child", variant, "--folder", folder),
-            *("--layers", str(layers), "--steps", str(steps)),
+            *("--layers", str(layers), "--samples", str(samples)),
         ]
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-        counts = [
-            int(line.split()[1])
-            for path in Path(folder).glob("out*-01")
-            for line in path.read_text(errors="replace").splitlines()
-            if line.startswith("totals:")
-        ]
-    return max(counts) / steps
+        same = os.environ | {"PYTHONHASHSEED": "0"}  # how long Python's look-ups take depends on it
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=same)
+        # The training thread has the number 1, the dumps from 1.
+        totals = [total_of(Path(f"{folder}/out.{1 + i}-01")) for i in range(2 * samples)]
+    return Counts(sum(totals[::2]) / (samples * BETWEEN), sum(totals[1::2]) / samples)
+
+
+def total_of(path: Path) -> int:
+    lines = path.read_text(errors="replace").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("totals:"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--layers", type=int, default=75, help="12: micro of bench/overhead.py")
-    parser.add_argument("--steps", type=int, default=2 * INTERVAL)
+    parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--child", choices=VARIANTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        return train(args.child, args.layers, args.steps, args.folder)
-    off = instructions_per_step("off", args.layers, args.steps)
-    print(f"{args.layers} layers, {args.steps} steps, a sample every {INTERVAL}\n")
-    print("| variant | instructions a step | added |")
-    print("|---|---|---|")
-    print(f"| {VARIANTS['off']} | {off:,.0f} | |")
+        return train(args.child, args.layers, args.samples, args.folder)
+    off = count("off", args.layers, args.samples)
+    print(f"{args.layers} layers, {args.samples} samples, one every {INTERVAL} steps\n")
+    print("| variant | instructions a step between samples | added | a sample, in steps |")
+    print("|---|---|---|---|")
+    print(f"| {VARIANTS['off']} | {off.step:,.0f} | | |")
     for variant in args.variants:
         if variant != "off":
-            count = instructions_per_step(variant, args.layers, args.steps)
-            print(f"| {VARIANTS[variant]} | {count:,.0f} | {count / off - 1:+.1%} |", flush=True)
+            ours = count(variant, args.layers, args.samples)
+            print(
+                f"| {VARIANTS[variant]} | {ours.step:,.0f} | {ours.step / off.step - 1:+.2%}"
+                f" | {(ours.sample - off.sample) / off.step:.1f} |",
+                flush=True,
+            )
     return None
 
 

@@ -48,6 +48,7 @@ def count(program, path: Path) -> tuple[list[dict[str, int]], list[Boundary]]:
     gc.collect()
     torch.manual_seed(0)
     counted = Counted()
+    path.unlink(missing_ok=True)  # of the program before
     with plimsoll.record(path), Census() as census:
         for modules, optimizers in program():
             gc.collect()
