@@ -239,14 +239,20 @@ void add_list(Sorter& sorter, PyObject* list) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) sorter.add(PyList_GET_ITEM(list, i));
 }
 
+// gc.get_objects, looked up before the first hook runs: an import can run the program's code.
+Reference& get_objects() {
+  static auto* function = new Reference;
+  return *function;
+}
+
 // Where the layout is unknown, gc.get_objects(): all of them, or the two younger generations.
-void add_by_module(Sorter& sorter, HeapPart part) {
-  const Reference gc = Reference::steal(PyImport_ImportModule("gc"));
-  for (int generation = part == HeapPart::kAll ? -1 : 1; gc && generation >= -1; --generation) {
+void add_by_function(Sorter& sorter, HeapPart part) {
+  PyObject* function = get_objects().get();
+  for (int generation = part == HeapPart::kAll ? -1 : 1; generation >= -1; --generation) {
     if (part == HeapPart::kNew && generation < 0) break;
-    const Reference list = Reference::steal(
-        part == HeapPart::kAll ? PyObject_CallMethod(gc.get(), "get_objects", nullptr)
-                               : PyObject_CallMethod(gc.get(), "get_objects", "i", generation));
+    const Reference list =
+        Reference::steal(part == HeapPart::kAll ? PyObject_CallFunction(function, nullptr)
+                                                : PyObject_CallFunction(function, "i", generation));
     add_list(sorter, list.get());
   }
   PyErr_Clear();
@@ -254,9 +260,12 @@ void add_by_module(Sorter& sorter, HeapPart part) {
 
 }  // namespace
 
-void set_searched_classes(PyTypeObject* module_class, PyTypeObject* optimizer_class) {
+bool prepare_searches(PyTypeObject* module_class, PyTypeObject* optimizer_class) {
   g_searched_module = module_class;
   g_searched_optimizer = optimizer_class;
+  const Reference gc = Reference::steal(PyImport_ImportModule("gc"));
+  get_objects() = Reference::steal(gc ? PyObject_GetAttrString(gc.get(), "get_objects") : nullptr);
+  return static_cast<bool>(get_objects());
 }
 
 HeapObjects search_heap(HeapPart part) {
@@ -264,7 +273,7 @@ HeapObjects search_heap(HeapPart part) {
   const auto add = [&](PyObject* object) { sorter.add(object); };
   Generations* generations = find_generations();
   if (generations == nullptr) {
-    add_by_module(sorter, part);
+    add_by_function(sorter, part);
   } else if (part == HeapPart::kNew && marker()) {
     walk_new(*generations, add);
   } else {

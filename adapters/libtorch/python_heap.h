@@ -25,8 +25,9 @@ struct HeapObjects {
   std::vector<Reference> optimizers;
 };
 
-// torch.nn.Module and torch.optim.Optimizer; to be called before the first search.
-void set_searched_classes(PyTypeObject* module_class, PyTypeObject* optimizer_class);
+// Takes torch.nn.Module and torch.optim.Optimizer, before the first search. False with an
+// exception.
+bool prepare_searches(PyTypeObject* module_class, PyTypeObject* optimizer_class);
 
 HeapObjects search_heap(HeapPart part);
 

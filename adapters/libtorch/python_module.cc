@@ -1,6 +1,6 @@
 // The extension module _plimsoll_torch: what Python calls to attach, and the hooks that torch
 // calls. Every hook returns None and swallows what goes wrong: a profiler must not stop the
-// training.
+// training. It runs no code of the program, so that whatever goes wrong is ours.
 #include <Python.h>
 
 #include <chrono>
@@ -18,8 +18,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// Runs a hook's body. No C++ exception passes into Python. Of Python's, only what belongs to the
-// program leaves a hook: a KeyboardInterrupt that surfaced in it, for example.
+// Runs a hook's body. No exception leaves it, neither of C++ nor of Python.
 template <typename Body>
 PyObject* guarded(Body&& body) {
   if (is_attached()) {
@@ -27,8 +26,7 @@ PyObject* guarded(Body&& body) {
       body(thread_state());
     } catch (const std::exception&) {
     }
-    drop_error();
-    if (raise_deferred_error()) return nullptr;
+    PyErr_Clear();
   }
   Py_RETURN_NONE;
 }
@@ -92,7 +90,9 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
   }
   set_runner_folder(folder);
   auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
-  set_searched_classes(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class));
+  if (!prepare_searches(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class))) {
+    return nullptr;
+  }
   if (is_attached()) {
     PyErr_SetString(PyExc_RuntimeError, "the adapter is attached already");
     return nullptr;

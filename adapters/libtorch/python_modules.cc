@@ -29,7 +29,7 @@ const char* wrapped_attribute(PyObject* module) {
 PyObject* module_died(PyObject* self, PyObject* /*weak*/) {
   auto* address = static_cast<PyObject*>(PyCapsule_GetPointer(self, nullptr));
   if (address != nullptr) modules().forget(address);
-  drop_error();
+  PyErr_Clear();
   Py_RETURN_NONE;
 }
 PyMethodDef g_module_died = {"module_died", module_died, METH_O, nullptr};
@@ -47,7 +47,7 @@ Reference dict_of(PyObject* module, const char* which) {
   static PyObject* buffers = interned("_buffers");
   const std::string_view name = which;
   PyObject* key = name == "_modules" ? children : name == "_buffers" ? buffers : parameters_name;
-  Reference dict = attribute(module, key);
+  Reference dict = own_attribute(module, key);
   if (dict && PyDict_Check(dict.get()) == 0) return {};  // a ScriptModule's own kind
   return dict;
 }
@@ -94,7 +94,7 @@ Module* Modules::find_or_add(PyObject* object) {
   if (Module* known = find(object)) return known;
   PyObject* weak = weak_reference(object);
   if (weak == nullptr) {
-    drop_error();
+    PyErr_Clear();
     return nullptr;
   }
   auto module = std::make_unique<Module>();

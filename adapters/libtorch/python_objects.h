@@ -38,41 +38,14 @@ class Reference {
   PyObject* object_ = nullptr;
 };
 
-// What surfaced in this thread while a hook ran and is the program's: KeyboardInterrupt,
-// SystemExit.
-inline thread_local PyObject* deferred_error = nullptr;
-
-// Clears an exception that our own lookups caused. One that is no Exception is kept for the
-// program.
-inline void drop_error() {
-  if (PyErr_Occurred() == nullptr) return;
-  if (deferred_error != nullptr || PyErr_ExceptionMatches(PyExc_Exception) != 0) {
-    PyErr_Clear();
-    return;
-  }
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  deferred_error = value;
-}
-
-// Raises what was kept; false if there is nothing.
-inline bool raise_deferred_error() {
-  PyObject* error = std::exchange(deferred_error, nullptr);
-  if (error == nullptr) return false;
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
-  Py_DECREF(error);
-  return true;
-}
-
-// Null, and no exception, where there is none. `name` is interned.
-inline Reference attribute(PyObject* object, PyObject* name) {
-  PyObject* value = PyObject_GetAttr(object, name);
-  if (value == nullptr) drop_error();
-  return Reference::steal(value);
+// The value in an object's own dict; null where there is none. Hooks run no code of the program, no
+// property for example: what that raises, or a signal's handler in the middle of it, could not be
+// told from an error of ours. `name` is interned.
+inline Reference own_attribute(PyObject* object, PyObject* name) {
+  const Reference dict = Reference::steal(PyObject_GenericGetDict(object, nullptr));
+  PyObject* value = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+  if (value == nullptr) PyErr_Clear();
+  return Reference::borrow(value);
 }
 
 inline PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
@@ -89,15 +62,19 @@ inline const at::Tensor* as_tensor(PyObject* object) {
   return tensor.defined() ? &tensor : nullptr;
 }
 
+// A key of a dict: a text or an integer; of others the class, since their text may be the program's
+// code.
 inline std::string text_of(PyObject* object) {
-  Reference text =
-      Reference::steal(PyUnicode_Check(object) != 0 ? Py_NewRef(object) : PyObject_Str(object));
-  const char* bytes = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (bytes == nullptr) {
-    drop_error();
+  if (PyUnicode_Check(object) != 0) {
+    const char* bytes = PyUnicode_AsUTF8(object);
+    if (bytes != nullptr) return bytes;
+    PyErr_Clear();
     return "?";
   }
-  return bytes;
+  if (PyLong_Check(object) == 0) return Py_TYPE(object)->tp_name;
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow == 0 ? std::to_string(number) : "?";
 }
 
 inline std::uint32_t name_id(const std::string& text) {

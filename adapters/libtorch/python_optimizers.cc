@@ -38,7 +38,7 @@ std::uint64_t g_steps = 0;
 
 PyObject* optimizer_died(PyObject* self, PyObject* /*weak*/) {
   auto* address = static_cast<PyObject*>(PyCapsule_GetPointer(self, nullptr));
-  drop_error();
+  PyErr_Clear();
   const auto found = optimizers().find(address);
   if (found != optimizers().end()) {
     PyObject* weak = found->second->weak;
@@ -58,7 +58,7 @@ Optimizer* find_or_add(PyObject* object) {
       Reference::steal(capsule ? PyCFunction_New(&g_optimizer_died, capsule.get()) : nullptr);
   PyObject* weak = callback ? PyWeakref_NewRef(object, callback.get()) : nullptr;
   if (weak == nullptr) {
-    drop_error();
+    PyErr_Clear();
     return nullptr;
   }
   auto optimizer = std::make_unique<Optimizer>();
@@ -71,7 +71,7 @@ template <typename Visit>
 void for_each_parameter(PyObject* optimizer, Visit&& visit) {
   static PyObject* groups_name = interned("param_groups");
   static PyObject* params_name = interned("params");
-  const Reference groups = attribute(optimizer, groups_name);
+  const Reference groups = own_attribute(optimizer, groups_name);
   if (!groups || PyList_Check(groups.get()) == 0) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups.get()); ++i) {
     PyObject* group = PyList_GET_ITEM(groups.get(), i);
@@ -118,7 +118,7 @@ void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer)
 
 void tag_state(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
   static PyObject* state_attribute = interned("state");
-  const Reference state = attribute(object, state_attribute);
+  const Reference state = own_attribute(object, state_attribute);
   if (!state || PyDict_Check(state.get()) == 0) return;
   optimizer.state.begin_walk();
   PyObject *key = nullptr, *value = nullptr;

@@ -14,6 +14,29 @@ namespace {
 
 PyObject* g_on_out_of_memory = nullptr;  // guarded by the GIL
 
+// As a pending call of the interpreter's main thread.
+int raise_kept(void* error) {
+  auto* value = static_cast<PyObject*>(error);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value)), value);
+  Py_DECREF(value);
+  return -1;
+}
+
+// What leaves the callback is not ours: the handler of a signal raised it. The allocator must
+// return first, and torch raises its own error; this one follows as soon as Python runs again.
+void keep_for_program() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  if (Py_AddPendingCall(&raise_kept, value) == 0) return;
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value)), value);
+  Py_DECREF(value);
+  PyErr_WriteUnraisable(g_on_out_of_memory);  // too many calls are pending
+}
+
 // On the failing thread, which may be one of autograd's. torch's own observers take the GIL here,
 // too: no lock of the allocator is held.
 void tell_python(int device, const Failure& failure) {
@@ -27,7 +50,7 @@ void tell_python(int device, const Failure& failure) {
     PyObject* result = PyObject_CallFunction(
         callback, "iKKKKK", device, number(failure.requested_bytes), number(failure.segment_bytes),
         number(failure.free_bytes), number(failure.limit_bytes), number(failure.total_bytes));
-    if (result == nullptr) PyErr_Clear();  // the program is in trouble enough
+    if (result == nullptr) keep_for_program();
     Py_XDECREF(result);
     Py_DECREF(callback);
   }

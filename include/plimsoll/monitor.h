@@ -159,7 +159,7 @@ class TrackMemory {
   explicit TrackMemory(std::string name, LinePrinter print = print_to_stdout);
   TrackMemory(const TrackMemory&) = delete;
   TrackMemory& operator=(const TrackMemory&) = delete;
-  ~TrackMemory() { finish(); }
+  ~TrackMemory();
   // Ends the block and prints. Later calls do nothing.
   void finish();
 

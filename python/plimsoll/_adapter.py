@@ -25,6 +25,7 @@ from typing import Any, TextIO
 
 from plimsoll import _adapter_cache
 from plimsoll._adapter_cache import Entry
+from plimsoll._program_errors import leave_to_program
 from plimsoll.errors import AdapterError
 
 _HANG_SECONDS = 20  # without processor time, of the compiler or of the first test
@@ -225,6 +226,7 @@ def _compiled_now(
             content = output.read_bytes()
             _try_out(half, output, file)
     except (AdapterError, OSError) as error:
+        leave_to_program(error)
         problem = f"{error}; see {log}"
         entry.fail(half.name, problem)
         return None, problem
@@ -306,6 +308,7 @@ def _imported(name: str, library: Library) -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             loader.exec_module(module)
     except (ImportError, OSError) as error:
+        leave_to_program(error)
         raise AdapterError(f"the adapter cannot be loaded: {error}") from error
     module.__file__ = spec.origin = library.path
     return module

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from plimsoll import _trusted_files
+from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll._trusted_files import UntrustedError
 from plimsoll.errors import AdapterError
 
@@ -63,22 +64,23 @@ class Entry:
         """The library of this name; None if there is none that is whole."""
         try:
             return unseal(_trusted_files.read(self._folder, f"{name}.so", self.path))
-        except (OSError, UntrustedError):
+        except (OSError, UntrustedError) as error:
+            leave_to_program(error)
             return None
 
     def keep(self, name: str, library: bytes) -> None:
         """Keeps a library; what was there under its name is replaced."""
-        with contextlib.suppress(OSError):  # a full disk: this process has it in memory
+        with Suppressed(OSError):  # a full disk: this process has it in memory
             _trusted_files.publish(self._folder, f"{name}.so", seal(library))
 
     def fail(self, name: str, problem: str) -> None:
         """Has the processes that wait for this library give up too."""
-        with contextlib.suppress(OSError):
+        with Suppressed(OSError):
             _trusted_files.publish(self._folder, f"{name}.failed", problem.encode())
 
     def failed_since(self, name: str, time_ns: int) -> str | None:
         """The problem of a process that has given up since then."""
-        with contextlib.suppress(OSError, UntrustedError):
+        with Suppressed(OSError, UntrustedError):
             problem = _trusted_files.read(self._folder, f"{name}.failed", self.path)
             if os.stat(f"{name}.failed", dir_fd=self._folder).st_mtime_ns >= time_ns:
                 return problem.decode(errors="replace")
@@ -100,7 +102,8 @@ class Entry:
                             f"another process still compiles the adapter ({self.path}/lock)"
                         ) from None
                     time.sleep(0.05)
-                except OSError:
+                except OSError as error:
+                    leave_to_program(error)
                     break
             yield
 
@@ -117,6 +120,7 @@ def entry(key: str, name: str, say: Callable[[str], object]) -> Iterator[Entry]:
         try:
             found = Entry(os.path.join(folder, key))
         except (OSError, UntrustedError, ValueError) as error:
+            leave_to_program(error)
             problems.append(str(error))
             if isinstance(error, UntrustedError):
                 say(f"the adapter cache {folder} is not used: {error}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from plimsoll import _cuda, _record
+from plimsoll._program_errors import leave_to_program
 from plimsoll.errors import AdapterError
 
 Adapter = Literal["auto", "libtorch", "python", "none"]
@@ -32,6 +33,9 @@ class Attached(Protocol):
     """Hooks that are installed."""
 
     kind: Adapter
+
+    def install(self) -> None:
+        """Puts the hooks in. If this is interrupted, `detach` takes out what is there."""
 
     def survey(self, what: Survey = "all") -> None:
         """Records the modules, optimizers and tensors that can be found."""
@@ -52,28 +56,34 @@ class LibtorchAttachment:
     kind: Adapter = "libtorch"
 
     def __init__(self, mode: Mode, stacks: bool, api_address: int | None = None) -> None:
-        import torch
-
         from plimsoll._adapter import load
 
-        self._mode, self._stacks = mode, stacks
+        self._mode, self._stacks, self._api_address = mode, stacks, api_address
         self._has_user_steps = False
         # For samples: whether operators are observed now, and whether the next one needs it.
         self._is_observing, self.needs_operators = False, True
         self._adapter = load(lambda _: None)
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        import torch
+
+        api_address = self._api_address
         try:
             self._adapter.attach(
                 _record.api_address() if api_address is None else api_address,
-                _MODES.index(mode),
-                int(stacks and mode == "full"),
+                _MODES.index(self._mode),
+                int(self._stacks and self._mode == "full"),
                 torch.nn.Module,
                 torch.optim.Optimizer,
                 _PACKAGE,
             )
         except RuntimeError as error:
+            leave_to_program(error)
             raise AdapterError(str(error)) from error
-        self._handles: list[Any] = []
         self._register()
+        if self._has_user_steps:
+            self._adapter.user_marks_steps()
         self.survey()
 
     def _register(self) -> None:
@@ -118,13 +128,11 @@ class LibtorchAttachment:
         has_less = _MODES.index(mode) < _MODES.index(self._mode)
         return has_less or (mode == "full" and stacks and not self._stacks)
 
-    def replaced(self, mode: Mode, stacks: bool) -> LibtorchAttachment:
+    def see_more(self, mode: Mode, stacks: bool) -> None:
         """Detaches, and attaches anew."""
         self.detach()
-        replacement = LibtorchAttachment(mode, stacks)
-        if self._has_user_steps:
-            replacement.user_marks_steps()
-        return replacement
+        self._mode, self._stacks = mode, stacks
+        self.install()
 
     def see_less(self, mode: Mode) -> None:
         """Goes back to a cheaper mode, without a gap."""
@@ -135,12 +143,13 @@ class LibtorchAttachment:
     def detach(self) -> None:
         for handle in self._handles:
             handle.remove()
+        self._handles.clear()
         self._adapter.detach()
 
 
 _lock = threading.RLock()
 _attached: Attached | None = None
-_wanted: list[tuple[Mode, bool]] = []  # mode and stacks, for each recording and the watch
+_wanted: dict[object, tuple[Mode, bool]] = {}  # mode and stacks, for each recording and the watch
 _pid = os.getpid()
 
 
@@ -165,6 +174,7 @@ def prepare(
         _cuda.prepare(say)
         return "libtorch"
     except (AdapterError, ImportError, OSError) as error:
+        leave_to_program(error)
         if wanted == "libtorch":
             raise AdapterError(str(error)) from error
         if isinstance(error, ImportError):
@@ -174,29 +184,35 @@ def prepare(
         return "python"
 
 
-def attach(kind: Adapter, mode: Mode, stacks: bool) -> None:
-    """Installs the hooks for one more recording; `detach` with the same mode and stacks ends it."""
-    global _attached
+def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool) -> None:
+    """Installs the hooks for one more recording, until it passes itself to `detach`."""
     with _lock:
         _drop_parents()
-        if _attached is not None:
-            _see_more(mode, stacks)
-        elif kind == "libtorch":
-            from plimsoll._adapter import load
+        try:
+            _wanted[owner] = mode, stacks
+            _install(kind, mode, stacks)
+        except BaseException:
+            _leave(owner)
+            raise
 
-            # CUDA first: of the tensors that are told next it must know the blocks.
-            _cuda.begin(load(lambda _: None))
-            try:
-                _attached = LibtorchAttachment(mode, stacks)
-            except BaseException:
-                _cuda.end()
-                raise
-        elif kind == "python":
-            from plimsoll._fallback import PythonAttachment
 
-            _attached = PythonAttachment()
-            _cuda.begin(None)
-        _wanted.append((mode, stacks))
+def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
+    global _attached
+    if _attached is not None:
+        _see_more(mode, stacks)
+    elif kind == "libtorch":
+        from plimsoll._adapter import load
+
+        # CUDA first: of the tensors that are told next it must know the blocks.
+        _cuda.begin(load(lambda _: None))
+        _attached = LibtorchAttachment(mode, stacks)
+        _attached.install()
+    elif kind == "python":
+        from plimsoll._fallback import PythonAttachment
+
+        _attached = PythonAttachment()
+        _attached.install()
+        _cuda.begin(None)
 
 
 def _drop_parents() -> None:
@@ -213,33 +229,44 @@ def _drop_parents() -> None:
 
 
 def _see_more(mode: Mode, stacks: bool) -> None:
-    global _attached
     if isinstance(_attached, LibtorchAttachment) and _attached.sees_less(mode, stacks):
-        present, _attached = _attached, None
-        _attached = present.replaced(mode, stacks)
+        try:
+            _attached.see_more(mode, stacks)
+        except BaseException:  # of a signal's handler: the others keep their hooks
+            _attached.see_more(mode, stacks)
+            raise
 
 
-def want_more(before: Mode, mode: Mode) -> None:
-    """Has one who attached without stacks, in the mode `before`, see more."""
+def want_more(owner: object, mode: Mode) -> None:
+    """Has one who attached without stacks see more."""
     with _lock:
-        _wanted.remove((before, False))
-        _wanted.append((mode, False))
+        _wanted[owner] = mode, False
         _see_more(mode, stacks=False)
 
 
-def detach(mode: Mode, stacks: bool) -> None:
-    """One recording less: the hooks see what the others want, and with the last one they go."""
-    global _attached
+def detach(owner: object) -> None:
+    """One recording less: the hooks see what the others want, and with the last one they go.
+
+    Does nothing for one that is not attached.
+    """
     with _lock:
-        _wanted.remove((mode, stacks))
-        if _attached is None:
-            return
-        if not _wanted:
+        try:
+            _leave(owner)
+        except BaseException:  # of a signal's handler: it waits until the hooks have gone
+            _leave(owner)
+            raise
+
+
+def _leave(owner: object) -> None:
+    global _attached
+    _wanted.pop(owner, None)
+    if not _wanted:
+        if _attached is not None:
             _attached.detach()
             _attached = None
-            _cuda.end()
-        elif isinstance(_attached, LibtorchAttachment):
-            _attached.see_less(min((each for each, _ in _wanted), key=_MODES.index))
+        _cuda.end()
+    elif isinstance(_attached, LibtorchAttachment):
+        _attached.see_less(min((each for each, _ in _wanted.values()), key=_MODES.index))
 
 
 def observe(is_wanted: bool) -> None:

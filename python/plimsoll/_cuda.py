@@ -7,7 +7,6 @@ takes its place: see `plimsoll._cuda_history`.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll.errors import AdapterError
 
 _lock = threading.RLock()
@@ -43,6 +43,7 @@ def prepare(say: Callable[[str], object]) -> None:
         _adapter.compiled(_cuda_half.HALF, say)
         _is_prepared = True
     except (AdapterError, OSError) as error:
+        leave_to_program(error)
         _fail(str(error))
 
 
@@ -75,15 +76,15 @@ def end() -> None:
     with _lock:
         if _users == 0:
             return
-        _users -= 1
-        if _users == 0 and _half is not None:
-            _half.detach()
-            _main.renew_cuda_by(0)
-            _main.tell_cuda_tensors(False)
-            _half = None
-        if _users == 0:
-            _record.stop_device_watch()
+        if _users == 1:
+            if _half is not None:
+                _half.detach()
+                _main.renew_cuda_by(0)
+                _main.tell_cuda_tensors(False)
+                _half = None
             _history_end()
+            _record.stop_device_watch()
+        _users -= 1  # last: an interrupted call is made again
 
 
 def forget() -> None:
@@ -131,6 +132,7 @@ def _attach_or_say() -> None:
     try:
         _attach()
     except Exception as error:
+        leave_to_program(error)
         _say(f"CUDA memory is not recorded: {error or type(error).__name__}")
 
 
@@ -160,15 +162,17 @@ def _attach() -> None:
         _main.renew_cuda_by(half.renew_address())
         _main.tell_cuda_tensors(True)
     except (AdapterError, RuntimeError, OSError) as error:
+        leave_to_program(error)
         _fail(str(error), _history_begin(str(error)))
 
 
 def _ran_out(device: int, *sizes: int) -> None:
     from plimsoll import _flight
 
-    with contextlib.suppress(Exception):
+    with Suppressed(Exception):
         _half.tell_settings()  # a program may change them while it runs
-    _flight.out_of_memory(_flight.Failure(device, *sizes))
+    with Suppressed(Exception):
+        _flight.out_of_memory(_flight.Failure(device, *sizes))
 
 
 def _history_begin(why: str) -> str | None:

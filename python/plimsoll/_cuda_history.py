@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._program_errors import leave_to_program
 
 _ENTRIES = 200_000  # a few hundred bytes each, as long as stacks are Python's alone
 _SOONEST_S = 60.0  # after the last one; twice as late each time, so that the file grows no faster
@@ -58,6 +59,7 @@ def begin(why: str, has_main_half: bool) -> str | None:
             memory._record_memory_history(**arguments(memory))
             _notice_others(torch)
     except (AttributeError, RuntimeError, TypeError) as error:
+        leave_to_program(error)
         reason = (str(error) or type(error).__name__).splitlines()[0]
         _record.notice("device_unseen", 0, 1, f"{why}; and of torch's own history: {reason}")
         return reason
@@ -132,6 +134,7 @@ def attach(recordings: Sequence[_record.Recording]) -> None:
         snapshot = sys.modules["torch"].cuda.memory._snapshot()
         packed = gzip.compress(pickle.dumps(snapshot, protocol=4), compresslevel=1)
     except Exception as error:
+        leave_to_program(error)
         _say(f"torch's own history cannot be read: {error}")
         return
     for each in recordings:

@@ -21,6 +21,7 @@ from typing import Any
 
 from plimsoll import _record
 from plimsoll._model_copy import Copy, tensors_in, wrong_argument
+from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll._watch import stop_monitoring, watch
 
 # Optimizers ---------------------------------------------------------------------------------------
@@ -66,7 +67,8 @@ def _by_name(torch: Any, name: str) -> Any:
 def _needs_learning_rate(make: Callable[..., Any]) -> bool:
     try:
         rate = inspect.signature(make).parameters.get("lr")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        leave_to_program(error)
         return False
     return rate is not None and not isinstance(rate.default, int | float)
 
@@ -117,7 +119,10 @@ class Meter:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self.live: dict[int, _Live] = {}
+        self._counted: dict[int, _Live] = {}
+        # Those that have died since `_forget_dead`. A weak reference's callback must run no Python:
+        # what a signal's handler raises there, such as KeyboardInterrupt, would be dropped.
+        self._dead: dict[int, weakref.ref[Any]] = {}
         self.live_bytes = 0
         self.peak_bytes = 0
         self.peak_phase = ""
@@ -130,18 +135,27 @@ class Meter:
                 self._count_storage(storage)
 
     def _count_storage(self, storage: Any) -> None:
+        self._forget_dead()
         key = storage._cdata
-        if key in self.live:
+        if key in self._counted:
             return
         size_bytes = storage.nbytes()
-        reference = weakref.ref(storage, lambda _: self._freed(key))
-        self.live[key] = _Live(size_bytes, self._layers[-1], reference)
+        died = functools.partial(self._dead.__setitem__, key)
+        reference = weakref.ref(storage, died)
+        self._counted[key] = _Live(size_bytes, self._layers[-1], reference)
         self.live_bytes += size_bytes
         if self.live_bytes > self.peak_bytes:
             self.peak_bytes, self.peak_phase = self.live_bytes, self.phase
 
-    def _freed(self, key: int) -> None:
-        self.live_bytes -= self.live.pop(key).size_bytes
+    def _forget_dead(self) -> None:
+        while self._dead:
+            key, _ = self._dead.popitem()
+            self.live_bytes -= self._counted.pop(key).size_bytes
+
+    def live(self) -> list[_Live]:
+        """The storages that are counted and live."""
+        self._forget_dead()
+        return list(self._counted.values())
 
     def begin_peak(self) -> None:
         self.peak_bytes = 0
@@ -188,7 +202,7 @@ def _storages(tensor: Any) -> Iterator[Any]:
         for part in (tensor._indices(), tensor._values()):
             yield part.untyped_storage()
         return
-    with contextlib.suppress(NotImplementedError, RuntimeError):  # a tensor without a storage
+    with Suppressed(NotImplementedError, RuntimeError):  # a tensor without a storage
         yield tensor.untyped_storage()
 
 
@@ -264,13 +278,13 @@ class Training:
         for parameter in parameters:
             parameter.grad = None
         meter.phase = "forward"
-        before = set(meter.live.values())  # not their keys, which are used again
+        before = set(meter.live())  # not their keys, which are used again
         # A loop's variable keeps the output until the next forward pass has made another one.
         self._output = self._forward()
         losses = self._losses(self._output)
         self._torch.clear_autocast_cache()
         self.activations = Counter()
-        for live in meter.live.values():
+        for live in meter.live():
             if live not in before:
                 self.activations[live.layer] += live.size_bytes
         meter.phase = "backward"

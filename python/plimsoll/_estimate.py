@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from plimsoll._program_errors import leave_to_program
 from plimsoll.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def estimate(
             except InvalidArgumentError:
                 raise
             except Exception as error:  # an operator without a fake kernel, or the model's own
+                leave_to_program(error)
                 if dry_run == "fake":
                     raise
                 told = str(error).strip().partition("\n")[0]

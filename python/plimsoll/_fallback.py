@@ -3,6 +3,9 @@
 It sees the storages that operators return, not the allocator: what lives and dies inside one
 operator is missed, layers come from module hooks, and it costs microseconds an operator. Only the
 thread that started the recording is seen, and the backward passes that it starts.
+
+What is called when an object dies is compiled code: Python drops what a signal's handler raises in
+the middle of a weak reference's callback.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from plimsoll import _cuda_history, _record
 from plimsoll._attachment import Adapter, Survey
 from plimsoll._dispatch_stack import push_beneath, take_out
 from plimsoll._forward_layers import ForwardLayers
+from plimsoll._program_errors import leave_to_program
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
 _KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
@@ -41,26 +45,25 @@ class PythonAttachment(TorchDispatchMode):
         self._storages: dict[int, weakref.ref[Any]] = {}
         self._layers: list[str] = []
         self._forward_layers = ForwardLayers()
-        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._names: dict[int, tuple[weakref.ref[Any], str]] = {}  # by the module's id
         self._in_optimizer = 0
         self._instances = 0
         self._steps = 0
         self._user_steps = False
         self._is_over = False
         self._stacks: dict[tuple[tuple[Any, int], ...], int] = {}
-        self._handles = self._register()
-        self.survey()
-        push_beneath(self)
+        self._handles: list[Any] = []
 
-    def _register(self) -> list[Any]:
+    def install(self) -> None:
         modules = importlib.import_module("torch.nn.modules.module")
         optimizers = importlib.import_module("torch.optim.optimizer")
-        return [
-            modules.register_module_forward_pre_hook(self._enter_module),
-            modules.register_module_forward_hook(self._leave_module, always_call=True),
-            optimizers.register_optimizer_step_pre_hook(self._step_begins),
-            optimizers.register_optimizer_step_post_hook(self._step_ends),
-        ]
+        add = self._handles.append
+        add(modules.register_module_forward_pre_hook(self._enter_module))
+        add(modules.register_module_forward_hook(self._leave_module, always_call=True))
+        add(optimizers.register_optimizer_step_pre_hook(self._step_begins))
+        add(optimizers.register_optimizer_step_post_hook(self._step_ends))
+        self.survey()
+        push_beneath(self)
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -126,19 +129,16 @@ class PythonAttachment(TorchDispatchMode):
         try:
             storage = tensor.untyped_storage()
             return storage.nbytes() > 0 and storage._cdata not in self._storages
-        except (NotImplementedError, RuntimeError):  # sparse, or without memory
+        except (NotImplementedError, RuntimeError) as error:  # sparse, or without memory
+            leave_to_program(error)
             return False
 
     def _watch(self, storage: Any) -> tuple[int, int, int]:
         device = _record.device(storage.device.type, storage.device.index or 0)
         address, size, handle = storage.data_ptr(), storage.nbytes(), storage._cdata
-        died = partial(self._died, device, address, handle)
+        died = partial(_record.storage_died, self._storages, handle, device, address)
         self._storages[handle] = weakref.ref(storage, died)
         return device, address, size
-
-    def _died(self, device: int, address: int, handle: int, _: object) -> None:
-        if self._storages.pop(handle, None) is not None:
-            _record.free(device, address)
 
     def _allocated(self, tensor: torch.Tensor) -> None:
         device, address, size = self._watch(tensor.untyped_storage())
@@ -156,7 +156,8 @@ class PythonAttachment(TorchDispatchMode):
             known = _record.tensor(role, name, dtype, shape)
             device = _record.device(storage.device.type, storage.device.index or 0)
             _record.adopt(device, storage.data_ptr(), storage.nbytes(), known)
-        except (NotImplementedError, RuntimeError):
+        except (NotImplementedError, RuntimeError) as error:
+            leave_to_program(error)
             return
 
     def _stack(self) -> int:
@@ -187,11 +188,14 @@ class PythonAttachment(TorchDispatchMode):
     # ---- modules and optimizers ----------------------------------------------------------------
 
     def _tell_module(self, module: torch.nn.Module) -> None:
-        if module in self._names:
+        if id(module) in self._names:
             return
         root = type(module).__name__
         for path, each in module.named_modules():
-            self._names.setdefault(each, f"{root}.{path}" if path else root)
+            if id(each) not in self._names:
+                died = partial(self._names.pop, id(each))
+                name = f"{root}.{path}" if path else root
+                self._names[id(each)] = weakref.ref(each, died), name
         for path, parameter in module.named_parameters():
             self._tell(parameter, _PARAMETER, f"{root}.{path}")
         for path, buffer in module.named_buffers():
@@ -203,7 +207,8 @@ class PythonAttachment(TorchDispatchMode):
             for tensor in tree_leaves(args):
                 if isinstance(tensor, torch.Tensor) and tensor.grad_fn is None:
                     self._tell(tensor, _INPUT, "")
-        self._layers.append(self._names.get(module) or type(module).__name__)
+        known = self._names.get(id(module))
+        self._layers.append(known[1] if known is not None else type(module).__name__)
         self._forward_layers.changed(self._layers[-1])
         self._doing("")
         _record.begin_layer(self._layers[-1])

@@ -8,7 +8,6 @@ installed, else from what the recorder itself knows.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from plimsoll import _attachment, _record
+from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll._sizes import size_text
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def out_of_memory(failure: Failure) -> None:
     recordings = running()
     _told += 1
     bar = None
-    with contextlib.suppress(Exception):
+    with Suppressed(Exception):
         for each in recordings:
             each.failures[failure.device] += 1
         if _told <= _MOST_TOLD:
@@ -83,7 +83,7 @@ def _keep(failure: Failure, recordings: list[Recording]) -> None:
 
         def hook(kind: type[BaseException], value: BaseException, traceback: Any) -> None:
             if _untold is not None and kind.__name__ == "OutOfMemoryError":
-                with contextlib.suppress(Exception):
+                with Suppressed(Exception):
                     _tell(_untold[0], _untold[2], None, asked=_untold[1])
             show(kind, value, traceback)
 
@@ -214,7 +214,8 @@ def _read(path: str, device: int) -> Any:
         if os.path.getsize(path) > _LARGEST_FILE:
             return None
         return open_trace(path, device=f"cuda:{device}", at="oom")
-    except Exception:
+    except Exception as error:
+        leave_to_program(error)
         return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._program_errors import leave_to_program
 
 _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER = 1, 2, 3, 4
 
@@ -51,7 +52,8 @@ def _tell(role: int, name: str, tensor: Any) -> Iterator[tuple[int, int]]:
         storage = tensor.untyped_storage()
         address, size = storage.data_ptr(), storage.nbytes()
         dtype, shape = str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape))
-    except (NotImplementedError, RuntimeError):  # sparse, or without memory
+    except (NotImplementedError, RuntimeError) as error:  # sparse, or without memory
+        leave_to_program(error)
         return
     if size == 0 or address == 0:
         return

@@ -11,32 +11,32 @@ from plimsoll import _record
 from plimsoll._record import DeviceMemory
 
 _lock = threading.Lock()
-_users = 0
+_users: set[object] = set()
 _pid = 0
 
 
-def begin() -> None:
-    """Shows what is live, and has torch asked about CUDA devices, from the first `begin` on."""
-    global _users, _pid
+def begin(user: object) -> None:
+    """Shows what is live, and has torch asked about CUDA devices, from the first user on."""
+    global _pid
     with _lock:
         if _pid != os.getpid():
-            _users, _pid = 0, os.getpid()  # the child of a fork
-        _users += 1
-        if _users == 1:
+            _pid = os.getpid()  # the child of a fork
+            _users.clear()
+        _users.add(user)
+        if len(_users) == 1:
             _record.set_device_source(_cuda_devices)
             _record.start_showing()
 
 
-def end() -> None:
-    """As many of these as there were of `begin` end it."""
-    global _users
+def end(user: object) -> None:
+    """Ends it with the last user. Does nothing for one that has not begun."""
     with _lock:
-        if _pid != os.getpid() or _users == 0:
+        if _pid != os.getpid() or user not in _users:
             return
-        _users -= 1
-        if _users == 0:
+        if len(_users) == 1:
             _record.stop_showing()
             _record.set_device_source(None)
+        _users.discard(user)  # last: an interrupted call is made again
 
 
 def _cuda_devices() -> list[DeviceMemory]:

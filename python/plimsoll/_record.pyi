@@ -1,7 +1,7 @@
 """The recorder. Private: use the package."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import overload
+from typing import Any, overload
 
 
 def version() -> str: ...
@@ -89,6 +89,11 @@ def notice(what: str, device: int, count: int, text: str) -> None:
 def alloc(device: int, address: int, size_bytes: int) -> None: ...
 
 def free(device: int, address: int) -> None: ...
+
+def storage_died(storages: dict[int, Any], key: int, device: int, address: int, reference: object) -> None:
+    """
+    The callback of a weak reference: tells the free of what is in `storages`.
+    """
 
 def adopt(device: int, address: int, size_bytes: int, tensor: int) -> None: ...
 
@@ -786,3 +791,6 @@ class TrainingMonitor:
 
     @property
     def should_fail(self) -> bool: ...
+
+def is_raised_by_signal(error: BaseException) -> bool:
+    """Whether the handler of a signal raised the error."""

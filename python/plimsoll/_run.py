@@ -8,9 +8,12 @@ import os
 import sys
 from typing import Any
 
+from plimsoll._paths import default_path, of_rank
+from plimsoll._program_errors import leave_to_program
 from plimsoll._sizes import size_text
 from plimsoll._start.torch_import import call_after_torch
-from plimsoll.recording import Recording, default_path, of_rank, record
+from plimsoll.errors import Error
+from plimsoll.recording import Recording, record
 
 
 def begin_run(text: str) -> None:
@@ -25,7 +28,12 @@ def begin_with_torch(path: str, **options: Any) -> None:
 
     Not earlier: a script may still set what torch reads when it is imported.
     """
-    recording = record(path, **options)
+    try:
+        recording = record(path, **options)
+    except (Error, OSError) as error:  # of the environment's values: the program runs without
+        leave_to_program(error)
+        print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
+        return
     pid = os.getpid()
     atexit.register(lambda: _tell(recording) if os.getpid() == pid else None)
 
@@ -33,6 +41,7 @@ def begin_with_torch(path: str, **options: Any) -> None:
         try:
             recording.start()
         except Exception as error:
+            leave_to_program(error)
             print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
         else:
             _list_in_run_log(recording.path)
@@ -95,5 +104,6 @@ def _list_in_run_log(path: str) -> None:
     try:
         with open(log, "a", encoding="utf-8") as file:
             file.write(f"recording {os.getpid()} {path}\n")
-    except OSError:
+    except OSError as error:
+        leave_to_program(error)
         pass  # then it is recorded, and not reported

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from plimsoll import _record
 from plimsoll._attachment import Adapter
+from plimsoll._program_errors import leave_to_program
 from plimsoll.recording import Recording, record
 
 
@@ -22,8 +23,11 @@ class Snapshots:
     def begin(self, path: str) -> None:
         """Record into a trace file that does not exist yet."""
         self._path = path
-        self._recording = record(path, adapter=self._adapter)
-        _attempt(self._recording.start)
+        _attempt(self._start)
+
+    def _start(self) -> None:
+        self._recording = record(self._path, adapter=self._adapter)
+        self._recording.start()
 
     def end(self) -> None:
         """Close the trace. Where CUDA is used, dump PyTorch's snapshot next to it."""
@@ -40,4 +44,5 @@ def _attempt(action: Callable[[], object]) -> None:
     try:
         action()
     except Exception as error:  # torch raises many kinds; training goes on
+        leave_to_program(error)
         print(_record.with_rank(f"plimsoll: snapshot: {error}"), file=sys.stderr, flush=True)

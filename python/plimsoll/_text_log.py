@@ -7,6 +7,9 @@ import sys
 from typing import TextIO, TypeAlias
 
 from plimsoll import _record
+from plimsoll._paths import path_text
+from plimsoll._program_errors import leave_to_program
+from plimsoll.errors import InvalidArgumentError
 
 LogFile: TypeAlias = "str | os.PathLike[str] | TextIO"
 
@@ -18,8 +21,8 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
     if isinstance(log_file, str | os.PathLike):
         path = os.fspath(log_file)
         try:
-            path.encode()
-        except UnicodeEncodeError as error:
+            path_text(path).encode()
+        except (UnicodeEncodeError, InvalidArgumentError) as error:
             _report(path, f"cannot write {path!a}: {error}")
             return
         failure = _record.append_text_log(path, sample, top_layers)
@@ -32,6 +35,7 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
         log_file.write(_record.text_log_snapshot(sample, top_layers))
         log_file.flush()
     except Exception as error:  # the file is the user's object, and may raise anything
+        leave_to_program(error)
         name = str(getattr(log_file, "name", "log_file"))
         _report(name, f"cannot write {name}: {error}")
 
@@ -39,7 +43,8 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
 def _is_empty(file: TextIO) -> bool:
     try:
         return file.tell() == 0
-    except OSError:  # a pipe or a terminal
+    except OSError as error:  # a pipe or a terminal
+        leave_to_program(error)
         return False
 
 

@@ -14,6 +14,8 @@ import os
 import stat
 from collections import deque
 
+from plimsoll._program_errors import Suppressed
+
 _MOST_LINKS = 40
 _MOST_BYTES = 256 << 20
 _FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -115,10 +117,10 @@ def publish(folder: int, name: str, content: bytes) -> None:
             os.fsync(file.fileno())
         os.rename(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        with contextlib.suppress(OSError):
+        with Suppressed(OSError):
             os.unlink(partial, dir_fd=folder)
         raise
-    with contextlib.suppress(OSError):  # some file systems cannot
+    with Suppressed(OSError):  # some file systems cannot
         os.fsync(folder)
 
 

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._program_errors import leave_to_program
 from plimsoll._record import MemorySample, MonitorOptions
 
 
@@ -30,6 +31,7 @@ class WandbLog:
             for tag, value in scalars:
                 self._writer.add_scalar(tag, value, sample.iteration)
         except Exception as error:  # W&B's own
+            leave_to_program(error)
             self._complain(f"{type(error).__name__}: {error}")
 
     def _follow_active_run(self) -> bool:

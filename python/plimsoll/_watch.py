@@ -14,6 +14,7 @@ from plimsoll.errors import AdapterError
 _lock = threading.RLock()
 _mode: Mode | None = None  # what is attached for the watch; None: it does not run
 _pid = 0
+_OWNER = "watch"  # of what is attached
 
 
 def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
@@ -24,7 +25,7 @@ def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
     Raises:
         AdapterError: `adapter` is ``"libtorch"`` and it is not to be had.
     """
-    global _mode, _pid
+    global _mode
     _take_rank()
     with _lock:
         if _pid != os.getpid():
@@ -32,36 +33,55 @@ def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
         if _mode is not None and mode in (_mode, "watch"):
             return
         kind = _attachment.prepare(adapter, _say, _say)
-        before, is_new = _mode, _mode is None
-        if is_new:
-            _record.start_watching()
-            atexit.register(stop_monitoring)
-        # Set first: whatever fails below is said once, and not tried again by the next monitor.
-        _mode, _pid = mode, os.getpid()
+        before = _mode
         try:
+            _begin(kind, mode)
+        except BaseException:
             if before is None:
-                _attachment.attach(kind, mode, stacks=False)
-            else:
-                _attachment.want_more(before, mode)
-        except AdapterError as error:
-            _say(f"{error}: tensors are not seen")
-            if is_new:
-                _attachment.attach("none", mode, stacks=False)
+                _end()
+            raise
+
+
+def _begin(kind: Adapter, mode: Mode) -> None:
+    global _mode, _pid
+    is_new = _mode is None
+    # Set first: whatever fails below is said once, and not tried again by the next monitor.
+    _mode, _pid = mode, os.getpid()
+    if is_new:
+        _record.start_watching()
+        atexit.register(stop_monitoring)
+    try:
         if is_new:
-            _live.begin()
+            _attachment.attach(_OWNER, kind, mode, stacks=False)
+        else:
+            _attachment.want_more(_OWNER, mode)
+    except AdapterError as error:
+        _say(f"{error}: tensors are not seen")
+        if is_new:
+            _attachment.attach(_OWNER, "none", mode, stacks=False)
+    if is_new:
+        _live.begin(_OWNER)
 
 
 def stop_monitoring() -> None:
     """Ends what the monitors of this process began: no hook and no thread is left of them."""
-    global _mode
     with _lock:
         if _mode is None or _pid != os.getpid():
             return
-        mode, _mode = _mode, None
-        atexit.unregister(stop_monitoring)
-        _live.end()
-        _record.stop_watching()
-        _attachment.detach(mode, stacks=False)
+        try:
+            _end()
+        except BaseException:  # of a signal's handler: it waits until nothing is left
+            _end()
+            raise
+
+
+def _end() -> None:
+    global _mode
+    atexit.unregister(stop_monitoring)
+    _live.end(_OWNER)
+    _record.stop_watching()
+    _attachment.detach(_OWNER)
+    _mode = None
 
 
 def _take_rank() -> None:

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from plimsoll._attachment import Mode
+from plimsoll._paths import path_text
 from plimsoll._tracer_results import (
     COLUMNS,
     LayerMemoryStats,
@@ -82,7 +83,7 @@ class MemoryTracer:
         self._device = _device_name(device)
         self._is_device_checked = False
         self._lock = threading.RLock()
-        self._depth = 0
+        self._blocks: set[object] = set()  # those that run
         self._running: MemoryRecording | None = None
         self._model: weakref.ref[torch.nn.Module] | None = None  # whose names were taken last
         self._models: list[set[str]] = []
@@ -106,11 +107,12 @@ class MemoryTracer:
         Raises:
             InvalidArgumentError: `model` is not a ``torch.nn.Module``.
         """
-        self._enter(model)
+        block = object()
         try:
+            self._enter(model, block)
             yield self
         finally:
-            self._leave()
+            self._leave(block)
 
     @property
     def events(self) -> list[MemoryEvent]:
@@ -182,7 +184,7 @@ class MemoryTracer:
             "layer_stats": {name: asdict(each) for name, each in self.get_layer_stats().items()},
             "summary": self._totals(),
         }
-        with open(output_path, "w", encoding="utf-8") as file:
+        with open(path_text(output_path), "w", encoding="utf-8") as file:
             json.dump(content, file)
 
     def print_summary(self, top: int = 10, file: IO[str] | None = None) -> None:
@@ -195,32 +197,42 @@ class MemoryTracer:
         """Forgets all that was traced, the models too."""
         with self._lock:
             self._forget()
-            self._models = self._models[-1:] if self._depth else []
-            self._model = self._model if self._depth else None
+            self._models = self._models[-1:] if self._blocks else []
+            self._model = self._model if self._blocks else None
 
     # What runs ------------------------------------------------------------------------------------
 
-    def _enter(self, model: torch.nn.Module) -> None:
+    def _enter(self, model: torch.nn.Module, block: object) -> None:
         _check_is_module(model)
         with self._lock:
             self._check_device(model)
-            if self._depth == 0:
+            is_first = not self._blocks
+            self._blocks.add(block)
+            if is_first:
                 if self._holds_much():
                     self._read()
-                recording = MemoryRecording(max_events=self.max_events, mode=self.mode)
-                recording.start()
-                self._running = recording
-            self._depth += 1
+                self._running = MemoryRecording(max_events=self.max_events, mode=self.mode)
+                self._running.start()
             self._know(model)
 
-    def _leave(self) -> None:
+    def _leave(self, block: object) -> None:
         with self._lock:
-            self._depth -= 1
-            if self._depth > 0 or self._running is None:
-                return
-            recording, self._running = self._running, None
-            recording.stop()
+            try:
+                self._end(block)
+            except BaseException:  # of a signal's handler: it waits until the block has ended
+                self._end(block)
+                raise
+
+    def _end(self, block: object) -> None:
+        """May be interrupted and called again."""
+        self._blocks.discard(block)
+        recording = self._running
+        if self._blocks or recording is None:
+            return
+        recording.stop()
+        if recording.state and recording not in self._unread:
             self._unread.append(recording)
+        self._running = None
 
     def _holds_much(self) -> bool:
         """Whether unread blocks hold more events, or bytes, than a tracer should keep."""

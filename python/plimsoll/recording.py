@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._names import name_of
+from plimsoll._paths import absolute, default_path
 from plimsoll._profiler_ranges import profiled_range
+from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ class Recording:
         _check("adapter", adapter, ("auto", "libtorch", "python", "none"))
         if max_events is not None and max_events <= 0:
             raise InvalidArgumentError("invalid_argument", "max_events must be positive, or None")
-        self.path = os.path.abspath(os.fspath(path) if path is not None else default_path())
+        self.path = absolute(default_path() if path is None else path)
         self.state: dict[str, int] = {}
         self.peak_bytes = 0
         self.peaks: dict[str, int] = {}
@@ -123,65 +125,92 @@ class Recording:
         self._nvtx = _nvtx_is_asked_for() if nvtx is None else nvtx
         self._last_survey: _attachment.Survey = "all"
         self._recording: _record.Recording | None = None
+        self._stop_lock = threading.RLock()
+        self._shows_nvtx = False
+        self._is_measured = False
         self._pid = 0
 
     def start(self) -> Recording:
         """Begins; returns the recording itself."""
         if self._recording is not None or self.state:
             raise InvalidArgumentError("invalid_argument", "a recording can be started only once")
-        kind = _attachment.prepare(self._adapter, _say, _complain)
+        kind = _attachment.prepare(self._adapter, _say, _say)
+        try:
+            self._begin(kind)
+        except BaseException:
+            recording, self._recording = self._recording, None
+            if recording is not None:
+                recording.stop()
+            self._let_go()
+            raise
+        return self
+
+    def _begin(self, kind: Adapter) -> None:
         try:
             self._recording = self._open(kind)
         except RuntimeError as error:
+            leave_to_program(error)
             raise OSError(f"{self.path}: {error}") from error
         self._pid = os.getpid()
-        try:
-            _attachment.attach(kind, self._mode, self._stacks)
-        except BaseException:
-            self._recording.stop()
-            self._recording = None
-            raise
+        _attachment.attach(self, kind, self._mode, self._stacks)
         self._note_path(self._recording)
         with _lock:
             _running.append(self)
-        _live.begin()
+        _live.begin(self)
         if self._nvtx:
             self._begin_nvtx()
         atexit.register(self._stop_at_exit)
-        return self
+
+    def _let_go(self) -> None:
+        """Undoes what `_begin` did besides the recording. May be interrupted and called again."""
+        atexit.unregister(self._stop_at_exit)
+        if self._shows_nvtx:
+            self._shows_nvtx = False
+            _record.stop_nvtx()
+        _live.end(self)
+        _attachment.detach(self)
+        with _lock:
+            if self in _running:
+                _running.remove(self)
 
     def _note_path(self, recording: _record.Recording) -> None:
         path = os.fsdecode(recording.path())
         if path != self.path:
-            _complain(f"{self.path} exists; this run is recorded into {path}")
+            _say(f"{self.path} exists; this run is recorded into {path}")
             self.path = path
 
     def _begin_nvtx(self) -> None:
         try:
             _record.start_nvtx()
+            self._shows_nvtx = True
         except Error as error:
-            self._nvtx = False
-            _complain(f"NVTX: {error}")
+            _say(f"NVTX: {error}")
 
     def stop(self) -> None:
         """Ends the recording; its file is complete then. Ending it twice does no harm."""
-        with _lock:
+        with self._stop_lock:
             if self._recording is None or self._pid != os.getpid():
                 return
-            recording, self._recording = self._recording, None
-            _running.remove(self)
-        atexit.unregister(self._stop_at_exit)
-        if self._nvtx:
-            _record.stop_nvtx()
-        _live.end()
-        attached = _attachment.attached()
-        if attached is not None:
-            attached.survey(self._last_survey)  # what no hook reported
-        _cuda.attach_history(recording)
-        self.peak_bytes = recording.peak_bytes(False)
-        self.peaks = recording.peaks()
-        self.state = self._close(recording)
-        _attachment.detach(self._mode, self._stacks)
+            try:
+                self._end(self._recording)
+            except BaseException:  # of a signal's handler: it waits until the recording has ended
+                self._end(self._recording)
+                raise
+
+    def _end(self, recording: _record.Recording | None) -> None:
+        """May be interrupted and called again."""
+        if recording is not None and not self._is_measured:
+            attached = _attachment.attached()
+            if attached is not None:
+                attached.survey(self._last_survey)  # what no hook reported
+            _cuda.attach_history(recording)
+            self.peak_bytes = recording.peak_bytes(False)
+            self.peaks = recording.peaks()
+            self._is_measured = True
+        if recording is not None:
+            self.state = self._close(recording)
+            self._recording = None
+        self._let_go()
 
     def flush(self) -> None:
         """Returns when everything so far is in the file."""
@@ -210,7 +239,11 @@ class Recording:
         return open_trace(self.path)
 
     def __enter__(self) -> Recording:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()  # where a signal's handler raised after the start
+            raise
 
     def __exit__(
         self,
@@ -221,7 +254,7 @@ class Recording:
         self.stop()
 
     def _stop_at_exit(self) -> None:
-        with contextlib.suppress(Exception):
+        with Suppressed(Exception):
             self.stop()
 
     def _open(self, kind: str) -> _record.Recording:
@@ -267,7 +300,7 @@ class MemoryRecording(Recording):
 
     def __init__(self, *, max_events: int, mode: Mode) -> None:
         super().__init__(
-            "",
+            "/MemoryTracer",
             overwrite=False,
             max_events=max_events,
             stacks=True,
@@ -337,30 +370,6 @@ def region(name: str) -> Iterator[None]:
         _record.end_region(name)
 
 
-def default_path() -> str:
-    """``plimsoll-SCRIPT-PID.plim``, with the rank in it where there are ranks."""
-    script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
-    rank = os.environ.get("RANK", "")
-    middle = f"-rank{rank}" if rank.isdigit() else ""
-    return f"plimsoll-{script or 'python'}{middle}-{os.getpid()}.plim"
-
-
-def of_rank(path: str) -> str:
-    """The path with the rank in it, where several processes are given the same one by a launcher.
-
-    Example:
-        >>> from plimsoll.recording import of_rank
-        >>> of_rank("run.plim")  # with RANK=3 and WORLD_SIZE=8: run.rank3.plim
-        'run.plim'
-    """
-    name = os.path.basename(path)
-    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
-    if not rank.isdigit() or os.environ.get("WORLD_SIZE", "") in ("", "1") or "rank" in name:
-        return path
-    stem, ending = os.path.splitext(path)
-    return f"{stem}.rank{rank}{ending}"
-
-
 def _nvtx_is_asked_for() -> bool:
     said = _record.MonitorOptions()
     said.set("nvtx", os.environ.get("PLIMSOLL_MONITOR_NVTX", "false"))
@@ -374,8 +383,4 @@ def _check(what: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def _say(message: str) -> None:
-    print(f"plimsoll: {message}", file=sys.stderr, flush=True)
-
-
-def _complain(message: str) -> None:
     print(f"plimsoll: {message}", file=sys.stderr, flush=True)

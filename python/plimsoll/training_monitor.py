@@ -11,14 +11,16 @@ from typing import Any
 
 from plimsoll import _attachment, _record
 from plimsoll._names import name_of
+from plimsoll._paths import of_rank
 from plimsoll._profiler_ranges import profiled_mark
+from plimsoll._program_errors import leave_to_program
 from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._snapshots import Snapshots
 from plimsoll._wandb_log import WandbLog
 from plimsoll._watch import watch
 from plimsoll.config import Source, load_options
 from plimsoll.errors import Error
-from plimsoll.recording import Recording, of_rank, record, stop_all_recordings
+from plimsoll.recording import Recording, record, stop_all_recordings
 
 
 class TrainingMonitor:
@@ -71,16 +73,21 @@ class TrainingMonitor:
         if options.fail_on_alert:
             atexit.register(self._exit_with_failure)
         if options.record:
-            self._recording = record(of_rank(options.record), adapter=_adapter(options))
-            self._attempt(self._recording.start)
+            self._attempt(self._begin_recording)
         self._attempt(lambda: watch("full" if options.nvtx else "watch", _adapter(options)))
         self._prepare_for(0)
+
+    def _begin_recording(self) -> None:
+        path = of_rank(self.options.record)
+        self._recording = record(path, adapter=_adapter(self.options))
+        self._recording.start()
 
     @staticmethod
     def _attempt(action: Callable[[], object]) -> None:
         try:
             action()
         except (Error, OSError) as error:
+            leave_to_program(error)
             print(_record.with_rank(f"plimsoll: {error}"), file=sys.stderr, flush=True)
 
     def step(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.recording import of_rank
+from plimsoll._paths import of_rank
 
 TRAIN = """
 import torch, plimsoll

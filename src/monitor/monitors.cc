@@ -118,6 +118,13 @@ TrackMemory::TrackMemory(std::string name, LinePrinter print)
   before_ = span_->usage();
 }
 
+TrackMemory::~TrackMemory() {
+  try {
+    finish();
+  } catch (...) {  // of the printer: another exception may be on its way
+  }
+}
+
 void TrackMemory::finish() {
   if (!span_) return;
   const MemoryUsage after = span_->usage();

@@ -29,6 +29,7 @@ class Recorder:
         gc.collect()  # models of other tests
         self._library.counting_clear()
         self._attachment = LibtorchAttachment(mode, True, self._library.counting_recorder())
+        self._attachment.install()
         return self
 
     def detach(self):

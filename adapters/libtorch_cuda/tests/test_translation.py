@@ -220,6 +220,22 @@ def test_running_out_of_memory_tells_recorder_and_python(recorder, half, fake):
     assert recorder.failures == [(0, 9 * MIB, 20 * MIB, 8 * MIB, 8 * MIB, 8 * MIB)]
 
 
+def test_what_a_signal_raises_while_a_failure_is_reported_follows_it(recorder, library, half, fake):
+    def report(*words):
+        raise TimeoutError
+
+    half.detach()
+    half.attach(library.counting_recorder(), 0, 2, report)
+    fake.fake_set_limit(0, 8 * MIB)
+    returned = []
+    with pytest.raises(TimeoutError):
+        returned.append(fake.fake_alloc(0, 9 * MIB, 3))
+        returned.append("something that runs Python")
+        for _ in range(1000):
+            returned.append("and more")
+    assert len(returned) < 1000
+
+
 def test_a_limit_of_the_process_is_told_beside_what_the_device_has(recorder, half, fake):
     fake.fake_set_limit(0, 100 * MIB)
     fake.fake_set_fraction(0, 0.5)

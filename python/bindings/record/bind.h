@@ -11,6 +11,7 @@ void bind_doings(nanobind::module_& module);
 void bind_logs(nanobind::module_& module);
 void bind_monitor(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
+void bind_program_errors(nanobind::module_& module);
 void bind_sample(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
 
@@ -21,7 +22,11 @@ void renew_doings();
 // outlive the call that it is for.
 Loss loss_of(nanobind::handle loss);
 
-// Whether it ends the program, and so must not be swallowed.
-bool is_interrupt(const nanobind::python_error& error);
+// Whether the error belongs to the program and must not be swallowed: it ends the program, or the
+// handler of a signal raised it.
+bool is_programs(const nanobind::python_error& error);
+
+// Raises an error of the program in its main thread, as soon as that runs Python again.
+void raise_later(nanobind::python_error& error);
 
 }  // namespace plimsoll::python

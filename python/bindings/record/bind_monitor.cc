@@ -31,9 +31,34 @@ void print(const std::string& line) {
     // One write, so that lines of several ranks do not mix where Python's output is unbuffered.
     nb::module_::import_("builtins").attr("print")(*text + "\n", nb::arg("end") = "");
   } catch (nb::python_error& error) {
+    if (is_programs(error)) throw;
     error.discard_as_unraisable("plimsoll");  // a closed stdout is no reason to stop
   }
 }
+
+// Prints in finish() alone. When Python destroys it, an exception may be on its way, which no call
+// of Python may drop.
+class TrackedBlock {
+ public:
+  explicit TrackedBlock(std::string name)
+      : block_(std::in_place, std::move(name), [this](const std::string& line) {
+          if (is_finishing_) print(line);
+        }) {}
+  TrackedBlock(const TrackedBlock&) = delete;
+  TrackedBlock& operator=(const TrackedBlock&) = delete;
+  ~TrackedBlock() {
+    const nb::error_scope kept;
+    block_.reset();
+  }
+  void finish() {
+    is_finishing_ = true;
+    block_->finish();
+  }
+
+ private:
+  bool is_finishing_ = false;
+  std::optional<TrackMemory> block_;
+};
 
 Monitoring switched(bool enabled) { return enabled ? Monitoring::kOn : Monitoring::kOff; }
 
@@ -96,8 +121,12 @@ void bind_watch(nb::module_& module) {
         set_device_source([ask = std::move(*ask)]() -> std::vector<DeviceMemory> {
           try {
             return ask();
-          } catch (const std::exception&) {
+          } catch (nb::python_error& error) {
+            // Ranges of NVTX and destructors ask, too: nothing may be thrown through them.
+            if (is_programs(error)) raise_later(error);
             return {};  // a driver's trouble is no reason to stop
+          } catch (const std::exception&) {
+            return {};
           }
         });
       },
@@ -149,14 +178,9 @@ void bind_measures(nb::module_& module) {
         for (const auto& [name, usage] : self.checkpoints()) checkpoints.emplace_back(name, usage);
         return checkpoints;
       });
-  nb::class_<TrackMemory>(module, "TrackMemory", "A block, from its making to finish().")
-      .def(
-          "__init__",
-          [](TrackMemory* self, std::string name) {
-            new (self) TrackMemory(std::move(name), print);
-          },
-          nb::arg("name"))
-      .def("finish", &TrackMemory::finish);
+  nb::class_<TrackedBlock>(module, "TrackMemory", "A block, from its making to finish().")
+      .def(nb::init<std::string>(), nb::arg("name"))
+      .def("finish", &TrackedBlock::finish);
 }
 
 void bind_loops(nb::module_& module) {
@@ -206,10 +230,6 @@ void bind_loops(nb::module_& module) {
 
 }  // namespace
 
-bool is_interrupt(const nb::python_error& error) {
-  return error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit);
-}
-
 Loss loss_of(nb::handle loss) {
   return [loss]() -> std::optional<double> {
     if (loss.is_none()) return std::nullopt;
@@ -217,7 +237,7 @@ Loss loss_of(nb::handle loss) {
       const bool is_tensor = nb::hasattr(loss, "detach");  // which else warns of its graph
       return nb::cast<double>(nb::float_(is_tensor ? loss.attr("detach")() : nb::borrow(loss)));
     } catch (const nb::python_error& error) {
-      if (is_interrupt(error)) throw;
+      if (is_programs(error)) throw;
       return std::nullopt;  // not a number: the line goes without it
     } catch (const std::exception&) {
       return std::nullopt;

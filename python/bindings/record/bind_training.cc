@@ -26,11 +26,12 @@ void say(const std::string& line) {
     nb::object error_stream = nb::module_::import_("sys").attr("stderr");
     if (!error_stream.is_none()) error_stream.attr("write")(with_rank(line) + "\n");
   } catch (nb::python_error& error) {
+    if (is_programs(error)) throw;
     error.discard_as_unraisable("plimsoll");
   }
 }
 
-// Training goes on whatever a callback raises, unless it ends the program.
+// Training goes on whatever a callback raises, unless it belongs to the program.
 template <typename Value>
 std::function<void(const Value&)> guarded(std::function<void(const Value&)> callback,
                                           const char* what) {
@@ -39,7 +40,7 @@ std::function<void(const Value&)> guarded(std::function<void(const Value&)> call
     try {
       callback(value);
     } catch (nb::python_error& error) {
-      if (is_interrupt(error)) throw;
+      if (is_programs(error)) throw;
       error.discard_as_unraisable(name.c_str());
     } catch (const std::exception& error) {
       say(name + ": " + error.what());

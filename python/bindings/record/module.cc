@@ -115,21 +115,23 @@ class Recording {
     nb::gil_scoped_release no_gil;
     return plimsoll_recording_attach(recording, format.c_str(), bytes, size_bytes);
   }
+  // Called again, it gives the same: the exception of a signal's handler may have taken the place
+  // of what it returned.
   nb::dict stop() {
     plimsoll_recording* recording = std::exchange(recording_, nullptr);
-    if (recording == nullptr) throw std::runtime_error("the recording has ended");
+    if (recording == nullptr) return state_at_end_;
     plimsoll_recording_state state{};
     {
       nb::gil_scoped_release no_gil;
       monitor::take_back_recording(recording);
       plimsoll_recording_stop(recording, &state);
     }
-    return told(state);
+    return state_at_end_ = told(state);
   }
-  // Into memory: what stop() gives, and the trace.
+  // Into memory: what stop() gives, and the trace. Called again, it gives the same.
   nb::tuple take() {
     plimsoll_recording* recording = std::exchange(recording_, nullptr);
-    if (recording == nullptr) throw std::runtime_error("the recording has ended");
+    if (recording == nullptr) return nb::make_tuple(state_at_end_, trace_);
     plimsoll_recording_state state{};
     std::size_t size_bytes = 0;
     std::unique_ptr<void, decltype(&std::free)> data(nullptr, &std::free);
@@ -139,7 +141,9 @@ class Recording {
       data.reset(plimsoll_recording_take(recording, &state, &size_bytes));
     }
     if (!data) throw std::bad_alloc();
-    return nb::make_tuple(told(state), nb::bytes(data.get(), size_bytes));
+    state_at_end_ = told(state);
+    trace_ = nb::bytes(data.get(), size_bytes);
+    return nb::make_tuple(state_at_end_, trace_);
   }
   nb::dict state() const {
     plimsoll_recording_state state{};
@@ -246,6 +250,8 @@ class Recording {
 
   plimsoll_recording* recording_ = nullptr;
   std::uint64_t span_ = 0;  // as long as the recording
+  nb::dict state_at_end_;
+  nb::object trace_;
 };
 
 void bind_recordings(nb::module_& module) {
@@ -353,6 +359,13 @@ std::map<std::string, std::string> context() {
           {"phase", doing.phase < kPhases.size() ? kPhases[doing.phase] : ""}};
 }
 
+void storage_died(nb::typed<nb::dict, nb::int_, nb::any> storages, nb::int_ key,
+                  std::uint8_t device, std::uint64_t address, nb::handle /*reference*/) {
+  if (!storages.contains(key)) return;
+  nb::del(storages[key]);
+  recorder().free(recorder().context(), device, address);
+}
+
 void bind_feeding(nb::module_& module) {
   module.def("context", &context, "What this thread is doing, in words.");
   module.def("stack", &stack_id, nb::arg("frames"), "(file, function, line), innermost first.");
@@ -375,6 +388,9 @@ void bind_feeding(nb::module_& module) {
         recorder().free(recorder().context(), device, address);
       },
       nb::arg("device"), nb::arg("address"));
+  module.def("storage_died", &storage_died, nb::arg("storages"), nb::arg("key"), nb::arg("device"),
+             nb::arg("address"), nb::arg("reference"),
+             "The callback of a weak reference: tells the free of what is in `storages`.");
   module.def(
       "adopt",
       [](std::uint8_t device, std::uint64_t address, std::uint64_t size_bytes,
@@ -410,4 +426,5 @@ NB_MODULE(_record, module) {
   bind_logs(module);
   bind_monitor(module);
   bind_training(module);
+  bind_program_errors(module);
 }

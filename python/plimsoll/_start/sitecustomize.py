@@ -59,6 +59,9 @@ def _begin_or_say(options: str, folders: list[str]) -> None:
     try:
         _begin(options, folders)
     except Exception as error:
+        record = sys.modules.get("plimsoll._record")
+        if record is not None and record.is_raised_by_signal(error):
+            raise  # it is the program's
         print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
 
 
