@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 
 #include "base/utf8.h"
 
@@ -10,6 +11,21 @@ namespace plimsoll::base {
 namespace {
 
 constexpr std::size_t kFlushBytes = 1 << 16;
+
+void append_escape(std::string& text, std::uint32_t unit) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  text += "\\u";
+  for (int shift = 12; shift >= 0; shift -= 4) text += kHex[unit >> shift & 15];
+}
+
+// In UTF-16, as JSON has it.
+void append_escaped(std::string& text, std::uint32_t point) {
+  if (point >= 0x10000) {
+    append_escape(text, 0xD800 + ((point - 0x10000) >> 10));
+    point = 0xDC00 + (point & 0x3FF);
+  }
+  append_escape(text, point);
+}
 
 }  // namespace
 
@@ -118,7 +134,6 @@ void JsonWriter::null() {
 }
 
 void JsonWriter::escaped(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
   buffer_ += '"';
   std::size_t at = 0;
   while (at < text.size()) {
@@ -127,11 +142,13 @@ void JsonWriter::escaped(std::string_view text) {
       const std::size_t len = utf8_sequence_length(text.substr(at));
       if (len == 0) {
         buffer_ += "\xEF\xBF\xBD";
-        ++at;
+      } else if (const std::string_view character = text.substr(at, len);
+                 is_unprintable(code_point(character))) {
+        append_escaped(buffer_, code_point(character));
       } else {
-        buffer_ += text.substr(at, len);
-        at += len;
+        buffer_ += character;
       }
+      at += len == 0 ? 1 : len;
       continue;
     }
     switch (byte) {
@@ -151,10 +168,8 @@ void JsonWriter::escaped(std::string_view text) {
         buffer_ += "\\t";
         break;
       default:
-        if (byte < 0x20 || byte == 0x7f) {
-          buffer_ += "\\u00";
-          buffer_ += kHex[byte >> 4];
-          buffer_ += kHex[byte & 15];
+        if (is_unprintable(byte)) {
+          append_escaped(buffer_, byte);
         } else {
           buffer_ += static_cast<char>(byte);
         }

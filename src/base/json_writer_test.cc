@@ -64,6 +64,12 @@ TEST(JsonWriter, escapes_what_json_forbids) {
   EXPECT_EQ(string_of("a\"b\\c\n\r\t\x01\x7f"), R"("a\"b\\c\n\r\t\u0001\u007f")");
 }
 
+// A person who reads the file, or prints it, sees all that is in it.
+TEST(JsonWriter, escapes_what_nobody_sees) {
+  EXPECT_EQ(string_of("\u202Ea\u200F\u0085\U000E0041"), R"("\u202ea\u200f\u0085\udb40\udc41")");
+  EXPECT_EQ(string_of("\u2066\uFEFF\u00AD"), R"("\u2066\ufeff\u00ad")");
+}
+
 TEST(JsonWriter, keeps_utf8_and_replaces_what_is_not) {
   EXPECT_EQ(string_of("\u00e9\u20ac\U0001F600"), "\"\u00e9\u20ac\U0001F600\"");
   EXPECT_EQ(string_of("\xff"), "\"\uFFFD\"");

@@ -1,8 +1,10 @@
-// UTF-8, as far as we need it: where a well-formed sequence ends. RFC 3629 (no overlong forms, no
-// surrogates).
+// UTF-8, as far as we need it: where a well-formed sequence ends, and which characters a person
+// cannot see. RFC 3629 (no overlong forms, no surrogates).
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace plimsoll::base {
@@ -30,6 +32,40 @@ inline std::size_t utf8_sequence_length(std::string_view text) {
     return 4;
   }
   return 0;
+}
+
+// The code point of a well-formed sequence.
+inline std::uint32_t code_point(std::string_view sequence) {
+  const auto lead = static_cast<unsigned char>(sequence[0]);
+  if (sequence.size() == 1) return lead;
+  std::uint32_t value = lead & (0xFFu >> (sequence.size() + 1));
+  for (const char byte : sequence.substr(1))
+    value = value << 6 | (static_cast<unsigned char>(byte) & 0x3Fu);
+  return value;
+}
+
+// Whether a character drives a terminal, or changes or hides what stands next to it: C0, DEL, C1;
+// line separators; direction marks, embeddings and isolates; the byte order mark; annotations;
+// tags and what else has no shape in plane 14.
+inline bool is_unprintable(std::uint32_t point) {
+  struct Range {
+    std::uint32_t first;
+    std::uint32_t last;
+  };
+  constexpr std::array<Range, 10> kRanges{{{0, 0x1F},
+                                           {0x7F, 0x9F},
+                                           {0xAD, 0xAD},
+                                           {0x061C, 0x061C},
+                                           {0x200B, 0x200F},
+                                           {0x2028, 0x202E},
+                                           {0x2060, 0x206F},
+                                           {0xFEFF, 0xFEFF},
+                                           {0xFFF9, 0xFFFB},
+                                           {0xE0000, 0xE0FFF}}};
+  for (const Range& range : kRanges) {
+    if (point >= range.first && point <= range.last) return true;
+  }
+  return false;
 }
 
 }  // namespace plimsoll::base

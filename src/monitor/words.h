@@ -52,17 +52,18 @@ inline constexpr const char* kRanOut = "out of memory";
 inline constexpr const char* kRanOutOf = " of ";     // then the device, where it is known
 inline constexpr std::string_view kRest = "(rest)";  // what a list does not tell by name
 
-// Text from elsewhere, fit for a line of ours: UTF-8, no control characters.
+// Text from elsewhere, fit for a line of ours: UTF-8 that people see, no control characters.
 inline std::string one_line(std::string_view text) {
   std::string clean;
   while (!text.empty()) {
     const std::size_t length = base::utf8_sequence_length(text);
-    const auto first = static_cast<unsigned char>(text.front());
-    const bool is_control = first < 0x20 || first == 0x7F;
-    if (length == 0 || is_control) {
-      clean += is_control ? " " : "\xEF\xBF\xBD";  // U+FFFD
+    const std::string_view character = text.substr(0, length);
+    if (length == 0) {
+      clean += "\xEF\xBF\xBD";  // U+FFFD
+    } else if (base::is_unprintable(base::code_point(character))) {
+      clean += ' ';
     } else {
-      clean += text.substr(0, length);
+      clean += character;
     }
     text.remove_prefix(length == 0 ? 1 : length);
   }

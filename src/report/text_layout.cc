@@ -13,15 +13,7 @@ namespace {
 constexpr std::string_view kReplacement = "\uFFFD";
 constexpr std::string_view kEllipsis = "\u2026";
 
-// The code point of a well-formed sequence.
-std::uint32_t code_point(std::string_view sequence) {
-  const auto lead = static_cast<unsigned char>(sequence[0]);
-  if (sequence.size() == 1) return lead;
-  std::uint32_t value = lead & (0xFFu >> (sequence.size() + 1));
-  for (const char byte : sequence.substr(1))
-    value = value << 6 | (static_cast<unsigned char>(byte) & 0x3Fu);
-  return value;
-}
+using base::code_point;
 
 using Range = std::pair<std::uint32_t, std::uint32_t>;
 
@@ -29,18 +21,6 @@ template <std::size_t N>
 bool is_in(std::uint32_t point, const std::array<Range, N>& ranges) {
   return std::ranges::any_of(
       ranges, [&](const Range& range) { return point >= range.first && point <= range.second; });
-}
-
-// C0, DEL, C1; line separators; direction marks, embeddings and isolates; the byte order mark.
-bool is_unprintable(std::uint32_t point) {
-  constexpr std::array<Range, 7> kRanges{{{0, 0x1F},
-                                          {0x7F, 0x9F},
-                                          {0x061C, 0x061C},
-                                          {0x200B, 0x200F},
-                                          {0x2028, 0x202E},
-                                          {0x2060, 0x206F},
-                                          {0xFEFF, 0xFEFF}}};
-  return is_in(point, kRanges);
 }
 
 std::size_t columns(std::uint32_t point) {
@@ -102,7 +82,7 @@ std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for_each_character(text, [&](std::string_view character) {
-    const bool is_bad = is_broken(character) || is_unprintable(code_point(character));
+    const bool is_bad = is_broken(character) || base::is_unprintable(code_point(character));
     out += is_bad ? kReplacement : character;
   });
   return out;

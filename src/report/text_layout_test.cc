@@ -10,6 +10,7 @@ TEST(Printable, control_characters_and_broken_utf8_are_replaced) {
   EXPECT_EQ(printable("a\x1b[31mb\n"), "a\uFFFD[31mb\uFFFD");
   EXPECT_EQ(printable("a\xff\xc3"), "a\uFFFD\uFFFD");
   EXPECT_EQ(printable("\u202Eevil"), "\uFFFDevil");
+  EXPECT_EQ(printable("a\U000E0041\u0085"), "a\uFFFD\uFFFD");
   EXPECT_EQ(printable("Müller/日本.py"), "Müller/日本.py");
 }
 

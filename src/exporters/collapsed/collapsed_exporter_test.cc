@@ -56,6 +56,13 @@ TEST(CollapsedExporter, live_stacks_are_written_root_first_largest_first) {
             "cuda:0;[no stack recorded] 7\n");
 }
 
+TEST(CollapsedExporter, characters_that_nobody_sees_are_blanks) {
+  TraceMaker maker;
+  maker.alloc(0x1000, 10, maker.stack({{"a\xff.py", 2, "\u202Eb\U000E0041;\x1b\u0085c"}}));
+  EXPECT_EQ(exported(*exporters::collapsed::make(), maker.finish()),
+            "cuda:0; b :  c (a\uFFFD.py:2) 10\n");
+}
+
 TEST(CollapsedExporter, memory_waiting_for_a_stream_is_live) {
   TraceMaker maker;
   maker.alloc(0x1000, 10).event(model::Action::kFreeRequested, 0x1000, 10);

@@ -1,19 +1,28 @@
 // Names in folded stacks: what would break the form is replaced.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+
+#include "base/utf8.h"
 
 namespace plimsoll::exporters::collapsed {
 
 inline void append_name(std::string& line, std::string_view name) {
-  for (char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == ';') {
+  while (!name.empty()) {
+    const std::size_t length = base::utf8_sequence_length(name);
+    const std::string_view character = name.substr(0, length);
+    if (length == 0) {
+      line += "\xEF\xBF\xBD";  // U+FFFD
+    } else if (character == ";") {
       line += ':';
+    } else if (base::is_unprintable(base::code_point(character))) {
+      line += ' ';
     } else {
-      line += byte < 0x20 || byte == 0x7f ? ' ' : c;
+      line += character;
     }
+    name.remove_prefix(length == 0 ? 1 : length);
   }
 }
 
