@@ -105,5 +105,4 @@ def _list_in_run_log(path: str) -> None:
         with open(log, "a", encoding="utf-8") as file:
             file.write(f"recording {os.getpid()} {path}\n")
     except OSError as error:
-        leave_to_program(error)
-        pass  # then it is recorded, and not reported
+        leave_to_program(error)  # else it is recorded, and not reported

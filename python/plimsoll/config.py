@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import reprlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,15 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plimsoll._names import name_of
+from plimsoll._program_errors import leave_to_program
 from plimsoll._record import MonitorOptions, monitor_options_help
+from plimsoll._yaml_file import read_yaml
 from plimsoll.errors import (
-    CorruptError,
     Error,
-    InputOutputError,
     InvalidArgumentError,
-    NoPermissionError,
-    NotFoundError,
-    UnsupportedError,
 )
 
 if TYPE_CHECKING:  # it takes time to import, and a program without flags does not need it
@@ -35,6 +33,9 @@ Source: TypeAlias = (
 )
 
 OWN_BLOCK = "plimsoll"
+
+_SHORT = reprlib.Repr()  # of what a file holds
+_SHORT.maxlevel = 2
 
 # The flags of `add_arguments`, with the option that each sets.
 FLAGS = {
@@ -157,7 +158,7 @@ def _settings(source: object) -> Iterator[_Setting]:
     if source is None:
         return
     if isinstance(source, str | os.PathLike):
-        yield from _of_mapping(_read_yaml(Path(source)), f"{os.fspath(source)}: ")
+        yield from _of_mapping(read_yaml(Path(source)), f"{os.fspath(source)}: ")
     elif _is_namespace(source):
         given = vars(source)
         yield from _foreign(given, "--")
@@ -251,58 +252,9 @@ def _resolved(source: object, path: str) -> object:
             source, path, throw_on_missing=True
         )
     except Exception as error:  # OmegaConf's, or those of a resolver of the user's
+        leave_to_program(error)
         first_line = str(error).split("\n", 1)[0]
         raise InvalidArgumentError("invalid_argument", f"{path}: {first_line}") from error
-
-
-def _read_yaml(path: Path) -> Mapping[Any, Any]:
-    try:
-        yaml = importlib.import_module("yaml")
-    except ModuleNotFoundError:
-        raise UnsupportedError(
-            "unsupported",
-            f"{path}: reading YAML needs PyYAML (pip install pyyaml); or give a dict",
-        ) from None
-    try:
-        config = yaml.load(path.read_bytes(), Loader=_text_loader(yaml))
-    except FileNotFoundError:
-        raise NotFoundError("not_found", f"{path}: there is no such file") from None
-    except PermissionError:
-        raise NoPermissionError("permission", f"{path}: may not be read") from None
-    except OSError as error:
-        raise InputOutputError("io", f"{path}: {error.strerror}") from error
-    except RecursionError:
-        raise CorruptError("corrupt", f"{path}: nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise CorruptError("corrupt", _yaml_trouble(path, error)) from error
-    if not isinstance(config, Mapping | None):
-        raise CorruptError(
-            "corrupt", f"{path}: holds a {type(config).__name__}, not names with values"
-        )
-    return config or {}
-
-
-def _text_loader(yaml: Any) -> Any:
-    """A loader whose scalars stay the text they were written as.
-
-    What "yes" or "010" means is the option's business, as in C++ (src/config). But nothing is
-    nothing, and ``<<`` merges.
-    """
-    resolvers = {
-        first: [pair for pair in known if pair[0].endswith((":null", ":merge"))]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    loader: Any = type("TextLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
-    for kind in ("bool", "int", "float", "timestamp"):
-        loader.add_constructor(f"tag:yaml.org,2002:{kind}", yaml.SafeLoader.construct_yaml_str)
-    return loader
-
-
-def _yaml_trouble(path: Path, error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
-    return f"{place}: not YAML: {str(problem).splitlines()[0]}"
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -358,14 +310,21 @@ def _phase_text(phase: object) -> str:
             raise InvalidArgumentError(
                 "invalid_argument", f"a phase {trouble}: it is {{from, to, interval}}"
             )
-        to = phase.get("to")
-        ends = [phase.get("from", 0), "" if to is None else to, phase["interval"]]
+        ends = [phase.get("from", 0), phase.get("to"), phase["interval"]]
     elif isinstance(phase, Iterable):
         ends = list(phase)
     else:
         ends = []
     if len(ends) != 3:
         raise InvalidArgumentError(
-            "invalid_argument", f"{phase!r} is no phase: it is {{from, to, interval}}"
+            "invalid_argument", f"{_SHORT.repr(phase)} is no phase: it is {{from, to, interval}}"
         )
-    return f"{ends[0]}-{ends[1]}:{ends[2]}"
+    return "{}-{}:{}".format(*map(_end_text, ends))
+
+
+def _end_text(end: object) -> str:
+    """Lists are refused: aliases of YAML make one of a few lines endless."""
+    if end is not None and not isinstance(end, str | Real):
+        kind = type(end).__name__
+        raise InvalidArgumentError("invalid_argument", f"a {kind} is no part of a phase")
+    return "" if end is None else str(end)

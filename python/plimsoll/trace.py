@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from plimsoll import _core
 from plimsoll._core import Table
+from plimsoll._paths import path_text
 from plimsoll.errors import Error, InvalidArgumentError
 
 Progress = Callable[[str, int, int], object]
@@ -182,7 +183,7 @@ class Trace:
             InvalidArgumentError: There is no such format, or the end of `path` does not say which.
             OSError: The file cannot be written.
         """
-        target = _path_text(path)
+        target = path_text(path)
         name = format if format is not None else _format_of(target)
         partial = f"{target}.{os.getpid()}.partial"
         try:
@@ -244,7 +245,7 @@ def open(
         >>> trace.devices[0]["requested_allocated"]["peak_bytes"] > 0
         True
     """
-    text = _path_text(path)
+    text = path_text(path)
     asked = _question(device, at, top)
     try:
         return Trace(_core.open(os.fsencode(text), *asked, progress))
@@ -295,18 +296,6 @@ def _device_name(device: dict[str, Any]) -> str:
     """``cuda:0``, ``cpu``."""
     kind, ordinal = device["device_type"], device["device"]
     return f"{kind}:{ordinal}" if ordinal >= 0 and kind != "cpu" else str(kind)
-
-
-def _path_text(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
-    if not isinstance(text, str):
-        raise TypeError(
-            f"the path {text!r} is bytes; plimsoll takes str and pathlib.Path: "
-            "convert it with os.fsdecode"
-        )
-    if "\0" in text:
-        raise InvalidArgumentError("invalid_argument", f"the path {text!r} has a zero byte in it")
-    return text
 
 
 def _format_of(path: str) -> str:

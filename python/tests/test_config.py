@@ -3,6 +3,7 @@
 import argparse
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import omegaconf
@@ -321,3 +322,48 @@ def test_reading_options_brings_neither_yaml_nor_omegaconf_nor_torch():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"
+
+
+def bomb(kind):
+    """A few lines that stand for 10^9 texts or pairs."""
+    lines = {"lists": ["a0: &a0 [x, x]"], "merges": ["a0: &a0 {k: 1}"]}[kind]
+    for i in range(1, 10):
+        others = ",".join([f"*a{i - 1}"] * 10)
+        more = f"[{others}]" if kind == "lists" else f"{{k{i}: 1, <<: [{others}]}}"
+        lines.append(f"a{i}: &a{i} {more}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "block"),
+    [
+        ("lists", "{snapshot_at: [[*a9, 1, 2]]}"),
+        ("lists", "{snapshot_at: *a9}"),
+        ("lists", "{interval: *a9}"),
+        ("lists", "{phases: [{from: *a9, to: 1, interval: 2}]}"),
+        ("merges", "*a9"),
+    ],
+)
+def test_a_bomb_does_not_go_off(kind, block, tmp_path):
+    path = tmp_path / "bomb.yaml"
+    path.write_text(bomb(kind) + f"plimsoll: {block}\n")
+    began = time.process_time()
+    with pytest.raises(plimsoll.Error) as raised:
+        plimsoll.load_options(path)
+    assert time.process_time() - began < 5
+    assert len(str(raised.value)) < 1000
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
+    path = tmp_path / "large.yaml"
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(plimsoll.LimitError, match="16 MiB"):
+        plimsoll.load_options(path)
+
+
+def test_a_path_with_a_zero_byte_is_refused():
+    with pytest.raises(plimsoll.InvalidArgumentError, match="zero byte"):
+        plimsoll.load_options("a\0b")
+    with pytest.raises(plimsoll.InvalidArgumentError, match="zero byte"):
+        plimsoll.load_options(output_dir="a\0b")

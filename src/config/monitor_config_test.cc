@@ -126,6 +126,35 @@ TEST(MonitorConfig, BombsDoNotGoOff) {
   EXPECT_EQ(read(lists + "plimsoll: {interval: 3}\n").interval, 3);
   EXPECT_THAT(problem_of(lists + "plimsoll: {phases: [*a59]}\n"), HasSubstr("this is no phase"));
   EXPECT_THAT(problem_of(merges + "plimsoll: *m59\n"), HasSubstr("<< merges too much"));
+  std::string empty = "m0: &m0 {}\n";
+  for (int i = 1; i < 60; ++i) {
+    const std::string before = std::to_string(i - 1);
+    const std::string now = std::to_string(i);
+    empty += "m" + now + ": &m" + now + " {<<: [*m" + before + ", *m" + before + "]}\n";
+  }
+  EXPECT_THAT(problem_of(empty + "plimsoll: *m59\n"), HasSubstr("aliases repeat too much"));
+  std::string blocks = "m: &m {a: 1, b: 2}\n";
+  for (int i = 0; i < 10; ++i) blocks += "k" + std::to_string(i) + ": *m\n";
+  EXPECT_FALSE(read(blocks).enabled);
+}
+
+TEST(MonitorConfig, ValuesHaveNoZeroBytes) {
+  MonitorOptions options;
+  for (const char* name : {"output_dir", "section", "record"}) {
+    const Status status = options.set(name, std::string_view("a\0b", 3));
+    ASSERT_FALSE(status.ok()) << name;
+    EXPECT_THAT(status.error().message, HasSubstr("zero byte"));
+  }
+}
+
+TEST(MonitorConfig, ErrorsQuoteTheBeginningOfALongText) {
+  const std::string longest(1 << 20, 'x');
+  for (const std::string& yaml :
+       {"interval: " + longest, "phases: " + longest, "snapshot_at: " + longest,
+        "adapter: " + longest, "alert_above: " + longest, longest + ": 1"}) {
+    const std::string problem = problem_of("plimsoll: {" + yaml + "}\n");
+    EXPECT_LT(problem.size(), 400u) << problem.substr(0, 200);
+  }
 }
 
 TEST(MonitorConfig, AFileGoesBehindTheEnvironment) {

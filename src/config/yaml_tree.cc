@@ -261,16 +261,18 @@ bool is_merge(const YamlValue& key) {
 
 // What is merged into a map comes before its own, so that its own counts; of several maps the
 // first.
-const char* append(const YamlValue& map, Pairs& pairs, int depth) {
+const char* append(const YamlValue& map, Pairs& pairs, std::size_t& steps, int depth) {
   if (map.kind != YamlValue::Kind::kMap) return "what << merges is no mapping";
+  steps += 1 + map.pairs.size();
+  if (steps > YamlTree::kMostSteps) return "aliases repeat too much";
   if (depth > kDeepestMerge) return "<< merges too deeply";
   for (const auto& [key, value] : map.pairs) {
     if (!is_merge(*key)) continue;
     if (value->kind == YamlValue::Kind::kList) {
       for (auto item = value->items.rbegin(); item != value->items.rend(); ++item) {
-        if (const char* problem = append(**item, pairs, depth + 1)) return problem;
+        if (const char* problem = append(**item, pairs, steps, depth + 1)) return problem;
       }
-    } else if (const char* problem = append(*value, pairs, depth + 1)) {
+    } else if (const char* problem = append(*value, pairs, steps, depth + 1)) {
       return problem;
     }
   }
@@ -286,7 +288,8 @@ const char* append(const YamlValue& map, Pairs& pairs, int depth) {
 
 Result<Pairs> YamlTree::entries(const YamlValue& map) const {
   Pairs all;
-  if (const char* problem = append(map, all, 0)) return error(ErrorCode::kCorrupt, map, problem);
+  if (const char* problem = append(map, all, steps_, 0))
+    return error(ErrorCode::kCorrupt, map, problem);
   Pairs once;
   std::map<std::pair<YamlValue::Kind, std::string_view>, std::size_t> places;
   for (const YamlValue::Pair& pair : all) {

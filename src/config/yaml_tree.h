@@ -37,6 +37,7 @@ class YamlTree {
 
   static constexpr std::size_t kMostBytes = std::size_t{16} << 20;
   static constexpr std::size_t kMostPairs = 100'000;  // of one map, with all that is merged into it
+  static constexpr std::size_t kMostSteps = 10'000'000;  // maps and pairs that entries() visits
 
   // `name` stands for the text in errors, before line and column.
   static Result<YamlTree> parse(std::string_view yaml, const std::string& name);
@@ -55,7 +56,8 @@ class YamlTree {
   std::string name_;
   std::deque<YamlValue> values_;  // whose addresses stay
   const YamlValue* root_ = nullptr;
-  int block_column_ = -1;  // of the root, where that is a map without braces
+  mutable std::size_t steps_ = 0;  // aliases make a small text a large tree
+  int block_column_ = -1;          // of the root, where that is a map without braces
 };
 
 }  // namespace plimsoll::config

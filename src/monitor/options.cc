@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/suggestion.h"
+#include "base/utf8.h"
 #include "plimsoll/monitor_options.h"
 
 namespace plimsoll {
@@ -82,6 +83,19 @@ std::optional<double> to_mb(std::string_view text) {
   return *number * factor;
 }
 
+constexpr std::size_t kMostQuoted = 80;
+
+// As errors quote it: of a long text the beginning is enough.
+std::string quoted(std::string_view text) {
+  if (text.size() <= kMostQuoted) return "'" + std::string(text) + "'";
+  std::size_t size = 0;
+  while (size < kMostQuoted) {
+    size += std::max<std::size_t>(1, base::utf8_sequence_length(text.substr(size)));
+  }
+  return "'" + std::string(text.substr(0, size)) + "\u2026' (" + std::to_string(text.size()) +
+         " bytes)";
+}
+
 // ---- phases: "0-500:10, 500-:100" -------------------------------------------------------------
 
 std::string range_text(const MonitorPhase& phase) {
@@ -111,7 +125,7 @@ Result<MonitorPhase> to_phase(std::string_view text) {
     interval = to_number<std::int64_t>(trimmed(text.substr(colon + 1)));
   }
   if (!from || !to || !interval) {
-    return wrong("phases: '" + std::string(text) + "' is not FROM-TO:INTERVAL, such as 0-500:10");
+    return wrong("phases: " + quoted(text) + " is not FROM-TO:INTERVAL, such as 0-500:10");
   }
   phase = {.from = *from, .to = *to, .interval = *interval};
   if (phase.from < 0 || phase.to <= phase.from) {
@@ -189,8 +203,7 @@ Result<MemoryThreshold> to_threshold(std::string_view text) {
   } else if (const auto bytes = to_bytes(lower(text))) {
     return MemoryThreshold{.bytes = *bytes};
   }
-  return wrong("alert_above: '" + std::string(text) +
-               "' is not a threshold such as 90%, 12GiB or 12GB");
+  return wrong("alert_above: " + quoted(text) + " is not a threshold such as 90%, 12GiB or 12GB");
 }
 
 Result<std::vector<MemoryThreshold>> to_thresholds(std::string_view text) {
@@ -226,8 +239,8 @@ Result<std::vector<std::int64_t>> to_iterations(std::string_view name, std::stri
     if (word.empty()) continue;
     const std::optional<std::int64_t> iteration = to_number<std::int64_t>(word);
     if (!iteration || *iteration < 0) {
-      return wrong(std::string(name) + ": '" + std::string(word) +
-                   "' is not an iteration; give whole numbers, such as 1000,5000");
+      return wrong(std::string(name) + ": " + quoted(word) +
+                   " is not an iteration; give whole numbers, such as 1000,5000");
     }
     iterations.push_back(*iteration);
   }
@@ -250,7 +263,7 @@ struct Option {
 };
 
 Error not_a(const Option& option, std::string_view value, const char* wanted) {
-  return wrong(std::string(option.name) + " is '" + std::string(value) + "'; it must be " + wanted);
+  return wrong(std::string(option.name) + " is " + quoted(value) + "; it must be " + wanted);
 }
 
 template <auto Member>
@@ -321,8 +334,8 @@ Status set_print_ranks(MonitorOptions& options, const Option& option, std::strin
 Status set_adapter(MonitorOptions& options, const Option&, std::string_view value) {
   static const std::vector<std::string> kAdapters = {"auto", "libtorch", "python", "none"};
   if (std::ranges::find(kAdapters, value) == kAdapters.end()) {
-    return wrong("adapter is '" + std::string(value) + "'; it must be one of " +
-                 base::joined(kAdapters) + base::did_you_mean(value, kAdapters));
+    return wrong("adapter is " + quoted(value) + "; it must be one of " + base::joined(kAdapters) +
+                 base::did_you_mean(value, kAdapters));
   }
   options.adapter = value;
   return {};
@@ -463,7 +476,7 @@ std::string unknown(std::string_view name) {
   const std::string near = base::nearest(name, names());
   const std::string advice = near.empty() ? "; see docs/monitoring.md for those there are"
                                           : ": did you mean '" + near + "'?";
-  return "no option '" + std::string(name) + "'" + advice;
+  return "no option " + quoted(name) + advice;
 }
 
 }  // namespace
@@ -471,6 +484,9 @@ std::string unknown(std::string_view name) {
 Status MonitorOptions::set(std::string_view name, std::string_view value) {
   const Option* const option = find(name);
   if (option == nullptr) return wrong(unknown(name));
+  if (value.find('\0') != std::string_view::npos) {  // the system takes a path to end there
+    return wrong(std::string(option->name) + " has a zero byte in it");
+  }
   return option->set(*this, *option, trimmed(value));
 }
 
