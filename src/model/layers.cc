@@ -50,8 +50,13 @@ LayerId Layers::owner_of(StringId tensor_name, StringId category) {
   return named(base::tensor_owner(trace_.strings[tensor_name], *kind, is_tensor));
 }
 
+LayerId Layers::find(std::string_view path) const {
+  const auto found = ids_.find(std::string(path));
+  return found == ids_.end() ? kNoLayer : found->second;
+}
+
 LayerId Layers::named(std::string_view path) {
-  if (const auto found = ids_.find(std::string(path)); found != ids_.end()) return found->second;
+  if (const LayerId known = find(path); known != kNoLayer) return known;
   LayerId last = kNoLayer;
   std::size_t depth = 0;
   for (std::size_t end = 0; end != path.size(); ++depth) {

@@ -31,6 +31,7 @@ class Layers {
 
   LayerId of(std::size_t event);  // a row of Trace::events
   LayerId named(std::string_view path);
+  LayerId find(std::string_view path) const;  // kNoLayer: it has not been met
 
   const std::string& path(LayerId layer) const { return layers_[layer.index()].path; }
   LayerId parent(LayerId layer) const { return layers_[layer.index()].parent; }  // kNoLayer: a root

@@ -11,6 +11,35 @@ using model::kNoLayer;
 using model::LayerId;
 using report::LayerCalls;
 
+// What a layer sees while it is open, as the difference of two sums over all rows: thousands of
+// layers may be open, by a file's making, and none of them is looked at for each row.
+struct RowSums {
+  std::uint64_t rows = 0;
+  double ratios = 0;
+};
+
+// The most of all values since an earlier one.
+class MostSince {
+ public:
+  void add(std::uint64_t row, std::uint64_t value) {
+    while (!falling_.empty() && falling_.back().value <= value) falling_.pop_back();
+    falling_.push_back({row, value});
+  }
+  // Of the rows from `row` on; 0: there is none.
+  std::uint64_t since(std::uint64_t row) const {
+    const auto first = std::ranges::lower_bound(falling_, row, {}, &Value::row);
+    return first == falling_.end() ? 0 : first->value;
+  }
+  void clear() { falling_.clear(); }
+
+ private:
+  struct Value {
+    std::uint64_t row;
+    std::uint64_t value;
+  };
+  std::vector<Value> falling_;  // those that no later one reaches
+};
+
 class Calls {
  public:
   Calls(const model::Trace& trace, const std::vector<LayerId>& of_lifetime, model::Layers& layers)
@@ -22,7 +51,6 @@ class Calls {
   }
 
   void see(const TimelineRow& row) {
-    ++rows_;
     if (row.time_ns != model::kNoTime) now_ns_ = row.time_ns;
     switch (row.what) {
       case Happening::kAlloc:
@@ -36,15 +64,17 @@ class Calls {
       case Happening::kSnapshot:
         break;
     }
-    for (const LayerId layer : open_) touch(layer, row);
+    ++sums_.rows;
+    sums_.ratios += fragmentation_ratio(row);
+    if (open_layers_ > 0) most_reserved_.add(sums_.rows, row.reserved_bytes);
     if (row.what == Happening::kLayerExit) exit(called(row));
   }
 
   // A call that had not ended lasts until the last row.
   std::vector<LayerCalls> finish() {
-    while (!open_.empty()) close(open_.back());
     std::vector<LayerCalls> all;
     for (State& state : state_) {
+      if (state.open > 0) close(state);
       if (state.rows > 0) {
         state.calls.fragmentation_ratio = state.ratios / static_cast<double>(state.rows);
       }
@@ -60,7 +90,7 @@ class Calls {
     std::uint64_t own_open = 0;  // calls of it that run
     std::uint64_t open = 0;      // and of the layers inside it
     std::int64_t since_ns = 0;
-    std::uint64_t last_row = 0;
+    RowSums since;
     std::uint64_t rows = 0;
     double ratios = 0;
   };
@@ -76,24 +106,18 @@ class Calls {
 
   State& state(LayerId layer) { return state_[layer.index()]; }
   LayerId called(const TimelineRow& row) {
-    return layers_.named(trace_.strings[trace_.marks[row.mark].name]);
+    return layers_.find(trace_.strings[trace_.marks[row.mark].name]);
   }
 
   void count(const TimelineRow& row) {
     for_each_around(of_lifetime_[row.lifetime], [&](LayerId layer) {
       LayerCalls& calls = state(layer).calls;
       ++(row.what == Happening::kAlloc ? calls.allocations : calls.frees);
-      touch(layer, row);
+      if (state(layer).open > 0) return;  // it sees every row
+      ++state(layer).rows;
+      state(layer).ratios += fragmentation_ratio(row);
+      calls.peak_reserved_bytes = std::max(calls.peak_reserved_bytes, row.reserved_bytes);
     });
-  }
-
-  void touch(LayerId layer, const TimelineRow& row) {
-    State& known = state(layer);
-    if (known.last_row == rows_) return;
-    known.last_row = rows_;
-    ++known.rows;
-    known.ratios += fragmentation_ratio(row);
-    known.calls.peak_reserved_bytes = std::max(known.calls.peak_reserved_bytes, row.reserved_bytes);
   }
 
   void enter(LayerId layer) {
@@ -103,31 +127,37 @@ class Calls {
     for_each_around(layer, [&](LayerId around) {
       if (state(around).open++ > 0) return;
       state(around).since_ns = now_ns_;
-      open_.push_back(around);
+      state(around).since = sums_;
+      ++open_layers_;
     });
   }
 
   // An end whose beginning was not recorded counts for nothing.
   void exit(LayerId layer) {
-    if (layer == kNoLayer || layer.index() >= state_.size() || state(layer).own_open == 0) return;
+    if (layer == kNoLayer || state(layer).own_open == 0) return;
     --state(layer).own_open;
     for_each_around(layer, [&](LayerId around) {
-      if (--state(around).open == 0) close(around);
+      if (--state(around).open == 0) close(state(around));
     });
   }
 
-  void close(LayerId layer) {
-    std::erase(open_, layer);
-    const std::int64_t lasted_ns = now_ns_ - state(layer).since_ns;
-    if (lasted_ns > 0) state(layer).calls.duration_ns += static_cast<std::uint64_t>(lasted_ns);
+  void close(State& layer) {
+    const std::int64_t lasted_ns = now_ns_ - layer.since_ns;
+    if (lasted_ns > 0) layer.calls.duration_ns += static_cast<std::uint64_t>(lasted_ns);
+    layer.rows += sums_.rows - layer.since.rows;
+    layer.ratios += sums_.ratios - layer.since.ratios;
+    layer.calls.peak_reserved_bytes =
+        std::max(layer.calls.peak_reserved_bytes, most_reserved_.since(layer.since.rows + 1));
+    if (--open_layers_ == 0) most_reserved_.clear();
   }
 
   const model::Trace& trace_;
   const std::vector<LayerId>& of_lifetime_;
   model::Layers& layers_;
   std::vector<State> state_;  // by layer
-  std::vector<LayerId> open_;
-  std::uint64_t rows_ = 0;
+  std::uint64_t open_layers_ = 0;
+  RowSums sums_;
+  MostSince most_reserved_;
   std::int64_t now_ns_ = 0;
 };
 

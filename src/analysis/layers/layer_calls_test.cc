@@ -41,6 +41,16 @@ TraceMaker& forward(TraceMaker& maker, std::uint64_t address, std::uint64_t size
   return maker.alloc_told(address, size_bytes, {.layer = layer, .phase = Phase::kForward});
 }
 
+TEST(LayerCalls, an_end_of_a_layer_that_nobody_met_adds_none) {
+  TraceMaker maker;
+  maker.exit_layer("Lost").enter_layer("Net").exit_layer("Net.lost");
+  forward(maker, 1, 100, "Net").exit_layer("Net").exit_layer("Net");
+  auto calls = calls_of(maker);
+  EXPECT_FALSE(calls.contains("Lost"));
+  EXPECT_FALSE(calls.contains("Net.lost"));
+  EXPECT_EQ(calls["Net"].calls, 1u);
+}
+
 // Each event takes 1,000 ns; marks stand at the time of the next event.
 TEST(LayerCalls, a_layer_includes_the_layers_inside_it) {
   TraceMaker maker;

@@ -1,8 +1,12 @@
 #include "readers/torch_snapshot/snapshot_walk.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "readers/torch_snapshot/diagnostics.h"
 
@@ -251,7 +255,8 @@ void SnapshotWalk::walk_settings(const Value& dict, const std::string& prefix, i
 void SnapshotWalk::walk_annotations(const Value& list) {
   const Items* items = items_of(list, "external_annotations");
   if (items == nullptr) return;
-  std::vector<Annotation> open;
+  std::vector<std::optional<Annotation>> begun;  // empty: it has ended
+  std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<std::size_t>> open;  // in `begun`
   std::uint64_t unpaired = 0;
   for (const Value& item : *items) {
     if (item.tag != Tag::kDict) {
@@ -268,26 +273,31 @@ void SnapshotWalk::walk_annotations(const Value& list) {
     }
     const std::int64_t time_ns = records_.time_ns_of(fields);
     const std::string_view stage = builder_.strings()[records_.string_of(fields, Key::kStage)];
+    std::vector<std::size_t>& same = open[{annotation.name.value, annotation.device.ordinal}];
     if (stage == "START") {
       annotation.begin_ns = time_ns;
-      open.push_back(annotation);
+      same.push_back(begun.size());
+      begun.emplace_back(annotation);
       continue;
     }
     // Ranges nest, so an END closes the last START of its name.
-    auto begin = std::find_if(open.rbegin(), open.rend(), [&](const Annotation& other) {
-      return other.name == annotation.name && other.device == annotation.device;
-    });
-    if (begin == open.rend()) {
+    if (same.empty()) {
       ++unpaired;
     } else {
+      std::optional<Annotation>& begin = begun[same.back()];
       annotation.begin_ns = begin->begin_ns;
-      open.erase(std::next(begin).base());
+      begin.reset();
+      same.pop_back();
     }
     annotation.end_ns = time_ns;
     builder_.add_annotation(annotation);
   }
-  for (const Annotation& annotation : open) builder_.add_annotation(annotation);
-  diagnostics_.add(kUnpairedAnnotation, unpaired + open.size());
+  for (const std::optional<Annotation>& annotation : begun) {
+    if (!annotation) continue;
+    builder_.add_annotation(*annotation);
+    ++unpaired;
+  }
+  diagnostics_.add(kUnpairedAnnotation, unpaired);
 }
 
 }  // namespace plimsoll::readers::torch_snapshot

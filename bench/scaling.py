@@ -1,0 +1,353 @@
+"""What an input costs by its size: python bench/scaling.py [CASE...] [--to N].
+
+Each case makes inputs of doubling size that are as awkward as a file can be, and runs the command
+on them. The slope is that of the logarithms of processor time and size, over the largest sizes: 1
+is linear, 2 quadratic. With --most S the program fails if a slope is larger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import os
+import pickle
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+FLOOR_S = 0.05  # shorter runs are the start of the process
+
+
+# ---- snapshots of PyTorch ------------------------------------------------------------------------
+
+
+def snapshot(path: Path, **parts: object) -> None:
+    whole = {"segments": [], "device_traces": [[]], **parts}
+    path.write_bytes(pickle.dumps(whole, protocol=4))
+
+
+def frames(number: int, depth: int = 3) -> list[dict[str, object]]:
+    return [
+        {"filename": f"/src/file{number % 97}.py", "name": f"f{number}_{i}", "line": number}
+        for i in range(depth)
+    ]
+
+
+def event(action: str, number: int, **more: object) -> dict[str, object]:
+    found = {"action": action, "addr": 0x7000000000 + 4096 * number, "size": 512, "stream": 0}
+    return found | {"time_us": number, "frames": []} | more
+
+
+def annotations(
+    path: Path,
+    count: int,
+    stages: Callable[[int], str],
+    name: Callable[[int], str] = lambda i: f"step {i % 7}",
+) -> None:
+    events = [event("alloc", i) for i in range(min(count, 1000))]
+    told = [{"stage": stages(i), "name": name(i), "device": 0, "time_us": i} for i in range(count)]
+    snapshot(path, device_traces=[events], external_annotations=told)
+
+
+def open_annotations(path: Path, count: int) -> None:
+    annotations(path, count, lambda _: "START")
+
+
+def ended_annotations(path: Path, count: int) -> None:
+    annotations(path, count, lambda _: "END")
+
+
+def nested_annotations(path: Path, count: int) -> None:
+    annotations(path, count, lambda i: "START" if i < count // 2 else "END")
+
+
+def strange_annotations(path: Path, count: int) -> None:
+    """Half begin, and others end."""
+    half = count // 2
+    annotations(path, count, lambda i: "START" if i < half else "END", lambda i: f"step {i}")
+
+
+def crossed_annotations(path: Path, count: int) -> None:
+    """The first that begins is the first that ends."""
+    half = count // 2
+    annotations(path, count, lambda i: "START" if i < half else "END", lambda i: f"step {i % half}")
+
+
+def live_allocations(path: Path, count: int) -> None:
+    snapshot(path, device_traces=[[event("alloc", i, frames=frames(i)) for i in range(count)]])
+
+
+def frees_alone(path: Path, count: int) -> None:
+    snapshot(path, device_traces=[[event("free_completed", i) for i in range(count)]])
+
+
+def waiting_frees(path: Path, count: int) -> None:
+    events = [event("alloc", i) for i in range(count // 2)]
+    events += [event("free_requested", i) for i in range(count // 2)]
+    snapshot(path, device_traces=[events])
+
+
+def one_address(path: Path, count: int) -> None:
+    """Allocated again and again, and never freed."""
+    snapshot(path, device_traces=[[event("alloc", i, addr=4096) for i in range(count)]])
+
+
+def failures(path: Path, count: int) -> None:
+    events = [event("alloc", i) for i in range(count // 2)]
+    events += [event("oom", i, device_free=i) for i in range(count // 2)]
+    snapshot(path, device_traces=[events])
+
+
+def streams(path: Path, count: int) -> None:
+    snapshot(path, device_traces=[[event("alloc", i, stream=i) for i in range(count)]])
+
+
+def segments(path: Path, count: int) -> None:
+    rows = []
+    for i in range(count):
+        block = {"size": 1 << 20, "requested_size": 512, "state": "active_allocated", "frames": []}
+        address = 0x7000000000 + (i << 21)
+        blocks = [block | {"address": address}]
+        blocks.append({"size": 1 << 20, "state": "inactive", "address": address + (1 << 20)})
+        rows.append(
+            {"device": 0, "address": address, "total_size": 1 << 21, "stream": 0, "blocks": blocks}
+            | {"allocated_size": 1 << 20, "active_size": 1 << 20, "segment_type": "small"}
+        )
+    snapshot(path, segments=rows, device_traces=[[event("oom", 1, size=1 << 30, device_free=0)]])
+
+
+def segment_events(path: Path, count: int) -> None:
+    events = [event("segment_alloc", i, size=1 << 21) for i in range(count // 2)]
+    events += [event("segment_free", i, size=1 << 21) for i in range(count // 2)]
+    snapshot(path, device_traces=[events])
+
+
+def settings(path: Path, count: int) -> None:
+    snapshot(path, allocator_settings={f"setting {i}": i for i in range(count)})
+
+
+def long_bytes(path: Path, count: int) -> None:
+    """Values that nobody asks for, in gzip."""
+    piece = b"C\xff" + bytes(255) + b"0"  # SHORT_BINBYTES, POP
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"\x80\x04}(")
+        for _ in range(max(1, count // 4096)):
+            file.write(piece * 4096)
+        file.write(b"u.")
+
+
+# ---- traces of torch.profiler --------------------------------------------------------------------
+
+
+def kineto(path: Path, events: Iterable[dict[str, object]]) -> None:
+    with open(path, "w") as file:
+        file.write('{"schemaVersion": 1, "traceEvents": [')
+        file.write(",".join(json.dumps(each) for each in events))
+        file.write("]}")
+
+
+def memory(number: int, size: int = 512) -> dict[str, object]:
+    args = {"Total Allocated": 512 * number, "Addr": 4096 + 512 * number, "Device Id": 0}
+    args |= {"Device Type": 1, "Bytes": size, "Total Reserved": 1 << 40, "Ev Idx": number}
+    return {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": number, "args": args}
+
+
+def kineto_allocations(path: Path, count: int) -> None:
+    kineto(path, map(memory, range(count)))
+
+
+def kineto_nested(path: Path, count: int) -> None:
+    """Operators in operators, and allocations in all of them."""
+    spans = (
+        {"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i}
+        | {"dur": 2 * count - 2 * i, "args": {}}
+        for i in range(count // 2)
+    )
+    kineto(path, (*spans, *(memory(i) for i in range(count // 2))))
+
+
+def kineto_overlapping(path: Path, count: int) -> None:
+    """As no program runs: each ends after the next has begun."""
+    spans = (
+        {"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i}
+        | {"dur": count, "args": {}}
+        for i in range(count // 2)
+    )
+    kineto(path, (*spans, *(memory(2 * i) for i in range(count // 2))))
+
+
+# ---- recordings of Plimsoll ----------------------------------------------------------------------
+
+
+RECORDED = """
+import os, sys
+from plimsoll import _record
+path, kind, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+recording = _record.Recording(os.fsencode(path), True, 0, False, True, {})
+cpu = _record.device("cpu", 0)
+for i in range(count):
+    if kind == "layers":
+        _record.begin_layer(f"Net.layer{i}")
+    elif kind == "calls":
+        _record.begin_layer("Net.inner")
+    elif kind == "ends":
+        _record.end_layer(f"Net.layer{i}")
+    elif kind == "regions":
+        _record.begin_region(f"region {i}")
+    elif kind == "steps":
+        _record.mark_step(i)
+    elif kind == "names":
+        _record.set_context(f"Net.layer{i}", f"op{i}", 0, i + 1, 1)
+    _record.alloc(cpu, 4096 + 512 * i, 512)
+    if i % 10000 == 0:
+        recording.flush()
+recording.stop()
+"""
+
+
+def recorded(kind: str) -> Callable[[Path, int], None]:
+    def make(path: Path, count: int) -> None:
+        words = [sys.executable, "-c", RECORDED, str(path), kind, str(count)]
+        subprocess.run(words, check=True)
+
+    return make
+
+
+# ---- logs ----------------------------------------------------------------------------------------
+
+
+def text_log(path: Path, count: int) -> None:
+    """A log of the monitor with its last snapshot again and again."""
+    head, body = text_log_parts()
+    with open(path, "w") as file:
+        file.write(head)
+        for number in range(count // 10):
+            file.write(body.replace("Iteration 0", f"Iteration {number}"))
+
+
+def text_log_parts() -> tuple[str, str]:
+    from plimsoll import _record
+
+    _record.start_watching()
+    cpu = _record.device("cpu", 0)
+    for layer in range(10):
+        _record.set_context(f"Net.layer{layer}", "aten::add", 0, layer + 1, 1)
+        _record.alloc(cpu, 4096 + 512 * layer, 512)
+    sample = _record.take_sample(0)
+    _record.stop_watching()
+    return _record.text_log_header(sample.time_ns), _record.text_log_snapshot(sample, 10)
+
+
+def nvidia_smi(path: Path, count: int) -> None:
+    with open(path, "w") as file:
+        file.write("timestamp, index, name, memory.used [MiB], memory.total [MiB]\n")
+        for i in range(count):
+            time = f"2026/01/01 {i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}.000"
+            file.write(f"{time}, {i % 8}, GPU, {i % 40000} MiB, 81559 MiB\n")
+
+
+REPORT = ["report", "--json"]
+CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
+    "annotations that never end": (REPORT, open_annotations),
+    "annotations that never begin": (REPORT, ended_annotations),
+    "annotations in annotations": (REPORT, nested_annotations),
+    "annotations with other names": (REPORT, strange_annotations),
+    "annotations that cross": (REPORT, crossed_annotations),
+    "annotations, exported": (["export", "--to", "snapshot", "--force"], open_annotations),
+    "live allocations": (REPORT, live_allocations),
+    "live allocations, folded": (["export", "--to", "collapsed", "--force"], live_allocations),
+    "live allocations, speedscope": (
+        ["export", "--to", "speedscope", "--force"],
+        live_allocations,
+    ),
+    "frees alone": (REPORT, frees_alone),
+    "frees that wait": (REPORT, waiting_frees),
+    "one address": (REPORT, one_address),
+    "failures": (REPORT, failures),
+    "streams": (REPORT, streams),
+    "segments": (REPORT, segments),
+    "segments that come and go": (REPORT, segment_events),
+    "settings": (REPORT, settings),
+    "bytes in gzip": (REPORT, long_bytes),
+    "profiler, allocations": (REPORT, kineto_allocations),
+    "profiler, nested operators": (REPORT, kineto_nested),
+    "profiler, overlapping operators": (REPORT, kineto_overlapping),
+    "recording, open layers": (REPORT, recorded("layers")),
+    "recording, open calls": (REPORT, recorded("calls")),
+    "recording, ends alone": (REPORT, recorded("ends")),
+    "recording, open regions": (REPORT, recorded("regions")),
+    "recording, steps": (REPORT, recorded("steps")),
+    "recording, names": (REPORT, recorded("names")),
+    "text log": (["analyze", "--json"], text_log),
+    "nvidia-smi": (["analyze", "--json"], nvidia_smi),
+}
+
+
+def seconds(command: list[str], folder: Path) -> float:
+    """Processor time: waiting for other programs does not count."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    if ran.returncode not in (0, 3):  # 3: what it refuses, it must refuse quickly
+        raise SystemExit(f"{' '.join(command)}: {ran.stderr.decode(errors='replace')}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measured(name: str, sizes: list[int], plimsoll: str) -> list[float]:
+    command, make = CASES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        times = []
+        for size in sizes:
+            path = Path(folder) / "input"
+            path.unlink(missing_ok=True)
+            make(path, size)
+            times.append(seconds([plimsoll, *command, str(path)], Path(folder)))
+    return times
+
+
+def slope(sizes: list[int], times: list[float]) -> float:
+    """By least squares over the sizes that take long enough; 0: none does."""
+    points = [
+        (math.log(size), math.log(time))
+        for size, time in zip(sizes, times, strict=True)
+        if time > FLOOR_S
+    ][-3:]
+    if len(points) < 2:
+        return 0.0
+    mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
+    over = sum((x - mean_x) * (y - mean_y) for x, y in points)
+    return over / sum((x - mean_x) ** 2 for x, _ in points)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", help="part of a case's name; default: all")
+    parser.add_argument("--to", type=int, default=400_000, help="the largest size")
+    parser.add_argument("--sizes", type=int, default=3, help="how many, each twice the one before")
+    parser.add_argument("--most", type=float, help="fail where a slope is larger")
+    parser.add_argument("--plimsoll", default=shutil.which("plimsoll") or "plimsoll")
+    options = parser.parse_args()
+    sizes = [options.to >> shift for shift in range(options.sizes - 1, -1, -1)]
+    print(f"{'seconds at':<34}" + "".join(f"{size:>12,}" for size in sizes) + "   slope")
+    steepest = 0.0
+    for name in CASES:
+        if options.cases and not any(part in name for part in options.cases):
+            continue
+        times = measured(name, sizes, os.path.abspath(options.plimsoll))
+        steepest = max(steepest, slope(sizes, times))
+        cells = "".join(f"{time:>12.2f}" for time in times)
+        print(f"{name:<34}{cells}   {slope(sizes, times):.2f}", flush=True)
+    if options.most is not None and steepest > options.most:
+        raise SystemExit(f"the steepest slope is {steepest:.2f}, more than {options.most}")
+
+
+if __name__ == "__main__":
+    main()
