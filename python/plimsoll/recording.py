@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._attachment import Adapter, Mode
+from plimsoll._command import command_text
 from plimsoll._names import name_of
 from plimsoll._paths import absolute, default_path
 from plimsoll._profiler_ranges import profiled_range
@@ -275,7 +276,7 @@ class Recording:
         meta = {
             "adapter": kind,
             "mode": self._mode,
-            "command": " ".join(sys.argv),
+            "command": command_text(sys.argv),
             "pid": str(os.getpid()),
             "python": sys.version.split()[0],
         }

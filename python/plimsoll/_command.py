@@ -1,0 +1,41 @@
+"""The command of a program as a trace keeps it: without what only its user should know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_HIDDEN = "***"
+# The last word of an option's name: not --tokenizer, not --key-dim.
+_SECRET = re.compile(
+    r"(^|[-_.])(api)?(key|token|secret|password|passwd|passphrase|credentials?|auth)$",
+    re.IGNORECASE,
+)
+_KNOWN_FORM = re.compile(r"^(hf_|sk-|gh[pousr]_|github_pat_|xox[bp]-|AKIA|eyJ)\S{8,}")
+_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def command_text(words: Iterable[str]) -> str:
+    """The words, with the values of secret options and known forms of tokens hidden.
+
+    Example:
+        >>> command_text(["train.py", "--api-key=1234", "--token", "1234", "wandb.key=1234"])
+        'train.py --api-key=*** --token *** wandb.key=***'
+    """
+    shown: list[str] = []
+    is_value = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        is_option = name.startswith("-")
+        if is_value and not is_option:
+            shown.append(_HIDDEN)
+            is_value = False
+            continue
+        is_value = is_option and not equals and _SECRET.search(name) is not None
+        if equals and (_SECRET.search(name) or _KNOWN_FORM.match(value)):
+            shown.append(f"{name}={_HIDDEN}")
+        elif _KNOWN_FORM.match(word):
+            shown.append(_HIDDEN)
+        else:
+            shown.append(_LOGIN.sub(f"{_HIDDEN}@", word))
+    return " ".join(shown)
