@@ -60,9 +60,10 @@ int FileSink::open(const std::string& wanted, Earlier earlier) {
 int FileSink::take(Earlier earlier) {
   for (int i = 0; i < kMostTries; ++i) {
     int error = file_.create(place_.c_str());
-    // Between the two calls another process may have found the file empty and locked it.
+    // Between the two calls another process may have found the file empty and locked it; it may
+    // have ended since.
     if (error == 0) {
-      is_made_ = !is_taken(file_.lock());
+      is_made_ = !is_taken(file_.lock()) && file_.size_bytes() == 0;
       return is_made_ ? 0 : EEXIST;
     }
     if (error != EEXIST) return error;
