@@ -55,7 +55,7 @@ class QuietWriting {
   bool had_limit_ = false;
 };
 
-constexpr mode_t kFileMode = 0666;  // the process's umask takes away from it
+constexpr mode_t kFileMode = 0600;  // a trace names files, functions and the command
 
 }  // namespace
 

@@ -57,6 +57,20 @@ TEST_F(FileSinkTest, takes_a_name_that_is_free) {
   EXPECT_EQ(contents(at("run.plim")), "mine");
 }
 
+TEST_F(FileSinkTest, lets_nobody_else_read_a_new_file) {
+  const mode_t before = umask(0);
+  FileSink sink;
+  EXPECT_EQ(sink.open(at("run.plim"), Earlier::kKeep), 0);
+  EXPECT_EQ(sink.begin_replacement(), 0);
+  struct stat first{}, second{};
+  EXPECT_EQ(stat(at("run.plim").c_str(), &first), 0);
+  EXPECT_EQ(sink.end_replacement(), 0);
+  EXPECT_EQ(stat(at("run.plim").c_str(), &second), 0);
+  umask(before);
+  EXPECT_EQ(first.st_mode & 0777U, 0600U);
+  EXPECT_EQ(second.st_mode & 0777U, 0600U);
+}
+
 TEST_F(FileSinkTest, keeps_a_file_that_is_there_and_takes_the_next_name) {
   write_text(at("run.plim"), "a thesis");
   EXPECT_EQ(opened("run.plim"), "run.2.plim");
