@@ -34,7 +34,7 @@ std::string absolute(const std::string& path) {
   return error ? path : whole;
 }
 
-// Locks fail on file systems that have none.
+// Any other error means that the file system has no locks.
 bool is_taken(int lock_error) { return lock_error == EWOULDBLOCK; }
 
 bool holds_trace(base::OutputFile& file) {
@@ -48,7 +48,7 @@ int FileSink::open(const std::string& wanted, Earlier earlier) {
   for (int number = 1; number <= kMostNumbers; ++number) {
     path_ = numbered(wanted, number);
     place_ = absolute(path_);
-    const int error = take(earlier);
+    const int error = take(number == 1 ? earlier : Earlier::kKeep);
     if (error == 0) return 0;
     file_.close();
     if (error != EEXIST) return error;

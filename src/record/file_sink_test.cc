@@ -105,6 +105,13 @@ TEST_F(FileSinkTest, replaces_a_trace_alone_and_only_when_asked) {
   EXPECT_EQ(contents(at("train.py")), "print('hello, world')");
 }
 
+TEST_F(FileSinkTest, replaces_the_wanted_name_alone) {
+  write_text(at("run.plim"), "notes");
+  write_text(at("run.2.plim"), trace_text());
+  EXPECT_EQ(opened("run.plim", Earlier::kReplace), "run.3.plim");
+  EXPECT_EQ(contents(at("run.2.plim")), trace_text());
+}
+
 TEST_F(FileSinkTest, a_reader_of_a_replaced_trace_reads_on) {
   write_text(at("run.plim"), trace_text());
   std::ifstream reader(at("run.plim"), std::ios::binary);
