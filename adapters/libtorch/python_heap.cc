@@ -86,8 +86,8 @@ Generations* find_generations() {
 #endif
 }
 
-// An empty list of ours. Objects created after it are linked behind it, or in a younger generation:
-// what is referenced from outside keeps its place in a collection.
+// An empty list that marks the end of the last search. Newer objects follow it in its ring or are
+// in a younger generation. A collection does not move it, because C++ holds a reference to it.
 Reference& marker() {
   static auto* object = new Reference;
   return *object;
@@ -118,7 +118,7 @@ class ParallelWalk {
     for (Generation& generation : generations.collected) add(&generation.head);
     add(&generations.permanent.head);
     for (const Reference& weak : anchors()) add_object(PyWeakref_GetObject(weak.get()));
-    // What has died since, or moved far from its place, is replaced by this walk.
+    // With fewer than a quarter of the anchors left, this walk chooses new ones.
     collects_anchors_ = lanes_.size() < kRings + kAnchors / 4;
     if (collects_anchors_) add_imported_modules();
   }

@@ -78,13 +78,13 @@ struct ThreadState {
   std::uint8_t phase_outside = 0;    // the phase to go back to when the outermost operator ends
   bool has_new_stacks = false;       // that wait for StackSource::define
 
-  int graph_task = -1;                    // the backward this thread was last seen in
-  bool hears_backward_end = false;        // torch will tell of its end
-  std::uint32_t backward_ends = 0;        // of g_backward_ends, when it was last seen
-  const LinkTable* last_links = nullptr;  // of the last forward thread asked for
-  std::uint64_t filled_sequence = 0;      // lite: up to here the links know their layer
+  int graph_task = -1;                    // the backward pass this thread was last seen in
+  bool hears_backward_end = false;        // torch will report its end
+  std::uint32_t backward_ends = 0;        // g_backward_ends at that time
+  const LinkTable* last_links = nullptr;  // of the forward thread that was last looked up
+  std::uint64_t filled_sequence = 0;      // lite: links below this number have their layer
 
-  const void* last_output = nullptr;  // the storage that was last told as a module's output
+  const void* last_output = nullptr;  // the storage last recorded as a module's output
   std::uint32_t last_output_instance = 0;
 
   std::vector<RunningNode> nodes;  // outermost first
@@ -124,8 +124,8 @@ inline ThreadState& thread_state() {
   return state != nullptr ? *state : make_thread_state();
 }
 
-// Tells the recorder the stacks that this thread has met for the first time. An operator may have
-// met them before the hooks were put in anew, without stacks.
+// Defines in the recorder the stacks that are new on this thread. `define` is null if the hooks
+// were reinstalled without stacks after an operator found them.
 inline void define_new_stacks(ThreadState& thread) {
   if (thread.has_new_stacks && g_attachment.stacks.define != nullptr) {
     g_attachment.stacks.define(thread);
@@ -138,9 +138,9 @@ extern std::atomic<std::uint32_t> g_backward_ends;
 // Notices that a backward began or ended on this thread, and says whether one runs.
 bool observe_backward(ThreadState& thread);
 
-// The same for each allocation: torch is not asked again, which takes longer than all the rest,
-// while it has yet to tell of the end. An exception ends a backward without a word; the next call
-// of a module or optimizer notices.
+// The check at each allocation. Inside a known backward pass it does not query torch, which would
+// dominate the cost, until torch reports that the pass has ended. A backward pass that raises
+// reports no end; the next module or optimizer call detects it.
 inline bool is_in_backward(ThreadState& thread) {
   if (thread.graph_task >= 0 && thread.hears_backward_end &&
       thread.backward_ends == g_backward_ends.load(std::memory_order_relaxed)) {

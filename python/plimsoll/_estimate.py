@@ -112,11 +112,11 @@ def estimate(
         dry_run: ``"fake"``: takes no memory, and does not count workspaces of CPU kernels.
             ``"cpu"``: a copy trains on the CPU for two steps, and the recorder counts the peak.
             ``"auto"``: fake tensors, but the CPU for models that cannot run on them, such as those
-            that read values, and for convolutions and recurrent layers on the CPU if the estimate
-            is at most 1 GiB.
+            that read values, and for convolutions and recurrent layers on the CPU if the estimated
+            peak is at most 1 GiB.
 
     Raises:
-        InvalidArgumentError: `optimizer` or `loss` is unsuitable.
+        InvalidArgumentError: `optimizer`, `loss` or `dry_run` is unsuitable.
         UnsupportedError: The model can be run neither on fake tensors nor as a copy on the CPU.
         Exception: What the model itself raises on this input.
 

@@ -39,15 +39,14 @@ _MOST_UNREAD_BYTES = 64 << 20
 
 
 class MemoryTracer:
-    """Traces what a model does to memory while a ``with`` block runs, layer by layer.
+    """Trace the memory of a model, layer by layer, while a ``with`` block runs.
 
-    All tensors are followed, in forward, backward and optimizer, to the byte; nothing is sampled.
-    Hooks are there only while a block runs, and go when it is left, by an exception too. Blocks may
-    be nested (the outermost counts) and repeated: layer statistics and events are those of all
-    blocks; `report`, `print_summary` and the flame graph show the last one.
+    The tracer records every tensor allocation in forward, backward and optimizer; nothing is
+    sampled. Hooks exist only inside the block; an exception removes them too. Blocks may be nested
+    (the outermost counts) and repeated. Layer statistics and events cover all blocks; `report`,
+    `print_summary` and the flame graph show the last one.
 
-    A block is analysed when its results are first asked for, not while it runs. One tracer may be
-    used from any thread.
+    A block is analyzed when its results are first requested. Any thread may use the tracer.
 
     Args:
         max_events: Keep the newest N events, about; what was before is summed up.
@@ -125,8 +124,9 @@ class MemoryTracer:
     def get_layer_stats(self) -> dict[str, LayerMemoryStats]:
         """Each layer, by its name in ``model.named_modules()``.
 
-        The model itself has the name of its class, other models' layers have the name of theirs in
-        front, and what belongs to no layer is `NO_LAYER`.
+        The model itself is listed under its class name. Layers of other models have that model's
+        class name as a prefix, and so do all layers once several models have been traced.
+        `NO_LAYER` has the memory that belongs to no layer.
         """
         with self._lock:
             self._read()
@@ -149,9 +149,9 @@ class MemoryTracer:
         return {name: each.avg_fragmentation for name, each in self.get_layer_stats().items()}
 
     def get_allocator_stats(self) -> dict[str, int | float | None]:
-        """Where bytes that the allocator holds are not allocated, at the end of the last block.
+        """Return the allocator's cached, stranded and other bytes at the end of the last block.
 
-        Empty if fragmentation is not tracked, and for the CPU, where torch's allocator holds none.
+        Empty if fragmentation is not tracked, and on the CPU, where torch reserves nothing.
         """
         totals = self._totals()
         if not self.enable_fragmentation_tracking or not totals or totals["segments"] == 0:

@@ -56,16 +56,16 @@ def record(
         mode: ``"full"``, or ``"lite"``: allocations, layers and phases alone, for the price of a
             few nanoseconds an allocation; no operators, no lines, no temporaries.
         in_children: Forked children record too, each into ``PATH.PID``.
-        adapter: ``"libtorch"`` compiles against the installed torch and raises where that fails,
-            ``"python"`` needs no compiler and sees less, ``"auto"`` takes the first that works and
-            never raises, ``"none"`` leaves the telling to others.
+        adapter: ``"libtorch"`` compiles against the installed torch and raises if that fails.
+            ``"python"`` needs no compiler and records less. ``"auto"`` uses the first that works
+            and never raises. ``"none"`` installs no hooks; other code reports allocations.
         nvtx: Show phases, layers, regions and steps as NVTX ranges, and the bytes of each device,
-            to Nsight Systems; default: if the environment's PLIMSOLL_MONITOR_NVTX says so, as
-            ``plimsoll nsys`` has it. Wants ``mode="full"``: else there are layers alone.
+            in Nsight Systems. Default: the environment variable PLIMSOLL_MONITOR_NVTX, which
+            ``plimsoll nsys`` sets. Requires ``mode="full"``; ``"lite"`` shows layers only.
 
     Raises:
-        AdapterError: `adapter` is ``"libtorch"`` and it is not to be had.
-        InvalidArgumentError: An argument makes no sense.
+        AdapterError: `adapter` is ``"libtorch"`` and it is unavailable.
+        InvalidArgumentError: An argument is invalid.
         OSError: The file cannot be written.
 
     Example:

@@ -24,13 +24,13 @@ from plimsoll.recording import Recording, record, stop_all_recordings
 
 
 class TrainingMonitor:
-    """Watches a training loop, as its options say.
+    """Monitor a training loop.
 
-    Each sample tells what the tensors hold by category, layer and dtype, the peak since the sample
-    before, and what host and devices have; it goes into
-    ``OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log`` (see it with ``plimsoll analyze latest``)
-    and, if asked for, to TensorBoard. What goes wrong is told on stderr or to `on_alert`. Nothing
-    that fails here stops the training.
+    Each sample has tensor memory by category, layer and dtype, the peak since the previous sample,
+    and the memory of host and devices. Samples go to the text log
+    ``OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log`` (read it with ``plimsoll analyze latest``)
+    and, with `tensorboard`, to TensorBoard. Alerts go to stderr or to `on_alert`. A failure of the
+    monitor after it is created never stops the training.
 
     Args:
         config: A YAML file, dict, Hydra object or parsed flags; see `load_options`.
@@ -123,15 +123,15 @@ class TrainingMonitor:
         self._monitor.set_batch_size(max(0, int(items)))
 
     def ran_out(self, iteration: int | None = None, *, error: BaseException | None = None) -> None:
-        """The iteration that was going on has failed for want of memory.
+        """Report that the current iteration ran out of memory.
 
-        Takes a last sample and tells, where the batch size is known, which one would fit. A
-        ``with`` of the monitor does it by itself.
+        Takes a last sample. If the batch size is known, the alert states the batch that would fit.
+        A ``with`` block of the monitor calls this automatically.
 
         Args:
-            iteration: Its number; without it the one after the last `step`.
-            error: What was raised: its text may tell which device had no memory left. Without it
-                the fullest is taken to be the one.
+            iteration: Its number. Default: the one after the last `step`.
+            error: The exception, whose text may name the device that ran out of memory. Without it
+                the fullest device is assumed.
         """
         told = "" if error is None else f"{type(error).__name__}: {error}"
         if self._is_open:
@@ -151,22 +151,22 @@ class TrainingMonitor:
 
     @property
     def text_log_path(self) -> str:
-        """Of the text log; empty: there is none."""
+        """The path of the text log; empty if there is none."""
         return self._monitor.text_log_path
 
     @property
     def event_file_path(self) -> str:
-        """Of the file for TensorBoard; empty: there is none."""
+        """The path of the TensorBoard event file; empty if there is none."""
         return self._monitor.event_file_path
 
     @property
     def samples(self) -> int:
-        """So many were taken."""
+        """The number of samples taken."""
         return self._monitor.samples
 
     @property
     def alerts(self) -> int:
-        """So many were given."""
+        """The number of alerts raised."""
         return self._monitor.alerts
 
     def _exit_with_failure(self) -> None:

@@ -19,7 +19,7 @@ constexpr std::pair<const char*, const char*> kExitCodes[] = {
     {"1", "a finding that --fail-on names"},
     {"2", "wrong use: a command, option or value that does not exist"},
     {"3", "input that cannot be read: no such file, no permission, not a format we know, broken"},
-    {"4", "our fault: a bug, no memory left, or the output could not be written"},
+    {"4", "internal error: a bug, no memory left, or the output could not be written"},
     {"130", "interrupted with Ctrl-C"},
 };
 

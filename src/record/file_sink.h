@@ -1,6 +1,7 @@
-// The file of a recording. It is always a new one: a recording never writes to what it finds. Where
-// the wanted name is taken it takes the next free one, "run.2.plim" for "run.plim". The file is
-// locked as long as it is written, across replacements too. Not thread-safe.
+// The file of a recording. A recording never writes into an existing file that has content. If the
+// wanted name is taken, it uses the next free one: "run.2.plim" for "run.plim". Pipes and devices
+// are written in place. The file stays locked while it is written, including across replacements.
+// Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The C interface: the hooks, and the door to the recorder for all else. Nothing throws.
+// The C interface: the hooks, and the entry points for everything else. No function throws.
 #include "plimsoll/recorder_c.h"
 
 #include <algorithm>
@@ -32,9 +32,9 @@ static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
   std::memcpy(&event.layer, &context.layer, sizeof(Event) - offsetof(Event, layer));
 }
 
-// The slot for one more event of this thread, with its time and place filled in; null when nobody
-// records or the ring is full. In line in every hook: with so many of them the compiler would call
-// it, which is a nanosecond an event.
+// The slot for this thread's next event, with its time and context filled in. Null while nothing is
+// recorded, without a context, or when the ring is full. Forced inline: with this many callers the
+// compiler would emit a call, which costs a nanosecond per event.
 [[gnu::always_inline]] inline Event* begin_event(plimsoll_context* context, Kind kind,
                                                  Ring::Need need) noexcept {
   Recorder& recorder = Recorder::made();
@@ -91,8 +91,8 @@ template <Kind kKind, Ring::Need kNeed>
   end_event(context);
 }
 
-// Nearly all events: recording is on, the ring has room, the time is one instruction. Without a
-// call on its way, so that no register has to be saved: a third fewer instructions.
+// The fast path of nearly all events: recording is on, the ring has room, and reading the time is
+// one instruction. It makes no call and so saves no registers: a third fewer instructions.
 template <Kind kKind, Ring::Need kNeed>
 [[gnu::always_inline]] inline void record(plimsoll_context* context, const Told& told) noexcept {
   const Hot& hot = Recorder::made().hot;
@@ -162,7 +162,7 @@ void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
   } else if (is_recording() == 0) {
     return;
   }
-  // Also of one that found the ring full: who listens would lose the balance of its ranges.
+  // Notify even when the ring is full so begin/end stay paired.
   const auto* listener = RangeListeners::called();
   if (listener != nullptr) tell_listener(*listener, mark, value);
 }
@@ -288,7 +288,7 @@ constexpr plimsoll_recorder_api kApi = {
     alloc_block,
     adopt_block,
     free_requested,
-    free,  // free_completed: what was not requested before is requested and completed at once
+    free,  // free_completed: without an earlier free_requested, it counts as both
     segment,
     out_of_memory,
     RangeListeners::address(),
