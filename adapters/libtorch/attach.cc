@@ -55,6 +55,8 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   static bool watches_forks = false;
   g_attachment.api = api;
   g_attachment.has_walks = mode != PLIMSOLL_LIBTORCH_WATCH;
+  ++g_attachment.number;
+  g_backward_ends.fetch_add(1, std::memory_order_relaxed);
   if (!watches_forks) {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     watches_forks = true;

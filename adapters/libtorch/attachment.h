@@ -23,6 +23,7 @@ struct StackSource {
 struct Attachment {
   const plimsoll_recorder_api* api = nullptr;  // set once, before is_on
   std::atomic<bool> is_on{false};
+  std::uint32_t number = 0;     // of the attachment, from 1; written while nothing is attached
   bool is_for_process = false;  // attached at the program's start: stays until its end
   bool is_left_over = false;    // in the child of a fork that records nothing: the hooks are there
   std::atomic<bool> has_operators{false};  // operators are observed now

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 
 namespace plimsoll::libtorch {
 
@@ -42,18 +43,38 @@ thread_local ThreadEnd t_end;
 
 namespace {
 
-void backward_ended() {
-  g_backward_ends.fetch_add(1, std::memory_order_relaxed);
-  if (!is_attached()) return;
-  if (const auto* listener = range_listener()) {
-    listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_BACKWARD);
+// The backward itself holds it, so it dies when the backward ends, by an exception too.
+class BackwardEnd {
+ public:
+  explicit BackwardEnd(int task) : task_(task) {}
+  BackwardEnd(const BackwardEnd&) = delete;
+  BackwardEnd& operator=(const BackwardEnd&) = delete;
+  ~BackwardEnd() {
+    g_backward_ends.fetch_add(1, std::memory_order_relaxed);
+    ThreadState* thread = t_state;
+    if (!is_attached() || thread == nullptr || thread->graph_task != task_ ||
+        thread->attachment != g_attachment.number) {
+      return;
+    }
+    thread->graph_task = -1;
+    recorder().mark(thread->context, PLIMSOLL_MARK_BACKWARD_END, 0);
   }
-}
+  // A timeline wants to know at once. The engine calls this unless an exception ends the backward.
+  void end_range() const {
+    if (!is_attached()) return;
+    if (const auto* listener = range_listener()) {
+      listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_BACKWARD);
+    }
+  }
 
-// The engine tells the end of a backward at once, unless an exception ends it.
-bool asks_for_end_of_backward() {
+ private:
+  int task_;
+};
+
+bool watch_end_of_backward(int task) {
   try {
-    torch::autograd::Engine::get_default_engine().queue_callback(backward_ended);
+    auto end = std::make_shared<BackwardEnd>(task);
+    torch::autograd::Engine::get_default_engine().queue_callback([end] { end->end_range(); });
     return true;
   } catch (const std::exception&) {
     return false;
@@ -63,14 +84,18 @@ bool asks_for_end_of_backward() {
 }  // namespace
 
 bool observe_backward(ThreadState& thread) {
+  if (thread.attachment != g_attachment.number) {
+    thread.attachment = g_attachment.number;
+    thread.graph_task = -1;  // what it saw belongs to another recording
+  }
   const int task = torch::autograd::get_current_graph_task_id();
   // A backward inside a node (reentrant checkpointing) is part of the outer one.
   if (task == thread.graph_task || !thread.nodes.empty()) return task >= 0;
   if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
   if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
-  thread.backward_ends = g_backward_ends.load(std::memory_order_relaxed);
-  thread.hears_backward_end = task >= 0 && asks_for_end_of_backward();
   thread.graph_task = task;
+  thread.backward_ends = g_backward_ends.load(std::memory_order_relaxed);
+  thread.hears_backward_end = task >= 0 && watch_end_of_backward(task);
   return task >= 0;
 }
 

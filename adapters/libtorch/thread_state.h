@@ -79,6 +79,7 @@ struct ThreadState {
   bool has_new_stacks = false;       // that wait for StackSource::define
 
   int graph_task = -1;                    // the backward pass this thread was last seen in
+  std::uint32_t attachment = 0;           // g_attachment.number at that time
   bool hears_backward_end = false;        // torch will report its end
   std::uint32_t backward_ends = 0;        // g_backward_ends at that time
   const LinkTable* last_links = nullptr;  // of the forward thread that was last looked up
@@ -132,15 +133,14 @@ inline void define_new_stacks(ThreadState& thread) {
   }
 }
 
-// How many backwards have ended, on all threads, as far as torch told.
+// How many backward passes have ended, on all threads, and how often hooks were attached.
 extern std::atomic<std::uint32_t> g_backward_ends;
 
 // Notices that a backward began or ended on this thread, and says whether one runs.
 bool observe_backward(ThreadState& thread);
 
 // The check at each allocation. Inside a known backward pass it does not query torch, which would
-// dominate the cost, until torch reports that the pass has ended. A backward pass that raises
-// reports no end; the next module or optimizer call detects it.
+// dominate the cost, until some pass has ended.
 inline bool is_in_backward(ThreadState& thread) {
   if (thread.graph_task >= 0 && thread.hears_backward_end &&
       thread.backward_ends == g_backward_ends.load(std::memory_order_relaxed)) {

@@ -291,40 +291,79 @@ class Ends(torch.autograd.Function):
         return grad + 1, None
 
 
-@pytest.mark.parametrize("mode", ["full", "lite", "watch"])
-@pytest.mark.parametrize("calls_backward_inside", [False, True])
-def test_a_backward_ends_with_it_or_at_the_next_call(library, mode, calls_backward_inside):
-    recorder = Recorder(library).attach(mode)
+def failing_backward(weight):
+    """Allocates in the backward, then fails in it."""
+    (Ends.apply(weight * 1.0, True) * 2.0 * 3.0).sum().backward()
 
+
+@pytest.mark.parametrize("mode", ["full", "lite", "watch"])
+def test_a_backward_ends_when_it_ends_or_fails(library, mode):
+    weight = torch.rand(20, 20, requires_grad=True)
+    for is_failing in (False, True, False, False):
+        recorder = Recorder(library).attach(mode)
+        try:
+            recorder.take()
+            if is_failing:
+                with pytest.raises(RuntimeError, match="no gradient"):
+                    failing_backward(weight)
+                weight.grad = None
+            after = torch.empty(1001)
+            loss = Ends.apply(weight * 2, False).sum()
+            loss.backward()
+            end = torch.empty(1003)
+            events = recorder.take()
+            phases = {e["size"]: e["phase"] for e in allocs(events)}
+            assert phases[4 * 1001] == phases[4 * 1003] == OTHER
+            backward = [e for e in allocs(events, phase=BACKWARD) if e["size"] == 4 * 400]
+            assert backward
+            begun, ended = len(marks(events, BACKWARD_BEGIN)), len(marks(events, BACKWARD_END))
+            assert begun == ended == 1 + is_failing
+            del after, end
+        finally:
+            recorder.detach()
+
+
+@pytest.mark.parametrize("mode", ["full", "lite", "watch"])
+def test_a_backward_that_fails_inside_a_forward_ends_there(library, mode):
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layer = nn.Linear(10, 10)
+            self.layer = nn.Linear(20, 20)
 
         def forward(self, x):
-            if calls_backward_inside:  # as a force field does
-                torch.autograd.grad(self.layer(x).square().sum(), self.layer.weight)
-            return self.layer(x)
+            with pytest.raises(RuntimeError, match="no gradient"):
+                failing_backward(self.layer(x))
+            return self.layer(torch.empty(20, 20).zero_() + x)
+
+    recorder = Recorder(library).attach(mode)
+    try:
+        model, x = Net(), torch.rand(20, 20, requires_grad=True)
+        recorder.take()
+        model(x)
+        phases = [e["phase"] for e in allocs(recorder.take()) if e["size"] == 4 * 400]
+        assert BACKWARD in phases
+        assert phases[-3:] == [FORWARD] * 3
+    finally:
+        recorder.detach()
+
+
+@pytest.mark.parametrize("mode", ["full", "lite"])
+def test_each_backward_of_each_thread_ends(library, mode):
+    recorder = Recorder(library).attach(mode)
+
+    def train():
+        weight = torch.rand(20, 20, requires_grad=True)
+        for _ in range(10):
+            (weight * 2).square().sum().backward()
 
     try:
-        model = Net()
-        for fails in (False, True, False):
-            loss = Ends.apply(model(torch.rand(3, 10)), fails).sum()
-            recorder.take()
-            try:
-                loss.backward()
-            except RuntimeError as error:
-                assert str(error) == "no gradient"
-            else:
-                # The first is the loss's own gradient, which is made before the backward begins.
-                phases = [e["phase"] for e in allocs(recorder.take())]
-                assert set(phases[1:]) == {BACKWARD}
-                torch.rand(7)
-                assert [e["phase"] for e in allocs(recorder.take())] == [OTHER]
         recorder.take()
-        with torch.no_grad():
-            model.layer(torch.ones(3, 10))
-        inside = [e for e in allocs(recorder.take()) if e["layer"]]
-        assert {e["phase"] for e in inside} == {FORWARD}
+        threads = [threading.Thread(target=train) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        events = recorder.take()
+        assert len(marks(events, BACKWARD_BEGIN)) == len(marks(events, BACKWARD_END)) == 30
     finally:
         recorder.detach()
