@@ -37,6 +37,11 @@ std::string absolute(const std::string& path) {
 // Any other error means that the file system has no locks.
 bool is_taken(int lock_error) { return lock_error == EWOULDBLOCK; }
 
+bool make_folder_of(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+}
+
 bool holds_trace(base::OutputFile& file) {
   std::array<std::byte, format::kMagic.size()> head{};
   return file.read_head(head) == head.size() && format::has_magic(head);
@@ -60,6 +65,7 @@ int FileSink::open(const std::string& wanted, Earlier earlier) {
 int FileSink::take(Earlier earlier) {
   for (int i = 0; i < kMostTries; ++i) {
     int error = file_.create(place_.c_str());
+    if (error == ENOENT && make_folder_of(place_)) error = file_.create(place_.c_str());
     // Between the two calls another process may have found the file empty and locked it; it may
     // have ended since.
     if (error == 0) {

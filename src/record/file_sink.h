@@ -1,7 +1,7 @@
 // The file of a recording. A recording never writes into an existing file that has content. If the
-// wanted name is taken, it uses the next free one: "run.2.plim" for "run.plim". Pipes and devices
-// are written in place. The file stays locked while it is written, including across replacements.
-// Not thread-safe.
+// wanted name is taken, it uses the next free one: "run.2.plim" for "run.plim". Missing folders are
+// created: a mistyped one must not cost a run of hours. Pipes and devices are written in place. The
+// file stays locked while it is written, including across replacements. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -137,8 +137,14 @@ TEST_F(FileSinkTest, writes_to_devices_also_through_a_link) {
   EXPECT_TRUE(std::filesystem::is_symlink(at("null")));
 }
 
+TEST_F(FileSinkTest, makes_the_folders_of_its_file) {
+  EXPECT_EQ(opened("runs/of/today/run.plim"), "runs/of/today/run.plim");
+  EXPECT_EQ(opened("runs/of/today/run.plim"), "runs/of/today/run.2.plim");
+}
+
 TEST_F(FileSinkTest, says_what_cannot_be_opened) {
-  EXPECT_EQ(opened("nowhere/run.plim"), "error " + std::to_string(ENOENT));
+  write_text(at("thesis"), "text");
+  EXPECT_EQ(opened("thesis/run.plim"), "error " + std::to_string(ENOTDIR));
   std::filesystem::create_directory(at("folder"));
   EXPECT_EQ(opened("folder"), "error " + std::to_string(EISDIR));
 }

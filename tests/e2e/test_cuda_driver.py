@@ -311,7 +311,7 @@ def test_other_preloaded_libraries_stay(plimsoll, fake_cuda, tmp_path):
 
 def test_a_file_that_cannot_be_written_does_not_stop_the_program(plimsoll, fake_cuda, tmp_path):
     outcome = plimsoll(
-        *("run", "--cuda-driver", "-o", "no/such/folder/run.plim", "--"),
+        *("run", "--cuda-driver", "-o", "/dev/null/run.plim", "--"),
         *(fake_cuda / "fake_cuda_static", "malloc:1000", "exit:5"),
         env=library(fake_cuda),
         cwd=tmp_path,
