@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import os
 import sys
 from collections.abc import Callable
@@ -58,6 +59,7 @@ class TrainingMonitor:
         self._is_open = self.options.enabled
         self._pid = os.getpid()
         self._next = 0  # iteration
+        self._has_reported_iteration = False
         self._recording: Recording | None = None
         if self.options.enabled:
             self._begin()
@@ -104,7 +106,7 @@ class TrainingMonitor:
         if batch_size is not None:
             self.set_batch_size(batch_size)
         if iteration is not None:
-            iteration = int(iteration)
+            iteration, loss = self._read_iteration(iteration, loss)
         number = self._next if iteration is None else iteration
         self._next = number + 1
         if self._is_open and self.options.is_due(number):
@@ -112,6 +114,21 @@ class TrainingMonitor:
         self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
         self._prepare_for(number + 1)
+
+    def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
+        """Takes what is no whole number for the loss; nothing here may stop a training."""
+        try:
+            return operator.index(iteration), loss
+        except (TypeError, ValueError, RuntimeError) as error:
+            leave_to_program(error)
+        if not self._has_reported_iteration:
+            self._has_reported_iteration = True
+            told = (
+                f"plimsoll: TrainingMonitor.step() got a {type(iteration).__name__} as the"
+                " iteration. It is taken as the loss, and iterations are counted: pass it as loss=…"
+            )
+            print(_record.with_rank(told), file=sys.stderr, flush=True)
+        return None, iteration if loss is None else loss
 
     def _prepare_for(self, iteration: int) -> None:
         """Observes operators in this iteration only if it ends in a sample."""

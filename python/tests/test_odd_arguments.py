@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,3 +37,25 @@ def test_a_breakdown_refuses_an_argument_at_the_first_call(wrong: dict[str, Any]
     with pytest.raises(plimsoll.InvalidArgumentError, match=f"{next(iter(wrong))}="):
         plimsoll.log_tensor_memory_breakdown(None, 1, interval=10, **wrong)
     plimsoll.log_tensor_memory_breakdown(None, 10.0, interval=10)
+
+
+@pytest.mark.parametrize("loss", [0.25, "a tensor", float("nan"), "text"])
+def test_a_loss_in_place_of_the_iteration_is_taken_for_the_loss(tmp_path, capfd, loss):
+    if loss == "a tensor":
+        loss = torch.tensor(0.25)
+    monitor = plimsoll.TrainingMonitor(output_dir=tmp_path, interval=2)
+    for _ in range(5):
+        monitor.step(loss)
+    monitor.close()
+    assert monitor.samples == 3
+    log = Path(monitor.text_log_path).read_text()
+    assert re.findall(r"=== Iteration (\d+)", log) == ["0", "2", "4"]
+    assert capfd.readouterr().err.count("It is taken as the loss") == 1
+
+
+def test_whole_numbers_of_any_kind_are_iterations(tmp_path):
+    monitor = plimsoll.TrainingMonitor(output_dir=tmp_path, interval=2)
+    for number in (torch.tensor(4), True, 7, 8):
+        monitor.step(number, loss=0.5)
+    monitor.close()
+    assert monitor.samples == 2
