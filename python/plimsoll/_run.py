@@ -20,6 +20,7 @@ def begin_run(text: str) -> None:
     """Begins the recording of `plimsoll run`, whose options `plimsoll._launch` writes as JSON."""
     options = json.loads(text)
     output, folder = options.pop("output"), options.pop("folder")
+    output = output or os.environ.get("PLIMSOLL_OUT")
     begin_with_torch(os.path.join(folder, of_rank(output) if output else default_path()), **options)
 
 

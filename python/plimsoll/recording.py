@@ -151,7 +151,7 @@ class Recording:
             self._recording = self._open(kind)
         except RuntimeError as error:
             leave_to_program(error)
-            raise OSError(f"{self.path}: {error}") from error
+            raise OSError(str(error).rstrip(".")) from error
         self._pid = os.getpid()
         _attachment.attach(self, kind, self._mode, self._stacks)
         self._note_path(self._recording)
@@ -232,9 +232,17 @@ class Recording:
         return self._recording.since_step(device) if self._recording is not None else None
 
     def report(self) -> Trace:
-        """The recording so far, read and analysed; best after it has ended."""
+        """The recording so far, read and analyzed; best after it has ended.
+
+        Raises:
+            InvalidArgumentError: It has not been started.
+        """
         from plimsoll.trace import open as open_trace
 
+        if self._recording is None and not self.state:
+            raise InvalidArgumentError(
+                "invalid_argument", "the recording was not started: use it in a with block"
+            )
         self.attach_cuda_history()
         self.flush()
         return open_trace(self.path)

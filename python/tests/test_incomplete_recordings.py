@@ -117,7 +117,7 @@ def test_damage_is_the_first_thing_in_a_report(tmp_path):
     path.write_bytes(content)
     text = report(path)
     assert text.startswith("CRITICAL The file is damaged in 1 place: the first at byte ")
-    assert "999 events are missing" in " ".join(text.split())
+    assert "999 records are missing" in " ".join(text.split())
 
 
 def test_a_file_that_was_cut_afterwards_counts_what_is_missing(tmp_path):
@@ -131,4 +131,4 @@ def test_a_file_that_was_cut_afterwards_counts_what_is_missing(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     truncated = diagnostics(plimsoll.open(path))["file_truncated"]
     assert truncated["count"] == 50
-    assert truncated["example"] == "50 of 149 events missing"
+    assert truncated["example"] == "50 of 149 records missing"

@@ -20,7 +20,7 @@ std::string since_start(const Recording& recording, std::int64_t time_ns) {
 
 std::string of_all(std::uint64_t missing, std::uint64_t all) {
   return base::format_count(missing) + " of " + base::format_count(all) +
-         (all == 1 ? " event" : " events");
+         (all == 1 ? " record" : " records");
 }
 
 // Written, and no longer there. Where events were evicted the two numbers do not compare.

@@ -65,7 +65,7 @@ void tell_damage(const Decoder& decoder, base::Diagnostics& diagnostics) {
   diagnostics.add(kCorruptBlock, damage.blocks,
                   "the first at byte " + std::to_string(damage.first_offset) + "; " +
                       base::format_count(damage.events) +
-                      (damage.events == 1 ? " event is missing" : " events are missing"));
+                      (damage.events == 1 ? " record is missing" : " records are missing"));
   diagnostics.add(kLaterVersion, damage.unknown_kinds + decoder.unknown_records());
 }
 
