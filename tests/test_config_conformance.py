@@ -42,6 +42,8 @@ DOCUMENTS = [
     b"plimsoll: {snapshot_at: [a]}\n",
     b"plimsoll: {snapshot_at: [[1, 2, 3]]}\n",
     b"plimsoll: {alerts: [true]}\n",
+    b"plimsoll: {alerts: ['', false]}\n",
+    b"plimsoll: {section: [null, '', x]}\n",
     b"plimsoll: {verbos_batches: 2}\n",
     b"plimsoll: {zzzzzz: 2}\n",
     b"plimsoll: {1: 2}\n",

@@ -159,7 +159,8 @@ Result<std::string> text_of(const YamlTree& tree, const YamlValue& value) {
   std::string list;
   for (const YamlValue* item : value.items) {
     PLIMSOLL_TRY_ASSIGN(const std::string text, phase_text(tree, *item));
-    list += (list.empty() ? "" : ",") + text;
+    if (item != value.items.front()) list += ",";
+    list += text;
     if (list.size() > YamlTree::kMostBytes) return wrong("this list is too long");
   }
   return list;

@@ -17,7 +17,7 @@ from checks import MIB, check
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FORMAT = ("block", "block_stream", "checksum", "dump")
+FORMAT = ("block", "block_stream", "checksum", "dump", "file_state")
 
 CUPY = f"""
 import cupy
@@ -73,8 +73,8 @@ def recorded(words: list[str]) -> tuple[list[str], Path | None]:
         text=True,
         check=False,
     )
-    # Each process but the first that allocates has its number in the name.
-    found = [trace] if trace.is_file() else sorted(trace.parent.glob(f"{trace.name}.*"))
+    # Each process but the first that allocates has a number in the name of its file.
+    found = sorted(trace.parent.glob("driver*.plim"))
     return ran.stdout.splitlines(), found[0] if found else None
 
 
