@@ -127,9 +127,12 @@ def test_wrong_arguments_are_refused_with_what_is_right(arguments, word):
         plimsoll.record(**arguments)
 
 
-def test_a_folder_that_does_not_exist_is_an_os_error(tmp_path):
-    with pytest.raises(OSError, match="nowhere"):
-        plimsoll.record(tmp_path / "nowhere" / "run.plim").start()
+def test_missing_folders_are_created_and_a_file_in_their_place_is_an_os_error(tmp_path):
+    with plimsoll.record(tmp_path / "runs" / "today" / "run.plim", adapter="none") as recording:
+        assert recording.path == str(tmp_path / "runs" / "today" / "run.plim")
+    (tmp_path / "thesis").write_text("text")
+    with pytest.raises(OSError, match="thesis"):
+        plimsoll.record(tmp_path / "thesis" / "run.plim").start()
 
 
 def test_steps_and_regions_of_the_user(tmp_path):
