@@ -64,6 +64,19 @@ def test_the_fake_torch_is_recorded(plimsoll_command, tmp_path):
     assert "records, peak" in ours[-1]
 
 
+def test_the_environment_names_the_file_where_no_option_does(plimsoll_command, tmp_path):
+    (tmp_path / "train.py").write_text("import torch\ntorch.ones(10)\n")
+    for words, name in (([], "mine.plim"), (["-o", "other.plim"], "other.plim")):
+        subprocess.run(
+            [plimsoll_command, "run", "--adapter", "python", *words, "train.py"],
+            cwd=tmp_path,
+            env=os.environ | {"PLIMSOLL_OUT": "mine.plim"},
+            check=True,
+        )
+        assert (tmp_path / name).is_file()
+    assert not list(tmp_path.glob("*.2.plim"))
+
+
 @pytest.mark.parametrize("words", [["-X", "dev", "-W", "error"], ["-bb"], ["-O", "-u"]])
 def test_options_of_the_interpreter_reach_the_script(words, tmp_path):
     program = Program(
