@@ -390,9 +390,10 @@ TEST(NativeReader, says_in_numbers_what_is_missing_at_the_end) {
               .missing = 622'597});
   EXPECT_EQ(got.diagnostics.count(kFileCut), 0u);
   EXPECT_EQ(got.diagnostics.count(kSinkFailed), 622'597u);
-  EXPECT_EQ(example(got, kSinkFailed),
-            "No space left on device, 300.0 ms after the start; 622,597 of 622,599 records missing, "
-            "of those recorded until 60.0 s after the start");
+  EXPECT_EQ(
+      example(got, kSinkFailed),
+      "No space left on device, 300.0 ms after the start; 622,597 of 622,599 records missing, "
+      "of those recorded until 60.0 s after the start");
 
   got = left({.state = RecordingState::kEnded, .events = 9});
   EXPECT_EQ(example(got, kFileTruncated), "7 of 9 records missing");
