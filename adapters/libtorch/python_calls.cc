@@ -91,8 +91,7 @@ void tag_outputs(ThreadState& thread, PyObject* result) {
 void begin_call(ThreadState& thread, std::uint32_t layer) {
   if (g_attachment.has_walks && !g_attachment.has_operators) fill_links(thread);
   plimsoll_context& context = *thread.context;
-  // A call inside another one's forward is of that forward: asking torch takes longer than the
-  // rest.
+  // A call inside a forward belongs to it. Asking torch would take longer than all the rest.
   const bool is_nested = thread.module_depth != 0 && context.phase == PLIMSOLL_PHASE_FORWARD;
   if (context.phase != PLIMSOLL_PHASE_BACKWARD && !is_nested) {
     context.phase = observe_backward(thread) ? PLIMSOLL_PHASE_BACKWARD : PLIMSOLL_PHASE_FORWARD;

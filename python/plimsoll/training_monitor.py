@@ -123,11 +123,11 @@ class TrainingMonitor:
             leave_to_program(error)
         if not self._has_reported_iteration:
             self._has_reported_iteration = True
-            told = (
+            message = (
                 f"plimsoll: TrainingMonitor.step() got a {type(iteration).__name__} as the"
                 " iteration. It is taken as the loss, and iterations are counted: pass it as loss=…"
             )
-            print(_record.with_rank(told), file=sys.stderr, flush=True)
+            print(_record.with_rank(message), file=sys.stderr, flush=True)
         return None, iteration if loss is None else loss
 
     def _prepare_for(self, iteration: int) -> None:

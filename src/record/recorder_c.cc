@@ -23,7 +23,7 @@ namespace {
 
 static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
 
-// What every event tells of its place.
+// The context of an event.
 [[gnu::always_inline]] inline void fill(Event& event, const plimsoll_context& context, Kind kind,
                                         std::uint64_t ticks) noexcept {
   static_assert(offsetof(plimsoll_context, op_instance) + 4 - offsetof(plimsoll_context, layer) ==
@@ -68,18 +68,18 @@ int is_recording() {
   return Recorder::made().hot.mode.load(std::memory_order_relaxed) != Mode::kOff ? 1 : 0;
 }
 
-// What an allocation, a free, an adoption and a tag tell besides their place.
-struct Told {
+// The other fields of an allocation, a free, an adoption and a tag.
+struct Fields {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
   std::uint32_t tensor = 0;
 };
 
 template <Kind kKind>
-inline void fill(Event& event, const Told& told) noexcept {
-  event.address = told.address;
-  event.size = told.size;
-  if constexpr (kKind == Kind::kAdopt || kKind == Kind::kTag) event.op_instance = told.tensor;
+inline void fill(Event& event, const Fields& fields) noexcept {
+  event.address = fields.address;
+  event.size = fields.size;
+  if constexpr (kKind == Kind::kAdopt || kKind == Kind::kTag) event.op_instance = fields.tensor;
 }
 
 template <Kind kKind, Ring::Need kNeed>
@@ -94,7 +94,8 @@ template <Kind kKind, Ring::Need kNeed>
 // The fast path of nearly all events: recording is on, the ring has room, and reading the time is
 // one instruction. It makes no call and so saves no registers: a third fewer instructions.
 template <Kind kKind, Ring::Need kNeed>
-[[gnu::always_inline]] inline void record(plimsoll_context* context, const Told& told) noexcept {
+[[gnu::always_inline]] inline void record(plimsoll_context* context,
+                                          const Fields& fields) noexcept {
   const Hot& hot = Recorder::made().hot;
   Event* event = nullptr;
   if (hot.mode.load(std::memory_order_relaxed) == Mode::kOn && hot.ticks == TickSource::kTsc &&
@@ -102,10 +103,10 @@ template <Kind kKind, Ring::Need kNeed>
     event = ThreadRegistry::of(context)->ring.claim_at_once(kNeed);
   }
   if (event == nullptr) [[unlikely]] {
-    return record_slowly<kKind, kNeed>(context, told.address, told.size, told.tensor);
+    return record_slowly<kKind, kNeed>(context, fields.address, fields.size, fields.tensor);
   }
   fill(*event, *context, kKind, read_ticks(TickSource::kTsc));
-  fill<kKind>(*event, told);
+  fill<kKind>(*event, fields);
   end_event(context);
 }
 

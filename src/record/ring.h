@@ -54,8 +54,8 @@ class Ring {
     }
     return &slots_[(last - slots + 1) & mask_];
   }
-  // The slot for the next event if the last look at the drain shows that there is room; null:
-  // claim.
+  // The slot for the next event if there is room by the last look at the drain; else null, and
+  // claim() looks again.
   Event* claim_at_once(Need need) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
