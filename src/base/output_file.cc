@@ -112,6 +112,10 @@ int OutputFile::lock() noexcept {
   return 0;
 }
 
+void OutputFile::unlock() noexcept {
+  if (fd_ >= 0) flock(fd_, LOCK_UN);
+}
+
 std::int64_t OutputFile::size_bytes() const noexcept {
   struct stat status{};
   return is_regular_ && fstat(fd_, &status) == 0 ? std::int64_t{status.st_size} : 0;

@@ -28,6 +28,7 @@ class OutputFile {
   int publish(const char* path) noexcept;  // EEXIST as create()
   // For this open file alone, until it is closed. EWOULDBLOCK: another one has it.
   int lock() noexcept;
+  void unlock() noexcept;  // in forked children that have not closed it yet, too
   // All of it. After a failure a regular file ends where the last whole write() ended.
   int write(std::span<const std::byte> bytes) noexcept;
   // Over what is there already.

@@ -115,6 +115,7 @@ void FileSink::let_go() noexcept {
 
 int FileSink::close() noexcept {
   drop_replacement();
+  file_.unlock();
   return file_.close();
 }
 
