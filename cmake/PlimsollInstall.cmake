@@ -1,11 +1,12 @@
 # What `cmake --install` puts into a prefix for C++ programs: headers, libraries, the CMake package and pkg-config files, the command.
 #
-#   target              library                  needs                    component of find_package(plimsoll)
-#   plimsoll::record    libplimsoll_record.a     threads                  record
-#   plimsoll::monitor   libplimsoll_monitor.a    record                   record
-#   plimsoll::libtorch  sources                  record, torch headers    record
-#   plimsoll::config    libplimsoll_config.a     monitor, yaml-cpp        config
-#   plimsoll::engine    libplimsoll_engine.a     record, zlib             engine
+#   target                   library                  needs                    component of find_package(plimsoll)
+#   plimsoll::record         libplimsoll_record.a     threads                  record
+#   plimsoll::monitor        libplimsoll_monitor.a    record                   record
+#   plimsoll::libtorch       sources                  record, torch headers    record
+#   plimsoll::libtorch_cuda  sources                  libtorch, CUDA headers   record
+#   plimsoll::config         libplimsoll_config.a     monitor, yaml-cpp        config
+#   plimsoll::engine         libplimsoll_engine.a     record, zlib             engine
 #
 # A library holds the objects of several modules. Everything is relocatable: no installed file names the prefix.
 include(GNUInstallDirs)
@@ -75,15 +76,23 @@ endif()
 get_target_property(public_headers plimsoll_public HEADER_SET_HEADERS)
 list(TRANSFORM public_headers PREPEND ${PROJECT_SOURCE_DIR}/include/plimsoll/ REGEX "^[^/]")
 install(FILES ${public_headers} DESTINATION ${headers_folder} COMPONENT cpp)
-file(GLOB adapter_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/adapters/libtorch/*.h ${PROJECT_SOURCE_DIR}/adapters/libtorch/*.cc)
-list(FILTER adapter_files EXCLUDE REGEX "/python_[^/]*$")
-install(FILES ${adapter_files} DESTINATION ${headers_folder}/libtorch COMPONENT cpp)
 
-add_library(plimsoll_installed_libtorch INTERFACE)
-set_target_properties(plimsoll_installed_libtorch PROPERTIES EXPORT_NAME libtorch)
-target_sources(plimsoll_installed_libtorch INTERFACE $<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${headers_folder}/libtorch/adapter.cc>)
-target_link_libraries(plimsoll_installed_libtorch INTERFACE plimsoll_installed_record)
-install(TARGETS plimsoll_installed_libtorch EXPORT plimsoll_record INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# plimsoll_adapter(<folder of adapters/> SOURCE <the file a program compiles> USES <library of this file>)
+function(plimsoll_adapter name)
+  cmake_parse_arguments(PARSE_ARGV 1 adapter "" "SOURCE;USES" "")
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/adapters/${name}/*.h ${PROJECT_SOURCE_DIR}/adapters/${name}/*.cc)
+  list(FILTER files EXCLUDE REGEX "/python_[^/]*$|_test[.]cc$|/told_recorder[.]h$|/model_allocator[.]h$")
+  install(FILES ${files} DESTINATION ${headers_folder}/${name} COMPONENT cpp)
+  set(target plimsoll_installed_${name})
+  add_library(${target} INTERFACE)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  target_sources(${target} INTERFACE $<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${headers_folder}/${name}/${adapter_SOURCE}>)
+  target_link_libraries(${target} INTERFACE plimsoll_installed_${adapter_USES})
+  install(TARGETS ${target} EXPORT plimsoll_record INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endfunction()
+
+plimsoll_adapter(libtorch SOURCE adapter.cc USES record)
+plimsoll_adapter(libtorch_cuda SOURCE program_cuda_adapter.cc USES libtorch)
 
 # ---- the package ----
 

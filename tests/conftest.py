@@ -59,12 +59,15 @@ def recorded_program(pkg_config, tmp_path_factory) -> Path:
 def libtorch_programs(installed_package) -> Path:
     """The LibTorch example and the test programs, built against the package. Their folder."""
     pytest.importorskip("torch")
+    from plimsoll._cuda_half import header_folders
+
     build = ROOT / "build/libtorch-programs"
     ccache = shutil.which("ccache")
     must_run(
         *("cmake", "-S", ROOT / "tests/package/libtorch", "-B", build, "-G", "Ninja"),
         f"-DPLIMSOLL_TORCH_PYTHON={sys.executable}",
         f"-DCMAKE_PREFIX_PATH={installed_package}",
+        f"-DPLIMSOLL_CUDA_HEADERS={';'.join(map(str, header_folders()))}",
         "-DCMAKE_BUILD_TYPE=Debug",  # enough: what takes long is torch's headers
         "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
         *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []),

@@ -50,6 +50,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {"base", "report", "engine", "monitor", "server", "plimsoll/session.h"},
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h"},
+    "adapters/libtorch_cuda": {"plimsoll/recorder_c.h", "../libtorch/plimsoll_libtorch.h"},
     # The two in C++: memory_tracer.h alone.
     "adapters/*": {
         "plimsoll/recorder_c.h", "plimsoll/recorder.h", "plimsoll/tracer_results.h",

@@ -1,6 +1,7 @@
 // Attaching and detaching the hooks that need no Python, in the order that leaves no gap.
 #include <pthread.h>
 
+#include <atomic>
 #include <utility>
 
 #include "attachment.h"
@@ -13,6 +14,9 @@
 
 namespace plimsoll::libtorch {
 namespace {
+
+// Set by the initialization of another source file, in no particular order.
+std::atomic<const plimsoll_libtorch_companion*> g_companion{nullptr};
 
 void before_fork() {
   parameter_layers().mutex().lock();
@@ -64,7 +68,21 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   install_cpu_allocator();
   g_attachment.is_on.store(true, std::memory_order_release);
   if (mode == PLIMSOLL_LIBTORCH_FULL) observe_operators(Outputs::kIgnored);
+  if (const auto* companion = g_companion.load()) companion->begin(api);
   return nullptr;
+}
+
+void plimsoll_libtorch_set_companion(const plimsoll_libtorch_companion* companion) {
+  using namespace plimsoll::libtorch;
+  g_companion.store(companion);
+  if (is_attached()) companion->begin(g_attachment.api);
+}
+
+const char* plimsoll_libtorch_renew(void) {
+  using namespace plimsoll::libtorch;
+  const auto* companion = g_companion.load();
+  if (companion == nullptr) return "the program is not linked with plimsoll::libtorch_cuda";
+  return is_attached() ? companion->renew() : nullptr;
 }
 
 void plimsoll_libtorch_observe(int is_wanted) {
@@ -86,6 +104,7 @@ void plimsoll_libtorch_detach(void) {
   using namespace plimsoll::libtorch;
   if (is_attached() && g_attachment.is_for_process) return;
   if (!is_attached() && !std::exchange(g_attachment.is_left_over, false)) return;
+  if (const auto* companion = g_companion.load()) companion->end();
   stop_observing_operators();
   g_attachment.is_on.store(false, std::memory_order_release);
   remove_cpu_allocator();

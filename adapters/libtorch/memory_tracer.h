@@ -9,7 +9,9 @@
 //
 // trace() also names the layer of each operator that uses a parameter of the module; PLIMSOLL_LAYER
 // in a forward function names everything inside it. error() reports what cannot be recorded;
-// training goes on as if there were no tracer. CPU only. Link plimsoll::libtorch and torch.
+// training goes on as if there were no tracer. Link plimsoll::libtorch and torch;
+// plimsoll::libtorch_cuda records CUDA devices too, from the first operator or trace() after CUDA
+// was initialized.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -43,9 +45,12 @@ namespace plimsoll {
 
 class MemoryTracer {
  public:
+  // `device`, "cpu" or "cuda:1", is the one whose results the queries return; by default the first
+  // CUDA device that was recorded, or the CPU. All devices are recorded.
   explicit MemoryTracer(const RecordingOptions& options,
-                        plimsoll_libtorch_mode mode = PLIMSOLL_LIBTORCH_FULL)
-      : recording_(Recording::start(with_layer_calls(options))) {
+                        plimsoll_libtorch_mode mode = PLIMSOLL_LIBTORCH_FULL,
+                        std::string device = "")
+      : device_(std::move(device)), recording_(Recording::start(with_layer_calls(options))) {
     if (recording_) path_ = recording_->path();
     if (!recording_) {
       error_ = recording_.error().message;
@@ -67,8 +72,10 @@ class MemoryTracer {
   // parameter_layers.h says which operators). Call it again after they have been replaced.
   void trace(const torch::nn::Module& module, const std::string& name) {
     attempt([&] {
+      plimsoll_libtorch_renew();  // before the tensors are described
       std::vector<libtorch::ParameterLayers::Owned> owned;
       const auto own = [&](const at::Tensor& tensor, const std::string& path) {
+        uses_cuda_ |= tensor.is_cuda();
         owned.push_back({tensor, path.substr(0, path.rfind('.'))});
       };
       for (const auto& parameter : module.named_parameters()) {
@@ -84,19 +91,23 @@ class MemoryTracer {
       }
       libtorch::parameter_layers().add(owned);
       libtorch::observe_inputs();
+      renew();
     });
   }
 
   // A batch, or another tensor that the model is given.
   void input(const at::Tensor& tensor) {
-    attempt([&] { tag(tensor, PLIMSOLL_ROLE_INPUT, 0); });
+    attempt([&] {
+      uses_cuda_ |= tensor.is_cuda();
+      tag(tensor, PLIMSOLL_ROLE_INPUT, 0);
+    });
   }
 
   // The optimizer's step, as the phase it is, with its gradients and state known for what they are;
   // then the end of a step of the training loop. Arguments and result are those of optimizer.step.
   template <typename... Closure>
   at::Tensor step(torch::optim::Optimizer& optimizer, Closure&&... closure) {
-    const StepEnd end;
+    const StepEnd end{*this};
     const OptimizerPhase phase;
     attempt([&] { tag_gradients(optimizer); });
     at::Tensor loss = optimizer.step(std::forward<Closure>(closure)...);
@@ -108,7 +119,7 @@ class MemoryTracer {
     if (recording_) recording_->flush();
   }
   RecordingState state() const { return recording_ ? recording_->state() : RecordingState{}; }
-  // The most bytes of tensors that were live at once.
+  // The most bytes of tensors that were live at once, on all devices together.
   std::uint64_t peak_bytes() const { return recording_ ? recording_->peak_bytes() : 0; }
 
   // Removes the hooks and ends the recording.
@@ -174,18 +185,28 @@ class MemoryTracer {
   }
 
   Result<TracerResults> read_results() {
-    if (!path_.empty()) return TracerResults::read(path_);
-    if (recording_->is_running()) return TracerResults::read_memory(recording_->copy());
-    return TracerResults::read_memory(trace_);
+    if (!path_.empty()) return TracerResults::read(path_, device_);
+    if (recording_->is_running()) return TracerResults::read_memory(recording_->copy(), device_);
+    return TracerResults::read_memory(trace_, device_);
   }
 
   // Marks the step after the optimizer's phase has been left.
   struct StepEnd {
-    StepEnd() = default;
+    explicit StepEnd(MemoryTracer& of) : tracer(of) {}
     StepEnd(const StepEnd&) = delete;
     StepEnd& operator=(const StepEnd&) = delete;
-    ~StepEnd() { plimsoll::step(); }
+    ~StepEnd() {
+      tracer.attempt([this] { tracer.renew(); });
+      plimsoll::step();
+    }
+    MemoryTracer& tracer;
   };
+
+  void renew() {
+    const char* problem = plimsoll_libtorch_renew();
+    if (problem == nullptr || !uses_cuda_ || !error_.empty()) return;
+    error_ = std::string("CUDA memory is not recorded: ") + problem;
+  }
 
   static libtorch::Parameter named(std::string path) {
     libtorch::Parameter known;
@@ -241,12 +262,14 @@ class MemoryTracer {
   }
 
   std::string path_;
+  std::string device_;
   Result<Recording> recording_;
   std::vector<std::byte> trace_;  // of a recording into memory that was stopped
   std::optional<TracerResults> results_;
   std::uint64_t results_events_ = 0;  // recorded when results_ was read
   std::string error_;
   bool is_attached_ = false;
+  bool uses_cuda_ = false;  // a tensor that it was given is on a CUDA device
 };
 
 }  // namespace plimsoll

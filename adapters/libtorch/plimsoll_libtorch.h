@@ -39,6 +39,21 @@ void plimsoll_libtorch_observe(int is_wanted);
 // returns the context; null while nothing is attached. Waits for no lock but leaves of our own.
 plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_context* before);
 
+// What records the CUDA devices of a C++ program, where it is linked.
+struct plimsoll_libtorch_companion {
+  void (*begin)(const plimsoll_recorder_api* api);  // the hooks are installed
+  const char* (*renew)(void);                       // see plimsoll_libtorch_renew()
+  void (*end)(void);                                // they are about to be removed
+};
+
+// Before or after attaching; for the life of the process.
+void plimsoll_libtorch_set_companion(const plimsoll_libtorch_companion* companion);
+
+// From time to time, with no lock held: begins to record CUDA devices if the program has begun to
+// use them, and compares sums that are in doubt. Returns null, or one sentence that says why they
+// are not recorded.
+const char* plimsoll_libtorch_renew(void);
+
 // Tensors on CUDA devices are told too from now on, or no more: somebody records their allocations.
 void plimsoll_libtorch_tell_cuda_tensors(int is_wanted);
 }

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -106,6 +108,7 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
  public:
   std::string backend = "native";
   std::string conf;  // PYTORCH_CUDA_ALLOC_CONF
+  std::atomic<bool> is_initialized{std::getenv("FAKE_CUDA_IS_LATE") == nullptr};
   std::array<std::unique_ptr<Device>, kDevices> devices{std::make_unique<Device>(0),
                                                         std::make_unique<Device>(1)};
 
@@ -152,7 +155,7 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
   }
 
   // ---- c10::DeviceAllocator --------------------------------------------------------------------
-  bool initialized() override { return true; }
+  bool initialized() override { return is_initialized; }
   void emptyCache(c10::MempoolId_t) override {
     for (const auto& device : devices) {
       const std::lock_guard lock(device->mutex);
@@ -329,6 +332,8 @@ FAKE_API std::uint64_t fake_reserved(int device) { return heap(device).reserved;
 // As if there were something that torch does and tells nobody.
 FAKE_API void fake_mute(int is_mute) { g_is_mute = is_mute != 0; }
 FAKE_API void fake_set_backend(const char* name) { fake_allocator().backend = name; }
+// With FAKE_CUDA_IS_LATE: the program uses CUDA for the first time.
+FAKE_API void fake_initialize() { fake_allocator().is_initialized = true; }
 FAKE_API void fake_set_device(int device) { t_device = device; }
 FAKE_API int fake_get_device() { return t_device; }
 FAKE_API int fake_exchange_device(int device) {

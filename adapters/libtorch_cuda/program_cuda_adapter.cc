@@ -1,0 +1,3 @@
+// The CUDA half of a C++ program, as one translation unit.
+#include "cuda_adapter.cc"
+#include "program_companion.cc"
