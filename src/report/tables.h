@@ -117,17 +117,21 @@ struct SiteRow {
   }
 };
 
-// A site whose live bytes at the step boundaries go up.
+// A site that leaves allocations behind at every step.
 struct GrowthRow {
   std::int32_t device = 0;
-  std::string line;              // growth only
-  std::string key;               // the line, layer or category
-  std::uint64_t steps = 0;       // boundaries looked at, after warm-up
-  std::int64_t first_bytes = 0;  // live from this site at the first of them
-  std::int64_t last_bytes = 0;
-  double bytes_per_step = 0;  // robust slope (Theil-Sen)
-  double confidence = 0;  // share of step pairs that grew, minus those that shrank (Kendall's tau)
-  std::string boundary;   // what marked the steps: the annotation's name, or "cycle"
+  std::string line;               // growth only
+  std::string key;                // the line, layer or category
+  std::uint64_t steps = 0;        // looked at
+  std::int64_t first_bytes = 0;   // live from this site at the end of the warm-up
+  std::int64_t last_bytes = 0;    // at the end of the last step
+  double bytes_per_step = 0;      // that survive, mean
+  double low_bytes_per_step = 0;  // 95 % interval
+  double high_bytes_per_step = 0;
+  std::int64_t grown_bytes = 0;  // live at the end, of what each step left behind
+  std::uint64_t survivors = 0;
+  bool is_certain = false;  // else the steps are few, and not every one left something
+  std::string boundary;     // what marked the steps: the annotation's name, or "cycle"
 
   static constexpr auto fields() {
     using base::Field;
@@ -136,13 +140,22 @@ struct GrowthRow {
         Field{"line", &GrowthRow::line,
               "The innermost Python line outside torch, or why there is none; growth only."},
         Field{"key", &GrowthRow::key, "What grows: the line, the layer or the category."},
-        Field{"steps", &GrowthRow::steps, "Step boundaries compared."},
+        Field{"steps", &GrowthRow::steps, "Steps compared."},
         Field{"first_bytes", &GrowthRow::first_bytes,
-              "Live bytes of the site at the first boundary."},
-        Field{"last_bytes", &GrowthRow::last_bytes, "Live bytes of the site at the last boundary."},
-        Field{"bytes_per_step", &GrowthRow::bytes_per_step, "Theil-Sen slope."},
-        Field{"confidence", &GrowthRow::confidence,
-              "Kendall's tau of live bytes against steps, -1 to 1."},
+              "Live bytes of the site after the warm-up, the first quarter of the steps."},
+        Field{"last_bytes", &GrowthRow::last_bytes,
+              "Live bytes of the site at the end of the last step."},
+        Field{"bytes_per_step", &GrowthRow::bytes_per_step,
+              "Bytes that a step leaves behind, on average after the warm-up."},
+        Field{"low_bytes_per_step", &GrowthRow::low_bytes_per_step,
+              "Lower end of the 95 % interval of that average, by resampling the steps."},
+        Field{"high_bytes_per_step", &GrowthRow::high_bytes_per_step, "Its upper end."},
+        Field{"grown_bytes", &GrowthRow::grown_bytes,
+              "Live bytes at the end of the last step that the steps left behind."},
+        Field{"survivors", &GrowthRow::survivors,
+              "Allocations made after the warm-up that are old and still live."},
+        Field{"is_certain", &GrowthRow::is_certain,
+              "False: fewer than 12 steps, and some of them left nothing behind."},
         Field{"boundary", &GrowthRow::boundary, "What marked the steps."}};
   }
 };

@@ -1,11 +1,11 @@
-// memory_growth: lines that hold more at every step and never give it back.
+// memory_growth: lines that leave something behind at every step.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
-#include "analysis/steady_growth.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -16,48 +16,82 @@ constexpr double kLeastBytesPerStep = 64.0 * 1024;
 constexpr double kCriticalShareOfLive = 0.25;
 constexpr std::size_t kLinesNamed = 4;
 
-// "By category: activation, 1.5 MiB a step." for the layer or category that grows most.
-void add_kind(const char* kind, const std::vector<report::GrowthRow>& rows, std::int32_t device,
-              report::Finding& finding) {
-  const auto first = std::ranges::find_if(rows, [&](const report::GrowthRow& row) {
-    return row.device == device && is_steady_growth(row);
-  });
-  if (first == rows.end()) return;
+using Rows = std::vector<report::GrowthRow>;
+
+// Those of the device that grow fast enough to speak of, steepest first.
+Rows rows_of(const Rows& table, std::int32_t device) {
+  Rows rows;
+  for (const report::GrowthRow& row : table) {
+    if (row.device == device && row.bytes_per_step >= kLeastBytesPerStep) rows.push_back(row);
+  }
+  // What is certain is a story of its own.
+  if (std::ranges::any_of(rows, &report::GrowthRow::is_certain)) {
+    std::erase_if(rows, [](const report::GrowthRow& row) { return !row.is_certain; });
+  }
+  std::ranges::stable_sort(rows, std::ranges::greater{}, &report::GrowthRow::bytes_per_step);
+  return rows;
+}
+
+// "1.5 MiB a step (1.2 MiB to 1.8 MiB)": the interval where the steps differ.
+std::string rate_with_interval(const report::GrowthRow& row) {
+  const std::string low = bytes_text(static_cast<std::uint64_t>(row.low_bytes_per_step));
+  const std::string high = bytes_text(static_cast<std::uint64_t>(row.high_bytes_per_step));
+  const std::string rate = rate_text(row.bytes_per_step);
+  return low == high ? rate : rate + " (95 %: " + low + " to " + high + ")";
+}
+
+// "By category it is activation, 1.5 MiB a step." for the layer or category that grows most.
+void add_kind(const char* kind, const Rows& table, std::int32_t device, report::Finding& finding) {
+  const auto first = std::ranges::find(table, device, &report::GrowthRow::device);
+  if (first == table.end()) return;
   finding.evidence.push_back("By " + std::string(kind) + " it is " + first->key + ", " +
                              rate_text(first->bytes_per_step) + ".");
 }
 
-report::Finding tell(const Facts& facts, const DeviceFacts& device,
-                     const std::vector<report::GrowthRow>& rows) {
+void add_rows(const Rows& rows, report::Finding& finding) {
+  for (const auto& row : std::span(rows).first(std::min(kLinesNamed, rows.size()))) {
+    finding.evidence.push_back(row.key + ": " + rate_with_interval(row) + ", from " +
+                               bytes_text(row.first_bytes) + " to " + bytes_text(row.last_bytes) +
+                               "; " + counted(row.survivors, "allocation") + " of earlier steps " +
+                               (row.survivors == 1 ? "is" : "are") + " still live.");
+  }
+  if (rows.size() > kLinesNamed) {
+    finding.evidence.push_back(counted(rows.size() - kLinesNamed, "more line") + " grow as well.");
+  }
+}
+
+// `rows` are lines, or, where each line alone grows too little to speak of, categories.
+report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
   double per_step = 0;
   std::uint64_t grown = 0;
   for (const report::GrowthRow& row : rows) {
     per_step += row.bytes_per_step;
-    grown += grown_bytes(row);
+    grown += static_cast<std::uint64_t>(row.grown_bytes);
   }
   const report::GrowthRow& first = rows.front();
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
   report::Finding finding;
   finding.id = "memory_growth";
-  finding.severity = is_at_least(grown, kCriticalShareOfLive, live)
+  finding.severity = !first.is_certain ? report::FindingSeverity::kInfo
+                     : is_at_least(grown, kCriticalShareOfLive, live)
                          ? report::FindingSeverity::kCritical
                          : report::FindingSeverity::kWarning;
-  finding.title = "Memory on " + device.name + " grows by " + rate_text(per_step) + ", by " +
-                  bytes_text(grown) + " in this recording";
-  for (const auto& row : std::span(rows).first(std::min(kLinesNamed, rows.size()))) {
-    finding.evidence.push_back(row.line + ": " + rate_text(row.bytes_per_step) + ", from " +
-                               bytes_text(row.first_bytes) + " to " + bytes_text(row.last_bytes) +
-                               ".");
+  finding.title = "Memory on " + device.name + (first.is_certain ? " grows by " : " may grow by ") +
+                  rate_text(per_step) + ", by " + bytes_text(grown) + " in this recording";
+  add_rows(rows, finding);
+  const report::Tables& tables = facts.report.tables;
+  if (!first.line.empty()) {
+    add_kind("category", tables.growth_by_category, device.report.device, finding);
   }
-  if (rows.size() > kLinesNamed) {
-    finding.evidence.push_back(counted(rows.size() - kLinesNamed, "more line") + " grow as well.");
-  }
-  add_kind("category", facts.report.tables.growth_by_category, device.report.device, finding);
-  add_kind("layer", facts.report.tables.growth_by_layer, device.report.device, finding);
+  add_kind("layer", tables.growth_by_layer, device.report.device, finding);
   finding.evidence.push_back("Compared at " + counted(first.steps, "step") + " (" + first.boundary +
-                             "), warm-up left out.");
-  finding.next_step = "Let go of what " + first.line + kLetGo;
+                             "), the first quarter left out as warm-up.");
+  finding.next_step =
+      first.is_certain
+          ? let_go_text(first.line.empty() ? "the category " + first.key : first.line,
+                        device.report.device)
+          : "Record more than 12 steps: these are too few to tell growth from a cache that fills.";
   finding.saving_bytes = grown;
   return finding;
 }
@@ -66,13 +100,10 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device,
 
 Findings memory_growth(const Facts& facts) {
   Findings findings;
+  const report::Tables& tables = facts.report.tables;
   for (const DeviceFacts& device : devices_of(facts)) {
-    std::vector<report::GrowthRow> rows;
-    for (const report::GrowthRow& row : facts.report.tables.growth) {
-      const bool is_this = row.device == device.report.device && is_steady_growth(row);
-      if (is_this && row.bytes_per_step >= kLeastBytesPerStep) rows.push_back(row);
-    }
-    std::ranges::stable_sort(rows, std::ranges::greater{}, &report::GrowthRow::bytes_per_step);
+    Rows rows = rows_of(tables.growth, device.report.device);
+    if (rows.empty()) rows = rows_of(tables.growth_by_category, device.report.device);
     if (!rows.empty()) findings.push_back(tell(facts, device, rows));
   }
   return findings;

@@ -87,14 +87,14 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails
       " of the " + bytes_text(oom.requested_active_bytes) + " live were added step by step";
   std::string first;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
-    if (row.device != device.report.device || !is_steady_growth(row)) continue;
+    if (row.device != device.report.device || grown_bytes(row) == 0) continue;
     if (first.empty()) first = row.line;
     finding.evidence.push_back(row.line + " grew by " + rate_text(row.bytes_per_step) + ", to " +
                                bytes_text(row.last_bytes) + " after " + counted(row.steps, "step") +
                                ".");
     if (finding.evidence.size() == kMostTold + 1) break;
   }
-  finding.next_step = "Let go of what " + (first.empty() ? top_line(oom) : first) + kLetGo;
+  finding.next_step = let_go_text(first.empty() ? top_line(oom) : first, device.report.device);
   finding.saving_bytes = oom.grown_bytes;
 }
 

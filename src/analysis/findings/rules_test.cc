@@ -259,12 +259,12 @@ TEST(StrandedMemory, is_not_told_twice) {
 
 report::GrowthRow growth(double bytes_per_step) {
   report::GrowthRow row;
-  row.line = "a.py:1 (f)";
+  row.line = row.key = "a.py:1 (f)";
   row.steps = 10;
-  row.first_bytes = 0;
-  row.last_bytes = static_cast<std::int64_t>(9 * bytes_per_step);
-  row.bytes_per_step = bytes_per_step;
-  row.confidence = 1;
+  row.last_bytes = row.grown_bytes = static_cast<std::int64_t>(9 * bytes_per_step);
+  row.bytes_per_step = row.low_bytes_per_step = row.high_bytes_per_step = bytes_per_step;
+  row.survivors = 5;
+  row.is_certain = true;
   row.boundary = "ProfilerStep";
   return row;
 }
@@ -289,12 +289,50 @@ TEST(MemoryGrowth, a_list_of_scalar_losses_is_not_told) {
   EXPECT_THAT(c.run(memory_growth), IsEmpty());
 }
 
-TEST(MemoryGrowth, few_steps_or_a_wavering_line_are_not_told) {
+TEST(MemoryGrowth, what_is_not_certain_is_information) {
   Case c;
-  c.report.tables.growth = {growth(100.0 * kMib), growth(100.0 * kMib)};
-  c.report.tables.growth[0].steps = 4;
-  c.report.tables.growth[1].confidence = 0.7;
-  EXPECT_THAT(c.run(memory_growth), IsEmpty());
+  c.report.tables.growth = {growth(100.0 * kMib)};
+  c.report.tables.growth[0].is_certain = false;
+  const Findings found = c.run(memory_growth);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, report::FindingSeverity::kInfo);
+  EXPECT_THAT(found[0].title, HasSubstr("may grow by 100.0 MiB a step"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("more than 12 steps"));
+}
+
+TEST(MemoryGrowth, what_is_certain_is_told_alone) {
+  Case c;
+  c.report.tables.growth = {growth(100.0 * kMib), growth(1.0 * kMib)};
+  c.report.tables.growth[0].is_certain = false;
+  EXPECT_THAT(c.run(memory_growth)[0].title, HasSubstr("grows by 1.0 MiB a step"));
+}
+
+TEST(MemoryGrowth, the_rate_has_its_interval_where_steps_differ) {
+  Case c;
+  c.report.tables.growth = {growth(2.0 * kMib)};
+  c.report.tables.growth[0].low_bytes_per_step = 1.5 * kMib;
+  c.report.tables.growth[0].high_bytes_per_step = 2.5 * kMib;
+  EXPECT_THAT(c.run(memory_growth)[0].evidence[0],
+              HasSubstr("2.0 MiB a step (95 %: 1.5 MiB to 2.5 MiB)"));
+}
+
+TEST(MemoryGrowth, many_lines_that_grow_little_are_told_by_their_category) {
+  Case c;
+  c.report.tables.growth = {growth(512), growth(512)};
+  c.report.tables.growth_by_category = {growth(100.0 * 1024)};
+  c.report.tables.growth_by_category[0].line.clear();
+  c.report.tables.growth_by_category[0].key = "activation";
+  const Findings found = c.run(memory_growth);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("grows by 100.0 KiB a step"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("the category activation"));
+}
+
+TEST(MemoryGrowth, tensors_of_the_cpu_are_not_sent_to_the_cpu) {
+  Case c;
+  c.report.tables.growth = {growth(2.0 * kMib)};
+  c.report.tables.growth[0].device = c.device().device = -1;
+  EXPECT_THAT(c.run(memory_growth)[0].next_step, Not(HasSubstr(".cpu()")));
 }
 
 TEST(MemoryGrowth, of_another_device_is_told_of_that_device) {

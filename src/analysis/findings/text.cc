@@ -22,6 +22,17 @@ std::string rate_text(double bytes_per_step) {
          " a step";
 }
 
+std::string let_go_text(const std::string& holder, std::int32_t device) {
+  // A copy on the CPU frees nothing of the CPU's.
+  const bool is_cpu = device < 0;
+  return "Let go of what " + holder +
+         " keeps from step to step: usually a list, dict or attribute that gathers tensors. Keep "
+         ".item() of a scalar, and " +
+         (is_cpu ? ".detach() of a tensor whose graph nobody needs; drop the others"
+                 : ".detach().cpu() of other tensors") +
+         ".";
+}
+
 std::string counted(std::uint64_t count, const char* singular) {
   return base::format_count(count) + " " + singular + (count == 1 ? "" : "s");
 }

@@ -19,11 +19,8 @@ std::string counted(std::uint64_t count, const char* singular);  // "1 block", "
 // "a.py:1 (f) 2.0 GiB (40.0%), b.py:2 (g) 1.0 GiB (20.0%)": the first few.
 std::string holders_text(std::span<const report::GroupRow> rows);
 
-// The end of a sentence about a line that holds more at every step.
-inline constexpr const char* kLetGo =
-    " keeps from step to step: usually a list, dict or attribute that gathers tensors. Keep "
-    ".item() "
-    "or .detach().cpu() of them instead.";
+// What to do about a line, layer or category that holds more at every step.
+std::string let_go_text(const std::string& holder, std::int32_t device);
 
 // One sentence for each of the first few lines that pin.
 std::vector<std::string> pinning_sentences(std::span<const report::PinningLine> lines);

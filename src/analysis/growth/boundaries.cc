@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/growth/cycles.h"
+#include "analysis/growth/survivors.h"
 #include "model/steps.h"
 
 namespace plimsoll::analysis::growth {
@@ -15,9 +16,8 @@ using model::DeviceTrace;
 using model::kNoTime;
 using model::Trace;
 
-constexpr std::size_t kFewest = 3;        // compared, after warm-up
-constexpr std::size_t kFewestCycles = 6;  // found by ourselves: more must agree
-constexpr std::size_t kMost = 64;
+constexpr std::size_t kFewestCycles = 8;  // found by ourselves: more must agree
+constexpr std::size_t kMost = 128;
 constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
 
@@ -79,17 +79,15 @@ std::vector<std::uint32_t> marked_events(const Trace& trace, const DeviceTrace& 
   return events;
 }
 
-std::vector<Boundary> without_warm_up(const std::vector<std::uint32_t>& events) {
-  const std::size_t warm_up = std::max<std::size_t>(1, events.size() / 4);
-  std::vector<Boundary> kept;
-  if (events.size() <= warm_up) return kept;
-  const std::size_t left = events.size() - warm_up;
-  const std::size_t count = std::min(left, kMost);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t step = warm_up + (count == 1 ? 0 : i * (left - 1) / (count - 1));
-    kept.push_back(Boundary{events[step], static_cast<std::uint32_t>(step)});
+// Keeps them if they are enough.
+bool keep(const std::vector<std::uint32_t>& events, std::size_t fewest, Boundaries& found) {
+  if (events.size() < fewest) return false;
+  const std::size_t each = (events.size() + kMost - 1) / kMost;
+  for (std::size_t i = (events.size() - 1) % each; i < events.size(); i += each) {
+    found.events.push_back(events[i]);
   }
-  return kept;
+  found.steps_each = static_cast<std::uint32_t>(each);
+  return true;
 }
 
 }  // namespace
@@ -103,27 +101,22 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   const auto own_steps = marked_events(trace, device);
   std::size_t most_steps = own_steps.size();
   found.name = "step";
-  found.kept = without_warm_up(own_steps);
-  if (found.kept.size() >= kFewest) return found;
+  if (keep(own_steps, kFewestSteps, found)) return found;
   for (const std::string_view prefix : {kOptimizerStep, kProfilerStep}) {
     const MarkedSteps steps = marked_steps(trace, device, prefix);
     const auto events = first_events_after(trace, device, steps.ends_ns);
     most_steps = std::max(most_steps, events.size());
     found.name = steps.name;
-    found.kept = without_warm_up(events);
-    if (found.kept.size() >= kFewest) return found;
+    if (keep(events, kFewestSteps, found)) return found;
   }
-  found.kept.clear();
   if (most_steps > 0) {
     found.why_none = "the recording holds " + std::to_string(most_steps) +
-                     (most_steps == 1 ? " step" : " steps") +
-                     ": record at least 4 to see what grows from step to step";
+                     (most_steps == 1 ? " step" : " steps") + ": record at least " +
+                     std::to_string(kFewestSteps) + " to see what grows from step to step";
     return found;
   }
   found.name = "cycle";
-  found.kept = without_warm_up(find_valleys(trace, device));
-  if (found.kept.size() >= kFewestCycles) return found;
-  found.kept.clear();
+  if (keep(find_valleys(trace, device), kFewestCycles, found)) return found;
   found.why_none =
       "no steps are marked in the recording, and memory does not rise and fall in a regular way: "
       "record several optimizer steps";

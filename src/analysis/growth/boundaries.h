@@ -7,7 +7,7 @@
 //      again and again, by more than it grows meanwhile. Otherwise nothing tells a leak from a
 //      single step in which every layer keeps something for backward.
 //
-// The first quarter is warm-up and left out. More than 64 are thinned evenly.
+// Of more than 128 only every n-th is kept, counted from the last one.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,12 @@
 
 namespace plimsoll::analysis::growth {
 
-struct Boundary {
-  std::uint32_t event = 0;  // the moment before this event of the device
-  std::uint32_t step = 0;   // how many boundaries came before
-};
-
 struct Boundaries {
-  std::string name;            // "step", of the annotation, or "cycle"
-  std::vector<Boundary> kept;  // ascending; empty if growth can't be judged
-  std::string why_none;        // why not: one sentence
+  std::string name;                   // "step", of the annotation, or "cycle"
+  std::vector<std::uint32_t> events;  // each the moment before this event of the device, ascending;
+                                      // empty if growth can't be judged
+  std::uint32_t steps_each = 1;       // between one and the next
+  std::string why_none;               // why there are none: one sentence
 };
 
 Boundaries find_boundaries(const model::Trace& trace, const model::DeviceTrace& device);

@@ -13,12 +13,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using tests::TraceMaker;
 
-std::vector<std::uint32_t> events_of(const Boundaries& boundaries) {
-  std::vector<std::uint32_t> events;
-  for (const Boundary& boundary : boundaries.kept) events.push_back(boundary.event);
-  return events;
-}
-
 // Events 10 at 0, 10, 20, ... µs; steps end after the times given.
 model::Trace with_steps(const std::string& name, std::initializer_list<std::int64_t> ends_us,
                         int events = 10) {
@@ -33,33 +27,33 @@ model::Trace with_steps(const std::string& name, std::initializer_list<std::int6
 }
 
 TEST(Boundaries, steps_end_before_the_first_later_event) {
-  const auto trace = with_steps("Optimizer.step#AdamW.step", {15, 20, 45, 70});
+  const auto trace = with_steps("Optimizer.step#AdamW.step", {15, 20, 45, 50, 60, 70});
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_EQ(found.name, "Optimizer.step#AdamW.step");
-  EXPECT_THAT(events_of(found), ElementsAre(3, 5, 8));  // 2 is warm-up
-  EXPECT_EQ(found.kept[0].step, 1u);
+  EXPECT_THAT(found.events, ElementsAre(2, 3, 5, 6, 7, 8));
+  EXPECT_EQ(found.steps_each, 1u);
 }
 
 TEST(Boundaries, step_that_ends_after_the_last_event_ends_the_recording) {
-  const auto trace = with_steps("Optimizer.step#SGD.step", {15, 25, 35, 1000, 2000});
-  EXPECT_THAT(events_of(find_boundaries(trace, trace.devices[0])), ElementsAre(3, 4, 10));
+  const auto trace = with_steps("Optimizer.step#SGD.step", {15, 25, 35, 45, 55, 1000, 2000});
+  EXPECT_THAT(find_boundaries(trace, trace.devices[0]).events, ElementsAre(2, 3, 4, 5, 6, 10));
 }
 
 TEST(Boundaries, steps_lost_before_the_first_event_do_not_count) {
   const auto trace = with_steps("Optimizer.step#SGD.step", {-30, -20, -10, 25, 35});
   const auto found = find_boundaries(trace, trace.devices[0]);
-  EXPECT_THAT(found.kept, IsEmpty());
-  EXPECT_THAT(found.why_none, HasSubstr("holds 2 steps"));
+  EXPECT_THAT(found.events, IsEmpty());
+  EXPECT_THAT(found.why_none, HasSubstr("holds 2 steps: record at least 6"));
 }
 
 TEST(Boundaries, profiler_steps_are_one_kind_though_each_has_its_number) {
-  const auto trace = with_steps("ProfilerStep#", {15, 25, 35, 45});
+  const auto trace = with_steps("ProfilerStep#", {15, 25, 35, 45, 55, 65});
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_EQ(found.name, "ProfilerStep");
-  EXPECT_EQ(found.kept.size(), 3u);
+  EXPECT_EQ(found.events.size(), 6u);
 }
 
-TEST(Boundaries, many_steps_are_thinned_evenly_after_a_quarter_of_warm_up) {
+TEST(Boundaries, of_many_steps_every_nth_is_kept_up_to_the_last) {
   TraceMaker maker;
   for (int i = 0; i < 1000; ++i) {
     maker.alloc(static_cast<std::uint64_t>(i) + 1, 1);
@@ -67,10 +61,10 @@ TEST(Boundaries, many_steps_are_thinned_evenly_after_a_quarter_of_warm_up) {
   }
   const auto trace = maker.finish();
   const auto found = find_boundaries(trace, trace.devices[0]);
-  ASSERT_EQ(found.kept.size(), 64u);
-  EXPECT_EQ(found.kept.front().step, 250u);
-  EXPECT_EQ(found.kept.back().step, 999u);
-  EXPECT_EQ(found.kept.back().event, 1000u);
+  EXPECT_EQ(found.steps_each, 8u);
+  ASSERT_EQ(found.events.size(), 125u);
+  EXPECT_EQ(found.events.front(), 8u);
+  EXPECT_EQ(found.events.back(), 1000u);
 }
 
 TEST(Boundaries, unmarked_steps_are_the_valleys_of_the_total) {
@@ -83,8 +77,8 @@ TEST(Boundaries, unmarked_steps_are_the_valleys_of_the_total) {
   const auto trace = maker.finish();
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_EQ(found.name, "cycle");
-  ASSERT_GE(found.kept.size(), 6u);
-  EXPECT_EQ((found.kept[1].event - found.kept[0].event) % 16, 0u);
+  ASSERT_GE(found.events.size(), 8u);
+  EXPECT_EQ((found.events[3] - found.events[2]) % 16, 0u);
 }
 
 TEST(Boundaries, forward_that_keeps_what_each_layer_makes_has_no_steps) {
@@ -94,7 +88,7 @@ TEST(Boundaries, forward_that_keeps_what_each_layer_makes_has_no_steps) {
   }
   const auto trace = maker.finish();
   const auto found = find_boundaries(trace, trace.devices[0]);
-  EXPECT_THAT(found.kept, IsEmpty());
+  EXPECT_THAT(found.events, IsEmpty());
   EXPECT_THAT(found.why_none, HasSubstr("no steps are marked"));
 }
 

@@ -1,13 +1,14 @@
 #include "analysis/growth/growth.h"
 
 #include <algorithm>
-#include <span>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analysis/growth/boundaries.h"
-#include "base/trend.h"
+#include "analysis/growth/survivors.h"
 #include "model/categories.h"
 #include "model/layers.h"
 #include "model/live_set.h"
@@ -18,107 +19,98 @@ namespace {
 using model::kNone;
 using report::GrowthRow;
 
-constexpr double kLeastTau = 0.8;
-constexpr std::size_t kFewSteps = 8;  // below, counts must rise with the bytes
-
 // What each group (a line, a layer, a category: `group_of` numbers them by the event that
-// allocates, below `group_count`) has alive at each boundary, in one pass over the lifetimes: a
-// lifetime adds to the first boundary it sees and takes away at the first one it does not see any
-// more; running sums of that are the series.
-class LiveAtBoundaries {
+// allocates) has at each boundary, in one pass over the lifetimes.
+class Sites {
  public:
   template <typename GroupOf>
-  LiveAtBoundaries(const model::Trace& trace, const model::DeviceTrace& device,
-                   std::span<const Boundary> boundaries, GroupOf&& group_of)
-      : width_(boundaries.size() + 1) {
-    add_lifetimes(trace, device, boundaries, group_of);
-    for (std::size_t first = 0; first < bytes_.size(); first += width_) {
-      for (std::size_t i = first + 1; i < first + width_; ++i) {
-        bytes_[i] += bytes_[i - 1];
-        counts_[i] += counts_[i - 1];
-      }
-    }
-  }
-
-  std::size_t size() const { return groups_.size(); }
-  std::uint32_t group(std::size_t row) const { return groups_[row]; }
-  std::span<const std::int64_t> bytes(std::size_t row) const {
-    return {bytes_.data() + row * width_, width_ - 1};
-  }
-  std::span<const std::int64_t> counts(std::size_t row) const {
-    return {counts_.data() + row * width_, width_ - 1};
-  }
-
- private:
-  template <typename GroupOf>
-  void add_lifetimes(const model::Trace& trace, const model::DeviceTrace& device,
-                     std::span<const Boundary> boundaries, GroupOf&& group_of) {
+  Sites(const model::Trace& trace, const model::DeviceTrace& device, const Boundaries& boundaries,
+        GroupOf&& group_of)
+      : steps_(boundaries.events.size()), ages_(ages_of(steps_)) {
+    const std::vector<std::uint32_t>& ends = boundaries.events;
     const model::Lifetimes& lifetimes = device.lifetimes;
-    std::size_t first = 0;  // boundary after the birth; births only move on
+    std::size_t step = 0;  // of the birth; births only move on
     for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
       const std::uint32_t born = lifetimes.alloc[row];
-      while (first < boundaries.size() && boundaries[first].event <= born) ++first;
-      if (first == boundaries.size()) return;
+      while (step < steps_ && ends[step] <= born) ++step;
+      if (step == steps_) break;
       const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
-      if (died < boundaries[first].event) continue;  // kNone is larger than any event
-      const auto beyond = std::ranges::upper_bound(boundaries, died, {}, &Boundary::event);
-      const std::size_t event = device.first_event + born;
-      add(group_of(event), first, static_cast<std::size_t>(beyond - boundaries.begin()),
+      if (died < ends[step]) continue;  // kNone is larger than any event
+      const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
+      add(group_of(device.first_event + born), step, static_cast<std::size_t>(beyond),
           trace.held_bytes(device, row));
+    }
+    for (Site& site : sites_) {
+      std::partial_sum(site.aged_counts.begin(), site.aged_counts.end(), site.aged_counts.begin());
     }
   }
 
-  // Alive at boundaries [first, beyond).
+  struct Site {
+    std::uint32_t group;
+    std::vector<std::int64_t> born_counts, born_bytes, aged_counts;
+    std::int64_t first_bytes = 0;  // live at the end of the warm-up
+    std::int64_t last_bytes = 0;
+  };
+  const std::vector<Site>& all() const { return sites_; }
+
+ private:
+  // Born in step `first`, live at the ends of steps [first, beyond).
   void add(std::uint32_t group, std::size_t first, std::size_t beyond, std::uint64_t size_bytes) {
+    Site& site = site_of(group);
+    const auto size = static_cast<std::int64_t>(std::min(size_bytes, kSaneBytes));
+    if (first <= ages_.warm_up && beyond > ages_.warm_up) site.first_bytes += size;
+    if (beyond == steps_) {
+      site.last_bytes += size;
+      site.born_counts[first] += 1;
+      site.born_bytes[first] += size;
+    }
+    // What the first step makes stays, most often, and is none of the growth.
+    const std::size_t aged = first + ages_.of_age;
+    if (first == 0 || aged >= beyond) return;
+    site.aged_counts[aged] += 1;
+    if (beyond < steps_) site.aged_counts[beyond] -= 1;
+  }
+
+  Site& site_of(std::uint32_t group) {
     if (group >= rows_.size()) rows_.resize(group + 1, kNone);
     std::uint32_t& row = rows_[group];
     if (row == kNone) {
-      row = static_cast<std::uint32_t>(groups_.size());
-      groups_.push_back(group);
-      bytes_.resize(bytes_.size() + width_);
-      counts_.resize(counts_.size() + width_);
+      row = static_cast<std::uint32_t>(sites_.size());
+      const std::vector<std::int64_t> zeros(steps_);
+      sites_.push_back({group, zeros, zeros, zeros});
     }
-    const auto size = static_cast<std::int64_t>(std::min(size_bytes, kSaneBytes));
-    bytes_[row * width_ + first] += size;
-    bytes_[row * width_ + beyond] -= size;
-    counts_[row * width_ + first] += 1;
-    counts_[row * width_ + beyond] -= 1;
+    return sites_[row];
   }
 
   static constexpr std::uint64_t kSaneBytes = std::uint64_t{1} << 48;  // sums can't overflow then
 
-  std::size_t width_;                // boundaries, and a place for what outlives them all
+  std::size_t steps_;
+  Ages ages_;
   std::vector<std::uint32_t> rows_;  // by group
-  std::vector<std::uint32_t> groups_;
-  std::vector<std::int64_t> bytes_;
-  std::vector<std::int64_t> counts_;
+  std::vector<Site> sites_;
 };
 
-bool grows(std::span<const std::int64_t> series) {
-  return series.back() > series.front() && base::kendall_tau(series) >= kLeastTau;
-}
-
-// The groups that grow; `name_of` makes the key of a row.
+// The groups that grow, steepest first; `name_of` makes the key of a row.
 template <typename GroupOf, typename NameOf>
 std::vector<GrowthRow> growing(const PassContext& context, const model::DeviceTrace& device,
                                const Boundaries& boundaries, GroupOf&& group_of, NameOf&& name_of) {
-  const LiveAtBoundaries live(context.trace, device, boundaries.kept, group_of);
-  std::vector<std::int64_t> steps;
-  for (const Boundary& boundary : boundaries.kept) steps.push_back(boundary.step);
   std::vector<GrowthRow> rows;
-  for (std::size_t i = 0; i < live.size(); ++i) {
-    const auto series = live.bytes(i);
-    if (!grows(series)) continue;
-    if (series.size() < kFewSteps && !grows(live.counts(i))) continue;
+  const Sites sites(context.trace, device, boundaries, group_of);
+  for (const Sites::Site& site : sites.all()) {
+    const auto growth = growth_of({site.born_counts, site.born_bytes, site.aged_counts});
+    if (!growth) continue;
     GrowthRow row;
-    row.bytes_per_step = base::theil_sen_slope(series, steps);
-    if (row.bytes_per_step <= 0) continue;
     row.device = device.device.ordinal;
-    row.key = name_of(live.group(i));
-    row.steps = series.size();
-    row.first_bytes = series.front();
-    row.last_bytes = series.back();
-    row.confidence = base::kendall_tau(series);
+    row.key = name_of(site.group);
+    row.steps = boundaries.events.size() * boundaries.steps_each;
+    row.first_bytes = site.first_bytes;
+    row.last_bytes = site.last_bytes;
+    row.bytes_per_step = growth->bytes_per_step / boundaries.steps_each;
+    row.low_bytes_per_step = growth->low_bytes_per_step / boundaries.steps_each;
+    row.high_bytes_per_step = growth->high_bytes_per_step / boundaries.steps_each;
+    row.grown_bytes = growth->grown_bytes;
+    row.survivors = growth->survivors;
+    row.is_certain = growth->is_certain;
     row.boundary = boundaries.name;
     rows.push_back(std::move(row));
   }
@@ -126,7 +118,6 @@ std::vector<GrowthRow> growing(const PassContext& context, const model::DeviceTr
     return a.bytes_per_step != b.bytes_per_step ? a.bytes_per_step > b.bytes_per_step
                                                 : a.key < b.key;
   });
-  if (rows.size() > context.options.top) rows.resize(context.options.top);
   return rows;
 }
 
@@ -177,7 +168,7 @@ class GrowthPass final : public Pass {
     std::string reason = "needs events: this file holds only the final state";
     for (const model::DeviceTrace& device : trace.devices) {
       const Boundaries boundaries = find_boundaries(trace, device);
-      if (!boundaries.kept.empty()) return {};
+      if (!boundaries.events.empty()) return {};
       if (device.event_count > 0) reason = boundaries.why_none;
     }
     return reason;
@@ -186,7 +177,7 @@ class GrowthPass final : public Pass {
     for (const model::DeviceTrace& device : context.trace.devices) {
       if (context.options.device && device.device != *context.options.device) continue;
       const Boundaries boundaries = find_boundaries(context.trace, device);
-      if (boundaries.kept.empty()) continue;
+      if (boundaries.events.empty()) continue;
       append_lines(context, device, boundaries);
       append_layers(context, device, boundaries);
       append_categories(context, device, boundaries);

@@ -100,7 +100,7 @@ std::uint64_t grown_bytes_of(const report::Tables& tables, std::int32_t device,
                              std::span<const report::GroupRow> by_line) {
   std::uint64_t sum = 0;
   for (const report::GrowthRow& row : tables.growth) {
-    if (row.device != device || !is_steady_growth(row)) continue;
+    if (row.device != device) continue;
     auto found = std::ranges::find(by_line, row.line, &report::GroupRow::key);
     if (found != by_line.end()) sum += std::min(grown_bytes(row), found->bytes);
   }

@@ -117,11 +117,12 @@ TEST(Oom, growth_is_the_cause_where_the_table_says_that_a_quarter_grew) {
   row.first_bytes = 200 * kMib;
   row.last_bytes = 1000 * kMib;
   row.bytes_per_step = 100.0 * kMib;
-  row.confidence = 1;
+  row.grown_bytes = 800 * kMib;
+  row.is_certain = true;
   const model::Trace trace = maker.finish();
   EXPECT_EQ(run(trace, {row}).at(0).cause, "steady_growth");
   EXPECT_EQ(run(trace, {row}).at(0).grown_bytes, 800 * kMib);
-  row.confidence = 0.4;
+  row.is_certain = false;
   EXPECT_EQ(run(trace, {row}).at(0).cause, "too_big");
 }
 

@@ -1,0 +1,146 @@
+#include "analysis/growth/survivors.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::analysis::growth {
+namespace {
+
+// What a site makes: in which step, how large, and at the end of how many steps it is live.
+struct Made {
+  std::size_t step;
+  std::int64_t bytes;
+  std::size_t lasts;
+};
+constexpr std::size_t kForEver = 1'000'000;
+
+// The series, by looking at each allocation at the end of each step.
+std::optional<Growth> judge(std::size_t steps, const std::vector<Made>& all) {
+  std::vector<std::int64_t> counts(steps);
+  std::vector<std::int64_t> bytes(steps);
+  std::vector<std::int64_t> aged(steps);
+  for (const Made& made : all) {
+    const auto is_live = [&](std::size_t end) {
+      return end >= made.step && end - made.step < made.lasts;
+    };
+    if (is_live(steps - 1)) counts[made.step] += 1, bytes[made.step] += made.bytes;
+    for (std::size_t end = 0; end < steps; ++end) {
+      if (made.step > 0 && is_live(end) && end - made.step >= ages_of(steps).of_age) ++aged[end];
+    }
+  }
+  return growth_of({counts, bytes, aged});
+}
+
+using Random = std::mt19937;
+using Make = std::function<std::vector<Made>(std::size_t steps, Random& random)>;
+
+std::size_t below(Random& random, std::size_t limit) { return random() % limit; }
+
+// In how many of 100 runs the site is taken for one that grows.
+int flagged(std::size_t steps, const Make& make) {
+  int count = 0;
+  for (unsigned run = 0; run < 100; ++run) {
+    Random random(run);
+    count += judge(steps, make(steps, random)) ? 1 : 0;
+  }
+  return count;
+}
+
+std::vector<Made> each_step(std::size_t steps, const std::function<Made(std::size_t)>& make) {
+  std::vector<Made> all;
+  for (std::size_t step = 0; step < steps; ++step) all.push_back(make(step));
+  return all;
+}
+
+std::vector<Made> batches_of_varying_size(std::size_t steps, Random& random) {
+  return each_step(steps, [&](std::size_t step) {
+    return Made{step, 1 + std::int64_t(below(random, 1000)), 1};
+  });
+}
+std::vector<Made> inputs_that_get_longer(std::size_t steps, Random& /*random*/) {
+  return each_step(steps,
+                   [](std::size_t step) { return Made{step, 100 * (1 + std::int64_t(step)), 1}; });
+}
+// A queue of up to 8, that the program fills and empties at random.
+std::vector<Made> fluctuating_queue(std::size_t steps, Random& random) {
+  std::vector<Made> all;
+  std::vector<std::size_t> held;
+  for (std::size_t step = 0; step < steps; ++step) {
+    for (int turn = 0; turn < 3; ++turn) {
+      if (held.size() < 8 && below(random, 2) == 0) {
+        held.push_back(all.size());
+        all.push_back({step, 100, kForEver});
+      } else if (!held.empty()) {
+        all[held.front()].lasts = step - all[held.front()].step;
+        held.erase(held.begin());
+      }
+    }
+  }
+  return all;
+}
+std::vector<Made> window_of(std::size_t length, std::size_t steps) {
+  return each_step(steps, [&](std::size_t step) { return Made{step, 100, length}; });
+}
+
+TEST(Survivors, clean_sites_do_not_grow) {
+  for (const std::size_t steps : {8u, 12u, 20u, 50u, 200u}) {
+    SCOPED_TRACE(steps);
+    EXPECT_EQ(flagged(steps, batches_of_varying_size), 0);
+    EXPECT_EQ(flagged(steps, inputs_that_get_longer), 0);
+    EXPECT_LE(flagged(steps, fluctuating_queue), steps < 12 ? 6 : 2);
+  }
+}
+
+TEST(Survivors, a_window_that_is_full_does_not_grow) {
+  EXPECT_EQ(judge(50, window_of(16, 50)), std::nullopt);
+  EXPECT_EQ(judge(200, window_of(16, 200)), std::nullopt);
+  EXPECT_EQ(judge(200, window_of(128, 200)), std::nullopt);
+}
+
+TEST(Survivors, leaks_grow) {
+  for (const std::size_t steps : {6u, 8u, 12u, 20u, 50u, 128u}) {
+    SCOPED_TRACE(steps);
+    const auto found = judge(steps, window_of(kForEver, steps));
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(found->bytes_per_step, 100);
+    EXPECT_EQ(found->grown_bytes, std::int64_t(steps) * 100);
+    EXPECT_TRUE(found->is_certain);
+  }
+}
+
+TEST(Survivors, a_leak_at_the_ends_of_epochs_grows_and_its_rate_has_an_interval) {
+  std::vector<Made> all = inputs_that_get_longer(120, *std::make_unique<Random>(0));
+  for (std::size_t step = 10; step < 120; step += 10) all.push_back({step, 1000, kForEver});
+  const auto found = judge(120, all);
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->bytes_per_step, 100, 15);
+  EXPECT_LT(found->low_bytes_per_step, 80);
+  EXPECT_GT(found->high_bytes_per_step, 120);
+}
+
+TEST(Survivors, what_was_made_once_is_no_part_of_what_grew) {
+  std::vector<Made> all = window_of(kForEver, 20);
+  all.push_back({0, 1'000'000, kForEver});
+  all.push_back({19, 1'000'000, kForEver});
+  const auto found = judge(20, all);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->grown_bytes, 20 * 100);
+}
+
+TEST(Survivors, few_steps_of_which_some_left_nothing_are_not_certain) {
+  std::vector<Made> all = window_of(kForEver, 10);
+  std::erase_if(all, [](const Made& made) { return made.step == 5; });
+  const auto found = judge(10, all);
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->is_certain);
+}
+
+TEST(Survivors, five_steps_tell_nothing) { EXPECT_FALSE(judge(5, window_of(kForEver, 5))); }
+
+}  // namespace
+}  // namespace plimsoll::analysis::growth
