@@ -45,7 +45,8 @@ from plimsoll.training_monitor import TrainingMonitor
 try:
     from plimsoll._core import Table
     from plimsoll.memory_tracer import LayerMemoryStats, MemoryEvent, MemoryTracer
-    from plimsoll.trace import ExportFormat, Trace, export_formats, open, open_bytes
+    from plimsoll.trace import ExportFormat, Trace, export_formats, open_bytes
+    from plimsoll.trace import open as open
 except ModuleNotFoundError as error:
     if error.name != "plimsoll._core":
         raise
@@ -58,6 +59,7 @@ if os.environ.get("PLIMSOLL", "0") not in ("", "0"):
 
     begin_as_environment_says()
 
+# Without `open`: `from plimsoll import *` must leave the builtin one alone.
 __all__ = [
     "AdapterError",
     "BatchMemoryProfiler",
@@ -96,7 +98,6 @@ __all__ = [
     "load_options",
     "log_tensor_memory_breakdown",
     "monitor_memory",
-    "open",
     "open_bytes",
     "record",
     "region",

@@ -131,6 +131,16 @@ class Recording:
         self._is_measured = False
         self._pid = 0
 
+    def __repr__(self) -> str:
+        if self._recording is not None:
+            state = "running"
+        elif self.state:
+            peaks = (f"peak {peak:,} bytes on {name}" for name, peak in self.peaks.items())
+            state = ", ".join([f"{self.state['events']:,} records", *peaks])
+        else:
+            state = "not started"
+        return f"<plimsoll.Recording {self.path!r}: {state}>"
+
     def start(self) -> Recording:
         """Begins; returns the recording itself."""
         if self._recording is not None or self.state:

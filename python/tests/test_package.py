@@ -35,6 +35,12 @@ def test_version_is_that_of_the_header():
     assert f'PLIMSOLL_VERSION "{plimsoll.__version__}"' in header.read_text()
 
 
+def test_a_star_import_leaves_the_builtin_names_alone():
+    code = "import builtins; from plimsoll import *; print(*(set(dir(builtins)) & set(globals())))"
+    left = set(run_python(code).split())
+    assert left <= {"__name__", "__doc__", "__package__", "__loader__", "__spec__"}
+
+
 def test_import_brings_nothing_heavy():
     loaded = run_python("import sys, plimsoll; print(*sys.modules)").split()
     assert "plimsoll._core" in loaded

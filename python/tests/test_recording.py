@@ -75,6 +75,16 @@ def test_a_recording_is_a_trace_with_the_bytes_that_arithmetic_says(tmp_path):
     del kept
 
 
+def test_a_recording_says_how_far_it_is(tmp_path):
+    path = str(tmp_path / "run.plim")
+    recording = plimsoll.record(path)
+    assert repr(recording) == f"<plimsoll.Recording {path!r}: not started>"
+    with recording:
+        assert repr(recording) == f"<plimsoll.Recording {path!r}: running>"
+        torch.rand(1000)
+    assert repr(recording).endswith(" records, peak 4,000 bytes on cpu>")
+
+
 def test_the_report_of_a_recording_that_still_runs(tmp_path):
     with plimsoll.record(tmp_path / "run.plim") as recording:
         train()
