@@ -194,8 +194,10 @@ PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
 }
 
 PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
-  leave_steps_to_user();
-  return guarded([](ThreadState& thread) { poll_foreign_storages(thread); });
+  return guarded([](ThreadState& thread) {
+    leave_steps_to_user(thread);
+    poll_foreign_storages(thread);
+  });
 }
 
 // describe_address() -> where plimsoll_libtorch_describe_allocation lies, for the CUDA half

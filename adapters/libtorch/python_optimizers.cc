@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "parameters.h"
@@ -209,7 +210,10 @@ void tag_optimizers(ThreadState& thread) {
   for (const Reference& object : objects) adopt_optimizer(thread, object.get());
 }
 
-void leave_steps_to_user() { g_user_steps = true; }
+void leave_steps_to_user(ThreadState& thread) {
+  if (std::exchange(g_user_steps, true) || g_steps == 0) return;
+  recorder().mark(thread.context, PLIMSOLL_MARK_OWN_STEPS, 0);
+}
 
 std::uint64_t steps_so_far() { return g_steps; }
 

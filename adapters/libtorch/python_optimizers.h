@@ -19,7 +19,7 @@ void adopt_optimizer(ThreadState& thread, PyObject* optimizer);
 void tag_optimizers(ThreadState& thread);
 
 // From now on the user marks the steps, no optimizer does.
-void leave_steps_to_user();
+void leave_steps_to_user(ThreadState& thread);
 
 // How often the optimizer that marks the steps has stepped.
 std::uint64_t steps_so_far();

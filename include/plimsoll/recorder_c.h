@@ -72,7 +72,9 @@ enum plimsoll_mark {
   /* A call of a layer's forward, or a LayerScope. Recorded only for recordings that set
    * marks_layer_calls. */
   PLIMSOLL_MARK_LAYER_BEGIN = 9, /* value: name id */
-  PLIMSOLL_MARK_LAYER_END = 10   /* value: name id */
+  PLIMSOLL_MARK_LAYER_END = 10,  /* value: name id */
+  /* value: 0. The program marks its steps: those before, which optimizers marked, do not count. */
+  PLIMSOLL_MARK_OWN_STEPS = 11
 };
 
 /* What this thread is doing: read at each alloc and free. Written by its own thread alone; ids are

@@ -82,6 +82,8 @@ class PythonAttachment(TorchDispatchMode):
         _record.set_context("", "", 0, 0, _PHASE_OTHER)
 
     def user_marks_steps(self) -> None:
+        if not self._user_steps and self._steps > 0:
+            _record.mark_own_steps()
         self._user_steps = True
 
     def survey(self, what: Survey = "all") -> None:

@@ -14,6 +14,11 @@ def is_recording() -> bool: ...
 def mark_step(number: int) -> None:
     """A step ends here."""
 
+def mark_own_steps() -> None:
+    """
+    The program marks its steps: those before, which optimizers marked, do not count.
+    """
+
 def begin_region(name: str) -> None: ...
 
 def end_region(name: str) -> None: ...

@@ -157,6 +157,32 @@ def test_steps_and_regions_of_the_user(tmp_path):
     assert sum("region" in kind for kind in kinds) in (4, 8)
 
 
+@pytest.mark.parametrize("adapter", ["auto", "python"])
+@pytest.mark.parametrize("before", [0, 2])
+def test_the_programs_steps_replace_those_of_the_optimizer(tmp_path, adapter, before):
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def update():
+        optimizer.zero_grad()
+        model(torch.rand(2, 4)).sum().backward()
+        optimizer.step()
+
+    for turn in range(2):  # each recording begins anew
+        with plimsoll.record(tmp_path / f"run{turn}.plim", adapter=adapter) as recording:
+            for _ in range(before):
+                update()
+            for _ in range(3):
+                update()
+                plimsoll.step()
+        marks = plimsoll.open(recording.path).marks.to_pydict()
+        kinds = [str(kind) for kind in marks["kind"]]
+        steps = [step for kind, step in zip(kinds, marks["step"], strict=True) if kind == "step"]
+        assert len(steps) == 3
+        assert steps == list(range(steps[0], steps[0] + 3))
+        assert kinds.count("backward_begin") == before + 3
+
+
 def test_marks_do_nothing_while_nothing_is_recorded():
     plimsoll.step()
     with plimsoll.region("nothing"):

@@ -50,7 +50,7 @@ constexpr std::array kRoles = {"known",           "parameter", "gradient",
                                "optimizer_state", "buffer",    "input"};
 constexpr std::array kMarks = {"step",         "region_begin",  "region_end", "backward_begin",
                                "backward_end", "out_of_memory", "layer",      "operator",
-                               "phase",        "layer_begin",   "layer_end"};
+                               "phase",        "layer_begin",   "layer_end",  "own_steps"};
 constexpr std::array kSegmentActions = {"alloc", "free", "map", "unmap"};
 constexpr std::array kFigures = {"total",   "free",           "driver",
                                  "own",     "context",        "nccl",

@@ -97,6 +97,18 @@ void TraceBuilder::add_mark(const Mark& mark) {
   mark_rows_.push_back(event_count());
 }
 
+void TraceBuilder::drop_steps() {
+  std::size_t kept = 0;
+  for (std::size_t row = 0; row < trace_.marks.size(); ++row) {
+    if (trace_.marks[row].kind == MarkKind::kStep) continue;
+    trace_.marks[kept] = trace_.marks[row];
+    mark_rows_[kept] = mark_rows_[row];
+    ++kept;
+  }
+  trace_.marks.resize(kept);
+  mark_rows_.resize(kept);
+}
+
 void TraceBuilder::add_look(DeviceLook look) {
   name_device(look.device);
   constexpr std::size_t kProcessBytes = sizeof(base::DeviceProcess) + 64;

@@ -52,6 +52,8 @@ class TraceBuilder {
   ShortageId add_shortage(const Shortage& shortage);
   // Between the last event added and the next, on every device.
   void add_mark(const Mark& mark);
+  // Marks of steps so far are taken back.
+  void drop_steps();
   // Where it comes among the device's events: now.
   void add_look(DeviceLook look);
   // Rows [first, first + count) are the next events of `device`. Each row at most once.

@@ -162,6 +162,33 @@ TEST(TraceBuilder, streams_and_pools_may_be_many) {
   EXPECT_GT(maker.builder().memory_bytes(), kCount * 2 * sizeof(std::uint64_t));
 }
 
+TEST(TraceBuilder, steps_that_are_taken_back_leave_the_other_marks_in_their_places) {
+  base::Diagnostics diagnostics;
+  TraceBuilder builder(diagnostics);
+  const Device cpu{DeviceType::kCpu, -1};
+  const auto alloc = [&](std::uint64_t address) {
+    Event event;
+    event.action = Action::kAlloc;
+    event.address = address;
+    event.size_bytes = 64;
+    builder.place(cpu, builder.add_event(event), 1);
+  };
+  builder.add_mark(Mark{MarkKind::kStep, kNoTime, 1, {}});
+  alloc(64);
+  builder.add_mark(Mark{MarkKind::kBackwardBegin, kNoTime, 0, {}});
+  builder.drop_steps();
+  alloc(128);
+  builder.add_mark(Mark{MarkKind::kStep, kNoTime, 1, {}});
+  base::Progress progress;
+  const auto trace = builder.finish("test", progress);
+  ASSERT_TRUE(trace.ok());
+  ASSERT_EQ(trace->marks.size(), 2u);
+  EXPECT_EQ(trace->marks[0].kind, MarkKind::kBackwardBegin);
+  EXPECT_EQ(trace->marks[1].kind, MarkKind::kStep);
+  const auto& events = trace->devices[0].mark_events;
+  EXPECT_EQ(std::vector(events.begin(), events.end()), (std::vector<std::uint32_t>{1, 2}));
+}
+
 TEST(TraceBuilder, marks_stand_between_the_events_of_each_device) {
   base::Diagnostics diagnostics;
   TraceBuilder builder(diagnostics);

@@ -287,6 +287,7 @@ void bind_recordings(nb::module_& module) {
 void mark_step(std::uint64_t number) {
   recorder().mark(recorder().context(), PLIMSOLL_MARK_STEP, number);
 }
+void mark_own_steps() { recorder().mark(recorder().context(), PLIMSOLL_MARK_OWN_STEPS, 0); }
 void begin_region(const std::string& name) {
   recorder().mark(recorder().context(), PLIMSOLL_MARK_REGION_BEGIN, name_id(name));
 }
@@ -414,6 +415,8 @@ NB_MODULE(_record, module) {
       "Where the C interface lies that an adapter is given.");
   module.def("is_recording", [] { return recorder().is_recording() != 0; });
   module.def("mark_step", &mark_step, nb::arg("number"), "A step ends here.");
+  module.def("mark_own_steps", &mark_own_steps,
+             "The program marks its steps: those before, which optimizers marked, do not count.");
   module.def("begin_region", &begin_region, nb::arg("name"));
   module.def("end_region", &end_region, nb::arg("name"));
   module.def("begin_layer", &begin_layer, nb::arg("path"), "A layer's forward begins.");

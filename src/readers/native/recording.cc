@@ -236,6 +236,9 @@ void Recording::on_mark(const format::Mark& mark) {
       row.kind = model::MarkKind::kStep;
       row.step = mark.value;
       break;
+    case PLIMSOLL_MARK_OWN_STEPS:
+      context_.builder.drop_steps();
+      return;
     case PLIMSOLL_MARK_REGION_BEGIN:
     case PLIMSOLL_MARK_REGION_END:
       row.kind = mark.kind == PLIMSOLL_MARK_REGION_BEGIN ? model::MarkKind::kRegionBegin
