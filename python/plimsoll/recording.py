@@ -132,13 +132,9 @@ class Recording:
         self._pid = 0
 
     def __repr__(self) -> str:
-        if self._recording is not None:
-            state = "running"
-        elif self.state:
-            peaks = (f"peak {peak:,} bytes on {name}" for name, peak in self.peaks.items())
-            state = ", ".join([f"{self.state['events']:,} records", *peaks])
-        else:
-            state = "not started"
+        state = "running" if self._recording is not None else "not started"
+        peaks = "".join(f", peak {peak:,} bytes on {name}" for name, peak in self.peaks.items())
+        state = f"{self.state['events']:,} records{peaks}" if self.state else state
         return f"<plimsoll.Recording {self.path!r}: {state}>"
 
     def start(self) -> Recording:
@@ -250,9 +246,8 @@ class Recording:
         from plimsoll.trace import open as open_trace
 
         if self._recording is None and not self.state:
-            raise InvalidArgumentError(
-                "invalid_argument", "the recording was not started: use it in a with block"
-            )
+            message = "the recording was not started: use it in a with block"
+            raise InvalidArgumentError("invalid_argument", message)
         self.attach_cuda_history()
         self.flush()
         return open_trace(self.path)
