@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "attachment.h"
+#include "parameters.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -44,7 +45,7 @@ void ParameterLayers::add(const std::vector<Owned>& tensors) {
     if (storage == nullptr) continue;
     const auto [at, is_new] = owners.try_emplace(
         storage, Owner{.storage = tensor.storage().getWeakStorageImpl(), .path = path});
-    at->second.parameters.emplace_back(tensor.getIntrusivePtr());
+    at->second.parameters.emplace_back(tensor);
     if (!is_new) at->second.path = std::string(common_module(at->second.path, path));
   }
   for (auto& [storage, owner] : owners) owner.layer = name_of(owner.path);
@@ -98,12 +99,11 @@ class ParameterLayers::Search {
     path_ = owner_ == nullptr ? std::string_view(found->second.path)
                               : common_module(path_, found->second.path);
     owner_ = &found->second;
+    if (tensor->grad().defined()) gradients_.push_back(storage_of(tensor->grad()));
     // Optimizers use parameter.data(), which has no gradient itself.
-    for (const auto& weak : owner_->parameters) {
-      const auto parameter = weak.lock();
-      if (parameter && parameter->grad().defined()) {
-        gradients_.push_back(storage_of(parameter->grad()));
-      }
+    for (const TensorIdentity& parameter : owner_->parameters) {
+      const c10::StorageImpl* gradient = parameters().gradient_of(parameter);
+      if (gradient != nullptr) gradients_.push_back(gradient);
     }
   }
 

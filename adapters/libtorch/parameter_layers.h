@@ -18,6 +18,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tensor_identity.h"
+
 namespace plimsoll::libtorch {
 
 // Any thread may ask.
@@ -41,7 +43,7 @@ class ParameterLayers {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // keeps the address from being reused
     std::string path;
     std::uint32_t layer = 0;
-    std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters;  // that have this storage
+    std::vector<TensorIdentity> parameters;  // that have this storage
   };
   using Owners = std::unordered_map<const c10::StorageImpl*, Owner>;  // views share a storage
   class Search;

@@ -1,7 +1,6 @@
 #include "parameters.h"
 
 #include <utility>
-#include <vector>
 
 #include "tensors.h"
 
@@ -12,32 +11,36 @@ Parameters& parameters() {
   return *all;
 }
 
+Parameters::Entry* Parameters::find_entry(const at::Tensor& tensor) {
+  const auto found = entries_.find(tensor.unsafeGetTensorImpl());
+  if (found == entries_.end() || !found->second.tensor.is_of(tensor)) return nullptr;
+  return &found->second;
+}
+
 void Parameters::add(const at::Tensor& tensor, Parameter parameter) {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(tensor.unsafeGetTensorImpl());
-  if (found != entries_.end()) {
-    found->second.parameter = parameter;
+  if (Entry* known = find_entry(tensor)) {
+    known->parameter = std::move(parameter);
     return;
   }
-  entries_.emplace(
-      tensor.unsafeGetTensorImpl(),
-      Entry{.tensor = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()),
-            .gradient = no_storage(),
-            .parameter = parameter});
+  // One that died may have had the same address.
+  entries_.insert_or_assign(tensor.unsafeGetTensorImpl(), Entry{.tensor = TensorIdentity(tensor),
+                                                                .gradient = no_storage(),
+                                                                .parameter = std::move(parameter)});
 }
 
 bool Parameters::find(const at::Tensor& tensor, Parameter& parameter) {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(tensor.unsafeGetTensorImpl());
-  if (found == entries_.end()) return false;
-  parameter = found->second.parameter;
+  const Entry* known = find_entry(tensor);
+  if (known == nullptr) return false;
+  parameter = known->parameter;
   return true;
 }
 
 std::uint32_t Parameters::layer_of(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(tensor.unsafeGetTensorImpl());
-  return found == entries_.end() ? 0 : found->second.parameter.layer;
+  const Entry* known = find_entry(tensor);
+  return known == nullptr ? 0 : known->parameter.layer;
 }
 
 std::string Parameters::name_text(const at::Tensor& tensor) {
@@ -52,30 +55,24 @@ void Parameters::tag_gradient(ThreadState& thread, const at::Tensor& tensor) {
   std::uint32_t name = 0;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(tensor.unsafeGetTensorImpl());
-    if (found == entries_.end()) return;
-    if (is_same_storage(found->second.gradient, gradient)) return;
-    found->second.gradient = weak_storage(gradient);
-    name = found->second.parameter.name;
+    Entry* known = find_entry(tensor);
+    if (known == nullptr || is_same_storage(known->gradient, gradient)) return;
+    known->gradient = weak_storage(gradient);
+    name = known->parameter.name;
   }
   tag_tensor(thread, gradient, PLIMSOLL_ROLE_GRADIENT, name);
 }
 
-void Parameters::tag_gradients(ThreadState& thread) {
-  std::vector<at::Tensor> living;
-  {
-    const std::lock_guard lock(mutex_);
-    living.reserve(entries_.size());
-    for (const auto& [impl, entry] : entries_) {
-      if (auto tensor = entry.tensor.lock()) living.emplace_back(std::move(tensor));
-    }
-  }
-  for (const at::Tensor& tensor : living) tag_gradient(thread, tensor);
+const c10::StorageImpl* Parameters::gradient_of(const TensorIdentity& tensor) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(tensor.address());
+  if (found == entries_.end() || !(found->second.tensor == tensor)) return nullptr;
+  return found->second.gradient._unsafe_get_target();
 }
 
 void Parameters::forget_dead() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [](const auto& entry) { return entry.second.tensor.expired(); });
+  std::erase_if(entries_, [](const auto& entry) { return entry.second.tensor.is_gone(); });
 }
 
 void Parameters::clear() {

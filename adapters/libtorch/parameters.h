@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "tensor_identity.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
@@ -28,20 +29,22 @@ class Parameters {
   std::string name_text(const at::Tensor& tensor);  // empty if it is not known
   // Tags the .grad of a known parameter, unless that very storage was tagged already.
   void tag_gradient(ThreadState& thread, const at::Tensor& tensor);
-  // Likewise for all of them.
-  void tag_gradients(ThreadState& thread);
+  // The storage that was tagged last as the .grad of a known parameter; null if there is none. To
+  // be compared only.
+  const c10::StorageImpl* gradient_of(const TensorIdentity& tensor);
   void forget_dead();
   void clear();
   // Around a fork, so that the child finds the lock free.
   std::mutex& mutex() { return mutex_; }
 
  private:
-  // Weak references: while we hold one, the address is nobody else's.
   struct Entry {
-    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
-    c10::weak_intrusive_ptr<c10::StorageImpl> gradient;
+    TensorIdentity tensor;
+    c10::weak_intrusive_ptr<c10::StorageImpl> gradient;  // keeps the address from being reused
     Parameter parameter;
   };
+  // Null if the tensor is not known. Under the lock.
+  Entry* find_entry(const at::Tensor& tensor);
   std::mutex mutex_;
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;
 };

@@ -187,7 +187,7 @@ PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
     g_survey_clock.run_if_due(thread);
     modules().tag_changed(thread);
     tag_optimizers(thread);
-    parameters().tag_gradients(thread);
+    modules().tag_gradients(thread);
     poll_foreign_storages(thread);
     parameters().forget_dead();
   });

@@ -244,15 +244,27 @@ void Modules::name_all(ThreadState& thread) {
   }
 }
 
-void Modules::tag_changed(ThreadState& thread) {
-  // By a copy: a module that dies meanwhile leaves modules_.
+std::vector<PyObject*>& Modules::named() {
   static auto* objects = new std::vector<PyObject*>;
   objects->clear();
   for (const auto& [object, module] : modules_) {
     if (module->layer != 0) objects->push_back(object);
   }
-  for (PyObject* object : *objects) {
+  return *objects;
+}
+
+void Modules::tag_changed(ThreadState& thread) {
+  for (PyObject* object : named()) {
     if (Module* module = find(object)) tag_tensors(thread, *module);
+  }
+}
+
+void Modules::tag_gradients(ThreadState& thread) {
+  for (PyObject* object : named()) {
+    if (find(object) == nullptr) continue;
+    for_each_item(dict_of(object, "_parameters"), [&](PyObject* /*key*/, PyObject* value) {
+      if (const at::Tensor* tensor = as_tensor(value)) parameters().tag_gradient(thread, *tensor);
+    });
   }
 }
 

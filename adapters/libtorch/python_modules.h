@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "tagged_storages.h"
 #include "thread_state.h"
@@ -43,6 +44,8 @@ class Modules {
   void name_all(ThreadState& thread);
   // Tells the parameters and buffers that are new since the last time.
   void tag_changed(ThreadState& thread);
+  // Tells the gradients of all parameters that are new since the last time.
+  void tag_gradients(ThreadState& thread);
 
  private:
   Module* root_of(Module& module);
@@ -51,6 +54,8 @@ class Modules {
   void tag_tensors(ThreadState& thread, Module& module);
   void unname(Module& module, int nesting);
   void add_children(Module& module);
+  // A copy, until the next call: a module that dies meanwhile leaves modules_.
+  std::vector<PyObject*>& named();
 
   std::unordered_map<PyObject*, std::unique_ptr<Module>> modules_;
   std::unordered_map<std::uint32_t, std::string> paths_;  // of layers

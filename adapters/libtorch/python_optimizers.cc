@@ -138,7 +138,7 @@ void tag_state(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
 
 std::uint64_t shape_of(const at::Tensor& tensor) {
   auto hash = static_cast<std::uint64_t>(tensor.scalar_type()) + 1;
-  for (const std::int64_t size : tensor.sizes()) {
+  for (const std::int64_t size : sizes_of(tensor)) {
     hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
   }
   return hash;

@@ -1,5 +1,5 @@
-// Remembers which storages an owner's tensors had when they were last told to the recorder, in the
-// order of a walk, so that the next walk tells only what has changed.
+// Remembers which tensors an owner had, and with which storages, when they were last told to the
+// recorder, in the order of a walk, so that the next walk tells only what has changed.
 #pragma once
 
 #include <vector>
@@ -11,28 +11,25 @@ namespace plimsoll::libtorch {
 class TaggedStorages {
  public:
   void begin_walk() { next_ = 0; }
-  // True if the tensor's storage is not the one that stood here at the last walk.
+  // False if this tensor stood here at the last walk, with the storage it has now.
   bool is_news(const at::Tensor& tensor) {
-    if (next_ < storages_.size() && is_same_storage(storages_[next_], tensor)) {
-      ++next_;
-      return false;
-    }
-    if (next_ < storages_.size()) {
-      storages_[next_] = weak_storage(tensor);
-    } else {
-      storages_.push_back(weak_storage(tensor));
-    }
-    ++next_;
+    const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+    if (next_ == tagged_.size()) tagged_.emplace_back();
+    Tagged& here = tagged_[next_++];
+    if (here.tensor == impl && is_same_storage(here.storage, tensor)) return false;
+    here = {impl, weak_storage(tensor)};
     return true;
   }
-  void end_walk() {
-    storages_.erase(storages_.begin() + static_cast<long>(next_), storages_.end());
-  }
-  void forget() { storages_.clear(); }
+  void end_walk() { tagged_.resize(next_); }
+  void forget() { tagged_.clear(); }
 
  private:
+  struct Tagged {
+    const c10::TensorImpl* tensor = nullptr;  // maybe dead
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage = no_storage();
+  };
   std::size_t next_ = 0;
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
+  std::vector<Tagged> tagged_;
 };
 
 }  // namespace plimsoll::libtorch

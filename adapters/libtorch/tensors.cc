@@ -70,7 +70,7 @@ std::uint32_t name_of(const std::string& text) { return recorder().name(text.dat
 std::uint32_t describe(const at::Tensor& tensor, plimsoll_role role, std::uint32_t name) {
   return recorder().tensor(static_cast<std::uint8_t>(role), name,
                            name_of(dtype_text(tensor.scalar_type())),
-                           name_of(shape_text(tensor.sizes())));
+                           name_of(shape_text(sizes_of(tensor))));
 }
 
 // ---- foreign storages -------------------------------------------------------------------------
@@ -89,8 +89,8 @@ std::uint64_t address_of(c10::StorageImpl& storage) {
 }
 
 bool still_has(const WeakStorage& weak, std::uint64_t address) {
-  const auto storage = weak.lock();
-  return storage && address_of(*storage) == address;
+  // The weak reference keeps the object; a strong one would show in the program's count of uses.
+  return !weak.expired() && address_of(*weak._unsafe_get_target()) == address;
 }
 
 void watch_foreign(c10::StorageImpl& storage) {
@@ -146,9 +146,14 @@ void tell(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) 
 
 }  // namespace
 
+c10::IntArrayRef sizes_of(const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  return impl->is_python_dispatch() ? impl->sizes_default() : impl->sizes();
+}
+
 std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                         std::uint32_t name) {
-  const c10::IntArrayRef sizes = tensor.sizes();
+  const c10::IntArrayRef sizes = sizes_of(tensor);
   if (sizes.size() > KnownTensor::kDimensions) return describe(tensor, role, name);
   std::uint64_t hash = (std::uint64_t{name} << 8U | static_cast<std::uint64_t>(role)) +
                        static_cast<std::uint64_t>(tensor.scalar_type()) * 31;

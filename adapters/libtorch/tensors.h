@@ -25,6 +25,10 @@ std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_
                         std::uint32_t name);
 void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id);
 
+// Its sizes as torch keeps them. Those of a subclass may be the program's code, which hooks never
+// run.
+c10::IntArrayRef sizes_of(const at::Tensor& tensor);
+
 // The dtype and shape of a module's output.
 void tag_output(ThreadState& thread, const at::Tensor& tensor);
 

@@ -166,3 +166,70 @@ def test_gradients_set_by_hand_are_gradients(recorder):
     recorder.take()
     optimizer.step()
     assert [e["address"] for e in tags(recorder.take(), GRADIENT)] == [parameter.grad.data_ptr()]
+
+
+def test_swapped_parameters_get_the_names_of_their_modules(recorder):
+    net = nn.Linear(10, 20)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step():
+        net(torch.ones(3, 10)).sum().backward()
+        recorder.take()
+        optimizer.step()
+        told = recorder.take()
+        return tag_names(told, PARAMETER), tag_names(told, GRADIENT)
+
+    step()
+    net.zero_grad()
+    torch.utils.swap_tensors(net.weight, nn.Parameter(torch.ones(20, 10)))
+    address = net.weight.data_ptr()
+    parameters, _ = step()
+    assert parameters == {"Linear.weight": 800}
+    net.zero_grad()
+    net(torch.ones(3, 10)).sum().backward()
+    (told,) = [e for e in tags(recorder.take(), GRADIENT) if e["size"] == 800]
+    assert told["tensor"]["name"] == "Linear.weight"
+    assert net.weight.data_ptr() == address
+
+
+def test_the_same_memory_in_a_new_parameter_keeps_its_name(recorder):
+    net = nn.Linear(10, 20)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(torch.ones(3, 10)).sum().backward()
+    optimizer.step()
+    net.weight = nn.Parameter(net.weight.detach())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(torch.ones(3, 10)).sum().backward()
+    optimizer.step()
+    net.zero_grad()
+    recorder.take()
+    net(torch.ones(3, 10)).sum().backward()
+    assert tag_names(recorder.take(), GRADIENT) == {"Linear.weight": 800, "Linear.bias": 80}
+
+
+def test_a_tensor_at_the_address_of_a_dead_parameter_is_no_parameter(recorder):
+    def tensor_at(address):
+        kept = []
+        for _ in range(10_000):
+            tensor = torch.ones(20, 10, requires_grad=True)
+            if tensor._cdata == address:
+                return tensor
+            kept.append(tensor)
+        return None
+
+    found = 0
+    for _ in range(10):
+        net = nn.Linear(10, 20)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net(torch.ones(3, 10)).sum().backward()
+        optimizer.step()
+        address = net.weight._cdata
+        del net, optimizer
+        tensor = tensor_at(address)
+        if tensor is None:
+            continue
+        found += 1
+        recorder.take()
+        (tensor * 2).sum().backward()
+        assert tags(recorder.take(), GRADIENT) == []
+    assert found > 0
