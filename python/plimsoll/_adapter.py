@@ -317,8 +317,12 @@ def _imported(name: str, library: Library) -> ModuleType:
 def _self_test(module: Any) -> str | None:
     """What of torch or Python the adapter misunderstands; None if it sees what there is."""
     import torch
+    from torch.utils._python_dispatch import _disable_current_modes
 
-    tensor = torch.zeros(3)
+    # Whatever modes and default device the program has.
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        tensor = torch.zeros(3, device="cpu")
+        address = tensor.data_ptr()
     line = sys._getframe().f_lineno + 1
-    problem: str | None = module.self_test(tensor, tensor.data_ptr(), line)
+    problem: str | None = module.self_test(tensor, address, line)
     return problem

@@ -27,12 +27,20 @@ from plimsoll import _cuda_history, _record
 from plimsoll._attachment import Adapter, Survey
 from plimsoll._dispatch_stack import push_beneath, take_out
 from plimsoll._forward_layers import ForwardLayers
-from plimsoll._program_errors import leave_to_program
+from plimsoll._tensor_memory import gradient_of, is_computed, kind_of, memory_of
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
 _KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
 _TORCH = str(importlib.import_module("torch").__path__[0])
 _DEPTH = 64
+
+
+def _never() -> bool:
+    return False
+
+
+# True while torch.compile or torch.export reads the hooks as part of the model.
+_is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", _never)
 
 
 class PythonAttachment(TorchDispatchMode):
@@ -107,13 +115,15 @@ class PythonAttachment(TorchDispatchMode):
         layer = self._layer()
         told = False
         for tensor in tree_leaves(result):
-            if not isinstance(tensor, torch.Tensor) or not self._is_new(tensor):
+            memory = memory_of(tensor) if isinstance(tensor, torch.Tensor) else None
+            if memory is None or memory[0]._cdata in self._storages:
                 continue
             if not told:
                 op = func._schema.name
                 _record.set_context(layer, op, self._stack(), self._instances, self._phase())
                 told = True
-            self._allocated(tensor)
+            _record.alloc(self._watch(*memory), *memory[1:])
+            self._tell(tensor, _KNOWN, "")
         _record.set_context(layer, "", 0, 0, self._phase())
         self._doing("")
         return result
@@ -127,40 +137,19 @@ class PythonAttachment(TorchDispatchMode):
 
     # ---- storages ------------------------------------------------------------------------------
 
-    def _is_new(self, tensor: torch.Tensor) -> bool:
-        try:
-            storage = tensor.untyped_storage()
-            return storage.nbytes() > 0 and storage._cdata not in self._storages
-        except (NotImplementedError, RuntimeError) as error:  # sparse, or without memory
-            leave_to_program(error)
-            return False
-
-    def _watch(self, storage: Any) -> tuple[int, int, int]:
+    def _watch(self, storage: Any, address: int, size: int) -> int:
         device = _record.device(storage.device.type, storage.device.index or 0)
-        address, size, handle = storage.data_ptr(), storage.nbytes(), storage._cdata
-        died = partial(_record.storage_died, self._storages, handle, device, address)
-        self._storages[handle] = weakref.ref(storage, died)
-        return device, address, size
-
-    def _allocated(self, tensor: torch.Tensor) -> None:
-        device, address, size = self._watch(tensor.untyped_storage())
-        _record.alloc(device, address, size)
-        self._tell(tensor, _KNOWN, "")
+        handle = storage._cdata
+        if handle not in self._storages:
+            died = partial(_record.storage_died, self._storages, handle, device, address)
+            self._storages[handle] = weakref.ref(storage, died)
+        return device
 
     def _tell(self, tensor: torch.Tensor, role: int, name: str) -> None:
-        try:
-            storage = tensor.untyped_storage()
-            if storage.nbytes() == 0 or storage.device.type == "meta":
-                return
-            if storage._cdata not in self._storages:
-                self._watch(storage)
-            dtype, shape = str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape))
-            known = _record.tensor(role, name, dtype, shape)
-            device = _record.device(storage.device.type, storage.device.index or 0)
-            _record.adopt(device, storage.data_ptr(), storage.nbytes(), known)
-        except (NotImplementedError, RuntimeError) as error:
-            leave_to_program(error)
-            return
+        memory = memory_of(tensor)
+        if memory is not None:
+            known = _record.tensor(role, name, *kind_of(tensor))
+            _record.adopt(self._watch(*memory), *memory[1:], known)
 
     def _stack(self) -> int:
         chain: list[tuple[Any, int]] = []
@@ -204,10 +193,12 @@ class PythonAttachment(TorchDispatchMode):
             self._tell(buffer, _BUFFER, f"{root}.{path}")
 
     def _enter_module(self, module: torch.nn.Module, args: Any) -> None:
+        if _is_compiling():
+            return
         if not self._layers:
             self._tell_module(module)
             for tensor in tree_leaves(args):
-                if isinstance(tensor, torch.Tensor) and tensor.grad_fn is None:
+                if isinstance(tensor, torch.Tensor) and not is_computed(tensor):
                     self._tell(tensor, _INPUT, "")
         known = self._names.get(id(module))
         self._layers.append(known[1] if known is not None else type(module).__name__)
@@ -216,21 +207,28 @@ class PythonAttachment(TorchDispatchMode):
         _record.begin_layer(self._layers[-1])
 
     def _leave_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if _is_compiling():
+            return
         if self._layers:
             _record.end_layer(self._layers.pop())
             self._forward_layers.changed(self._layers[-1] if self._layers else "")
         self._doing("")
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if _is_compiling():
+            return
         self._in_optimizer += 1
         self._doing("")
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._tell(parameter, _PARAMETER, "")
-                if parameter.grad is not None:
-                    self._tell(parameter.grad, _GRADIENT, "")
+                gradient = gradient_of(parameter)
+                if gradient is not None:
+                    self._tell(gradient, _GRADIENT, "")
 
     def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if _is_compiling():
+            return
         self._in_optimizer = max(0, self._in_optimizer - 1)
         self._doing("")
         for tensor in tree_leaves(list(optimizer.state.values())):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plimsoll import _record
-from plimsoll._program_errors import leave_to_program
+from plimsoll._tensor_memory import gradient_of, kind_of, memory_of
 
 _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER = 1, 2, 3, 4
 
@@ -17,8 +17,7 @@ def tell_cuda_tensors() -> None:
     """Tells each of them once, as of now: they are not followed."""
     told: list[tuple[int, int]] = []
     for role, name, tensor in _held():
-        if tensor.device.type == "cuda":
-            told += _tell(role, name, tensor)
+        told += _tell(role, name, tensor)
     for device, address in told:
         _record.free(device, address)
 
@@ -34,8 +33,9 @@ def _held() -> Iterator[tuple[int, str, Any]]:
         root = type(module).__name__
         for path, parameter in module.named_parameters():
             yield _PARAMETER, f"{root}.{path}", parameter
-            if parameter.grad is not None:
-                yield _GRADIENT, f"{root}.{path}", parameter.grad
+            gradient = gradient_of(parameter)
+            if gradient is not None:
+                yield _GRADIENT, f"{root}.{path}", gradient
         for path, buffer in module.named_buffers():
             yield _BUFFER, f"{root}.{path}", buffer
     for optimizer in objects:
@@ -48,15 +48,10 @@ def _held() -> Iterator[tuple[int, str, Any]]:
 
 
 def _tell(role: int, name: str, tensor: Any) -> Iterator[tuple[int, int]]:
-    try:
-        storage = tensor.untyped_storage()
-        address, size = storage.data_ptr(), storage.nbytes()
-        dtype, shape = str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape))
-    except (NotImplementedError, RuntimeError) as error:  # sparse, or without memory
-        leave_to_program(error)
+    memory = memory_of(tensor)
+    if memory is None or memory[0].device.type != "cuda":
         return
-    if size == 0 or address == 0:
-        return
-    device = _record.device("cuda", tensor.device.index or 0)
-    _record.adopt(device, address, size, _record.tensor(role, name, dtype, shape))
+    storage, address, size = memory
+    device = _record.device("cuda", storage.device.index or 0)
+    _record.adopt(device, address, size, _record.tensor(role, name, *kind_of(tensor)))
     yield device, address
