@@ -20,10 +20,16 @@ inline bool may_be_missing(Count count) {
   return count == Count::kAtMostOne || count == Count::kAny;
 }
 
+enum class Takes : std::uint8_t {
+  kAnything,
+  kRecording,  // a path, or "latest"
+};
+
 struct Positional {
   std::string name;  // "FILE"
   std::string help;
   Count count = Count::kOne;
+  Takes takes = Takes::kAnything;
 };
 
 struct Option {

@@ -7,6 +7,14 @@
 
 namespace plimsoll::cli {
 
+Positional recording_positional(const std::string& help, Count count) {
+  return {"FILE",
+          help +
+              " latest is the newest *.plim in or below the current folder, which is named on "
+              "stderr.",
+          count, Takes::kRecording};
+}
+
 Option color_option() {
   return {"--color",
           "",

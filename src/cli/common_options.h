@@ -13,6 +13,9 @@
 
 namespace plimsoll::cli {
 
+// A recording: its path, or "latest".
+Positional recording_positional(const std::string& help, Count count = Count::kOne);
+
 Option color_option();  // --color
 report::Color chosen_color(const Arguments& arguments);
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
 #include "cli/terminal.h"
@@ -34,7 +35,7 @@ Command dump_command() {
       "Prints what stands in a trace file of plimsoll run or plimsoll.record(), one line a record, "
       "as it stands there: numbers of names are not resolved, nothing is left out, damage is told "
       "at the end. docs/format.md says what the records mean.";
-  command.positionals = {{"FILE", "The recording; gzip is taken off."}};
+  command.positionals = {recording_positional("The recording; gzip is taken off.")};
   command.sections = {{"examples",
                        {{"plimsoll dump run.plimsoll | head -50", "how it begins"},
                         {"plimsoll dump run.plimsoll | grep ^mark", "its steps and regions"},

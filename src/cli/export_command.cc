@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
 #include "cli/output_file.h"
@@ -101,7 +102,7 @@ Command export_command() {
   command.description =
       "Reads a recording and writes it as something else: for other viewers, for spreadsheets, for "
       "programs.";
-  command.positionals = {{"FILE", "The recording."}};
+  command.positionals = {recording_positional("The recording.")};
   command.options = {
       {"--to", "", "FORMAT", "The format.", format_names(), false, true},
       {"--output", "-o", "PATH",

@@ -14,6 +14,7 @@
 #include "cli/exit_code.h"
 #include "cli/help.h"
 #include "cli/interruption.h"
+#include "cli/latest_recording.h"
 #include "cli/terminal.h"
 #include "plimsoll/version.h"
 
@@ -51,10 +52,13 @@ int run(std::vector<std::string> words) {
     return command->run_words(words);
   }
   if (asks_for_help(words)) return say(print(help_of(*command)));
-  const auto arguments = parse(*command, words);
+  auto arguments = parse(*command, words);
   if (!arguments) {
     complain(arguments.error().message);
     return kWrongUse;
+  }
+  if (const Status status = name_latest(*command, *arguments); !status) {
+    return complain(status.error());
   }
   return command->run(*arguments);
 }

@@ -169,8 +169,8 @@ Command report_command() {
       "verdict, "
       "evidence, next step; then what each device held and what filled it. The format is found "
       "from the content, never from the name, and no file can run code.";
-  command.positionals = {
-      {"FILE", "The recording; several are answered one after the other.", Count::kOneOrMore}};
+  command.positionals = {recording_positional(
+      "The recording; several are answered one after the other.", Count::kOneOrMore)};
   command.options = {
       {"--by", "", "TABLE",
        "What the memory is split by; several as a,b. Default: line, and of our own recordings "
@@ -191,6 +191,7 @@ Command report_command() {
   command.sections = {
       {"examples",
        {{"plimsoll report snapshot.pickle", "the verdict, and what fills the peak"},
+        {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},
         {"plimsoll report plimsoll-*-rank*", "the ranks of a run beside each other"},
