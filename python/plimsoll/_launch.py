@@ -7,6 +7,7 @@ folder is imported. It imports nothing of plimsoll.
 import argparse
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -28,6 +29,7 @@ def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
         _fail(f"plimsoll is installed in {_START}, and PYTHONPATH cannot hold a '{os.pathsep}'")
     target = ["-m", *options.script] if options.module else options.script
     del options.script, options.module, options.cuda_driver
+    _check_output(options.output or os.environ.get("PLIMSOLL_OUT") or "plimsoll.plim")
     try:
         folder = os.getcwd()
     except FileNotFoundError:  # it has been removed
@@ -102,6 +104,42 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     if not options.script:
         parser.error("say which script to run")
     return options
+
+
+def _check_output(path: str) -> None:
+    """Ends here where no recording could be made: the script would run for nothing.
+
+    What only writing shows, such as a full disk, ends the recording and not the script.
+    """
+    try:
+        trouble = _trouble_with(path)
+    except FileNotFoundError:
+        trouble = "the working folder has been removed; give an absolute path"
+    except OSError as error:
+        trouble = os.strerror(error.errno or 0)
+    if trouble:
+        _fail(f"cannot record into {path}: {trouble}")
+
+
+def _trouble_with(path: str) -> str:
+    folder = os.path.dirname(os.path.abspath(path))
+    if path.endswith("/") or os.path.isdir(path):
+        return "it is a folder; give the name of a file in it"
+    while not os.path.lexists(folder):  # missing folders are created
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder"
+    can_create = os.access(folder, os.W_OK | os.X_OK)
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return "" if can_create else f"the folder {folder} is not writable"
+    if stat.S_ISSOCK(there.st_mode):
+        return "it is a socket"
+    is_used = not stat.S_ISREG(there.st_mode) or there.st_size == 0  # else the next free name is
+    if is_used and not os.access(path, os.W_OK):
+        return "it is not writable"
+    return "" if is_used or can_create else f"the folder {folder} is not writable"
 
 
 def _positive(text: str) -> int:

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -105,6 +107,33 @@ std::string output_path(const std::string& output, const std::string& program) {
                             : output,
              error)
       .string();
+}
+
+Status check_output(const std::string& path) {
+  const auto refused = [&](const std::string& why) {
+    return make_error(ErrorCode::kInvalidArgument, "cannot record into " + path + ": " + why);
+  };
+  struct stat there{};
+  const bool exists = ::stat(path.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT && errno != ENOTDIR) return refused(std::strerror(errno));
+  if (path.ends_with('/') || (exists && S_ISDIR(there.st_mode))) {
+    return refused("it is a folder; give the name of a file in it");
+  }
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  while (!std::filesystem::exists(std::filesystem::symlink_status(folder, error)) &&
+         folder.has_relative_path()) {
+    folder = folder.parent_path();  // missing folders are created
+  }
+  if (!std::filesystem::is_directory(folder, error)) {
+    return refused(folder.string() + " is not a folder");
+  }
+  if (exists && S_ISSOCK(there.st_mode)) return refused("it is a socket");
+  // Where a file has content, the next free name is used.
+  const bool is_used = exists && (!S_ISREG(there.st_mode) || there.st_size == 0);
+  if (is_used && ::access(path.c_str(), W_OK) != 0) return refused("it is not writable");
+  if (is_used || ::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return refused("the folder " + folder.string() + " is not writable");
 }
 
 void remove_earlier(const std::string& path) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/result.h"
+
 namespace plimsoll::cli {
 
 // A temporary file, whose path the processes get through the environment. Lines: "loaded PID",
@@ -34,6 +36,11 @@ class RunLog {
 
 // The output's absolute path; without one, that of plimsoll-PROGRAM-PID.plim.
 std::string output_path(const std::string& output, const std::string& program);
+
+// Whether a recording can begin at this absolute path: else the program would run for nothing.
+// What only writing shows, such as a full disk, ends the recording and not the program. The same
+// for scripts stands in plimsoll/_launch.py.
+Status check_output(const std::string& path);
 
 // Removes an earlier trace, so that the program records into that path itself; not one that a
 // process is still writing.
