@@ -6,6 +6,7 @@ Without a profiler each call costs one lookup in ``sys.modules``.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -58,3 +59,10 @@ def _place() -> str:
 def _tensor_bytes() -> int | None:
     usage = _record.current_usage()
     return (usage.cpu if usage.gpu is None else usage.gpu).allocated_bytes
+
+
+def nvtx_is_asked_for() -> bool:
+    """Whether the environment asks recordings to show their ranges."""
+    said = _record.MonitorOptions()
+    said.set("nvtx", os.environ.get("PLIMSOLL_MONITOR_NVTX", "false"))
+    return said.nvtx

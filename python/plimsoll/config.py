@@ -270,7 +270,12 @@ def _apply(options: MonitorOptions, settings: Iterable[_Setting]) -> None:
         if setting.value is None:
             continue
         try:
-            options.set(name_of(setting.name), name_of(_text(setting.value)))
+            text = _text(setting.value)
+        except InvalidArgumentError as error:
+            place = setting.place or f"{setting.name}: "  # of a keyword argument
+            raise InvalidArgumentError(error.code, place + error.message) from None
+        try:
+            options.set(name_of(setting.name), name_of(text))
         except Error as error:
             raise InvalidArgumentError(error.code, setting.place + error.message) from None
 

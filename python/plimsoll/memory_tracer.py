@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
+from plimsoll._arguments import whole_number
 from plimsoll._attachment import Mode
 from plimsoll._paths import path_text
 from plimsoll._tracer_results import (
@@ -72,8 +73,7 @@ class MemoryTracer:
         enable_fragmentation_tracking: bool = True,
         mode: Mode = "full",
     ) -> None:
-        if max_events <= 0:
-            raise InvalidArgumentError("invalid_argument", "max_events must be positive")
+        max_events = whole_number("max_events", max_events, 1)
         if mode not in ("full", "lite"):
             raise InvalidArgumentError("invalid_argument", f"no mode '{mode}': one of full, lite")
         self.max_events = max_events

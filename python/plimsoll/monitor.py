@@ -18,20 +18,21 @@ import contextlib
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
+from numbers import Real
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from plimsoll import _attachment, _record
+from plimsoll._arguments import bad_argument, flag, text, whole_number
 from plimsoll._names import name_of
 from plimsoll._profiler_ranges import profiled_mark, profiled_range
 from plimsoll._text_log import LogFile, append_snapshot
 from plimsoll._watch import watch
-from plimsoll.errors import InvalidArgumentError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _MB = 1024 * 1024
-_MOST = 2**40  # MB, so that bytes fit 64 bits; for counts, too
+_MOST_MB = 2**40  # so that bytes fit 64 bits
 
 
 class _Writer(Protocol):
@@ -196,13 +197,15 @@ class EpochMemoryMonitor(_record.EpochMemoryMonitor):
     """
 
     def __init__(self, enabled: bool = True, verbose_batches: int = 5) -> None:
+        enabled = flag("enabled", enabled)
+        verbose_batches = whole_number("verbose_batches", verbose_batches)
         if enabled:
             watch()
         super().__init__(enabled, verbose_batches)
 
     def on_batch_end(self, batch_idx: int, loss: Any = None) -> None:
         """Print the line of a batch; `loss`, a number or tensor, is read only for that line."""
-        super().on_batch_end(batch_idx, loss)
+        super().on_batch_end(whole_number("batch_idx", batch_idx), loss)
 
 
 class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
@@ -217,6 +220,8 @@ class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
     """
 
     def __init__(self, enabled: bool = True, verbose_evaluations: int = 5) -> None:
+        enabled = flag("enabled", enabled)
+        verbose_evaluations = whole_number("verbose_evaluations", verbose_evaluations)
         if enabled:
             watch()
         super().__init__(enabled, verbose_evaluations)
@@ -230,6 +235,7 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
     """Shows where memory goes within a batch: named checkpoints and the change between them."""
 
     def __init__(self, enabled: bool = True) -> None:
+        enabled = flag("enabled", enabled)
         if enabled:
             watch()
         super().__init__(enabled)
@@ -281,19 +287,16 @@ def log_tensor_memory_breakdown(
         >>> log_tensor_memory_breakdown(writer, iteration, interval=100, log_file="memory.log")
         ... # doctest: +SKIP
     """
-    if interval < 1:
-        raise InvalidArgumentError("invalid_argument", f"interval={interval}: it must be positive")
-    for argument, value in (("large_tensor_mb", large_tensor_mb), ("top_layers", top_layers)):
-        if not 0 <= value < _MOST:
-            raise InvalidArgumentError(
-                "invalid_argument", f"{argument}={value}: it must be a number from 0 on"
-            )
+    interval = whole_number("interval", interval, 1)
+    iteration = whole_number("iteration", iteration)
+    top_layers = whole_number("top_layers", top_layers, 0)
+    section = text("section", section)
+    if not isinstance(large_tensor_mb, Real) or not 0 <= large_tensor_mb < _MOST_MB:
+        raise bad_argument("large_tensor_mb", large_tensor_mb, "it must be a number from 0 on")
     watch()  # also before the first one is due, which then knows what came before it
     if iteration % interval == 0:
         _attachment.describe()
-        sample = _record.take_sample(
-            int(iteration), large_tensor_bytes=round(large_tensor_mb * _MB)
-        )
+        sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
         if writer is not None:
             for tag, value in _record.scalars_of(sample, section, top_layers):
                 writer.add_scalar(tag, value, iteration)

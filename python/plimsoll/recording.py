@@ -13,11 +13,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from plimsoll import _attachment, _cuda, _live, _record
+from plimsoll._arguments import check_choice, flag, whole_number
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._command import command_text
 from plimsoll._names import name_of
 from plimsoll._paths import absolute, default_path
-from plimsoll._profiler_ranges import profiled_range
+from plimsoll._profiler_ranges import nvtx_is_asked_for, profiled_range
 from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll.errors import Error, InvalidArgumentError
 
@@ -108,22 +109,22 @@ class Recording:
         adapter: Adapter,
         nvtx: bool | None,
     ) -> None:
-        _check("mode", mode, ("full", "lite"))
-        _check("adapter", adapter, ("auto", "libtorch", "python", "none"))
-        if max_events is not None and max_events <= 0:
-            raise InvalidArgumentError("invalid_argument", "max_events must be positive, or None")
+        check_choice("mode", mode, ("full", "lite"))
+        check_choice("adapter", adapter, ("auto", "libtorch", "python", "none"))
+        if max_events is not None:
+            max_events = whole_number("max_events", max_events, 1)
         self.path = absolute(default_path() if path is None else path)
         self.state: dict[str, int] = {}
         self.peak_bytes = 0
         self.peaks: dict[str, int] = {}
         self.failures: Counter[int] = Counter()
-        self._overwrite = overwrite
+        self._overwrite = flag("overwrite", overwrite)
         self._max_events = max_events or 0
-        self._stacks = stacks
+        self._stacks = flag("stacks", stacks)
         self._mode = mode
-        self._in_children = in_children
+        self._in_children = flag("in_children", in_children)
         self._adapter = adapter
-        self._nvtx = _nvtx_is_asked_for() if nvtx is None else nvtx
+        self._nvtx = nvtx_is_asked_for() if nvtx is None else nvtx
         self._last_survey: _attachment.Survey = "all"
         self._recording: _record.Recording | None = None
         self._stop_lock = threading.RLock()
@@ -231,10 +232,12 @@ class Recording:
 
     def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]:
         """What the last failed request on a device found, as the recorder alone can tell."""
+        device = whole_number("device", device, 0, 255)
         return self._recording.pins(device) if self._recording is not None else ({}, [])
 
     def since_step(self, device: int) -> tuple[int, dict[str, int]] | None:
         """The last step that ended, and how much more is live since, by role."""
+        device = whole_number("device", device, 0, 255)
         return self._recording.since_step(device) if self._recording is not None else None
 
     def report(self) -> Trace:
@@ -382,18 +385,6 @@ def region(name: str) -> Iterator[None]:
             yield
     finally:
         _record.end_region(name)
-
-
-def _nvtx_is_asked_for() -> bool:
-    said = _record.MonitorOptions()
-    said.set("nvtx", os.environ.get("PLIMSOLL_MONITOR_NVTX", "false"))
-    return said.nvtx
-
-
-def _check(what: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        known = ", ".join(choices)
-        raise InvalidArgumentError("invalid_argument", f"no {what} '{value}': one of {known}")
 
 
 def _say(message: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from plimsoll import _core
+from plimsoll._arguments import flag, text, whole_number
 from plimsoll._core import Table
 from plimsoll._paths import path_text
 from plimsoll.errors import Error, InvalidArgumentError
@@ -161,7 +162,9 @@ class Trace:
         """
         if isinstance(by, str):
             by = [by]
-        return self._session.report_text(width, max(top, 0), list(by), color)
+        tables = [text("by", each) for each in by]
+        columns, rows = whole_number("width", width, 0), whole_number("top", top)
+        return self._session.report_text(columns, max(rows, 0), tables, flag("color", color))
 
     def print_summary(self, *, by: Sequence[str] = (), top: int = 10) -> None:
         """Prints `summary`, in colour where standard output is a terminal."""
@@ -184,7 +187,7 @@ class Trace:
             OSError: The file cannot be written.
         """
         target = path_text(path)
-        name = format if format is not None else _format_of(target)
+        name = text("format", format) if format is not None else _format_of(target)
         partial = f"{target}.{os.getpid()}.partial"
         try:
             with builtins.open(partial, "wb") as file:
@@ -245,13 +248,13 @@ def open(
         >>> trace.devices[0]["requested_allocated"]["peak_bytes"] > 0
         True
     """
-    text = path_text(path)
+    file = path_text(path)
     asked = _question(device, at, top)
     try:
-        return Trace(_core.open(os.fsencode(text), *asked, progress))
+        return Trace(_core.open(os.fsencode(file), *asked, progress))
     except Error as error:
         if isinstance(error, OSError):
-            error.filename = text
+            error.filename = file
         raise
 
 
@@ -283,12 +286,12 @@ def open_bytes(
         >>> plimsoll.open_bytes(data).devices == plimsoll.open(path).devices
         True
     """
-    return Trace(_core.open_bytes(bytes(data), name, *_question(device, at, top), progress))
+    asked = _question(device, at, top)
+    return Trace(_core.open_bytes(bytes(data), text("name", name), *asked, progress))
 
 
 def _question(device: str | int | None, at: str | int | None, top: int) -> tuple[str, str, int]:
-    if top < 0:
-        raise InvalidArgumentError("invalid_argument", f"top is {top}; it counts rows, from 0")
+    top = whole_number("top", top, 0)
     return "" if device is None else str(device), "" if at is None else str(at), top
 
 

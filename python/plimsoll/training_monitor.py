@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from plimsoll import _attachment, _record
+from plimsoll._arguments import bad_argument, whole_number
 from plimsoll._names import name_of
 from plimsoll._paths import of_rank
 from plimsoll._profiler_ranges import profiled_mark
@@ -20,7 +21,7 @@ from plimsoll._snapshots import Snapshots
 from plimsoll._wandb_log import WandbLog
 from plimsoll._watch import watch
 from plimsoll.config import Source, load_options
-from plimsoll.errors import Error
+from plimsoll.errors import Error, InvalidArgumentError
 from plimsoll.recording import Recording, record, stop_all_recordings
 
 
@@ -55,6 +56,8 @@ class TrainingMonitor:
         on_alert: Callable[[MemoryAlert], None] | None = None,
         **options: object,
     ) -> None:
+        if on_alert is not None and not callable(on_alert):
+            raise bad_argument("on_alert", on_alert, "it must be callable")
         self.options: MonitorOptions = load_options(config, **options)
         self._is_open = self.options.enabled
         self._pid = os.getpid()
@@ -104,7 +107,7 @@ class TrainingMonitor:
                 option `batch_size`.
         """
         if batch_size is not None:
-            self.set_batch_size(batch_size)
+            self.set_batch_size(whole_number("batch_size", batch_size))
         if iteration is not None:
             iteration, loss = self._read_iteration(iteration, loss)
         number = self._next if iteration is None else iteration
@@ -118,7 +121,9 @@ class TrainingMonitor:
     def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
         """Takes what is no whole number for the loss; nothing here may stop a training."""
         try:
-            return operator.index(iteration), loss
+            return whole_number("iteration", operator.index(iteration)), loss
+        except InvalidArgumentError:  # too large for any log
+            raise
         except (TypeError, ValueError, RuntimeError) as error:
             leave_to_program(error)
         if not self._has_reported_iteration:
@@ -137,7 +142,7 @@ class TrainingMonitor:
 
     def set_batch_size(self, items: int) -> None:
         """How many items the batches have from now on; 0: that is not known."""
-        self._monitor.set_batch_size(max(0, int(items)))
+        self._monitor.set_batch_size(max(0, whole_number("items", items)))
 
     def ran_out(self, iteration: int | None = None, *, error: BaseException | None = None) -> None:
         """Report that the current iteration ran out of memory.
@@ -150,6 +155,8 @@ class TrainingMonitor:
             error: The exception, whose text may name the device that ran out of memory. Without it
                 the fullest device is assumed.
         """
+        if iteration is not None:
+            iteration = whole_number("iteration", iteration)
         told = "" if error is None else f"{type(error).__name__}: {error}"
         if self._is_open:
             _attachment.describe()

@@ -11,12 +11,13 @@ namespace {
 using analysis::Moment;
 
 Error bad_moment(std::string_view text) {
-  return make_error(ErrorCode::kInvalidArgument,
-                    "--at " + std::string(text) +
-                        " is no moment: say peak, start, end, oom (the last failure), oom:1 (the "
-                        "first), an event number such as 1200, "
-                        "or a time since the "
-                        "first event such as 1.5s, 300ms or 20us");
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "at \"" + std::string(text) +
+          "\": not a point in time; say peak, start, end, oom (the last failure), oom:1 (the "
+          "first), an event number such as 1200, "
+          "or a time since the "
+          "first event such as 1.5s, 300ms or 20us");
 }
 
 }  // namespace
@@ -28,8 +29,8 @@ Result<model::Device> parse_device(std::string_view text, const model::Trace& tr
     if (text == name || text == std::to_string(device.device.ordinal)) return device.device;
     known += (known.empty() ? "" : ", ") + name;
   }
-  return make_error(ErrorCode::kInvalidArgument, "--device " + std::string(text) +
-                                                     " is not in this file; it has " +
+  return make_error(ErrorCode::kInvalidArgument, "device \"" + std::string(text) +
+                                                     "\" is not in this file; it has " +
                                                      (known.empty() ? "no device" : known));
 }
 

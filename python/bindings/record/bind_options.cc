@@ -41,6 +41,25 @@ std::string repr_of(const MonitorOptions& options) {
   return "MonitorOptions(" + text + ")";
 }
 
+// The value, or an error that names the argument.
+template <typename Value>
+Value argument(nb::handle given, const std::string& name, const char* kind) {
+  Value value{};
+  if (!nb::try_cast(given, value)) {
+    const std::string shown = nb::cast<std::string>(nb::repr(given));
+    raise(make_error(ErrorCode::kInvalidArgument, name + "=" + shown + ": it must be " + kind));
+  }
+  return value;
+}
+
+std::string text_argument(nb::handle given, const std::string& name) {
+  return argument<std::string>(given, name, "a str");
+}
+
+std::int64_t iteration_argument(nb::handle given) {
+  return argument<std::int64_t>(given, "iteration", "a whole number");
+}
+
 using Help =
     std::tuple<std::string, std::vector<std::string>, std::string, std::string, std::string>;
 
@@ -87,17 +106,37 @@ void bind_options(nb::module_& module) {
       .def_ro("wandb", &Options::wandb)
       .def(
           "set",
-          [](Options& options, std::string_view name, std::string_view value) {
-            raise_if_failed(options.set(name, value));
+          [](Options& options, nb::handle name, nb::handle value) {
+            raise_if_failed(
+                options.set(text_argument(name, "name"), text_argument(value, "value")));
           },
-          nb::arg("name"), nb::arg("value"), "Sets an option by its name or an alias, from text.")
+          nb::arg("name").none(), nb::arg("value").none(),
+          nb::sig("def set(self, name: str, value: str) -> None"),
+          "Sets an option by its name or an alias, from text.")
       .def(
           "set_from_environment",
           [](Options& options) { raise_if_failed(options.set_from_environment()); },
           "Sets what the variables PLIMSOLL_MONITOR_NAME say.")
-      .def("text", &Options::text, nb::arg("name"), "The value as `set` takes it.")
-      .def("interval_at", &Options::interval_at, nb::arg("iteration"))
-      .def("is_due", &Options::is_due, nb::arg("iteration"), "Whether to take a sample.")
+      .def(
+          "text",
+          [](const Options& options, nb::handle name) {
+            return options.text(text_argument(name, "name"));
+          },
+          nb::arg("name").none(), nb::sig("def text(self, name: str) -> str"),
+          "The value as `set` takes it.")
+      .def(
+          "interval_at",
+          [](const Options& options, nb::handle iteration) {
+            return options.interval_at(iteration_argument(iteration));
+          },
+          nb::arg("iteration").none(), nb::sig("def interval_at(self, iteration: int) -> int"))
+      .def(
+          "is_due",
+          [](const Options& options, nb::handle iteration) {
+            return options.is_due(iteration_argument(iteration));
+          },
+          nb::arg("iteration").none(), nb::sig("def is_due(self, iteration: int) -> bool"),
+          "Whether to take a sample.")
       .def_prop_ro("tensorboard_dir", &Options::tensorboard_dir, "Empty: none.")
       .def_prop_ro("tensorboard_section", &Options::tensorboard_section,
                    "What the tags in TensorBoard begin with.")
