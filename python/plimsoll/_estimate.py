@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import logging
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -140,8 +143,9 @@ def estimate(
     with _dry_run.random_state_kept(torch):
         if dry_run != "cpu":
             try:
-                fake = _model_copy.fake_copy(torch, model, sample_input)
-                found = _of(_dry_run.Training(torch, fake, make_optimizer, loss), "fake")
+                with _quiet_fake_tensors():
+                    fake = _model_copy.fake_copy(torch, model, sample_input)
+                    found = _of(_dry_run.Training(torch, fake, make_optimizer, loss), "fake")
                 is_cheap = found.peak_bytes <= _CHEAP_BYTES
                 if not (dry_run == "auto" and is_cheap and has_workspaces):
                     return found
@@ -162,6 +166,22 @@ def estimate(
             return _of(_dry_run.Training(torch, copied, make_optimizer, loss, recorded), "cpu")
         finally:
             recorded.end()
+
+
+@contextlib.contextmanager
+def _quiet_fake_tensors() -> Iterator[None]:
+    """Drops what torch logs of a failing operator in this thread: the exception says it too."""
+    thread = threading.get_ident()
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+
+    def is_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    logger.addFilter(is_others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_others)
 
 
 def _check_that_a_copy_fits(model: Any, reason: str) -> None:

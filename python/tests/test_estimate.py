@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -347,3 +348,16 @@ def test_it_is_printed_in_mib() -> None:
     ]
     assert lines[1].endswith(" 1.5 MiB")
     assert lines[-1].endswith(" MiB in optimizer")
+
+
+def test_a_wrong_input_raises_the_model_s_error_and_prints_nothing(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """torch logs a traceback for each operator that fails on fake tensors."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    for dry_run in ("auto", "fake", "cpu"):
+        with pytest.raises(RuntimeError, match=r"shapes|reduction dim"):
+            plimsoll.estimate(model, torch.randn(2, 3), dry_run=dry_run)
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+    assert logging.getLogger("torch._subclasses.fake_tensor").filters == []
