@@ -18,7 +18,7 @@ void Diagnostics::add(const DiagnosticKind& kind, std::uint64_t count, std::stri
   if (count == 0) return;
   for (Diagnostic& known : all_) {
     if (known.kind == &kind) {
-      known.count += count;
+      if (__builtin_add_overflow(known.count, count, &known.count)) known.count = UINT64_MAX;
       return;
     }
   }

@@ -45,6 +45,14 @@ inline constexpr base::DiagnosticKind kHistoryTruncated{
 inline constexpr base::DiagnosticKind kUnplacedEvents{
     "unplaced_events", base::Severity::kDataLoss,
     "Events that stand outside any device's list. They are left out."};
+inline constexpr base::DiagnosticKind kImplausibleSize{
+    "implausible_size", base::Severity::kDataLoss,
+    "Sizes that no machine has, above 1 PiB (of a request that could not be met, 1 EiB). They are "
+    "taken as 1 PiB (1 EiB), and totals with them are wrong: the file is damaged."};
+inline constexpr base::DiagnosticKind kImplausibleTime{
+    "implausible_time", base::Severity::kDataLoss,
+    "Times before 1824 or after 2116. They are taken as that year, and times with them are wrong: "
+    "the file is damaged."};
 inline constexpr base::DiagnosticKind kUnknownAction{
     "unknown_action", base::Severity::kInfo,
     "Events with an action this version does not know. They are kept and change no total."};

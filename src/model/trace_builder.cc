@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/diagnostics.h"
+#include "model/figure_limits.h"
 #include "model/lifetime_pairing.h"
 
 namespace plimsoll::model {
@@ -253,6 +254,7 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
   place_marks();
   place_looks();
   sort_segments();
+  PLIMSOLL_TRY(bound_figures(trace_, diagnostics_));
   sort_annotations();
   for (DeviceTrace& device : trace_.devices) {
     const bool is_without =

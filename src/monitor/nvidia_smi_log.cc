@@ -85,6 +85,12 @@ std::optional<std::uint64_t> size_in(std::string_view field) {
   return bytes_of(number_in<double>(field), kKib * kKib);
 }
 
+// "[N/A]" and its like say nothing; a number that is no size is damage.
+bool is_damaged_size(std::string_view field) {
+  const std::string_view number = field.substr(0, field.find(' '));
+  return number_in<double>(number).has_value() && !size_in(field);
+}
+
 bool is_size_with_unit(std::string_view field) {
   return !field.empty() && field.ends_with("iB") && size_in(field).has_value();
 }
@@ -198,7 +204,10 @@ bool NvidiaSmiLog::take_row(const std::vector<std::string>& fields) {
   if (columns_->time) row.time_ns = time_in(fields[*columns_->time]);
   bool has_size = false;
   for (std::size_t i = 0; i < kMostSizes; ++i) {
-    if (columns_->sizes[i]) row.sizes[i] = size_in(fields[*columns_->sizes[i]]);
+    if (!columns_->sizes[i]) continue;
+    const std::string& field = fields[*columns_->sizes[i]];
+    if (is_damaged_size(field)) return false;
+    row.sizes[i] = size_in(field);
     has_size = has_size || row.sizes[i].has_value();
   }
   Id id;

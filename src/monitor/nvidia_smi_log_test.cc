@@ -57,6 +57,21 @@ TEST(NvidiaSmiLog, is_read_as_nvidia_smi_writes_it) {
   EXPECT_EQ(samples[1].time_ns - samples[0].time_ns, 5'000'000'000);
 }
 
+TEST(NvidiaSmiLog, counts_rows_with_sizes_that_no_machine_has_as_unread) {
+  std::size_t samples = 0;
+  const auto contents = read_log_bytes(
+      "timestamp, index, memory.used [MiB], memory.total [MiB]\n"
+      "2026/04/25 16:06:06.780, 0, 2 MiB, 100 MiB\n"
+      "2026/04/25 16:06:11.780, 0, 17592186044416 MiB, 100 MiB\n"
+      "2026/04/25 16:06:16.780, 0, -5 MiB, 100 MiB\n"
+      "2026/04/25 16:06:21.780, 0, 1e300, 100 MiB\n"
+      "2026/04/25 16:06:26.780, 0, [N/A], 100 MiB\n",
+      "smi.csv", [&](LogFormat, const MemorySample&) { ++samples; });
+  ASSERT_TRUE(contents.ok());
+  EXPECT_EQ(contents->unread_lines, 3U);
+  EXPECT_EQ(samples, 2U);
+}
+
 TEST(NvidiaSmiLog, is_read_without_units_and_with_columns_of_ones_own) {
   EXPECT_THAT(told("memory.total,timestamp,gpu,index,memory.used,power.draw\n"
                    "100,2025-09-08T17:26:50+08:00,0, 0, 4, 74.01\n"

@@ -47,7 +47,7 @@ struct CountedBytes {
 std::optional<CountedBytes> counted_bytes_in(std::string_view text) {
   const std::size_t in = text.find(" in ");
   if (in == std::string_view::npos) return std::nullopt;
-  const auto count = number_in<std::uint64_t>(text.substr(0, in));
+  const auto count = count_in(text.substr(0, in));
   const auto bytes = mb_in(text.substr(in + 4));
   if (!count || !bytes) return std::nullopt;
   return CountedBytes{*count, *bytes};
@@ -57,7 +57,7 @@ std::optional<CountedBytes> counted_bytes_in(std::string_view text) {
 std::optional<MemoryShare> share_in(std::string_view text) {
   const std::size_t in = text.rfind(" in ");
   if (in == std::string_view::npos) return std::nullopt;
-  const auto count = number_in<std::uint64_t>(text.substr(in + 4));
+  const auto count = count_in(text.substr(in + 4));
   text = text.substr(0, in);
   if (!text.ends_with(" MB")) return std::nullopt;
   const std::size_t size = text.rfind(' ', text.size() - 4);
@@ -104,7 +104,7 @@ bool take_used(std::string_view value, std::optional<std::uint64_t>& used,
 // "tensors 8073.4 MB, cached 2056.6 MB, process 77 100.0 MB, unexplained -3.000 MB"
 bool take_bar(std::string_view value, std::optional<DeviceBar>& told) {
   DeviceBar bar;
-  std::uint64_t used_bytes = 0;
+  std::int64_t used_bytes = 0;
   for (const std::string_view part : split(value, ", ")) {
     const std::size_t unit = part.rfind(' ');
     const std::size_t number = unit == 0 ? unit : part.rfind(' ', unit - 1);
@@ -122,10 +122,11 @@ bool take_bar(std::string_view value, std::optional<DeviceBar>& told) {
       read.pid = *pid;
     }
     read.size_bytes = static_cast<std::int64_t>(is_negative ? 0 - *bytes : *bytes);
-    used_bytes += static_cast<std::uint64_t>(read.size_bytes);
+    used_bytes += read.size_bytes;
     bar.parts.push_back(std::move(read));
   }
-  bar.used_bytes = used_bytes;
+  if (used_bytes < 0) return false;
+  bar.used_bytes = static_cast<std::uint64_t>(used_bytes);
   told = std::move(bar);
   return true;
 }
@@ -222,7 +223,7 @@ void TextLogReader::begin(std::string_view line) {
   line.remove_suffix(
       std::min(kEnd.size(), line.size()));  // "=== Iteration ===": one space for both
   const auto parts = split(line, " | ");
-  const auto iteration = number_in<std::int64_t>(parts[0]);
+  const auto iteration = whole_number_in(parts[0]);
   if (!iteration) {
     ++unread_lines_;
     return;
@@ -233,7 +234,7 @@ void TextLogReader::begin(std::string_view line) {
   for (const std::string_view part : parts) {
     if (const auto time = parse_time(part)) sample.time_ns = *time;
     if (part.starts_with("loss ")) sample.loss = number_in<double>(part.substr(5));
-    if (part.starts_with("batch ")) sample.batch_size = number_in<std::int64_t>(part.substr(6));
+    if (part.starts_with("batch ")) sample.batch_size = whole_number_in(part.substr(6));
     if (!part.starts_with(kRanOut)) continue;
     sample.ran_out = true;
     const std::string_view of = part.substr(std::string_view(kRanOut).size());

@@ -116,6 +116,21 @@ TEST(TextLogReader, takes_no_number_that_no_machine_has) {
   EXPECT_EQ(result.unread_lines, 12U);
 }
 
+TEST(TextLogReader, takes_no_figure_whose_sums_would_not_fit) {
+  const Read result = read(
+      "=== Iteration 1 ===\nDevice: cuda:0\nAllocated: 1099511627776.0 MB\n"
+      "Categories: a 1 MB in 18446744073709551615\nTensors: 9223372036854775807 in 5 MB\n"
+      "Device bar: tensors 1.0 MB, unexplained -3.0 MB\n\n"
+      "=== Iteration 9223372036854775807 ===\n\n");
+  ASSERT_EQ(result.samples.size(), 1U);
+  const DeviceMemory& device = result.samples[0].devices.at(0);
+  EXPECT_EQ(device.allocated_bytes, std::nullopt);
+  EXPECT_EQ(device.live_count, 0U);
+  EXPECT_TRUE(device.categories.empty());
+  EXPECT_FALSE(device.bar);
+  EXPECT_EQ(result.unread_lines, 5U);
+}
+
 TEST(TextLogReader, takes_no_snapshot_without_a_number) {
   for (const char* line : {"=== Iteration ===", "=== Iteration  ===", "=== Iteration x ==="}) {
     const Read result = read(std::string(line) + "\nDevice: cpu\n\n");

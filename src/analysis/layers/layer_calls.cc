@@ -11,6 +11,8 @@ using model::kNoLayer;
 using model::LayerId;
 using report::LayerCalls;
 
+constexpr std::uint64_t kLongestNs = INT64_MAX;  // of all calls; a file may name any times
+
 // What a layer sees while it is open, as the difference of two sums over all rows: thousands of
 // layers may be open, by a file's making, and none of them is looked at for each row.
 struct RowSums {
@@ -143,7 +145,10 @@ class Calls {
 
   void close(State& layer) {
     const std::int64_t lasted_ns = now_ns_ - layer.since_ns;
-    if (lasted_ns > 0) layer.calls.duration_ns += static_cast<std::uint64_t>(lasted_ns);
+    if (lasted_ns > 0) {
+      layer.calls.duration_ns =
+          std::min(layer.calls.duration_ns + static_cast<std::uint64_t>(lasted_ns), kLongestNs);
+    }
     layer.rows += sums_.rows - layer.since.rows;
     layer.ratios += sums_.ratios - layer.since.ratios;
     layer.calls.peak_reserved_bytes =

@@ -97,7 +97,7 @@ void EventParser::keep(std::string_view text) {
       event_.bytes = whole_number(text);
       break;
     case Field::kAddress:
-      event_.address = whole_number(text);
+      event_.address = bits_of_number(text);
       break;
     case Field::kTotalAllocated:
       event_.total_allocated = whole_number(text);

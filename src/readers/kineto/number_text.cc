@@ -78,10 +78,13 @@ std::optional<std::int64_t> nanoseconds_of_microseconds(std::string_view text) {
 std::optional<std::int64_t> whole_number(std::string_view text) {
   const char* const end = text.data() + text.size();
   std::int64_t value = 0;
-  if (const auto [at, error] = std::from_chars(text.data(), end, value);
-      error == std::errc() && at == end) {
-    return value;
-  }
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && at == end ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::int64_t> bits_of_number(std::string_view text) {
+  if (const auto value = whole_number(text)) return value;
+  const char* const end = text.data() + text.size();
   std::uint64_t bits = 0;
   if (const auto [at, error] = std::from_chars(text.data(), end, bits);
       error == std::errc() && at == end) {

@@ -12,7 +12,8 @@ namespace plimsoll::readers::kineto {
 // a number or does not fit.
 std::optional<std::int64_t> nanoseconds_of_microseconds(std::string_view text);
 
-// Whole numbers; those that only fit without a sign (addresses) keep their bits.
 std::optional<std::int64_t> whole_number(std::string_view text);
+// Of an address: one that only fits without a sign keeps its bits.
+std::optional<std::int64_t> bits_of_number(std::string_view text);
 
 }  // namespace plimsoll::readers::kineto

@@ -339,7 +339,8 @@ model::StringId Recording::category(const Allocation& allocation, std::uint64_t 
   if (gravity(allocation.role) > 0) return words.roles[allocation.role];
   if ((allocation.flags & Allocation::kIsAdopted) != 0) {
     ++counts_.adopted_unknown;
-    counts_.adopted_unknown_bytes += size_bytes;
+    std::uint64_t& bytes = counts_.adopted_unknown_bytes;
+    if (__builtin_add_overflow(bytes, size_bytes, &bytes)) bytes = UINT64_MAX;
     return words.unknown;
   }
   if ((allocation.flags & Allocation::kInOp) != 0) return words.temporary;
