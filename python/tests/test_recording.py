@@ -180,7 +180,8 @@ def test_the_programs_steps_replace_those_of_the_optimizer(tmp_path, adapter, be
         steps = [step for kind, step in zip(kinds, marks["step"], strict=True) if kind == "step"]
         assert len(steps) == 3
         assert steps == list(range(steps[0], steps[0] + 3))
-        assert kinds.count("backward_begin") == before + 3
+        if adapter == "auto":  # without the compiled adapter no mark of it is made
+            assert kinds.count("backward_begin") == before + 3
 
 
 def test_marks_do_nothing_while_nothing_is_recorded():
