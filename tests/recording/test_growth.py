@@ -1,5 +1,6 @@
 """What grows in real trainings on the CPU, and what only looks as if it did."""
 
+import gc
 from collections import deque
 
 import pytest
@@ -9,6 +10,13 @@ from torch import nn
 import plimsoll
 
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def collected():
+    """Trainings hold themselves: what lives on would be in the recordings of other tests."""
+    yield
+    gc.collect()
 
 
 class Training:
