@@ -18,6 +18,7 @@ from plimsoll import _adapter, _cuda_half
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "libtorch" / "tests"))  # the recorder that writes down
+sys.path.insert(0, str(HERE))
 
 
 @pytest.fixture(scope="session")
@@ -94,9 +95,18 @@ def drivers(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def compiled():
-    """The main half lies in the cache: no program of a test says that it is compiling it."""
-    return _adapter.compiled(_adapter.MAIN, print)
+def compiled(fake):
+    """Both halves lie in the cache: no program of a test says that it is compiling them.
+
+    Those programs let torch claim to be built for CUDA, and the cache's key depends on that.
+    """
+    from fake_torch import CUDA_VERSION
+
+    for version in (CUDA_VERSION, torch.version.cuda):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.version, "cuda", version)
+            for each in (_adapter.MAIN, _cuda_half.HALF):
+                _adapter.compiled(each, print)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ import itertools
 
 import torch
 
+CUDA_VERSION = "13.0"
+
 
 class Devices:
     """What the C++ half of torch.cuda says."""
@@ -88,7 +90,7 @@ def lend_streams(fake):
 def pretend(fake):
     """From now on torch.version.cuda is set, and CUDA can be initialised."""
     devices = Devices(fake)
-    torch.version.cuda = "13.0"
+    torch.version.cuda = CUDA_VERSION
     torch._C._cuda_getDeviceCount = lambda: devices.count
     torch._C._cuda_init = devices.init
     torch._C._cuda_isInBadFork = False
