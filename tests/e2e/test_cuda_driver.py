@@ -309,15 +309,31 @@ def test_other_preloaded_libraries_stay(plimsoll, fake_cuda, tmp_path):
     assert outcome.out == f"{other}:{ours['PLIMSOLL_CUDA_LIBRARY']}\n"
 
 
-def test_a_file_that_cannot_be_written_does_not_stop_the_program(plimsoll, fake_cuda, tmp_path):
+def test_a_file_that_cannot_be_written_is_refused(plimsoll, fake_cuda, tmp_path):
     outcome = plimsoll(
         *("run", "--cuda-driver", "-o", "/dev/null/run.plim", "--"),
         *(fake_cuda / "fake_cuda_static", "malloc:1000", "exit:5"),
         env=library(fake_cuda),
         cwd=tmp_path,
     )
+    assert outcome.status == 2
+    assert "cannot record into /dev/null/run.plim: /dev/null is not a folder" in outcome.err
+
+
+def test_a_file_that_cannot_be_written_after_all_does_not_stop_the_program(
+    plimsoll, fake_cuda, tmp_path
+):
+    program = fake_cuda / "fake_cuda_static"
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    outcome = plimsoll(
+        *("run", "--cuda-driver", "-o", folder / "run.plim", "--", "sh", "-c"),
+        f"rmdir {folder}; echo > {folder}; exec {program} malloc:1000 exit:5",
+        env=library(fake_cuda),
+        cwd=tmp_path,
+    )
     assert outcome.status == 5
-    assert "nothing was recorded: Cannot open" in outcome.err
+    assert "nothing was recorded" in outcome.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])

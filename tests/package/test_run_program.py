@@ -130,11 +130,10 @@ def test_an_earlier_trace_is_replaced_only_when_that_is_asked_for(record, tmp_pa
     ]
 
 
-def test_a_file_that_cannot_be_written_is_an_error_and_the_program_still_runs(record, tmp_path):
+def test_a_file_that_cannot_be_written_is_refused_before_the_program_starts(record, tmp_path):
     ran = record("alloc:8", options=("-o", "/dev/null/x.plim"))
-    assert ran.returncode == 4
-    assert "nothing was recorded: " in ran.stderr
-    assert "/dev/null/x.plim" in ran.stderr
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "cannot record into /dev/null/x.plim: /dev/null is not a folder" in ran.stderr
 
 
 def test_a_program_that_cannot_be_started_is_an_error(record):

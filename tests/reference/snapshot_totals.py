@@ -131,13 +131,18 @@ def frees_without_alloc(trace):
     return count
 
 
+def plausible(size):
+    """No size is above 1 PiB: larger ones in a file are reported and lowered to that."""
+    return None if size is None else min(size, 1 << 50)
+
+
 def out_of_memory_events(trace):
     return [
         {
             "event": index,
             "time_ns": time_ns(event),
             "requested_bytes": event["size"],
-            "device_free_bytes": event.get("device_free"),
+            "device_free_bytes": plausible(event.get("device_free")),
         }
         for index, event in enumerate(trace)
         if event["action"] == "oom"
