@@ -72,7 +72,7 @@ class MemoryTracer {
   // parameter_layers.h says which operators). Call it again after they have been replaced.
   void trace(const torch::nn::Module& module, const std::string& name) {
     attempt([&] {
-      plimsoll_libtorch_renew();  // before the tensors are described
+      const char* const problem = plimsoll_libtorch_renew();  // before the tensors are described
       std::vector<libtorch::ParameterLayers::Owned> owned;
       const auto own = [&](const at::Tensor& tensor, const std::string& path) {
         uses_cuda_ |= tensor.is_cuda();
@@ -91,7 +91,7 @@ class MemoryTracer {
       }
       libtorch::parameter_layers().add(owned);
       libtorch::observe_inputs();
-      renew();
+      note_cuda(problem);
     });
   }
 
@@ -196,14 +196,14 @@ class MemoryTracer {
     StepEnd(const StepEnd&) = delete;
     StepEnd& operator=(const StepEnd&) = delete;
     ~StepEnd() {
-      tracer.attempt([this] { tracer.renew(); });
+      tracer.attempt([this] { tracer.note_cuda(plimsoll_libtorch_renew()); });
       plimsoll::step();
     }
     MemoryTracer& tracer;
   };
 
-  void renew() {
-    const char* problem = plimsoll_libtorch_renew();
+  // Why CUDA devices are not recorded matters to a program that uses one.
+  void note_cuda(const char* problem) {
     if (problem == nullptr || !uses_cuda_ || !error_.empty()) return;
     error_ = std::string("CUDA memory is not recorded: ") + problem;
   }
