@@ -21,7 +21,7 @@ from plimsoll._snapshots import Snapshots
 from plimsoll._wandb_log import WandbLog
 from plimsoll._watch import watch
 from plimsoll.config import Source, load_options
-from plimsoll.errors import Error, InvalidArgumentError
+from plimsoll.errors import Error
 from plimsoll.recording import Recording, record, stop_all_recordings
 
 
@@ -121,9 +121,8 @@ class TrainingMonitor:
     def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
         """Takes what is no whole number for the loss; nothing here may stop a training."""
         try:
-            return whole_number("iteration", operator.index(iteration)), loss
-        except InvalidArgumentError:  # too large for any log
-            raise
+            number: int = operator.index(iteration)
+            return number if abs(number) < 2**62 else None, loss  # too large for a log: counted
         except (TypeError, ValueError, RuntimeError) as error:
             leave_to_program(error)
         if not self._has_reported_iteration:

@@ -210,6 +210,17 @@ def test_an_overlapping_recording_keeps_what_it_asked_for(tmp_path: Path) -> Non
     assert any(row["key"] == "aten::exp" for row in rows)
 
 
+@pytest.mark.parametrize("iteration", [2**62, 2**70, -(2**70)])
+def test_an_iteration_that_no_log_can_hold_is_counted(tmp_path: Path, iteration: int) -> None:
+    with plimsoll.TrainingMonitor(output_dir=tmp_path, interval=1, text_log=True) as monitor:
+        monitor.step(iteration)
+        monitor.step()
+        path = Path(monitor.text_log_path)
+    log = path.read_text()
+    assert "Iteration 0" in log
+    assert "Iteration 1" in log
+
+
 def test_steps_of_the_user_stay_the_only_ones_when_the_hooks_see_more(tmp_path: Path) -> None:
     net = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
