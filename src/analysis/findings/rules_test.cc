@@ -297,7 +297,7 @@ TEST(MemoryGrowth, what_is_not_certain_is_information) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].severity, report::FindingSeverity::kInfo);
   EXPECT_THAT(found[0].title, HasSubstr("may grow by 100.0 MiB a step"));
-  EXPECT_THAT(found[0].next_step, HasSubstr("more than 12 steps"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("at least 12 steps"));
 }
 
 TEST(MemoryGrowth, what_is_certain_is_told_alone) {
