@@ -44,7 +44,7 @@ class Modules {
   void name_all(ThreadState& thread);
   // Tells the parameters and buffers that are new since the last time.
   void tag_changed(ThreadState& thread);
-  // Tells the gradients of all parameters that are new since the last time.
+  // Records the gradients of all parameters that are new since the last time.
   void tag_gradients(ThreadState& thread);
 
  private:

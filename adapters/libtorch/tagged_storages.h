@@ -1,5 +1,5 @@
-// Remembers which tensors an owner had, and with which storages, when they were last told to the
-// recorder, in the order of a walk, so that the next walk tells only what has changed.
+// Remembers which tensors an owner had, and with which storages, when they were last recorded,
+// in the order of a walk, so that the next walk records only what has changed.
 #pragma once
 
 #include <vector>

@@ -24,7 +24,7 @@
 
 namespace plimsoll::analysis::growth {
 
-// Fewer steps tell nothing.
+// With fewer steps nothing can be said.
 inline constexpr std::size_t kFewestSteps = 6;
 
 // How steps are divided, for `steps` of them.
