@@ -87,6 +87,7 @@ bool keep(const std::vector<std::uint32_t>& events, std::size_t fewest, Boundari
     found.events.push_back(events[i]);
   }
   found.steps_each = static_cast<std::uint32_t>(each);
+  found.steps = events.size();
   return true;
 }
 

@@ -23,6 +23,7 @@ struct Boundaries {
   std::vector<std::uint32_t> events;  // each the moment before this event of the device, ascending;
                                       // empty if growth can't be judged
   std::uint32_t steps_each = 1;       // between one and the next
+  std::size_t steps = 0;              // found, of which these are kept
   std::string why_none;               // why there are none: one sentence
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,103 +18,112 @@
 namespace plimsoll::analysis::growth {
 namespace {
 
-using model::kNone;
 using report::GrowthRow;
 
-// What each group (a line, a layer, a category: `group_of` numbers them by the event that
-// allocates) has at each boundary, in one pass over the lifetimes.
-class Sites {
- public:
-  template <typename GroupOf>
-  Sites(const model::Trace& trace, const model::DeviceTrace& device, const Boundaries& boundaries,
-        GroupOf&& group_of)
-      : steps_(boundaries.events.size()), ages_(ages_of(steps_)) {
-    const std::vector<std::uint32_t>& ends = boundaries.events;
-    const model::Lifetimes& lifetimes = device.lifetimes;
-    std::size_t step = 0;  // of the birth; births only move on
-    for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-      const std::uint32_t born = lifetimes.alloc[row];
-      while (step < steps_ && ends[step] <= born) ++step;
-      if (step == steps_) break;
-      const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
-      if (died < ends[step]) continue;  // kNone is larger than any event
-      const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
-      add(group_of(device.first_event + born), step, static_cast<std::size_t>(beyond),
-          trace.held_bytes(device, row));
-    }
-    for (Site& site : sites_) {
-      std::partial_sum(site.aged_counts.begin(), site.aged_counts.end(), site.aged_counts.begin());
-    }
-  }
-
-  struct Site {
-    std::uint32_t group;
-    std::vector<std::int64_t> born_counts, born_bytes, aged_counts;
-    std::int64_t first_bytes = 0;  // live at the end of the warm-up
-    std::int64_t last_bytes = 0;
-  };
-  const std::vector<Site>& all() const { return sites_; }
-
- private:
-  // Born in step `first`, live at the ends of steps [first, beyond).
-  void add(std::uint32_t group, std::size_t first, std::size_t beyond, std::uint64_t size_bytes) {
-    Site& site = site_of(group);
-    const auto size = static_cast<std::int64_t>(std::min(size_bytes, kSaneBytes));
-    if (first <= ages_.warm_up && beyond > ages_.warm_up) site.first_bytes += size;
-    if (beyond == steps_) {
-      site.last_bytes += size;
-      site.born_counts[first] += 1;
-      site.born_bytes[first] += size;
-    }
-    // What the first step makes stays, most often, and is none of the growth.
-    const std::size_t aged = first + ages_.of_age;
-    if (first == 0 || aged >= beyond) return;
-    site.aged_counts[aged] += 1;
-    if (beyond < steps_) site.aged_counts[beyond] -= 1;
-  }
-
-  Site& site_of(std::uint32_t group) {
-    if (group >= rows_.size()) rows_.resize(group + 1, kNone);
-    std::uint32_t& row = rows_[group];
-    if (row == kNone) {
-      row = static_cast<std::uint32_t>(sites_.size());
-      const std::vector<std::int64_t> zeros(steps_);
-      sites_.push_back({group, zeros, zeros, zeros});
-    }
-    return sites_[row];
-  }
-
-  static constexpr std::uint64_t kSaneBytes = std::uint64_t{1} << 48;  // sums can't overflow then
-
-  std::size_t steps_;
-  Ages ages_;
-  std::vector<std::uint32_t> rows_;  // by group
-  std::vector<Site> sites_;
+// An allocation that was live at the end of a step.
+struct Held {
+  std::uint32_t event;  // of the device, that allocated it
+  std::uint32_t group;  // a line, a layer or a category: numbered by who asks
+  std::uint32_t first;  // live at the ends of steps [first, beyond)
+  std::uint32_t beyond;
+  std::int64_t size_bytes;
 };
 
-// The groups that grow, steepest first; `name_of` makes the key of a row.
+std::vector<Held> held_at_ends(const model::Trace& trace, const model::DeviceTrace& device,
+                               const std::vector<std::uint32_t>& ends) {
+  std::vector<Held> all;
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  std::uint32_t step = 0;  // of the birth; births only move on
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::uint32_t born = lifetimes.alloc[row];
+    while (step < ends.size() && ends[step] <= born) ++step;
+    if (step == ends.size()) break;
+    const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
+    if (died < ends[step]) continue;  // kNone is larger than any event
+    const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
+    all.push_back({born, 0, step, static_cast<std::uint32_t>(beyond),
+                   static_cast<std::int64_t>(trace.held_bytes(device, row))});
+  }
+  return all;
+}
+
+// The series of one group, for one after the other: a file may have as many lines as allocations.
+class Site {
+ public:
+  explicit Site(std::size_t steps)
+      : ages_(ages_of(steps)), born_counts_(steps), born_bytes_(steps), aged_counts_(steps) {}
+
+  void fill(std::span<const Held> group) {
+    first_bytes_ = last_bytes_ = 0;
+    for (auto* series : {&born_counts_, &born_bytes_, &aged_counts_}) std::ranges::fill(*series, 0);
+    for (const Held& held : group) add(held);
+    std::partial_sum(aged_counts_.begin(), aged_counts_.end(), aged_counts_.begin());
+  }
+  std::optional<Growth> growth() const {
+    return growth_of({born_counts_, born_bytes_, aged_counts_});
+  }
+  std::int64_t first_bytes() const { return first_bytes_; }  // live at the end of the warm-up
+  std::int64_t last_bytes() const { return last_bytes_; }
+
+ private:
+  void add(const Held& held) {
+    const std::size_t steps = born_counts_.size();
+    if (held.first <= ages_.warm_up && held.beyond > ages_.warm_up) first_bytes_ += held.size_bytes;
+    if (held.beyond == steps) {
+      last_bytes_ += held.size_bytes;
+      born_counts_[held.first] += 1;
+      born_bytes_[held.first] += held.size_bytes;
+    }
+    // What the first step makes stays, most often, and is none of the growth.
+    const std::size_t aged = held.first + ages_.of_age;
+    if (held.first == 0 || aged >= held.beyond) return;
+    aged_counts_[aged] += 1;
+    if (held.beyond < steps) aged_counts_[held.beyond] -= 1;
+  }
+
+  Ages ages_;
+  std::vector<std::int64_t> born_counts_, born_bytes_, aged_counts_;
+  std::int64_t first_bytes_ = 0;
+  std::int64_t last_bytes_ = 0;
+};
+
+// A device with its steps.
+struct Steps {
+  const model::DeviceTrace& device;
+  Boundaries boundaries;
+  std::vector<Held> held;
+};
+
+// The groups that grow, steepest first; `group_of` numbers them by the event that allocates,
+// `name_of` makes the key of a row.
 template <typename GroupOf, typename NameOf>
-std::vector<GrowthRow> growing(const PassContext& context, const model::DeviceTrace& device,
-                               const Boundaries& boundaries, GroupOf&& group_of, NameOf&& name_of) {
+std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_of) {
+  for (Held& held : steps.held) held.group = group_of(steps.device.first_event + held.event);
+  std::ranges::sort(steps.held, {}, &Held::group);
+  const Boundaries& boundaries = steps.boundaries;
   std::vector<GrowthRow> rows;
-  const Sites sites(context.trace, device, boundaries, group_of);
-  for (const Sites::Site& site : sites.all()) {
-    const auto growth = growth_of({site.born_counts, site.born_bytes, site.aged_counts});
-    if (!growth) continue;
-    GrowthRow row;
-    row.device = device.device.ordinal;
-    row.key = name_of(site.group);
-    row.steps = boundaries.events.size() * boundaries.steps_each;
-    row.first_bytes = site.first_bytes;
-    row.last_bytes = site.last_bytes;
-    row.bytes_per_step = growth->bytes_per_step / boundaries.steps_each;
-    row.low_bytes_per_step = growth->low_bytes_per_step / boundaries.steps_each;
-    row.high_bytes_per_step = growth->high_bytes_per_step / boundaries.steps_each;
-    row.grown_bytes = growth->grown_bytes;
-    row.survivors = growth->survivors;
-    row.is_certain = growth->is_certain;
-    row.boundary = boundaries.name;
-    rows.push_back(std::move(row));
+  Site site(boundaries.events.size());
+  for (auto begin = steps.held.begin(); begin != steps.held.end();) {
+    const auto end =
+        std::ranges::upper_bound(begin, steps.held.end(), begin->group, {}, &Held::group);
+    site.fill({begin, end});
+    if (const auto growth = site.growth()) {
+      GrowthRow row;
+      row.device = steps.device.device.ordinal;
+      row.key = name_of(begin->group);
+      row.steps = boundaries.steps;
+      row.first_bytes = site.first_bytes();
+      row.last_bytes = site.last_bytes();
+      row.bytes_per_step = growth->bytes_per_step / boundaries.steps_each;
+      row.low_bytes_per_step = growth->low_bytes_per_step / boundaries.steps_each;
+      row.high_bytes_per_step = growth->high_bytes_per_step / boundaries.steps_each;
+      row.grown_bytes = growth->grown_bytes;
+      row.survivors = growth->survivors;
+      row.is_certain = growth->is_certain;
+      row.boundary = boundaries.name;
+      rows.push_back(std::move(row));
+    }
+    begin = end;
   }
   std::ranges::sort(rows, [](const GrowthRow& a, const GrowthRow& b) {
     return a.bytes_per_step != b.bytes_per_step ? a.bytes_per_step > b.bytes_per_step
@@ -121,35 +132,31 @@ std::vector<GrowthRow> growing(const PassContext& context, const model::DeviceTr
   return rows;
 }
 
-void append_lines(PassContext& context, const model::DeviceTrace& device,
-                  const Boundaries& boundaries) {
+void append_lines(PassContext& context, Steps& steps) {
   const auto& stacks = context.trace.events.stack;
   auto rows = growing(
-      context, device, boundaries,
-      [&](std::size_t event) { return context.lines.line(stacks[event]).value; },
+      steps, [&](std::size_t event) { return context.lines.line(stacks[event]).value; },
       [&](std::uint32_t line) { return context.lines.label(model::LineId{line}); });
   for (GrowthRow& row : rows) row.line = row.key;
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth));
 }
 
-void append_layers(PassContext& context, const model::DeviceTrace& device,
-                   const Boundaries& boundaries) {
+void append_layers(PassContext& context, Steps& steps) {
   if (!model::Layers::are_known(context.trace)) return;
   model::Layers layers(context.trace);
   auto rows = growing(
-      context, device, boundaries, [&](std::size_t event) { return layers.of(event).value; },
+      steps, [&](std::size_t event) { return layers.of(event).value; },
       [&](std::uint32_t layer) {
         return layer == 0 ? std::string("[no layer]") : layers.path(model::LayerId{layer});
       });
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth_by_layer));
 }
 
-void append_categories(PassContext& context, const model::DeviceTrace& device,
-                       const Boundaries& boundaries) {
+void append_categories(PassContext& context, Steps& steps) {
   const model::Trace& trace = context.trace;
   if (!trace.events.category.present()) return;
   auto rows = growing(
-      context, device, boundaries,
+      steps,
       [&](std::size_t event) {
         const model::StringId word = trace.events.category[event];
         return trace.strings[word] == model::kUnknownCategory ? 0 : word.value;
@@ -176,11 +183,13 @@ class GrowthPass final : public Pass {
   Status run(PassContext& context) const override {
     for (const model::DeviceTrace& device : context.trace.devices) {
       if (context.options.device && device.device != *context.options.device) continue;
-      const Boundaries boundaries = find_boundaries(context.trace, device);
-      if (boundaries.events.empty()) continue;
-      append_lines(context, device, boundaries);
-      append_layers(context, device, boundaries);
-      append_categories(context, device, boundaries);
+      Steps steps{
+          .device = device, .boundaries = find_boundaries(context.trace, device), .held = {}};
+      if (steps.boundaries.events.empty()) continue;
+      steps.held = held_at_ends(context.trace, device, steps.boundaries.events);
+      append_lines(context, steps);
+      append_layers(context, steps);
+      append_categories(context, steps);
     }
     return {};
   }

@@ -87,6 +87,17 @@ TEST(Growth, a_leak_is_found_on_a_line_that_also_holds_larger_memory_of_varying_
   EXPECT_EQ(rows[0].grown_bytes, 21 * 100);
 }
 
+TEST(Growth, of_many_steps_all_are_counted_and_the_rate_is_that_of_one) {
+  const auto trace = train(131, [](TraceMaker& maker, std::uint64_t step) {
+    maker.alloc(1000 + step, 256, maker.stack({{"/train.py", 91, "step"}}));
+  });
+  const auto rows = run(trace).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].steps, 131u);
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 256);
+  EXPECT_EQ(rows[0].grown_bytes, 131 * 256);
+}
+
 TEST(Growth, a_second_model_in_the_middle_is_no_growth) {
   const auto trace = train(30, [](TraceMaker& maker, std::uint64_t step) {
     if (step != 15) return;
