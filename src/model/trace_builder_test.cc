@@ -162,22 +162,23 @@ TEST(TraceBuilder, streams_and_pools_may_be_many) {
   EXPECT_GT(maker.builder().memory_bytes(), kCount * 2 * sizeof(std::uint64_t));
 }
 
+void add_alloc(TraceBuilder& builder, Device device, std::uint64_t address) {
+  Event event;
+  event.action = Action::kAlloc;
+  event.address = address;
+  event.size_bytes = 64;
+  builder.place(device, builder.add_event(event), 1);
+}
+
 TEST(TraceBuilder, steps_that_are_taken_back_leave_the_other_marks_in_their_places) {
   base::Diagnostics diagnostics;
   TraceBuilder builder(diagnostics);
   const Device cpu{DeviceType::kCpu, -1};
-  const auto alloc = [&](std::uint64_t address) {
-    Event event;
-    event.action = Action::kAlloc;
-    event.address = address;
-    event.size_bytes = 64;
-    builder.place(cpu, builder.add_event(event), 1);
-  };
   builder.add_mark(Mark{MarkKind::kStep, kNoTime, 1, {}});
-  alloc(64);
+  add_alloc(builder, cpu, 64);
   builder.add_mark(Mark{MarkKind::kBackwardBegin, kNoTime, 0, {}});
   builder.drop_steps();
-  alloc(128);
+  add_alloc(builder, cpu, 128);
   builder.add_mark(Mark{MarkKind::kStep, kNoTime, 1, {}});
   base::Progress progress;
   const auto trace = builder.finish("test", progress);
@@ -194,19 +195,12 @@ TEST(TraceBuilder, marks_stand_between_the_events_of_each_device) {
   TraceBuilder builder(diagnostics);
   const Device cpu{DeviceType::kCpu, -1};
   const Device cuda{DeviceType::kCuda, 0};
-  const auto alloc = [&](Device device, std::uint64_t address) {
-    Event event;
-    event.action = Action::kAlloc;
-    event.address = address;
-    event.size_bytes = 64;
-    builder.place(device, builder.add_event(event), 1);
-  };
   builder.add_mark(Mark{MarkKind::kStep, kNoTime, 0, {}});
-  alloc(cpu, 64);
-  alloc(cuda, 64);
+  add_alloc(builder, cpu, 64);
+  add_alloc(builder, cuda, 64);
   builder.add_mark(Mark{MarkKind::kStep, kNoTime, 1, {}});
-  alloc(cpu, 128);
-  alloc(cpu, 192);
+  add_alloc(builder, cpu, 128);
+  add_alloc(builder, cpu, 192);
   builder.add_mark(Mark{MarkKind::kStep, kNoTime, 2, {}});
   base::Progress progress;
   const auto trace = builder.finish("test", progress);
