@@ -1,0 +1,45 @@
+"""Record the programs of an architecture, one after the other in this process.
+
+    python -m tests.causes.record_all FOLDER ARCHITECTURE|PROGRAM...
+
+Prints one JSON object a program, with what its report finds. What a program leaks is gone when it
+returns. With --controls it lists the programs that are clean.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+import plimsoll
+from tests.causes import controls, leaks, peaks  # noqa: F401
+from tests.causes.training import PROGRAMS
+
+
+def record(name: str, folder: Path) -> dict:
+    path = folder / (name.replace("/", "_") + ".plim")
+    torch.manual_seed(0)
+    with plimsoll.record(path):
+        PROGRAMS[name]()
+    gc.collect()
+    trace = plimsoll.open(path)
+    return {"program": name, "findings": trace.findings, "path": str(path)}
+
+
+def main() -> None:
+    if sys.argv[1] == "--controls":
+        print(*(name for name in PROGRAMS if name in controls.NAMES))
+        return
+    torch.set_num_threads(1)  # busy machines: threads that wait for each other take longer
+    folder = Path(sys.argv[1])
+    for name in PROGRAMS:
+        if name in sys.argv[2:] or name.partition("/")[0] in sys.argv[2:]:
+            print(json.dumps(record(name, folder)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Programs with one cause planted in each: the first finding names it. Clean programs: no finding
+above info, and none of a mistake that nobody made.
+
+`python -m tests.causes.test_causes` prints how many are right.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# What a clean program may be told: what fills its peak, which is nobody's mistake.
+FACTS = {
+    "activations_dominate",
+    "one_layer_dominates",
+    "one_line_dominates",
+    "optimizer_state_dominates",
+    "model_copies",
+    "peak_outside_training",
+}
+
+
+def expected() -> dict[str, dict[str, str]]:
+    with Path(__file__).with_name("expected.tsv").open() as table:
+        return {row["program"]: row for row in csv.DictReader(table, delimiter="\t")}
+
+
+def controls() -> list[str]:
+    """The programs of controls.py, without torch: they are registered by name."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "tests.causes.record_all", "--controls"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    return listed.stdout.split()
+
+
+@functools.cache
+def findings_of(architecture: str) -> dict[str, list[dict]]:
+    """By program; one process records all programs of an architecture."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.causes.record_all", folder, architecture],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+    assert done.returncode == 0, done.stderr
+    rows = map(json.loads, done.stdout.splitlines())
+    return {row["program"]: row["findings"] for row in rows}
+
+
+def found(program: str) -> list[dict]:
+    return findings_of(program.partition("/")[0])[program]
+
+
+def is_right(row: dict[str, str], findings: list[dict]) -> bool:
+    if not findings:
+        return False
+    first = findings[0]
+    text = " ".join([first["title"], *first["evidence"], first["next_step"]])
+    return first["id"] in row["finding"].split("|") and bool(re.search(row["names"] or "", text))
+
+
+def false_alarms(findings: list[dict]) -> list[str]:
+    return [f["title"] for f in findings if f["severity"] != "info" or f["id"] not in FACTS]
+
+
+@pytest.mark.parametrize("program", expected())
+def test_the_first_finding_names_the_cause(program):
+    findings = found(program)
+    assert is_right(expected()[program], findings), [(f["id"], f["title"]) for f in findings]
+
+
+@pytest.mark.parametrize("program", controls())
+def test_a_clean_program_has_no_finding_but_what_fills_it(program):
+    assert false_alarms(found(program)) == []
+
+
+def main() -> None:
+    right = 0
+    for program, row in expected().items():
+        findings = found(program)
+        right += is_right(row, findings)
+        if not is_right(row, findings):
+            print(f"{program}: expected {row['finding']} {row['names']}")
+            for finding in findings[:3]:
+                print(f"    {finding['severity']} {finding['id']}: {finding['title']}")
+    print(f"{right} of {len(expected())} causes named first")
+    clean = {program: false_alarms(found(program)) for program in controls()}
+    for program, alarms in clean.items():
+        for alarm in alarms:
+            print(f"{program}: {alarm}")
+    silent = sum(not alarms for alarms in clean.values())
+    print(f"{silent} of {len(clean)} clean programs without a false alarm")
+
+
+if __name__ == "__main__":
+    main()
