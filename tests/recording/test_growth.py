@@ -102,3 +102,19 @@ def test_a_buffer_that_is_full_does_not_grow(tmp_path):
     buffer = deque(maxlen=5)
     training = Training(lambda step, batch, output: buffer.append(torch.ones(MIB // 4)))
     assert growth(tmp_path, training, 40) is None
+
+
+def test_a_queue_that_was_filled_before_does_not_grow(tmp_path):
+    queue = deque()
+
+    def load():
+        return torch.ones(MIB // 4)
+
+    def each_step(step, batch, output):
+        if step == 0:
+            queue.extend(load() for _ in range(30))
+        queue.append(load())
+        queue.popleft()
+
+    training = Training(each_step)
+    assert growth(tmp_path, training, 20) is None

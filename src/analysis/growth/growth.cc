@@ -55,11 +55,13 @@ class Site {
 
   void fill(std::span<const Held> group) {
     first_bytes_ = last_bytes_ = 0;
+    retired_ = born_since_ = 0;
     for (auto* series : {&born_counts_, &born_bytes_, &aged_counts_}) std::ranges::fill(*series, 0);
     for (const Held& held : group) add(held);
     std::partial_sum(aged_counts_.begin(), aged_counts_.end(), aged_counts_.begin());
   }
   std::optional<Growth> growth() const {
+    if (retired_ * 2 >= born_since_) return std::nullopt;
     return growth_of({born_counts_, born_bytes_, aged_counts_});
   }
   std::int64_t first_bytes() const { return first_bytes_; }  // live at the end of the warm-up
@@ -68,6 +70,8 @@ class Site {
  private:
   void add(const Held& held) {
     const std::size_t steps = born_counts_.size();
+    if (held.first == 0 && held.beyond > ages_.warm_up && held.beyond < steps) ++retired_;
+    if (held.first > 0 && held.beyond == steps) ++born_since_;
     if (held.first <= ages_.warm_up && held.beyond > ages_.warm_up) first_bytes_ += held.size_bytes;
     if (held.beyond == steps) {
       last_bytes_ += held.size_bytes;
@@ -85,6 +89,10 @@ class Site {
   std::vector<std::int64_t> born_counts_, born_bytes_, aged_counts_;
   std::int64_t first_bytes_ = 0;
   std::int64_t last_bytes_ = 0;
+  // Of a queue that was filled in the first step, or before it, one element goes for each that
+  // comes: those that went after the warm-up, and those that came after the first step and stay.
+  std::size_t retired_ = 0;
+  std::size_t born_since_ = 0;
 };
 
 // A device with its steps.
