@@ -26,7 +26,7 @@ inline const char* to_string(FindingSeverity severity) {
 }
 
 // Every id that a finding may have, for --fail-on and its like. Ids are never renamed.
-inline constexpr std::array<std::string_view, 16> kFindingIds = {
+inline constexpr std::array<std::string_view, 24> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
@@ -41,6 +41,14 @@ inline constexpr std::array<std::string_view, 16> kFindingIds = {
     "activations_dominate",
     "optimizer_state_dominates",
     "gradients_kept",
+    "graph_without_backward",
+    "one_layer_dominates",
+    "one_line_dominates",
+    "one_tensor_dominates",
+    "model_copies",
+    "batches_kept",
+    "optimizer_scratch",
+    "peak_outside_training",
     "unknown_memory",
     "ranks_differ",
 };

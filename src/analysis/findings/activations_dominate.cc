@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/live.h"
+#include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/units.h"
@@ -19,8 +19,6 @@ using report::LayerRow;
 
 // Half of the peak: nothing else can matter more.
 constexpr double kShareOfPeak = 0.5;
-// Nobody changes a model for less.
-constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
 // Layers larger than this are told by those inside them: a checkpoint as large as the whole model
 // computes everything again and saves nothing.
 constexpr double kLargestBlock = 0.25;
@@ -102,51 +100,94 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
   return true;
 }
 
-void add_blocks(const Facts& facts, const DeviceFacts& device, Measure measure,
-                report::Finding& finding) {
-  const Rows blocks = blocks_of(facts.report.tables.layers, device.report.device, measure);
+// What the blocks but the largest hand on, which checkpoints keep: of each, the last tensor that it
+// made and that is live when backward begins.
+std::uint64_t outputs_of(Peak& peak, const Rows& blocks) {
+  const auto& kept = peak.facts().report.tables.saved;
+  const auto row = std::ranges::find(kept, peak.device().report.device, &report::SavedRow::device);
+  if (row == kept.end() || !row->event) return 0;
+  const auto moment = static_cast<std::uint32_t>(*row->event);
+  std::map<std::string_view, std::uint64_t> last;  // by block
+  for (const LayerRow* block : blocks) last[block->layer] = 0;
+  model::Layers& layers = peak.layers();
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (allocation.born > moment || allocation.died <= moment) return;
+    if (peak.category(allocation) != model::kActivation) return;
+    for (auto at = layers.of(allocation.event); at != model::kNoLayer; at = layers.parent(at)) {
+      const auto block = last.find(layers.path(at));
+      if (block != last.end()) block->second = allocation.size_bytes;
+    }
+  });
+  last.erase(blocks.front()->layer);
+  std::uint64_t sum = 0;
+  for (const auto& [block, bytes] : last) sum += bytes;
+  return sum;
+}
+
+void add_blocks(Peak& peak, Measure measure, report::Finding& finding) {
+  const Rows blocks =
+      blocks_of(peak.facts().report.tables.layers, peak.device().report.device, measure);
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
   const std::uint64_t largest = blocks.front()->inclusive.*measure;
-  finding.saving_bytes = held - largest;
-  finding.evidence.push_back(counted(blocks.size(), "layer") + " side by side hold " +
-                             bytes_text(held) + " of it, the largest, " + blocks.front()->layer +
-                             ", " + bytes_text(largest) + ".");
+  const std::uint64_t outputs = outputs_of(peak, blocks);
+  finding.saving_bytes = held - largest - std::min(held - largest, outputs);
+  finding.evidence.push_back(
+      counted(blocks.size(), "layer") + " side by side hold " + bytes_text(held) +
+      " of it, the largest, " + blocks.front()->layer + ", " + bytes_text(largest) +
+      (outputs == 0 ? "" : "; the others hand on " + bytes_text(outputs)) + ".");
   finding.next_step =
       "Run " + names_of(blocks) +
       " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what happens inside a "
       "layer is computed again in backward, one layer at a time, in place of being kept. Costs one "
-      "more forward of these layers, and saves up to " +
-      bytes_text(finding.saving_bytes) + " but for what they hand on.";
+      "more forward of these layers, and saves about " +
+      bytes_text(finding.saving_bytes) + ".";
 }
 
 }  // namespace
 
-Findings activations_dominate(const Facts& facts) {
-  Findings findings;
-  for (const DeviceFacts& device : devices_of(facts)) {
-    const report::MomentRow* peak = own_peak(facts, device);
-    if (peak == nullptr) continue;
-    std::uint64_t bytes = 0;
-    for_each_live(facts, device, *peak, model::kActivation,
-                  [&](std::uint32_t, std::uint64_t size) { bytes += size; });
-    if (bytes < kLeastBytes || !is_at_least(bytes, kShareOfPeak, peak->live_bytes)) continue;
-    report::Finding finding;
-    finding.id = "activations_dominate";
-    finding.title =
-        "Activations are " +
-        base::format_percent(static_cast<double>(bytes) / static_cast<double>(peak->live_bytes)) +
-        " of the peak on " + device.name + ": " + bytes_text(bytes) + " of " +
-        bytes_text(peak->live_bytes);
-    finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";
-    const bool is_kept_known = add_kept(facts, device, finding);
-    add_blocks(
-        facts, device,
-        is_kept_known ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
-        finding);
-    findings.push_back(std::move(finding));
+void explain_activations(Peak& peak, Explanations& out) {
+  Explanation activations, both;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const std::string_view category = peak.category(peak.live()[part]);
+    if (category == model::kActivation) activations.add(peak, part);
+    if (category == model::kActivation || category == model::kActivationGradient) {
+      both.add(peak, part);
+    }
   }
-  return findings;
+  // In backward, gradients have taken the place of some activations.
+  const bool is_alone = is_at_least(activations.bytes, kShareOfPeak, peak.bytes());
+  const std::uint64_t gradients = is_alone ? 0 : both.bytes - activations.bytes;
+  Explanation& explanation = is_alone ? activations : both;
+  const std::uint64_t bytes = explanation.bytes;
+  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
+  report::Finding& finding = explanation.finding;
+  finding.id = "activations_dominate";
+  finding.title = (gradients > 0 ? "Activations and their gradients are " : "Activations are ") +
+                  share_text(peak, bytes) + ": " + bytes_text(bytes) + " of " +
+                  bytes_text(peak.bytes());
+  if (gradients > 0) {
+    finding.evidence.push_back(bytes_text(gradients) +
+                               " of it are gradients of activations, which backward makes.");
+  }
+  std::map<std::string, std::uint64_t> lines;
+  for (const std::uint32_t part : explanation.parts) {
+    lines[peak.line_label(peak.live()[part])] += peak.live()[part].size_bytes;
+  }
+  const auto most =
+      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  if (is_named(most->first)) {
+    finding.evidence.push_back("The line that makes most of it is " + most->first + ": " +
+                               bytes_text(most->second) + ".");
+  }
+  finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";
+  const Facts& facts = peak.facts();
+  const bool is_kept_known = add_kept(facts, peak.device(), finding);
+  add_blocks(
+      peak,
+      is_kept_known ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
+      finding);
+  out.push_back(std::move(explanation));
 }
 
 }  // namespace plimsoll::analysis::findings

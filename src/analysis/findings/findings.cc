@@ -24,12 +24,10 @@ constexpr std::array kRules{recording_incomplete,
                             stranded_memory,
                             allocator_settings_conflict,
                             history_truncated,
+                            what_fills_the_peak,
                             repeated_large_allocation,
                             segment_churn,
                             churn,
-                            activations_dominate,
-                            optimizer_state_dominates,
-                            gradients_kept,
                             unknown_memory};
 
 class FindingsPass final : public Pass {

@@ -5,72 +5,85 @@
 #include <vector>
 
 #include "analysis/backwards.h"
-#include "analysis/findings/live.h"
+#include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
+#include "model/steps.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
+// A mistake: worth more than a category that holds as much.
+constexpr double kWeight = 2.0;
 constexpr double kShareOfPeak = 0.05;
 // With fewer, gathering gradients over two batches looks the same.
 constexpr std::size_t kFewestBackwards = 4;
 
 // The least gradient bytes live at any backward's beginning but the first: gathering over several
 // batches begins each round without any.
-std::uint64_t least_kept(const Facts& facts, const DeviceFacts& device,
-                         const std::vector<std::uint32_t>& begins) {
-  const model::Trace& trace = facts.trace;
-  const auto bytes = held_at(begins, trace, device.trace, [&](std::size_t event) {
+std::uint64_t least_kept(const Peak& peak) {
+  const model::Trace& trace = peak.trace();
+  const auto& begins = peak.backward_begins();
+  if (begins.size() < kFewestBackwards) return 0;
+  const auto bytes = held_at(begins, trace, peak.device().trace, [&](std::size_t event) {
     return trace.strings[trace.events.category[event]] == model::kGradient;
   });
   return *std::min_element(bytes.begin() + 1, bytes.end());
 }
 
-// Of the gradients live at the peak, those of an earlier backward.
-std::uint64_t old_at_peak(const Facts& facts, const DeviceFacts& device,
-                          const report::MomentRow& peak, const std::vector<std::uint32_t>& begins) {
-  if (!peak.event) return 0;
-  const auto next = std::ranges::upper_bound(begins, *peak.event);
-  const bool is_in_backward = peak.phase == "backward" && next != begins.begin();
-  const std::uint64_t before = is_in_backward ? *std::prev(next) : *peak.event;
-  std::uint64_t bytes = 0;
-  for_each_live(facts, device, peak, model::kGradient, [&](std::uint32_t born, std::uint64_t size) {
-    if (born < before) bytes += size;
-  });
-  return bytes;
+// Where the last optimizer step before the peak ends, where steps are marked.
+std::uint32_t last_step(const Peak& peak) {
+  std::uint32_t last = 0;
+  for (const model::StepEnd& end : model::step_ends(peak.trace(), peak.device().trace)) {
+    if (end.event <= peak.event()) last = end.event;
+  }
+  return last;
 }
 
 }  // namespace
 
-Findings gradients_kept(const Facts& facts) {
-  Findings findings;
-  for (const DeviceFacts& device : devices_of(facts)) {
-    const report::MomentRow* peak = own_peak(facts, device);
-    if (peak == nullptr || peak->phase == "optimizer") continue;
-    const auto begins = backward_begins(facts.trace, device.trace);
-    if (begins.size() < kFewestBackwards) continue;
-    const std::uint64_t kept = least_kept(facts, device, begins);
-    const std::uint64_t at_peak = old_at_peak(facts, device, *peak, begins);
-    if (kept < kLeastBytes || at_peak < kLeastBytes) continue;
-    if (!is_at_least(at_peak, kShareOfPeak, peak->live_bytes)) continue;
-    report::Finding finding;
-    finding.id = "gradients_kept";
-    finding.title = "Gradients of the step before stay allocated while forward runs on " +
-                    device.name + ": " + bytes_text(at_peak) + " of the peak";
-    finding.evidence.push_back("Each of " + counted(begins.size(), "backward") +
-                               " but the first began with " + bytes_text(kept) +
-                               " of gradients or more.");
-    finding.next_step =
-        "Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
-        "optimizer.step() and not after the forward; unless you gather gradients over all these "
-        "batches.";
-    finding.saving_bytes = at_peak;
-    findings.push_back(std::move(finding));
+void explain_gradients(Peak& peak, Explanations& out) {
+  if (peak.moment().phase == "optimizer") return;
+  const auto& begins = peak.backward_begins();
+  const std::uint64_t kept = least_kept(peak);
+  const auto next = std::ranges::upper_bound(begins, peak.event());
+  const bool is_in_backward = peak.moment().phase == "backward" && next != begins.begin();
+  // The optimizer has used these gradients already: no backward adds to them on purpose.
+  const std::uint32_t used = is_in_backward ? 0 : last_step(peak);
+  std::uint32_t before = kept >= kLeastPeakBytes ? peak.event() : used;
+  if (is_in_backward) before = kept >= kLeastPeakBytes ? *std::prev(next) : 0;
+  Explanation explanation;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.category(allocation) != model::kGradient) continue;
+    if (allocation.born < before) explanation.add(peak, part);
   }
-  return findings;
+  const std::uint64_t bytes = explanation.bytes;
+  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
+  explanation.weight = kWeight;
+  report::Finding& finding = explanation.finding;
+  finding.id = "gradients_kept";
+  finding.title = "Gradients of the step before stay allocated while forward runs on " +
+                  peak.device().name + ": " + bytes_text(bytes) + " of the peak";
+  finding.evidence.push_back(
+      kept >= kLeastPeakBytes
+          ? "Each of " + counted(begins.size(), "backward") + " but the first began with " +
+                bytes_text(kept) + " of gradients or more."
+          : "They are live at the peak, in forward, after the optimizer step that used them.");
+  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    if (peak.category(allocation) != model::kGradient) return allocation.died;
+    return peak.death_after_step(allocation);
+  });
+  if (!peak.has_steps()) finding.saving_bytes = bytes;
+  finding.next_step =
+      "Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
+      "optimizer.step() and not after the forward; unless you gather gradients over all these "
+      "batches.";
+  if (finding.saving_bytes > 0) {
+    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
+  }
+  out.push_back(std::move(explanation));
 }
 
 }  // namespace plimsoll::analysis::findings

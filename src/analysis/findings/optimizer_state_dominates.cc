@@ -1,4 +1,5 @@
-// optimizer_state_dominates: the optimizer's own tensors are the largest part of the peak.
+// optimizer_state_dominates, optimizer_scratch: the optimizer's own tensors are the largest part of
+// the peak, or what its step allocates for a while is a large one.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -6,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/live.h"
+#include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/units.h"
@@ -15,31 +16,35 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Adam's state is half of parameters, gradients and state together; with activations beside them it
-// falls below this, and then it is not the first thing to change.
-constexpr double kShareOfPeak = 0.4;
-constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
+// Adam's state is half of parameters, gradients and state together; with activations in the way it
+// may be a third. What explains more is reported first anyway.
+constexpr double kShareOfPeak = 1.0 / 3.0;
 constexpr std::size_t kKindsNamed = 3;
+constexpr double kShareOfScratch = 0.15;
+constexpr double kScratchWeight = 2.0;  // an option avoids it
+constexpr std::size_t kFewestScratch = 4;
+constexpr std::uint64_t kScratchOfOne = 3;
 
 struct State {
-  std::uint64_t bytes = 0;
   std::uint64_t float32_bytes = 0;
   std::map<std::string_view, std::uint64_t> by_kind;  // "exp_avg", the end of the tensor's name
 };
 
-State state_at(const Facts& facts, const DeviceFacts& device, const report::MomentRow& peak) {
+State state_at(const Peak& peak, Explanation& explanation) {
   State state;
-  const model::Trace& trace = facts.trace;
-  for_each_live(facts, device, peak, model::kOptimizerState,
-                [&](std::uint32_t born, std::uint64_t size) {
-                  const auto tensor = trace.events.tensor[device.trace.first_event + born];
-                  const model::Tensor& told = trace.tensors[tensor.index()];
-                  state.bytes += size;
-                  if (trace.strings[told.dtype] == "float32") state.float32_bytes += size;
-                  const std::string_view name = trace.strings[told.name];
-                  const std::size_t dot = name.rfind('.');
-                  if (dot != std::string_view::npos) state.by_kind[name.substr(dot + 1)] += size;
-                });
+  const auto& strings = peak.trace().strings;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.category(allocation) != model::kOptimizerState) continue;
+    explanation.add(peak, part);
+    const model::Tensor& tensor = peak.tensor(allocation);
+    if (strings[tensor.dtype] == "float32") state.float32_bytes += allocation.size_bytes;
+    const std::string_view name = strings[tensor.name];
+    const std::size_t dot = name.rfind('.');
+    if (dot != std::string_view::npos) {
+      state.by_kind[name.substr(dot + 1)] += allocation.size_bytes;
+    }
+  }
   return state;
 }
 
@@ -56,38 +61,72 @@ std::string kinds_text(const State& state) {
   return text;
 }
 
+void explain_state(const Peak& peak, Explanations& out) {
+  Explanation explanation;
+  const State state = state_at(peak, explanation);
+  const std::uint64_t bytes = explanation.bytes;
+  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
+  report::Finding& finding = explanation.finding;
+  finding.id = "optimizer_state_dominates";
+  finding.title = "Optimizer state is " + share_text(peak, bytes) + ": " + bytes_text(bytes) +
+                  " of " + bytes_text(peak.bytes());
+  if (!state.by_kind.empty()) finding.evidence.push_back("It is " + kinds_text(state) + ".");
+  finding.next_step =
+      "Shard it over your devices (FSDP, ZeRO), or take an optimizer that keeps less (Adafactor, "
+      "SGD).";
+  if (state.float32_bytes > 0) {
+    finding.evidence.push_back(bytes_text(state.float32_bytes) + " of it are float32.");
+    finding.saving_bytes = state.float32_bytes / 4 * 3;
+    finding.next_step = "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao): that saves " +
+                        bytes_text(finding.saving_bytes) +
+                        ". Or shard it over your devices (FSDP, ZeRO).";
+  }
+  out.push_back(std::move(explanation));
+}
+
+bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
+  const std::string_view category = peak.category(allocation);
+  return peak.phase(allocation) == model::Phase::kOptimizer &&
+         (category == model::kOther || category == model::kTemporary);
+}
+
+void explain_scratch(const Peak& peak, Explanations& out) {
+  Explanation explanation;
+  std::uint64_t largest = 0;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!is_scratch(peak, allocation)) continue;
+    explanation.add(peak, part);
+    largest = std::max(largest, allocation.size_bytes);
+  }
+  const std::uint64_t bytes = explanation.bytes;
+  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfScratch, peak.bytes())) return;
+  if (explanation.parts.size() < kFewestScratch) return;
+  explanation.weight = kScratchWeight;
+  report::Finding& finding = explanation.finding;
+  finding.id = "optimizer_scratch";
+  finding.title = "What the optimizer allocates within its step is " + share_text(peak, bytes) +
+                  ": " + bytes_text(bytes) + " of " + bytes_text(peak.bytes());
+  finding.evidence.push_back(counted(explanation.parts.size(), "temporary tensor") +
+                             " are live at the same time: the foreach implementation computes all "
+                             "parameters at once.");
+  const std::uint64_t all = peak.saving([&](const PeakAllocation& allocation) {
+    return is_scratch(peak, allocation) ? allocation.born : allocation.died;
+  });
+  // One parameter at a time needs a few of its size.
+  finding.saving_bytes = all - std::min(all, kScratchOfOne * largest);
+  finding.next_step =
+      "Pass foreach=False to the optimizer, which updates one parameter after the other, or "
+      "fused=True where there is a fused kernel: the peak falls by " +
+      bytes_text(finding.saving_bytes) + ".";
+  out.push_back(std::move(explanation));
+}
+
 }  // namespace
 
-Findings optimizer_state_dominates(const Facts& facts) {
-  Findings findings;
-  for (const DeviceFacts& device : devices_of(facts)) {
-    const report::MomentRow* peak = own_peak(facts, device);
-    if (peak == nullptr) continue;
-    const State state = state_at(facts, device, *peak);
-    if (state.bytes < kLeastBytes || !is_at_least(state.bytes, kShareOfPeak, peak->live_bytes)) {
-      continue;
-    }
-    report::Finding finding;
-    finding.id = "optimizer_state_dominates";
-    finding.title = "Optimizer state is " +
-                    base::format_percent(static_cast<double>(state.bytes) /
-                                         static_cast<double>(peak->live_bytes)) +
-                    " of the peak on " + device.name + ": " + bytes_text(state.bytes) + " of " +
-                    bytes_text(peak->live_bytes);
-    if (!state.by_kind.empty()) finding.evidence.push_back("It is " + kinds_text(state) + ".");
-    finding.next_step =
-        "Shard it over your devices (FSDP, ZeRO), or take an optimizer that keeps less (Adafactor, "
-        "SGD).";
-    if (state.float32_bytes > 0) {
-      finding.evidence.push_back(bytes_text(state.float32_bytes) + " of it are float32.");
-      finding.saving_bytes = state.float32_bytes / 4 * 3;
-      finding.next_step = "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao): that saves " +
-                          bytes_text(finding.saving_bytes) +
-                          ". Or shard it over your devices (FSDP, ZeRO).";
-    }
-    findings.push_back(std::move(finding));
-  }
-  return findings;
+void explain_optimizer(Peak& peak, Explanations& out) {
+  explain_state(peak, out);
+  explain_scratch(peak, out);
 }
 
 }  // namespace plimsoll::analysis::findings

@@ -48,9 +48,7 @@ Findings segment_churn(const Facts& facts);
 Findings repeated_large_allocation(const Facts& facts);
 Findings churn(const Facts& facts);
 // Of recordings that tell categories and phases (our own), about the peak.
-Findings activations_dominate(const Facts& facts);
-Findings optimizer_state_dominates(const Facts& facts);
-Findings gradients_kept(const Facts& facts);
+Findings what_fills_the_peak(const Facts& facts);
 Findings unknown_memory(const Facts& facts);
 
 }  // namespace plimsoll::analysis::findings

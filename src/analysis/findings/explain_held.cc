@@ -1,0 +1,222 @@
+// model_copies, batches_kept, optimizer_scratch: what the program holds next to the training.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+#include "analysis/findings/text.h"
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr double kShareOfPeak = 0.15;
+constexpr double kWeight = 1.6;
+// A copy has almost all parameters; what is smaller than this does not count.
+constexpr double kShareOfParameters = 0.8;
+constexpr std::uint64_t kSmallBytes = 4096;
+// Double buffering is two batches.
+constexpr std::size_t kFewestBatches = 4;
+
+// "Net" of "Net.fc.weight", and of "Net#2.fc.weight", the second Net.
+struct Root {
+  std::string_view name;
+  std::string_view kind;
+};
+Root root_of(std::string_view tensor) {
+  const std::string_view name = tensor.substr(0, tensor.find('.'));
+  return {name, name.substr(0, name.find('#'))};
+}
+
+struct Model {
+  std::multiset<std::uint64_t> sizes;
+  std::vector<std::uint32_t> parts;
+  std::uint64_t bytes = 0;
+};
+
+bool is_owned(std::string_view category) {
+  return category == model::kParameter || category == model::kBuffer;
+}
+
+std::map<std::string_view, Model> models_of(const Peak& peak) {
+  std::map<std::string_view, Model> models;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!is_owned(peak.category(allocation))) continue;
+    const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
+    if (name.empty()) continue;
+    Model& model = models[root_of(name).name];
+    model.parts.push_back(part);
+    model.bytes += allocation.size_bytes;
+    if (allocation.size_bytes >= kSmallBytes) model.sizes.insert(allocation.size_bytes);
+  }
+  return models;
+}
+
+// Models of the same class with the same parameters: all but the one with most gradients, which is
+// the first one by name.
+void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models,
+               Explanation& explanation, std::vector<std::string>& names) {
+  for (const auto& [name, model] : models) {
+    const std::string_view kind = root_of(name).kind;
+    const auto first = models.find(kind);
+    if (name == kind || first == models.end() || first->second.sizes != model.sizes) continue;
+    for (const std::uint32_t part : model.parts) explanation.add(peak, part);
+    names.emplace_back(name);
+  }
+}
+
+// What the tensors would have in the model's dtype; 0: they are not the model's. They may have
+// half as many bytes an element, or twice as many.
+std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t bytes,
+                             const Model& model) {
+  const std::set<std::uint64_t> distinct(model.sizes.begin(), model.sizes.end());
+  if (distinct.size() > 2 && sizes.size() < 2) return 0;
+  const auto all_known = [&](auto&& in_model) {
+    return std::ranges::all_of(
+        sizes, [&](std::uint64_t size) { return distinct.contains(in_model(size)); });
+  };
+  if (all_known([](std::uint64_t size) { return size; })) return bytes;
+  if (all_known([](std::uint64_t size) { return size / 2; })) return bytes / 2;
+  if (all_known([](std::uint64_t size) { return size * 2; })) return bytes * 2;
+  return 0;
+}
+
+// Tensors of one line that are neither parameters nor made by training, with the sizes of a
+// model's.
+void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& models,
+                   Explanation& explanation, std::vector<std::string>& names) {
+  struct Snapshot {
+    std::vector<std::uint32_t> parts;
+    std::uint64_t bytes = 0;
+    std::set<std::uint64_t> sizes;
+  };
+  std::map<std::uint32_t, Snapshot> lines;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const std::string_view category = peak.category(allocation);
+    if (category != model::kOther && category != model::kUnknownCategory) continue;
+    if (peak.phase(allocation) == model::Phase::kOptimizer) continue;
+    if (allocation.size_bytes < 4 * kSmallBytes || !peak.has_line(allocation)) continue;
+    Snapshot& line = lines[peak.line(allocation).value];
+    line.parts.push_back(part);
+    line.bytes += allocation.size_bytes;
+    line.sizes.insert(allocation.size_bytes);
+  }
+  for (const auto& [id, line] : lines) {
+    for (const auto& [name, model] : models) {
+      const std::uint64_t bytes = as_model_bytes(line.sizes, line.bytes, model);
+      if (model.bytes < kLeastPeakBytes / 4) continue;
+      if (!is_at_least(bytes, kShareOfParameters, model.bytes)) continue;
+      for (const std::uint32_t part : line.parts) explanation.add(peak, part);
+      names.push_back(counted((bytes + model.bytes / 2) / model.bytes, "snapshot") + " of " +
+                      std::string(name));
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+void explain_copies(Peak& peak, Explanations& out) {
+  const auto models = models_of(peak);
+  Explanation explanation;
+  std::vector<std::string> names;
+  add_twins(peak, models, explanation, names);
+  add_snapshots(peak, models, explanation, names);
+  if (explanation.bytes < kLeastPeakBytes) return;
+  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  std::map<std::string, std::uint64_t> lines;
+  for (const std::uint32_t part : explanation.parts) {
+    lines[peak.line_label(peak.live()[part])] += peak.live()[part].size_bytes;
+  }
+  const auto most =
+      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  report::Finding& finding = explanation.finding;
+  explanation.weight = kWeight;
+  finding.id = "model_copies";
+  finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
+                  bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
+  finding.evidence.push_back("They are " + list + ".");
+  finding.evidence.push_back(bytes_text(most->second) + " of them are made at " + most->first +
+                             ".");
+  finding.next_step =
+      "Keep fewer copies, keep them in bfloat16, or move those that a step does not use (a "
+      "snapshot, an average of the weights) to another device or to a file.";
+  const std::set<std::uint32_t> rows = [&] {
+    std::set<std::uint32_t> lifetimes;
+    for (const std::uint32_t part : explanation.parts) lifetimes.insert(peak.live()[part].lifetime);
+    return lifetimes;
+  }();
+  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    return rows.contains(allocation.lifetime) ? allocation.born : allocation.died;
+  });
+  if (finding.saving_bytes > 0) {
+    finding.next_step +=
+        " Without them the peak is " + bytes_text(finding.saving_bytes) + " lower.";
+  }
+  out.push_back(std::move(explanation));
+}
+
+// Tensors of one size, made at one line outside the model, of which many are live.
+void explain_batches(Peak& peak, Explanations& out) {
+  struct Key {
+    std::uint32_t line;
+    std::uint64_t size;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::map<Key, Explanation> queues;
+  std::set<std::uint64_t> model_sizes;  // of parameters
+  for (const auto& [name, model] : models_of(peak)) {
+    model_sizes.insert(model.sizes.begin(), model.sizes.end());
+  }
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const std::string_view category = peak.category(allocation);
+    const model::Phase phase = peak.phase(allocation);
+    if (category != model::kInput && category != model::kOther) continue;
+    if (phase != model::Phase::kOther && phase != model::Phase::kData) continue;
+    if (!peak.has_line(allocation) || allocation.size_bytes < kSmallBytes) continue;
+    const std::uint64_t size = allocation.size_bytes;
+    const bool is_like_parameter = model_sizes.contains(size) || model_sizes.contains(size / 2) ||
+                                   model_sizes.contains(size * 2);
+    if (is_like_parameter) continue;
+    queues[Key{peak.line(allocation).value, allocation.size_bytes}].add(peak, part);
+  }
+  for (auto& [key, explanation] : queues) {
+    if (explanation.parts.size() < kFewestBatches || explanation.bytes < kLeastPeakBytes) continue;
+    if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
+    const std::string line = peak.line_label(peak.live()[explanation.parts.front()]);
+    report::Finding& finding = explanation.finding;
+    explanation.weight = kWeight;
+    finding.id = "batches_kept";
+    finding.title = counted(explanation.parts.size(), "batch-like tensor") + " made at " + line +
+                    " are " + share_text(peak, explanation.bytes) + ": " +
+                    bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
+    finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
+                               ", made outside forward and backward and live at the same time.");
+    const std::uint64_t two = 2 * key.size;
+    std::set<std::uint32_t> later;
+    for (std::size_t i = 2; i < explanation.parts.size(); ++i) {
+      later.insert(peak.live()[explanation.parts[i]].lifetime);
+    }
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
+      return later.contains(allocation.lifetime) ? allocation.born : allocation.died;
+    });
+    finding.saving_bytes = std::min(saving, explanation.bytes - two);
+    finding.next_step =
+        "Hold fewer of them: load batches when they are needed (a DataLoader with a "
+        "smaller prefetch_factor, a shorter queue). Two in place of " +
+        std::to_string(explanation.parts.size()) + " save up to " +
+        bytes_text(finding.saving_bytes) + ".";
+    out.push_back(std::move(explanation));
+  }
+}
+
+}  // namespace plimsoll::analysis::findings

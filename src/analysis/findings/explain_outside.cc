@@ -1,0 +1,110 @@
+// peak_outside_training: the peak lies in evaluation, checkpoint saving or initialisation, and a
+// training step needs less.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+#include "analysis/findings/text.h"
+#include "analysis/replay.h"
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr double kShareOfPeak = 0.15;
+constexpr double kWeight = 1.8;
+
+// The most that is live in a backward or an optimizer step.
+std::uint64_t most_in_training(const Peak& peak) {
+  const model::Trace& trace = peak.trace();
+  const model::DeviceTrace& device = peak.device().trace;
+  const auto& begins = peak.backward_begins();
+  const auto& ends = peak.backward_ends();
+  std::uint64_t live = 0, most = 0;
+  for (std::size_t row = 0; row < device.lifetimes.baseline_count; ++row) {
+    if (death(device.lifetimes, row, model::held(device)) == model::kBeforeRecording) continue;
+    live += trace.held_bytes(device, row);
+  }
+  std::size_t begun = 0, ended = 0;
+  const auto advance = [&](std::uint32_t event) {
+    for (; begun < begins.size() && begins[begun] <= event; ++begun) most = std::max(most, live);
+    while (ended < ends.size() && ends[ended] <= event) ++ended;
+  };
+  replay(
+      device, model::held(device),
+      [&](std::uint32_t row, std::uint32_t event) {
+        advance(event);
+        live += trace.held_bytes(device, row);
+        const model::Phase phase = trace.events.phase[device.first_event + event];
+        const bool is_training =
+            begun > ended || phase == model::Phase::kBackward || phase == model::Phase::kOptimizer;
+        if (is_training) most = std::max(most, live);
+      },
+      [&](std::uint32_t row, std::uint32_t event) {
+        advance(event);
+        live -= trace.held_bytes(device, row);
+      });
+  return most;
+}
+
+const char* stage(const Peak& peak) {
+  const auto& begins = peak.backward_begins();
+  if (begins.front() > peak.event()) return "before the first backward";
+  if (peak.moment().phase == "forward") return "in a forward without backward";
+  return begins.back() <= peak.event() ? "after the last backward" : "between training steps";
+}
+
+}  // namespace
+
+void explain_outside(Peak& peak, Explanations& out) {
+  if (peak.is_in_training() || peak.backward_begins().size() < 2) return;
+  const std::uint64_t training = most_in_training(peak);
+  const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
+  if (excess < kLeastPeakBytes || !is_at_least(excess, kShareOfPeak, peak.bytes())) return;
+  Explanation explanation;
+  std::map<std::string, std::uint64_t> lines;
+  const PeakAllocation* largest = nullptr;
+  const auto& begins = peak.backward_begins();
+  const auto last = std::ranges::upper_bound(begins, peak.event());
+  const std::uint32_t since = last == begins.begin() ? 0 : *std::prev(last);
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const std::string_view category = peak.category(allocation);
+    if (allocation.born < since || category == model::kParameter || category == model::kGradient ||
+        category == model::kBuffer || category == model::kOptimizerState) {
+      continue;
+    }
+    explanation.add(peak, part);
+    lines[peak.line_label(allocation)] += allocation.size_bytes;
+    const bool is_larger = largest == nullptr || allocation.size_bytes > largest->size_bytes;
+    if (is_larger) largest = &allocation;
+  }
+  if (explanation.bytes == 0) return;
+  // What it makes beyond the excess would not lower the peak.
+  const double made = static_cast<double>(explanation.bytes);
+  explanation.weight = kWeight * std::min(1.0, static_cast<double>(excess) / made);
+  const auto most =
+      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  report::Finding& finding = explanation.finding;
+  finding.id = "peak_outside_training";
+  finding.title = "The peak on " + peak.device().name + " is outside training, " +
+                  bytes_text(excess) + " above the largest step: " + bytes_text(peak.bytes()) +
+                  " " + stage(peak) + ", " + bytes_text(training) + " in training";
+  finding.evidence.push_back("Most of what is made there comes from " + most->first + ": " +
+                             bytes_text(most->second) + ".");
+  finding.evidence.push_back("The largest tensor of them is made at " + peak.line_label(*largest) +
+                             callers_text(peak, *largest) + ".");
+  finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
+  finding.saving_bytes = excess;
+  finding.next_step =
+      "Work on less at a time at " + most->first +
+      ": a smaller batch for evaluation, chunks for preparation and saving, and del for what is "
+      "no longer used. Training itself needs " +
+      bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";
+  out.push_back(std::move(explanation));
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,189 @@
+// What fills the peak: each explanation where it should be, and which comes first.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/own_case.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::EventFlags;
+using model::Phase;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr auto kSaved = EventFlags::kSavedForBackward;
+
+// One forward of eight layers, each of which keeps `mib`.
+void forward(Case& c, std::uint64_t first, std::uint64_t mib, EventFlags flags) {
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const std::string layer = "Net." + std::to_string(i);
+    c.maker.alloc_told(first + i, mib * kMib,
+                       {.layer = layer,
+                        .category = "activation",
+                        .phase = Phase::kForward,
+                        .op = "aten::linear",
+                        .flags = flags});
+  }
+}
+
+void free_all(Case& c, std::uint64_t first, std::uint64_t mib) {
+  for (std::uint64_t i = 0; i < 8; ++i) c.maker.free(first + i, mib * kMib);
+}
+
+Case validation() {
+  Case c;
+  forward(c, 1, 2, kSaved);
+  c.maker.begin_backward();
+  free_all(c, 1, 2);
+  c.maker.end_backward();
+  forward(c, 11, 10, EventFlags::kNothing);
+  c.peak_phase = "forward";
+  return c;
+}
+
+TEST(Explanations, a_forward_whose_activations_no_backward_uses_has_built_a_graph_for_nothing) {
+  const auto found = validation().run(explain_graph);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "graph_without_backward");
+  EXPECT_THAT(found[0].title, HasSubstr("80.0 MiB of 80.0 MiB"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("torch.no_grad()"));
+  EXPECT_EQ(found[0].saving_bytes, 60 * kMib) << "but for two layers' outputs, one after the other";
+  EXPECT_EQ(validation().run(what_fills_the_peak)[0].id, "graph_without_backward");
+}
+
+TEST(Explanations, a_forward_that_a_backward_follows_or_that_keeps_little_is_healthy) {
+  Case training;
+  forward(training, 1, 10, kSaved);
+  training.maker.begin_backward();
+  EXPECT_THAT(training.run(explain_graph), IsEmpty());
+  Case evaluation;  // each layer's output dies when the next one has used it
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const std::string layer = "Net." + std::to_string(i);
+    evaluation.maker.alloc_told(
+        1 + i, 10 * kMib, {.layer = layer, .category = "activation", .phase = Phase::kForward});
+    if (i >= 8) evaluation.maker.free(1 + i - 8, 10 * kMib);
+  }
+  EXPECT_THAT(evaluation.run(explain_graph), IsEmpty());
+}
+
+Case wide_layer() {
+  Case c;
+  forward(c, 1, 2, kSaved);
+  c.maker.alloc_told(
+      20, 60 * kMib,
+      {.layer = "Net.3", .category = "activation", .phase = Phase::kForward, .flags = kSaved});
+  c.maker.begin_backward();
+  c.maker.alloc_told(30, 1, {.category = "temporary", .phase = Phase::kBackward});
+  return c;
+}
+
+TEST(Explanations, one_layer_of_many_that_holds_most_is_named) {
+  const auto found = wide_layer().run(explain_layer);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("Net.3 holds 62.0 MiB of 76.0 MiB"));
+  const auto best = wide_layer().run(what_fills_the_peak);
+  ASSERT_THAT(best, SizeIs(1)) << "that activations dominate is the same story";
+  EXPECT_EQ(best[0].id, "one_layer_dominates");
+}
+
+TEST(Explanations, one_line_with_few_large_tensors_is_named_and_a_loop_is_not) {
+  for (const std::uint64_t tensors : {3u, 9u}) {
+    Case c;
+    const auto stack = c.maker.stack({{"pairs.py", 7, "distances"}, {"train.py", 3, "main"}});
+    for (std::uint64_t i = 0; i < tensors; ++i) {
+      c.maker.alloc_told(1 + i, 20 * kMib,
+                         {.category = "activation", .phase = Phase::kForward, .stack = stack});
+    }
+    const auto found = c.run(explain_line);
+    ASSERT_THAT(found, SizeIs(tensors == 3 ? 1 : 0));
+    if (tensors != 3) continue;
+    EXPECT_THAT(found[0].title, HasSubstr("pairs.py:7 (distances)"));
+    EXPECT_THAT(found[0].evidence, Contains("It holds 3 tensors of 20.0 MiB."));
+  }
+}
+
+TEST(Explanations, a_parameter_is_told_with_its_gradient_and_state) {
+  Case c;
+  const auto weight = c.maker.tensor("Net.items.weight");
+  const auto state = c.maker.tensor("Net.items.weight.exp_avg");
+  c.maker.alloc_told(1, 40 * kMib,
+                     {.category = "parameter", .phase = Phase::kOther, .tensor = weight});
+  c.maker.alloc_told(2, 40 * kMib,
+                     {.category = "gradient", .phase = Phase::kBackward, .tensor = weight});
+  c.maker.alloc_told(3, 40 * kMib,
+                     {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = state});
+  const auto found = c.run(explain_parameter);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("Net.items.weight holds 120.0 MiB of 120.0 MiB"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("sparse=True"));
+}
+
+TEST(Explanations, a_second_model_of_the_same_shapes_is_a_copy) {
+  Case c;
+  std::uint64_t address = 0;
+  for (const std::string root : {"Net", "Net#2", "Other"}) {
+    for (const std::uint64_t mib : {12u, 8u}) {
+      const auto tensor = c.maker.tensor(root + ".w" + std::to_string(mib));
+      c.maker.alloc_told(++address, (root == "Other" ? mib + 1 : mib) * kMib,
+                         {.category = "parameter", .tensor = tensor});
+    }
+  }
+  c.maker.alloc_told(++address, 1, {.category = "activation", .phase = Phase::kForward});
+  const auto found = c.run(explain_copies);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, Contains("They are Net#2."));
+  EXPECT_EQ(found[0].saving_bytes, 20 * kMib);
+}
+
+TEST(Explanations, many_tensors_of_one_size_outside_the_model_are_batches) {
+  for (const std::uint64_t batches : {3u, 6u}) {
+    Case c;
+    const auto stack = c.maker.stack({{"data.py", 5, "load"}});
+    for (std::uint64_t i = 0; i < batches; ++i) {
+      c.maker.alloc_told(1 + i, 10 * kMib, {.category = "other", .stack = stack});
+    }
+    c.maker.alloc_told(20, 1, {.category = "activation", .phase = Phase::kForward});
+    const auto found = c.run(explain_batches);
+    ASSERT_THAT(found, SizeIs(batches == 6 ? 1 : 0));
+    EXPECT_EQ(found.empty() ? 0 : found[0].saving_bytes, batches == 6 ? 40 * kMib : 0);
+  }
+}
+
+TEST(Explanations, temporaries_of_a_foreach_optimizer_are_its_scratch) {
+  Case c;
+  c.maker.alloc_told(1, 30 * kMib, {.category = "parameter"});
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    c.maker.alloc_told(2 + i, 5 * kMib, {.category = "other", .phase = Phase::kOptimizer});
+  }
+  c.peak_phase = "optimizer";
+  const auto found = c.run(explain_optimizer);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "optimizer_scratch");
+  EXPECT_THAT(found[0].next_step, HasSubstr("foreach=False"));
+  EXPECT_EQ(found[0].saving_bytes, 15 * kMib) << "one parameter at a time needs three of its size";
+}
+
+TEST(Explanations, a_peak_that_no_training_step_reaches_is_told_with_the_excess) {
+  Case c;
+  for (int step = 0; step < 2; ++step) {
+    c.maker.alloc_told(
+        1, 20 * kMib,
+        {.layer = "Net", .category = "activation", .phase = Phase::kForward, .flags = kSaved});
+    c.maker.begin_backward();
+    c.maker.free(1, 20 * kMib).end_backward();
+  }
+  const auto stack = c.maker.stack({{"eval.py", 9, "evaluate"}});
+  c.maker.alloc_told(2, 70 * kMib, {.category = "other", .stack = stack});
+  c.peak_phase = "other";
+  const auto found = c.run(explain_outside);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("50.0 MiB above the largest step"));
+  EXPECT_THAT(found[0].title, HasSubstr("after the last backward"));
+  EXPECT_THAT(found[0].evidence[0], HasSubstr("eval.py:9 (evaluate): 70.0 MiB"));
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,219 @@
+#include "analysis/findings/peak.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+#include <utility>
+
+#include "analysis/backwards.h"
+#include "analysis/findings/live.h"
+#include "analysis/findings/text.h"
+#include "base/units.h"
+#include "model/categories.h"
+#include "model/live_set.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::kNone;
+
+constexpr std::size_t kCallersNamed = 4;
+constexpr double kGrowingBytesPerStep = 64.0 * 1024;  // as memory_growth
+
+std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::DeviceTrace& device,
+                                    model::MarkKind kind) {
+  std::vector<std::uint32_t> events;
+  for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
+    if (trace.marks[row].kind == kind) events.push_back(device.mark_events[row]);
+  }
+  return events;
+}
+
+// Whether the forward around the peak is one that a backward uses. A training forward may begin
+// with tensors that it does not keep; a whole forward of such is an evaluation.
+bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
+                        const report::MomentRow& moment, const std::vector<std::uint32_t>& begins) {
+  if (moment.phase != "forward" || moment.layer.empty() || begins.empty()) return false;
+  const model::Events& events = facts.trace.events;
+  const std::string_view root = std::string_view(moment.layer).substr(0, moment.layer.find('.'));
+  std::size_t in_run = 0, all = 0;  // activations that no backward uses around the peak
+  bool is_past = false, is_over = false, is_followed = false;
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::size_t event = device.trace.first_event + lifetimes.alloc[row];
+    if (facts.trace.strings[events.category[event]] != model::kActivation) continue;
+    const std::string_view layer = facts.trace.strings[events.layer[event]];
+    if (layer.substr(0, layer.find('.')) != root) continue;
+    ++all;
+    is_past = lifetimes.alloc[row] > *moment.event;
+    if (!has(events.flags[event], model::EventFlags::kSavedForBackward)) {
+      if (!is_over) ++in_run;
+    } else if (!is_past) {
+      in_run = 0;
+    } else {
+      is_over = is_followed = true;
+    }
+  }
+  // Several forwards at least, and less than half of one of them.
+  return is_followed && in_run * begins.size() * 2 < all;
+}
+
+std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t device) {
+  std::unordered_set<std::string> lines;
+  for (const report::GrowthRow& row : facts.report.tables.growth) {
+    if (row.device != device || !row.is_certain) continue;
+    if (row.bytes_per_step >= kGrowingBytesPerStep) lines.insert(row.line);
+  }
+  return lines;
+}
+
+PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std::uint32_t row) {
+  PeakAllocation allocation;
+  allocation.lifetime = row;
+  allocation.born = device.trace.lifetimes.alloc[row];
+  allocation.died = model::death(device.trace.lifetimes, row, model::held(device.trace));
+  allocation.event = device.trace.first_event + allocation.born;
+  allocation.size_bytes = facts.trace.held_bytes(device.trace, row);
+  return allocation;
+}
+
+}  // namespace
+
+std::optional<Peak> Peak::of(const Facts& facts, const DeviceFacts& device) {
+  const report::MomentRow* moment = own_peak(facts, device);
+  if (moment == nullptr || !moment->event || moment->live_bytes == 0) return std::nullopt;
+  return Peak(facts, device, *moment);
+}
+
+Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRow& moment)
+    : facts_(&facts),
+      device_(&device),
+      moment_(&moment),
+      event_(static_cast<std::uint32_t>(*moment.event)),
+      begins_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
+      ends_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardEnd)),
+      steps_(marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
+      layers_(facts.trace) {
+  const auto growing = growing_lines(facts, device.report.device);
+  const auto held = model::held(device.trace);
+  is_in_training_ = moment.phase == "backward" || moment.phase == "optimizer" ||
+                    is_in_used_forward(facts, device, moment, begins_);
+  for (const std::uint32_t row : live_set(device.trace, held, std::int64_t{event_})) {
+    if (device.trace.lifetimes.alloc[row] == kNone) continue;
+    const PeakAllocation allocation = allocation_of(facts, device, row);
+    const auto flags = facts.trace.events.flags[allocation.event];
+    if (has(flags, model::EventFlags::kSavedForBackward) && meets_backward(allocation)) {
+      is_in_training_ = true;
+    }
+    if (!growing.empty() && growing.contains(line_label(allocation))) continue;
+    live_.push_back(allocation);
+  }
+}
+
+bool Peak::meets_backward(const PeakAllocation& allocation) const {
+  const auto next = std::ranges::upper_bound(begins_, allocation.born);
+  return next != begins_.end() && *next <= allocation.died;
+}
+
+std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {
+  const auto end = std::ranges::upper_bound(steps_, allocation.born);
+  return end == steps_.end() ? allocation.died : std::min(allocation.died, *end);
+}
+
+void Peak::for_each(const std::function<void(const PeakAllocation&)>& each) const {
+  const model::Lifetimes& lifetimes = device_->trace.lifetimes;
+  for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    each(allocation_of(*facts_, *device_, row));
+  }
+}
+
+std::uint64_t Peak::saving(const Death& death) const {
+  std::vector<std::uint64_t> saved(device_->trace.event_count + 1);  // sums wrap
+  for_each([&](const PeakAllocation& allocation) {
+    const std::uint32_t earlier = std::max(death(allocation), allocation.born);
+    if (earlier >= allocation.died || earlier >= saved.size()) return;
+    saved[earlier] += allocation.size_bytes;
+    if (allocation.died < saved.size()) saved[allocation.died] -= allocation.size_bytes;
+  });
+  const model::Lifetimes& lifetimes = device_->trace.lifetimes;
+  std::vector<std::uint64_t> change(device_->trace.event_count + 1);
+  std::uint64_t live = 0;
+  for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
+    const std::uint64_t size = trace().held_bytes(device_->trace, row);
+    const std::uint32_t died = model::death(lifetimes, row, model::held(device_->trace));
+    if (died == model::kBeforeRecording) continue;
+    if (row < lifetimes.baseline_count) {
+      live += size;
+    } else {
+      change[lifetimes.alloc[row]] += size;
+    }
+    if (died < change.size()) change[died] -= size;
+  }
+  std::uint64_t most = 0;
+  for (std::size_t event = 0; event < device_->trace.event_count; ++event) {
+    live += change[event] - saved[event];
+    if (live < std::uint64_t{1} << 63) most = std::max(most, live);
+  }
+  return bytes() - std::min(bytes(), most);
+}
+
+std::string share_text(const Peak& peak, std::uint64_t bytes) {
+  return base::format_percent(static_cast<double>(bytes) / static_cast<double>(peak.bytes())) +
+         " of the peak on " + peak.device().name;
+}
+
+std::string callers_text(const Peak& peak, const PeakAllocation& allocation) {
+  const model::Trace& trace = peak.trace();
+  const model::StackId stack = trace.events.stack[allocation.event];
+  const model::FrameId line = peak.facts().lines.frame(stack);
+  std::string text;
+  bool is_outside = false;
+  std::size_t named = 0;
+  for (const model::FrameId id : trace.stacks.frames(stack)) {
+    if (id == line) {
+      is_outside = true;
+      continue;
+    }
+    const std::string_view file = trace.strings[trace.stacks.frame(id).file];
+    const bool is_library = file.find("site-packages") != std::string_view::npos ||
+                            file.find("/lib/python") != std::string_view::npos || file.empty();
+    if (!is_outside || is_library) continue;
+    text += (named == 0 ? ", called by " : ", ") +
+            std::string(trace.strings[trace.stacks.frame(id).function]);
+    if (++named == kCallersNamed) break;
+  }
+  return text;
+}
+
+std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> kinds;  // count, bytes
+  const auto& strings = peak.trace().strings;
+  for (const std::uint32_t part : parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const model::Tensor& tensor = peak.tensor(allocation);
+    std::string kind;
+    if (tensor.shape != model::StringId{}) {
+      kind = std::string(strings[tensor.shape]) + " " + std::string(strings[tensor.dtype]);
+    } else {
+      kind = bytes_text(allocation.size_bytes);
+    }
+    const std::string_view op = strings[peak.trace().events.op[allocation.event]];
+    if (!op.empty()) kind += " by " + std::string(op);
+    auto& [count, bytes] = kinds[kind];
+    ++count;
+    bytes += allocation.size_bytes;
+  }
+  std::vector<std::pair<std::uint64_t, std::string>> rows;
+  for (const auto& [kind, sums] : kinds) {
+    rows.emplace_back(sums.second, counted(sums.first, "tensor") + " of " + kind);
+  }
+  std::ranges::stable_sort(rows, std::ranges::greater{},
+                           &std::pair<std::uint64_t, std::string>::first);
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, rows.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + rows[i].second;
+  }
+  return text;
+}
+
+}  // namespace plimsoll::analysis::findings

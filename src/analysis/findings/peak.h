@@ -1,0 +1,134 @@
+// The peak of a device in a native recording, for the rules that explain what fills it: what is
+// live then, and how much lower the peak would be if some of it lived shorter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/findings/rules.h"
+#include "model/layers.h"
+#include "report/attribution.h"
+
+namespace plimsoll::analysis::findings {
+
+// An allocation made in the recording.
+struct PeakAllocation {
+  std::uint32_t lifetime = 0;  // row of the device's lifetimes
+  std::uint32_t born = 0;      // event of the device
+  std::uint32_t died = 0;      // kNone: never
+  std::size_t event = 0;       // row of Trace::events
+  std::uint64_t size_bytes = 0;
+};
+
+class Peak {
+ public:
+  // None: the tables of this device do not describe the peak of a native recording.
+  static std::optional<Peak> of(const Facts& facts, const DeviceFacts& device);
+
+  const model::Trace& trace() const { return facts_->trace; }
+  const Facts& facts() const { return *facts_; }
+  const DeviceFacts& device() const { return *device_; }
+  const report::MomentRow& moment() const { return *moment_; }
+  std::uint32_t event() const { return event_; }
+  std::uint64_t bytes() const { return moment_->live_bytes; }
+
+  // By birth; without what grows from step to step, which memory_growth reports.
+  const std::vector<PeakAllocation>& live() const { return live_; }
+
+  std::string_view category(const PeakAllocation& allocation) const {
+    return trace().strings[trace().events.category[allocation.event]];
+  }
+  model::Phase phase(const PeakAllocation& allocation) const {
+    return trace().events.phase[allocation.event];
+  }
+  const model::Tensor& tensor(const PeakAllocation& allocation) const {
+    return trace().tensors[trace().events.tensor[allocation.event].index()];
+  }
+  model::LineId line(const PeakAllocation& allocation) const {
+    return facts_->lines.line(trace().events.stack[allocation.event]);
+  }
+  bool has_line(const PeakAllocation& allocation) const {
+    return facts_->lines.why(trace().events.stack[allocation.event]) == model::NoLine::kHasLine;
+  }
+  std::string line_label(const PeakAllocation& allocation) const {
+    return facts_->lines.label(trace().events.stack[allocation.event]);
+  }
+  model::Layers& layers() { return layers_; }
+
+  // Events before which a backward begins, and ends; ascending.
+  const std::vector<std::uint32_t>& backward_begins() const { return begins_; }
+  const std::vector<std::uint32_t>& backward_ends() const { return ends_; }
+  // Whether a backward begins while the allocation lives.
+  bool meets_backward(const PeakAllocation& allocation) const;
+  // Whether the peak lies in a backward, or in a forward whose activations a backward uses.
+  bool is_in_training() const { return is_in_training_; }
+
+  // When the allocation would die if it were freed at the end of the step that it was made in: its
+  // own death where no step ends before.
+  bool has_steps() const { return !steps_.empty(); }
+  std::uint32_t death_after_step(const PeakAllocation& allocation) const;
+
+  // By how much the peak falls if each allocation dies at the event that `death` returns: its own
+  // (`died`), an earlier one, or its birth, if it is not made at all.
+  using Death = std::function<std::uint32_t(const PeakAllocation&)>;
+  std::uint64_t saving(const Death& death) const;
+  // Calls each(const PeakAllocation&) for what is allocated in the recording, by birth.
+  void for_each(const std::function<void(const PeakAllocation&)>& each) const;
+
+ private:
+  Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRow& moment);
+
+  const Facts* facts_;
+  const DeviceFacts* device_;
+  const report::MomentRow* moment_;
+  std::uint32_t event_ = 0;
+  std::vector<PeakAllocation> live_;
+  std::vector<std::uint32_t> begins_, ends_, steps_;
+  bool is_in_training_ = false;
+  model::Layers layers_;
+};
+
+// One answer to what fills the peak.
+struct Explanation {
+  report::Finding finding;
+  std::vector<std::uint32_t> parts;  // rows of Peak::live() that it explains
+  std::uint64_t bytes = 0;           // of these
+  // Precedence over others that explain as many bytes: a specific cause is worth more than the
+  // category it belongs to, and a mistake more than a fact.
+  double weight = 1.0;
+
+  void add(const Peak& peak, std::uint32_t part) {
+    parts.push_back(part);
+    bytes += peak.live()[part].size_bytes;
+  }
+};
+using Explanations = std::vector<Explanation>;
+
+// Nobody changes a program for less.
+inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{16} << 20;
+
+// "50.0% of the peak on cpu".
+std::string share_text(const Peak& peak, std::uint64_t bytes);
+// ", called by Trainer.validate, main": functions of the user around the allocation's line; empty
+// if there are none.
+std::string callers_text(const Peak& peak, const PeakAllocation& allocation);
+// "3 tensors of [512, 512, 64] float32 by aten::sub", for the largest of the parts.
+std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
+
+void explain_activations(Peak& peak, Explanations& out);
+void explain_graph(Peak& peak, Explanations& out);
+void explain_layer(Peak& peak, Explanations& out);
+void explain_line(Peak& peak, Explanations& out);
+void explain_parameter(Peak& peak, Explanations& out);
+void explain_gradients(Peak& peak, Explanations& out);
+void explain_optimizer(Peak& peak, Explanations& out);
+void explain_copies(Peak& peak, Explanations& out);
+void explain_batches(Peak& peak, Explanations& out);
+void explain_outside(Peak& peak, Explanations& out);
+
+}  // namespace plimsoll::analysis::findings
