@@ -7,11 +7,10 @@ import io
 from collections import deque
 
 import torch
-from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, TensorDataset
-
 from tests.causes.architectures import ARCHITECTURES, Mlp
 from tests.causes.training import PROGRAMS, Training, program
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
 
 SHARE = 0.1
 BEFORE = frozenset(PROGRAMS)
@@ -89,9 +88,7 @@ def average_kept(architecture):
     for _ in range(12):
         training.step()
         with torch.no_grad():
-            for mine, theirs in zip(
-                average.parameters(), training.model.parameters(), strict=True
-            ):
+            for mine, theirs in zip(average.parameters(), training.model.parameters(), strict=True):
                 mine.lerp_(theirs, 0.1)
 
 

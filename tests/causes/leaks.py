@@ -6,9 +6,8 @@ import functools
 import sys
 
 import torch
-from torch import nn
-
 from tests.causes.training import Training, program
+from torch import nn
 
 STEPS = 12
 SHARE = 0.1
@@ -72,7 +71,9 @@ def hidden_state_not_detached(architecture):
         (x,) = training.batch()
         training.optimizer.zero_grad()
         out, state = training.model(x, state)
-        out.square().mean().backward(retain_graph=True, inputs=list(training.model.head.parameters()))
+        out.square().mean().backward(
+            retain_graph=True, inputs=list(training.model.head.parameters())
+        )
         training.optimizer.step()
 
 
@@ -86,7 +87,7 @@ def gradients_in_a_list(architecture):
 
 @program("unet", "splats")
 def logged_tensors(architecture):
-    training, logs = Training(architecture, SHARE), {"prediction": []}
+    training, logs = Training(architecture, 8 * SHARE), {"prediction": []}
     for _ in range(STEPS):
         training.step()
         logs["prediction"].append(training.output().detach())
@@ -96,7 +97,7 @@ def logged_tensors(architecture):
 def lru_cache(architecture):
     training = Training(architecture, SHARE)
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def table(length):
         return torch.rand(length, 128)
 

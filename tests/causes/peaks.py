@@ -8,11 +8,10 @@ import io
 from collections import deque
 
 import torch
-from torch import nn
-from torch.nn import functional
-
 from tests.causes.architectures import Block, LanguageModel, Mlp, Recommender, word_loss
 from tests.causes.training import Training, program
+from torch import nn
+from torch.nn import functional
 
 MIB_OF_FLOATS = 1 << 18
 
@@ -166,7 +165,7 @@ def inference_with_graph(architecture):
         del output
 
 
-@program("mlp", "transformer", "moe", "lstm", wide=True)
+@program("mlp", "transformer", "moe", "vit", wide=True)
 def gradients_through_forward(architecture):
     """zero_grad between forward and backward: the old gradients live through every forward."""
     training = Training(architecture, 8)
@@ -234,9 +233,7 @@ def adam_state(architecture):
 
 @program("vit", "moe", wide=True)
 def foreach_scratch(architecture):
-    training = Training(
-        architecture, optimizer=functools.partial(torch.optim.Rprop, foreach=True)
-    )
+    training = Training(architecture, optimizer=functools.partial(torch.optim.Rprop, foreach=True))
     training.steps(3)
 
 
@@ -258,7 +255,7 @@ def prefetched_batches(architecture):
 @program("lstm", "mlp")
 def batches_in_a_list(architecture):
     training = Training(architecture, 0.1)
-    batches = [architecture.batch(20 * training.samples) for _ in range(12)]
+    batches = [architecture.batch(60 * training.samples) for _ in range(8)]
     for batch in batches[:3]:
         training.step(*(part[: training.samples] for part in batch))
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-
 from tests.causes.architectures import ARCHITECTURES, WIDE, Architecture
 
 Program = Callable[[], object]
