@@ -100,28 +100,47 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
   return true;
 }
 
-// What the blocks but the largest hand on, which checkpoints keep: of each, the last tensor that it
-// made and that is live when backward begins.
-std::uint64_t outputs_of(Peak& peak, const Rows& blocks) {
-  const auto& kept = peak.facts().report.tables.saved;
-  const auto row = std::ranges::find(kept, peak.device().report.device, &report::SavedRow::device);
-  if (row == kept.end() || !row->event) return 0;
-  const auto moment = static_cast<std::uint32_t>(*row->event);
-  std::map<std::string_view, std::uint64_t> last;  // by block
-  for (const LayerRow* block : blocks) last[block->layer] = 0;
+// When a block runs, in events of the device, ascending.
+struct Runs {
+  std::vector<std::uint32_t> forward;   // births of what backward uses
+  std::vector<std::uint32_t> backward;  // births in its backward
+};
+
+// By how much the peak falls if what happens inside the blocks is freed when each has run, but for
+// the last tensor it made, and comes back when its backward begins.
+std::uint64_t saving_of_checkpoints(Peak& peak, const Rows& blocks) {
   model::Layers& layers = peak.layers();
+  std::map<std::uint32_t, Runs> runs;  // by layer
+  for (const LayerRow* block : blocks) runs[layers.named(block->layer).value];
+  const auto run_of = [&](const PeakAllocation& allocation) {
+    auto at = layers.of(allocation.event);
+    while (at != model::kNoLayer && !runs.contains(at.value)) at = layers.parent(at);
+    return runs.find(at.value);
+  };
+  const auto is_kept = [&](const PeakAllocation& allocation) {
+    return peak.category(allocation) == model::kActivation && peak.meets_backward(allocation);
+  };
   peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.born > moment || allocation.died <= moment) return;
-    if (peak.category(allocation) != model::kActivation) return;
-    for (auto at = layers.of(allocation.event); at != model::kNoLayer; at = layers.parent(at)) {
-      const auto block = last.find(layers.path(at));
-      if (block != last.end()) block->second = allocation.size_bytes;
+    const auto run = run_of(allocation);
+    if (run == runs.end()) return;
+    if (peak.phase(allocation) == model::Phase::kBackward) {
+      run->second.backward.push_back(allocation.born);
+    } else if (is_kept(allocation)) {
+      run->second.forward.push_back(allocation.born);
     }
   });
-  last.erase(blocks.front()->layer);
-  std::uint64_t sum = 0;
-  for (const auto& [block, bytes] : last) sum += bytes;
-  return sum;
+  const auto& begins = peak.backward_begins();
+  return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
+    const auto run = run_of(allocation);
+    if (run == runs.end() || !is_kept(allocation)) return {};
+    if (peak.phase(allocation) == model::Phase::kBackward) return {};
+    const auto& [forward, backward] = run->second;
+    const std::uint32_t begin = *std::ranges::upper_bound(begins, allocation.born);
+    const std::uint32_t last = *std::prev(std::ranges::lower_bound(forward, begin));
+    if (last == allocation.born) return {};
+    const auto back = std::ranges::lower_bound(backward, begin);
+    return {last, back == backward.end() ? allocation.died : *back};
+  });
 }
 
 void add_blocks(Peak& peak, Measure measure, report::Finding& finding) {
@@ -130,12 +149,13 @@ void add_blocks(Peak& peak, Measure measure, report::Finding& finding) {
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
   const std::uint64_t largest = blocks.front()->inclusive.*measure;
-  const std::uint64_t outputs = outputs_of(peak, blocks);
-  finding.saving_bytes = held - largest - std::min(held - largest, outputs);
-  finding.evidence.push_back(
-      counted(blocks.size(), "layer") + " side by side hold " + bytes_text(held) +
-      " of it, the largest, " + blocks.front()->layer + ", " + bytes_text(largest) +
-      (outputs == 0 ? "" : "; the others hand on " + bytes_text(outputs)) + ".");
+  // Without marks of backward nobody knows when a block comes back: all of the largest, at worst.
+  finding.saving_bytes =
+      peak.backward_begins().empty() ? held - largest : saving_of_checkpoints(peak, blocks);
+  finding.evidence.push_back(counted(blocks.size(), "layer") + " side by side hold " +
+                             bytes_text(held) + " of it, the largest, " + blocks.front()->layer +
+                             ", " + bytes_text(largest) + ".");
+  if (finding.saving_bytes == 0) return;
   finding.next_step =
       "Run " + names_of(blocks) +
       " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what happens inside a "
@@ -177,7 +197,7 @@ void explain_activations(Peak& peak, Explanations& out) {
   const auto most =
       std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
   if (is_named(most->first)) {
-    finding.evidence.push_back("The line that makes most of it is " + most->first + ": " +
+    finding.evidence.push_back("Most of it is made at " + most->first + ": " +
                                bytes_text(most->second) + ".");
   }
   finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";

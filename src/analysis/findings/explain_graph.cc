@@ -98,21 +98,6 @@ void explain_graph(Peak& peak, Explanations& out) {
     finding.next_step =
         "Run validation and inference under torch.no_grad() or torch.inference_mode(): no "
         "activation is kept for backward.";
-    // Without a graph what the layers hand on still lives for a while: the largest two.
-    std::vector<std::uint64_t> sizes;
-    for (const std::uint32_t part : explanation.parts) {
-      sizes.push_back(peak.live()[part].size_bytes);
-    }
-    std::ranges::sort(sizes, std::ranges::greater{});
-    const std::uint64_t handed_on = sizes[0] + sizes[1];
-    const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-      const bool is_unused = is_activation(peak, allocation) && !peak.meets_backward(allocation);
-      return is_unused ? allocation.born : allocation.died;
-    });
-    finding.saving_bytes =
-        std::min(saving, explanation.bytes - std::min(explanation.bytes, handed_on));
-    if (finding.saving_bytes > 0)
-      finding.next_step += " Saves about " + bytes_text(finding.saving_bytes) + ".";
     out.push_back(std::move(explanation));
   }
 }

@@ -120,6 +120,23 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
   }
 }
 
+// By how much the peak falls if a tensor of this line and size is made when the last but one before
+// it has died.
+std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t size) {
+  std::unordered_map<std::uint32_t, std::uint32_t> made;  // by lifetime: when it may be made
+  std::vector<std::uint32_t> deaths;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (allocation.size_bytes != size || peak.line(allocation).value != line) return;
+    if (deaths.size() >= 2) made[allocation.lifetime] = deaths[deaths.size() - 2];
+    deaths.push_back(allocation.died);
+  });
+  return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
+    const auto when = made.find(allocation.lifetime);
+    if (when == made.end()) return {};
+    return {allocation.born, when->second};
+  });
+}
+
 }  // namespace
 
 void explain_copies(Peak& peak, Explanations& out) {
@@ -201,20 +218,12 @@ void explain_batches(Peak& peak, Explanations& out) {
                     bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
     finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
                                ", made outside forward and backward and live at the same time.");
-    const std::uint64_t two = 2 * key.size;
-    std::set<std::uint32_t> later;
-    for (std::size_t i = 2; i < explanation.parts.size(); ++i) {
-      later.insert(peak.live()[explanation.parts[i]].lifetime);
-    }
-    const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-      return later.contains(allocation.lifetime) ? allocation.born : allocation.died;
-    });
-    finding.saving_bytes = std::min(saving, explanation.bytes - two);
+    finding.saving_bytes = saving_of_two(peak, key.line, key.size);
     finding.next_step =
         "Hold fewer of them: load batches when they are needed (a DataLoader with a "
         "smaller prefetch_factor, a shorter queue). Two in place of " +
-        std::to_string(explanation.parts.size()) + " save up to " +
-        bytes_text(finding.saving_bytes) + ".";
+        std::to_string(explanation.parts.size()) + " save " + bytes_text(finding.saving_bytes) +
+        ".";
     out.push_back(std::move(explanation));
   }
 }

@@ -128,12 +128,20 @@ void Peak::for_each(const std::function<void(const PeakAllocation&)>& each) cons
 }
 
 std::uint64_t Peak::saving(const Death& death) const {
+  return saving_of_absence([&](const PeakAllocation& allocation) {
+    return Absence{death(allocation), allocation.died};
+  });
+}
+
+std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
   std::vector<std::uint64_t> saved(device_->trace.event_count + 1);  // sums wrap
   for_each([&](const PeakAllocation& allocation) {
-    const std::uint32_t earlier = std::max(death(allocation), allocation.born);
-    if (earlier >= allocation.died || earlier >= saved.size()) return;
-    saved[earlier] += allocation.size_bytes;
-    if (allocation.died < saved.size()) saved[allocation.died] -= allocation.size_bytes;
+    const auto [from, to] = absent(allocation);
+    const std::uint32_t gone = std::max(from, allocation.born);
+    const std::uint32_t back = std::min(to, allocation.died);
+    if (gone >= back || gone >= saved.size()) return;
+    saved[gone] += allocation.size_bytes;
+    if (back < saved.size()) saved[back] -= allocation.size_bytes;
   });
   const model::Lifetimes& lifetimes = device_->trace.lifetimes;
   std::vector<std::uint64_t> change(device_->trace.event_count + 1);

@@ -75,6 +75,13 @@ class Peak {
 
   // By how much the peak falls if each allocation dies at the event that `death` returns: its own
   // (`died`), an earlier one, or its birth, if it is not made at all.
+  // Or if each is absent between two events, which are equal where it is never absent.
+  struct Absence {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+  };
+  using Absent = std::function<Absence(const PeakAllocation&)>;
+  std::uint64_t saving_of_absence(const Absent& absent) const;
   using Death = std::function<std::uint32_t(const PeakAllocation&)>;
   std::uint64_t saving(const Death& death) const;
   // Calls each(const PeakAllocation&) for what is allocated in the recording, by birth.

@@ -1,0 +1,142 @@
+"""Advice, applied to the program that raised it: what a finding promised, and what it saved.
+
+python -m tests.causes.advice    # prints the table of docs/findings.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import gc
+import itertools
+import re
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest import mock
+
+import torch
+from tests.causes import leaks, peaks
+from tests.causes.training import PROGRAMS, Training
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import plimsoll
+
+Fix = Callable[[dict], contextlib.AbstractContextManager]
+MIB = 1 << 20
+
+
+@contextlib.contextmanager
+def after_building(change: Callable[[Training], object]) -> Iterator[None]:
+    build = Training.__init__
+
+    def built(self, *arguments, **named):
+        build(self, *arguments, **named)
+        change(self)
+
+    with mock.patch.object(Training, "__init__", built):
+        yield
+
+
+def checkpoint_layers(finding: dict) -> contextlib.AbstractContextManager:
+    names = re.search(r"Run (.+) through", finding["next_step"])[1].split(", ")
+
+    def change(training: Training) -> None:
+        for name in names:
+            layer = training.model.get_submodule(name.partition(".")[2])
+            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
+
+    return after_building(change)
+
+
+def clear_after_step(finding: dict) -> contextlib.AbstractContextManager:
+    def change(training: Training) -> None:
+        training.optimizer.register_step_post_hook(lambda optimizer, *_: optimizer.zero_grad())
+
+    return after_building(change)
+
+
+@contextlib.contextmanager
+def without_foreach(finding: dict) -> Iterator[None]:
+    build = torch.optim.Rprop.__init__
+
+    def built(self, *arguments, **named):
+        build(self, *arguments, **{**named, "foreach": False})
+
+    with mock.patch.object(torch.optim.Rprop, "__init__", built):
+        yield
+
+
+@contextlib.contextmanager
+def without_copies(finding: dict) -> Iterator[None]:
+    nothing = mock.patch.object(copy, "deepcopy", lambda model: nn.Identity())
+    with nothing, mock.patch.object(peaks, "follow", lambda *models: None):
+        yield
+
+
+def short_queue(finding: dict) -> contextlib.AbstractContextManager:
+    # One and the next: the program loads before it takes.
+    return mock.patch.object(peaks, "deque", lambda items: deque(itertools.islice(items, 1)))
+
+
+def without_cache(finding: dict) -> contextlib.AbstractContextManager:
+    cache = mock.Mock(lru_cache=lambda maxsize: lambda function: function, cache=lambda f: f)
+    return mock.patch.object(leaks, "functools", cache)
+
+
+ADVICE: dict[str, tuple[str, Fix]] = {
+    "transformer/activations": ("activations_dominate", checkpoint_layers),
+    "cnn/activations": ("activations_dominate", checkpoint_layers),
+    "mlp/gradients_through_forward": ("gradients_kept", clear_after_step),
+    "transformer/gradients_through_forward": ("gradients_kept", clear_after_step),
+    "vit/foreach_scratch": ("optimizer_scratch", without_foreach),
+    "moe/foreach_scratch": ("optimizer_scratch", without_foreach),
+    "mlp/copies_that_follow": ("model_copies", without_copies),
+    "vit/copies_that_follow": ("model_copies", without_copies),
+    "cnn/prefetched_batches": ("batches_kept", short_queue),
+    "vit/prefetched_batches": ("batches_kept", short_queue),
+    "transformer/lru_cache": ("memory_growth", without_cache),
+}
+
+
+def record(program: str, path: Path) -> plimsoll.Trace:
+    torch.manual_seed(0)
+    with plimsoll.record(path):
+        PROGRAMS[program]()
+    gc.collect()
+    return plimsoll.open(path)
+
+
+def peak_of(trace: plimsoll.Trace) -> int:
+    return trace.devices[0]["requested_allocated"]["peak_bytes"]
+
+
+def apply(program: str, folder: Path) -> tuple[int, int]:
+    """The bytes that the finding promises, and by how much the peak falls."""
+    name, fix = ADVICE[program]
+    stem = program.replace("/", "_")
+    planted = record(program, folder / f"{stem}.plim")
+    (finding,) = (each for each in planted.findings if each["id"] == name)
+    with fix(finding):
+        fixed = record(program, folder / f"{stem}_fixed.plim")
+    return finding["saving_bytes"], peak_of(planted) - peak_of(fixed)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    print("| program | finding | promised | measured |")
+    print("|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for program, (name, _) in ADVICE.items():
+            promised, measured = apply(program, Path(folder))
+            print(
+                f"| `{program}` | `{name}` | {promised / MIB:.1f} MiB | {measured / MIB:.1f} MiB |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
