@@ -148,7 +148,9 @@ enum plimsoll_notice {
   PLIMSOLL_NOTICE_SIZES_UNPROVED = 3,    /* allocations whose sizes no sum has proved */
   PLIMSOLL_NOTICE_HISTORY_STANDS_IN = 4, /* torch's own history is recorded instead; text: why */
   PLIMSOLL_NOTICE_DEVICE_UNSEEN = 5,     /* device memory is not recorded at all; text: why */
-  PLIMSOLL_NOTICE_FAILURES_UNTOLD = 6    /* recorded, and not told of while the program ran */
+  PLIMSOLL_NOTICE_FAILURES_UNTOLD = 6,   /* recorded, and not told of while the program ran */
+  PLIMSOLL_NOTICE_NAMES_REFUSED = 7,     /* events with a name or stack beyond the limit */
+  PLIMSOLL_NOTICE_DETAILS_LOST = 8       /* layers, lines, tensors: there was no memory */
 };
 
 /* Ranges: spans of a thread's time that have a name. They are told, as they begin and end, to

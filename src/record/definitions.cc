@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kChunkBytes = 256u << 10;
 constexpr std::size_t kMaxDevices = 255;
 constexpr std::uint8_t kOtherDevice = 255;  // all devices beyond
+constexpr std::size_t kRoles = 8;
+constexpr std::string_view kNameBeyond = "(beyond the limit of names)";
 
 std::uint64_t hash_frames(std::span<const format::Frame> frames) noexcept {
   return base::hash_bytes(frames.data(), frames.size_bytes());
@@ -39,6 +41,45 @@ std::uint32_t Definitions::refuse() noexcept {
   return 0;
 }
 
+// Under the lock, as the next.
+std::uint32_t Definitions::name_beyond() {
+  refuse();
+  if (beyond_.name == 0) {
+    names_.push_back(kNameBeyond);
+    beyond_.name = static_cast<std::uint32_t>(names_.size());
+  }
+  return beyond_.name;
+}
+
+std::uint32_t Definitions::stack_beyond() {
+  const std::uint32_t name = name_beyond();
+  if (beyond_.stack == 0) {
+    const format::Frame frame{name, name, 0};
+    stacks_.emplace_back();
+    const auto id = static_cast<std::uint32_t>(stacks_.size());
+    try {
+      fill(id, {&frame, 1});
+    } catch (...) {
+      stacks_.pop_back();
+      throw;
+    }
+    beyond_.stack = id;
+  }
+  return beyond_.stack;
+}
+
+Definitions::Beyond Definitions::beyond() noexcept {
+  const std::lock_guard lock(mutex_);
+  return beyond_;
+}
+
+bool Definitions::is_beyond(std::uint32_t tensor) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (tensor == 0 || tensor > tensors_.size()) return false;
+  const std::uint32_t name = tensors_[tensor - 1].name;
+  return (beyond_.tensor != 0 && tensor >= beyond_.tensor) || (name != 0 && name == beyond_.name);
+}
+
 std::string_view Definitions::keep(std::string_view text) {
   if (text.size() > chunk_left_) {
     const std::size_t bytes = std::max(kChunkBytes, text.size());
@@ -61,8 +102,8 @@ std::uint32_t Definitions::name(std::string_view text) noexcept try {
   const std::uint32_t known =
       name_index_.find(hash, [&](std::uint32_t id) { return names_[id - 1] == text; });
   if (known != 0) return known;
-  if (names_.size() == limits_.names || text.size() > limits_.name_bytes - name_bytes_)
-    return refuse();
+  if (names_.size() >= limits_.names || text.size() > limits_.name_bytes - name_bytes_)
+    return name_beyond();
   name_index_.reserve_one();
   names_.push_back(text);
   try {
@@ -104,8 +145,8 @@ std::uint32_t Definitions::stack(std::span<const format::Frame> frames) noexcept
   const std::uint32_t known =
       stack_index_.find(hash, [&](std::uint32_t id) { return same_frames(frames_of(id), frames); });
   if (known != 0) return known;
-  if (stacks_.size() == limits_.stacks || frames.size() > limits_.frames - frames_.size())
-    return refuse();
+  if (stacks_.size() >= limits_.stacks || frames.size() + 1 > limits_.frames - frames_.size())
+    return stack_beyond();
   stack_index_.reserve_one();
   stacks_.emplace_back();
   const auto id = static_cast<std::uint32_t>(stacks_.size());
@@ -123,7 +164,7 @@ std::uint32_t Definitions::stack(std::span<const format::Frame> frames) noexcept
 
 std::uint32_t Definitions::reserve_stack() noexcept try {
   const std::lock_guard lock(mutex_);
-  if (stacks_.size() == limits_.stacks) return refuse();
+  if (stacks_.size() >= limits_.stacks) return stack_beyond();
   stacks_.emplace_back();
   return static_cast<std::uint32_t>(stacks_.size());
 } catch (...) {
@@ -149,21 +190,31 @@ void Definitions::define_stack(std::uint32_t stack, std::span<const format::Fram
 }
 
 std::uint32_t Definitions::tensor(const format::Tensor& tensor) noexcept try {
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t found = find_or_add(tensor, limits_.tensors);
+  if (found != 0) return found;
+  refuse();
+  const std::uint32_t bare = find_or_add({tensor.role, 0, 0, 0}, limits_.tensors + kRoles);
+  if (beyond_.tensor == 0) beyond_.tensor = static_cast<std::uint32_t>(limits_.tensors + 1);
+  return bare;
+} catch (...) {
+  return refuse();
+}
+
+// 0 where there are `most` already.
+std::uint32_t Definitions::find_or_add(const format::Tensor& tensor, std::size_t most) {
   const std::uint64_t hash =
       base::hash_mix(base::hash_u64(std::uint64_t{tensor.name} << 32 | tensor.dtype),
                      base::hash_u64(std::uint64_t{tensor.shape} << 32 | tensor.role) | 1u);
-  const std::lock_guard lock(mutex_);
   const std::uint32_t known =
       tensor_index_.find(hash, [&](std::uint32_t id) { return tensors_[id - 1] == tensor; });
   if (known != 0) return known;
-  if (tensors_.size() == limits_.tensors) return refuse();
+  if (tensors_.size() >= most) return 0;
   tensor_index_.reserve_one();
   tensors_.push_back(tensor);
   const auto id = static_cast<std::uint32_t>(tensors_.size());
   tensor_index_.insert(hash, id);
   return id;
-} catch (...) {
-  return refuse();
 }
 
 std::uint8_t Definitions::device(const format::Device& device) noexcept try {

@@ -1,7 +1,9 @@
 // What ids stand for: names, stacks, tensors and devices, each interned once for the life of the
 // process; and the facts that hold until they are told anew: settings of allocators, and notices.
-// Any thread adds; the drain copies what is new into the files. Bounded: beyond its limits, or
-// without memory, a table gives 0 and counts.
+// Any thread adds; the drain copies what is new into the files. Nothing is evicted, as hooks keep
+// ids for the life of the process; the tables are bounded. Beyond its limits a table gives one name
+// or stack that says so, and a tensor of the same role; without memory it gives 0. Both are
+// counted.
 #pragma once
 
 #include <atomic>
@@ -55,6 +57,14 @@ class Definitions {
   void notice(const format::Notice& notice) noexcept;
   void forget_notices() noexcept;  // what went wrong in a recording that has ended
 
+  // What stands for names and stacks beyond the limits; 0: nothing was refused yet.
+  struct Beyond {
+    std::uint32_t name = 0;
+    std::uint32_t stack = 0;
+    std::uint32_t tensor = 0;  // and all tensors after it
+  };
+  Beyond beyond() noexcept;
+  bool is_beyond(std::uint32_t tensor) noexcept;
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
   // What is new since the cursor.
@@ -93,8 +103,11 @@ class Definitions {
   };
 
   std::uint32_t refuse() noexcept;
+  std::uint32_t name_beyond();
+  std::uint32_t stack_beyond();
   template <typename Fact, typename IsSame>
   void tell(std::vector<Told<Fact>>& facts, std::size_t limit, const Fact& fact, IsSame is_same);
+  std::uint32_t find_or_add(const format::Tensor& tensor, std::size_t most);
   std::string_view keep(std::string_view text);
   std::span<const format::Frame> frames_of(std::uint32_t stack) const noexcept;
   void fill(std::uint32_t stack, std::span<const format::Frame> frames);
@@ -102,6 +115,7 @@ class Definitions {
   const DefinitionLimits limits_;
   std::mutex mutex_;
   std::atomic<std::uint64_t> refused_{0};
+  Beyond beyond_;
 
   std::vector<std::string_view> names_;  // id - 1
   IdIndex name_index_;

@@ -119,7 +119,7 @@ TEST(Definitions, a_file_gets_what_is_new_to_it) {
   EXPECT_EQ(written(definitions, other).names.size(), 2u);
 }
 
-TEST(Definitions, beyond_its_limits_gives_nothing_and_counts) {
+TEST(Definitions, beyond_its_limits_gives_one_name_that_says_so_and_counts) {
   DefinitionLimits limits;
   limits.names = 2;
   limits.longest_name_bytes = 5;
@@ -128,13 +128,31 @@ TEST(Definitions, beyond_its_limits_gives_nothing_and_counts) {
   Definitions definitions(limits);
   EXPECT_EQ(definitions.name("abcdefgh"), definitions.name("abcdeXYZ"));  // cut
   EXPECT_EQ(definitions.name("abcd\xC3\xA4"), definitions.name("abcd"));  // not within a character
-  EXPECT_EQ(definitions.name("third"), 0u);
+  EXPECT_EQ(definitions.beyond().name, 0u);
+  const std::uint32_t beyond = definitions.name("third");
+  EXPECT_EQ(definitions.name("fourth"), beyond);
+  EXPECT_EQ(definitions.beyond().name, beyond);
+  EXPECT_EQ(definitions.text(beyond), "(beyond the limit of names)");
+  EXPECT_EQ(definitions.refused(), 2u);
   EXPECT_EQ(definitions.reserve_stack(), 1u);
   const std::vector<Frame> frames = {{1, 2, 3}};
-  EXPECT_EQ(definitions.stack(frames), 0u);
+  const std::uint32_t stack = definitions.stack(frames);
+  EXPECT_EQ(definitions.reserve_stack(), stack);
+  EXPECT_EQ(definitions.beyond().stack, stack);
+  std::vector<Frame> told(2);
+  EXPECT_EQ(definitions.copy_frames(stack, told), 1u);
+  EXPECT_EQ(told[0].file, beyond);
+  EXPECT_EQ(told[0].function, beyond);
   EXPECT_EQ(definitions.tensor({1, 1, 1, 1}), 1u);
-  EXPECT_EQ(definitions.tensor({2, 1, 1, 1}), 0u);
-  EXPECT_EQ(definitions.refused(), 3u);
+  const std::uint32_t tensor = definitions.tensor({2, 1, 1, 1});  // its role is kept
+  EXPECT_EQ(definitions.tensor({2, 7, 7, 7}), tensor);
+  EXPECT_NE(definitions.tensor({3, 1, 1, 1}), tensor);
+  EXPECT_TRUE(definitions.is_beyond(tensor));
+  EXPECT_FALSE(definitions.is_beyond(1));
+  DefinitionCursor cursor;
+  const auto names = written(definitions, cursor).names;
+  EXPECT_EQ(names.size(), 3u);
+  EXPECT_EQ(names.at(beyond), "(beyond the limit of names)");
 }
 
 TEST(Definitions, every_cpu_is_device_0_and_what_is_too_much_is_one_device) {

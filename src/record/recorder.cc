@@ -66,14 +66,42 @@ void Recorder::drain_or_throw() {
   // Every id in the events that were listed was given before, so it is in the tables now.
   definitions.copy_roles(ledger_.roles());
   for (const auto& recording : recordings_) recording->write_definitions(definitions);
+  const Definitions::Beyond beyond = definitions.beyond();
   merge(sources_, horizon,
-        [this](const Event& event, const Event& slot, std::uint64_t ticks, ThreadState& state) {
+        [&](const Event& event, const Event& slot, std::uint64_t ticks, ThreadState& state) {
           if (ticks < since_ticks_) return;
+          if (beyond.name != 0 || beyond.tensor != 0) count_if_beyond(event, beyond);
           if (state.op_log == nullptr) state.op_log = new OpLog;
           const Origin origin{clock_.to_ns(ticks), state.number, state.op_log};
           ledger_.apply(event, slot, origin, receivers_);
         });
   tell_dropped(clock_.to_ns(horizon));
+  tell_refused();
+}
+
+void Recorder::count_if_beyond(const Event& event, const Definitions::Beyond& beyond) noexcept {
+  const Kind kind = event.kind();
+  const bool has_site =
+      kind == Kind::kAlloc || kind == Kind::kAllocBlock || kind == Kind::kOutOfMemory;
+  const bool has_tensor = kind == Kind::kTag || kind == Kind::kAdopt || kind == Kind::kAdoptBlock;
+  const bool has_name = kind == Kind::kMark && (event.size_bytes() == PLIMSOLL_MARK_REGION_BEGIN ||
+                                                event.size_bytes() == PLIMSOLL_MARK_LAYER_BEGIN);
+  const auto is_name = [&](std::uint64_t id) { return id != 0 && id == beyond.name; };
+  if ((has_name && is_name(event.address)) ||
+      (has_site && (is_name(event.layer) || is_name(event.outer_op) || is_name(event.inner_op) ||
+                    (event.stack != 0 && event.stack == beyond.stack))) ||
+      (has_tensor && definitions.is_beyond(event.op_instance))) {
+    ++refused_events_;
+  }
+}
+
+// It reaches the files before they end: the last drain of a recording tells it, too.
+void Recorder::tell_refused() noexcept {
+  const std::uint64_t refused = refused_events_ + ledger_.sites().refused() - refused_before_;
+  if (refused == refused_told_) return;
+  refused_told_ = refused;
+  definitions.notice({PLIMSOLL_NOTICE_NAMES_REFUSED, 0, refused, 0});
+  for (const auto& recording : recordings_) recording->write_definitions(definitions);
 }
 
 void Recorder::list_sources() {
@@ -95,6 +123,11 @@ void Recorder::tell_dropped(std::int64_t time_ns) {
     state->dropped_told = dropped;
     for (EventReceiver* receiver : receivers_) receiver->on_dropped(told);
   }
+  const std::uint64_t lost = threads.lost();
+  if (lost == lost_told_) return;
+  const format::Dropped told{time_ns, 0, lost - lost_told_};  // of which thread is not known
+  lost_told_ = lost;
+  for (EventReceiver* receiver : receivers_) receiver->on_dropped(told);
 }
 
 // Nobody recorded until now; what lies in the rings was left by hooks that were on their way when
@@ -106,6 +139,9 @@ void Recorder::discard_events() {
     state->ring.release(state->ring.head());
     state->dropped_told = state->ring.dropped();
   }
+  lost_told_ = threads.lost();
+  refused_events_ = refused_told_ = 0;
+  refused_before_ = ledger_.sites().refused();
   ledger_.forget_live();
   is_broken_ = false;
 }

@@ -98,6 +98,8 @@ class Recorder {
   void drain_or_throw();
   void list_sources();
   void tell_dropped(std::int64_t time_ns);
+  void count_if_beyond(const Event& event, const Definitions::Beyond& beyond) noexcept;
+  void tell_refused() noexcept;
   void discard_events();
   void attach(const std::shared_ptr<Recording>& recording);
   void detach(const Recording& recording) noexcept;
@@ -140,7 +142,11 @@ class Recorder {
   std::vector<Source> sources_;
   std::atomic<std::uint64_t> horizon_{0};
   std::uint64_t since_ticks_ = 0;  // events of before are nobody's
-  bool is_broken_ = false;         // memory ran out in the middle of an event
+  std::uint64_t lost_told_ = 0;
+  std::uint64_t refused_events_ = 0;  // with a name, stack or tensor beyond the limits
+  std::uint64_t refused_before_ = 0;  // sites that were, before the recordings
+  std::uint64_t refused_told_ = 0;
+  bool is_broken_ = false;  // memory ran out in the middle of an event
 };
 
 }  // namespace plimsoll::record

@@ -43,9 +43,12 @@ static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
   }
   if (context == nullptr) [[unlikely]]
     return nullptr;
-  Event* event = ThreadRegistry::of(context)->ring.claim(need, has_details(kind) ? 2 : 1);
-  if (event == nullptr) [[unlikely]]
+  ThreadState& thread = *ThreadRegistry::of(context);
+  Event* event = thread.ring.claim(need, has_details(kind) ? 2 : 1);
+  if (event == nullptr) [[unlikely]] {
+    if (!thread.is_listed) recorder.threads.count_lost();
     return nullptr;
+  }
   fill(*event, *context, kind, read_ticks(recorder.hot.ticks));
   return event;
 }

@@ -84,6 +84,7 @@ ThreadState* ThreadRegistry::take_state() noexcept try {
   if (state == nullptr) {
     auto made = std::make_unique<ThreadState>();
     states_.push_back(made.get());
+    made->is_listed = true;
     state = made.release();
   }
   if (state->ring.capacity() == 0) give_ring(*state);

@@ -6,6 +6,7 @@
 // same; their events are dropped and counted.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <type_traits>
@@ -32,6 +33,8 @@ struct alignas(64) ThreadState {
   std::int32_t system_id = 0;
   std::uint64_t left_at_ns = 0;
 
+  bool is_listed = false;  // once it was, for ever
+
   // The drain's.
   std::uint64_t dropped_told = 0;
   OpLog* op_log = nullptr;  // made when it is needed, kept for ever
@@ -49,6 +52,10 @@ class ThreadRegistry {
   static ThreadState* of(plimsoll_context* context) noexcept {
     return reinterpret_cast<ThreadState*>(context);
   }
+
+  // Of threads for which there was no memory at all: events that no ring has counted.
+  void count_lost() noexcept { lost_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
   // Appends every state whose ring may hold events. For the drain.
   void list(std::vector<ThreadState*>& states);
@@ -71,6 +78,7 @@ class ThreadRegistry {
   std::vector<ThreadState*> states_;  // they are never deleted: contexts may be held for ever
   std::uint32_t next_number_ = 0;
   std::size_t rings_ = 0;
+  std::atomic<std::uint64_t> lost_{0};
 };
 
 }  // namespace plimsoll::record

@@ -115,6 +115,10 @@ const base::DiagnosticKind& kind_of(std::uint8_t notice) {
       return kDeviceUnseen;
     case PLIMSOLL_NOTICE_FAILURES_UNTOLD:
       return kFailuresUntold;
+    case PLIMSOLL_NOTICE_NAMES_REFUSED:
+      return kNamesRefused;
+    case PLIMSOLL_NOTICE_DETAILS_LOST:
+      return kDetailsLost;
     default:
       return kLaterVersion;
   }

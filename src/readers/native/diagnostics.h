@@ -102,5 +102,15 @@ inline constexpr base::DiagnosticKind kFailuresUntold{
     "failures_untold", base::Severity::kInfo,
     "Failures that were recorded, but not told of while the program ran: it ran out of memory "
     "again and again."};
+inline constexpr base::DiagnosticKind kNamesRefused{
+    "names_refused", base::Severity::kDataLoss,
+    "Events with more different names, lines or tensors than a process may define (1,048,576 "
+    "each). "
+    "Their bytes are counted, under the name (beyond the limit of names). Give regions and layers "
+    "names that do not contain a number of their own."};
+inline constexpr base::DiagnosticKind kDetailsLost{
+    "details_lost", base::Severity::kDataLoss,
+    "The process had no memory left for some details: allocations may lack their layer, line, "
+    "category or name. Their bytes are counted."};
 
 }  // namespace plimsoll::readers::native
