@@ -25,7 +25,9 @@ SavedContext describe_allocation(ThreadState& thread) {
 extern "C" plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_context* before) {
   using namespace plimsoll::libtorch;
   if (!is_attached()) return nullptr;
-  ThreadState& thread = thread_state();
+  ThreadState* const state = thread_state_or_null();
+  if (state == nullptr) return nullptr;
+  ThreadState& thread = *state;
   *before = describe_allocation(thread).context;
   // Outside an operator a new stack means that this thread has the GIL: telling it waits for
   // nobody.

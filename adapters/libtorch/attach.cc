@@ -2,9 +2,11 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <exception>
 #include <utility>
 
 #include "attachment.h"
+#include "autograd_link.h"
 #include "cpu_allocator.h"
 #include "operators.h"
 #include "parameter_layers.h"
@@ -18,11 +20,16 @@ namespace {
 // Set by the initialization of another source file, in no particular order.
 std::atomic<const plimsoll_libtorch_companion*> g_companion{nullptr};
 
+// A thread that holds one of them takes none that stands before it here.
 void before_fork() {
   parameter_layers().mutex().lock();
   parameters().mutex().lock();
+  foreign_mutex().lock();
+  LinkTable::lock();
 }
 void after_fork_in_parent() {
+  LinkTable::unlock();
+  foreign_mutex().unlock();
   parameters().mutex().unlock();
   parameter_layers().mutex().unlock();
 }
@@ -52,7 +59,7 @@ const char* problem_of(const plimsoll_recorder_api* api) {
 extern "C" {
 
 const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
-                                     plimsoll_libtorch_mode mode) {
+                                     plimsoll_libtorch_mode mode) try {
   using namespace plimsoll::libtorch;
   if (is_attached() && g_attachment.is_for_process && api == g_attachment.api) return nullptr;
   if (const char* problem = problem_of(api)) return problem;
@@ -60,6 +67,7 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   g_attachment.api = api;
   g_attachment.has_walks = mode != PLIMSOLL_LIBTORCH_WATCH;
   ++g_attachment.number;
+  g_lost_details.store(0, std::memory_order_relaxed);
   g_backward_ends.fetch_add(1, std::memory_order_relaxed);
   if (!watches_forks) {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -70,6 +78,9 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   if (mode == PLIMSOLL_LIBTORCH_FULL) observe_operators(Outputs::kIgnored);
   if (const auto* companion = g_companion.load()) companion->begin(api);
   return nullptr;
+} catch (const std::exception&) {
+  plimsoll_libtorch_detach();
+  return "there is no memory for its hooks";
 }
 
 void plimsoll_libtorch_set_companion(const plimsoll_libtorch_companion* companion) {
@@ -90,7 +101,12 @@ void plimsoll_libtorch_observe(int is_wanted) {
   if (!is_attached() || g_attachment.has_walks || (is_wanted != 0) == g_attachment.has_operators) {
     return;
   }
-  is_wanted != 0 ? observe_operators(Outputs::kDescribed) : stop_observing_operators();
+  if (is_wanted == 0) return stop_observing_operators();
+  try {
+    observe_operators(Outputs::kDescribed);
+  } catch (const std::exception&) {
+    count_lost_detail();
+  }
 }
 
 void plimsoll_libtorch_see_less(plimsoll_libtorch_mode mode) {

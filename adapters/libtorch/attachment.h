@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 
 #include "plimsoll/recorder_c.h"
 
@@ -18,6 +19,17 @@ struct StackSource {
   std::uint32_t (*capture)(ThreadState& thread) = nullptr;
   // Tells the recorder the stacks this thread met for the first time. Takes the GIL.
   void (*define)(ThreadState& thread) = nullptr;
+};
+
+// An object that is never destroyed, and that needs no memory to be made.
+template <typename T>
+class Immortal {
+ public:
+  Immortal() { ::new (static_cast<void*>(bytes_)) T; }
+  T& get() { return *std::launder(reinterpret_cast<T*>(bytes_)); }
+
+ private:
+  alignas(T) unsigned char bytes_[sizeof(T)];
 };
 
 struct Attachment {
@@ -37,6 +49,14 @@ inline Attachment g_attachment;
 
 inline bool is_attached() { return g_attachment.is_on.load(std::memory_order_relaxed); }
 inline const plimsoll_recorder_api& recorder() { return *g_attachment.api; }
+
+// What was dropped for want of memory, in this attachment: an event lacks its layer, line or
+// tensor.
+inline std::atomic<std::uint64_t> g_lost_details{0};
+inline void count_lost_detail() noexcept {
+  const std::uint64_t count = g_lost_details.fetch_add(1, std::memory_order_relaxed) + 1;
+  recorder().notice(PLIMSOLL_NOTICE_DETAILS_LOST, kCpu, count, 0);
+}
 
 // Who shows ranges in another tool's timeline; null: nobody. To be asked while attached.
 inline const plimsoll_range_listener* range_listener() {

@@ -56,9 +56,13 @@ class LinkTable {
   // For the thread that torch knows as `thread_id`. Tables live for ever and are used again.
   static LinkTable& claim(std::uint64_t thread_id);
   // The owner has ended. Its nodes may still run backward, so the table stays for a while.
-  static void retire(LinkTable& table);
+  static void retire(LinkTable& table) noexcept;
   // The table of a thread, or null.
   static const LinkTable* of(std::uint64_t thread_id);
+
+  // Around fork.
+  static void lock() noexcept;
+  static void unlock() noexcept;
 
  private:
   struct Entry {
@@ -70,7 +74,8 @@ class LinkTable {
   std::uint64_t key_of(std::uint64_t sequence) const { return owner() << 40U | (sequence + 1); }
 
   std::atomic<std::uint64_t> owner_{0};
-  LinkTable* next_ = nullptr;  // in the list of all
+  LinkTable* next_ = nullptr;           // in the list of all
+  LinkTable* retired_after_ = nullptr;  // the one that was retired next
   Entry* entries_ = nullptr;
   std::uint64_t mask_ = 0;  // entries less one
 };

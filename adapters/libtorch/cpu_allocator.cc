@@ -45,8 +45,14 @@ void record_without_operators(ThreadState& thread, std::uint64_t address, std::s
   recorder().alloc(thread.context, kCpu, address, size_bytes);
 }
 
-void record_allocation(void* data, std::size_t size_bytes) {
-  ThreadState& thread = thread_state();
+// No exception leaves it: what torch allocates is the program's, whatever becomes of our details.
+void record_allocation(void* data, std::size_t size_bytes) noexcept {
+  ThreadState* const state = thread_state_or_null();
+  if (state == nullptr) {
+    recorder().alloc(recorder().context(), kCpu, number_of(data), size_bytes);
+    return;
+  }
+  ThreadState& thread = *state;
   if (!g_attachment.has_operators)
     return record_without_operators(thread, number_of(data), size_bytes);
   if (thread.context->op_instance == 0) {
@@ -81,8 +87,8 @@ class RecordingAllocator final : public c10::Allocator {
 
 // Storages keep a pointer to their allocator, so it lives for ever.
 RecordingAllocator& recording() {
-  static auto* allocator = new RecordingAllocator;
-  return *allocator;
+  static Immortal<RecordingAllocator> allocator;
+  return allocator.get();
 }
 
 // With the lowest priority that is high enough, so that who comes later is not shut out.
@@ -125,7 +131,11 @@ c10::Allocator* default_as_it_was(c10::Allocator* allocator) {
 }  // namespace
 
 void recorded_delete(void* data) {
-  if (is_attached()) recorder().free(thread_state().context, kCpu, number_of(data));
+  if (is_attached()) {
+    const ThreadState* const thread = thread_state_or_null();
+    plimsoll_context* const context = thread != nullptr ? thread->context : recorder().context();
+    recorder().free(context, kCpu, number_of(data));
+  }
   g_base_deleter(data);
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -31,12 +32,15 @@ class NameCache {
     const char*& key = slots_[(reinterpret_cast<std::uintptr_t>(text) >> 3) % kSlots].address;
     // The address alone is not proof: a short-lived string may have stood there before.
     if (key == text && std::strcmp(slot.text, text) == 0) return slot;
+    const Name& found = find_text(text);
+    if (found.text == kUnkept) return found;
     key = text;
-    slot = find_text(text);
+    slot = found;
     return slot;
   }
 
-  const Name& find_text(std::string_view text) {
+  // Without memory the name is the recorder's alone, until the next call.
+  const Name& find_text(std::string_view text) noexcept {
     const auto found = by_text_.find(text);
     return found != by_text_.end() ? found->second : add(text);
   }
@@ -51,18 +55,26 @@ class NameCache {
     using is_transparent = void;
   };
 
-  [[gnu::noinline]] const Name& add(std::string_view text) {
-    constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
+  [[gnu::noinline]] const Name& add(std::string_view text) noexcept try {
     const auto [entry, is_new] = by_text_.emplace(std::string(text), Name{});
+    entry->second = described(text, entry->first.c_str());
+    return entry->second;
+  } catch (const std::exception&) {
+    unkept_ = described(text, kUnkept);
+    return unkept_;
+  }
+  static Name described(std::string_view text, const char* kept) noexcept {
+    constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
     const bool is_node = text.starts_with(kNode);
     if (is_node) text.remove_prefix(kNode.size());
-    entry->second = {.id = recorder().name(text.data(), text.size()),
-                     .is_python = !is_node && text.find("::") == std::string_view::npos,
-                     .is_node = is_node,
-                     .text = entry->first.c_str()};
-    return entry->second;
+    return {.id = recorder().name(text.data(), text.size()),
+            .is_python = !is_node && text.find("::") == std::string_view::npos,
+            .is_node = is_node,
+            .text = kept};
   }
 
+  static constexpr char kUnkept[] = "";
+  Name unkept_;
   std::array<Slot, kSlots> slots_{};
   std::unordered_map<std::string, Name, Hash, std::equal_to<>> by_text_;
 };

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd_nodes.h"
@@ -66,9 +68,15 @@ void end_outermost(ThreadState& thread) {
 
 // The engine's frame around a node is an operator too; what it does beside running the node (sums
 // over broadcast dimensions, sums of gradients that meet) belongs to the node.
-void node_began(ThreadState& thread, const Name& name) {
+// False without memory: it counts as an operator.
+bool node_began(ThreadState& thread, const Name& name) {
   observe_backward(thread);
-  thread.nodes.push_back({thread.save(), thread.depth});
+  try {
+    thread.nodes.push_back({thread.save(), thread.depth});
+  } catch (const std::exception&) {
+    count_lost_detail();
+    return false;
+  }
   plimsoll_context& context = *thread.context;
   const ForwardSite site = site_of_running_node(thread);
   context = {};
@@ -80,8 +88,9 @@ void node_began(ThreadState& thread, const Name& name) {
   context.phase = thread.phase_outside = PLIMSOLL_PHASE_BACKWARD;
   thread.outermost_depth = thread.depth++;
   thread.outer_sequence = -1;
-  if (site.layer == 0) return;
-  if (const auto* listener = range_listener()) listener->begin(PLIMSOLL_RANGE_LAYER, site.layer);
+  const auto* listener = site.layer != 0 ? range_listener() : nullptr;
+  if (listener != nullptr) listener->begin(PLIMSOLL_RANGE_LAYER, site.layer);
+  return true;
 }
 
 void node_ended(ThreadState& thread) {
@@ -105,7 +114,11 @@ void enter_parameter_layer(ThreadState& thread, const at::RecordFunction& record
       context.phase == PLIMSOLL_PHASE_OTHER || context.phase == PLIMSOLL_PHASE_FORWARD;
   if (context.layer != 0 || !is_forward || !thread.nodes.empty()) return;
   if (torch::autograd::get_current_graph_task_id() >= 0) return;
-  context.layer = parameter_layers().layer_of(record);
+  try {
+    context.layer = parameter_layers().layer_of(record);
+  } catch (const std::exception&) {
+    count_lost_detail();
+  }
   if (context.layer == 0) return;
   thread.layer_depth = thread.depth;
   if (const auto* listener = range_listener()) {
@@ -123,14 +136,15 @@ void leave_parameter_layer(ThreadState& thread) {
 
 // ---- both, as torch calls us ------------------------------------------------------------------
 
+// torch calls the end even where the beginning has thrown: each must do its part of the nesting,
+// whatever memory there is. Only a thread that has no state yet is left out until it has one.
 Observed operator_began(const at::RecordFunction& record) {
-  ThreadState& thread = thread_state();
+  ThreadState* const state = thread_state_or_null();
+  if (state == nullptr) return nullptr;
+  ThreadState& thread = *state;
   plimsoll_context& context = *thread.context;
   const Name& name = thread.names.find(record.name());
-  if (name.is_node) {
-    node_began(thread, name);
-    return nullptr;
-  }
+  if (name.is_node && node_began(thread, name)) return nullptr;
   const std::int64_t sequence = record.seqNr();
   if (g_has_inputs.load(std::memory_order_relaxed)) enter_parameter_layer(thread, record);
   if (thread.depth < ThreadState::kInnerLevels) {
@@ -150,7 +164,7 @@ Observed operator_began(const at::RecordFunction& record) {
   return nullptr;
 }
 
-void describe_outputs(ThreadState& thread, const at::RecordFunction& record) {
+void describe_outputs(ThreadState& thread, const at::RecordFunction& record) try {
   for (const c10::IValue& output : record.outputs()) {
     if (output.isTensor()) {
       tag_output(thread, output.toTensor());
@@ -158,11 +172,14 @@ void describe_outputs(ThreadState& thread, const at::RecordFunction& record) {
       for (const at::Tensor& tensor : output.toTensorVector()) tag_output(thread, tensor);
     }
   }
+} catch (const std::exception&) {
+  count_lost_detail();
 }
 
 void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unused*/) {
-  ThreadState& thread = thread_state();
-  if (thread.depth == 0) return;
+  ThreadState* const state = t_state;
+  if (state == nullptr || state->depth == 0) return;
+  ThreadState& thread = *state;
   if (g_attachment.has_outputs && is_attached()) describe_outputs(thread, record);
   --thread.depth;
   const bool is_outermost = thread.depth == thread.outermost_depth;
@@ -202,8 +219,9 @@ bool is_torchs_own(std::string_view name) {
          name.starts_with("## ") || name.find("::") != std::string_view::npos;
 }
 
-Observed user_scope_began(const at::RecordFunction& record) {
+Observed user_scope_began(const at::RecordFunction& record) try {
   ThreadState& thread = thread_state();
+  thread.user_scopes.reserve(thread.user_scopes.size() + 1);
   plimsoll_context& context = *thread.context;
   const std::string_view name = record.name();
   UserScope scope{.record = &record, .phase_before = context.phase};
@@ -220,12 +238,16 @@ Observed user_scope_began(const at::RecordFunction& record) {
   }
   thread.user_scopes.push_back(scope);
   return nullptr;
+} catch (const std::exception&) {
+  count_lost_detail();
+  return nullptr;
 }
 
 // Scopes are left in any order, and maybe on another thread; the phase goes back with the
 // innermost.
 void user_scope_ended(const at::RecordFunction& record, at::ObserverContext* /*unused*/) {
-  ThreadState& thread = thread_state();
+  if (t_state == nullptr) return;
+  ThreadState& thread = *t_state;
   std::vector<UserScope>& scopes = thread.user_scopes;
   const auto found = std::find_if(scopes.rbegin(), scopes.rend(),
                                   [&](const UserScope& scope) { return scope.record == &record; });
@@ -270,7 +292,13 @@ at::RecordFunctionCallback callback() {
 void observe_operators(Outputs outputs) {
   g_attachment.has_outputs = outputs == Outputs::kDescribed;
   g_attachment.has_operators = true;
-  g_handle = at::addGlobalCallback(callback().needsOutputs(g_attachment.has_outputs));
+  try {
+    g_handle = at::addGlobalCallback(callback().needsOutputs(g_attachment.has_outputs));
+  } catch (...) {
+    g_attachment.has_outputs = false;
+    g_attachment.has_operators = false;
+    throw;
+  }
 }
 
 void stop_observing_operators() {
@@ -280,12 +308,12 @@ void stop_observing_operators() {
   if (!g_attachment.has_operators.exchange(false)) return;
   g_attachment.has_outputs = false;
   // The links of the nodes since are there: only later ones are filled in by layer.
-  thread_state().filled_sequence = at::sequence_number::peek();
+  if (t_state != nullptr) t_state->filled_sequence = at::sequence_number::peek();
 }
 
 void observe_inputs() {
   if (!g_attachment.has_operators || g_has_inputs.exchange(true)) return;
-  at::removeCallback(g_handle);
+  at::removeCallback(std::exchange(g_handle, at::INVALID_CALLBACK_HANDLE));
   g_handle =
       at::addGlobalCallback(callback().needsInputs(true).needsOutputs(g_attachment.has_outputs));
 }

@@ -34,8 +34,8 @@ std::uint32_t name_of(std::string_view text) {
 }  // namespace
 
 ParameterLayers& parameter_layers() {
-  static auto* all = new ParameterLayers;  // threads may ask until the very end
-  return *all;
+  static Immortal<ParameterLayers> all;  // threads may ask until the very end
+  return all.get();
 }
 
 void ParameterLayers::add(const std::vector<Owned>& tensors) {

@@ -7,8 +7,8 @@
 namespace plimsoll::libtorch {
 
 Parameters& parameters() {
-  static auto* all = new Parameters;  // threads may ask until the very end
-  return *all;
+  static Immortal<Parameters> all;  // threads may ask until the very end
+  return all.get();
 }
 
 Parameters::Entry* Parameters::find_entry(const at::Tensor& tensor) {

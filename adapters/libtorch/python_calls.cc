@@ -17,8 +17,8 @@ namespace {
 
 // The slots as they were. Types are held while ours stands in them.
 std::unordered_map<PyTypeObject*, ternaryfunc>& originals() {
-  static auto* slots = new std::unordered_map<PyTypeObject*, ternaryfunc>;
-  return *slots;
+  static Immortal<std::unordered_map<PyTypeObject*, ternaryfunc>> slots;
+  return slots.get();
 }
 ternaryfunc g_common_original = nullptr;  // nn.Module's, which nearly all have
 bool g_has_others = false;
@@ -59,8 +59,8 @@ class RecentOutputs {
   std::size_t next_ = 0;
 };
 RecentOutputs& recent_outputs() {
-  static auto* outputs = new RecentOutputs;
-  return *outputs;
+  static Immortal<RecentOutputs> outputs;
+  return outputs.get();
 }
 
 void tag_inputs(ThreadState& thread, PyObject* args, PyObject* kwargs) {
@@ -163,6 +163,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   try {
     call = enter(self, args, kwargs);
   } catch (const std::exception&) {  // no memory: no reason to stop the program
+    count_lost_detail();
   }
   PyObject* result = original(self, args, kwargs);
   if (call.thread == nullptr) return result;
@@ -172,6 +173,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     try {
       tag_outputs(*call.thread, result);
     } catch (const std::exception&) {
+      count_lost_detail();
     }
   }
   return result;
@@ -223,13 +225,12 @@ void stop_watching_calls() {
   for_each_subclass(g_root_class, [](PyTypeObject* type) {
     if (type->tp_call == watched_call) type->tp_call = original_of(type);
   });
-  std::vector<PyTypeObject*> held;
-  for (const auto& [type, original] : originals()) held.push_back(type);
-  originals().clear();
+  std::unordered_map<PyTypeObject*, ternaryfunc> held;
+  held.swap(originals());
   g_common_original = nullptr;
   g_has_others = false;
   recent_outputs().clear();
-  for (PyTypeObject* type : held) Py_DECREF(type);
+  for (const auto& [type, original] : held) Py_DECREF(type);
 }
 
 }  // namespace plimsoll::libtorch

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -66,14 +67,14 @@ void insert(std::vector<StackCache::Slot>& slots, const StackCache::Slot& slot) 
                               .count = static_cast<std::uint32_t>(count),
                               .stack = recorder().reserve_stack()};
   cache.frames.insert(cache.frames.end(), frames, frames + count);
+  cache.waiting.push_back(slot);
   insert(cache.slots, slot);
   ++cache.used;
-  cache.waiting.push_back(slot);
   thread.has_new_stacks = true;
   return slot.stack;
 }
 
-std::uint32_t capture(ThreadState& thread) {
+std::uint32_t capture_or_throw(ThreadState& thread) {
   PyThreadState* python = PyGILState_GetThisThreadState();
   if (python == nullptr) return 0;
   // Outside an operator there is no later moment at which the frames still stand.
@@ -108,6 +109,13 @@ std::uint32_t capture(ThreadState& thread) {
   return remember(thread, cache, frames, count, hash);
 }
 
+std::uint32_t capture(ThreadState& thread) noexcept try {
+  return capture_or_throw(thread);
+} catch (const std::exception&) {
+  count_lost_detail();
+  return 0;
+}
+
 // ---- what frames mean; all of it under the GIL ------------------------------------------------
 
 std::uint32_t name_of(PyObject* text) {
@@ -120,9 +128,12 @@ std::uint32_t name_of(PyObject* text) {
   return recorder().name(bytes, static_cast<std::size_t>(size));
 }
 
-void hold(PyCodeObject* code) {
+// Without memory to remember it, it is held once more.
+void hold(PyCodeObject* code) noexcept try {
   static auto* held = new std::unordered_set<PyCodeObject*>;
   if (held->insert(code).second) Py_INCREF(code);
+} catch (const std::exception&) {
+  Py_INCREF(code);
 }
 
 bool is_runner(PyCodeObject* code) {
@@ -166,7 +177,8 @@ bool is_finalizing() {
 #endif
 }
 
-void define(ThreadState& thread) {
+// Nothing may throw here, or the GIL would be held for ever.
+void define(ThreadState& thread) noexcept {
   thread.has_new_stacks = false;
   if (thread.stacks == nullptr) return;
   if (is_finalizing()) {

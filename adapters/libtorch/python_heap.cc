@@ -89,8 +89,8 @@ Generations* find_generations() {
 // An empty list that marks the end of the last search. Newer objects follow it in its ring or are
 // in a younger generation. A collection does not move it, because C++ holds a reference to it.
 Reference& marker() {
-  static auto* object = new Reference;
-  return *object;
+  static Immortal<Reference> object;
+  return object.get();
 }
 
 void place_marker() {
@@ -241,8 +241,8 @@ void add_list(Sorter& sorter, PyObject* list) {
 
 // gc.get_objects, looked up before the first hook runs: an import can run the program's code.
 Reference& get_objects() {
-  static auto* function = new Reference;
-  return *function;
+  static Immortal<Reference> function;
+  return function.get();
 }
 
 // Where the layout is unknown, gc.get_objects(): all of them, or the two younger generations.

@@ -25,6 +25,7 @@ PyObject* guarded(Body&& body) {
     try {
       body(thread_state());
     } catch (const std::exception&) {
+      count_lost_detail();
     }
     PyErr_Clear();
   }
@@ -77,6 +78,15 @@ SurveyClock g_survey_clock;
 
 // ---- attaching --------------------------------------------------------------------------------
 
+// Needs no memory.
+void take_out_hooks() noexcept {
+  plimsoll_libtorch_detach();
+  stop_watching_calls();
+  modules().clear();
+  forget_optimizers();
+  forget_searches();
+}
+
 // attach(api address, mode, with stacks, module class, optimizer class, our folder)
 PyObject* attach(PyObject* /*self*/, PyObject* args) {
   unsigned long long api = 0;
@@ -88,7 +98,6 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
                        &PyType_Type, &optimizer_class, &folder) == 0) {
     return nullptr;
   }
-  set_runner_folder(folder);
   auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
   if (!prepare_searches(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class))) {
     return nullptr;
@@ -98,25 +107,29 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     return nullptr;
   }
   g_attachment.stacks = has_stacks != 0 ? python_stacks() : StackSource{};
-  const char* problem =
-      plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
-                               static_cast<plimsoll_libtorch_mode>(mode));
+  const char* problem = nullptr;
+  try {
+    set_runner_folder(folder);
+    problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
+                                       static_cast<plimsoll_libtorch_mode>(mode));
+    if (problem == nullptr) {
+      set_module_class(module_type);
+      watch_calls(module_type);
+    }
+  } catch (const std::exception&) {
+    take_out_hooks();
+    problem = "there is no memory for its hooks";
+  }
   if (problem != nullptr) {
     PyErr_SetString(PyExc_RuntimeError, problem);
     return nullptr;
   }
-  set_module_class(module_type);
-  watch_calls(module_type);
   g_survey_clock.restart();
   Py_RETURN_NONE;
 }
 
 PyObject* detach(PyObject* /*self*/, PyObject* /*args*/) {
-  plimsoll_libtorch_detach();
-  stop_watching_calls();
-  modules().clear();
-  forget_optimizers();
-  forget_searches();
+  take_out_hooks();
   Py_RETURN_NONE;
 }
 

@@ -80,8 +80,8 @@ bool has_tensors(PyObject* module, int nesting) {
 }  // namespace
 
 Modules& modules() {
-  static auto* all = new Modules;
-  return *all;
+  static Immortal<Modules> all;
+  return all.get();
 }
 
 void set_module_class(PyTypeObject* type) { g_module_class = type; }
@@ -133,11 +133,10 @@ void Modules::forget(PyObject* object) {
 }
 
 void Modules::clear() {
-  std::vector<PyObject*> weak;
-  for (auto& [object, module] : modules_) weak.push_back(module->weak);
-  modules_.clear();
+  decltype(modules_) all;
+  all.swap(modules_);
   root_numbers_.clear();
-  for (PyObject* each : weak) Py_XDECREF(each);
+  for (const auto& [object, module] : all) Py_XDECREF(module->weak);
 }
 
 void Modules::add_child(PyObject* parent, const char* attribute, PyObject* child) {

@@ -29,8 +29,8 @@ struct Optimizer {
 };
 
 std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
-  static auto* all = new std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>;
-  return *all;
+  static Immortal<std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>> all;
+  return all.get();
 }
 
 PyObject* g_stepping = nullptr;  // the optimizer that marks the steps; not owned

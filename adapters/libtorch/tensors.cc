@@ -8,6 +8,7 @@
 #include <cctype>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -80,8 +81,8 @@ std::uint32_t describe(const at::Tensor& tensor, plimsoll_role role, std::uint32
 std::mutex g_foreign_mutex;
 
 std::unordered_map<std::uint64_t, std::vector<WeakStorage>>& foreign() {
-  static auto* storages = new std::unordered_map<std::uint64_t, std::vector<WeakStorage>>;
-  return *storages;
+  static Immortal<std::unordered_map<std::uint64_t, std::vector<WeakStorage>>> storages;
+  return storages.get();
 }
 
 std::uint64_t address_of(c10::StorageImpl& storage) {
@@ -144,7 +145,19 @@ void tell(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) 
   adopt(thread, storage, tensor);
 }
 
+// In the handler of an exception.
+void count_if_no_memory() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    count_lost_detail();
+  } catch (const std::exception&) {  // of torch
+  }
+}
+
 }  // namespace
+
+std::mutex& foreign_mutex() { return g_foreign_mutex; }
 
 c10::IntArrayRef sizes_of(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
@@ -191,6 +204,7 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
     if (storage != nullptr) tell(thread, *storage, tensor_id(thread, tensor, role, name));
   } catch (const std::exception&) {
     // A tensor of a strange kind (no sizes, no dtype) stays untagged.
+    count_if_no_memory();
   }
 }
 
@@ -198,6 +212,7 @@ void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id
   try {
     if (c10::StorageImpl* storage = recorded_storage(tensor)) tell(thread, *storage, id);
   } catch (const std::exception&) {
+    count_if_no_memory();
   }
 }
 

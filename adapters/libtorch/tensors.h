@@ -7,6 +7,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <mutex>
 
 #include "thread_state.h"
 
@@ -36,6 +37,7 @@ void tag_output(ThreadState& thread, const at::Tensor& tensor);
 // modules.
 void poll_foreign_storages(ThreadState& thread);
 void forget_foreign_storages();
+std::mutex& foreign_mutex();  // for fork
 
 c10::weak_intrusive_ptr<c10::StorageImpl> no_storage();
 c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage(const at::Tensor& tensor);

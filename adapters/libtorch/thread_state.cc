@@ -1,6 +1,7 @@
 #include "thread_state.h"
 
 #include <ATen/record_function.h>
+#include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
@@ -14,31 +15,46 @@ std::atomic<std::uint32_t> g_backward_ends{0};
 
 namespace {
 
-// Frees the state when the thread ends. Tensors that die still later get a new one, which stays.
+void free_thread_state(void* thread) noexcept {
+  auto* const state = static_cast<ThreadState*>(thread);
+  if (t_state == state) t_state = nullptr;
+  LinkTable::retire(*state->links);
+  delete state;
+}
+
+// Frees the state when the thread ends. Tensors that die still later get a new one, which the key
+// frees as well. A thread_local object with a destructor would end the program where there is no
+// memory to register it.
 struct ThreadEnd {
-  bool is_over = false;
-  ~ThreadEnd() {
-    is_over = true;
-    ThreadState* state = t_state;
-    t_state = nullptr;
-    if (state == nullptr) return;
-    LinkTable::retire(*state->links);
-    delete state;
-  }
+  pthread_key_t key{};
+  bool is_made = pthread_key_create(&key, free_thread_state) == 0;
 };
-thread_local ThreadEnd t_end;
+
+void call_at_thread_end(ThreadState* state) noexcept {
+  static const ThreadEnd kEnd;
+  if (kEnd.is_made) pthread_setspecific(kEnd.key, state);
+}
 
 }  // namespace
 
 [[gnu::noinline]] ThreadState& make_thread_state() {
-  auto* state = new ThreadState;
+  auto state = std::make_unique<ThreadState>();
   state->context = recorder().context();
-  state->links = &LinkTable::claim(at::RecordFunction::currentThreadId());
   state->nodes.reserve(16);
   state->user_scopes.reserve(8);
-  t_state = state;
-  if (!t_end.is_over) t_end.is_over = false;  // touches it, so that its destructor is registered
-  return *state;
+  state->links = &LinkTable::claim(at::RecordFunction::currentThreadId());
+  t_state = state.release();
+  call_at_thread_end(t_state);
+  return *t_state;
+}
+
+ThreadState* try_make_thread_state() noexcept {
+  try {
+    return &make_thread_state();
+  } catch (const std::exception&) {
+    count_lost_detail();
+    return nullptr;
+  }
 }
 
 namespace {

@@ -115,7 +115,10 @@ struct ThreadState {
   }
 };
 
+// Throws std::bad_alloc.
 ThreadState& make_thread_state();
+// Null without memory, which is counted.
+ThreadState* try_make_thread_state() noexcept;
 
 // One pointer in static TLS: a plain load instead of a call into the dynamic linker.
 extern thread_local ThreadState* t_state [[gnu::tls_model("initial-exec")]];
@@ -123,6 +126,12 @@ extern thread_local ThreadState* t_state [[gnu::tls_model("initial-exec")]];
 inline ThreadState& thread_state() {
   ThreadState* state = t_state;
   return state != nullptr ? *state : make_thread_state();
+}
+
+// Where there may be no exception: in an allocator, and in a deleter.
+inline ThreadState* thread_state_or_null() noexcept {
+  ThreadState* state = t_state;
+  return state != nullptr ? state : try_make_thread_state();
 }
 
 // Defines in the recorder the stacks that are new on this thread. `define` is null if the hooks

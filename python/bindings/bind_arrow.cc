@@ -1,9 +1,6 @@
 // Tables for Python, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and others take
 // them as they are, and none of these is needed here.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +11,7 @@
 
 #include "arrow_export.h"
 #include "bind.h"
+#include "casters.h"
 #include "errors.h"
 #include "plimsoll/session.h"
 #include "table_values.h"

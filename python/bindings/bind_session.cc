@@ -1,11 +1,6 @@
 // Session for Python. The engine runs without the GIL; callbacks take it back. Ctrl-C works in
 // them: a signal that came is handled there, and what its handler raises comes out of the call.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <optional>
@@ -17,6 +12,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "casters.h"
 #include "errors.h"
 #include "plimsoll/session.h"
 

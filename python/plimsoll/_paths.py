@@ -41,11 +41,16 @@ def absolute(path: str | os.PathLike[str]) -> str:
         raise FileNotFoundError(errno.ENOENT, reason, text) from None
 
 
+def is_rank(text: str) -> bool:
+    """Whether a launcher's variable holds the number of a process."""
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
 def default_path() -> str:
     """``plimsoll-SCRIPT-PID.plim``, with the rank in it where there are ranks."""
     script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
     rank = os.environ.get("RANK", "")
-    middle = f"-rank{rank}" if rank.isdigit() else ""
+    middle = f"-rank{rank}" if is_rank(rank) else ""
     return f"plimsoll-{script or 'python'}{middle}-{os.getpid()}.plim"
 
 
@@ -59,7 +64,7 @@ def of_rank(path: str) -> str:
     """
     name = os.path.basename(path)
     rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
-    if not rank.isdigit() or os.environ.get("WORLD_SIZE", "") in ("", "1") or "rank" in name:
+    if not is_rank(rank) or os.environ.get("WORLD_SIZE", "") in ("", "1") or "rank" in name:
         return path
     stem, ending = os.path.splitext(path)
     return f"{stem}.rank{rank}{ending}"

@@ -12,6 +12,11 @@ from types import TracebackType
 from plimsoll import _record
 
 
+def is_of_program(error: BaseException) -> bool:
+    """Whether the handler of a signal raised it."""
+    return _record.is_raised_by_signal(error)
+
+
 def leave_to_program(error: BaseException) -> None:
     """Raise an error again if the handler of a signal raised it."""
     if _record.is_raised_by_signal(error):

@@ -17,9 +17,9 @@ from plimsoll._arguments import check_choice, flag, whole_number
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._command import command_text
 from plimsoll._names import name_of
-from plimsoll._paths import absolute, default_path
+from plimsoll._paths import absolute, default_path, is_rank
 from plimsoll._profiler_ranges import nvtx_is_asked_for, profiled_range
-from plimsoll._program_errors import Suppressed, leave_to_program
+from plimsoll._program_errors import Suppressed, is_of_program, leave_to_program
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -201,24 +201,29 @@ class Recording:
                 return
             try:
                 self._end(self._recording)
-            except BaseException:  # of a signal's handler: it waits until the recording has ended
-                self._end(self._recording)
-                raise
+            except BaseException as error:
+                self._end(self._recording)  # what a signal's handler raised waits for the end
+                if not isinstance(error, MemoryError) or is_of_program(error):
+                    raise
 
     def _end(self, recording: _record.Recording | None) -> None:
         """May be interrupted and called again."""
         if recording is not None and not self._is_measured:
-            attached = _attachment.attached()
-            if attached is not None:
-                attached.survey(self._last_survey)  # what no hook reported
-            _cuda.attach_history(recording)
-            self.peak_bytes = recording.peak_bytes(False)
-            self.peaks = recording.peaks()
+            with Suppressed(MemoryError):  # the file has these figures, too
+                self._measure(recording)
             self._is_measured = True
         if recording is not None:
             self.state = self._close(recording)
             self._recording = None
         self._let_go()
+
+    def _measure(self, recording: _record.Recording) -> None:
+        attached = _attachment.attached()
+        if attached is not None:
+            attached.survey(self._last_survey)  # what no hook reported
+        _cuda.attach_history(recording)
+        self.peak_bytes = recording.peak_bytes(False)
+        self.peaks = recording.peaks()
 
     def flush(self) -> None:
         """Returns when everything so far is in the file."""
@@ -303,7 +308,7 @@ class Recording:
             ("LOCAL_RANK", "local_rank"),
             ("WORLD_SIZE", "world_size"),
         ):
-            if os.environ.get(variable, "").isdigit():
+            if is_rank(os.environ.get(variable, "")):
                 meta[key] = os.environ[variable]
         return meta
 
@@ -379,12 +384,14 @@ def region(name: str) -> Iterator[None]:
         ...     pass
     """
     name = name_of(name)
-    _record.begin_region(name)
+    with Suppressed(MemoryError):  # an end without a beginning ends nothing
+        _record.begin_region(name)
     try:
         with profiled_range(name):
             yield
     finally:
-        _record.end_region(name)
+        with Suppressed(MemoryError):
+            _record.end_region(name)
 
 
 def _say(message: str) -> None:

@@ -15,7 +15,7 @@ from plimsoll._arguments import bad_argument, whole_number
 from plimsoll._names import name_of
 from plimsoll._paths import of_rank
 from plimsoll._profiler_ranges import profiled_mark
-from plimsoll._program_errors import leave_to_program
+from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._snapshots import Snapshots
 from plimsoll._wandb_log import WandbLog
@@ -91,7 +91,7 @@ class TrainingMonitor:
     def _attempt(action: Callable[[], object]) -> None:
         try:
             action()
-        except (Error, OSError) as error:
+        except (Error, OSError, MemoryError) as error:
             leave_to_program(error)
             print(_record.with_rank(f"plimsoll: {error}"), file=sys.stderr, flush=True)
 
@@ -114,7 +114,8 @@ class TrainingMonitor:
         self._next = number + 1
         if self._is_open and self.options.is_due(number):
             _attachment.describe()
-        self._monitor.step(iteration, loss)
+        with Suppressed(MemoryError):  # the sample is missing, and the training goes on
+            self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
         self._prepare_for(number + 1)
 
@@ -168,7 +169,8 @@ class TrainingMonitor:
         if self.options.profile_tensors:
             _attachment.observe(False)
         self._is_open = False
-        self._monitor.close()
+        with Suppressed(MemoryError):
+            self._monitor.close()
         if self._recording is not None:
             self._recording.stop()
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/per_thread.h"
 #include "monitor/system_files.h"
 
 namespace plimsoll::monitor {
@@ -87,9 +88,6 @@ HostMemory HostProbe::read() {
   return told;
 }
 
-HostMemory read_host_memory() {
-  thread_local HostProbe probe;
-  return probe.read();
-}
+HostMemory read_host_memory() { return base::PerThread<HostProbe, HostProbe>::get().read(); }
 
 }  // namespace plimsoll::monitor

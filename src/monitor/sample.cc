@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/per_thread.h"
 #include "base/tensor_owner.h"
 #include "monitor/device_watch.h"
 #include "monitor/host_memory.h"
@@ -289,7 +290,7 @@ struct SampleTaker {
     sample.host.cpu_percent = processor_percent();
 
     // Kept from one sample to the next: fresh memory costs more than what it is filled with.
-    thread_local std::vector<plimsoll_live> rows;
+    auto& rows = base::PerThread<std::vector<plimsoll_live>, SampleTaker>::get();
     monitor::read_live_rows(rows);
     const PeakSpan* span = options.peak_since;
     monitor::Held held =

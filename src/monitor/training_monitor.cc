@@ -83,7 +83,23 @@ struct TrainingMonitor::State {
 
   enum class Ended : std::uint8_t { kAsUsual, kOutOfMemory };
 
-  void take(std::int64_t iteration, const Loss& loss, Ended ended, const std::string& error = {}) {
+  // Without memory the sample is missing, and the training goes on.
+  void try_to_take(std::int64_t iteration, const Loss& loss, Ended ended,
+                   const std::string& error = {}) {
+    try {
+      if (!span) span.emplace();
+      take(iteration, loss, ended, error);
+    } catch (const std::bad_alloc&) {
+      if (std::exchange(has_reported_no_memory, true)) return;
+      try {
+        say("plimsoll: the sample of iteration " + std::to_string(iteration) +
+            " is missing: there is no memory for it");
+      } catch (const std::bad_alloc&) {  // nor for the sentence
+      }
+    }
+  }
+
+  void take(std::int64_t iteration, const Loss& loss, Ended ended, const std::string& error) {
     MemorySample sample = take_sample({.iteration = iteration,
                                        .loss = loss ? loss() : std::nullopt,
                                        .large_tensor_bytes = options.large_tensor_bytes(),
@@ -121,7 +137,9 @@ struct TrainingMonitor::State {
   monitor::Detector detector;
   monitor::Snapshots snapshots;
   bool shows_ranges = false;
-  std::optional<PeakSpan> span;  // since the sample before; none: off, or closed
+  bool has_reported_no_memory = false;
+  bool is_open = options.enabled;
+  std::optional<PeakSpan> span;  // since the sample before
   std::int64_t next_iteration = 0;
   std::int64_t batch = 0;          // items; 0: not known
   bool is_batch_told = true;       // of the iteration that is going on; else it is the one before's
@@ -150,9 +168,10 @@ void TrainingMonitor::step(const Loss& loss) { step(state_->next_iteration, loss
 void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   state_->next_iteration = iteration + 1;
   state_->is_batch_told = state_->batch == state_->options.batch_size;  // what all have
-  if (!state_->span) return;
+  if (!state_->is_open) return;
   show_progress(iteration);
-  if (state_->options.is_due(iteration)) state_->take(iteration, loss, State::Ended::kAsUsual);
+  if (state_->options.is_due(iteration))
+    state_->try_to_take(iteration, loss, State::Ended::kAsUsual);
   state_->snapshots.iteration_ended(iteration);
 }
 
@@ -165,15 +184,22 @@ void TrainingMonitor::set_batch_size(std::int64_t items) {
 void TrainingMonitor::ran_out(const std::string& error) { ran_out(state_->next_iteration, error); }
 
 void TrainingMonitor::ran_out(std::int64_t iteration, const std::string& error) {
-  if (state_->span) state_->take(iteration, no_loss(), State::Ended::kOutOfMemory, error);
+  if (state_->is_open) state_->try_to_take(iteration, no_loss(), State::Ended::kOutOfMemory, error);
 }
 
 void TrainingMonitor::close() {
-  state_->snapshots.end();
-  state_->hide_ranges();
+  state_->is_open = false;
   state_->span.reset();
-  state_->log.close();
-  state_->events.close();
+  const auto attempt = [](auto&& action) {
+    try {
+      action();
+    } catch (const std::bad_alloc&) {  // closed all the same, by its destructor at the latest
+    }
+  };
+  attempt([this] { state_->snapshots.end(); });
+  attempt([this] { state_->hide_ranges(); });
+  attempt([this] { state_->log.close(); });
+  attempt([this] { state_->events.close(); });
 }
 
 const MonitorOptions& TrainingMonitor::options() const { return state_->options; }

@@ -4,9 +4,10 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "bind.h"
 #include "plimsoll/recorder_c.h"
@@ -54,15 +55,22 @@ void mark_doing() {
 
 // ---- ranges -----------------------------------------------------------------------------------
 
-// The open ones of this thread, innermost last.
-std::vector<std::uint32_t>& open(std::uint8_t range) {
-  thread_local std::vector<std::uint32_t> layers, phases;
+// The open ones of this thread, innermost last. Hooks call this: it needs no memory, and has no
+// destructor to be registered.
+struct OpenRanges {
+  static constexpr std::size_t kDeepest = 1024;  // ends may be missing
+
+  std::size_t count = 0;
+  std::array<std::uint32_t, kDeepest> values;
+};
+OpenRanges& open(std::uint8_t range) {
+  thread_local OpenRanges layers, phases;
   return range == PLIMSOLL_RANGE_LAYER ? layers : phases;
 }
 
 void tell_innermost(std::uint8_t range) {
-  const std::vector<std::uint32_t>& values = open(range);
-  const std::uint32_t now = values.empty() ? 0 : values.back();
+  const OpenRanges& ranges = open(range);
+  const std::uint32_t now = ranges.count == 0 ? 0 : ranges.values[ranges.count - 1];
   plimsoll_context* const context = recorder().context();
   if (range == PLIMSOLL_RANGE_LAYER) {
     tell(context, PLIMSOLL_MARK_LAYER, told().layer, now);
@@ -71,20 +79,22 @@ void tell_innermost(std::uint8_t range) {
   }
 }
 
-constexpr std::size_t kDeepest = 4096;  // ends may be missing
-
 void begin_range(std::uint8_t range, std::uint32_t value) {
-  if (range == PLIMSOLL_RANGE_REGION || open(range).size() == kDeepest) return;
-  open(range).push_back(value);
+  OpenRanges& ranges = open(range);
+  if (range == PLIMSOLL_RANGE_REGION || ranges.count == OpenRanges::kDeepest) return;
+  ranges.values[ranges.count++] = value;
   tell_innermost(range);
 }
 
 void end_range(std::uint8_t range, std::uint32_t value) {
   if (range == PLIMSOLL_RANGE_REGION) return;
-  std::vector<std::uint32_t>& values = open(range);
-  const auto found = std::find(values.rbegin(), values.rend(), value);
-  if (found == values.rend()) return;
-  values.erase(std::next(found).base());
+  OpenRanges& ranges = open(range);
+  std::size_t place = ranges.count;
+  while (place > 0 && ranges.values[place - 1] != value) --place;
+  if (place == 0) return;
+  std::uint32_t* const values = ranges.values.data();
+  std::copy(values + place, values + ranges.count, values + place - 1);
+  --ranges.count;
   tell_innermost(range);
 }
 

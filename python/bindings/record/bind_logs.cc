@@ -1,8 +1,4 @@
 // What is written of samples, and what is noticed in them.
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +8,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "casters.h"
 #include "errors.h"
 #include "monitor/detection.h"
 #include "monitor/event_file.h"

@@ -1,11 +1,5 @@
 // Watching: samples of what is live, and the monitors that print. Lines go through Python's print,
 // so that notebooks and redirections have them.
-#include <nanobind/stl/function.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +9,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "casters.h"
 #include "errors.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/process_rank.h"

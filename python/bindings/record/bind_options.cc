@@ -1,9 +1,5 @@
 // The options of monitoring: read as attributes, changed by set() alone, which checks.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <string>
@@ -12,6 +8,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "casters.h"
 #include "errors.h"
 #include "plimsoll/monitor_options.h"
 

@@ -1,9 +1,7 @@
 // MemorySample and what it is made of.
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "casters.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/monitor.h"
 
@@ -49,10 +47,19 @@ void bind_parts(nb::module_& module) {
       .def_rw("cpu_percent", &HostMemory::cpu_percent, nb::arg().none());
 }
 
+// nanobind's table of objects grows where no exception may leave: without memory the program would
+// end. It never shrinks, so it is given room here.
+void make_room_for_objects() {
+  constexpr int kObjects = 1024;
+  nb::list objects;
+  for (int i = 0; i < kObjects; ++i) objects.append(nb::cast(HostMemory()));
+}
+
 }  // namespace
 
 void bind_sample(nb::module_& module) {
   bind_parts(module);
+  make_room_for_objects();
   nb::class_<DeviceMemory>(module, "DeviceMemory", "Its lists are copies: assign them whole.")
       .def(nb::init<>())
       .def_rw("name", &DeviceMemory::name)

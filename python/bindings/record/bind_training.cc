@@ -1,8 +1,4 @@
 // The monitor of a training loop, and what it tells of alerts.
-#include <nanobind/stl/function.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <exception>
@@ -12,6 +8,7 @@
 #include <utility>
 
 #include "bind.h"
+#include "casters.h"
 #include "errors.h"
 #include "plimsoll/process_rank.h"
 #include "plimsoll/training_monitor.h"

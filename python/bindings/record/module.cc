@@ -1,12 +1,6 @@
 // plimsoll._record: the recorder as Python sees it. Recordings, marks, and, for programs that the
 // adapter cannot be compiled for, allocations told from Python. Nothing here is hot.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/map.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +18,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "casters.h"
 #include "monitor/watch.h"
 #include "plimsoll/last_failure_c.h"
 #include "plimsoll/recorder_c.h"
