@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._program_errors import leave_to_program
+from plimsoll.errors import Error
 
 _MB = 1024 * 1024
 
@@ -63,6 +65,12 @@ def _tensor_bytes() -> int | None:
 
 def nvtx_is_asked_for() -> bool:
     """Whether the environment asks recordings to show their ranges."""
+    value = os.environ.get("PLIMSOLL_MONITOR_NVTX", "false")
     said = _record.MonitorOptions()
-    said.set("nvtx", os.environ.get("PLIMSOLL_MONITOR_NVTX", "false"))
+    try:
+        said.set("nvtx", value)
+    except Error as error:
+        leave_to_program(error)
+        print(f"plimsoll: PLIMSOLL_MONITOR_NVTX={value!r} is ignored: {error}", file=sys.stderr)
+        return False
     return said.nvtx

@@ -12,7 +12,7 @@ from plimsoll._paths import default_path, of_rank
 from plimsoll._program_errors import leave_to_program
 from plimsoll._sizes import size_text
 from plimsoll._start.torch_import import call_after_torch
-from plimsoll.errors import Error
+from plimsoll.errors import Error, InvalidArgumentError
 from plimsoll.recording import Recording, record
 
 
@@ -85,16 +85,36 @@ def begin_as_environment_says() -> None:
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         return
-    limit = os.environ.get("PLIMSOLL_MAX_EVENTS", "")
     path = os.environ.get("PLIMSOLL_OUT")
-    begin_with_torch(
-        of_rank(path) if path else default_path(),
-        max_events=int(limit) if limit.isdigit() and int(limit) > 0 else None,
-        stacks=os.environ.get("PLIMSOLL_STACKS", "1") != "0",
-        mode=os.environ.get("PLIMSOLL_MODE") or "full",
-        in_children=os.environ.get("PLIMSOLL_IN_CHILDREN", "0") == "1",
-        adapter=os.environ.get("PLIMSOLL_ADAPTER") or "auto",
-    )
+    try:
+        options: dict[str, Any] = {
+            "max_events": _event_limit(),
+            "stacks": _choice("PLIMSOLL_STACKS", ("1", "0")) == "1",
+            "mode": _choice("PLIMSOLL_MODE", ("full", "lite")),
+            "in_children": _choice("PLIMSOLL_IN_CHILDREN", ("0", "1")) == "1",
+            "adapter": _choice("PLIMSOLL_ADAPTER", ("auto", "libtorch", "python", "none")),
+        }
+    except InvalidArgumentError as error:
+        print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
+        return
+    begin_with_torch(of_rank(path) if path else default_path(), **options)
+
+
+def _choice(variable: str, choices: tuple[str, ...]) -> str:
+    """The value of an environment variable; the first choice if it is empty or not set."""
+    value = os.environ.get(variable) or choices[0]
+    if value in choices:
+        return value
+    message = f"{variable}={value!r} must be one of {', '.join(choices)}"
+    raise InvalidArgumentError("invalid_argument", message)
+
+
+def _event_limit() -> int | None:
+    value = os.environ.get("PLIMSOLL_MAX_EVENTS") or "0"
+    if value.isascii() and value.isdigit() and len(value) < 19:
+        return int(value) or None
+    message = f"PLIMSOLL_MAX_EVENTS={value!r} is not a whole number"
+    raise InvalidArgumentError("invalid_argument", message)
 
 
 def _list_in_run_log(path: str) -> None:

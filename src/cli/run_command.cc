@@ -116,7 +116,10 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
   }
   const auto options = program_options(words);
   if (!options) return complain(options.error());
-  const std::string path = output_path(options->output, program.front());
+  std::string output = options->output;
+  if (const char* const wanted = std::getenv("PLIMSOLL_OUT"); output.empty() && wanted != nullptr)
+    output = wanted;
+  const std::string path = output_path(output, program.front());
   if (const Status status = check_output(path); !status) return complain(status.error());
   if (options->is_forced) remove_earlier(path);
   if (options->has_cuda_driver) return run_with_cuda_driver(path, program);

@@ -25,8 +25,9 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+bool is_rank(const std::string& text) {
+  return !text.empty() && text.size() < 10 &&
+         text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 // plimsoll-PROGRAM-PID.plim, with the rank in it where there are ranks: as Python names it.
@@ -36,7 +37,7 @@ std::string default_path() {
       std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
   const std::string rank = variable("RANK");
   return "plimsoll-" + (program.empty() ? "program" : program) +
-         (is_number(rank) ? "-rank" + rank : "") + "-" + std::to_string(getpid()) + ".plim";
+         (is_rank(rank) ? "-rank" + rank : "") + "-" + std::to_string(getpid()) + ".plim";
 }
 
 // run.plim is run.rank3.plim in rank 3 of several, all of which inherit the same path.
@@ -45,7 +46,7 @@ std::string of_rank(const std::string& path) {
   if (rank.empty()) rank = variable("LOCAL_RANK");
   const std::string ranks = variable("WORLD_SIZE");
   const std::filesystem::path whole(path);
-  if (!is_number(rank) || ranks.empty() || ranks == "1" ||
+  if (!is_rank(rank) || ranks.empty() || ranks == "1" ||
       whole.filename().string().find("rank") != std::string::npos) {
     return path;
   }
@@ -111,17 +112,47 @@ void stop_and_report() {
                base::format_bytes(static_cast<std::int64_t>(peak)).c_str(), ours.path.c_str());
 }
 
-std::uint64_t max_events() {
-  const std::string text = variable("PLIMSOLL_MAX_EVENTS");
-  std::uint64_t count = 0;
-  if (is_number(text)) std::from_chars(text.data(), text.data() + text.size(), count);
-  return count;
+// False where the text is none, or too large. "" is 0.
+bool read_max_events(const std::string& text, std::uint64_t& count) {
+  count = 0;
+  if (text.empty()) return true;
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, count);
+  return result.ec == std::errc{} && result.ptr == end;
+}
+
+std::string quoted(const char* name) { return std::string(name) + "='" + variable(name) + "'"; }
+
+// "" where all is well. The adapter reads the mode later.
+std::string problem_of_environment(std::uint64_t& max_events) {
+  if (!read_max_events(variable("PLIMSOLL_MAX_EVENTS"), max_events))
+    return quoted("PLIMSOLL_MAX_EVENTS") + " is not a whole number.";
+  const std::string mode = variable("PLIMSOLL_MODE");
+  if (!mode.empty() && mode != "full" && mode != "lite")
+    return quoted("PLIMSOLL_MODE") + " is neither full nor lite.";
+  const std::string in_children = variable("PLIMSOLL_IN_CHILDREN");
+  if (!in_children.empty() && in_children != "0" && in_children != "1")
+    return quoted("PLIMSOLL_IN_CHILDREN") + " is neither 0 nor 1.";
+  return "";
+}
+
+void report_failure(const RunLog& log, const char* sentence) {
+  if (log.is_open()) {
+    log.write_line("failed", sentence);
+  } else {
+    std::fprintf(stderr, "plimsoll: nothing is recorded: %s\n", sentence);
+  }
 }
 
 bool start_recording() {
   const std::string wanted = variable("PLIMSOLL");
   if (wanted.empty() || wanted == "0") return false;
   const RunLog log;
+  std::uint64_t max_events = 0;
+  if (const std::string problem = problem_of_environment(max_events); !problem.empty()) {
+    report_failure(log, problem.c_str());
+    return false;
+  }
   const std::string out = variable("PLIMSOLL_OUT");
   EnvironmentRecording& ours = environment_recording();
   ours.path = out.empty() ? default_path() : of_rank(out);
@@ -132,16 +163,11 @@ bool start_recording() {
   options.sink = PLIMSOLL_SINK_FILE;
   options.in_children = variable("PLIMSOLL_IN_CHILDREN") == "1" ? 1 : 0;
   options.path = ours.path.c_str();
-  options.max_events = max_events();
+  options.max_events = max_events;
   const char* why = nullptr;
   ours.recording = plimsoll_recording_start(&options, &why);
   if (ours.recording == nullptr) {
-    const char* const sentence = why != nullptr ? why : "There is no memory for a recording.";
-    if (log.is_open()) {
-      log.write_line("failed", sentence);
-    } else {
-      std::fprintf(stderr, "plimsoll: nothing is recorded: %s\n", sentence);
-    }
+    report_failure(log, why != nullptr ? why : "There is no memory for a recording.");
     return false;
   }
   const std::string wanted_path = std::exchange(ours.path, plimsoll_recording_path(ours.recording));

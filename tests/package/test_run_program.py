@@ -201,3 +201,24 @@ def test_a_python_that_imports_plimsoll_counts_as_linked(record, tmp_path):
     assert ran.stderr.splitlines()[-1].startswith("plimsoll: run.plim: ")
     assert ran.stderr.count("see it with") == 1
     assert record("-c", "print(1)", program=sys.executable).returncode == 2
+
+
+def test_the_variable_names_the_file_where_no_option_does(record, plimsoll_command, tmp_path):
+    ran = record("alloc:4096", options=(), env={"PLIMSOLL_OUT": "by_variable.plim"})
+    assert ran.returncode == 0, ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["by_variable.plim"]
+    ran = record("alloc:4096", env={"PLIMSOLL_OUT": "other.plim"})  # the option wins
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["by_variable.plim", "run.plim"]
+
+
+@pytest.mark.parametrize("variable", ["MAX_EVENTS", "MODE", "IN_CHILDREN"])
+def test_a_variable_that_cannot_be_understood_is_named(recorded_program, variable, tmp_path):
+    for value in ("²", "-1", "1e3", "9" * 30, "x y", "9" * 5000):
+        odd = {"PLIMSOLL": "1", f"PLIMSOLL_{variable}": value}
+        ran = run(recorded_program, "alloc:4096", cwd=tmp_path, env=odd)
+        assert ran.returncode == 0
+        told = f"plimsoll: nothing is recorded: PLIMSOLL_{variable}='{value}' is n"
+        assert ran.stderr.startswith(told), ran.stderr
+        assert ran.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
