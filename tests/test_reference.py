@@ -77,13 +77,23 @@ def test_sets_by_hand(by_hand):
     assert sets.churn(by_hand, 0, within=3) == {"/home/me/train.py:8 step": (1, 100)}
 
 
+def test_packages_are_libraries():
+    assert sets.is_library("/home/me/venv/lib/python3.12/site-packages/einx/core.py")
+    assert sets.is_library("/usr/lib/python3.12/copy.py")
+    assert not sets.is_library("/home/me/lib/net.py")
+    user = ("/home/me/net.py", 7, "forward")
+    assert sets.user_line([("/usr/lib/python3.12/copy.py", 1, "copy"), user]) == (
+        "/home/me/net.py:7 forward"
+    )
+
+
 def test_an_environment_named_torch_is_not_torch():
-    assert sets.is_user_python("/home/me/torch/lib/python3.12/site-packages/einx/core.py")
-    assert sets.is_user_python("C:\\work\\train.py")
-    assert not sets.is_user_python("C:\\venv\\Lib\\site-packages\\torch\\functional.py")
-    assert not sets.is_user_python("torch/nn/modules/module.py")
-    assert not sets.is_user_python("/tmp/torchinductor_me/ab/cab.py")
-    assert not sets.is_user_python("ceval.c")
+    assert sets.is_python_outside_torch("/home/me/torch/lib/python3.12/site-packages/einx/core.py")
+    assert sets.is_python_outside_torch("C:\\work\\train.py")
+    assert not sets.is_python_outside_torch("C:\\venv\\Lib\\site-packages\\torch\\functional.py")
+    assert not sets.is_python_outside_torch("torch/nn/modules/module.py")
+    assert not sets.is_python_outside_torch("/tmp/torchinductor_me/ab/cab.py")
+    assert not sets.is_python_outside_torch("ceval.c")
 
 
 def test_shadow_replay_hears_a_lie(by_hand):

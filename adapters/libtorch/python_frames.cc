@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -148,6 +149,22 @@ bool is_runner(PyCodeObject* code) {
          (!runner_folder().empty() && file.starts_with(runner_folder()));
 }
 
+PyObject* g_notebook_cells = nullptr;
+
+std::uint32_t file_of(PyCodeObject* code) {
+  PyObject* number = g_notebook_cells == nullptr
+                         ? nullptr
+                         : PyDict_GetItemWithError(g_notebook_cells, code->co_filename);
+  if (number == nullptr || PyLong_Check(number) == 0) {
+    PyErr_Clear();
+    return name_of(code->co_filename);
+  }
+  char cell[32];
+  const int size = std::snprintf(cell, sizeof(cell), "In[%ld]", PyLong_AsLong(number));
+  PyErr_Clear();  // a number that no notebook has
+  return recorder().name(cell, static_cast<std::size_t>(size));
+}
+
 plimsoll_frame describe(const PythonFrame& frame) {
 #if PY_VERSION_HEX >= 0x030B0000
   PyObject* function = frame.code->co_qualname;
@@ -155,7 +172,7 @@ plimsoll_frame describe(const PythonFrame& frame) {
   PyObject* function = frame.code->co_name;
 #endif
   const int line = PyCode_Addr2Line(frame.code, static_cast<int>(frame.offset));
-  return {.file = name_of(frame.code->co_filename),
+  return {.file = file_of(frame.code),
           .function = name_of(function),
           .line = line > 0 ? static_cast<std::uint32_t>(line) : 0};
 }
@@ -199,5 +216,10 @@ void define(ThreadState& thread) noexcept {
 StackSource python_stacks() { return {.capture = capture, .define = define}; }
 
 void set_runner_folder(const char* path) { runner_folder() = path; }
+
+void set_notebook_cells(PyObject* cells) {
+  Py_XINCREF(cells);
+  Py_XSETREF(g_notebook_cells, cells);
+}
 
 }  // namespace plimsoll::libtorch

@@ -87,17 +87,20 @@ void take_out_hooks() noexcept {
   forget_searches();
 }
 
-// attach(api address, mode, with stacks, module class, optimizer class, our folder)
+// attach(api address, mode, with stacks, module class, optimizer class, our folder,
+//        notebook cells or None)
 PyObject* attach(PyObject* /*self*/, PyObject* args) {
   unsigned long long api = 0;
   int mode = 0;
   int has_stacks = 0;
   PyObject *module_class = nullptr, *optimizer_class = nullptr;
   const char* folder = "";
-  if (PyArg_ParseTuple(args, "KipO!O!s", &api, &mode, &has_stacks, &PyType_Type, &module_class,
-                       &PyType_Type, &optimizer_class, &folder) == 0) {
+  PyObject* cells = nullptr;
+  if (PyArg_ParseTuple(args, "KipO!O!sO", &api, &mode, &has_stacks, &PyType_Type, &module_class,
+                       &PyType_Type, &optimizer_class, &folder, &cells) == 0) {
     return nullptr;
   }
+  set_notebook_cells(PyDict_CheckExact(cells) != 0 ? cells : nullptr);
   auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
   if (!prepare_searches(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class))) {
     return nullptr;

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from plimsoll import _cuda, _record
+from plimsoll import _cuda, _notebook, _record
 from plimsoll._program_errors import leave_to_program
 from plimsoll.errors import AdapterError
 
@@ -77,6 +77,7 @@ class LibtorchAttachment:
                 torch.nn.Module,
                 torch.optim.Optimizer,
                 _PACKAGE,
+                _notebook.cells(),
             )
         except RuntimeError as error:
             leave_to_program(error)

@@ -23,7 +23,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from plimsoll import _cuda_history, _record
+from plimsoll import _cuda_history, _notebook, _record
 from plimsoll._attachment import Adapter, Survey
 from plimsoll._dispatch_stack import push_beneath, take_out
 from plimsoll._forward_layers import ForwardLayers
@@ -159,7 +159,11 @@ class PythonAttachment(TorchDispatchMode):
             frame = frame.f_back
         key = tuple(chain)
         if key not in self._stacks:
-            told = [(code.co_filename, code.co_name, line) for code, line in key]
+            cells = _notebook.cells()
+            told = [
+                (_notebook.file_name(code.co_filename, cells), code.co_name, line)
+                for code, line in key
+            ]
             self._stacks[key] = _record.stack(told)
         return self._stacks[key]
 

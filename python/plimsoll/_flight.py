@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from plimsoll import _attachment, _record
+from plimsoll import _attachment, _notebook, _record
 from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll._sizes import size_text
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 3  # a program that looks for its largest batch runs out again and again
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _LARGEST_FILE = 1 << 29  # a larger trace is not read while the program waits
 _DRIVER_WAIT = 0.5  # seconds, for what it says of the device
 
@@ -188,12 +190,21 @@ def _line() -> str:
 
 
 def _is_users(file: str) -> bool:
-    return not file.startswith((_PACKAGE, "<")) and f"{os.sep}torch{os.sep}" not in file
+    """As src/model/user_line.h has it: packages and the standard library are not."""
+    if file in ("<string>", "<stdin>") or file.startswith("<ipython-input-"):
+        return True
+    in_library = any(
+        f"{os.sep}{folder}{os.sep}" in file
+        for folder in ("site-packages", "dist-packages", "torch")
+    )
+    return not in_library and not file.startswith((_PACKAGE, _STANDARD_LIBRARY, "<"))
 
 
 def _line_text(file: str, function: str, line: int) -> str:
     """As reports have it: the last folders of a long path tell enough."""
-    return f"{os.sep.join(_short(file).split(os.sep)[-3:])}:{line} ({function})"
+    cell = _notebook.file_name(file, _notebook.cells())
+    shown = cell if cell != file else os.sep.join(_short(file).split(os.sep)[-3:])
+    return f"{shown}:{line} ({function})"
 
 
 # ---- what fills the device -----------------------------------------------------------------------

@@ -42,8 +42,36 @@ constexpr std::array kPlumbing = {
     "torch::cuda::(anonymous namespace)::gather"sv,
 };
 
+// What torch puts between a call in the program and what is called.
+struct Wrapper {
+  std::string_view file;      // its end, with "/"
+  std::string_view function;  // its end: Python 3.11 names the class too
+};
+constexpr std::array kWrappers = {
+    Wrapper{"nn/modules/module.py", "_wrapped_call_impl"},
+    Wrapper{"nn/modules/module.py", "_call_impl"},
+    Wrapper{"utils/_contextlib.py", "decorate_context"},
+    Wrapper{"optim/optimizer.py", "wrapper"},
+    Wrapper{"optim/optimizer.py", "_use_grad"},
+};
+
+bool ends_with_path(std::string_view file, std::string_view end) {
+  const auto is_same = [](char a, char b) { return a == b || (a == '\\' && b == '/'); };
+  return file.size() >= end.size() &&
+         std::equal(end.begin(), end.end(), file.end() - static_cast<std::ptrdiff_t>(end.size()),
+                    [&](char b, char a) { return is_same(a, b); });
+}
+
+bool is_wrapper(std::string_view file, std::string_view function) {
+  return std::ranges::any_of(kWrappers, [&](const Wrapper& wrapper) {
+    return function.ends_with(wrapper.function) && ends_with_path(file, wrapper.file);
+  });
+}
+
 bool is_plumbing(std::string_view file, std::string_view function) {
-  if (model::origin_of(file, function) != model::FrameOrigin::kNative) return false;
+  const model::FrameOrigin origin = model::origin_of(file);
+  if (origin == model::FrameOrigin::kTorch) return is_wrapper(file, function);
+  if (origin != model::FrameOrigin::kNative) return false;
   return std::ranges::any_of(kPlumbing,
                              [&](std::string_view prefix) { return function.starts_with(prefix); });
 }

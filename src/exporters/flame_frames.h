@@ -1,7 +1,7 @@
-// The frames of a stack as a flame graph wants them: root first, and without the interpreter's and
-// the recorder's own. PyTorch records Python and native frames in one stack, and CPython's
-// evaluation loop between any two functions of the program would push equal Python frames to
-// different depths and break the graph apart.
+// The frames of a stack as a flame graph wants them: root first, and without the interpreter's, the
+// recorder's own, and the wrappers that torch puts around each call of a module. PyTorch records
+// Python and native frames in one stack, and CPython's evaluation loop between any two functions of
+// the program would push equal Python frames to different depths and break the graph apart.
 #pragma once
 
 #include <vector>

@@ -36,5 +36,20 @@ TEST(FlameFrames, the_interpreter_is_left_out_and_the_program_is_kept) {
   EXPECT_EQ(functions(trace, model::kNoStack), "");
 }
 
+TEST(FlameFrames, torchs_wrappers_of_a_call_are_left_out_and_its_layers_are_kept) {
+  constexpr FrameText kLinear{"/x/site-packages/torch/nn/modules/linear.py", 125, "Linear.forward"};
+  constexpr std::string_view kModule = "/x/site-packages/torch/nn/modules/module.py";
+  TraceMaker maker;
+  const auto stack = maker.stack({kLinear,
+                                  {kModule, 1786, "Module._call_impl"},
+                                  {kModule, 1775, "Module._wrapped_call_impl"},
+                                  {"/home/u/net.py", 3, "_call_impl"},
+                                  {"/x/site-packages/torch/utils/_contextlib.py", 120,
+                                   "context_decorator.<locals>.decorate_context"},
+                                  {"main.py", 1, "<module>"}});
+  const model::Trace trace = maker.finish();
+  EXPECT_EQ(functions(trace, stack), "<module> _call_impl Linear.forward");
+}
+
 }  // namespace
 }  // namespace plimsoll::tests

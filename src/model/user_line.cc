@@ -21,19 +21,69 @@ bool ends_with_any(std::string_view file, std::initializer_list<std::string_view
 }
 
 // Paths come from Linux, macOS and Windows: compare with either separator.
-bool is_in_torch_package(std::string_view file) {
-  for (std::string_view root : {"site-packages", "dist-packages"}) {
-    for (std::size_t at = file.find(root); at != std::string_view::npos;
-         at = file.find(root, at + 1)) {
-      const std::string_view rest = file.substr(at + root.size());
-      if (rest.size() > 7 && (rest[0] == '/' || rest[0] == '\\') && rest.substr(1, 5) == "torch" &&
-          (rest[6] == '/' || rest[6] == '\\')) {
-        return true;
-      }
-    }
+bool is_separator(char c) { return c == '/' || c == '\\'; }
+
+// What follows "FOLDER/" in the path, at each place where a folder has that name.
+template <typename Accepts>
+bool any_below(std::string_view file, std::string_view folder, Accepts&& accepts) {
+  for (std::size_t at = file.find(folder); at != std::string_view::npos;
+       at = file.find(folder, at + 1)) {
+    const std::string_view rest = file.substr(at + folder.size());
+    const bool begins = at == 0 || is_separator(file[at - 1]);
+    if (begins && !rest.empty() && is_separator(rest[0]) && accepts(rest.substr(1))) return true;
   }
+  return false;
+}
+
+bool is_in_torch_package(std::string_view file) {
+  const auto is_torch = [](std::string_view rest) {
+    return rest.size() > 6 && rest.starts_with("torch") && is_separator(rest[5]);
+  };
   // A checkout of torch, or the C++ side naming Python helpers by their path inside the package.
-  return file.starts_with("torch/") || contains(file, "/pytorch/torch/");
+  return any_below(file, "site-packages", is_torch) || any_below(file, "dist-packages", is_torch) ||
+         file.starts_with("torch/") || contains(file, "/pytorch/torch/");
+}
+
+std::string_view before_separator(std::string_view path) {
+  const std::size_t end = path.find_first_of("/\\");
+  return end == std::string_view::npos ? std::string_view{} : path.substr(0, end);
+}
+
+// "3", "3.12", "3.13t", and "312" of Windows.
+bool is_python_version(std::string_view text) {
+  return text.starts_with("3") && text.find_first_not_of("0123456789.t") == std::string_view::npos;
+}
+
+// lib/python3.12/copy.py, and Python312\Lib\copy.py of Windows.
+bool is_in_standard_library(std::string_view file) {
+  const auto is_of_python = [](std::string_view rest) {
+    const std::string_view folder = before_separator(rest);
+    return folder.starts_with("python") && is_python_version(folder.substr(6));
+  };
+  if (any_below(file, "lib", is_of_python) || any_below(file, "lib64", is_of_python)) return true;
+  const std::size_t lib = file.find("\\Lib\\");
+  if (lib == std::string_view::npos) return false;
+  const std::string_view home = file.substr(0, lib);
+  const std::string_view folder = home.substr(home.rfind('\\') + 1);
+  return (folder.starts_with("Python") && is_python_version(folder.substr(6))) ||
+         contains(home, "\\envs\\") || folder.ends_with("conda3");
+}
+
+bool is_in_library(std::string_view file) {
+  const auto is_any = [](std::string_view) { return true; };
+  return any_below(file, "site-packages", is_any) || any_below(file, "dist-packages", is_any) ||
+         is_in_standard_library(file);
+}
+
+// A notebook's cell as IPython names it: "<ipython-input-2-93c1e0a5f7d8>", or the same as a file.
+// Returns its number, empty if it is none.
+std::string_view notebook_cell(std::string_view file) {
+  constexpr std::string_view kCell = "ipython-input-";
+  const std::size_t at = file.rfind(kCell);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = file.substr(at + kCell.size());
+  const std::string_view number = rest.substr(0, rest.find_first_not_of("0123456789"));
+  return rest.substr(number.size()).starts_with("-") ? number : std::string_view{};
 }
 
 bool is_generated(std::string_view file) {
@@ -55,12 +105,16 @@ bool is_cuda_itself(std::string_view file) { return file.starts_with("libcuda");
 
 }  // namespace
 
-FrameOrigin origin_of(std::string_view file, std::string_view function) {
-  static_cast<void>(function);
+FrameOrigin origin_of(std::string_view file) {
+  if (file == "<stdin>" || file.starts_with("In[") || !notebook_cell(file).empty()) {
+    return FrameOrigin::kUser;
+  }
+  if (file == "<string>") return FrameOrigin::kText;
   const bool is_python = ends_with_any(file, {".py", ".pyc", ".ipynb"}) || file.starts_with("<");
   if (!is_python) return FrameOrigin::kNative;
   if (is_in_torch_package(file)) return FrameOrigin::kTorch;
-  return is_generated(file) ? FrameOrigin::kGenerated : FrameOrigin::kUser;
+  if (is_generated(file)) return FrameOrigin::kGenerated;
+  return is_in_library(file) ? FrameOrigin::kLibrary : FrameOrigin::kUser;
 }
 
 UserLines::UserLines(const Trace& trace) : trace_(trace) {
@@ -70,7 +124,7 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
   for (std::uint32_t row = 0; row < stacks.frame_count(); ++row) {
     const Frame& frame = stacks.frame(FrameId{row});
     const std::string_view function = trace.strings[frame.function];
-    origins[row] = origin_of(trace.strings[frame.file], function);
+    origins[row] = origin_of(trace.strings[frame.file]);
     // torch.profiler names the nodes of the graph (AddmmBackward0), which are frames without a
     // file.
     const bool is_node = trace.strings[frame.file].empty() && contains(function, "Backward");
@@ -81,28 +135,26 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
   for (std::uint32_t row = 0; row < stacks.stack_count(); ++row) {
     Line& line = lines_[row];
     bool backward = false;
-    bool has_generated = false;
+    FrameOrigin best = FrameOrigin::kTorch;  // and what comes after it is never taken
+    bool is_in_package = false;
     const auto frames = stacks.frames(StackId{row});
     if (frames.empty()) continue;
     line.why = NoLine::kNativeOnly;
     for (FrameId id : frames) {
       backward = backward || is_autograd[id.index()];
-      if (origins[id.index()] == FrameOrigin::kUser) {
-        line = Line{id, NoLine::kHasLine, LineId{}};
-        has_generated = false;
-        break;
-      }
-      if (origins[id.index()] == FrameOrigin::kGenerated && !has_generated) {
-        line = Line{id, NoLine::kHasLine, LineId{}};
-        has_generated = true;
-      }
+      if (origins[id.index()] >= best) continue;
+      best = origins[id.index()];
+      is_in_package = is_in_package || best == FrameOrigin::kLibrary;
+      line = Line{id, NoLine::kHasLine, LineId{}, is_in_package};
+      if (best == FrameOrigin::kUser) break;
     }
     if (line.why != NoLine::kHasLine && trace.has_native_lines) {
       const auto asks = [&](FrameId id) {
         return !is_cuda_itself(trace.strings[stacks.frame(id).file]);
       };
       const auto asker = std::ranges::find_if(frames, asks);
-      line = Line{asker != frames.end() ? *asker : frames.back(), NoLine::kHasLine, LineId{}};
+      line =
+          Line{asker != frames.end() ? *asker : frames.back(), NoLine::kHasLine, LineId{}, false};
     }
     if (line.why != NoLine::kHasLine && backward) line.why = NoLine::kAutograd;
   }
@@ -134,7 +186,7 @@ void UserLines::number_lines() {
 std::string_view UserLines::library(StackId stack) const {
   if (!trace_.has_native_lines || why(stack) != NoLine::kHasLine) return {};
   const std::string_view file = trace_.strings[trace_.stacks.frame(frame(stack)).file];
-  return origin_of(file, {}) == FrameOrigin::kNative ? file : std::string_view{};
+  return origin_of(file) == FrameOrigin::kNative ? file : std::string_view{};
 }
 
 std::string UserLines::label(StackId stack) const {
@@ -152,7 +204,9 @@ std::string UserLines::label(StackId stack) const {
       return "[native code, no Python frame]";
   }
   const Frame& frame = trace_.stacks.frame(lines_[stack.index()].frame);
-  std::string label(last_folders(trace_.strings[frame.file]));
+  const std::string_view file = trace_.strings[frame.file];
+  const std::string_view cell = notebook_cell(file);
+  std::string label(cell.empty() ? last_folders(file) : "In[" + std::string(cell) + "]");
   if (frame.line != kUnknownLine) label += ":" + std::to_string(frame.line);
   label += " (";
   label += trace_.strings[frame.function];

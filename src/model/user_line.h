@@ -1,6 +1,7 @@
-// The line a stack is charged to: its innermost Python frame outside torch (DESIGN section 5).
-// Frames of generated code (torch.compile's cache, <string>, <frozen ...>) come second: they are
-// taken only if there is no other. Computed once per distinct stack.
+// The line a stack is charged to: the innermost Python frame of the user's own code (DESIGN section
+// 5, decision 0013). Installed packages and the standard library are taken only where there is
+// none, generated code (torch.compile's cache, <frozen ...>) only where there are none of these,
+// torch never. Computed once per distinct stack.
 //
 // Recordings of programs without Python (Trace::has_native_lines) charge the innermost frame
 // outside CUDA's own libraries: its file is a shared library or the program.
@@ -14,9 +15,17 @@
 
 namespace plimsoll::model {
 
-enum class FrameOrigin : std::uint8_t { kUser, kGenerated, kTorch, kNative };
+// Best first: a stack is charged to the innermost of its best frames.
+enum class FrameOrigin : std::uint8_t {
+  kUser,
+  kText,     // <string>: python -c, and what packages generate as text
+  kLibrary,  // installed packages, the standard library
+  kGenerated,
+  kTorch,
+  kNative
+};
 
-FrameOrigin origin_of(std::string_view file, std::string_view function);
+FrameOrigin origin_of(std::string_view file);
 
 // Why a stack has no line.
 enum class NoLine : std::uint8_t {
@@ -36,6 +45,8 @@ class UserLines {
   // Groups by line without making labels: ids run from 0 to line_count(), and two stacks have the
   // same one if they have the same file, line and function, or the same reason for having none.
   LineId line(StackId stack) const { return lines_[stack.index()].id; }
+  // The line called a package or the standard library, which allocated.
+  bool is_in_package(StackId stack) const { return lines_[stack.index()].is_in_package; }
   std::size_t line_count() const { return examples_.size(); }
   std::string label(LineId line) const { return label(examples_[line.index()]); }
 
@@ -54,6 +65,7 @@ class UserLines {
     FrameId frame;
     NoLine why = NoLine::kNotRecorded;
     LineId id;
+    bool is_in_package = false;
   };
   void number_lines();
 

@@ -35,16 +35,71 @@ TEST(UserLines, windows_paths_are_paths) {
             R"(u\proj\model.py:10 (forward))");
 }
 
-TEST(UserLines, packages_whose_name_begins_with_torch_are_not_torch) {
-  EXPECT_EQ(label_of({{"/x/site-packages/torchvision/models/resnet.py", 7, "forward"}}),
+TEST(UserLines, packages_and_the_standard_library_are_not_the_users_code) {
+  const FrameText user{"/home/u/proj/train.py", 5, "main"};
+  for (const char* file :
+       {"/x/site-packages/einops/_backends.py", "/usr/lib/python3/dist-packages/numpy/core.py",
+        "/usr/lib/python3.11/copy.py", "/opt/conda/lib/python3.13t/copy.py",
+        "/usr/lib64/python3.9/copy.py", R"(C:\Python312\Lib\copy.py)",
+        R"(C:\Users\u\miniconda3\Lib\copy.py)", R"(C:\Users\u\conda\envs\a\Lib\copy.py)",
+        R"(C:\a\Lib\site-packages\einops\_backends.py)"}) {
+    EXPECT_EQ(label_of({kTorch, {file, 288, "einsum"}, user}), "u/proj/train.py:5 (main)") << file;
+  }
+}
+
+TEST(UserLines, what_a_package_allocates_for_the_line_is_known) {
+  TraceMaker maker;
+  const FrameText user{"/home/u/train.py", 5, "main"};
+  const StackId direct = maker.stack({kNative, kTorch, user});
+  const StackId through = maker.stack({kTorch, {"/x/site-packages/a/b.py", 1, "run"}, user});
+  const Trace trace = maker.finish();
+  const UserLines lines(trace);
+  EXPECT_FALSE(lines.is_in_package(direct));
+  EXPECT_TRUE(lines.is_in_package(through));
+  EXPECT_EQ(lines.line(direct), lines.line(through));
+}
+
+TEST(UserLines, folders_that_are_merely_named_like_a_library_are_the_users) {
+  for (const char* file :
+       {"/home/u/lib/net.py", "/home/u/lib/python/net.py", "/home/u/lib/python3-course/net.py",
+        "/home/u/my-site-packages/net.py", R"(C:\Users\u\Lib\net.py)", "/home/u/torch/net.py"}) {
+    EXPECT_TRUE(label_of({{file, 7, "forward"}, {"/home/u/train.py", 5, "main"}})
+                    .ends_with("net.py:7 (forward)"))
+        << file;
+  }
+}
+
+TEST(UserLines, a_package_is_charged_where_no_frame_is_the_users) {
+  EXPECT_EQ(label_of({{"/x/site-packages/torchvision/models/resnet.py", 7, "forward"},
+                      {"/usr/lib/python3.11/threading.py", 982, "run"}}),
             "torchvision/models/resnet.py:7 (forward)");
 }
 
 TEST(UserLines, generated_code_is_charged_only_if_there_is_no_other) {
   const FrameText generated{"/tmp/torchinductor_u/ab/cabc.py", 33, "call"};
   EXPECT_EQ(label_of({generated, {"/home/u/train.py", 5, "main"}}), "home/u/train.py:5 (main)");
-  EXPECT_EQ(label_of({kNative, generated, {"<string>", 1, "f"}}),
+  EXPECT_EQ(label_of({generated, {"/x/site-packages/a/b.py", 5, "run"}}),
+            "site-packages/a/b.py:5 (run)");
+  EXPECT_EQ(label_of({kNative, generated, {"<frozen a>", 1, "f"}}),
             "torchinductor_u/ab/cabc.py:33 (call)");
+}
+
+TEST(UserLines, a_program_given_as_text_is_the_users) {
+  const FrameText library{"/usr/lib/python3.11/copy.py", 7, "deepcopy"};
+  EXPECT_EQ(label_of({library, {"<string>", 3, "<module>"}}), "<string>:3 (<module>)");
+  EXPECT_EQ(label_of({library, {"<stdin>", 3, "<module>"}}), "<stdin>:3 (<module>)");
+  // A dataclass writes its __init__ as text.
+  EXPECT_EQ(label_of({{"<string>", 2, "__init__"}, {"/home/u/train.py", 5, "main"}}),
+            "home/u/train.py:5 (main)");
+}
+
+TEST(UserLines, cells_of_notebooks_have_their_number) {
+  for (const char* file :
+       {"<ipython-input-2-93c1e0a5f7d8>", "/tmp/ipython-input-2-1871.py", "In[2]"}) {
+    EXPECT_EQ(label_of({kTorch, {file, 3, "<module>"}, {"/x/site-packages/a.py", 1, "run_code"}}),
+              "In[2]:3 (<module>)")
+        << file;
+  }
 }
 
 TEST(UserLines, stacks_without_a_line_say_why) {

@@ -52,6 +52,7 @@ struct MomentRow {
   std::string phase = {};
   std::string layer = {};
   std::string op = {};
+  std::optional<std::uint64_t> inferred_by_size_bytes = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -74,7 +75,11 @@ struct MomentRow {
               "Of that event if it allocates: forward, backward, optimizer, data, other; empty: "
               "not known."},
         Field{"layer", &MomentRow::layer, "Of that event if it allocates; may be empty."},
-        Field{"operator", &MomentRow::op, "Of that event if it allocates; may be empty."}};
+        Field{"operator", &MomentRow::op, "Of that event if it allocates; may be empty."},
+        Field{"inferred_by_size_bytes", &MomentRow::inferred_by_size_bytes,
+              "Of a snapshot, whose categories are inferred: the bytes from before the recording "
+              "that "
+              "have theirs by size and count alone. null: the categories are not inferred."}};
   }
 };
 
@@ -92,6 +97,7 @@ struct SiteRow {
   std::uint64_t largest_bytes = 0;
   std::uint64_t commonest_size_bytes = 0;
   std::uint64_t commonest_size_count = 0;
+  std::uint64_t in_packages = 0;  // made by packages or the standard library that the line calls
 
   static constexpr std::uint32_t kTemporaryEvents = 8;
 
@@ -100,7 +106,7 @@ struct SiteRow {
     return std::tuple{
         Field{"device", &SiteRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"line", &SiteRow::line,
-              "The innermost Python line outside torch, or why there is none."},
+              "The innermost line of the user's Python code, or why there is none."},
         Field{"allocations", &SiteRow::allocations, "Allocations made in the recording."},
         Field{"bytes", &SiteRow::bytes, "Sum of their requested bytes."},
         Field{"temporary", &SiteRow::temporary,
@@ -113,7 +119,10 @@ struct SiteRow {
         Field{"largest_bytes", &SiteRow::largest_bytes, "The largest allocation."},
         Field{"commonest_size_bytes", &SiteRow::commonest_size_bytes,
               "The size most often asked for."},
-        Field{"commonest_size_count", &SiteRow::commonest_size_count, "How often."}};
+        Field{"commonest_size_count", &SiteRow::commonest_size_count, "How often."},
+        Field{"in_packages", &SiteRow::in_packages,
+              "Of the allocations, those made in installed packages or the standard library, which "
+              "the line called. torch is not counted among them."}};
   }
 };
 
@@ -138,7 +147,7 @@ struct GrowthRow {
     return std::tuple{
         Field{"device", &GrowthRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
         Field{"line", &GrowthRow::line,
-              "The innermost Python line outside torch, or why there is none; growth only."},
+              "The innermost line of the user's Python code, or why there is none; growth only."},
         Field{"key", &GrowthRow::key, "What grows: the line, the layer or the category."},
         Field{"steps", &GrowthRow::steps, "Steps compared."},
         Field{"first_bytes", &GrowthRow::first_bytes,

@@ -10,7 +10,8 @@ Definitions (one device; event e means "after event e", and -1 means "before the
                 that one replayed to e.
   stack         the frames of the alloc event; for a block that was live at the baseline, the frames
                 of the final segments if it is still there; else unknown, the empty tuple
-  line          the innermost Python frame of the stack outside torch, as "file:line function", or
+  line          the innermost Python frame that is the user's own; else the innermost of a package
+                or the standard library, but not of torch; as "file:line function", or
                 "unknown"
   lifetime      one alloc to its free_requested (or free_completed, when that one was lost)
   bytes x time  size * (end time - start time) in byte-nanoseconds; a lifetime that is open on a
@@ -34,6 +35,9 @@ except ImportError:  # run as a script or with this folder on the path
 # environment, say) is not torch.
 TORCH_FILE = re.compile(
     r"(site|dist)-packages/torch/|^torch/|/pytorch/torch/|/torchinductor_|^<frozen"
+)
+LIBRARY_FILE = re.compile(
+    r"(^|/)((site|dist)-packages|lib(64)?/python3[0-9.]*t?)/|/Python3\d+/Lib/"
 )
 
 
@@ -112,16 +116,21 @@ def live_set(snapshot, device, event_index):
     return live
 
 
-def is_user_python(filename):
+def is_python_outside_torch(filename):
     path = filename.replace("\\", "/")
     is_python = path.endswith((".py", ".pyw")) or path.startswith("<")
     return is_python and not TORCH_FILE.search(path)
 
 
+def is_library(filename):
+    return bool(LIBRARY_FILE.search(filename.replace("\\", "/")))
+
+
 def user_line(stack):
-    for filename, line, name in stack:
-        if is_user_python(filename):
-            return f"{filename}:{line} {name}"
+    of_python = [frame for frame in stack if is_python_outside_torch(frame[0])]
+    of_user = [frame for frame in of_python if not is_library(frame[0])]
+    for filename, line, name in of_user or of_python:
+        return f"{filename}:{line} {name}"
     return "unknown"
 
 

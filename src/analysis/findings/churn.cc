@@ -23,7 +23,7 @@ Findings churn(const Facts& facts) {
     const std::uint64_t allocations = device.traffic.allocations;
     for (const report::SiteRow& site : facts.report.tables.sites) {
       if (site.device != device.report.device || !is_named(site.line)) continue;
-      if (site.temporary < kFewestTemporaries) continue;
+      if (site.temporary < kFewestTemporaries || is_mostly_in_packages(site)) continue;
       if (!is_at_least(site.temporary, kShareOfAllocations, allocations)) continue;
       report::Finding finding;
       finding.id = "churn";

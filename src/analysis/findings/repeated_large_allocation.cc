@@ -23,7 +23,8 @@ constexpr double kShareOfBytes = 0.5;
 
 bool is_repeated(const report::SiteRow& site) {
   return site.commonest_size_bytes >= kLeastBytes && site.commonest_size_count >= kFewest &&
-         is_at_least(site.temporary, kTemporaryShare, site.allocations) && is_named(site.line);
+         is_at_least(site.temporary, kTemporaryShare, site.allocations) && is_named(site.line) &&
+         !is_mostly_in_packages(site);
 }
 
 }  // namespace

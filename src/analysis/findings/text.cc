@@ -67,6 +67,10 @@ std::string what_is_kept(std::span<const report::PinningLine> pinning) {
   return "what " + pinning.front().line + " keeps";
 }
 
+bool is_mostly_in_packages(const report::SiteRow& site) {
+  return site.in_packages > site.allocations / 2;
+}
+
 bool is_at_least(std::uint64_t part, double share, std::uint64_t whole) {
   return static_cast<double>(part) >= share * static_cast<double>(whole);
 }

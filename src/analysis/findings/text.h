@@ -31,6 +31,9 @@ std::string what_is_kept(std::span<const report::PinningLine> pinning);
 // False for the labels of stacks without a line: "[no stack recorded]".
 bool is_named(const std::string& line);
 
+// What a package allocates, the line that calls it cannot allocate otherwise.
+bool is_mostly_in_packages(const report::SiteRow& site);
+
 bool is_at_least(std::uint64_t part, double share, std::uint64_t whole);
 
 }  // namespace plimsoll::analysis::findings

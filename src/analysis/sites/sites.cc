@@ -25,6 +25,7 @@ struct SiteSums {
   std::uint64_t never_freed = 0;
   std::uint64_t never_freed_bytes = 0;
   std::uint64_t largest_bytes = 0;
+  std::uint64_t in_packages = 0;
   double byte_ns = 0;
 };
 
@@ -63,6 +64,7 @@ class DeviceSites {
       const std::uint64_t size = sizes_[born];
       SiteSums& site = sums_[context_.lines.line(stacks_[born]).index()];
       ++site.allocations;
+      if (context_.lines.is_in_package(stacks_[born])) ++site.in_packages;
       site.bytes += size;
       site.largest_bytes = std::max(site.largest_bytes, size);
       if (died != kNone && died - born <= SiteRow::kTemporaryEvents) {
@@ -116,6 +118,7 @@ class DeviceSites {
       row.device = device_.device.ordinal;
       row.line = context_.lines.label(model::LineId{line});
       row.allocations = sums.allocations;
+      row.in_packages = sums.in_packages;
       row.bytes = sums.bytes;
       row.temporary = sums.temporary;
       row.temporary_bytes = sums.temporary_bytes;

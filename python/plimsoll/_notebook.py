@@ -1,0 +1,22 @@
+"""The cells of a notebook, which reports name by their numbers: In[2]."""
+
+from __future__ import annotations
+
+import sys
+
+
+def cells() -> dict[str, int] | None:
+    """The number of each cell that has run, by the name of its file; None outside of notebooks.
+
+    It is IPython's own table, which grows with the notebook.
+    """
+    find_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    compiler = getattr(find_shell() if find_shell else None, "compile", None)
+    known = getattr(compiler, "_filename_map", None)
+    return known if type(known) is dict else None
+
+
+def file_name(file: str, known: dict[str, int] | None) -> str:
+    """As reports have it."""
+    number = known.get(file) if known else None
+    return file if number is None else f"In[{number}]"
