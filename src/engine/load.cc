@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/attachments.h"
+#include "engine/inferred_roles.h"
 #include "engine/open_layers.h"
 #include "model/trace_builder.h"
 
@@ -12,6 +13,8 @@ namespace plimsoll::engine {
 namespace {
 
 using readers::ByteSource;
+
+constexpr const char* kSnapshotFormat = "torch_snapshot";
 
 Error about(const std::string& path, Error error) {
   error.message = path + ": " + error.message;
@@ -38,6 +41,7 @@ Result<Loaded> load_unchecked(std::unique_ptr<ByteSource> source, const std::str
   if (Status status = join_attachments(beside, of_events, loaded, progress); !status) {
     return about(path, std::move(status).error());
   }
+  if (loaded.trace.format == kSnapshotFormat) infer_roles(loaded.trace);
   return loaded;
 }
 

@@ -160,6 +160,8 @@ struct DeviceTrace {
   Lifetimes lifetimes;
   // For each row of Trace::marks: how many of the device's events came before it.
   base::Column<std::uint32_t> mark_events;
+  // Of each lifetime from before the first event, where categories are inferred; else empty.
+  base::Column<StringId> baseline_category;
   // What was allocated and reserved before the first event, where a trace tells it: Kineto's by
   // running totals, our own because everything in it is an event. What is held at the end is then
   // the sum of the events, also where a final state that has lost a segment tells less.
@@ -186,6 +188,7 @@ struct Trace {
   std::optional<std::int64_t> rank;     // of the process in a distributed run
   bool has_settings = false;
   bool has_final_state = false;       // segments and blocks of some device are known
+  bool has_inferred_roles = false;    // categories are not the file's own (engine/inferred_roles.h)
   bool has_layer_calls = false;       // kLayerBegin and kLayerEnd are recorded
   std::int64_t started_ns = kNoTime;  // of the recording, where the file states it
   bool has_native_lines =
@@ -205,6 +208,13 @@ struct Trace {
   std::uint64_t address(const DeviceTrace& device, std::size_t lifetime) const;
   StackId stack(const DeviceTrace& device, std::size_t lifetime) const;
   StreamId stream(const DeviceTrace& device, std::size_t lifetime) const;
+  // Of its alloc event; of memory from before the first event only where it is inferred.
+  StringId category(const DeviceTrace& device, std::size_t lifetime) const {
+    const std::uint32_t born = device.lifetimes.alloc[lifetime];
+    if (born != kNone) return events.category[device.first_event + born];
+    const base::Column<StringId>& inferred = device.baseline_category;
+    return lifetime < inferred.size() ? inferred[lifetime] : StringId{};
+  }
   // The row in `events` that tells most about the lifetime; kNone if only its block is known.
   std::size_t telling_event(const DeviceTrace& device, std::size_t lifetime) const;
 };

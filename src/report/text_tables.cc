@@ -93,6 +93,16 @@ TextTable group_rows(const std::vector<const GroupRow*>& rows, const MomentRow& 
   return table;
 }
 
+std::string inferred_text(std::uint64_t by_size_bytes) {
+  std::string text =
+      "Snapshots do not tell categories: these are inferred from stacks and lifetimes";
+  if (by_size_bytes > 0) {
+    text += ", of the " + bytes_text(by_size_bytes) +
+            " from before the recording from sizes and counts";
+  }
+  return text + ".";
+}
+
 std::string group_table(const Report& report, const DeviceReport& device, const GroupTable& what,
                         Heading kind, std::size_t top, std::size_t width, Color color) {
   const std::vector<const MomentRow*> moments = rows_of(report.tables.moments, device);
@@ -114,6 +124,9 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
   }
   rows.resize(std::min(rows.size(), top));
   text += group_rows(rows, moment, what).to_text(width, color);
+  if (what.kind == TableKind::kCategory && moment.inferred_by_size_bytes) {
+    text += nothing(wrap(inferred_text(*moment.inferred_by_size_bytes), 2, width));
+  }
   if (moment.unexplained_bytes < 0) {
     text += nothing(wrap("The running total is " + bytes_text(magnitude(moment.unexplained_bytes)) +
                              " less than these: events and blocks do not agree in this file.",
@@ -220,7 +233,10 @@ std::optional<TableKind> table_named(std::string_view name) {
 
 std::vector<TableKind> natural_tables(const Report& report) {
   if (!report.tables.by_library.empty()) return {TableKind::kLibrary, TableKind::kLine};
-  if (report.tables.by_phase.empty()) return {TableKind::kLine};
+  if (report.tables.by_phase.empty()) {
+    if (report.tables.by_category.empty()) return {TableKind::kLine};
+    return {TableKind::kCategory, TableKind::kLine};
+  }
   return {TableKind::kCategory, TableKind::kLayer, TableKind::kLine};
 }
 

@@ -11,6 +11,7 @@
 #include "analysis/composition/live_allocations.h"
 #include "analysis/composition/moment.h"
 #include "analysis/composition/names.h"
+#include "model/categories.h"
 #include "model/live_set.h"
 #include "model/steps.h"
 
@@ -36,6 +37,16 @@ void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32
   row.op = trace.strings[events.op[at]];
 }
 
+// What is said to be something because of its size and count alone.
+std::uint64_t inferred_by_size(const PassContext& context, std::span<const LiveAllocation> live) {
+  std::uint64_t bytes = 0;
+  for (const LiveAllocation& allocation : live) {
+    const bool is_known = context.trace.strings[allocation.category] != model::kUnknownCategory;
+    if (allocation.born == model::kNone && is_known) bytes += allocation.size_bytes;
+  }
+  return bytes;
+}
+
 MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMoment& moment,
                      std::span<const LiveAllocation> live) {
   const model::DeviceTrace& device = context.trace.devices[d];
@@ -50,6 +61,8 @@ MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMomen
   }
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;
+  if (context.trace.has_inferred_roles)
+    row.inferred_by_size_bytes = inferred_by_size(context, live);
   const std::int64_t total =
       held_bytes_at(context.trace, device, context.report.devices[d], moment.event);
   row.unexplained_bytes =

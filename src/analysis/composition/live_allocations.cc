@@ -21,6 +21,7 @@ class Gather {
         alloc == kNone ? born_before(lifetime) : born_at(device_.first_event + alloc);
     live.size_bytes = trace_.held_bytes(device_, lifetime);
     live.born = alloc;
+    live.category = trace_.category(device_, lifetime);
     if (live.pool == model::PoolId{} && block != kNone) live.pool = segment_of(block).pool;
     return live;
   }

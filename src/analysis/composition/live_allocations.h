@@ -16,6 +16,7 @@ struct LiveAllocation {
   model::StackId stack;
   model::StreamId stream;
   model::PoolId pool;
+  model::StringId category;  // 0: none
 };
 
 // Held after `event`.

@@ -51,22 +51,17 @@ void group_by_key(const Grouping& grouping, KeyOf&& key_of, std::vector<GroupRow
       [&](std::uint32_t id) { return keys[id]; }, out);
 }
 
-StringId category_of(const Grouping& grouping, const LiveAllocation& live) {
-  return grouping.told(live, grouping.trace().events.category, StringId{});
-}
-
 void by_category(const Grouping& grouping, Tables& tables) {
   const model::Trace& trace = grouping.trace();
   // "unknown" and no word at all are one group, whose key stands first in the table of strings.
   std::uint32_t unknown = 0;
   for (const LiveAllocation& live : grouping.live()) {
-    const StringId category = category_of(grouping, live);
-    if (trace.strings[category] == model::kUnknownCategory) unknown = category.value;
+    if (trace.strings[live.category] == model::kUnknownCategory) unknown = live.category.value;
   }
   grouping.group(
       trace.strings.size(),
       [&](const LiveAllocation& live) {
-        const std::uint32_t word = category_of(grouping, live).value;
+        const std::uint32_t word = live.category.value;
         return word == 0 ? unknown : word;
       },
       [&](std::uint32_t id) {
@@ -191,10 +186,14 @@ void unknown_by_reason(const Grouping& grouping, Tables& tables) {
   const model::Trace& trace = grouping.trace();
   std::vector<LiveAllocation> unknown;
   for (const LiveAllocation& live : grouping.live()) {
-    const std::string_view category = trace.strings[category_of(grouping, live)];
+    const std::string_view category = trace.strings[live.category];
     if (category.empty() || category == model::kUnknownCategory) unknown.push_back(live);
   }
   const auto reason_of = [&](const LiveAllocation& live) -> std::string {
+    if (trace.has_inferred_roles) {
+      return live.born == kNone ? "allocated before recording, and its size does not tell"
+                                : "neither stack nor lifetime tells";
+    }
     if (live.born == kNone) return "allocated before recording, and not seen then";
     const auto flags = grouping.told(live, trace.events.flags, model::EventFlags::kNothing);
     if (has(flags, model::EventFlags::kAdopted)) {

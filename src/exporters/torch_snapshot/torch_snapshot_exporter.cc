@@ -181,7 +181,7 @@ void Snapshot::write_event(std::size_t row, model::Action action) {
   }
   shared_.optional_member(Word::kCompileContext, events.compile_context[row]);
   shared_.optional_member(Word::kUserMetadata, events.user_metadata[row]);
-  shared_.optional_member(Word::kCategory, events.category[row]);
+  if (!trace_.has_inferred_roles) shared_.optional_member(Word::kCategory, events.category[row]);
   shared_.optional_member(Word::kPoolId, events.pool[row]);
   shared_.optional_member(Word::kFrames, events.stack[row]);
   pickle_.end_dict_items();

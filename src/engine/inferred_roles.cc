@@ -1,0 +1,273 @@
+#include "engine/inferred_roles.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/stack_roles.h"
+#include "model/categories.h"
+#include "model/live_set.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using model::Action;
+using model::DeviceTrace;
+using model::Lifetimes;
+using model::StringId;
+using model::Trace;
+
+// An event that never comes.
+constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
+
+// What is made while the model is built and dies within so many events was on the way to a
+// parameter: its initial values, a copy in another dtype.
+constexpr std::uint32_t kShortLife = 40;
+
+// Of the bytes from before the history, sizes below this share may be anything.
+constexpr double kNotableShare = 0.001;
+
+bool is_backward(Doing doing) { return doing == Doing::kBackward; }
+bool is_step(Doing doing) { return doing == Doing::kOptimizer || doing == Doing::kStateBegins; }
+
+// The history of one device: its allocations, and what comes after each of them.
+class DeviceRoles {
+ public:
+  DeviceRoles(Trace& trace, DeviceTrace& device, const std::vector<Doing>& doings)
+      : trace_(trace), device_(device), lifetimes_(device.lifetimes) {
+    for (std::size_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
+      const std::uint32_t born = lifetimes_.alloc[row];
+      const std::uint32_t died = model::death(lifetimes_, row, model::Liveness::kAllocated);
+      history_.push_back({born, died == model::kNone ? kNever : died, trace.size_bytes(device, row),
+                          doings[trace.events.stack[device.first_event + born].index()]});
+    }
+    look_ahead();
+    note_sizes_of_model();
+  }
+
+  void infer() {
+    Doing last = Doing::kProgram;
+    for (std::size_t i = 0; i < history_.size(); ++i) {
+      const Doing doing = history_[i].doing;
+      if (doing == Doing::kForward || is_backward(doing) || is_step(doing)) last = doing;
+      const std::string_view category = category_of(i, last);
+      trace_.events.category.set(device_.first_event + history_[i].born,
+                                 trace_.strings.intern(category));
+      if (category == model::kGradient) count_gradient(i);
+    }
+    infer_baseline();
+  }
+
+ private:
+  struct Made {
+    std::uint32_t born;
+    std::uint32_t died;  // kNever: it lives at the end
+    std::uint64_t size_bytes;
+    Doing doing;
+  };
+  // The next allocation of a kind, as an event; kNever if there is none.
+  struct Next {
+    std::uint32_t forward = kNever;
+    std::uint32_t backward = kNever;
+    std::uint32_t step = kNever;
+    std::uint32_t not_backward = kNever;
+  };
+  // Rows of the baseline, all of one size.
+  struct Copies {
+    std::vector<std::uint32_t> freed;
+    std::vector<std::uint32_t> replaced;  // freed inside an optimizer's step
+    std::vector<std::uint32_t> kept;      // until the end
+    std::size_t count() const { return freed.size() + replaced.size() + kept.size(); }
+  };
+
+  void look_ahead() {
+    next_.resize(history_.size() + 1);
+    for (std::size_t i = history_.size(); i > 0; --i) {
+      const Made& made = history_[i - 1];
+      next_[i - 1] = next_[i];
+      if (made.doing == Doing::kForward) next_[i - 1].forward = made.born;
+      if (is_backward(made.doing)) next_[i - 1].backward = made.born;
+      if (is_step(made.doing)) next_[i - 1].step = made.born;
+      if (!is_backward(made.doing)) next_[i - 1].not_backward = made.born;
+    }
+  }
+
+  // A gradient has the size of its parameter.
+  void note_sizes_of_model() {
+    for (const Made& made : history_) {
+      const bool lives = made.died == kNever || made.died - made.born > kShortLife;
+      if (made.doing == Doing::kModelMade && lives) model_sizes_.insert(made.size_bytes);
+    }
+    for (std::uint32_t row = 0; row < lifetimes_.baseline_count; ++row) {
+      model_sizes_.insert(trace_.size_bytes(device_, row));
+    }
+  }
+  bool has_size_of_model(std::uint64_t size_bytes) const {
+    return model_sizes_.empty() || model_sizes_.contains(size_bytes);
+  }
+
+  // `last`: what the training did last.
+  std::string_view category_of(std::size_t i, Doing last) const {
+    const Made& made = history_[i];
+    const Next& next = next_[i + 1];
+    switch (made.doing) {
+      case Doing::kStateBegins:
+      case Doing::kOptimizerMade:
+      case Doing::kOptimizer: {
+        // What is left when the next backward begins, or at the end.
+        const bool is_left =
+            next.backward == kNever ? made.died == kNever : made.died > next.backward;
+        return is_left ? model::kOptimizerState : model::kOther;
+      }
+      case Doing::kModelMade: {
+        // Made for a forward that is still to come.
+        const bool is_used =
+            next.forward == kNever ? made.died == kNever : made.died > next.forward;
+        return is_used ? model::kParameter : model::kOther;
+      }
+      case Doing::kForward:
+        return made.died - made.born == 1 ? model::kTemporary : model::kActivation;
+      case Doing::kBackward: {
+        const bool outlives_backward = made.died > next.not_backward || made.died == kNever;
+        return outlives_backward && has_size_of_model(made.size_bytes) ? model::kGradient
+                                                                       : model::kActivationGradient;
+      }
+      case Doing::kData:
+        return model::kInput;
+      case Doing::kWorkspace:
+        return model::kOther;
+      case Doing::kProgram:
+        break;
+    }
+    // A loss stands outside of every module, between forward and backward.
+    if (last == Doing::kForward && next.backward < next.step && made.died > next.backward) {
+      return model::kActivation;
+    }
+    const bool is_used = next.forward != kNever && made.died > next.forward;
+    return is_used && last != Doing::kForward ? model::kInput : model::kUnknownCategory;
+  }
+
+  // ---- memory from before the history -----------------------------------------------------------
+
+  void count_gradient(std::size_t i) {
+    // Runs of backward are told apart by what follows them.
+    std::map<std::uint64_t, std::size_t>& of_run = gradients_[next_[i].not_backward];
+    const std::uint64_t size_bytes = history_[i].size_bytes;
+    std::size_t& most = parameters_of_size_[size_bytes];
+    most = std::max(most, ++of_run[size_bytes]);
+  }
+
+  // How many parameters the model has of each size: as many as it has gradients. Where no gradient
+  // is seen, the counts of all sizes have the number of copies in common.
+  void count_parameters(const std::map<std::uint64_t, Copies>& baseline, double baseline_bytes) {
+    if (!parameters_of_size_.empty()) return;
+    std::size_t copies = 0;
+    const auto is_notable = [&](const auto& entry) {
+      const auto bytes =
+          static_cast<double>(entry.first) * static_cast<double>(entry.second.count());
+      return entry.second.count() > 1 && bytes > kNotableShare * baseline_bytes;
+    };
+    for (const auto& entry : baseline) {
+      if (is_notable(entry)) copies = std::gcd(copies, entry.second.count());
+    }
+    // One, or with gradients and two moments four; what two or three are is open.
+    if (copies != 1 && copies != 4) return;
+    for (const auto& entry : baseline) {
+      if (is_notable(entry)) parameters_of_size_[entry.first] = entry.second.count() / copies;
+    }
+  }
+
+  // Between two allocations of a step.
+  bool is_in_step(std::uint32_t event) const {
+    const auto after = std::ranges::lower_bound(history_, event, {}, &Made::born);
+    return after != history_.begin() && after != history_.end() && is_step(after->doing) &&
+           is_step(std::prev(after)->doing);
+  }
+
+  void infer_baseline() {
+    std::map<std::uint64_t, Copies> baseline;
+    double bytes = 0;
+    for (std::uint32_t row = 0; row < lifetimes_.baseline_count; ++row) {
+      const std::uint64_t size_bytes = trace_.size_bytes(device_, row);
+      bytes += static_cast<double>(size_bytes);
+      const std::uint32_t died = model::death(lifetimes_, row, model::Liveness::kAllocated);
+      Copies& copies = baseline[size_bytes];
+      if (died == model::kNone) {
+        copies.kept.push_back(row);
+      } else {
+        (is_in_step(died) ? copies.replaced : copies.freed).push_back(row);
+      }
+    }
+    count_parameters(baseline, bytes);
+    device_.baseline_category.resize(lifetimes_.baseline_count,
+                                     trace_.strings.intern(model::kUnknownCategory));
+    for (const auto& [size_bytes, copies] : baseline) {
+      const auto found = parameters_of_size_.find(size_bytes);
+      if (found != parameters_of_size_.end()) share_out(copies, found->second);
+    }
+  }
+
+  // `parameters`: how many the model has of this size.
+  void share_out(const Copies& copies, std::size_t parameters) {
+    if (copies.kept.size() < parameters) return;
+    const auto take = [&](const std::vector<std::uint32_t>& rows, std::size_t first,
+                          std::size_t count, std::string_view category) {
+      const StringId word = trace_.strings.intern(category);
+      for (std::size_t i = first; i < std::min(first + count, rows.size()); ++i) {
+        device_.baseline_category[rows[i]] = word;
+      }
+    };
+    take(copies.kept, 0, parameters, model::kParameter);
+    // An optimizer may write its state anew at each step; zero_grad() lets go of the gradients of
+    // the step before.
+    if (copies.replaced.size() % parameters == 0) {
+      take(copies.replaced, 0, copies.replaced.size(), model::kOptimizerState);
+    }
+    take(copies.freed, 0, parameters, model::kGradient);
+    std::size_t used = parameters;
+    const std::size_t left = copies.kept.size() - used;
+    if (copies.count() == copies.kept.size() && copies.count() == 4 * parameters) {
+      take(copies.kept, used, parameters, model::kGradient);  // set_to_none=False
+      used += parameters;
+    }
+    if (left != 0 && left % parameters == 0) {
+      take(copies.kept, used, copies.kept.size() - used, model::kOptimizerState);
+    }
+  }
+
+  Trace& trace_;
+  DeviceTrace& device_;
+  const Lifetimes& lifetimes_;
+  std::vector<Made> history_;  // in order of birth
+  std::vector<Next> next_;     // from each of them on; one more
+  std::unordered_set<std::uint64_t> model_sizes_;
+  std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by run of backward
+  std::map<std::uint64_t, std::size_t> parameters_of_size_;
+};
+
+// Some allocation of the history has a stack with frames.
+bool has_stacks(const Trace& trace) {
+  for (std::size_t row = 0; row < trace.events.size(); ++row) {
+    const bool is_alloc = trace.events.action[row] == Action::kAlloc;
+    if (is_alloc && !trace.stacks.frames(trace.events.stack[row]).empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void infer_roles(Trace& trace) {
+  if (trace.events.category.present() || !has_stacks(trace)) return;
+  const std::vector<Doing> doings = doings_of_stacks(trace);
+  for (DeviceTrace& device : trace.devices) {
+    if (device.event_count > 0) DeviceRoles(trace, device, doings).infer();
+  }
+  trace.has_inferred_roles = trace.events.category.present();
+}
+
+}  // namespace plimsoll::engine

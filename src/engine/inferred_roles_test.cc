@@ -1,0 +1,161 @@
+#include "engine/inferred_roles.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using model::StackId;
+using model::Trace;
+using testing::ElementsAre;
+using tests::FrameText;
+using tests::TraceMaker;
+
+constexpr FrameText kMain{"/u/train.py", 9, "<module>"};
+
+// A training as torch's allocator tells of it.
+class InferredRoles : public testing::Test {
+ protected:
+  TraceMaker maker_;
+  StackId made_ = maker_.stack({{"/u/net.py", 5, "Net.__init__"}, kMain});
+  StackId forward_ = maker_.stack({{"/u/net.py", 12, "Net.forward"}, kMain});
+  StackId loss_ = maker_.stack({{"/x/site-packages/torch/nn/functional.py", 3, "mse_loss"}, kMain});
+  StackId backward_ = maker_.stack({{"??", 0, "torch::autograd::Engine::thread_main(...)"}});
+  StackId state_ = maker_.stack({{"/x/site-packages/torch/optim/adam.py", 175, "Adam._init_group"},
+                                 {"/x/site-packages/torch/optim/adam.py", 238, "Adam.step"},
+                                 kMain});
+  StackId step_ = maker_.stack({{"/u/my_optim.py", 5, "step"},
+                                {"/x/site-packages/torch/optim/optimizer.py", 530, "wrapper"},
+                                kMain});
+  StackId main_ = maker_.stack({kMain});
+
+  void alloc(std::uint64_t address, std::uint64_t size_bytes, StackId stack) {
+    maker_.alloc(address, size_bytes, stack);
+  }
+  void free(std::uint64_t address, std::uint64_t size_bytes) { maker_.free(address, size_bytes); }
+
+  // Of each allocation in the history.
+  std::vector<std::string> categories() {
+    trace_ = maker_.finish();
+    infer_roles(trace_);
+    std::vector<std::string> words;
+    for (std::size_t row = 0; row < trace_.events.size(); ++row) {
+      if (trace_.events.action[row] != model::Action::kAlloc) continue;
+      words.emplace_back(trace_.strings[trace_.events.category[row]]);
+    }
+    return words;
+  }
+  // Of the memory from before it, by size.
+  std::vector<std::string> baseline() {
+    std::vector<std::string> words;
+    const model::DeviceTrace& device = trace_.devices.front();
+    for (std::uint32_t row = 0; row < device.lifetimes.baseline_count; ++row) {
+      words.push_back(std::to_string(trace_.size_bytes(device, row)) + " " +
+                      std::string(trace_.strings[trace_.category(device, row)]));
+    }
+    std::ranges::sort(words);
+    return words;
+  }
+
+  Trace trace_;
+};
+
+TEST_F(InferredRoles, a_training_step_from_the_start) {
+  alloc(1, 400, made_);     // a parameter
+  alloc(2, 400, made_);     // its first values,
+  free(2, 400);             // gone at once
+  alloc(3, 64, main_);      // the batch
+  alloc(4, 800, forward_);  // kept for backward
+  alloc(5, 80, forward_);   // gone at once
+  free(5, 80);
+  alloc(6, 4, loss_);        // the loss
+  alloc(7, 800, backward_);  // of the activation
+  free(4, 800);
+  alloc(8, 400, backward_);  // of the parameter
+  free(7, 800);
+  alloc(9, 400, state_);  // a moment of Adam
+  alloc(10, 400, step_);  // scratch
+  free(10, 400);
+  free(8, 400);
+  free(6, 4);
+  free(3, 64);
+  alloc(11, 64, main_);
+  alloc(12, 800, forward_);
+  alloc(13, 800, backward_);
+  EXPECT_THAT(categories(),
+              ElementsAre("parameter", "other", "input", "activation", "temporary", "activation",
+                          "activation_gradient", "gradient", "optimizer_state", "other", "input",
+                          "activation", "activation_gradient"));
+  EXPECT_TRUE(trace_.has_inferred_roles);
+}
+
+TEST_F(InferredRoles, an_optimizer_of_the_users_own_makes_its_state_in_its_step) {
+  alloc(1, 400, made_);
+  alloc(2, 800, forward_);
+  alloc(3, 400, backward_);
+  alloc(4, 400, step_);
+  alloc(5, 400, step_);
+  free(5, 400);
+  alloc(6, 800, forward_);
+  alloc(7, 800, backward_);
+  EXPECT_THAT(categories(), ElementsAre("parameter", "activation", "gradient", "optimizer_state",
+                                        "other", "activation", "activation_gradient"));
+}
+
+// Two parameters of 400 bytes and one of 100; the history begins between two steps.
+TEST_F(InferredRoles, memory_from_before_is_told_by_the_sizes_of_the_gradients) {
+  std::vector<model::Block> blocks;
+  std::uint64_t address = 1'000'000;
+  const auto live_before = [&](std::uint64_t size_bytes, std::size_t count) {
+    for (; count > 0; --count) {
+      model::Block block;
+      block.address = address;
+      block.size = 1'024;
+      block.requested_size = size_bytes;
+      block.state = model::BlockState::kActiveAllocated;
+      blocks.push_back(block);
+      address += 1'024;
+    }
+  };
+  live_before(400, 6);  // parameters and two moments of each
+  live_before(100, 3);
+  live_before(7, 1);  // something else
+  maker_.segment(1'000'000, address - 1'000'000, blocks);
+  maker_.free(501, 400).free(502, 400).free(503, 100);  // zero_grad()
+  alloc(1, 800, forward_);
+  alloc(2, 400, backward_);
+  alloc(3, 100, backward_);
+  alloc(4, 400, backward_);
+  free(1, 800);
+  alloc(5, 400, step_);
+  free(5, 400);
+  maker_.free(2, 400).free(3, 100).free(4, 400);
+  EXPECT_THAT(categories(), ElementsAre("activation", "gradient", "gradient", "gradient", "other"));
+  EXPECT_THAT(baseline(),
+              ElementsAre("100 gradient", "100 optimizer_state", "100 optimizer_state",
+                          "100 parameter", "400 gradient", "400 gradient", "400 optimizer_state",
+                          "400 optimizer_state", "400 optimizer_state", "400 optimizer_state",
+                          "400 parameter", "400 parameter", "7 unknown"));
+}
+
+TEST_F(InferredRoles, what_the_file_tells_is_left_as_it_is) {
+  maker_.alloc_told(1, 400, {.category = "workspace", .stack = forward_});
+  EXPECT_THAT(categories(), ElementsAre("workspace"));
+  EXPECT_FALSE(trace_.has_inferred_roles);
+}
+
+TEST_F(InferredRoles, without_stacks_nothing_is_inferred) {
+  alloc(1, 400, model::kNoStack);
+  EXPECT_THAT(categories(), ElementsAre(""));
+  EXPECT_FALSE(trace_.has_inferred_roles);
+}
+
+}  // namespace
+}  // namespace plimsoll::engine

@@ -1,0 +1,140 @@
+#include "engine/stack_roles.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::engine {
+namespace {
+
+// What one frame says. A stack says the first of these that any of its frames does.
+enum class Hint : std::uint8_t {
+  kWorkspace,
+  kEngine,  // of autograd, native
+  kStateBegins,
+  kOptimizer,
+  kBackward,  // torch.autograd in Python
+  kForward,
+  kMove,
+  kOptimizerMade,
+  kMade,
+  kData,
+  kPython,
+  kNothing
+};
+
+bool is_any(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+bool is_separator(char c) { return c == '/' || c == '\\'; }
+
+// The end of the path, with "/" for either separator.
+bool ends_with_path(std::string_view file, std::string_view end) {
+  if (file.size() < end.size()) return false;
+  const std::string_view tail = file.substr(file.size() - end.size());
+  return std::ranges::equal(tail, end, [](char has, char wanted) {
+    return has == wanted || (is_separator(has) && wanted == '/');
+  });
+}
+
+std::string lower_case_name(std::string_view file) {
+  std::string name(file.substr(file.find_last_of("/\\") + 1));
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return name;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+Hint hint_of_native(std::string_view function) {
+  for (const char* taker : {"getCurrentCUDABlasHandle", "getCUDABlasLtWorkspace"}) {
+    if (contains(function, taker)) return Hint::kWorkspace;
+  }
+  const bool is_engine = contains(function, "torch::autograd::Engine::") ||
+                         contains(function, "torch::autograd::python::PythonEngine::thread_init");
+  return is_engine ? Hint::kEngine : Hint::kNothing;
+}
+
+// `function` may be qualified ("Adam._init_group") or not.
+Hint hint_of(std::string_view file, std::string_view function) {
+  const bool is_python = file.ends_with(".py") || file.starts_with("<") || file.starts_with("In[");
+  if (!is_python) return hint_of_native(function);
+  const std::string_view name = function.substr(function.rfind('.') + 1);
+  if (name == "_init_group") return Hint::kStateBegins;
+  // torch wraps the step of every optimizer, also of those that are not its own.
+  if (ends_with_path(file, "torch/optim/optimizer.py") &&
+      is_any(name, {"wrapper", "profile_hook_step", "_use_grad"})) {
+    return Hint::kOptimizer;
+  }
+  if (ends_with_path(file, "torch/autograd/__init__.py") &&
+      is_any(name, {"backward", "grad", "_make_grads"})) {
+    return Hint::kBackward;
+  }
+  if (name == "forward") return Hint::kForward;
+  if (ends_with_path(file, "torch/nn/modules/module.py")) {
+    if (is_any(name, {"_call_impl", "_wrapped_call_impl"})) return Hint::kForward;
+    if (is_any(name, {"_apply", "to", "cuda", "half", "float", "bfloat16"})) return Hint::kMove;
+    if (name == "load_state_dict") return Hint::kMade;
+  }
+  if (name == "__init__") {
+    return contains(lower_case_name(file), "optim") ? Hint::kOptimizerMade : Hint::kMade;
+  }
+  if (name == "reset_parameters" || ends_with_path(file, "torch/nn/init.py")) return Hint::kMade;
+  if (ends_with_path(file, "torch/serialization.py")) return Hint::kMade;
+  if (contains(file, "torch/utils/data/")) return Hint::kData;
+  return Hint::kPython;
+}
+
+Doing doing_of(Hint hint) {
+  switch (hint) {
+    case Hint::kWorkspace:
+      return Doing::kWorkspace;
+    case Hint::kEngine:
+    case Hint::kBackward:
+    case Hint::kNothing:
+      return Doing::kBackward;
+    case Hint::kStateBegins:
+      return Doing::kStateBegins;
+    case Hint::kOptimizer:
+      return Doing::kOptimizer;
+    case Hint::kForward:
+      return Doing::kForward;
+    case Hint::kOptimizerMade:
+      return Doing::kOptimizerMade;
+    case Hint::kMove:
+    case Hint::kMade:
+      return Doing::kModelMade;
+    case Hint::kData:
+      return Doing::kData;
+    case Hint::kPython:
+      break;
+  }
+  return Doing::kProgram;
+}
+
+}  // namespace
+
+std::vector<Doing> doings_of_stacks(const model::Trace& trace) {
+  const model::StackTable& stacks = trace.stacks;
+  std::vector<Hint> hints(stacks.frame_count());
+  for (std::uint32_t row = 0; row < hints.size(); ++row) {
+    const model::Frame& frame = stacks.frame(model::FrameId{row});
+    hints[row] = hint_of(trace.strings[frame.file], trace.strings[frame.function]);
+  }
+  std::vector<Doing> doings(stacks.stack_count());
+  for (std::uint32_t row = 0; row < doings.size(); ++row) {
+    Hint best = Hint::kNothing;
+    for (const model::FrameId id : stacks.frames(model::StackId{row})) {
+      best = std::min(best, hints[id.index()]);
+    }
+    doings[row] = doing_of(best);
+  }
+  return doings;
+}
+
+}  // namespace plimsoll::engine

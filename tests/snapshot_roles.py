@@ -1,0 +1,93 @@
+"""How many of a recording's bytes get the right category when it is read as a snapshot.
+
+    python -m tests.snapshot_roles RUN.plim…
+
+A recording of our own knows the category of each allocation. It is written as a snapshot, whose
+events keep sizes, addresses and Python stacks; categories are taken out, and the stacks of
+backward, which autograd's threads do not have on CUDA. What is then read is compared with what was
+known. Two differences do not count: buffers may be parameters, and memory that an operator of
+forward or backward frees before it returns may be what such operators hand on.
+"""
+
+from __future__ import annotations
+
+import collections
+import pickle
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import plimsoll
+
+# What lives within one operator and what lives a little longer look the same from outside.
+SHORT_LIVED = {
+    "backward": {"temporary", "activation_gradient"},
+    "forward": {"temporary", "activation"},
+}
+
+
+class Score(NamedTuple):
+    """Shares of the bytes that were allocated, from 0 to 1."""
+
+    right: float  # the same category
+    unknown: float  # left open
+    wrong: float
+    confusions: dict[tuple[str, str], int]  # bytes by (recorded, inferred)
+
+
+def score(recording: str) -> Score:
+    recorded = plimsoll.open(recording).events.to_pydict()
+    allocations = [row for row, action in enumerate(recorded["action"]) if action == "alloc"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "run.pickle")
+        plimsoll.open(recording).export(path, to="snapshot")
+        _strip(path, [recorded["phase"][row] == "backward" for row in allocations])
+        inferred = plimsoll.open(path).events.to_pydict()
+    found = [
+        category
+        for action, category in zip(inferred["action"], inferred["category"], strict=True)
+        if action == "alloc"
+    ]
+    bytes_by: collections.Counter[tuple[str, str]] = collections.Counter()
+    for row, category in zip(allocations, found, strict=True):
+        known, phase = recorded["category"][row], recorded["phase"][row]
+        if known == "buffer":
+            known = "parameter"  # modules move and make both in the same way
+        pair = {known, category}
+        same = known == category or pair <= SHORT_LIVED.get(phase, set())
+        bytes_by[known, known if same else category] += recorded["size_bytes"][row]
+    total = sum(bytes_by.values())
+    right = sum(size for (known, category), size in bytes_by.items() if known == category)
+    unknown = sum(
+        size for (known, category), size in bytes_by.items() if category == "unknown" != known
+    )
+    return Score(right / total, unknown / total, 1 - (right + unknown) / total, dict(bytes_by))
+
+
+def _strip(path: str, is_backward: list[bool]) -> None:
+    """Takes out what a snapshot of CUDA would not have."""
+    with open(path, "rb") as file:
+        snapshot: Any = pickle.load(file)
+    backward = iter(is_backward)
+    for trace in snapshot["device_traces"]:
+        for event in trace:
+            event.pop("category", None)
+            if event["action"] == "alloc" and next(backward):
+                event["frames"] = []
+    with open(path, "wb") as file:
+        pickle.dump(snapshot, file)
+
+
+def main(recordings: list[str]) -> None:
+    print("| recording | right | left open | wrong |\n|---|---|---|---|")
+    for recording in recordings:
+        it = score(recording)
+        print(f"| {Path(recording).stem} | {it.right:.1%} | {it.unknown:.1%} | {it.wrong:.1%} |")
+        for (known, category), size in sorted(it.confusions.items(), key=lambda pair: -pair[1]):
+            if known != category and size > 0.005 * sum(it.confusions.values()):
+                print(f"  {size:,} B of {known} said to be {category}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
