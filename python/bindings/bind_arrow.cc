@@ -85,6 +85,22 @@ std::string text_of(const SharedTable& self) {
          " rows of " + names + ">";
 }
 
+// Rows as pandas.DataFrame() and people want them: a dict each.
+nb::object rows_of(const SharedTable& self) {
+  const nb::dict values = values_of(*self.table);
+  nb::list rows;
+  for (std::size_t row = 0; row < self.table->rows(); ++row) {
+    nb::dict of_row;
+    for (const auto& [name, column] : values) of_row[name] = column[row];
+    rows.append(of_row);
+  }
+  return nb::iter(rows);
+}
+
+nb::object data_frame_of(const SharedTable& self) {
+  return nb::module_::import_("pandas").attr("DataFrame")(values_of(*self.table));
+}
+
 }  // namespace
 
 void bind_arrow(nb::module_& module) {
@@ -107,6 +123,11 @@ void bind_arrow(nb::module_& module) {
           "to_pydict", [](const SharedTable& self) { return values_of(*self.table); },
           nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
           "Each column as a list of Python's own objects; for small tables, or without Arrow.")
+      .def("__iter__", &rows_of,
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[dict[str, typing.Any]]"),
+           "Each row as a dict; for small tables, or without Arrow.")
+      .def("to_pandas", &data_frame_of, nb::sig("def to_pandas(self) -> typing.Any"),
+           "A ``pandas.DataFrame``. Raises ImportError without pandas.")
       .def("_addresses", &addresses_of, nb::arg("column"),
            "Where the values of a column lie, one address a batch; for tests.");
   module.def("table", &table_of, nb::arg("session"), nb::arg("name"),

@@ -1,6 +1,6 @@
 """The compiled half of plimsoll. Private: use the package."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
@@ -55,6 +55,12 @@ class Table:
         """
         Each column as a list of Python's own objects; for small tables, or without Arrow.
         """
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Each row as a dict; for small tables, or without Arrow."""
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame``. Raises ImportError without pandas."""
 
 def table(session: Session, name: str) -> Table:
     """One of the recording's own tables."""

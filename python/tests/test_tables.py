@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -151,3 +152,16 @@ def test_values_come_as_pythons_own_objects_too(generated):
     trace = plimsoll.open(generated["planted-2.11"])
     for table in (trace.events, trace.lifetimes, trace.segments, trace.stacks, trace.frames):
         assert table.to_pydict() == pa.table(table).to_pydict()
+
+
+def test_rows_come_as_dicts(trace):
+    rows = list(trace.frames)
+    assert rows == pa.table(trace.frames).to_pylist()
+
+
+def test_tables_become_data_frames(trace):
+    for table in (trace.events, trace.frames):
+        frame = table.to_pandas()
+        assert list(frame.columns) == list(table.columns)
+        assert len(frame) == len(table)
+        assert pd.DataFrame(table).equals(frame)
