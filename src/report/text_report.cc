@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "report/text_devices.h"
 #include "report/text_layout.h"
+#include "report/text_moment.h"
 #include "report/text_words.h"
 
 namespace plimsoll::report {
@@ -75,6 +76,30 @@ bool is_whole(const Report& report) {
                              [](const auto& each) { return each.severity == "info"; });
 }
 
+// A category as a sentence names it.
+std::string plural_of(const std::string& category) {
+  if (category == "optimizer_state") return "optimizer state";
+  if (category == "activation_gradient") return "gradients of activations";
+  if (category == "other" || category == "unknown") return category;
+  const bool is_word = std::ranges::all_of(category, [](char c) { return c >= 'a' && c <= 'z'; });
+  return is_word ? category + (category == "temporary" ? " memory" : "s") : printable(category);
+}
+
+// "activations 26.2 GiB, optimizer state 25.4 GiB": what is known to hold a twentieth or more of
+// the peak, the three largest. Empty where categories are not known, or the tables tell another
+// moment.
+std::string holders_text(const Report& report, const DeviceReport& device) {
+  const std::vector<const MomentRow*> moments = rows_of(report.tables.moments, device);
+  if (moments.empty() || moments.front()->name != "peak") return {};
+  std::string text;
+  std::size_t named = 0;
+  for (const GroupRow* row : rows_of(report.tables.by_category, device)) {
+    if (named == 3 || row->bytes < moments.front()->live_bytes / 20) break;
+    text += (named++ == 0 ? "" : ", ") + plural_of(row->key) + " " + bytes_text(row->bytes);
+  }
+  return text;
+}
+
 // The one sentence for a recording without findings.
 std::string calm_text(const Report& report, const TextOptions& options) {
   const DeviceReport* device = fullest(report, options);
@@ -94,7 +119,8 @@ std::string calm_text(const Report& report, const TextOptions& options) {
   if (device->held().peak_event) {
     text += " at " + moment_text(*device, device->held().peak_event, device->held().peak_time_ns);
   }
-  return text + ".";
+  const std::string holders = holders_text(report, *device);
+  return text + (holders.empty() ? "." : ": " + holders + ".");
 }
 
 std::string verdict_text(const Report& report, const TextOptions& options) {

@@ -50,6 +50,32 @@ TEST(TextReport, no_finding_is_one_calm_sentence_with_the_peak) {
                          "(510.0 ms).\n"));
 }
 
+TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named) {
+  constexpr std::uint64_t kUnit = std::uint64_t{1} << 30;
+  Report report = healthy();
+  MomentRow moment;
+  moment.name = "peak";
+  moment.live_bytes = 12 * kUnit;
+  report.tables.moments.push_back(moment);
+  const auto add = [&](const char* category, std::uint64_t bytes) {
+    GroupRow row;
+    row.key = category;
+    row.bytes = bytes;
+    report.tables.by_category.push_back(row);
+  };
+  add("activation", 6 * kUnit);
+  add("optimizer_state", 4 * kUnit);
+  add("unknown", kUnit);
+  add("parameter", kUnit);
+  TextOptions wide;
+  wide.width = 200;
+  EXPECT_THAT(to_text(report, wide),
+              HasSubstr("(510.0 ms): activations 6.0 GiB, optimizer state 4.0 GiB, unknown 1.0 "
+                        "GiB.\n"));
+  report.tables.moments.front().name = "end";
+  EXPECT_THAT(to_text(report, wide), HasSubstr("(510.0 ms).\n"));
+}
+
 TEST(TextReport, findings_come_first_with_evidence_next_step_and_saving) {
   Report report = healthy();
   report.findings.push_back(Finding{"out_of_memory",
