@@ -38,15 +38,15 @@ std::string repr_of(const MonitorOptions& options) {
   return "MonitorOptions(" + text + ")";
 }
 
-// The value, or an error that names the argument.
+// The value, or an error that names the argument. Not nb::try_cast(), which is noexcept.
 template <typename Value>
 Value argument(nb::handle given, const std::string& name, const char* kind) {
-  Value value{};
-  if (!nb::try_cast(given, value)) {
+  try {
+    return nb::cast<Value>(given);
+  } catch (const nb::cast_error&) {
     const std::string shown = nb::cast<std::string>(nb::repr(given));
     raise(make_error(ErrorCode::kInvalidArgument, name + "=" + shown + ": it must be " + kind));
   }
-  return value;
 }
 
 std::string text_argument(nb::handle given, const std::string& name) {

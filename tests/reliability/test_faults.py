@@ -1,0 +1,35 @@
+"""Runs `tests/reliability/faults` with few failures: it is a program for all of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "faults"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--every", "223", "--call", "malloc"],
+        ["--every", "13", *(f"--call={call}" for call in ("open", "write", "mmap", "dlopen"))],
+        ["--every", "2", "--call", "pthread_create"],
+        ["--at", "300", "--from-on", "--call", "malloc"],
+    ],
+    ids=["memory", "files", "threads", "no-more-memory"],
+)
+def test_a_call_that_fails_changes_no_training(words):
+    ran = subprocess.run(
+        [sys.executable, PROGRAM, *words], capture_output=True, text=True, check=False, timeout=900
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = [line.split() for line in ran.stdout.splitlines() if line.split()[0] in MODES]
+    assert {row[0] for row in rows} == set(MODES)
+    failed = [int(row[3].replace(",", "")) for row in rows]
+    as_before = [int(row[4].replace(",", "")) for row in rows]
+    assert as_before == failed
+    assert sum(failed) > 0
+
+
+MODES = ("full", "lite", "monitor")
