@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/progress.h"
+#include "engine/inferred_roles.h"
 #include "engine/load.h"
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
 #include "tests/support/export_made.h"
@@ -51,7 +52,8 @@ TEST(SnapshotIdentity, of_every_sample) {
 
 TEST(SnapshotIdentity, of_random_traces) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
-    const model::Trace trace = RandomTrace({.seed = seed, .events = 2000}).make();
+    model::Trace trace = RandomTrace({.seed = seed, .events = 2000}).make();
+    engine::infer_roles(trace);  // as for any snapshot
     EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "") << "seed " << seed;
   }
 }
