@@ -119,6 +119,9 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
   std::string text = bold_line(wrap(sentence, 2, width), color);
   std::vector<const GroupRow*> rows = rows_of(report.tables.*what.rows, device);
   if (rows.empty() && moment.live_count == 0) return kind == Heading::kSentence ? text : "";
+  const bool is_on_others =
+      what.kind == TableKind::kCategory && !(report.tables.*what.rows).empty();
+  if (rows.empty() && is_on_others) return {};
   if (rows.empty()) {
     return text + nothing("This file does not say: it records no " + std::string(what.key) + ".");
   }

@@ -1,5 +1,6 @@
 #include "analysis/composition/composition.h"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,12 +38,16 @@ void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32
   row.op = trace.strings[events.op[at]];
 }
 
-// What is said to be something because of its size and count alone.
-std::uint64_t inferred_by_size(const PassContext& context, std::span<const LiveAllocation> live) {
+// What is said to be something because of its size and count alone; nothing where no category is
+// inferred.
+std::optional<std::uint64_t> inferred_by_size(const Trace& trace,
+                                              std::span<const LiveAllocation> live) {
+  if (!trace.has_inferred_roles || !has_categories(trace, live)) return std::nullopt;
   std::uint64_t bytes = 0;
   for (const LiveAllocation& allocation : live) {
-    const bool is_known = context.trace.strings[allocation.category] != model::kUnknownCategory;
-    if (allocation.born == model::kNone && is_known) bytes += allocation.size_bytes;
+    if (allocation.born == model::kNone && has_category(trace, allocation)) {
+      bytes += allocation.size_bytes;
+    }
   }
   return bytes;
 }
@@ -61,8 +66,7 @@ MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMomen
   }
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;
-  if (context.trace.has_inferred_roles)
-    row.inferred_by_size_bytes = inferred_by_size(context, live);
+  row.inferred_by_size_bytes = inferred_by_size(context.trace, live);
   const std::int64_t total =
       held_bytes_at(context.trace, device, context.report.devices[d], moment.event);
   row.unexplained_bytes =

@@ -1,7 +1,9 @@
 #include "analysis/composition/live_allocations.h"
 
 #include <algorithm>
+#include <string_view>
 
+#include "model/categories.h"
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::composition {
@@ -68,6 +70,15 @@ class Gather {
 };
 
 }  // namespace
+
+bool has_category(const model::Trace& trace, const LiveAllocation& live) {
+  const std::string_view category = trace.strings[live.category];
+  return !category.empty() && category != model::kUnknownCategory;
+}
+
+bool has_categories(const model::Trace& trace, std::span<const LiveAllocation> live) {
+  return std::ranges::any_of(live, [&](const auto& each) { return has_category(trace, each); });
+}
 
 std::vector<LiveAllocation> live_allocations(const model::Trace& trace,
                                              const model::DeviceTrace& device,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/trace.h"
@@ -23,6 +24,10 @@ struct LiveAllocation {
 std::vector<LiveAllocation> live_allocations(const model::Trace& trace,
                                              const model::DeviceTrace& device,
                                              const model::UserLines& lines, std::int64_t event);
+
+// It is known what the allocation is for.
+bool has_category(const model::Trace& trace, const LiveAllocation& live);
+bool has_categories(const model::Trace& trace, std::span<const LiveAllocation> live);  // some of it
 
 inline model::LineId before_recording(const model::UserLines& lines) {
   return model::LineId{static_cast<std::uint32_t>(lines.line_count())};

@@ -186,8 +186,7 @@ void unknown_by_reason(const Grouping& grouping, Tables& tables) {
   const model::Trace& trace = grouping.trace();
   std::vector<LiveAllocation> unknown;
   for (const LiveAllocation& live : grouping.live()) {
-    const std::string_view category = trace.strings[live.category];
-    if (category.empty() || category == model::kUnknownCategory) unknown.push_back(live);
+    if (!has_category(trace, live)) unknown.push_back(live);
   }
   const auto reason_of = [&](const LiveAllocation& live) -> std::string {
     if (trace.has_inferred_roles) {
@@ -208,7 +207,9 @@ void unknown_by_reason(const Grouping& grouping, Tables& tables) {
 
 void fill_told_tables(const Grouping& grouping, Tables& tables) {
   const model::Trace& trace = grouping.trace();
-  if (trace.events.category.present()) {
+  // Where everything is unknown, that is worth a table only if the recorder could have known.
+  const bool is_told = !trace.has_inferred_roles || has_categories(trace, grouping.live());
+  if (trace.events.category.present() && is_told) {
     by_category(grouping, tables);
     unknown_by_reason(grouping, tables);
   }
