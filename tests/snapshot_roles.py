@@ -41,7 +41,7 @@ def score(recording: str) -> Score:
     allocations = [row for row, action in enumerate(recorded["action"]) if action == "alloc"]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "run.pickle")
-        plimsoll.open(recording).export(path, to="snapshot")
+        plimsoll.open(recording).export(path, "snapshot")
         _strip(path, [recorded["phase"][row] == "backward" for row in allocations])
         inferred = plimsoll.open(path).events.to_pydict()
     found = [
