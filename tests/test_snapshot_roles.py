@@ -71,7 +71,8 @@ with plimsoll.record(path):
     model = make()
     optimizer = optimize(model)
     for _ in range(5):
-        x, y = batch(), torch.randint(0, 10, (batch().shape[0],))
+        x = batch()
+        y = torch.randint(0, 10, (len(x),))
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
         optimizer.step()
