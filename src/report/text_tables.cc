@@ -95,10 +95,10 @@ TextTable group_rows(const std::vector<const GroupRow*>& rows, const MomentRow& 
 
 std::string inferred_text(std::uint64_t by_size_bytes) {
   std::string text =
-      "Snapshots do not tell categories: these are inferred from stacks and lifetimes";
+      "Snapshots do not record categories. These are inferred from stacks and lifetimes";
   if (by_size_bytes > 0) {
-    text += ", of the " + bytes_text(by_size_bytes) +
-            " from before the recording from sizes and counts";
+    text += "; those of the " + bytes_text(by_size_bytes) +
+            " from before the recording from sizes and counts alone";
   }
   return text + ".";
 }
