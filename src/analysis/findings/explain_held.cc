@@ -137,6 +137,13 @@ std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t 
   });
 }
 
+bool has_forward(const model::Trace& trace) {
+  for (std::size_t row = 0; row < trace.events.size(); ++row) {
+    if (trace.events.phase[row] == model::Phase::kForward) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void explain_copies(Peak& peak, Explanations& out) {
@@ -181,8 +188,10 @@ void explain_copies(Peak& peak, Explanations& out) {
   out.push_back(std::move(explanation));
 }
 
-// Tensors of one size, made at one line outside the model, of which many are live.
+// Tensors of one size, made at one line outside the model, of which many are live. What no model
+// takes are no batches.
 void explain_batches(Peak& peak, Explanations& out) {
+  if (!has_forward(peak.trace())) return;
   struct Key {
     std::uint32_t line;
     std::uint64_t size;

@@ -137,6 +137,15 @@ TEST(Explanations, a_second_model_of_the_same_shapes_is_a_copy) {
   EXPECT_EQ(found[0].saving_bytes, 20 * kMib);
 }
 
+TEST(Explanations, tensors_that_no_forward_takes_are_no_batches) {
+  Case c;
+  const auto stack = c.maker.stack({{"data.py", 5, "load"}});
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    c.maker.alloc_told(1 + i, 10 * kMib, {.category = "other", .stack = stack});
+  }
+  EXPECT_THAT(c.run(explain_batches), SizeIs(0));
+}
+
 TEST(Explanations, many_tensors_of_one_size_outside_the_model_are_batches) {
   for (const std::uint64_t batches : {3u, 6u}) {
     Case c;
