@@ -112,10 +112,14 @@ std::uint64_t saving_of_checkpoints(Peak& peak, const Rows& blocks) {
   model::Layers& layers = peak.layers();
   std::map<std::uint32_t, Runs> runs;  // by layer
   for (const LayerRow* block : blocks) runs[layers.named(block->layer).value];
+  std::vector<std::uint32_t> block_of;  // by layer: the block around it, or 0
   const auto run_of = [&](const PeakAllocation& allocation) {
-    auto at = layers.of(allocation.event);
-    while (at != model::kNoLayer && !runs.contains(at.value)) at = layers.parent(at);
-    return runs.find(at.value);
+    const model::LayerId layer = layers.of(allocation.event);
+    for (auto id = static_cast<std::uint32_t>(block_of.size()); id < layers.size(); ++id) {
+      const bool is_block = id == 0 || runs.contains(id);
+      block_of.push_back(is_block ? id : block_of[layers.parent(model::LayerId{id}).index()]);
+    }
+    return runs.find(block_of[layer.index()]);
   };
   const auto is_kept = [&](const PeakAllocation& allocation) {
     return peak.category(allocation) == model::kActivation && peak.meets_backward(allocation);
@@ -190,15 +194,9 @@ void explain_activations(Peak& peak, Explanations& out) {
     finding.evidence.push_back(bytes_text(gradients) +
                                " of it are gradients of activations, which backward makes.");
   }
-  std::map<std::string, std::uint64_t> lines;
-  for (const std::uint32_t part : explanation.parts) {
-    lines[peak.line_label(peak.live()[part])] += peak.live()[part].size_bytes;
-  }
-  const auto most =
-      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
-  if (is_named(most->first)) {
-    finding.evidence.push_back("Most of it is made at " + most->first + ": " +
-                               bytes_text(most->second) + ".");
+  const auto [line, of_line] = line_of_most(peak, explanation.parts);
+  if (is_named(line)) {
+    finding.evidence.push_back("Most of it is made at " + line + ": " + bytes_text(of_line) + ".");
   }
   finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";
   const Facts& facts = peak.facts();

@@ -1,8 +1,10 @@
 // graph_without_backward: a forward built an autograd graph, and no backward ever used it.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analysis/findings/peak.h"
@@ -50,26 +52,29 @@ struct Made {
 
 void explain_graph(Peak& peak, Explanations& out) {
   const auto& trace = peak.trace();
-  std::unordered_map<std::string_view, std::vector<std::uint32_t>> unused;  // parts, by root
+  std::map<std::string_view, std::vector<std::uint32_t>> unused;  // parts, by root
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (!is_activation(peak, allocation) || peak.meets_backward(allocation)) continue;
     unused[root_of(trace.strings[trace.events.layer[allocation.event]])].push_back(part);
   }
-  unused.try_emplace({});  // no more are added below
+  const std::vector<std::uint32_t> losses = std::exchange(unused[{}], {});  // of no module
+  std::erase_if(unused, [](const auto& parts) { return parts.second.size() < kFewestKept; });
+  if (unused.empty()) return;
+  std::map<std::string_view, Made> made_by;
+  for (const auto& [root, parts] : unused) made_by[root];
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (!is_activation(peak, allocation)) return;
+    const model::StringId layer = trace.events.layer[allocation.event];
+    const auto found = made_by.find(root_of(trace.strings[layer]));
+    if (found == made_by.end()) return;
+    Made& made = found->second;
+    ++made.calls[std::uint64_t{layer.value} << 32 | trace.events.op[allocation.event].value];
+    ++made.allocations;
+    if (allocation.born <= peak.event()) made.births.push_back(allocation.born);
+  });
   for (const auto& [root, parts] : unused) {
-    if (root.empty() || parts.size() < kFewestKept) continue;
-    Made made;
-    peak.for_each([&](const PeakAllocation& allocation) {
-      if (!is_activation(peak, allocation)) return;
-      const model::StringId layer = trace.events.layer[allocation.event];
-      if (root_of(trace.strings[layer]) != root) return;
-      const std::uint64_t call =
-          std::uint64_t{layer.value} << 32 | trace.events.op[allocation.event].value;
-      ++made.calls[call];
-      ++made.allocations;
-      if (allocation.born <= peak.event()) made.births.push_back(allocation.born);
-    });
+    const Made& made = made_by[root];
     const std::size_t window = std::min(made.in_one_forward(), made.births.size());
     const std::uint32_t since = made.births[made.births.size() - std::max<std::size_t>(1, window)];
     Explanation explanation;
@@ -77,11 +82,13 @@ void explain_graph(Peak& peak, Explanations& out) {
       if (peak.live()[part].born >= since) explanation.add(peak, part);
     }
     const std::size_t kept = explanation.parts.size();
-    for (const std::uint32_t part : unused[{}]) {  // the loss, most often
+    if (kept < kFewestKept || !is_at_least(kept, kKeptShare, window)) continue;
+    // Not many modules can have this much, so that not many look at all losses.
+    if (!is_at_least(explanation.bytes, kShareOfPeak / 2, peak.bytes())) continue;
+    for (const std::uint32_t part : losses) {
       if (peak.live()[part].born >= since) explanation.add(peak, part);
     }
-    if (kept < kFewestKept || explanation.bytes < kLeastPeakBytes) continue;
-    if (!is_at_least(kept, kKeptShare, window)) continue;
+    if (explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
     report::Finding& finding = explanation.finding;
     const PeakAllocation& first = peak.live()[explanation.parts.front()];

@@ -19,6 +19,7 @@ constexpr double kWeight = 1.6;
 // A copy has almost all parameters; what is smaller than this does not count.
 constexpr double kShareOfParameters = 0.8;
 constexpr std::uint64_t kSmallBytes = 4096;
+constexpr double kLeastShareOfModel = 0.001;
 // Double buffering is two batches.
 constexpr std::size_t kFewestBatches = 4;
 
@@ -34,6 +35,7 @@ Root root_of(std::string_view tensor) {
 
 struct Model {
   std::multiset<std::uint64_t> sizes;
+  std::set<std::uint64_t> distinct_sizes;
   std::vector<std::uint32_t> parts;
   std::uint64_t bytes = 0;
 };
@@ -52,7 +54,9 @@ std::map<std::string_view, Model> models_of(const Peak& peak) {
     Model& model = models[root_of(name).name];
     model.parts.push_back(part);
     model.bytes += allocation.size_bytes;
-    if (allocation.size_bytes >= kSmallBytes) model.sizes.insert(allocation.size_bytes);
+    if (allocation.size_bytes < kSmallBytes) continue;
+    model.sizes.insert(allocation.size_bytes);
+    model.distinct_sizes.insert(allocation.size_bytes);
   }
   return models;
 }
@@ -74,7 +78,7 @@ void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models
 // half as many bytes an element, or twice as many.
 std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t bytes,
                              const Model& model) {
-  const std::set<std::uint64_t> distinct(model.sizes.begin(), model.sizes.end());
+  const std::set<std::uint64_t>& distinct = model.distinct_sizes;
   if (distinct.size() > 2 && sizes.size() < 2) return 0;
   const auto all_known = [&](auto&& in_model) {
     return std::ranges::all_of(
@@ -107,10 +111,17 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
     line.bytes += allocation.size_bytes;
     line.sizes.insert(allocation.size_bytes);
   }
+  // A file may name any number of models: of those that matter there are a thousand at most.
+  std::map<std::string_view, const Model*> large;
+  for (const auto& [name, model] : models) {
+    const bool is_large = model.bytes >= kLeastPeakBytes / 4 &&
+                          is_at_least(model.bytes, kLeastShareOfModel, peak.bytes());
+    if (is_large) large.emplace(name, &model);
+  }
   for (const auto& [id, line] : lines) {
-    for (const auto& [name, model] : models) {
+    for (const auto& [name, found] : large) {
+      const Model& model = *found;
       const std::uint64_t bytes = as_model_bytes(line.sizes, line.bytes, model);
-      if (model.bytes < kLeastPeakBytes / 4) continue;
       if (!is_at_least(bytes, kShareOfParameters, model.bytes)) continue;
       for (const std::uint32_t part : line.parts) explanation.add(peak, part);
       names.push_back(counted((bytes + model.bytes / 2) / model.bytes, "snapshot") + " of " +
@@ -156,20 +167,14 @@ void explain_copies(Peak& peak, Explanations& out) {
   if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  std::map<std::string, std::uint64_t> lines;
-  for (const std::uint32_t part : explanation.parts) {
-    lines[peak.line_label(peak.live()[part])] += peak.live()[part].size_bytes;
-  }
-  const auto most =
-      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  const auto [line, of_line] = line_of_most(peak, explanation.parts);
   report::Finding& finding = explanation.finding;
   explanation.weight = kWeight;
   finding.id = "model_copies";
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
   finding.evidence.push_back("They are " + list + ".");
-  finding.evidence.push_back(bytes_text(most->second) + " of them are made at " + most->first +
-                             ".");
+  finding.evidence.push_back(bytes_text(of_line) + " of them are made at " + line + ".");
   finding.next_step =
       "Keep fewer copies, keep them in bfloat16, or move those that a step does not use (a "
       "snapshot, an average of the weights) to another device or to a file.";
@@ -230,9 +235,11 @@ void explain_batches(Peak& peak, Explanations& out) {
     finding.saving_bytes = saving_of_two(peak, key.line, key.size);
     finding.next_step =
         "Hold fewer of them: load batches when they are needed (a DataLoader with a "
-        "smaller prefetch_factor, a shorter queue). Two in place of " +
-        std::to_string(explanation.parts.size()) + " save " + bytes_text(finding.saving_bytes) +
-        ".";
+        "smaller prefetch_factor, a shorter queue).";
+    if (finding.saving_bytes > 0) {
+      finding.next_step += " Two in place of " + std::to_string(explanation.parts.size()) +
+                           " save " + bytes_text(finding.saving_bytes) + ".";
+    }
     out.push_back(std::move(explanation));
   }
 }

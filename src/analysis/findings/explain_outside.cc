@@ -65,7 +65,6 @@ void explain_outside(Peak& peak, Explanations& out) {
   const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
   if (excess < kLeastPeakBytes || !is_at_least(excess, kShareOfPeak, peak.bytes())) return;
   Explanation explanation;
-  std::map<std::string, std::uint64_t> lines;
   const PeakAllocation* largest = nullptr;
   const auto& begins = peak.backward_begins();
   const auto last = std::ranges::upper_bound(begins, peak.event());
@@ -78,7 +77,6 @@ void explain_outside(Peak& peak, Explanations& out) {
       continue;
     }
     explanation.add(peak, part);
-    lines[peak.line_label(allocation)] += allocation.size_bytes;
     const bool is_larger = largest == nullptr || allocation.size_bytes > largest->size_bytes;
     if (is_larger) largest = &allocation;
   }
@@ -86,21 +84,20 @@ void explain_outside(Peak& peak, Explanations& out) {
   // What it makes beyond the excess would not lower the peak.
   const double made = static_cast<double>(explanation.bytes);
   explanation.weight = kWeight * std::min(1.0, static_cast<double>(excess) / made);
-  const auto most =
-      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  const auto [line, of_line] = line_of_most(peak, explanation.parts);
   report::Finding& finding = explanation.finding;
   finding.id = "peak_outside_training";
   finding.title = "The peak on " + peak.device().name + " is outside training, " +
                   bytes_text(excess) + " above the largest step: " + bytes_text(peak.bytes()) +
                   " " + stage(peak) + ", " + bytes_text(training) + " in training";
-  finding.evidence.push_back("Most of what is made there comes from " + most->first + ": " +
-                             bytes_text(most->second) + ".");
+  finding.evidence.push_back("Most of what is made there comes from " + line + ": " +
+                             bytes_text(of_line) + ".");
   finding.evidence.push_back("The largest tensor of them is made at " + peak.line_label(*largest) +
                              callers_text(peak, *largest) + ".");
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
   finding.saving_bytes = excess;
   finding.next_step =
-      "Work on less at a time at " + most->first +
+      "Work on less at a time at " + line +
       ": a smaller batch for evaluation, chunks for preparation and saving, and del for what is "
       "no longer used. Training itself needs " +
       bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";

@@ -147,11 +147,13 @@ void explain_layer(Peak& peak, Explanations& out) {
     if (is_at_least(bytes[id], kShareOfPeak, peak.bytes())) found = id;
   }
   if (found == 0) return;
+  std::vector<bool> is_inside(layers.size());
+  for (std::uint32_t id = found; id < layers.size(); ++id) {
+    is_inside[id] = id == found || is_inside[layers.parent(model::LayerId{id}).index()];
+  }
   Explanation explanation;
   for (const auto& [layer, part] : members) {
-    model::LayerId at = layer;
-    while (at != model::kNoLayer && at.value != found) at = layers.parent(at);
-    if (at.value == found) explanation.add(peak, part);
+    if (is_inside[layer.index()]) explanation.add(peak, part);
   }
   explanation.weight = kWeightOfLayer;
   report::Finding& finding = explanation.finding;

@@ -75,13 +75,15 @@ void explain_gradients(Peak& peak, Explanations& out) {
     if (peak.category(allocation) != model::kGradient) return allocation.died;
     return peak.death_after_step(allocation);
   });
+  // Without marked steps nobody knows until when they are needed: all of them, at most.
   if (!peak.has_steps()) finding.saving_bytes = bytes;
   finding.next_step =
       "Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
       "optimizer.step() and not after the forward; unless you gather gradients over all these "
       "batches.";
   if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
+    finding.next_step += std::string(" The peak falls by ") + (peak.has_steps() ? "" : "up to ") +
+                         bytes_text(finding.saving_bytes) + ".";
   }
   out.push_back(std::move(explanation));
 }

@@ -10,8 +10,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// In ten thousand steps this is 640 MiB. A list of scalar losses (512 B a step) is far below.
-constexpr double kLeastBytesPerStep = 64.0 * 1024;
 // What grew is this much of what is live at the end: the run will not last.
 constexpr double kCriticalShareOfLive = 0.25;
 constexpr std::size_t kLinesNamed = 4;
@@ -22,7 +20,7 @@ using Rows = std::vector<report::GrowthRow>;
 Rows rows_of(const Rows& table, std::int32_t device) {
   Rows rows;
   for (const report::GrowthRow& row : table) {
-    if (row.device == device && row.bytes_per_step >= kLeastBytesPerStep) rows.push_back(row);
+    if (row.device == device && row.bytes_per_step >= kLeastGrowthPerStep) rows.push_back(row);
   }
   // What is certain is a story of its own.
   if (std::ranges::any_of(rows, &report::GrowthRow::is_certain)) {

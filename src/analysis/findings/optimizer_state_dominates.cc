@@ -117,8 +117,10 @@ void explain_scratch(const Peak& peak, Explanations& out) {
   finding.saving_bytes = all - std::min(all, kScratchOfOne * largest);
   finding.next_step =
       "Pass foreach=False to the optimizer, which updates one parameter after the other, or "
-      "fused=True where there is a fused kernel: the peak falls by " +
-      bytes_text(finding.saving_bytes) + ".";
+      "fused=True where there is a fused kernel.";
+  if (finding.saving_bytes > 0) {
+    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
+  }
   out.push_back(std::move(explanation));
 }
 

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "model/categories.h"
 #include "model/live_set.h"
+#include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 using model::kNone;
 
 constexpr std::size_t kCallersNamed = 4;
-constexpr double kGrowingBytesPerStep = 64.0 * 1024;  // as memory_growth
 
 std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::DeviceTrace& device,
                                     model::MarkKind kind) {
@@ -37,7 +37,7 @@ bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
   const model::Events& events = facts.trace.events;
   const std::string_view root = std::string_view(moment.layer).substr(0, moment.layer.find('.'));
   std::size_t in_run = 0, all = 0;  // activations that no backward uses around the peak
-  bool is_past = false, is_over = false, is_followed = false;
+  bool is_over = false, is_followed = false;
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const std::size_t event = device.trace.first_event + lifetimes.alloc[row];
@@ -45,7 +45,7 @@ bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
     const std::string_view layer = facts.trace.strings[events.layer[event]];
     if (layer.substr(0, layer.find('.')) != root) continue;
     ++all;
-    is_past = lifetimes.alloc[row] > *moment.event;
+    const bool is_past = lifetimes.alloc[row] > *moment.event;
     if (!has(events.flags[event], model::EventFlags::kSavedForBackward)) {
       if (!is_over) ++in_run;
     } else if (!is_past) {
@@ -62,7 +62,7 @@ std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t d
   std::unordered_set<std::string> lines;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
     if (row.device != device || !row.is_certain) continue;
-    if (row.bytes_per_step >= kGrowingBytesPerStep) lines.insert(row.line);
+    if (row.bytes_per_step >= kLeastGrowthPerStep) lines.insert(row.line);
   }
   return lines;
 }
@@ -183,14 +183,24 @@ std::string callers_text(const Peak& peak, const PeakAllocation& allocation) {
       continue;
     }
     const std::string_view file = trace.strings[trace.stacks.frame(id).file];
-    const bool is_library = file.find("site-packages") != std::string_view::npos ||
-                            file.find("/lib/python") != std::string_view::npos || file.empty();
-    if (!is_outside || is_library) continue;
+    if (!is_outside || model::origin_of(file) != model::FrameOrigin::kUser) continue;
     text += (named == 0 ? ", called by " : ", ") +
             std::string(trace.strings[trace.stacks.frame(id).function]);
     if (++named == kCallersNamed) break;
   }
   return text;
+}
+
+std::pair<std::string, std::uint64_t> line_of_most(const Peak& peak,
+                                                   const std::vector<std::uint32_t>& parts) {
+  std::map<std::string, std::uint64_t> lines;
+  for (const std::uint32_t part : parts) {
+    lines[peak.line_label(peak.live()[part])] += peak.live()[part].size_bytes;
+  }
+  const auto most =
+      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  if (most == lines.end()) return {};
+  return {most->first, most->second};
 }
 
 std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/findings/rules.h"
@@ -73,15 +74,16 @@ class Peak {
   bool has_steps() const { return !steps_.empty(); }
   std::uint32_t death_after_step(const PeakAllocation& allocation) const;
 
-  // By how much the peak falls if each allocation dies at the event that `death` returns: its own
-  // (`died`), an earlier one, or its birth, if it is not made at all.
-  // Or if each is absent between two events, which are equal where it is never absent.
+  // By how much the peak falls if each allocation is absent between two events, which are equal
+  // where it is never absent.
   struct Absence {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
   };
   using Absent = std::function<Absence(const PeakAllocation&)>;
   std::uint64_t saving_of_absence(const Absent& absent) const;
+  // The same if each dies at the event that `death` returns: its own (`died`), an earlier one, or
+  // its birth, if it is not made at all.
   using Death = std::function<std::uint32_t(const PeakAllocation&)>;
   std::uint64_t saving(const Death& death) const;
   // Calls each(const PeakAllocation&) for what is allocated in the recording, by birth.
@@ -124,6 +126,9 @@ std::string share_text(const Peak& peak, std::uint64_t bytes);
 // ", called by Trainer.validate, main": functions of the user around the allocation's line; empty
 // if there are none.
 std::string callers_text(const Peak& peak, const PeakAllocation& allocation);
+// The line that made most bytes of the parts, and how many.
+std::pair<std::string, std::uint64_t> line_of_most(const Peak& peak,
+                                                   const std::vector<std::uint32_t>& parts);
 // "3 tensors of [512, 512, 64] float32 by aten::sub", for the largest of the parts.
 std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
 
