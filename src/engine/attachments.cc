@@ -11,8 +11,6 @@
 namespace plimsoll::engine {
 namespace {
 
-constexpr const char* kHistoryFormat = "torch_snapshot";
-
 constexpr base::DiagnosticKind kUnreadable{"attachment_unreadable", base::Severity::kDataLoss,
                                            "A record of another tool that stands in this file "
                                            "cannot be read, and is left out: torch's own "
@@ -50,7 +48,7 @@ Result<model::Trace> join(const readers::Attachment& attachment, const readers::
 Status join_attachments(const readers::Beside& beside, const base::Diagnostics& of_events,
                         Loaded& loaded, base::Progress& progress) {
   for (const readers::Attachment& attachment : beside.attachments) {
-    if (attachment.format != kHistoryFormat) {
+    if (attachment.format != kTorchSnapshot) {
       loaded.diagnostics.add(kUnknownFormat, 1, attachment.format);
       continue;
     }

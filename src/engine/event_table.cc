@@ -121,7 +121,7 @@ Table event_table(const StatePtr& state) {
                 [&](auto row) { return table.trace().streams[events.stream[row].index()]; }));
   table.add("stack", "row of the table stacks", table.borrow(events.stack.data()));
   add_pool(table, events);
-  add_optional(table, "category", "as the file says it", events.category);
+  add_optional(table, "category", "as the file says it; of snapshots inferred", events.category);
   add_optional(table, "operator", "the outermost operator that ran", events.op);
   add_optional(table, "inner_operator", "the innermost one", events.inner_op);
   add_optional(table, "forward_operator", "in backward: what made the autograd node",

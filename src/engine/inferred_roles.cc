@@ -32,33 +32,39 @@ constexpr std::uint32_t kShortLife = 40;
 // Of the bytes from before the history, sizes below this share may be anything.
 constexpr double kNotableShare = 0.001;
 
-bool is_backward(Doing doing) { return doing == Doing::kBackward; }
-bool is_step(Doing doing) { return doing == Doing::kOptimizer || doing == Doing::kStateBegins; }
+bool is_backward(Activity activity) { return activity == Activity::kBackward; }
+bool is_step(Activity activity) {
+  return activity == Activity::kOptimizer || activity == Activity::kStateBegins;
+}
 
 // The history of one device: its allocations, and what comes after each of them.
 class DeviceRoles {
  public:
-  DeviceRoles(Trace& trace, DeviceTrace& device, const std::vector<Doing>& doings)
+  DeviceRoles(Trace& trace, DeviceTrace& device, const std::vector<Activity>& activities)
       : trace_(trace), device_(device), lifetimes_(device.lifetimes) {
+    Activity last = Activity::kProgram;
     for (std::size_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
       const std::uint32_t born = lifetimes_.alloc[row];
       const std::uint32_t died = model::death(lifetimes_, row, model::Liveness::kAllocated);
+      const Activity activity = activities[trace.events.stack[device.first_event + born].index()];
+      if (is_of_training(activity)) last = activity;
       history_.push_back({born, died == model::kNone ? kNever : died, trace.size_bytes(device, row),
-                          doings[trace.events.stack[device.first_event + born].index()]});
+                          activity, last});
     }
-    look_ahead();
     note_sizes_of_model();
   }
 
+  // From the last allocation to the first: what an allocation is depends on what comes after it.
   void infer() {
-    Doing last = Doing::kProgram;
-    for (std::size_t i = 0; i < history_.size(); ++i) {
-      const Doing doing = history_[i].doing;
-      if (doing == Doing::kForward || is_backward(doing) || is_step(doing)) last = doing;
-      const std::string_view category = category_of(i, last);
-      trace_.events.category.set(device_.first_event + history_[i].born,
-                                 trace_.strings.intern(category));
-      if (category == model::kGradient) count_gradient(i);
+    Next next;
+    for (auto made = history_.rbegin(); made != history_.rend(); ++made) {
+      const std::string_view category = category_of(*made, next);
+      trace_.events.category.set(device_.first_event + made->born, trace_.strings.intern(category));
+      if (category == model::kGradient) count_gradient(made->size_bytes, next);
+      if (made->activity == Activity::kForward) next.forward = made->born;
+      if (is_backward(made->activity)) next.backward = made->born;
+      if (is_step(made->activity)) next.step = made->born;
+      if (!is_backward(made->activity)) next.not_backward = made->born;
     }
     infer_baseline();
   }
@@ -68,9 +74,10 @@ class DeviceRoles {
     std::uint32_t born;
     std::uint32_t died;  // kNever: it lives at the end
     std::uint64_t size_bytes;
-    Doing doing;
+    Activity activity;
+    Activity last;  // of forward, backward and step: what ran last, this one included
   };
-  // The next allocation of a kind, as an event; kNever if there is none.
+  // After an allocation: the next one of a kind, as an event; kNever if there is none.
   struct Next {
     std::uint32_t forward = kNever;
     std::uint32_t backward = kNever;
@@ -85,23 +92,11 @@ class DeviceRoles {
     std::size_t count() const { return freed.size() + replaced.size() + kept.size(); }
   };
 
-  void look_ahead() {
-    next_.resize(history_.size() + 1);
-    for (std::size_t i = history_.size(); i > 0; --i) {
-      const Made& made = history_[i - 1];
-      next_[i - 1] = next_[i];
-      if (made.doing == Doing::kForward) next_[i - 1].forward = made.born;
-      if (is_backward(made.doing)) next_[i - 1].backward = made.born;
-      if (is_step(made.doing)) next_[i - 1].step = made.born;
-      if (!is_backward(made.doing)) next_[i - 1].not_backward = made.born;
-    }
-  }
-
   // A gradient has the size of its parameter.
   void note_sizes_of_model() {
     for (const Made& made : history_) {
       const bool lives = made.died == kNever || made.died - made.born > kShortLife;
-      if (made.doing == Doing::kModelMade && lives) model_sizes_.insert(made.size_bytes);
+      if (made.activity == Activity::kModelMade && lives) model_sizes_.insert(made.size_bytes);
     }
     for (std::uint32_t row = 0; row < lifetimes_.baseline_count; ++row) {
       model_sizes_.insert(trace_.size_bytes(device_, row));
@@ -111,55 +106,55 @@ class DeviceRoles {
     return model_sizes_.empty() || model_sizes_.contains(size_bytes);
   }
 
-  // `last`: what the training did last.
-  std::string_view category_of(std::size_t i, Doing last) const {
-    const Made& made = history_[i];
-    const Next& next = next_[i + 1];
-    switch (made.doing) {
-      case Doing::kStateBegins:
-      case Doing::kOptimizerMade:
-      case Doing::kOptimizer: {
+  static bool is_of_training(Activity activity) {
+    return activity == Activity::kForward || is_backward(activity) || is_step(activity);
+  }
+
+  std::string_view category_of(const Made& made, const Next& next) const {
+    switch (made.activity) {
+      case Activity::kStateBegins:
+      case Activity::kOptimizerMade:
+      case Activity::kOptimizer: {
         // What is left when the next backward begins, or at the end.
         const bool is_left =
             next.backward == kNever ? made.died == kNever : made.died > next.backward;
         return is_left ? model::kOptimizerState : model::kOther;
       }
-      case Doing::kModelMade: {
+      case Activity::kModelMade: {
         // Made for a forward that is still to come.
         const bool is_used =
             next.forward == kNever ? made.died == kNever : made.died > next.forward;
         return is_used ? model::kParameter : model::kOther;
       }
-      case Doing::kForward:
+      case Activity::kForward:
         return made.died - made.born == 1 ? model::kTemporary : model::kActivation;
-      case Doing::kBackward: {
+      case Activity::kBackward: {
         const bool outlives_backward = made.died > next.not_backward || made.died == kNever;
         return outlives_backward && has_size_of_model(made.size_bytes) ? model::kGradient
                                                                        : model::kActivationGradient;
       }
-      case Doing::kData:
+      case Activity::kData:
         return model::kInput;
-      case Doing::kWorkspace:
+      case Activity::kWorkspace:
         return model::kOther;
-      case Doing::kProgram:
+      case Activity::kProgram:
         break;
     }
     // A loss stands outside of every module, between forward and backward.
-    if (last == Doing::kForward && next.backward < next.step && made.died > next.backward) {
+    if (made.last == Activity::kForward && next.backward < next.step && made.died > next.backward) {
       return model::kActivation;
     }
     const bool is_used = next.forward != kNever && made.died > next.forward;
-    return is_used && last != Doing::kForward ? model::kInput : model::kUnknownCategory;
+    return is_used && made.last != Activity::kForward ? model::kInput : model::kUnknownCategory;
   }
 
   // ---- memory from before the history -----------------------------------------------------------
 
-  void count_gradient(std::size_t i) {
-    // Runs of backward are told apart by what follows them.
-    std::map<std::uint64_t, std::size_t>& of_run = gradients_[next_[i].not_backward];
-    const std::uint64_t size_bytes = history_[i].size_bytes;
+  void count_gradient(std::uint64_t size_bytes, const Next& next) {
+    // What follows a backward is another for each.
+    std::map<std::uint64_t, std::size_t>& of_backward = gradients_[next.not_backward];
     std::size_t& most = parameters_of_size_[size_bytes];
-    most = std::max(most, ++of_run[size_bytes]);
+    most = std::max(most, ++of_backward[size_bytes]);
   }
 
   // How many parameters the model has of each size: as many as it has gradients. Where no gradient
@@ -185,8 +180,8 @@ class DeviceRoles {
   // Between two allocations of a step.
   bool is_in_step(std::uint32_t event) const {
     const auto after = std::ranges::lower_bound(history_, event, {}, &Made::born);
-    return after != history_.begin() && after != history_.end() && is_step(after->doing) &&
-           is_step(std::prev(after)->doing);
+    return after != history_.begin() && after != history_.end() && is_step(after->activity) &&
+           is_step(std::prev(after)->activity);
   }
 
   void infer_baseline() {
@@ -244,9 +239,8 @@ class DeviceRoles {
   DeviceTrace& device_;
   const Lifetimes& lifetimes_;
   std::vector<Made> history_;  // in order of birth
-  std::vector<Next> next_;     // from each of them on; one more
   std::unordered_set<std::uint64_t> model_sizes_;
-  std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by run of backward
+  std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by backward
   std::map<std::uint64_t, std::size_t> parameters_of_size_;
 };
 
@@ -263,9 +257,9 @@ bool has_stacks(const Trace& trace) {
 
 void infer_roles(Trace& trace) {
   if (trace.events.category.present() || !has_stacks(trace)) return;
-  const std::vector<Doing> doings = doings_of_stacks(trace);
+  const std::vector<Activity> activities = activities_of_stacks(trace);
   for (DeviceTrace& device : trace.devices) {
-    if (device.event_count > 0) DeviceRoles(trace, device, doings).infer();
+    if (device.event_count > 0) DeviceRoles(trace, device, activities).infer();
   }
   trace.has_inferred_roles = trace.events.category.present();
 }

@@ -1,5 +1,5 @@
-// The categories of what torch's own snapshots hold. The files do not tell them; stacks, lifetimes
-// and sizes do.
+// The categories of what PyTorch's snapshots hold. The files do not record them; stacks, lifetimes
+// and sizes show them.
 //
 //   by stack and lifetime   allocations of the recorded history: where they were made, and what
 //                           went on while they lived
@@ -14,7 +14,7 @@
 
 namespace plimsoll::engine {
 
-// Fills the categories in; nothing happens where the file tells them, or has no history with
+// Fills the categories in; nothing happens where the file records them, or has no history with
 // stacks.
 void infer_roles(model::Trace& trace);
 

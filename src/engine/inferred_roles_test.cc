@@ -20,7 +20,7 @@ using tests::TraceMaker;
 
 constexpr FrameText kMain{"/u/train.py", 9, "<module>"};
 
-// A training as torch's allocator tells of it.
+// A training as PyTorch's allocator records it.
 class InferredRoles : public testing::Test {
  protected:
   TraceMaker maker_;

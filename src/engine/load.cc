@@ -14,8 +14,6 @@ namespace {
 
 using readers::ByteSource;
 
-constexpr const char* kSnapshotFormat = "torch_snapshot";
-
 Error about(const std::string& path, Error error) {
   error.message = path + ": " + error.message;
   return error;
@@ -41,7 +39,7 @@ Result<Loaded> load_unchecked(std::unique_ptr<ByteSource> source, const std::str
   if (Status status = join_attachments(beside, of_events, loaded, progress); !status) {
     return about(path, std::move(status).error());
   }
-  if (loaded.trace.format == kSnapshotFormat) infer_roles(loaded.trace);
+  if (loaded.trace.format == kTorchSnapshot) infer_roles(loaded.trace);
   return loaded;
 }
 

@@ -14,6 +14,9 @@
 
 namespace plimsoll::engine {
 
+// The name of the reader of PyTorch's snapshots.
+inline constexpr const char* kTorchSnapshot = "torch_snapshot";
+
 struct Loaded {
   model::Trace trace;
   base::Diagnostics diagnostics;

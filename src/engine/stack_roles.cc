@@ -5,8 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/path_text.h"
+
 namespace plimsoll::engine {
 namespace {
+
+using base::ends_with_path;
 
 // What one frame says. A stack says the first of these that any of its frames does.
 enum class Hint : std::uint8_t {
@@ -26,17 +30,6 @@ enum class Hint : std::uint8_t {
 
 bool is_any(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, word) != words.end();
-}
-
-bool is_separator(char c) { return c == '/' || c == '\\'; }
-
-// The end of the path, with "/" for either separator.
-bool ends_with_path(std::string_view file, std::string_view end) {
-  if (file.size() < end.size()) return false;
-  const std::string_view tail = file.substr(file.size() - end.size());
-  return std::ranges::equal(tail, end, [](char has, char wanted) {
-    return has == wanted || (is_separator(has) && wanted == '/');
-  });
 }
 
 std::string lower_case_name(std::string_view file) {
@@ -90,51 +83,51 @@ Hint hint_of(std::string_view file, std::string_view function) {
   return Hint::kPython;
 }
 
-Doing doing_of(Hint hint) {
+Activity activity_of(Hint hint) {
   switch (hint) {
     case Hint::kWorkspace:
-      return Doing::kWorkspace;
+      return Activity::kWorkspace;
     case Hint::kEngine:
     case Hint::kBackward:
     case Hint::kNothing:
-      return Doing::kBackward;
+      return Activity::kBackward;
     case Hint::kStateBegins:
-      return Doing::kStateBegins;
+      return Activity::kStateBegins;
     case Hint::kOptimizer:
-      return Doing::kOptimizer;
+      return Activity::kOptimizer;
     case Hint::kForward:
-      return Doing::kForward;
+      return Activity::kForward;
     case Hint::kOptimizerMade:
-      return Doing::kOptimizerMade;
+      return Activity::kOptimizerMade;
     case Hint::kMove:
     case Hint::kMade:
-      return Doing::kModelMade;
+      return Activity::kModelMade;
     case Hint::kData:
-      return Doing::kData;
+      return Activity::kData;
     case Hint::kPython:
       break;
   }
-  return Doing::kProgram;
+  return Activity::kProgram;
 }
 
 }  // namespace
 
-std::vector<Doing> doings_of_stacks(const model::Trace& trace) {
+std::vector<Activity> activities_of_stacks(const model::Trace& trace) {
   const model::StackTable& stacks = trace.stacks;
   std::vector<Hint> hints(stacks.frame_count());
   for (std::uint32_t row = 0; row < hints.size(); ++row) {
     const model::Frame& frame = stacks.frame(model::FrameId{row});
     hints[row] = hint_of(trace.strings[frame.file], trace.strings[frame.function]);
   }
-  std::vector<Doing> doings(stacks.stack_count());
-  for (std::uint32_t row = 0; row < doings.size(); ++row) {
+  std::vector<Activity> activities(stacks.stack_count());
+  for (std::uint32_t row = 0; row < activities.size(); ++row) {
     Hint best = Hint::kNothing;
     for (const model::FrameId id : stacks.frames(model::StackId{row})) {
       best = std::min(best, hints[id.index()]);
     }
-    doings[row] = doing_of(best);
+    activities[row] = activity_of(best);
   }
-  return doings;
+  return activities;
 }
 
 }  // namespace plimsoll::engine

@@ -1,5 +1,5 @@
-// What the program was doing where a stack was taken, as far as its frames tell: of torch's own
-// snapshots, which record stacks and nothing else.
+// What the program was doing where a stack was taken, as far as its frames show it. PyTorch's
+// snapshots record stacks and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::engine {
 
-enum class Doing : std::uint8_t {
+enum class Activity : std::uint8_t {
   kProgram,        // Python outside of everything below
   kForward,        // inside a module's call or a function named forward
   kBackward,       // autograd runs: its native frames, or no Python frame at all
@@ -22,6 +22,6 @@ enum class Doing : std::uint8_t {
 };
 
 // By stack.
-std::vector<Doing> doings_of_stacks(const model::Trace& trace);
+std::vector<Activity> activities_of_stacks(const model::Trace& trace);
 
 }  // namespace plimsoll::engine

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/path_text.h"
 #include "model/user_line.h"
 
 namespace plimsoll::exporters {
@@ -55,16 +56,9 @@ constexpr std::array kWrappers = {
     Wrapper{"optim/optimizer.py", "_use_grad"},
 };
 
-bool ends_with_path(std::string_view file, std::string_view end) {
-  const auto is_same = [](char a, char b) { return a == b || (a == '\\' && b == '/'); };
-  return file.size() >= end.size() &&
-         std::equal(end.begin(), end.end(), file.end() - static_cast<std::ptrdiff_t>(end.size()),
-                    [&](char b, char a) { return is_same(a, b); });
-}
-
 bool is_wrapper(std::string_view file, std::string_view function) {
   return std::ranges::any_of(kWrappers, [&](const Wrapper& wrapper) {
-    return function.ends_with(wrapper.function) && ends_with_path(file, wrapper.file);
+    return function.ends_with(wrapper.function) && base::ends_with_path(file, wrapper.file);
   });
 }
 

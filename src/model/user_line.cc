@@ -5,9 +5,12 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/path_text.h"
 
 namespace plimsoll::model {
 namespace {
+
+using base::is_separator;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -19,9 +22,6 @@ bool ends_with_any(std::string_view file, std::initializer_list<std::string_view
   }
   return false;
 }
-
-// Paths come from Linux, macOS and Windows: compare with either separator.
-bool is_separator(char c) { return c == '/' || c == '\\'; }
 
 // What follows "FOLDER/" in the path, at each place where a folder has that name.
 template <typename Accepts>

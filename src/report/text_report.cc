@@ -86,7 +86,7 @@ std::string plural_of(const std::string& category) {
 }
 
 // "activations 26.2 GiB, optimizer state 25.4 GiB": what is known to hold a twentieth or more of
-// the peak, the three largest. Empty where categories are not known, or the tables tell another
+// the peak, the three largest. Empty where categories are not known, or the tables are of another
 // moment.
 std::string holders_text(const Report& report, const DeviceReport& device) {
   const std::vector<const MomentRow*> moments = rows_of(report.tables.moments, device);

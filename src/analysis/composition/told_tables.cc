@@ -190,8 +190,8 @@ void unknown_by_reason(const Grouping& grouping, Tables& tables) {
   }
   const auto reason_of = [&](const LiveAllocation& live) -> std::string {
     if (trace.has_inferred_roles) {
-      return live.born == kNone ? "allocated before recording, and its size does not tell"
-                                : "neither stack nor lifetime tells";
+      return live.born == kNone ? "allocated before recording, and its size does not show it"
+                                : "neither stack nor lifetime shows it";
     }
     if (live.born == kNone) return "allocated before recording, and not seen then";
     const auto flags = grouping.told(live, trace.events.flags, model::EventFlags::kNothing);

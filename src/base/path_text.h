@@ -1,0 +1,19 @@
+// Paths in recordings, which come from Linux, macOS and Windows: "/" and "\" mean the same.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+namespace plimsoll::base {
+
+inline bool is_separator(char c) { return c == '/' || c == '\\'; }
+
+// `end` is written with "/".
+inline bool ends_with_path(std::string_view file, std::string_view end) {
+  if (file.size() < end.size()) return false;
+  return std::ranges::equal(file.substr(file.size() - end.size()), end, [](char has, char wanted) {
+    return has == wanted || (is_separator(has) && wanted == '/');
+  });
+}
+
+}  // namespace plimsoll::base
