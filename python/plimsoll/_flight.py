@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import FrameType
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 3  # a program that looks for its largest batch runs out again and again
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _LARGEST_FILE = 1 << 29  # a larger trace is not read while the program waits
 _DRIVER_WAIT = 0.5  # seconds, for what it says of the device
 
