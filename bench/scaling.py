@@ -204,7 +204,16 @@ for i in range(count):
         _record.mark_step(i)
     elif kind == "names":
         _record.set_context(f"Net.layer{i}", f"op{i}", 0, i + 1, 1)
-    _record.alloc(cpu, 4096 + 512 * i, 512)
+    elif kind == "modules":
+        _record.set_context(f"Net{i // 8}.layer", "aten::add", 0, i + 1, 1)
+    if kind == "models":
+        _record.set_context("", "aten::zeros", _record.stack([("a.py", "f", i + 1)]), i + 1, 0)
+        _record.alloc(cpu, 4096 + 16384 * i, 16384)
+        if i % 2 == 0:
+            weight = _record.tensor(1, f"Net{i}.weight", "float32", "[64, 64]")
+            _record.adopt(cpu, 4096 + 16384 * i, 16384, weight)
+    else:
+        _record.alloc(cpu, 4096 + 512 * i, 512)
     if i % 10000 == 0:
         recording.flush()
 recording.stop()
@@ -295,6 +304,8 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "recording, open regions": (REPORT, recorded("regions")),
     "recording, steps": (REPORT, recorded("steps")),
     "recording, names": (REPORT, recorded("names")),
+    "recording, root modules": (REPORT, recorded("modules")),
+    "recording, models": (REPORT, recorded("models")),
     "text log": (["analyze", "--json"], text_log),
     "nvidia-smi": (["analyze", "--json"], nvidia_smi),
 }

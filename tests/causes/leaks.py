@@ -1,4 +1,4 @@
-"""Programs that leak. What keeps the memory stands in expected.tsv."""
+"""Programs that leak. expected.tsv says what keeps the memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of which one thing fills the peak. What that is stands in expected.tsv."""
+"""Programs of which one thing fills the peak. expected.tsv says what that is."""
 
 from __future__ import annotations
 

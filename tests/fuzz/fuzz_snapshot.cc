@@ -1,11 +1,12 @@
-// A whole snapshot: HTML or pickle, schema walk, builder, lifetimes. Whatever comes out must keep
-// the model's promises.
+// A whole snapshot: HTML or pickle, schema walk, builder, lifetimes, categories. Whatever comes out
+// must keep the model's promises.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 #include "base/check.h"
+#include "engine/inferred_roles.h"
 #include "model/live_set.h"
 #include "model/user_line.h"
 #include "readers/byte_source.h"
@@ -46,6 +47,16 @@ void check_promises(const model::Trace& trace) {
   }
 }
 
+// Each allocation has one, or none has.
+void check_categories(const model::Trace& trace) {
+  if (!trace.has_inferred_roles) return;
+  for (const model::DeviceTrace& device : trace.devices) {
+    for (std::size_t row = 0; row < device.lifetimes.size() && device.event_count > 0; ++row) {
+      PLIMSOLL_CHECK(trace.category(device, row) != model::StringId{});
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -56,7 +67,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   readers::ReadContext context{builder, diagnostics, progress,
                                readers::Limits{std::uint64_t{64} << 20}};
   if (!readers::torch_snapshot::make()->read(*source, context)) return 0;
-  const auto trace = builder.finish("torch_snapshot", progress);
-  if (trace.ok()) check_promises(*trace);
+  auto trace = builder.finish("torch_snapshot", progress);
+  if (!trace.ok()) return 0;
+  check_promises(*trace);
+  engine::infer_roles(*trace);
+  check_categories(*trace);
   return 0;
 }
