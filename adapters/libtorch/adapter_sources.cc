@@ -8,5 +8,6 @@
 #include "operators.cc"
 #include "parameter_layers.cc"
 #include "parameters.cc"
+#include "tensor_parts.cc"
 #include "tensors.cc"
 #include "thread_state.cc"

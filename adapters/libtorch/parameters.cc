@@ -51,7 +51,7 @@ std::string Parameters::name_text(const at::Tensor& tensor) {
 
 void Parameters::tag_gradient(ThreadState& thread, const at::Tensor& tensor) {
   const at::Tensor& gradient = tensor.unsafeGetTensorImpl()->grad();
-  if (!gradient.defined() || !gradient.has_storage()) return;
+  if (!gradient.defined()) return;
   std::uint32_t name = 0;
   {
     const std::lock_guard lock(mutex_);

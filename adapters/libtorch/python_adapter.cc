@@ -9,3 +9,4 @@
 #include "python_modules.cc"
 #include "python_optimizers.cc"
 #include "python_self_test.cc"
+#include "python_tensor_parts.cc"

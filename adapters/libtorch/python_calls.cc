@@ -11,6 +11,7 @@
 #include "autograd_nodes.h"
 #include "python_modules.h"
 #include "python_objects.h"
+#include "tensor_parts.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -66,7 +67,8 @@ RecentOutputs& recent_outputs() {
 void tag_inputs(ThreadState& thread, PyObject* args, PyObject* kwargs) {
   const auto tag = [&](const Path& path, const at::Tensor& tensor) {
     const bool was_computed = tensor.unsafeGetTensorImpl()->requires_grad() && !tensor.is_leaf();
-    if (recorded_storage(tensor) == nullptr || was_computed || recent_outputs().has(tensor)) return;
+    const bool has_memory = recorded_storage(tensor) != nullptr || !parts_of(tensor).empty();
+    if (!has_memory || was_computed || recent_outputs().has(tensor)) return;
     tag_tensor(thread, tensor, PLIMSOLL_ROLE_INPUT, name_id(path.text()));
   };
   for_each_tensor(args, Path("args"), tag);

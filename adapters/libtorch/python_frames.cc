@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "python_interpreter_frame.h"
+#include "python_objects.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
@@ -184,14 +185,6 @@ void define_one(const StackCache& cache, const StackCache::Slot& slot) {
   while (count > 1 && is_runner(cache.frames[slot.begin + count - 1].code)) --count;
   for (std::size_t i = 0; i < count; ++i) told[i] = describe(cache.frames[slot.begin + i]);
   recorder().define_stack(slot.stack, told, count);
-}
-
-bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
 }
 
 // Nothing may throw here, or the GIL would be held for ever.

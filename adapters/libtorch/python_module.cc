@@ -14,6 +14,7 @@
 #include "python_objects.h"
 #include "python_optimizers.h"
 #include "python_self_test.h"
+#include "python_tensor_parts.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -109,6 +110,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     PyErr_SetString(PyExc_RuntimeError, "the adapter is attached already");
     return nullptr;
   }
+  find_parts_of_wrappers();
   g_attachment.stacks = has_stacks != 0 ? python_stacks() : StackSource{};
   const char* problem = nullptr;
   try {

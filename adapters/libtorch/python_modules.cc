@@ -272,7 +272,7 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
   const auto name_of = [&](PyObject* key) { return module.path + "." + text_of(key); };
   for_each_item(dict_of(module.object, "_parameters"), [&](PyObject* key, PyObject* value) {
     const at::Tensor* tensor = as_tensor(value);
-    if (tensor == nullptr || !module.tagged.is_news(*tensor)) return;
+    if (tensor == nullptr || !module.tagged.has_news(*tensor)) return;
     Parameter parameter;
     if (!parameters().find(*tensor, parameter)) {  // else shared: the first name stays
       const std::string name = name_of(key);
@@ -284,7 +284,7 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
   });
   for_each_item(dict_of(module.object, "_buffers"), [&](PyObject* key, PyObject* value) {
     const at::Tensor* tensor = as_tensor(value);
-    if (tensor == nullptr || !module.tagged.is_news(*tensor)) return;
+    if (tensor == nullptr || !module.tagged.has_news(*tensor)) return;
     tag_tensor(thread, *tensor, PLIMSOLL_ROLE_BUFFER, name_id(name_of(key)));
   });
   module.tagged.end_walk();

@@ -48,6 +48,14 @@ inline Reference own_attribute(PyObject* object, PyObject* name) {
   return Reference::borrow(value);
 }
 
+inline bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 inline PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
 // Null if it is no tensor.

@@ -103,7 +103,7 @@ void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer)
   optimizer.parameters.begin_walk();
   for_each_parameter(
       object, [&](Py_ssize_t number, PyObject* group, Py_ssize_t index, const at::Tensor& tensor) {
-        if (optimizer.parameters.is_news(tensor)) {
+        if (optimizer.parameters.has_news(tensor)) {
           Parameter parameter;
           if (!parameters().find(tensor, parameter)) {
             const std::string name = name_of(object, number, group, index);
@@ -127,7 +127,7 @@ void tag_state(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
   while (PyDict_Next(state.get(), &position, &key, &value) != 0) {
     const at::Tensor* parameter = as_tensor(key);
     for_each_tensor(value, Path(""), [&](const Path& path, const at::Tensor& tensor) {
-      if (!optimizer.state.is_news(tensor)) return;
+      if (!optimizer.state.has_news(tensor)) return;
       const std::string owner = parameter == nullptr ? "" : parameters().name_text(*parameter);
       const std::string name = owner.empty() ? path.text() : owner + "." + path.text();
       tag_tensor(thread, tensor, PLIMSOLL_ROLE_OPTIMIZER_STATE, name_id(name));

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tensor_parts.h"
 #include "tensors.h"
 
 namespace plimsoll::libtorch {
@@ -11,7 +12,19 @@ namespace plimsoll::libtorch {
 class TaggedStorages {
  public:
   void begin_walk() { next_ = 0; }
-  // False if this tensor stood here at the last walk, with the storage it has now.
+  // False if this tensor stood here at the last walk, with the storage it has now. One without
+  // memory of its own is judged by its parts.
+  bool has_news(const at::Tensor& tensor) {
+    const TensorParts parts = parts_of(tensor);
+    if (parts.empty()) return is_news(tensor);
+    bool found = false;
+    for (const at::Tensor& part : parts) found = is_news(part) || found;
+    return found;
+  }
+  void end_walk() { tagged_.resize(next_); }
+  void forget() { tagged_.clear(); }
+
+ private:
   bool is_news(const at::Tensor& tensor) {
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     if (next_ == tagged_.size()) tagged_.emplace_back();
@@ -20,10 +33,6 @@ class TaggedStorages {
     here = {impl, weak_storage(tensor)};
     return true;
   }
-  void end_walk() { tagged_.resize(next_); }
-  void forget() { tagged_.clear(); }
-
- private:
   struct Tagged {
     const c10::TensorImpl* tensor = nullptr;  // maybe dead
     c10::weak_intrusive_ptr<c10::StorageImpl> storage = no_storage();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cpu_allocator.h"
+#include "tensor_parts.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -200,8 +201,14 @@ c10::StorageImpl* recorded_storage(const at::Tensor& tensor) {
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                 std::uint32_t name) {
   try {
-    c10::StorageImpl* storage = recorded_storage(tensor);
-    if (storage != nullptr) tell(thread, *storage, tensor_id(thread, tensor, role, name));
+    if (c10::StorageImpl* storage = recorded_storage(tensor)) {
+      tell(thread, *storage, tensor_id(thread, tensor, role, name));
+    } else if (role != PLIMSOLL_ROLE_KNOWN) {
+      for (const at::Tensor& part : parts_of(tensor)) {
+        storage = recorded_storage(part);
+        if (storage != nullptr) tell(thread, *storage, tensor_id(thread, part, role, name));
+      }
+    }
   } catch (const std::exception&) {
     // A tensor of a strange kind (no sizes, no dtype) stays untagged.
     count_if_no_memory();
@@ -210,7 +217,13 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
 
 void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id) {
   try {
-    if (c10::StorageImpl* storage = recorded_storage(tensor)) tell(thread, *storage, id);
+    if (c10::StorageImpl* storage = recorded_storage(tensor)) {
+      tell(thread, *storage, id);
+      return;
+    }
+    for (const at::Tensor& part : parts_of(tensor)) {
+      if (c10::StorageImpl* storage = recorded_storage(part)) tell(thread, *storage, id);
+    }
   } catch (const std::exception&) {
     count_if_no_memory();
   }

@@ -17,7 +17,8 @@ namespace plimsoll::libtorch {
 // follows their allocator. Else null. Never throws.
 c10::StorageImpl* recorded_storage(const at::Tensor& tensor);
 
-// The tensor's memory plays this role. Memory that the recorder does not know is adopted.
+// The tensor's memory plays this role, that of its parts (tensor_parts.h) where it has none itself.
+// Memory that the recorder does not know is adopted.
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                 std::uint32_t name);
 

@@ -273,6 +273,29 @@ def subclasses() -> Any:
 
 
 @program
+def trained_wrappers() -> Any:
+    """Parameters, gradients, state and inputs that are wrappers, or nested or sparse."""
+    Wrapped.seen.clear()
+    model = nn.Module()
+    model.weight = nn.Parameter(Wrapped(torch.ones(3, 4)))
+    model.table = nn.Parameter(torch.ones(9, 4))
+    model.register_buffer("mean", Wrapped(torch.zeros(4)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    counted = []
+    for _ in range(3):
+        rows = nn.functional.embedding(torch.tensor([1, 2, 1]), model.table, sparse=True)
+        (model.weight * 2 + model.mean).sum().backward()
+        rows.sum().backward()
+        counted.append(counts(model.weight.inner, model.weight.grad.inner))
+        counted.append(counts(model.table.grad._values()))
+        optimizer.step()
+        optimizer.zero_grad()
+        boundary()
+    swap_tensors(model.weight, other := nn.Parameter(Wrapped(torch.ones(2))))
+    return counted, list(Wrapped.seen), model.weight.inner, other.inner, model.table
+
+
+@program
 def tensors_without_memory() -> Any:
     model = nn.Linear(4, 4, device="meta")
     found = [model(torch.empty(2, 4, device="meta")).shape, counts(model.weight)]
