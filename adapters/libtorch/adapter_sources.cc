@@ -5,6 +5,7 @@
 #include "autograd_link.cc"
 #include "autograd_nodes.cc"
 #include "cpu_allocator.cc"
+#include "cpu_failures.cc"
 #include "operators.cc"
 #include "parameter_layers.cc"
 #include "parameters.cc"

@@ -9,6 +9,7 @@
 
 #include "allocation_context.h"
 #include "autograd_nodes.h"
+#include "cpu_failures.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
@@ -63,10 +64,17 @@ void record_allocation(void* data, std::size_t size_bytes) noexcept {
   recorder().alloc(thread.context, kCpu, number_of(data), size_bytes);
 }
 
+c10::DataPtr allocate_below(std::size_t size_bytes) try {
+  return g_base->allocate(size_bytes);
+} catch (...) {
+  if (is_attached()) record_failed_allocation(size_bytes);
+  throw;
+}
+
 class RecordingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t size_bytes) override {
-    c10::DataPtr block = g_base->allocate(size_bytes);
+    c10::DataPtr block = allocate_below(size_bytes);
     // Whatever raw_deleter() promises must hold also while nothing is recorded.
     const bool is_ours = block.compare_exchange_deleter(g_base_deleter, &recorded_delete);
     if (is_ours && block.get() != nullptr && is_attached()) {

@@ -102,17 +102,35 @@ bool has_limit(const OomDetails& oom) {
   return oom.limit_bytes && oom.device_total_bytes && *oom.limit_bytes < *oom.device_total_bytes;
 }
 
+bool is_cpu(const DeviceFacts& device) {
+  return device.trace.device.type == model::DeviceType::kCpu;
+}
+
 // "1.0 GiB free of 80.0 GiB, limit 40.0 GiB set by set_per_process_memory_fraction"
-std::string free_text(const OomDetails& oom) {
+std::string free_text(const DeviceFacts& device, const OomDetails& oom) {
   std::string text = bytes_text(oom.device_free_bytes) + " free";
   if (oom.device_total_bytes) text += " of " + bytes_text(*oom.device_total_bytes);
   if (has_limit(oom)) {
-    text += ", limit " + bytes_text(*oom.limit_bytes) + " set by set_per_process_memory_fraction";
+    text += ", limit " + bytes_text(*oom.limit_bytes) + " set by ";
+    text += is_cpu(device) ? "ulimit -v" : "set_per_process_memory_fraction";
   }
   return text;
 }
 
+void tell_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+  finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
+                  " asked for " + bytes_text(oom.requested_bytes) + ", and " +
+                  bytes_text(oom.device_free_bytes) + " of the machine's memory were free";
+  finding.next_step = has_limit(oom) ? "Raise the limit of the address space (ulimit -v, " +
+                                           bytes_text(*oom.limit_bytes) + " now)"
+                                     : std::string(
+                                           "Look for what limits the address space (ulimit -v, "
+                                           "vm.overcommit_memory)");
+  finding.next_step += ", or make " + oom.line + " ask for less at a time.";
+}
+
 void tell_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+  if (is_cpu(device)) return tell_cpu_limit(device, oom, finding);
   finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
                   " asked for " + bytes_text(oom.requested_bytes) + ", and " +
                   bytes_text(oom.device_free_bytes) + " of the device were free";
@@ -199,11 +217,11 @@ void tell_others(const OomDetails& oom, report::Finding& finding) {
 void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
                        report::Finding& finding) {
   const OomDetails& oom = *burst.last;
-  if (!tell_who_else(device, burst, finding)) tell_others(oom, finding);
+  if (!is_cpu(device) && !tell_who_else(device, burst, finding)) tell_others(oom, finding);
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was held by " + holders_text(oom.top_lines) + ".");
   }
-  if (oom.is_limited && !has_limit(oom)) {
+  if (oom.is_limited && !has_limit(oom) && !is_cpu(device)) {
     finding.evidence.push_back("The device had " + bytes_text(oom.device_free_bytes) +
                                " free all the same: a limit of the process is in force "
                                "(set_per_process_memory_fraction).");
@@ -235,8 +253,10 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst&
                          bytes_text(oom.requested_active_bytes);
   if (oom.reserved_bytes > 0) evidence += " of " + bytes_text(oom.reserved_bytes) + " reserved";
   evidence += " were live";
-  if (device.trace.device.type != model::DeviceType::kCpu) {
-    evidence += ", and the device had " + free_text(oom);
+  if (!is_cpu(device)) {
+    evidence += ", and the device had " + free_text(device, oom);
+  } else if (oom.device_total_bytes) {
+    evidence += ", and the machine had " + free_text(device, oom);
   }
   finding.evidence.push_back(evidence + ".");
   tell_cause(facts, device, oom, finding);

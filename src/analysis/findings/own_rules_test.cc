@@ -175,5 +175,48 @@ TEST(OwnRules, other_files_have_none_of_these_findings) {
   }
 }
 
+report::OomDetails failure_on_the_cpu(std::string cause) {
+  report::OomDetails failed;
+  failed.cause = std::move(cause);
+  failed.line = "train.py:3 (step)";
+  failed.requested_bytes = 40960 * kMib;
+  failed.requested_active_bytes = static_cast<std::int64_t>(2048 * kMib);
+  failed.device_free_bytes = 10240 * kMib;
+  failed.device_total_bytes = 16384 * kMib;
+  return failed;
+}
+
+Findings on_the_cpu(report::OomDetails failed) {
+  Case c;
+  c.maker.on({model::DeviceType::kCpu, -1});
+  c.maker.alloc_told(1, kMib, {.category = "other"});
+  c.report.devices.resize(1);
+  c.report.devices[0].oom_details = {std::move(failed)};
+  return c.run(out_of_memory);
+}
+
+TEST(OwnRules, a_failure_on_the_cpu_is_told_in_the_words_of_the_machine) {
+  const auto found = on_the_cpu(failure_on_the_cpu("one_large_request"));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].title,
+            "cpu ran out of memory on one large request: train.py:3 (step) asked for 40.0 GiB at "
+            "once, with 2.0 GiB live");
+  EXPECT_THAT(found[0].evidence,
+              testing::ElementsAre("train.py:3 (step) asked for 40.0 GiB (event 0). 2.0 GiB were "
+                                   "live, and the machine had 10.0 GiB free of 16.0 GiB."));
+  EXPECT_THAT(found[0].next_step, HasSubstr("It must ask for 30.0 GiB less to fit."));
+}
+
+TEST(OwnRules, a_limit_on_the_cpu_is_that_of_the_address_space) {
+  report::OomDetails failed = failure_on_the_cpu("process_limit");
+  failed.requested_bytes = 4096 * kMib;
+  failed.is_limited = true;
+  EXPECT_THAT(on_the_cpu(failed)[0].next_step, HasSubstr("(ulimit -v, vm.overcommit_memory)"));
+  failed.limit_bytes = 8192 * kMib;
+  const auto found = on_the_cpu(failed);
+  EXPECT_THAT(found[0].evidence[0], HasSubstr("16.0 GiB, limit 8.0 GiB set by ulimit -v."));
+  EXPECT_THAT(found[0].next_step, HasSubstr("(ulimit -v, 8.0 GiB now)"));
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::findings
