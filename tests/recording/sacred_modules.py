@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 from typing import Any, ClassVar
 
@@ -30,6 +31,33 @@ def step(model: nn.Module, optimizer: Any = None) -> torch.Tensor:
     optimizer.step()
     boundary()
     return loss
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 1)
+        self.kept = [torch.ones(3)]
+
+
+def has_dict(owner: object, attribute: str) -> bool:
+    return any(isinstance(each, dict) and attribute in each for each in gc.get_referents(owner))
+
+
+@program
+def attributes_without_a_dict() -> Any:
+    """Up to CPython 3.12, whoever asks for an object's dict makes its attributes slow for good."""
+    trainer = Trainer()
+    losses = [step(trainer.model, trainer.optimizer) for _ in range(3)]
+    trainer.scheduler.step()
+    owners = {
+        "kept": trainer,
+        "param_groups": trainer.optimizer,
+        "last_epoch": trainer.scheduler,
+        "training": trainer.model,
+    }
+    return losses, [has_dict(owner, attribute) for attribute, owner in owners.items()]
 
 
 class Doubled(nn.Module):
