@@ -148,7 +148,7 @@ void Recorder::discard_events() {
 
 void Recorder::break_off() noexcept {
   is_broken_ = true;
-  hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+  hot.set_mode(Mode::kOff);
   for (const auto& recording : recordings_) recording->fail(ENOMEM);
 }
 
@@ -260,7 +260,7 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
       return false;
     }
     recording->seal(Recording::Due::kAll, now_ns());
-    hot.mode.store(Mode::kOn, std::memory_order_relaxed);
+    hot.set_mode(Mode::kOn);
   }
   recording->write_out(state_, Recording::Due::kAll);  // so that a full disk is known at once
   if (!recording->has_failed()) {
@@ -292,7 +292,7 @@ void Recorder::detach(const Recording& recording) noexcept {
   std::erase_if(recordings_, [&](const auto& other) { return other.get() == &recording; });
   std::erase(receivers_, &recording);
   RangeListeners::get().set_marking_recordings(count_marking());
-  if (recordings_.empty()) hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+  if (recordings_.empty()) hot.set_mode(Mode::kOff);
 }
 
 // Attached, and not waiting for the first event of a child.
@@ -516,7 +516,7 @@ void Recorder::at_exit() noexcept {
     const std::lock_guard lock(state_);
     if (hot.mode.load(std::memory_order_relaxed) == Mode::kChild) return;
     drain();
-    hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+    hot.set_mode(Mode::kOff);
     for (const auto& recording : recordings_) recording->finish(now_ns());
     recordings.swap(recordings_);
     receivers_.clear();
@@ -559,7 +559,7 @@ void Recorder::after_fork_in_child() noexcept {
   std::erase_if(recordings_,
                 [&](const auto& recording) { return !was_on || !recording->follows_forks(); });
   RangeListeners::get().begin_in_child(count_marking());
-  hot.mode.store(recordings_.empty() ? Mode::kOff : Mode::kChild, std::memory_order_relaxed);
+  hot.set_mode(recordings_.empty() ? Mode::kOff : Mode::kChild);
   threads.forget_other_threads();
   definitions.unlock();
   threads.unlock();
@@ -583,13 +583,13 @@ void Recorder::begin_all_in_child() noexcept {
   const bool has_workers = start_workers();
   const std::lock_guard lock(state_);
   if (has_workers && !is_broken_) {
-    hot.mode.store(Mode::kOn, std::memory_order_relaxed);
+    hot.set_mode(Mode::kOn);
     return;
   }
   for (const auto& recording : recordings_) recording->fail(is_broken_ ? ENOMEM : EAGAIN);
   recordings_.clear();
   receivers_.clear();
-  hot.mode.store(Mode::kOff, std::memory_order_relaxed);
+  hot.set_mode(Mode::kOff);
 }
 
 void Recorder::attach_all_in_child() noexcept {

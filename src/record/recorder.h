@@ -39,6 +39,12 @@ enum class Mode : int {
 struct Hot {
   std::atomic<Mode> mode{Mode::kOff};
   TickSource ticks = TickSource::kClock;  // set once, before anyone records
+  std::atomic<bool> is_quick{false};      // on, and reading the time is one instruction
+
+  void set_mode(Mode now) noexcept {
+    mode.store(now, std::memory_order_relaxed);
+    is_quick.store(now == Mode::kOn && ticks == TickSource::kTsc, std::memory_order_relaxed);
+  }
 };
 
 class Recorder {

@@ -99,18 +99,17 @@ template <Kind kKind, Ring::Need kNeed>
 template <Kind kKind, Ring::Need kNeed>
 [[gnu::always_inline]] inline void record(plimsoll_context* context,
                                           const Fields& fields) noexcept {
-  const Hot& hot = Recorder::made().hot;
   Event* event = nullptr;
-  if (hot.mode.load(std::memory_order_relaxed) == Mode::kOn && hot.ticks == TickSource::kTsc &&
-      context != nullptr) [[likely]] {
-    event = ThreadRegistry::of(context)->ring.claim_at_once(kNeed);
+  if (Recorder::made().hot.is_quick.load(std::memory_order_relaxed) && context != nullptr)
+      [[likely]] {
+    event = ThreadRegistry::of(context)->ring.claim_at_once();
   }
   if (event == nullptr) [[unlikely]] {
     return record_slowly<kKind, kNeed>(context, fields.address, fields.size, fields.tensor);
   }
   fill(*event, *context, kKind, read_ticks(TickSource::kTsc));
   fill<kKind>(*event, fields);
-  end_event(context);
+  ThreadRegistry::of(context)->ring.publish_at_once();
 }
 
 void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {

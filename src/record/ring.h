@@ -6,6 +6,7 @@
 // is freed; a dropped free would make memory look alive for ever.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@ class Ring {
     mask_ = capacity - 1;
     capacity_ = capacity;
     alloc_limit_ = capacity - capacity / 8;
+    quarter_ = capacity / 4;
     restart();
   }
   // Begins at the first slot again. Not while anyone uses the ring.
@@ -35,6 +37,7 @@ class Ring {
     head_.store(0, std::memory_order_relaxed);
     tail_.store(0, std::memory_order_relaxed);
     seen_tail_ = 0;
+    sure_until_ = 0;
   }
   std::uint64_t capacity() const { return capacity_; }
   Event* slots() const { return slots_; }
@@ -45,21 +48,25 @@ class Ring {
   Event* claim(Need need, std::uint64_t slots = 1) {
     const std::uint64_t last = head_.load(std::memory_order_relaxed) + slots - 1;
     const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
-    if (last - seen_tail_ >= limit) [[unlikely]] {
+    if (last - seen_tail_ >= alloc_limit_) [[unlikely]] {
       seen_tail_ = tail_.load(std::memory_order_acquire);  // pairs with release() of the drain
       if (last - seen_tail_ >= limit) {
         dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         return nullptr;
       }
     }
+    sure_until_ = std::min(seen_tail_ + alloc_limit_, (last + 1) | (quarter_ - 1));
     return &slots_[(last - slots + 1) & mask_];
   }
-  // The slot for the next event if there is room by the last look at the drain; else null, and
-  // claim() looks again.
-  Event* claim_at_once(Need need) {
+  // The slot for the next event where neither claim() nor publish() has to look at the drain; else
+  // null, and they do. publish_at_once() follows.
+  Event* claim_at_once() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
-    return head - seen_tail_ < limit ? &slots_[head & mask_] : nullptr;
+    return head < sure_until_ ? &slots_[head & mask_] : nullptr;
+  }
+  void publish_at_once() {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed) + 1;
+    head_.store(head, std::memory_order_release);  // pairs with head() of the drain
   }
   // The slot behind the claimed one, if there was room asked for it.
   Event* second() { return &slots_[(head_.load(std::memory_order_relaxed) + 1) & mask_]; }
@@ -67,7 +74,7 @@ class Ring {
   bool publish(std::uint64_t slots = 1) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed) + slots;
     head_.store(head, std::memory_order_release);  // pairs with head() of the drain
-    if ((head & (mask_ >> 2)) >= slots) [[likely]]
+    if ((head & (quarter_ - 1)) >= slots) [[likely]]
       return false;
     return head - tail_.load(std::memory_order_relaxed) >= capacity_ / 2;
   }
@@ -85,7 +92,9 @@ class Ring {
   std::uint64_t mask_ = 0;
   std::uint64_t capacity_ = 0;
   std::uint64_t alloc_limit_ = 0;
-  std::uint64_t seen_tail_ = 0;  // the maker's last look at tail_
+  std::uint64_t quarter_ = 0;
+  std::uint64_t seen_tail_ = 0;   // the maker's last look at tail_
+  std::uint64_t sure_until_ = 0;  // before it there is room, and no quarter ends
   std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint64_t> dropped_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};  // on a line of its own: the drain writes it

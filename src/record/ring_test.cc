@@ -81,15 +81,64 @@ TEST(Ring, without_memory_drops_everything) {
   EXPECT_EQ(ring.dropped(), 1u);
 }
 
+// As hooks do: at once where that is possible. False: dropped.
+bool put(Ring& ring, std::uint64_t value, Ring::Need need, int& asked) {
+  Event* event = ring.claim_at_once();
+  const bool is_at_once = event != nullptr;
+  if (!is_at_once) event = ring.claim(need);
+  if (event == nullptr) return false;
+  event->address = value;
+  if (is_at_once) {
+    ring.publish_at_once();
+  } else if (ring.publish()) {
+    ++asked;
+  }
+  return true;
+}
+
 TEST(Ring, asks_for_the_drain_when_it_is_half_full) {
-  SmallRing small(64);
-  int asked = 0;
-  for (int i = 0; i < 64; ++i) {
-    ASSERT_NE(small.ring.claim(Ring::Need::kOther), nullptr);
-    if (small.ring.publish()) ++asked;
+  SmallRing with_a_look(64), at_once(64);
+  int asked = 0, asked_by_hooks = 0;
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    ASSERT_NE(with_a_look.ring.claim(Ring::Need::kOther), nullptr);
+    if (with_a_look.ring.publish()) ++asked;
+    ASSERT_TRUE(put(at_once.ring, i, Ring::Need::kOther, asked_by_hooks));
+    EXPECT_EQ(asked_by_hooks, asked) << i;
   }
   EXPECT_GE(asked, 1);
   EXPECT_LE(asked, 4);
+}
+
+TEST(Ring, what_is_put_in_at_once_takes_no_more_room) {
+  SmallRing small(64);
+  int asked = 0;
+  std::uint64_t allocs = 0;
+  while (put(small.ring, allocs, Ring::Need::kAlloc, asked)) ++allocs;
+  EXPECT_EQ(allocs, 56u);
+  std::uint64_t frees = 0;
+  while (put(small.ring, allocs + frees, Ring::Need::kOther, asked)) ++frees;
+  EXPECT_EQ(frees, 8u);
+  EXPECT_EQ(small.ring.dropped(), 2u);
+  small.ring.release(40);
+  while (put(small.ring, allocs + frees, Ring::Need::kAlloc, asked)) ++allocs;
+  EXPECT_EQ(allocs, 88u);
+  for (std::uint64_t i = 40; i < small.ring.head(); ++i) EXPECT_EQ(small.ring.at(i).address, i);
+}
+
+TEST(Ring, is_mostly_written_at_once) {
+  SmallRing small(64);
+  int slow = 0;
+  for (std::uint64_t i = 0; i < 6'400; ++i) {
+    if (small.ring.claim_at_once() != nullptr) {
+      small.ring.publish_at_once();
+    } else {
+      ++slow;
+      ASSERT_NE(small.ring.claim(Ring::Need::kAlloc), nullptr);
+      small.ring.publish();
+    }
+    small.ring.release(small.ring.head());
+  }
+  EXPECT_LE(slow, 2 * 6'400 / 16);
 }
 
 TEST(RingThreads, loses_nothing_but_what_it_counts_and_keeps_the_order) {
@@ -98,7 +147,8 @@ TEST(RingThreads, loses_nothing_but_what_it_counts_and_keeps_the_order) {
   std::atomic<bool> is_over{false};
   std::thread maker([&] {
     for (std::uint64_t i = 1; i <= kEvents; ++i) {
-      small.push(i);
+      int asked = 0;
+      put(small.ring, i, Ring::Need::kOther, asked);
       if (i % 512 == 0) std::this_thread::yield();
     }
     is_over = true;
