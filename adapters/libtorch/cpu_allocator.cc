@@ -21,47 +21,59 @@ c10::DeleterFnPtr g_base_deleter = nullptr;
 
 std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
-[[gnu::noinline]] void record_outside_operator(ThreadState& thread, std::uint64_t address,
-                                               std::size_t size_bytes) {
+void record_outside_operator(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
   const SavedContext saved = describe_allocation(thread);
   recorder().alloc(thread.context, kCpu, address, size_bytes);
   thread.restore(saved);
   define_new_stacks(thread);
 }
 
-// Without operators only a backward differs from what the context says.
-[[gnu::noinline]] void record_in_backward(ThreadState& thread, std::uint64_t address,
-                                          std::size_t size_bytes) {
-  plimsoll_context& context = *thread.context;
-  const std::uint8_t phase = std::exchange(context.phase, PLIMSOLL_PHASE_BACKWARD);
-  const std::uint32_t layer = context.layer;
-  if (g_attachment.has_walks) context.layer = site_of_running_node(thread).layer;
-  recorder().alloc(&context, kCpu, address, size_bytes);
-  context.phase = phase;
-  context.layer = layer;
-}
-
-void record_without_operators(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
-  if (is_in_backward(thread)) return record_in_backward(thread, address, size_bytes);
+void record_in_operator(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
+  describe_running_operator(thread);
   recorder().alloc(thread.context, kCpu, address, size_bytes);
 }
 
+// Without operators only a backward differs from what the context says.
+void record_in_phase(ThreadState& thread, std::uint64_t address, std::size_t size_bytes,
+                     std::uint8_t phase) {
+  plimsoll_context& context = *thread.context;
+  const std::uint8_t phase_before = std::exchange(context.phase, phase);
+  recorder().alloc(&context, kCpu, address, size_bytes);
+  context.phase = phase_before;
+}
+
+void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
+  const std::uint32_t layer = thread.context->layer;
+  thread.context->layer = site_of_running_node(thread).layer;
+  record_in_phase(thread, address, size_bytes, PLIMSOLL_PHASE_BACKWARD);
+  thread.context->layer = layer;
+}
+
 // No exception leaves it: what torch allocates is the program's, whatever becomes of our details.
-void record_allocation(void* data, std::size_t size_bytes) noexcept {
+[[gnu::noinline]] void record_with_details(void* data, std::size_t size_bytes) noexcept {
+  const std::uint64_t address = number_of(data);
   ThreadState* const state = thread_state_or_null();
-  if (state == nullptr) {
-    recorder().alloc(recorder().context(), kCpu, number_of(data), size_bytes);
-    return;
-  }
+  if (state == nullptr) return recorder().alloc(recorder().context(), kCpu, address, size_bytes);
   ThreadState& thread = *state;
-  if (!g_attachment.has_operators)
-    return record_without_operators(thread, number_of(data), size_bytes);
-  if (thread.context->op_instance == 0) {
-    record_outside_operator(thread, number_of(data), size_bytes);
-    return;
+  if (g_attachment.has_operators) {
+    return thread.context->op_instance == 0 ? record_outside_operator(thread, address, size_bytes)
+                                            : record_in_operator(thread, address, size_bytes);
   }
-  describe_running_operator(thread);
-  recorder().alloc(thread.context, kCpu, number_of(data), size_bytes);
+  if (!is_in_backward(thread)) return recorder().alloc(thread.context, kCpu, address, size_bytes);
+  if (g_attachment.has_walks) return record_in_backward(thread, address, size_bytes);
+  record_in_phase(thread, address, size_bytes, PLIMSOLL_PHASE_BACKWARD);
+}
+
+// The fast path is that of monitors: layers of the forward and phases.
+void record_allocation(void* data, std::size_t size_bytes) noexcept {
+  ThreadState* const thread = t_state;
+  if (thread == nullptr || g_attachment.has_operators || g_attachment.has_walks) {
+    return record_with_details(data, size_bytes);
+  }
+  if (!is_in_backward(*thread)) {
+    return recorder().alloc(thread->context, kCpu, number_of(data), size_bytes);
+  }
+  record_in_phase(*thread, number_of(data), size_bytes, PLIMSOLL_PHASE_BACKWARD);
 }
 
 c10::DataPtr allocate_below(std::size_t size_bytes) try {
@@ -140,7 +152,7 @@ c10::Allocator* default_as_it_was(c10::Allocator* allocator) {
 
 void recorded_delete(void* data) {
   if (is_attached()) {
-    const ThreadState* const thread = thread_state_or_null();
+    const ThreadState* const thread = t_state;
     plimsoll_context* const context = thread != nullptr ? thread->context : recorder().context();
     recorder().free(context, kCpu, number_of(data));
   }

@@ -24,13 +24,16 @@ std::unordered_map<PyTypeObject*, ternaryfunc>& originals() {
 ternaryfunc g_common_original = nullptr;  // nn.Module's, which nearly all have
 bool g_has_others = false;
 
-ternaryfunc original_of(PyTypeObject* type) {
-  if (!g_has_others) return g_common_original;
+[[gnu::noinline]] ternaryfunc original_among_others(PyTypeObject* type) {
   for (; type != nullptr; type = type->tp_base) {
     const auto found = originals().find(type);
     if (found != originals().end()) return found->second;
   }
   return g_common_original;
+}
+
+ternaryfunc original_of(PyTypeObject* type) {
+  return g_has_others ? original_among_others(type) : g_common_original;
 }
 
 // ---- inputs and outputs -----------------------------------------------------------------------
@@ -123,7 +126,7 @@ struct Call {
   ThreadState* thread = nullptr;  // null: this call is not watched
   std::uint32_t layer = 0;
   bool is_root = false;  // of a forward
-  SavedContext saved{};
+  SavedContext saved;
 };
 
 void begin_ranges(const Call& call) {
@@ -140,22 +143,24 @@ void end_ranges(const Call& call) {
   if (call.is_root) listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_FORWARD);
 }
 
-Call enter(PyObject* self, PyObject* args, PyObject* kwargs) {
+[[gnu::noinline]] void begin_root(ThreadState& thread, PyObject* args, PyObject* kwargs) {
+  if (!g_attachment.has_operators) thread.context->phase = PLIMSOLL_PHASE_OTHER;  // a step failed
+  watch_new_classes();  // a loss, most often, that is called next
+  poll_foreign_storages(thread);
+  tag_inputs(thread, args, kwargs);
+}
+
+void enter(Call& call, PyObject* self, PyObject* args, PyObject* kwargs) {
   Module* module = modules().find_or_add(self);
-  if (module == nullptr) return {};
+  if (module == nullptr) return;
   ThreadState& thread = thread_state();
-  const std::uint32_t layer = modules().layer_of_called(thread, *module);
-  const bool is_root = thread.module_depth == 0 && thread.nodes.empty();
-  if (is_root) {
-    if (!g_attachment.has_operators) thread.context->phase = PLIMSOLL_PHASE_OTHER;  // a step failed
-    watch_new_classes();  // a loss, most often, that is called next
-    poll_foreign_storages(thread);
-    tag_inputs(thread, args, kwargs);
-  }
-  const Call call{&thread, layer, is_root, thread.save()};
-  begin_call(thread, layer);
+  call.layer = modules().layer_of_called(thread, *module);
+  call.is_root = thread.module_depth == 0 && thread.nodes.empty();
+  if (call.is_root) begin_root(thread, args, kwargs);
+  call.saved = thread.save();
+  call.thread = &thread;
+  begin_call(thread, call.layer);
   begin_ranges(call);
-  return call;
 }
 
 PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -163,7 +168,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!is_attached()) return original(self, args, kwargs);
   Call call;
   try {
-    call = enter(self, args, kwargs);
+    enter(call, self, args, kwargs);
   } catch (const std::exception&) {  // no memory: no reason to stop the program
     count_lost_detail();
   }
@@ -171,7 +176,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (call.thread == nullptr) return result;
   end_ranges(call);
   end_call(*call.thread, call.saved);
-  if (result != nullptr && is_attached() && g_attachment.has_operators) {
+  if (g_attachment.has_operators && is_attached() && result != nullptr) {
     try {
       tag_outputs(*call.thread, result);
     } catch (const std::exception&) {

@@ -128,6 +128,7 @@ void Modules::forget(PyObject* object) {
     root_numbers_[name].erase(module.root_number);
   }
   PyObject* weak = module.weak;
+  recent_of(object) = nullptr;
   modules_.erase(found);
   Py_XDECREF(weak);
 }
@@ -135,6 +136,7 @@ void Modules::forget(PyObject* object) {
 void Modules::clear() {
   decltype(modules_) all;
   all.swap(modules_);
+  recent_.fill(nullptr);
   root_numbers_.clear();
   for (const auto& [object, module] : all) Py_XDECREF(module->weak);
 }
@@ -175,8 +177,7 @@ Module* Modules::root_of(Module& module) {
   return root;
 }
 
-std::uint32_t Modules::layer_of_called(ThreadState& thread, Module& module) {
-  if (module.layer != 0) return module.layer;
+std::uint32_t Modules::name_called(ThreadState& thread, Module& module) {
   Module* root = root_of(module);
   if (root != &module && root->layer == 0) name_root(thread, *root);
   if (module.layer != 0) return module.layer;

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,15 +32,19 @@ class Modules {
   // Null, if the module cannot be watched.
   Module* find_or_add(PyObject* module);
   Module* find(PyObject* module) {
+    Module*& recent = recent_of(module);
+    if (recent != nullptr && recent->object == module) return recent;
     const auto found = modules_.find(module);
-    return found == modules_.end() ? nullptr : found->second.get();
+    return found == modules_.end() ? nullptr : recent = found->second.get();
   }
   void forget(PyObject* module);
   void clear();
 
   void add_child(PyObject* parent, const char* attribute, PyObject* child);
   // Its layer; names it and all that belong to it when it is called for the first time.
-  std::uint32_t layer_of_called(ThreadState& thread, Module& module);
+  std::uint32_t layer_of_called(ThreadState& thread, Module& module) {
+    return module.layer != 0 ? module.layer : name_called(thread, module);
+  }
   // Names every root that has a parameter or buffer, called or not.
   void name_all(ThreadState& thread);
   // Tells the parameters and buffers that are new since the last time.
@@ -48,6 +53,11 @@ class Modules {
   void tag_gradients(ThreadState& thread);
 
  private:
+  // Where a module is found that was met lately, without asking modules_.
+  Module*& recent_of(PyObject* module) {
+    return recent_[(reinterpret_cast<std::uintptr_t>(module) >> 4U) % recent_.size()];
+  }
+  std::uint32_t name_called(ThreadState& thread, Module& module);
   Module* root_of(Module& module);
   void name_root(ThreadState& thread, Module& root);
   void name_tree(ThreadState& thread, Module& module, const std::string& path, int nesting);
@@ -58,6 +68,7 @@ class Modules {
   std::vector<PyObject*>& named();
 
   std::unordered_map<PyObject*, std::unique_ptr<Module>> modules_;
+  std::array<Module*, 1024> recent_{};
   std::unordered_map<std::uint32_t, std::string> paths_;  // of layers
   std::unordered_map<std::string, std::unordered_set<std::uint32_t>> root_numbers_;
 };

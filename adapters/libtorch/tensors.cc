@@ -121,18 +121,20 @@ std::uint8_t cuda_device(c10::DeviceIndex index) {
   return number.load(std::memory_order_relaxed);
 }
 
-void adopt(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
+// A block that is not ours to see the end of, yet.
+[[gnu::noinline]] void take_over(c10::StorageImpl& storage) {
   c10::DataPtr& block = storage._mutable_data_ptr_no_checks();
-  const bool is_ours = block.get_deleter() == &recorded_delete;
-  if (!is_ours) {
-    // torch's own block, from before us: from now on its end is seen, and where it grows to.
-    if (block.get() == block.get_context() &&
-        block.compare_exchange_deleter(base_deleter(), &recorded_delete)) {
-      if (storage.allocator() == base_allocator()) storage.set_allocator(recording_allocator());
-    } else {
-      watch_foreign(storage);
-    }
+  // torch's own block, from before us: from now on its end is seen, and where it grows to.
+  if (block.get() == block.get_context() &&
+      block.compare_exchange_deleter(base_deleter(), &recorded_delete)) {
+    if (storage.allocator() == base_allocator()) storage.set_allocator(recording_allocator());
+  } else {
+    watch_foreign(storage);
   }
+}
+
+void adopt(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
+  if (storage._mutable_data_ptr_no_checks().get_deleter() != &recorded_delete) take_over(storage);
   recorder().adopt(thread.context, kCpu, address_of(storage), storage.nbytes(), tensor);
 }
 

@@ -151,7 +151,10 @@ bool observe_backward(ThreadState& thread);
 // The check at each allocation. Inside a known backward pass it does not query torch, which would
 // dominate the cost, until some pass has ended.
 inline bool is_in_backward(ThreadState& thread) {
-  if (thread.graph_task >= 0 && thread.hears_backward_end &&
+  if (thread.graph_task < 0) {
+    return torch::autograd::get_current_graph_task_id() >= 0 && observe_backward(thread);
+  }
+  if (thread.hears_backward_end &&
       thread.backward_ends == g_backward_ends.load(std::memory_order_relaxed)) {
     return true;
   }
