@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/growth/cycles.h"
+#include "analysis/growth/optimizer_rhythm.h"
 #include "analysis/growth/survivors.h"
 #include "model/steps.h"
 
@@ -108,6 +109,12 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
     const auto events = first_events_after(trace, device, steps.ends_ns);
     most_steps = std::max(most_steps, events.size());
     found.name = steps.name;
+    if (keep(events, kFewestSteps, found)) return found;
+  }
+  if (most_steps == 0) {
+    const auto events = find_optimizer_steps(trace, device);
+    most_steps = events.size();
+    found.name = "optimizer step, by its stacks";
     if (keep(events, kFewestSteps, found)) return found;
   }
   if (most_steps > 0) {

@@ -3,7 +3,9 @@
 //   1. the steps that the recording itself marks (recorder, or plimsoll.step() in the program);
 //   2. else ends of optimizer steps ("Optimizer.step#..."), if it has such annotations;
 //   3. else ends of "ProfilerStep#..." annotations;
-//   4. else, with no steps marked at all, the valleys of the device's total if it rises and falls
+//   4. else, with no steps marked at all, the ends of optimizer steps that the stacks of their
+//      allocations show;
+//   5. else the valleys of the device's total if it rises and falls
 //      again and again, by more than it grows meanwhile. Otherwise nothing tells a leak from a
 //      single step in which every layer keeps something for backward.
 //
@@ -19,7 +21,7 @@
 namespace plimsoll::analysis::growth {
 
 struct Boundaries {
-  std::string name;                   // "step", of the annotation, or "cycle"
+  std::string name;  // "step", of the annotation, "optimizer step, by its stacks", or "cycle"
   std::vector<std::uint32_t> events;  // each the moment before this event of the device, ascending;
                                       // empty if growth can't be judged
   std::uint32_t steps_each = 1;       // between one and the next

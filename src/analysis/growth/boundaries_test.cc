@@ -82,6 +82,56 @@ TEST(Boundaries, unmarked_steps_are_the_valleys_of_the_total) {
   EXPECT_EQ((found.events[3] - found.events[2]) % 16, 0u);
 }
 
+// Each step allocates for a forward and in the optimizer at `lines` of the program.
+model::Trace with_optimizers(int steps, std::initializer_list<std::uint32_t> lines) {
+  TraceMaker maker;
+  const auto forward = maker.stack({{"/u/net.py", 12, "forward"}, {"/u/train.py", 5, "main"}});
+  for (int step = 0; step < steps; ++step) {
+    for (const std::uint32_t line : lines) {
+      const auto stack =
+          maker.stack({{"/x/site-packages/torch/optim/adamw.py", 300, "_multi_tensor_adamw"},
+                       {"/x/site-packages/torch/optim/optimizer.py", 80, "_use_grad"},
+                       {"/x/site-packages/torch/optim/optimizer.py", 490, "wrapper"},
+                       {"/u/train.py", line, "main"}});
+      maker.alloc(1, 100, forward).free(1, 100);
+      maker.alloc(2, 50, stack).alloc(3, 50, stack).free(2, 50).free(3, 50);
+      // One of two optimizers steps half as often.
+      if (step % 2 == 1) break;
+    }
+  }
+  return maker.finish();
+}
+
+TEST(Boundaries, unmarked_steps_are_those_of_the_optimizer_that_the_stacks_show) {
+  const auto trace = with_optimizers(6, {7});
+  const auto found = find_boundaries(trace, trace.devices[0]);
+  EXPECT_EQ(found.name, "optimizer step, by its stacks");
+  EXPECT_THAT(found.events, ElementsAre(5, 14, 23, 32, 41, 50));
+  const auto two = with_optimizers(7, {7, 8});
+  EXPECT_EQ(find_boundaries(two, two.devices[0]).steps, 7u) << "those of the one at line 7";
+}
+
+TEST(Boundaries, an_optimizer_without_rhythm_shows_no_steps) {
+  TraceMaker maker;
+  const auto stack =
+      maker.stack({{"/x/site-packages/torch/optim/adamw.py", 300, "_multi_tensor_adamw"},
+                   {"/x/site-packages/torch/optim/optimizer.py", 490, "wrapper"},
+                   {"/u/train.py", 9, "main"}});
+  for (const int others : {1, 30, 2, 90, 1, 40, 200, 3, 1, 60}) {
+    for (int i = 0; i < others; ++i) maker.alloc(1, 100);
+    maker.alloc(2, 50, stack);
+  }
+  const auto trace = maker.finish();
+  EXPECT_THAT(find_boundaries(trace, trace.devices[0]).events, IsEmpty());
+}
+
+TEST(Boundaries, few_steps_of_an_optimizer_are_too_few) {
+  const auto trace = with_optimizers(3, {7});
+  const auto found = find_boundaries(trace, trace.devices[0]);
+  EXPECT_THAT(found.events, IsEmpty());
+  EXPECT_THAT(found.why_none, HasSubstr("holds 3 steps: record at least 6"));
+}
+
 TEST(Boundaries, forward_that_keeps_what_each_layer_makes_has_no_steps) {
   TraceMaker maker;
   for (std::uint64_t layer = 0; layer < 40; ++layer) {
