@@ -1,8 +1,11 @@
 // repeated_large_allocation: a line allocates the same large size again and again and drops it at
 // once, where that costs something. Doing so from the cache is what training steps do, and free.
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -21,10 +24,58 @@ constexpr double kDriverShare = 0.1;
 // throw away.
 constexpr double kShareOfBytes = 0.5;
 
-bool is_repeated(const report::SiteRow& site) {
-  return site.commonest_size_bytes >= kLeastBytes && site.commonest_size_count >= kFewest &&
-         is_at_least(site.temporary, kTemporaryShare, site.allocations) && is_named(site.line) &&
-         !is_mostly_in_packages(site);
+// The allocations of one line that have one size.
+struct Population {
+  model::LineId line;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t temporary = 0;
+  std::uint64_t from_driver = 0;  // a segment was taken for it immediately before
+  std::uint64_t in_packages = 0;
+
+  std::uint64_t bytes() const { return count * size_bytes; }
+};
+
+bool takes_segment(model::Action action) {
+  return action == model::Action::kSegmentAlloc || action == model::Action::kSegmentMap;
+}
+
+// Of large sizes; those with most bytes first.
+std::vector<Population> populations_of(const Facts& facts, const DeviceFacts& device) {
+  const model::Events& events = facts.trace.events;
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Population> by_size;
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::uint32_t born = lifetimes.alloc[row];
+    const std::size_t event = device.trace.first_event + born;
+    const std::uint64_t size = events.size_bytes[event];
+    if (size < kLeastBytes) continue;
+    const model::StackId stack = events.stack[event];
+    const model::LineId line = facts.lines.line(stack);
+    Population& population = by_size[{line.value, size}];
+    const std::uint32_t died = lifetimes.free_completed[row];
+    const bool is_temporary =
+        died != model::kNone && died - born <= report::SiteRow::kTemporaryEvents;
+    population.line = line;
+    population.size_bytes = size;
+    ++population.count;
+    population.temporary += is_temporary ? 1 : 0;
+    population.from_driver += born > 0 && takes_segment(events.action[event - 1]) ? 1 : 0;
+    population.in_packages += facts.lines.is_in_package(stack) ? 1 : 0;
+  }
+  std::vector<Population> populations;
+  for (auto& [key, population] : by_size) {
+    population.from_driver = std::min(population.from_driver, device.traffic.segments_given);
+    populations.push_back(population);
+  }
+  std::ranges::stable_sort(populations, std::ranges::greater{}, &Population::bytes);
+  return populations;
+}
+
+bool is_repeated(const Population& population) {
+  return population.count >= kFewest &&
+         is_at_least(population.temporary, kTemporaryShare, population.count) &&
+         population.in_packages <= population.count / 2;
 }
 
 }  // namespace
@@ -32,25 +83,22 @@ bool is_repeated(const report::SiteRow& site) {
 Findings repeated_large_allocation(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
-    const Traffic& traffic = device.traffic;
-    for (const report::SiteRow& site : facts.report.tables.sites) {
-      if (site.device != device.report.device || !is_repeated(site)) continue;
-      const auto found = traffic.taken_by_line.find(site.line);
-      const std::uint64_t taken = std::min(found == traffic.taken_by_line.end() ? 0 : found->second,
-                                           traffic.segments_given);
-      const bool costs_driver = is_at_least(taken, kDriverShare, site.allocations);
-      if (!costs_driver && !is_at_least(site.bytes, kShareOfBytes, traffic.allocated_bytes))
-        continue;
+    const std::uint64_t allocated = device.traffic.allocated_bytes;
+    for (const Population& population : populations_of(facts, device)) {
+      const std::string line = facts.lines.label(population.line);
+      if (!is_repeated(population) || !is_named(line)) continue;
+      const bool costs_driver = is_at_least(population.from_driver, kDriverShare, population.count);
+      if (!costs_driver && !is_at_least(population.bytes(), kShareOfBytes, allocated)) continue;
       report::Finding finding;
       finding.id = "repeated_large_allocation";
       finding.severity = report::FindingSeverity::kInfo;
-      finding.title = site.line + " allocates " + bytes_text(site.commonest_size_bytes) + " " +
-                      counted(site.commonest_size_count, "time") + " and drops it at once";
-      finding.evidence.push_back("That is " + bytes_text(site.bytes) + " of the " +
-                                 bytes_text(traffic.allocated_bytes) + " allocated on " +
-                                 device.name + " in the recording.");
+      finding.title = line + " allocates " + bytes_text(population.size_bytes) + " " +
+                      counted(population.count, "time") + " and drops it at once";
+      finding.evidence.push_back("That is " + bytes_text(population.bytes()) + " of the " +
+                                 bytes_text(allocated) + " allocated on " + device.name +
+                                 " in the recording.");
       if (costs_driver) {
-        finding.evidence.push_back(counted(taken, "allocation") +
+        finding.evidence.push_back(counted(population.from_driver, "allocation") +
                                    " had to wait for the driver (cudaMalloc).");
       }
       finding.next_step =

@@ -476,31 +476,53 @@ TEST(Churn, of_a_stack_without_a_line_is_not_told) {
   EXPECT_THAT(c.run(churn), IsEmpty());
 }
 
-TEST(RepeatedLargeAllocation, from_the_cache_costs_nothing_and_is_not_told) {
+// Of size `mib`, freed at once.
+void throw_away(Case& c, int count, std::uint64_t mib, model::StackId stack) {
+  for (int i = 0; i < count; ++i) c.maker.alloc(1, mib * kMib, stack).free(1, mib * kMib);
+}
+
+TEST(RepeatedLargeAllocation, from_the_cache_costs_nothing_and_is_not_reported) {
   Case c;
-  for (int i = 0; i < 60; ++i) c.maker.alloc(0, 64 * kMib).free(0, 64 * kMib);
-  for (int i = 0; i < 61; ++i) c.maker.alloc(1, 64 * kMib).free(1, 64 * kMib);
-  c.report.tables.sites = {throwaway(60, 64 * kMib)};
+  throw_away(c, 60, 64, c.maker.stack({{"a.py", 1, "f"}}));
+  throw_away(c, 61, 64, model::kNoStack);
   EXPECT_THAT(c.run(repeated_large_allocation), IsEmpty());
 }
 
-TEST(RepeatedLargeAllocation, is_told_when_it_went_to_the_driver_or_is_most_of_all) {
+TEST(RepeatedLargeAllocation, is_reported_when_it_went_to_the_driver_or_is_most_of_all) {
   Case c;
-  const auto stack = c.maker.stack({{"a.py", 1, "f"}});
-  for (int i = 0; i < 60; ++i) c.maker.alloc(0, 64 * kMib, stack).free(0, 64 * kMib, stack);
-  c.report.tables.sites = {throwaway(60, 64 * kMib)};
+  throw_away(c, 60, 64, c.maker.stack({{"a.py", 1, "f"}}));
   const Findings found = c.run(repeated_large_allocation);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("cudaMalloc"))));
 
   Case d;
   const auto line = d.maker.stack({{"a.py", 1, "f"}});
-  for (int i = 0; i < 200; ++i) d.maker.alloc(1, 64 * kMib).free(1, 64 * kMib);
-  for (int i = 0; i < 6; ++i) add_wave(d, 1, line);
-  d.report.tables.sites = {throwaway(60, 64 * kMib)};
+  throw_away(d, 200, 64, model::kNoStack);
+  throw_away(d, 54, 64, line);
+  for (int i = 0; i < 6; ++i) {
+    add_wave(d, 1, line);
+    throw_away(d, 1, 64, line);
+  }
   EXPECT_THAT(d.run(repeated_large_allocation)[0].evidence,
               Contains(HasSubstr("6 allocations had to wait for the driver")));
 }
 
 }  // namespace
 }  // namespace plimsoll::analysis::findings
+TEST(RepeatedLargeAllocation, one_size_counts_whatever_else_the_line_allocates) {
+  Case c;
+  const auto stack = c.maker.stack({{"a.py", 1, "f"}});
+  throw_away(c, 60, 64, stack);
+  for (std::uint64_t i = 0; i < 40; ++i) c.maker.alloc(100 + i, kMib + i, stack);  // it keeps these
+  const Findings found = c.run(repeated_large_allocation);
+  ASSERT_THAT(found, SizeIs(1)) << "40 % of the line's allocations live, but none of these";
+  EXPECT_THAT(found[0].title, HasSubstr("64.0 MiB 60 times"));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("That is 3.8 GiB of the 3.8 GiB")));
+
+  Case d;  // two sizes, neither is half of all
+  const auto line = d.maker.stack({{"a.py", 1, "f"}});
+  throw_away(d, 60, 64, line);
+  throw_away(d, 40, 128, line);
+  EXPECT_THAT(d.run(repeated_large_allocation), IsEmpty());
+}
+

@@ -1,6 +1,7 @@
 #include "analysis/findings/traffic.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -62,7 +63,6 @@ Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
     } else if (action == Action::kSegmentAlloc || action == Action::kSegmentMap) {
       waves.take(traffic);
       ++traffic.segments_taken;
-      ++traffic.taken_by_line[lines.label(events.stack[row])];
     } else if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) {
       waves.give(events.stack[row]);
       ++traffic.segments_given;

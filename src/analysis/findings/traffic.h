@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 
 #include "model/trace.h"
 #include "model/user_line.h"
@@ -21,7 +20,6 @@ struct Traffic {
   std::uint64_t waves = 0;      // runs of giving back, each followed by taking again
   bool by_empty_cache = false;  // most waves came from torch.cuda.empty_cache()
   std::string line;             // whose call gave back in most waves; may be in brackets
-  std::unordered_map<std::string, std::uint64_t> taken_by_line;
 };
 
 Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
