@@ -26,7 +26,7 @@ inline const char* to_string(FindingSeverity severity) {
 }
 
 // Every id that a finding may have, for --fail-on and its like. Ids are never renamed.
-inline constexpr std::array<std::string_view, 24> kFindingIds = {
+inline constexpr std::array<std::string_view, 25> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
@@ -49,6 +49,7 @@ inline constexpr std::array<std::string_view, 24> kFindingIds = {
     "batches_kept",
     "optimizer_scratch",
     "peak_outside_training",
+    "one_device_dominates",
     "unknown_memory",
     "ranks_differ",
 };
@@ -71,6 +72,23 @@ struct Finding {
                       Field{"next_step", &Finding::next_step, "What to do."},
                       Field{"saving_bytes", &Finding::saving_bytes,
                             "What that would save; 0 when nothing or not known."}};
+  }
+};
+
+// A figure that a rule judged, below the threshold of the rule.
+struct NearMiss {
+  std::int32_t device = 0;
+  std::string id;  // of the finding that it would be
+  std::string text;
+  double closeness = 0;  // figure / threshold, below 1
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"device", &NearMiss::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
+        Field{"id", &NearMiss::id, "The finding that it would be."},
+        Field{"text", &NearMiss::text, "The figure and the threshold."},
+        Field{"closeness", &NearMiss::closeness, "The figure divided by the threshold, below 1."}};
   }
 };
 

@@ -89,7 +89,8 @@ struct Report {
   Source source;
   std::vector<DeviceReport> devices;  // same order as Trace::devices
   Tables tables;
-  std::vector<Finding> findings;  // gravest first
+  std::vector<Finding> findings;      // gravest first
+  std::vector<NearMiss> near_misses;  // of each device, the closest first
   std::vector<PassRun> passes;
 
   static constexpr auto fields() {
@@ -100,6 +101,9 @@ struct Report {
         Field{"devices", &Report::devices, "Totals of each device that the input names."},
         Field{"tables", &Report::tables, "What the memory is made of."},
         Field{"findings", &Report::findings, "Verdicts, gravest first."},
+        Field{"near_misses", &Report::near_misses,
+              "The figures closest to the threshold of a rule that raised nothing; of each device, "
+              "the closest first."},
         Field{"passes", &Report::passes, "Which analyses ran, and why others did not."}};
   }
 };

@@ -50,6 +50,19 @@ TEST(TextReport, no_finding_is_one_calm_sentence_with_the_peak) {
                          "(510.0 ms).\n"));
 }
 
+TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_named) {
+  Report report = healthy();
+  report.near_misses = {{1, "memory_growth", "of another device", 0.99},
+                        {0, "activations_dominate", "activations are 40.0%", 0.8},
+                        {0, "stranded_memory", "1.0 GiB were stranded", 0.5},
+                        {0, "memory_growth", "a line grows", 0.4}};
+  TextOptions wide;
+  wide.width = 200;
+  EXPECT_THAT(to_text(report, wide),
+              HasSubstr("Closest to a finding: activations are 40.0%; 1.0 GiB "
+                        "were stranded.\n"));
+}
+
 TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named) {
   constexpr std::uint64_t kUnit = std::uint64_t{1} << 30;
   Report report = healthy();

@@ -8,19 +8,22 @@ from .running import complains
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_verdict_comes_first_and_the_file_last(plimsoll, healthy):
-    outcome = plimsoll("report", healthy)
+def test_verdict_comes_first_and_the_file_last(plimsoll, generated):
+    outcome = plimsoll("report", generated["training"])
     assert outcome.status == 0
     assert outcome.err == ""
-    assert outcome.out.startswith("Nothing wrong found. Peak 6.8 GiB requested at event 855")
-    assert "healthy.pickle" in "".join(outcome.out.splitlines()[-2:])
+    assert outcome.out.startswith("Nothing wrong found. Peak 23.8 GiB requested at event 16,896")
+    assert "Closest to a finding: optimizer state is" in outcome.out
+    assert "training.pickle" in "".join(outcome.out.splitlines()[-2:])
 
 
-def test_fail_on_gives_status_1(plimsoll, planted, healthy):
+def test_fail_on_gives_status_1(plimsoll, planted, healthy, generated):
     assert plimsoll("report", planted, "--fail-on", "critical").status == 1
     assert plimsoll("report", planted, "--fail-on", "info").status == 1
     assert plimsoll("report", planted, "--fail-on", "out_of_memory").status == 1
-    assert plimsoll("report", healthy, "--fail-on", "info").status == 0
+    assert plimsoll("report", generated["training"], "--fail-on", "info").status == 0
+    assert plimsoll("report", healthy, "--fail-on", "info").status == 1
+    assert plimsoll("report", healthy, "--fail-on", "warning").status == 0
     assert plimsoll("report", planted, "--fail-on", "history_truncated").status == 0
 
 

@@ -54,4 +54,45 @@ def four_devices() -> dict:
     return {"segments": segments, "device_traces": [first, [], [], []]}
 
 
-RECIPES = {"inconsistent": inconsistent, "four-devices": four_devices}
+def uneven_devices() -> dict:
+    """DataParallel: the outputs of two devices are gathered on the first."""
+    begin = 1_000_000
+    parallel = "/home/ada/venv/lib/python3.12/site-packages/torch/nn/parallel"
+    gather = [
+        {"filename": f"{parallel}/scatter_gather.py", "name": "gather", "line": 110},
+        {"filename": f"{parallel}/data_parallel.py", "name": "forward", "line": 194},
+        {"filename": "/home/ada/nanolm/train.py", "name": "main", "line": 99},
+    ]
+    replicate = [
+        {"filename": f"{parallel}/data_parallel.py", "name": "forward", "line": 190},
+        {"filename": "/home/ada/nanolm/train.py", "name": "main", "line": 99},
+    ]
+    traces, segments = [], []
+    for device in range(2):
+        base = (device + 1) << 40
+        sizes = [2 << 30, 1 << 30, (12 << 30) if device == 0 else (256 << 20)]
+        stacks = [FRAMES, replicate, gather if device == 0 else replicate]
+        addresses = [base, base + sizes[0], base + sizes[0] + sizes[1]]
+        traces.append(
+            [
+                event("alloc", address, size, begin + i) | {"frames": frames}
+                for i, (address, size, frames) in enumerate(
+                    zip(addresses, sizes, stacks, strict=True)
+                )
+            ]
+        )
+        whole = segment(device, base, sum(sizes), sum(sizes))
+        whole["blocks"] = [
+            {"address": address, "size": size, "requested_size": size}
+            | {"state": "active_allocated", "frames": frames}
+            for address, size, frames in zip(addresses, sizes, stacks, strict=True)
+        ]
+        segments.append(whole)
+    return {"segments": segments, "device_traces": [*traces, []]}
+
+
+RECIPES = {
+    "inconsistent": inconsistent,
+    "four-devices": four_devices,
+    "uneven-devices": uneven_devices,
+}

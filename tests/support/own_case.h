@@ -1,13 +1,16 @@
-// For tests of rules: a native recording of one device, written by hand, whose peak is its end.
+// For tests of rules: a native recording of one device, or a snapshot with inferred categories,
+// written by hand, whose peak is its end unless a test names another event.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
+#include "model/live_set.h"
 #include "tests/support/trace_maker.h"
 
 namespace plimsoll::analysis::findings {
@@ -29,15 +32,24 @@ class Case {
     });
   }
   Findings run(Findings (*rule)(const Facts&)) {
-    const model::Trace trace = maker.finish();
+    model::Trace trace = maker.finish();
+    trace.has_inferred_roles = is_snapshot;
+    if (!category_before.empty()) {
+      auto& first = trace.devices.at(0);
+      first.baseline_category.resize(first.lifetimes.baseline_count,
+                                     trace.strings.intern(category_before));
+    }
     const model::UserLines lines(trace);
     report.devices.resize(1);
     report::MomentRow moment;
     moment.name = moment_name;
     moment.phase = peak_phase;
     const auto& device = trace.devices.at(0);
-    moment.event = device.event_count - 1;
-    for (const auto row : live_rows(device)) moment.live_bytes += trace.size_bytes(device, row);
+    moment.event = peak_at_event.value_or(device.event_count - 1);
+    const auto event = static_cast<std::int64_t>(*moment.event);
+    for (const auto row : model::live_set(device, model::Liveness::kActive, event)) {
+      moment.live_bytes += trace.size_bytes(device, row);
+    }
     report.tables.moments.push_back(moment);
     const Options options;
     Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
@@ -49,17 +61,12 @@ class Case {
   report::Report report;
   std::string moment_name = "peak";
   std::string peak_phase = "backward";
+  std::optional<std::uint64_t> peak_at_event;  // of the device; none: its last
+  bool is_snapshot = false;
+  std::string category_before;  // of a snapshot: what was live before the first event
 
  private:
   static inline void (*explain_)(Peak&, Explanations&) = nullptr;
-
-  static std::vector<std::uint32_t> live_rows(const model::DeviceTrace& device) {
-    std::vector<std::uint32_t> rows;
-    for (std::uint32_t row = 0; row < device.lifetimes.size(); ++row) {
-      if (device.lifetimes.free_completed[row] == model::kNone) rows.push_back(row);
-    }
-    return rows;
-  }
 };
 
 }  // namespace plimsoll::analysis::findings

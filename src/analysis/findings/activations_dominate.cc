@@ -17,8 +17,6 @@ namespace {
 
 using report::LayerRow;
 
-// Half of the peak: nothing else can matter more.
-constexpr double kShareOfPeak = 0.5;
 // Layers larger than this are told by those inside them: a checkpoint as large as the whole model
 // computes everything again and saves nothing.
 constexpr double kLargestBlock = 0.25;
@@ -180,11 +178,11 @@ void explain_activations(Peak& peak, Explanations& out) {
     }
   }
   // In backward, gradients have taken the place of some activations.
-  const bool is_alone = is_at_least(activations.bytes, kShareOfPeak, peak.bytes());
+  const bool is_alone = is_at_least(activations.bytes, kShareOfActivations, peak.bytes());
   const std::uint64_t gradients = is_alone ? 0 : both.bytes - activations.bytes;
   Explanation& explanation = is_alone ? activations : both;
   const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
+  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfActivations, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
   finding.id = "activations_dominate";
   finding.title = (gradients > 0 ? "Activations and their gradients are " : "Activations are ") +
@@ -199,6 +197,14 @@ void explain_activations(Peak& peak, Explanations& out) {
     finding.evidence.push_back("Most of it is made at " + line + ": " + bytes_text(of_line) + ".");
   }
   finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";
+  const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
+  if (!path.empty()) {
+    finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
+    finding.next_step =
+        "Run the modules that these calls reach through torch.utils.checkpoint.checkpoint(…, "
+        "use_reentrant=False), which computes what happens inside them again in backward. Or take "
+        "a smaller batch, or compute in bfloat16 (torch.autocast).";
+  }
   const Facts& facts = peak.facts();
   const bool is_kept_known = add_kept(facts, peak.device(), finding);
   add_blocks(

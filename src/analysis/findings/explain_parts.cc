@@ -14,8 +14,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// A single place that is less is one of many.
-constexpr double kShareOfPeak = 0.4;
 // Worth more than the category that its bytes belong to where it has 5/8 of them.
 constexpr double kWeight = 1.6;
 constexpr double kWeightOfLayer = 1.7;  // a line of a container may call several layers
@@ -25,7 +23,7 @@ constexpr double kLargeTensor = 0.05;
 // A layer with more parts of weight is many layers.
 constexpr double kShareOfPart = 0.15;
 constexpr int kMostParts = 3;
-constexpr double kShareOfActivations = 0.6;
+constexpr double kShareOfAllLayers = 0.6;
 // Of the activations alone: in its backward any layer holds gradients and temporaries.
 constexpr double kShareOfKept = 0.55;
 // A model of fewer layers is not filled by one of them more than it must, nor by a container of
@@ -71,7 +69,8 @@ Explanation tell_line(const Peak& peak, Explanation explanation, const std::stri
   finding.id = "one_line_dominates";
   finding.title = "One line fills " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) + " at " + line;
-  finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
+  finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) +
+                             callers_text(peak, first) + ".");
   const std::string_view layer = peak.trace().strings[peak.trace().events.layer[first.event]];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
   finding.next_step =
@@ -90,12 +89,14 @@ void explain_line(Peak& peak, Explanations& out) {
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (allocation.size_bytes < least || !peak.has_line(allocation)) continue;
+    // What it is for cannot be seen.
+    if (allocation.born == model::kNone) continue;
     if (is_of_model(peak.category(allocation))) continue;
     lines[peak.line(allocation).value].add(peak, part);
   }
   for (auto& [id, explanation] : lines) {
     if (explanation.parts.size() > kMostTensors || explanation.bytes < kLeastPeakBytes) continue;
-    if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
+    if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
     const std::uint32_t largest = std::ranges::max(
         explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; });
     const bool is_whole = is_at_least(peak.live()[largest].size_bytes, kWholePeak, peak.bytes());
@@ -142,9 +143,9 @@ void explain_layer(Peak& peak, Explanations& out) {
     const bool is_root = layers.parent(model::LayerId{id}) == model::kNoLayer;
     if (is_root || parts[id] > kMostParts || bytes[id] < kLeastPeakBytes) continue;
     if (inside[id] > kMostOfLayers * inside[0]) continue;
-    if (!is_at_least(bytes[id], kShareOfActivations, whole)) continue;
+    if (!is_at_least(bytes[id], kShareOfAllLayers, whole)) continue;
     if (!is_at_least(kept[id], kShareOfKept, all_kept)) continue;
-    if (is_at_least(bytes[id], kShareOfPeak, peak.bytes())) found = id;
+    if (is_at_least(bytes[id], kShareOfPlace, peak.bytes())) found = id;
   }
   if (found == 0) return;
   std::vector<bool> is_inside(layers.size());
@@ -184,7 +185,7 @@ void explain_parameter(Peak& peak, Explanations& out) {
   }
   for (auto& [name, explanation] : parameters) {
     if (explanation.bytes < kLeastPeakBytes) continue;
-    if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
+    if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
     report::Finding& finding = explanation.finding;
     std::uint64_t gradient = 0;
     for (const std::uint32_t part : explanation.parts) {

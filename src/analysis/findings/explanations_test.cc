@@ -100,7 +100,7 @@ TEST(Explanations, one_line_with_few_large_tensors_is_named_and_a_loop_is_not) {
     ASSERT_THAT(found, SizeIs(tensors == 3 ? 1 : 0));
     if (tensors != 3) continue;
     EXPECT_THAT(found[0].title, HasSubstr("pairs.py:7 (distances)"));
-    EXPECT_THAT(found[0].evidence, Contains("It holds 3 tensors of 20.0 MiB."));
+    EXPECT_THAT(found[0].evidence, Contains("It holds 3 tensors of 20.0 MiB, called by main."));
   }
 }
 

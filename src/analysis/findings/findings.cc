@@ -24,6 +24,7 @@ constexpr std::array kRules{recording_incomplete,
                             stranded_memory,
                             allocator_settings_conflict,
                             history_truncated,
+                            one_device_dominates,
                             what_fills_the_peak,
                             repeated_large_allocation,
                             segment_churn,
@@ -52,6 +53,7 @@ class FindingsPass final : public Pass {
     }
     std::ranges::stable_sort(found, std::ranges::greater{}, &report::Finding::severity);
     context.report.findings = std::move(found);
+    context.report.near_misses = near_misses(facts);
     return {};
   }
 };

@@ -86,10 +86,11 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
   finding.evidence.push_back("Compared at " + counted(first.steps, "step") + " (" + first.boundary +
                              "), the first quarter left out as warm-up.");
   finding.next_step =
-      first.is_certain ? let_go_text(first.line.empty() ? "the category " + first.key : first.line,
-                                     device.report.device)
-                       : "Record at least 12 steps: these are too few to distinguish growth from a "
-                         "cache that fills.";
+      first.is_certain
+          ? let_go_text(first.line.empty() ? "the category " + first.key : first.line,
+                        device.report.device, growing_category(tables, device.report.device))
+          : "Record at least 12 steps: these are too few to distinguish growth from a "
+            "cache that fills.";
   finding.saving_bytes = grown;
   return finding;
 }

@@ -16,12 +16,10 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Adam's state is half of parameters, gradients and state together; with activations in the way it
-// may be a third. What explains more is reported first anyway.
-constexpr double kShareOfPeak = 1.0 / 3.0;
 constexpr std::size_t kKindsNamed = 3;
 constexpr double kShareOfScratch = 0.15;
-constexpr double kScratchWeight = 2.0;  // an option avoids it
+// An option avoids it. Adam's state is twice as large as the scratch of its step, and comes second.
+constexpr double kScratchWeight = 2.1;
 constexpr std::size_t kFewestScratch = 4;
 constexpr std::uint64_t kScratchOfOne = 3;
 
@@ -65,15 +63,18 @@ void explain_state(const Peak& peak, Explanations& out) {
   Explanation explanation;
   const State state = state_at(peak, explanation);
   const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
+  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfState, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
   finding.id = "optimizer_state_dominates";
   finding.title = "Optimizer state is " + share_text(peak, bytes) + ": " + bytes_text(bytes) +
                   " of " + bytes_text(peak.bytes());
   if (!state.by_kind.empty()) finding.evidence.push_back("It is " + kinds_text(state) + ".");
+  // Of a snapshot the dtype is not known.
   finding.next_step =
-      "Shard it over your devices (FSDP, ZeRO), or take an optimizer that keeps less (Adafactor, "
-      "SGD).";
+      std::string(peak.is_inferred()
+                      ? "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao), shard"
+                      : "Shard") +
+      " it over your devices (FSDP, ZeRO), or take an optimizer that keeps less (Adafactor, SGD).";
   if (state.float32_bytes > 0) {
     finding.evidence.push_back(bytes_text(state.float32_bytes) + " of it are float32.");
     finding.saving_bytes = state.float32_bytes / 4 * 3;
@@ -86,8 +87,8 @@ void explain_state(const Peak& peak, Explanations& out) {
 
 bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
   const std::string_view category = peak.category(allocation);
-  return peak.phase(allocation) == model::Phase::kOptimizer &&
-         (category == model::kOther || category == model::kTemporary);
+  return (category == model::kOther || category == model::kTemporary) &&
+         peak.is_of_optimizer(allocation);
 }
 
 void explain_scratch(const Peak& peak, Explanations& out) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "analysis/findings/held_by_kind.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "analysis/steady_growth.h"
@@ -25,6 +26,9 @@ constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
 constexpr std::uint64_t kMuchOfDevice = 10;
 // So many events after it, and the program has caught the error and gone on.
 constexpr std::uint64_t kEventsOfGoingOn = 1'000;
+
+// Less would leave open what to do.
+constexpr double kKnownShare = 0.5;
 
 struct Burst {
   const OomDetails* last;
@@ -94,7 +98,8 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails
                                ".");
     if (finding.evidence.size() == kMostTold + 1) break;
   }
-  finding.next_step = let_go_text(first.empty() ? top_line(oom) : first, device.report.device);
+  finding.next_step = let_go_text(first.empty() ? top_line(oom) : first, device.report.device,
+                                  growing_category(facts.report.tables, device.report.device));
   finding.saving_bytes = oom.grown_bytes;
 }
 
@@ -155,14 +160,44 @@ void tell_large_request(const DeviceFacts& device, const OomDetails& oom,
   finding.saving_bytes = missing_bytes(oom);
 }
 
-void tell_too_big(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+// What to do about the kind that has most, where that is known of half of what is live.
+std::string step_of_kind(const HeldByKind& held) {
+  const std::uint64_t model = held.parameters + held.gradients + held.optimizer_state;
+  const std::uint64_t activations = held.activations + held.activation_gradients;
+  if (!is_at_least(activations + model, kKnownShare, held.all)) return {};
+  if (activations >= model) {
+    return "Activations are the largest part: take a smaller batch, or run the layers through "
+           "torch.utils.checkpoint.checkpoint(…, use_reentrant=False).";
+  }
+  if (held.optimizer_state >= held.parameters) {
+    return "The optimizer's state is the largest part: keep it in 8 bits (AdamW8bit of "
+           "bitsandbytes or torchao), or shard it with parameters and gradients over your devices "
+           "(FSDP, ZeRO).";
+  }
+  return held.gradients > 0
+             ? "Parameters and their gradients are the largest part: shard them over your devices "
+               "(FSDP), or train fewer of them (LoRA)."
+             : "Parameters are the largest part: load them in bfloat16 or quantized, or spread the "
+               "layers over your devices.";
+}
+
+void tell_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
+                  report::Finding& finding) {
   finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
                   " were live and needed, and " + oom.line + " asked for " +
                   bytes_text(oom.requested_bytes) + " more";
-  finding.next_step = "It needs at least " + bytes_text(missing_bytes(oom)) + " more. Begin with " +
-                      top_line(oom) +
-                      ": if it holds activations, use gradient checkpointing or a smaller batch; "
-                      "if it holds parameters or optimizer state, shard, offload or shrink them.";
+  finding.next_step = "It needs at least " + bytes_text(missing_bytes(oom)) + " more. ";
+  const HeldByKind held = held_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
+  const std::string step = step_of_kind(held);
+  if (step.empty()) {
+    finding.next_step += "Begin with " + top_line(oom) +
+                         ", which holds most. What it holds is not known: a recording by plimsoll "
+                         "run shows it.";
+    return;
+  }
+  finding.evidence.push_back("Live then were " + kinds_text(held) +
+                             (facts.trace.has_inferred_roles ? " (inferred)." : "."));
+  finding.next_step += step;
 }
 
 void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -171,7 +206,7 @@ void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails&
   if (oom.cause == "steady_growth") return tell_growth(facts, device, oom, finding);
   if (oom.cause == "process_limit") return tell_limit(device, oom, finding);
   if (oom.cause == "one_large_request") return tell_large_request(device, oom, finding);
-  tell_too_big(device, oom, finding);
+  tell_too_big(facts, device, oom, finding);
 }
 
 // What the driver told when it failed, the last time: all but tensors and cache, where that is

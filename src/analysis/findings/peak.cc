@@ -1,14 +1,14 @@
 #include "analysis/findings/peak.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_set>
 #include <utility>
 
 #include "analysis/backwards.h"
 #include "analysis/findings/live.h"
-#include "analysis/findings/text.h"
-#include "base/units.h"
+#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
 #include "model/user_line.h"
@@ -18,7 +18,8 @@ namespace {
 
 using model::kNone;
 
-constexpr std::size_t kCallersNamed = 4;
+// Of the live bytes of a snapshot: shares of a peak that is not known are not known.
+constexpr double kMostUnexplained = 0.05;
 
 std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::DeviceTrace& device,
                                     model::MarkKind kind) {
@@ -72,16 +73,32 @@ PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std:
   allocation.lifetime = row;
   allocation.born = device.trace.lifetimes.alloc[row];
   allocation.died = model::death(device.trace.lifetimes, row, model::held(device.trace));
-  allocation.event = device.trace.first_event + allocation.born;
+  if (allocation.born != kNone) {
+    allocation.event = device.trace.first_event + allocation.born;
+    allocation.stack = facts.trace.events.stack[allocation.event];
+  } else if (device.trace.lifetimes.block[row] != kNone) {
+    // Only the final block remembers who allocated it.
+    allocation.stack = facts.trace.stack(device.trace, row);
+  }
   allocation.size_bytes = facts.trace.held_bytes(device.trace, row);
   return allocation;
+}
+
+// One allocation is no history (recording_was_empty), and events and segments of a snapshot may
+// contradict each other.
+bool is_judged(const DeviceFacts& device, const report::MomentRow& moment) {
+  const auto unexplained = static_cast<double>(moment.unexplained_bytes);
+  return device.traffic.allocations > 1 &&
+         std::abs(unexplained) <= kMostUnexplained * static_cast<double>(moment.live_bytes);
 }
 
 }  // namespace
 
 std::optional<Peak> Peak::of(const Facts& facts, const DeviceFacts& device) {
   const report::MomentRow* moment = own_peak(facts, device);
+  if (facts.trace.has_inferred_roles) moment = peak_moment(facts, device);
   if (moment == nullptr || !moment->event || moment->live_bytes == 0) return std::nullopt;
+  if (facts.trace.has_inferred_roles && !is_judged(device, *moment)) return std::nullopt;
   return Peak(facts, device, *moment);
 }
 
@@ -99,15 +116,25 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRo
   is_in_training_ = moment.phase == "backward" || moment.phase == "optimizer" ||
                     is_in_used_forward(facts, device, moment, begins_);
   for (const std::uint32_t row : live_set(device.trace, held, std::int64_t{event_})) {
-    if (device.trace.lifetimes.alloc[row] == kNone) continue;
+    const bool is_from_before = device.trace.lifetimes.alloc[row] == kNone;
+    if (is_from_before && !is_inferred()) continue;
     const PeakAllocation allocation = allocation_of(facts, device, row);
-    const auto flags = facts.trace.events.flags[allocation.event];
+    const auto flags =
+        is_from_before ? model::EventFlags::kNothing : facts.trace.events.flags[allocation.event];
     if (has(flags, model::EventFlags::kSavedForBackward) && meets_backward(allocation)) {
       is_in_training_ = true;
     }
     if (!growing.empty() && growing.contains(line_label(allocation))) continue;
     live_.push_back(allocation);
   }
+}
+
+bool Peak::is_of_optimizer(const PeakAllocation& allocation) const {
+  if (!is_inferred()) return phase(allocation) == model::Phase::kOptimizer;
+  return std::ranges::any_of(trace().stacks.frames(allocation.stack), [&](model::FrameId id) {
+    const model::Frame& frame = trace().stacks.frame(id);
+    return base::ends_with_path(trace().strings[frame.file], "torch/optim/optimizer.py");
+  });
 }
 
 bool Peak::meets_backward(const PeakAllocation& allocation) const {
@@ -163,75 +190,6 @@ std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
     if (live < std::uint64_t{1} << 63) most = std::max(most, live);
   }
   return bytes() - std::min(bytes(), most);
-}
-
-std::string share_text(const Peak& peak, std::uint64_t bytes) {
-  return base::format_percent(static_cast<double>(bytes) / static_cast<double>(peak.bytes())) +
-         " of the peak on " + peak.device().name;
-}
-
-std::string callers_text(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Trace& trace = peak.trace();
-  const model::StackId stack = trace.events.stack[allocation.event];
-  const model::FrameId line = peak.facts().lines.frame(stack);
-  std::string text;
-  bool is_outside = false;
-  std::size_t named = 0;
-  for (const model::FrameId id : trace.stacks.frames(stack)) {
-    if (id == line) {
-      is_outside = true;
-      continue;
-    }
-    const std::string_view file = trace.strings[trace.stacks.frame(id).file];
-    if (!is_outside || model::origin_of(file) != model::FrameOrigin::kUser) continue;
-    text += (named == 0 ? ", called by " : ", ") +
-            std::string(trace.strings[trace.stacks.frame(id).function]);
-    if (++named == kCallersNamed) break;
-  }
-  return text;
-}
-
-std::pair<std::string, std::uint64_t> line_of_most(const Peak& peak,
-                                                   const std::vector<std::uint32_t>& parts) {
-  std::map<std::string, std::uint64_t> lines;
-  for (const std::uint32_t part : parts) {
-    lines[peak.line_label(peak.live()[part])] += peak.live()[part].size_bytes;
-  }
-  const auto most =
-      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
-  if (most == lines.end()) return {};
-  return {most->first, most->second};
-}
-
-std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> kinds;  // count, bytes
-  const auto& strings = peak.trace().strings;
-  for (const std::uint32_t part : parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const model::Tensor& tensor = peak.tensor(allocation);
-    std::string kind;
-    if (tensor.shape != model::StringId{}) {
-      kind = std::string(strings[tensor.shape]) + " " + std::string(strings[tensor.dtype]);
-    } else {
-      kind = bytes_text(allocation.size_bytes);
-    }
-    const std::string_view op = strings[peak.trace().events.op[allocation.event]];
-    if (!op.empty()) kind += " by " + std::string(op);
-    auto& [count, bytes] = kinds[kind];
-    ++count;
-    bytes += allocation.size_bytes;
-  }
-  std::vector<std::pair<std::uint64_t, std::string>> rows;
-  for (const auto& [kind, sums] : kinds) {
-    rows.emplace_back(sums.second, counted(sums.first, "tensor") + " of " + kind);
-  }
-  std::ranges::stable_sort(rows, std::ranges::greater{},
-                           &std::pair<std::uint64_t, std::string>::first);
-  std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, rows.size()); ++i) {
-    text += (i == 0 ? "" : ", ") + rows[i].second;
-  }
-  return text;
 }
 
 }  // namespace plimsoll::analysis::findings

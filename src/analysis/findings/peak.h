@@ -1,5 +1,7 @@
-// The peak of a device in a native recording, for the rules that explain what fills it: what is
-// live then, and how much lower the peak would be if some of it lived shorter.
+// The peak of a device, for the rules that explain what fills it: what is live then, and how much
+// lower the peak would be if some of it lived shorter. Native recordings state categories, phases,
+// layers and the beginning of each backward. PyTorch's snapshots state none of them: categories are
+// inferred (engine/inferred_roles.h), and what is live includes memory from before the history.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +19,18 @@
 
 namespace plimsoll::analysis::findings {
 
-// An allocation made in the recording.
 struct PeakAllocation {
   std::uint32_t lifetime = 0;  // row of the device's lifetimes
-  std::uint32_t born = 0;      // event of the device
+  std::uint32_t born = 0;      // event of the device; kNone: before the history of a snapshot
   std::uint32_t died = 0;      // kNone: never
-  std::size_t event = 0;       // row of Trace::events
+  std::size_t event = 0;       // row of Trace::events, unless it was born before
+  model::StackId stack;
   std::uint64_t size_bytes = 0;
 };
 
 class Peak {
  public:
-  // None: the tables of this device do not describe the peak of a native recording.
+  // None: the tables of this device do not describe its peak, or categories are not known.
   static std::optional<Peak> of(const Facts& facts, const DeviceFacts& device);
 
   const model::Trace& trace() const { return facts_->trace; }
@@ -37,28 +39,33 @@ class Peak {
   const report::MomentRow& moment() const { return *moment_; }
   std::uint32_t event() const { return event_; }
   std::uint64_t bytes() const { return moment_->live_bytes; }
+  bool is_inferred() const { return trace().has_inferred_roles; }
 
   // By birth; without what grows from step to step, which memory_growth reports.
   const std::vector<PeakAllocation>& live() const { return live_; }
 
   std::string_view category(const PeakAllocation& allocation) const {
-    return trace().strings[trace().events.category[allocation.event]];
+    return trace().strings[trace().category(device_->trace, allocation.lifetime)];
   }
+  // Of native recordings, as are tensor, layers and what is said of backward and steps.
   model::Phase phase(const PeakAllocation& allocation) const {
     return trace().events.phase[allocation.event];
   }
   const model::Tensor& tensor(const PeakAllocation& allocation) const {
-    return trace().tensors[trace().events.tensor[allocation.event].index()];
+    const bool is_recorded = allocation.born != model::kNone;
+    return trace().tensors[is_recorded ? trace().events.tensor[allocation.event].index() : 0];
   }
   model::LineId line(const PeakAllocation& allocation) const {
-    return facts_->lines.line(trace().events.stack[allocation.event]);
+    return facts_->lines.line(allocation.stack);
   }
   bool has_line(const PeakAllocation& allocation) const {
-    return facts_->lines.why(trace().events.stack[allocation.event]) == model::NoLine::kHasLine;
+    return facts_->lines.why(allocation.stack) == model::NoLine::kHasLine;
   }
   std::string line_label(const PeakAllocation& allocation) const {
-    return facts_->lines.label(trace().events.stack[allocation.event]);
+    return facts_->lines.label(allocation.stack);
   }
+  // Inside an optimizer's step.
+  bool is_of_optimizer(const PeakAllocation& allocation) const;
   model::Layers& layers() { return layers_; }
 
   // Events before which a backward begins, and ends; ascending.
@@ -120,6 +127,13 @@ using Explanations = std::vector<Explanation>;
 
 // Nobody changes a program for less.
 inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{16} << 20;
+// Half of the peak: nothing else can matter more.
+inline constexpr double kShareOfActivations = 0.5;
+// Adam's state is half of parameters, gradients and state together; with activations in the way it
+// may be a third. What explains more is reported first anyway.
+inline constexpr double kShareOfState = 1.0 / 3.0;
+// A single place that is less is one of many.
+inline constexpr double kShareOfPlace = 0.4;
 
 // "50.0% of the peak on cpu".
 std::string share_text(const Peak& peak, std::uint64_t bytes);
@@ -132,8 +146,13 @@ std::pair<std::string, std::uint64_t> line_of_most(const Peak& peak,
 // "3 tensors of [512, 512, 64] float32 by aten::sub", for the largest of the parts.
 std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
 
+// The calls in the user's code that lead to most of the parts, outermost first, as long as each has
+// most of what its caller has: "train.py:9 (step) → dit.py:30 (forward)"; empty if there are none.
+std::string path_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
+
 void explain_activations(Peak& peak, Explanations& out);
 void explain_graph(Peak& peak, Explanations& out);
+void explain_graph_of_snapshot(Peak& peak, Explanations& out);
 void explain_layer(Peak& peak, Explanations& out);
 void explain_line(Peak& peak, Explanations& out);
 void explain_parameter(Peak& peak, Explanations& out);

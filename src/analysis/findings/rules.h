@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,13 @@ Findings allocator_settings_conflict(const Facts& facts);
 Findings segment_churn(const Facts& facts);
 Findings repeated_large_allocation(const Facts& facts);
 Findings churn(const Facts& facts);
-// Of native recordings, about the peak.
+Findings one_device_dominates(const Facts& facts);
+// Where categories are known or inferred.
 Findings what_fills_the_peak(const Facts& facts);
 Findings unknown_memory(const Facts& facts);
+
+// No finding: what came closest to one on each device, the closest first.
+std::vector<report::NearMiss> near_misses(const Facts& facts);
+std::optional<report::NearMiss> near_stranded(const DeviceFacts& device);
 
 }  // namespace plimsoll::analysis::findings

@@ -33,7 +33,8 @@ class Case {
   }
   Findings run(Findings (*rule)(const Facts&)) {
     device();
-    const model::Trace trace = maker.finish();
+    model::Trace trace = maker.finish();
+    trace.has_inferred_roles = is_snapshot;
     const model::UserLines lines(trace);
     const Options options;
     Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
@@ -43,6 +44,7 @@ class Case {
 
   TraceMaker maker;
   report::Report report;
+  bool is_snapshot = false;  // its categories are inferred
 };
 
 void set_expandable(Case& c) {
@@ -66,6 +68,31 @@ report::OomDetails oom(std::string cause, std::string line = "a.py:1 (f)") {
   row.device_free_bytes = kGib;
   row.stranded_bytes = 9 * kGib;
   return row;
+}
+
+// Of 10 GiB live.
+Findings too_big(const char* category, bool is_snapshot) {
+  Case c;
+  c.maker.alloc_told(1, 7 * kGib, {.category = category});
+  c.maker.alloc_told(2, 3 * kGib, {.category = "parameter"});
+  c.is_snapshot = is_snapshot;
+  c.device().oom_details = {oom("too_big")};
+  c.device().oom_details[0].event = 1;
+  return c.run(out_of_memory);
+}
+
+TEST(OutOfMemory, of_a_model_that_is_too_big_has_one_answer_by_what_fills_the_device) {
+  const Findings activations = too_big("activation", false);
+  ASSERT_THAT(activations, SizeIs(1));
+  EXPECT_THAT(activations[0].evidence,
+              Contains("Live then were activations 7.0 GiB, parameters 3.0 GiB."));
+  EXPECT_THAT(activations[0].next_step, HasSubstr("Activations are the largest part"));
+  EXPECT_THAT(activations[0].next_step, Not(HasSubstr("if it holds")));
+  EXPECT_THAT(too_big("optimizer_state", true)[0].evidence, Contains(HasSubstr("(inferred)")));
+  EXPECT_THAT(too_big("optimizer_state", true)[0].next_step, HasSubstr("8 bits"));
+  EXPECT_THAT(too_big("gradient", false)[0].next_step, HasSubstr("FSDP"));
+  EXPECT_THAT(too_big("parameter", false)[0].next_step, HasSubstr("bfloat16"));
+  EXPECT_THAT(too_big("unknown", true)[0].next_step, HasSubstr("is not known"));
 }
 
 TEST(OutOfMemory, fragmentation_advises_expandable_segments_unless_they_are_on) {
@@ -335,6 +362,20 @@ TEST(MemoryGrowth, tensors_of_the_cpu_are_not_sent_to_the_cpu) {
   EXPECT_THAT(c.run(memory_growth)[0].next_step, Not(HasSubstr(".cpu()")));
 }
 
+TEST(MemoryGrowth, the_advice_follows_from_the_category_that_grows) {
+  const auto advice = [](const char* category) {
+    Case c;
+    c.report.tables.growth = {growth(2.0 * kMib)};
+    c.report.tables.growth_by_category = {growth(2.0 * kMib)};
+    c.report.tables.growth_by_category[0].key = category;
+    return c.run(memory_growth)[0].next_step;
+  };
+  EXPECT_THAT(advice("activation"), HasSubstr("the graphs behind it"));
+  EXPECT_THAT(advice("other"), Not(HasSubstr("graph")));
+  EXPECT_THAT(advice("optimizer_state"), HasSubstr("add_param_group"));
+  EXPECT_THAT(advice("optimizer_state"), Not(HasSubstr(".item()")));
+}
+
 TEST(MemoryGrowth, of_another_device_is_told_of_that_device) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib)};
@@ -507,8 +548,6 @@ TEST(RepeatedLargeAllocation, is_reported_when_it_went_to_the_driver_or_is_most_
               Contains(HasSubstr("6 allocations had to wait for the driver")));
 }
 
-}  // namespace
-}  // namespace plimsoll::analysis::findings
 TEST(RepeatedLargeAllocation, one_size_counts_whatever_else_the_line_allocates) {
   Case c;
   const auto stack = c.maker.stack({{"a.py", 1, "f"}});
@@ -526,3 +565,5 @@ TEST(RepeatedLargeAllocation, one_size_counts_whatever_else_the_line_allocates) 
   EXPECT_THAT(d.run(repeated_large_allocation), IsEmpty());
 }
 
+}  // namespace
+}  // namespace plimsoll::analysis::findings

@@ -28,9 +28,12 @@ bool is_told_already(const DeviceFacts& device) {
   });
 }
 
-bool is_substantial(std::uint64_t bytes, std::uint64_t reserved) {
-  return (bytes >= kSmallBytes && is_at_least(bytes, kSmallShare, reserved)) ||
-         (bytes >= kLargeBytes && is_at_least(bytes, kLargeShare, reserved));
+// From where on it is substantial.
+std::uint64_t threshold_bytes(std::uint64_t reserved) {
+  const auto from = [&](std::uint64_t least, double share) {
+    return std::max(least, static_cast<std::uint64_t>(share * static_cast<double>(reserved)));
+  };
+  return std::min(from(kSmallBytes, kSmallShare), from(kLargeBytes, kLargeShare));
 }
 
 // Events and segments of two different moments roll back to nonsense, which a negative baseline
@@ -48,16 +51,38 @@ std::uint64_t excess_bytes(const report::DeviceReport& device) {
   return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
 }
 
+// What fragmentation cost at the highest point of reserved bytes; 0: nothing, or it is not known.
+std::uint64_t cost_of(const DeviceFacts& device) {
+  const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
+  if (!peak.event || is_told_already(device) || !is_consistent(device.report)) return 0;
+  return std::min(peak.stranded_bytes, excess_bytes(device.report));
+}
+
+std::uint64_t reserved_bytes(const DeviceFacts& device) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.reserved.peak_bytes, 0));
+}
+
 }  // namespace
+
+std::optional<report::NearMiss> near_stranded(const DeviceFacts& device) {
+  const std::uint64_t cost = cost_of(device);
+  const std::uint64_t reserved = reserved_bytes(device);
+  const std::uint64_t threshold = threshold_bytes(reserved);
+  if (cost == 0 || cost >= threshold) return std::nullopt;
+  return report::NearMiss{device.report.device, "stranded_memory",
+                          bytes_text(cost) + " of " + bytes_text(reserved) +
+                              " reserved were stranded (a finding from " + bytes_text(threshold) +
+                              ")",
+                          static_cast<double>(cost) / static_cast<double>(threshold)};
+}
 
 Findings stranded_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
     const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
-    if (!peak.event || is_told_already(device) || !is_consistent(device.report)) continue;
-    const auto reserved = static_cast<std::uint64_t>(device.report.reserved.peak_bytes);
-    const std::uint64_t cost = std::min(peak.stranded_bytes, excess_bytes(device.report));
-    if (!is_substantial(cost, reserved)) continue;
+    const std::uint64_t cost = cost_of(device);
+    const std::uint64_t reserved = reserved_bytes(device);
+    if (cost < threshold_bytes(reserved)) continue;
     report::Finding finding;
     finding.id = "stranded_memory";
     finding.severity = report::FindingSeverity::kWarning;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -22,15 +23,30 @@ std::string rate_text(double bytes_per_step) {
          " a step";
 }
 
-std::string let_go_text(const std::string& holder, std::int32_t device) {
+std::string let_go_text(const std::string& holder, std::int32_t device, std::string_view category) {
+  const bool is_of_model = category == model::kParameter || category == model::kBuffer ||
+                           category == model::kOptimizerState;
+  if (is_of_model) {
+    return "Make the model and its optimizer once, before the loop: " + holder +
+           " adds to them at every step (add_param_group, a new module, parameter or optimizer).";
+  }
   // A copy on the CPU frees nothing of the CPU's.
   const bool is_cpu = device < 0;
-  return "Let go of what " + holder +
-         " keeps from step to step: usually a list, dict or attribute that gathers tensors. Keep "
-         ".item() of a scalar, and " +
-         (is_cpu ? ".detach() of a tensor whose graph nobody needs; drop the others"
-                 : ".detach().cpu() of other tensors") +
+  const bool has_graphs = category == model::kActivation;
+  return "Let go of what " + holder + " keeps from step to step" +
+         (has_graphs ? ", and of the graphs behind it" : "") +
+         ": usually a list, dict or attribute that gathers tensors. Keep .item() of a scalar, " +
+         (has_graphs
+              ? is_cpu ? "and .detach() of other tensors" : "and .detach().cpu() of other tensors"
+          : is_cpu ? "and drop other tensors or write them to a file"
+                   : "and .cpu() of other tensors") +
          ".";
+}
+
+std::string_view growing_category(const report::Tables& tables, std::int32_t device) {
+  const auto first =
+      std::ranges::find(tables.growth_by_category, device, &report::GrowthRow::device);
+  return first == tables.growth_by_category.end() ? std::string_view() : first->key;
 }
 
 std::string counted(std::uint64_t count, const char* singular) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/fragmentation.h"
@@ -19,8 +20,11 @@ std::string counted(std::uint64_t count, const char* singular);  // "1 block", "
 // "a.py:1 (f) 2.0 GiB (40.0%), b.py:2 (g) 1.0 GiB (20.0%)": the first few.
 std::string holders_text(std::span<const report::GroupRow> rows);
 
-// What to do about a line, layer or category that holds more at every step.
-std::string let_go_text(const std::string& holder, std::int32_t device);
+// What to do about a line, layer or category that holds more at every step. `category`: of what it
+// holds; empty: not known.
+std::string let_go_text(const std::string& holder, std::int32_t device, std::string_view category);
+// The category of a device that grows most; empty: none, or not known.
+std::string_view growing_category(const report::Tables& tables, std::int32_t device);
 
 // One sentence for each of the first few lines that pin.
 std::vector<std::string> pinning_sentences(std::span<const report::PinningLine> lines);

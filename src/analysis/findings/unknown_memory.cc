@@ -3,21 +3,53 @@
 #include <utility>
 
 #include "analysis/findings/live.h"
+#include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/units.h"
+#include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kShareOfPeak = 0.01;
+// A snapshot knows of the memory from before its history no more than the sizes.
+constexpr double kShareOfSnapshot = 0.5;
 constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
+
+void add_unknown_of_snapshot(const Peak& peak, Findings& findings) {
+  std::uint64_t bytes = 0, kept = 0, count = 0;
+  for (const PeakAllocation& allocation : peak.live()) {
+    if (allocation.born != model::kNone) continue;
+    if (peak.category(allocation) != model::kUnknownCategory) continue;
+    bytes += allocation.size_bytes;
+    ++count;
+    if (allocation.died == model::kNone) kept += allocation.size_bytes;
+  }
+  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfSnapshot, peak.bytes())) return;
+  report::Finding finding;
+  finding.id = "unknown_memory";
+  finding.title = bytes_text(bytes) + " of the " + bytes_text(peak.bytes()) + " at the peak on " +
+                  peak.device().name +
+                  " were allocated before the recording: what for is not known";
+  finding.evidence.push_back(counted(count, "block") + "; " + bytes_text(kept) +
+                             " of them stay until the end of the history, as parameters and "
+                             "optimizer state do.");
+  finding.next_step =
+      "Call torch.cuda.memory._record_memory_history(max_entries=100000) before the model is "
+      "built, and record a whole training step: its gradients show which blocks are parameters.";
+  findings.push_back(std::move(finding));
+}
 
 }  // namespace
 
 Findings unknown_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
+    if (facts.trace.has_inferred_roles) {
+      if (const auto peak = Peak::of(facts, device)) add_unknown_of_snapshot(*peak, findings);
+      continue;
+    }
     const report::MomentRow* peak = own_peak(facts, device);
     if (peak == nullptr) continue;
     report::Finding finding;

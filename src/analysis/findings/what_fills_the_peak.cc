@@ -2,9 +2,14 @@
 // first, and another only if it explains bytes of note that those before it do not.
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/held_by_kind.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -15,6 +20,9 @@ namespace {
 constexpr std::array kExplanations{
     explain_graph, explain_gradients, explain_copies,    explain_batches,   explain_outside,
     explain_line,  explain_layer,     explain_parameter, explain_optimizer, explain_activations};
+// Of snapshots: the others need layers, phases, names or the beginning of each backward.
+constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
+                                              explain_optimizer, explain_activations};
 // What the explanations before it leave to another: less than this is no second story.
 constexpr double kShareOfPeak = 0.15;
 
@@ -22,9 +30,30 @@ double worth(const Explanation& explanation) {
   return static_cast<double>(explanation.bytes) * explanation.weight;
 }
 
+// How far the categories can be relied on.
+std::string confidence_text(const Peak& peak, const Explanation& explanation) {
+  std::uint64_t by_size = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (allocation.born == model::kNone) by_size += allocation.size_bytes;
+  }
+  if (by_size == 0) return "Inferred from stacks and lifetimes: a snapshot records no categories";
+  return "Inferred from stacks and lifetimes, for " + bytes_text(by_size) +
+         " from before the history from sizes alone: a snapshot records no categories";
+}
+
+// What the whole peak is.
+std::string whole_text(const Peak& peak) {
+  const HeldByKind held =
+      held_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
+  return "The peak of " + bytes_text(peak.bytes()) + " holds " + kinds_text(held) + ".";
+}
+
 void append_best(Peak& peak, Findings& findings) {
   Explanations explanations;
-  for (const auto& explain : kExplanations) explain(peak, explanations);
+  std::span<void (*const)(Peak&, Explanations&)> explains = kExplanations;
+  if (peak.is_inferred()) explains = kExplanationsOfSnapshots;
+  for (const auto& explain : explains) explain(peak, explanations);
   std::ranges::stable_sort(explanations, std::ranges::greater{}, worth);
   std::vector<bool> is_explained(peak.live().size());
   bool is_first = true;
@@ -36,7 +65,12 @@ void append_best(Peak& peak, Findings& findings) {
     }
     const bool is_of_note = more >= kLeastPeakBytes && more * 2 > explanation.bytes &&
                             is_at_least(more, kShareOfPeak, peak.bytes());
-    if (is_first || is_of_note) findings.push_back(std::move(explanation.finding));
+    if (is_first || is_of_note) {
+      auto& evidence = explanation.finding.evidence;
+      if (peak.is_inferred() && is_first) evidence.push_back(whole_text(peak));
+      if (peak.is_inferred()) evidence.push_back(confidence_text(peak, explanation) + ".");
+      findings.push_back(std::move(explanation.finding));
+    }
     is_first = false;
   }
 }
@@ -45,8 +79,21 @@ void append_best(Peak& peak, Findings& findings) {
 
 Findings what_fills_the_peak(const Facts& facts) {
   Findings findings;
-  for (const DeviceFacts& device : devices_of(facts)) {
-    if (auto peak = Peak::of(facts, device)) append_best(*peak, findings);
+  const std::vector<DeviceFacts> devices = devices_of(facts);
+  std::vector<const DeviceFacts*> by_peak;
+  for (const DeviceFacts& device : devices) by_peak.push_back(&device);
+  std::ranges::stable_sort(by_peak, std::ranges::greater{}, [](const DeviceFacts* device) {
+    return device->report.held().peak_bytes;
+  });
+  std::set<std::pair<model::DeviceType, std::string>> known;  // of fuller devices of a type
+  for (const DeviceFacts* device : by_peak) {
+    Findings found;
+    if (auto peak = Peak::of(facts, *device)) append_best(*peak, found);
+    // Replicas of a model have the same story.
+    const model::DeviceType type = device->trace.device.type;
+    std::erase_if(found, [&](const auto& each) { return known.contains({type, each.id}); });
+    for (const report::Finding& finding : found) known.emplace(type, finding.id);
+    std::ranges::move(found, std::back_inserter(findings));
   }
   return findings;
 }

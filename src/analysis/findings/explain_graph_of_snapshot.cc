@@ -1,0 +1,100 @@
+// graph_without_backward of a snapshot, which marks neither layers nor the beginning of a backward:
+// most of what a forward made is live at the peak, and is freed without autograd allocating
+// anything.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+#include "analysis/findings/text.h"
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr double kShareOfPeak = 0.25;
+constexpr double kWeight = 2.0;
+// With a graph, autograd keeps most of what a forward makes. Without one, only what a local
+// variable names is live.
+constexpr double kKeptShare = 0.45;
+// Of fewer, local variables may name so many.
+constexpr std::size_t kFewestKept = 16;
+
+bool is_of_backward(std::string_view category) {
+  return category == model::kActivationGradient || category == model::kGradient;
+}
+
+// Births and deaths of activations up to the peak, and births in backward, by event.
+struct Forward {
+  std::vector<std::pair<std::uint32_t, int>> changes;  // event, +1 or -1
+  std::vector<std::uint32_t> births;
+  std::vector<std::uint32_t> backward;
+};
+
+Forward forward_of(const Peak& peak) {
+  Forward forward;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const std::string_view category = peak.category(allocation);
+    if (is_of_backward(category)) forward.backward.push_back(allocation.born);
+    if (category != model::kActivation || allocation.born > peak.event()) return;
+    forward.births.push_back(allocation.born);
+    forward.changes.emplace_back(allocation.born, 1);
+    if (allocation.died <= peak.event()) forward.changes.emplace_back(allocation.died, -1);
+  });
+  std::ranges::sort(forward.changes);
+  return forward;
+}
+
+// The first activation of the forward that the peak is in: before it none was live.
+std::uint32_t begin_of(const Forward& forward) {
+  std::uint32_t begin = 0;
+  int live = 0;
+  for (const auto& [event, change] : forward.changes) {
+    if (live == 0) begin = event;
+    live += change;
+  }
+  return begin;
+}
+
+}  // namespace
+
+void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
+  const Forward forward = forward_of(peak);
+  const std::uint32_t begin = begin_of(forward);
+  Explanation explanation;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.category(allocation) != model::kActivation) continue;
+    // What lives until the end of the history may meet its backward later.
+    if (allocation.died == model::kNone) return;
+    const auto next = std::ranges::upper_bound(forward.backward, allocation.born);
+    if (next != forward.backward.end() && *next < allocation.died) return;
+    explanation.add(peak, part);
+  }
+  const std::size_t kept = explanation.parts.size();
+  const auto made = static_cast<std::size_t>(forward.births.end() -
+                                             std::ranges::lower_bound(forward.births, begin));
+  if (kept < kFewestKept || !is_at_least(kept, kKeptShare, made)) return;
+  if (explanation.bytes < kLeastPeakBytes) return;
+  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
+  report::Finding& finding = explanation.finding;
+  explanation.weight = kWeight;
+  finding.id = "graph_without_backward";
+  finding.title = "A forward keeps what only a backward uses, and none follows: " +
+                  bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +
+                  " at the peak on " + peak.device().name;
+  finding.evidence.push_back(counted(kept, "activation") + " of " + counted(made, "activation") +
+                             " that the forward had made are live at the peak, and are freed "
+                             "without any allocation by autograd.");
+  const std::string path = path_text(peak, explanation.parts);
+  if (!path.empty()) {
+    finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
+  }
+  finding.next_step =
+      "Run validation, inference and measurements of forward under torch.no_grad() or "
+      "torch.inference_mode(): no activation is kept for backward.";
+  out.push_back(std::move(explanation));
+}
+
+}  // namespace plimsoll::analysis::findings
