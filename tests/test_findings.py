@@ -42,7 +42,7 @@ CAUSES = {
 SAMPLES = {
     "by_hand_97_events.pickle": ["activations_dominate"],
     "forward_bf16_128.pickle": ["unknown_memory"],
-    "inductor.pickle": ["unknown_memory"],
+    "inductor.pickle": ["optimizer_state_dominates"],
     "medium_128_inference.pickle": ["unknown_memory"],
     "medium_512_training.pickle": ["activations_dominate"],
     "small_forward.pickle": ["activations_dominate"],

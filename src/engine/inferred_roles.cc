@@ -31,6 +31,11 @@ constexpr std::uint32_t kShortLife = 40;
 
 // Of the bytes from before the history, sizes below this share may be anything.
 constexpr double kNotableShare = 0.001;
+// So much that is there once contradicts several copies of a model.
+constexpr double kLargeShare = 0.01;
+// cuBLAS's workspace, which PyTorch allocates once for each handle and stream: 4096 KiB twice and
+// 16 KiB eight times.
+constexpr std::uint64_t kWorkspaceBytes = (2 * 4096 + 8 * 16) * 1024;
 
 bool is_backward(Activity activity) { return activity == Activity::kBackward; }
 bool is_step(Activity activity) {
@@ -157,30 +162,59 @@ class DeviceRoles {
     most = std::max(most, ++of_backward[size_bytes]);
   }
 
+  // An optimizer replaces its two moments, and backward adds to gradients that are kept: of each
+  // size as many are replaced as stay, and half of these are parameters.
+  template <typename IsNotable>
+  bool count_by_moments(const std::map<std::uint64_t, Copies>& baseline, IsNotable&& is_notable) {
+    const auto is_half_replaced = [](const auto& entry) {
+      const Copies& copies = entry.second;
+      return copies.freed.empty() && copies.kept.size() % 2 == 0 &&
+             copies.replaced.size() == copies.kept.size();
+    };
+    const auto contradicts = [&](const auto& entry) {
+      return is_notable(entry) && !is_half_replaced(entry);
+    };
+    if (std::ranges::none_of(baseline, is_notable)) return false;
+    if (std::ranges::any_of(baseline, contradicts)) return false;
+    for (const auto& entry : baseline) {
+      if (is_half_replaced(entry)) parameters_of_size_[entry.first] = entry.second.kept.size() / 2;
+    }
+    return true;
+  }
+
   // How many parameters the model has of each size: as many as it has gradients. Where no gradient
   // is seen, the counts of all sizes have the number of copies in common.
   void count_parameters(const std::map<std::uint64_t, Copies>& baseline, double baseline_bytes) {
     if (!parameters_of_size_.empty()) return;
     std::size_t copies = 0;
-    const auto is_notable = [&](const auto& entry) {
+    const auto has_share = [&](const auto& entry, double share) {
       const auto bytes =
           static_cast<double>(entry.first) * static_cast<double>(entry.second.count());
-      return entry.second.count() > 1 && bytes > kNotableShare * baseline_bytes;
+      return entry.first != kWorkspaceBytes && bytes > share * baseline_bytes;
     };
+    const auto is_notable = [&](const auto& entry) {
+      return entry.second.count() > 1 && has_share(entry, kNotableShare);
+    };
+    if (count_by_moments(baseline, is_notable)) return;
     for (const auto& entry : baseline) {
       if (is_notable(entry)) copies = std::gcd(copies, entry.second.count());
     }
     // One, or with gradients and two moments four; what two or three are is open.
     if (copies != 1 && copies != 4) return;
+    const bool is_single = std::ranges::any_of(baseline, [&](const auto& entry) {
+      return entry.second.count() % copies != 0 && has_share(entry, kLargeShare);
+    });
+    if (is_single) return;
     for (const auto& entry : baseline) {
       if (is_notable(entry)) parameters_of_size_[entry.first] = entry.second.count() / copies;
     }
   }
 
-  // Between two allocations of a step.
+  // Between two allocations of a step, or after the last one of the history.
   bool is_in_step(std::uint32_t event) const {
     const auto after = std::ranges::lower_bound(history_, event, {}, &Made::born);
-    return after != history_.begin() && after != history_.end() && is_step(after->activity) &&
+    const bool is_last = after == history_.end();
+    return after != history_.begin() && (is_last || is_step(after->activity)) &&
            is_step(std::prev(after)->activity);
   }
 
@@ -226,8 +260,11 @@ class DeviceRoles {
     take(copies.freed, 0, parameters, model::kGradient);
     std::size_t used = parameters;
     const std::size_t left = copies.kept.size() - used;
-    if (copies.count() == copies.kept.size() && copies.count() == 4 * parameters) {
-      take(copies.kept, used, parameters, model::kGradient);  // set_to_none=False
+    // zero_grad(set_to_none=False) keeps the gradients; the optimizer may replace its two moments.
+    const bool has_moments = copies.replaced.size() == 2 * parameters && gradients_.empty();
+    const bool keeps_gradients = copies.freed.empty() && (copies.replaced.empty() || has_moments);
+    if (keeps_gradients && copies.count() == 4 * parameters) {
+      take(copies.kept, used, parameters, model::kGradient);
       used += parameters;
     }
     if (left != 0 && left % parameters == 0) {

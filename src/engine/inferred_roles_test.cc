@@ -145,6 +145,68 @@ TEST_F(InferredRoles, memory_from_before_is_told_by_the_sizes_of_the_gradients) 
                           "400 parameter", "400 parameter", "7 unknown"));
 }
 
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+
+// Live from before the history to the end.
+void live_before(TraceMaker& maker, const std::vector<std::uint64_t>& sizes_bytes) {
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << 40;
+  std::vector<model::Block> blocks;
+  std::uint64_t address = kFirst;
+  for (const std::uint64_t size_bytes : sizes_bytes) {
+    model::Block block;
+    block.address = address;
+    block.size = block.requested_size = size_bytes;
+    block.state = model::BlockState::kActiveAllocated;
+    blocks.push_back(block);
+    address += size_bytes;
+  }
+  maker.segment(kFirst, address - kFirst, blocks);
+}
+
+TEST_F(InferredRoles, moments_that_a_step_replaces_show_that_the_gradients_are_kept) {
+  constexpr std::uint64_t kWorkspace = 8519680;
+  live_before(maker_, {40 * kMib, 40 * kMib, 40 * kMib, 40 * kMib, 10 * kMib, 10 * kMib, 10 * kMib,
+                       10 * kMib, kWorkspace, kWorkspace});
+  alloc(1, 800, forward_);
+  free(1, 800);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const std::uint64_t size_bytes = (i < 4 ? 40 : 10) * kMib;
+    alloc(10 + i, size_bytes, step_);
+    free(501 + i, size_bytes);
+  }
+  categories();
+  const auto found = baseline();
+  for (const std::string size : {"10485760", "41943040"}) {
+    EXPECT_THAT(found, testing::Contains(size + " parameter").Times(2));
+    EXPECT_THAT(found, testing::Contains(size + " gradient").Times(2));
+    EXPECT_THAT(found, testing::Contains(size + " optimizer_state").Times(4));
+  }
+  EXPECT_THAT(found, testing::Contains("8519680 unknown").Times(2));
+}
+
+// Four of each of two sizes.
+std::vector<std::uint64_t> four_copies() {
+  const std::uint64_t large = 40 * kMib, small = 10 * kMib;
+  return {large, large, large, large, small, small, small, small};
+}
+
+TEST_F(InferredRoles, four_of_each_size_are_parameters_gradients_and_two_moments) {
+  live_before(maker_, four_copies());
+  alloc(1, 800, forward_);
+  categories();
+  EXPECT_THAT(baseline(), testing::Contains("41943040 parameter").Times(1));
+  EXPECT_THAT(baseline(), testing::Contains("41943040 optimizer_state").Times(2));
+}
+
+TEST_F(InferredRoles, a_large_block_that_is_there_once_contradicts_four_copies) {
+  std::vector<std::uint64_t> sizes = four_copies();
+  sizes.push_back(100 * kMib);
+  live_before(maker_, sizes);
+  alloc(1, 800, forward_);
+  categories();
+  EXPECT_THAT(baseline(), testing::Contains("41943040 unknown").Times(4));
+}
+
 TEST_F(InferredRoles, what_the_file_tells_is_left_as_it_is) {
   maker_.alloc_told(1, 400, {.category = "workspace", .stack = forward_});
   EXPECT_THAT(categories(), ElementsAre("workspace"));
