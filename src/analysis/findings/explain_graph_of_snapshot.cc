@@ -2,6 +2,7 @@
 // most of what a forward made is live at the peak, and is freed without autograd allocating
 // anything.
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,13 +31,22 @@ struct Forward {
   std::vector<std::pair<std::uint32_t, int>> changes;  // event, +1 or -1
   std::vector<std::uint32_t> births;
   std::vector<std::uint32_t> backward;
+  bool has_optimizer = false;
+
+  // An optimizer follows a backward: none is seen where its stacks do not show it.
+  bool shows_backward() const { return !backward.empty() || !has_optimizer; }
 };
 
 Forward forward_of(const Peak& peak) {
   Forward forward;
+  std::vector<bool> is_known(peak.trace().stacks.stack_count());
   peak.for_each([&](const PeakAllocation& allocation) {
     const std::string_view category = peak.category(allocation);
     if (is_of_backward(category)) forward.backward.push_back(allocation.born);
+    if (!is_known[allocation.stack.index()]) {
+      is_known[allocation.stack.index()] = true;
+      forward.has_optimizer = forward.has_optimizer || peak.is_of_optimizer(allocation);
+    }
     if (category != model::kActivation || allocation.born > peak.event()) return;
     forward.births.push_back(allocation.born);
     forward.changes.emplace_back(allocation.born, 1);
@@ -57,10 +67,25 @@ std::uint32_t begin_of(const Forward& forward) {
   return begin;
 }
 
+// A compiled backward without native frames looks like a forward.
+bool is_compiled(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  const model::Trace& trace = peak.trace();
+  std::set<std::uint32_t> stacks;
+  for (const std::uint32_t part : parts) stacks.insert(peak.live()[part].stack.value);
+  return std::ranges::any_of(stacks, [&](std::uint32_t stack) {
+    return std::ranges::any_of(trace.stacks.frames(model::StackId{stack}), [&](model::FrameId id) {
+      const std::string_view file = trace.strings[trace.stacks.frame(id).file];
+      return file.find("torchinductor") != std::string_view::npos ||
+             file.find("__compiled_fn") != std::string_view::npos;
+    });
+  });
+}
+
 }  // namespace
 
 void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   const Forward forward = forward_of(peak);
+  if (!forward.shows_backward()) return;
   const std::uint32_t begin = begin_of(forward);
   Explanation explanation;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
@@ -76,6 +101,7 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   const auto made = static_cast<std::size_t>(forward.births.end() -
                                              std::ranges::lower_bound(forward.births, begin));
   if (kept < kFewestKept || !is_at_least(kept, kKeptShare, made)) return;
+  if (forward.backward.empty() && is_compiled(peak, explanation.parts)) return;
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
   report::Finding& finding = explanation.finding;

@@ -62,17 +62,25 @@ Used used_of(const Facts& facts, const DeviceFacts& device) {
   return used;
 }
 
-// Largest first, without those that do no work.
+std::uint64_t peak_bytes(const DeviceFacts* device) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(device->report.held().peak_bytes, 0));
+}
+
+// Largest peak first, without those that do no work; empty if the first is not far above the next.
 std::vector<Used> used_devices(const Facts& facts, const std::vector<DeviceFacts>& devices) {
-  std::vector<Used> used;
+  std::vector<const DeviceFacts*> by_peak;
   for (const DeviceFacts& device : devices) {
-    const bool is_gpu = device.trace.device.ordinal >= 0;
-    if (is_gpu && device.report.held().peak_bytes > 0) used.push_back(used_of(facts, device));
+    if (device.trace.device.ordinal >= 0 && peak_bytes(&device) > 0) by_peak.push_back(&device);
   }
-  std::ranges::stable_sort(used, std::ranges::greater{}, &Used::peak_bytes);
-  std::erase_if(used, [&](const Used& each) {
-    return !is_at_least(each.peak_bytes, kLeastShareOfLargest, used.front().peak_bytes);
+  std::ranges::stable_sort(by_peak, std::ranges::greater{}, peak_bytes);
+  std::erase_if(by_peak, [most = by_peak.empty() ? 0 : peak_bytes(by_peak.front())](auto* each) {
+    return !is_at_least(peak_bytes(each), kLeastShareOfLargest, most);
   });
+  if (by_peak.size() < 2) return {};
+  const std::uint64_t first = peak_bytes(by_peak[0]), next = peak_bytes(by_peak[1]);
+  if (first - next < kLeastExcess || !is_at_least(first, kTimesTheNext, next)) return {};
+  std::vector<Used> used;
+  for (const DeviceFacts* device : by_peak) used.push_back(used_of(facts, *device));
   return used;
 }
 
@@ -243,11 +251,8 @@ Findings one_device_dominates(const Facts& facts) {
   if (facts.options.device) return {};
   const std::vector<DeviceFacts> devices = devices_of(facts);
   const std::vector<Used> used = used_devices(facts, devices);
-  if (used.size() < 2) return {};
+  if (used.empty()) return {};
   const Used& first = used[0];
-  const std::uint64_t excess = first.peak_bytes - used[1].peak_bytes;
-  if (excess < kLeastExcess) return {};
-  if (!is_at_least(first.peak_bytes, kTimesTheNext, used[1].peak_bytes)) return {};
   const std::uint64_t shared = bytes_of_shared_lines(facts, used);
   if (!is_at_least(shared, kShareOfSharedLines, first.peak_bytes)) return {};
   report::Finding finding;

@@ -116,10 +116,11 @@ TEST(SnapshotPeak, one_line_with_few_large_tensors_is_named_with_its_callers) {
 }
 
 // A forward of twenty operators; a local variable names three tensors at a time.
-Case measured_forward(bool keeps_graph, bool has_backward) {
+Case measured_forward(bool keeps_graph, bool has_backward, const char* file = "/u/layers.py") {
   Case c = snapshot();
   live_before(c, 4, 20, "parameter");
-  const auto stack = c.maker.stack({{"/u/model.py", 7, "forward"}, {"/u/bench.py", 5, "measure"}});
+  const auto stack = c.maker.stack(
+      {{file, 3, "call"}, {"/u/model.py", 7, "forward"}, {"/u/bench.py", 5, "measure"}});
   for (std::uint64_t i = 0; i < 20; ++i) {
     c.maker.alloc_told(1 + i, 10 * kMib, {.category = "activation", .stack = stack});
     if (!keeps_graph && i >= 3) c.maker.free(1 + i - 3, 10 * kMib);
@@ -138,6 +139,17 @@ TEST(SnapshotPeak, a_forward_that_keeps_its_graph_without_a_backward_is_named) {
   EXPECT_THAT(found[0].next_step, HasSubstr("torch.no_grad()"));
   EXPECT_EQ(measured_forward(true, true).run(what_fills_the_peak)[0].id, "activations_dominate");
   EXPECT_THAT(measured_forward(false, false).run(what_fills_the_peak), IsEmpty());
+}
+
+TEST(SnapshotPeak, no_graph_is_blamed_where_a_backward_may_be_hidden) {
+  Case training = measured_forward(true, false);
+  const auto stack = training.maker.stack(
+      {{"/x/site-packages/torch/optim/optimizer.py", 530, "wrapper"}, {"/u/bench.py", 9, "main"}});
+  training.maker.alloc_told(90, 1, {.category = "other", .stack = stack});
+  EXPECT_EQ(training.run(what_fills_the_peak)[0].id, "activations_dominate");
+
+  Case compiled = measured_forward(true, false, "/tmp/torchinductor_u/ab/cab.py");
+  EXPECT_EQ(compiled.run(what_fills_the_peak)[0].id, "activations_dominate");
 }
 
 TEST(SnapshotPeak, memory_from_before_the_history_that_fills_the_peak_is_named_as_unknown) {
