@@ -138,11 +138,11 @@ class MemoryTracer {
   Result<TracerResults> results() {
     if (!recording_) return recording_.error();
     flush();
-    const std::uint64_t events = state().events;
-    if (results_ && events == results_events_) return *results_;
+    const std::uint64_t bytes = state().written_bytes;
+    if (results_ && bytes == results_bytes_) return *results_;
     Result<TracerResults> read = read_results();
     if (read) results_ = *read;
-    results_events_ = events;
+    results_bytes_ = bytes;
     return read;
   }
   std::vector<MemoryEvent> events() {
@@ -266,7 +266,7 @@ class MemoryTracer {
   Result<Recording> recording_;
   std::vector<std::byte> trace_;  // of a recording into memory that was stopped
   std::optional<TracerResults> results_;
-  std::uint64_t results_events_ = 0;  // recorded when results_ was read
+  std::uint64_t results_bytes_ = 0;  // recorded when results_ was read
   std::string error_;
   bool is_attached_ = false;
   bool uses_cuda_ = false;  // a tensor that it was given is on a CUDA device

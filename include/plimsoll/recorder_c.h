@@ -284,7 +284,7 @@ typedef struct plimsoll_recording_options {
 typedef struct plimsoll_recording plimsoll_recording;
 
 typedef struct plimsoll_recording_state {
-  uint64_t events;        /* recorded so far */
+  uint64_t events;        /* allocations, frees, segments, failed requests: as reports count */
   uint64_t dropped;       /* lost because a ring was full */
   uint64_t evicted;       /* forgotten because of max_events */
   uint64_t written_bytes; /* by the sink */

@@ -62,14 +62,18 @@ def _tell(recording: Recording) -> None:
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
     # Where there is the CPU alone, its name would tell nothing.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
-    error = recording.state["error"]
-    held = (
-        f"incomplete ({os.strerror(error)})" if error else f"{recording.state['events']:,} records"
-    )
     print(
-        f"plimsoll: {path}: {held}, peak {peak}; see it with: plimsoll report {path}",
+        f"plimsoll: {path}: {_held(recording.state)}, peak {peak}; "
+        f"see it with: plimsoll report {path}",
         file=sys.stderr,
     )
+
+
+def _held(state: dict[str, int]) -> str:
+    if state["error"]:
+        return f"incomplete ({os.strerror(state['error'])})"
+    events = f"{state['events']:,} event" + ("" if state["events"] == 1 else "s")
+    return f"the newest of {events}" if state["evicted"] else events
 
 
 def _shown(path: str) -> str:

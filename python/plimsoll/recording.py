@@ -91,7 +91,8 @@ class Recording:
 
     Attributes:
         path: The trace file; its final name once the recording has begun.
-        state: What the recorder counted, once the recording has ended: ``events``, ``dropped``,
+        state: What the recorder counted, once the recording has ended: ``events`` (allocations,
+            frees, segments and failed requests, as a report counts them), ``dropped``,
             ``written_bytes``…
         peaks: The most that was live on each device, once it has ended: ``{"cpu": 1024}``.
         failures: How often each CUDA device has run out of memory while recording: ``{0: 2}``.
@@ -135,7 +136,7 @@ class Recording:
     def __repr__(self) -> str:
         state = "running" if self._recording is not None else "not started"
         peaks = "".join(f", peak {peak:,} bytes on {name}" for name, peak in self.peaks.items())
-        state = f"{self.state['events']:,} records{peaks}" if self.state else state
+        state = f"{self.state['events']:,} events{peaks}" if self.state else state
         return f"<plimsoll.Recording {self.path!r}: {state}>"
 
     def start(self) -> Recording:

@@ -82,7 +82,18 @@ def test_a_recording_says_how_far_it_is(tmp_path):
     with recording:
         assert repr(recording) == f"<plimsoll.Recording {path!r}: running>"
         torch.rand(1000)
-    assert repr(recording).endswith(" records, peak 4,000 bytes on cpu>")
+    assert repr(recording).endswith(" events, peak 4,000 bytes on cpu>")
+
+
+@pytest.mark.parametrize("adapter", ["auto", "python"])
+def test_a_recording_and_its_report_count_the_same_events(adapter, tmp_path):
+    with plimsoll.record(tmp_path / "run.plim", adapter=adapter) as recording:
+        with plimsoll.region("training"):
+            kept = train()
+        plimsoll.step()
+    assert recording.state["dropped"] == recording.state["unmatched"] == 0
+    assert recording.state["events"] == plimsoll.open(recording.path).report["source"]["events"]
+    del kept
 
 
 def test_the_report_of_a_recording_that_still_runs(tmp_path):

@@ -75,6 +75,7 @@ void Recording::restart() {
   cursor_ = {};
   sites_defined_ = 0;
   events_ = 0;
+  memory_events_ = 0;
   dropped_ = 0;
   error_.store(0, std::memory_order_relaxed);
   written_bytes_.store(0, std::memory_order_relaxed);
@@ -171,6 +172,11 @@ void Recording::define_sites() noexcept {
   }
 }
 
+void Recording::after_memory_event() noexcept {
+  ++memory_events_;
+  after_event();
+}
+
 void Recording::after_event() noexcept {
   ++events_;
   if (!kept_ || max_events_ == 0) return;
@@ -198,7 +204,7 @@ void Recording::on_alloc(const format::Alloc& event, const LiveTotals& live) noe
     need_site(event.site);
     encoder_->alloc(event);
   }
-  after_event();
+  after_memory_event();
 }
 
 void Recording::on_segment(const format::Segment& event, const LiveTotals& live) noexcept {
@@ -207,7 +213,7 @@ void Recording::on_segment(const format::Segment& event, const LiveTotals& live)
     need_site(event.site);
     encoder_->segment(event);
   }
-  after_event();
+  after_memory_event();
 }
 
 void Recording::on_out_of_memory(const format::OutOfMemory& event) noexcept {
@@ -215,17 +221,18 @@ void Recording::on_out_of_memory(const format::OutOfMemory& event) noexcept {
     need_site(event.site);
     encoder_->out_of_memory(event);
   }
-  after_event();
+  after_memory_event();
 }
 
 void Recording::on_free_requested(const format::FreeRequested& event) noexcept {
   if (is_written()) encoder_->free_requested(event);
-  after_event();
+  after_memory_event();
 }
 
 void Recording::on_free(const format::Free& event) noexcept {
   if (is_written()) encoder_->free(event);
-  after_event();
+  if (event.serial == format::kNoSerial) return after_event();
+  after_memory_event();
 }
 
 void Recording::on_device_figure(const format::DeviceFigure& event) noexcept {
@@ -248,7 +255,8 @@ void Recording::on_mark(const format::Mark& event) noexcept {
       event.kind == PLIMSOLL_MARK_LAYER_BEGIN || event.kind == PLIMSOLL_MARK_LAYER_END;
   if (is_call && !marks_layer_calls_) return;
   if (is_written()) encoder_->mark(event);
-  after_event();
+  if (event.kind != PLIMSOLL_MARK_OUT_OF_MEMORY) return after_event();
+  after_memory_event();
 }
 
 void Recording::on_dropped(const format::Dropped& event) noexcept {
@@ -302,7 +310,7 @@ void Recording::fill_state(const Ledger& ledger, plimsoll_recording_state& state
   state.live_count = ledger.live_count();
   state.replaced = ledger.replaced() - replaced_before_;
   state.unmatched = ledger.unmatched() - unmatched_before_;
-  state.events = events_;
+  state.events = memory_events_;
   state.dropped = dropped_;
   state.evicted = kept_ ? kept_->evicted() : 0;
   state.written_bytes = written_bytes_.load(std::memory_order_relaxed);

@@ -122,6 +122,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   void need_site(std::uint32_t site) noexcept {
     if (site > sites_defined_) define_sites();
   }
+  void after_memory_event() noexcept;
   void after_event() noexcept;
   // Which of the events that were recorded a file holds.
   struct Extent {
@@ -176,6 +177,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::uint64_t waiting_since_ns_ = 0;  // as of a batch
   bool is_finished_ = false;
   std::uint64_t events_ = 0;
+  std::uint64_t memory_events_ = 0;  // of them, those that a report counts: no marks, no names
   std::uint64_t dropped_ = 0;
   std::uint64_t peak_bytes_ = 0;
   PeakSpans spans_;

@@ -61,7 +61,7 @@ def test_the_fake_torch_is_recorded(plimsoll_command, tmp_path):
     run = [plimsoll_command, "run", "--adapter", "none", "-o", str(trace)]
     *_, ours = observed(run, PROGRAMS["torch"], tmp_path / "work", sys.executable)
     assert trace.is_file()
-    assert "records, peak" in ours[-1]
+    assert "events, peak" in ours[-1]
 
 
 def test_the_environment_names_the_file_where_no_option_does(plimsoll_command, tmp_path):
