@@ -11,14 +11,17 @@
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
 #include "engine/session_state.h"
+#include "engine/source_lines.h"
 #include "plimsoll/session.h"
 #include "report/ranks.h"
+#include "report/text_brief.h"
 #include "report/text_layout.h"
 #include "report/text_report.h"
 
 namespace plimsoll::cli {
 namespace {
 
+constexpr std::size_t kWidestTables = 200;
 constexpr std::size_t kRowsShown = 10;  // of each table, if the user does not say
 
 struct Question {
@@ -26,6 +29,7 @@ struct Question {
   OpenOptions open;
   report::TextOptions text;
   bool is_json = false;
+  bool is_brief = false;
 };
 
 Result<Question> make_question(const Arguments& arguments) {
@@ -35,8 +39,14 @@ Result<Question> make_question(const Arguments& arguments) {
   question.open.at = arguments.value("--at", "peak");
   question.text.device = question.open.device;
   question.is_json = arguments.has("--json");
+  question.is_brief = arguments.has("--brief");
+  for (const char* const option : {"--json", "--by", "--top"}) {
+    if (!question.is_brief || !arguments.has(option)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      std::string("--brief prints no tables: leave out ") + option);
+  }
   question.text.color = chosen_color(arguments);
-  question.text.width = output_width();
+  question.text.width = output_width(kWidestTables);
   PLIMSOLL_TRY_ASSIGN(question.text.top, chosen_top(arguments, kRowsShown));
   if (arguments.has("--top")) question.open.top = question.text.top;
   if (arguments.has("--by")) {
@@ -68,9 +78,13 @@ Result<Answer> answer(const std::string& path, const Question& question,
   answer.report = session.state().report;
   if (question.is_json) {
     answer.text = session.report_json();
+  } else if (question.is_brief) {
+    answer.text = report::to_brief_text(answer.report, question.text);
   } else {
     report::TextOptions how = question.text;
     how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();
+    engine::SourceLines sources(session.state().trace, session.state().lines);
+    how.source_of = [&](const std::string& line) { return sources.text_of(line); };
     answer.text = report::to_text(answer.report, how);
   }
   if (is_to_fail_on(answer.report.findings, arguments)) answer.exit_code = kFindingToFailOn;
@@ -168,7 +182,9 @@ Command report_command() {
       "and torch.profiler traces, also compressed with gzip, and prints the findings first: "
       "verdict, "
       "evidence, next step; then what each device held and what filled it. The format is found "
-      "from the content, never from the name, and no file can run code.";
+      "from the content, never from the name, and no file can run code. Lines are shown with their "
+      "source text if the file is a .py file here, has not changed since the recording began, and "
+      "has the recorded function.";
   command.positionals = {recording_positional(
       "The recording; several are answered one after the other.", Count::kOneOrMore)};
   command.options = {
@@ -181,6 +197,8 @@ Command report_command() {
        "is "
        "the first), the number of an event, or a time since the first event such as 1.5s, 300ms, "
        "20us."},
+      {"--brief", "", "",
+       "The verdict and the peaks alone, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
       {"--json", "", "",
@@ -191,6 +209,7 @@ Command report_command() {
   command.sections = {
       {"examples",
        {{"plimsoll report snapshot.pickle", "the verdict, and what fills the peak"},
+        {"plimsoll report snapshot.pickle --brief", "the same on one screen"},
         {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},

@@ -28,12 +28,12 @@ bool is_dumb() {
 
 }  // namespace
 
-std::size_t output_width() {
-  constexpr std::size_t kWidest = 100;
+std::size_t output_width(std::size_t widest) {
+  constexpr std::size_t kNoTerminal = 100;
   winsize size{};
   if (::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-    return kWidest;
-  return size.ws_col == 0 ? kWidest : std::min<std::size_t>(size.ws_col, kWidest);
+    return kNoTerminal;
+  return size.ws_col == 0 ? kNoTerminal : std::min<std::size_t>(size.ws_col, widest);
 }
 
 report::Color output_color(std::string_view when) {

@@ -9,8 +9,8 @@
 
 namespace plimsoll::cli {
 
-// Columns for the report on stdout: those of the terminal, at most 100; 100 when piped.
-std::size_t output_width();
+// Columns for what goes to stdout: those of the terminal, at most `widest`; 100 when piped.
+std::size_t output_width(std::size_t widest = 100);
 
 // `when`: "auto", "always" or "never". auto: on a terminal that is not dumb, unless NO_COLOR is
 // set.

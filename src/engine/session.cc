@@ -9,6 +9,7 @@
 #include "engine/load.h"
 #include "engine/parse_options.h"
 #include "engine/session_state.h"
+#include "engine/source_lines.h"
 #include "engine/tables.h"
 #include "report/text_report.h"
 
@@ -120,6 +121,8 @@ Result<std::string> Session::report_text(const TextOptions& options) const {
     }
     how.tables.push_back(*kind);
   }
+  engine::SourceLines sources(state_->trace, state_->lines);
+  how.source_of = [&](const std::string& line) { return sources.text_of(line); };
   return report::to_text(state_->report, how);
 }
 

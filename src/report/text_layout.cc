@@ -127,6 +127,12 @@ std::string shorten_place(std::string_view text, std::size_t width) {
   return joined(front_that_fits(name, width - 1), "");
 }
 
+std::string shorten_end(std::string_view text, std::size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  if (width == 0) return {};
+  return std::string(front_that_fits(text, width - 1)) + std::string(kEllipsis);
+}
+
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
   const std::size_t room = std::max<std::size_t>(width > indent ? width - indent : 0, 10);
   const std::string next_line = "\n" + std::string(indent, ' ');

@@ -23,6 +23,9 @@ std::string pad_right(std::string_view text, std::size_t width);
 // what comes after the last folder survives longest; then the ends of the text.
 std::string shorten_place(std::string_view text, std::size_t width);
 
+// The beginning of the text, and "…" where the rest is cut off.
+std::string shorten_end(std::string_view text, std::size_t width);
+
 // Breaks at spaces so that no line is wider than `width`; each line begins with `indent` spaces but
 // the first, which the caller has begun with as many columns. A word too long for a line is broken.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width);

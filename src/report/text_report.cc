@@ -14,27 +14,8 @@
 namespace plimsoll::report {
 namespace {
 
-constexpr std::size_t kNarrowest = 60;
 constexpr std::size_t kNearMissesNamed = 2;
-
-Style style_of(FindingSeverity severity) {
-  switch (severity) {
-    case FindingSeverity::kInfo:
-      return Style::kInfo;
-    case FindingSeverity::kWarning:
-      return Style::kWarning;
-    case FindingSeverity::kCritical:
-      return Style::kCritical;
-  }
-  return Style::kPlain;
-}
-
-std::string upper(std::string text) {
-  for (char& letter : text) {
-    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-  }
-  return text;
-}
+constexpr std::size_t kWidestProse = 100;  // longer lines are hard to read
 
 // A mark in the margin and a sentence wrapped beside it.
 std::string marked(std::string_view mark, Style mark_style, std::string_view text, Style style,
@@ -46,19 +27,14 @@ std::string marked(std::string_view mark, Style mark_style, std::string_view tex
 }
 
 std::string finding_text(const Finding& finding, const TextOptions& options) {
-  const Style style = style_of(finding.severity);
-  std::string out = marked(upper(to_string(finding.severity)), style, printable(finding.title),
-                           Style::kBold, options);
+  const Style style = severity_style(finding);
+  std::string out =
+      marked(severity_mark(finding), style, printable(finding.title), Style::kBold, options);
   for (const std::string& line : finding.evidence) {
     out += marked("  -", Style::kDim, printable(line), Style::kPlain, options);
   }
-  if (finding.next_step.empty()) return out;
-  std::string step = printable(finding.next_step);
-  const std::string saving = bytes_text(finding.saving_bytes);
-  if (finding.saving_bytes > 0 && step.find(saving) == std::string::npos) {
-    step += " Saves up to " + saving + ".";
-  }
-  return out + marked("  \u2192", style, step, Style::kPlain, options);
+  const std::string step = step_text(finding);
+  return step.empty() ? out : out + marked("  \u2192", style, step, Style::kPlain, options);
 }
 
 const DeviceReport* fullest(const Report& report, const TextOptions& options) {
@@ -113,30 +89,6 @@ std::string near_text(const Report& report, const DeviceReport& device) {
   return text.empty() ? text : text + ".";
 }
 
-// What is said of a recording without findings.
-std::string calm_text(const Report& report, const TextOptions& options) {
-  const DeviceReport* device = fullest(report, options);
-  if (device == nullptr) return "This file holds no memory events and no memory.";
-  const auto judged = std::ranges::find(report.passes, "findings", &PassRun::name);
-  const bool is_judged = judged != report.passes.end() && judged->state == PassState::kRan;
-  std::string text = !is_judged         ? "No verdict was asked for."
-                     : is_whole(report) ? "Nothing wrong found."
-                                        : "Nothing wrong found in the part that was recorded "
-                                          "(see About the input).";
-  if (disagreement_bytes(*device) > 0) {
-    return text + " But events and segments disagree, so the peak is not known.";
-  }
-  text += " Peak " + base::format_bytes(device->held().peak_bytes) +
-          (device->allocated ? " allocated" : " requested");
-  if (report.devices.size() > 1) text += " on " + device_name(*device);
-  if (device->held().peak_event) {
-    text += " at " + moment_text(*device, device->held().peak_event, device->held().peak_time_ns);
-  }
-  const std::string holders = holders_text(report, *device);
-  text += holders.empty() ? "." : ": " + holders + ".";
-  return text + near_text(report, *device);
-}
-
 std::string verdict_text(const Report& report, const TextOptions& options) {
   if (report.findings.empty()) {
     return styled(wrap(calm_text(report, options), 0, options.width), Style::kGood, options.color) +
@@ -160,7 +112,8 @@ std::string devices_text(const Report& report, const TextOptions& options) {
     auto heading = Heading::kSentence;
     for (const TableKind kind : tables) {
       const std::string table =
-          table_text(report, device, kind, heading, options.top, options.width, options.color);
+          table_text(report, device, kind, heading,
+                     {options.top, options.width, options.color, options.source_of});
       if (table.empty()) continue;
       out += "\n" + table;
       if (is_about_moment(kind)) heading = Heading::kShort;
@@ -235,6 +188,59 @@ std::string footer_text(const Report& report, const TextOptions& options) {
 
 }  // namespace
 
+Style severity_style(const Finding& finding) {
+  switch (finding.severity) {
+    case FindingSeverity::kInfo:
+      return Style::kInfo;
+    case FindingSeverity::kWarning:
+      return Style::kWarning;
+    case FindingSeverity::kCritical:
+      return Style::kCritical;
+  }
+  return Style::kPlain;
+}
+
+std::string severity_mark(const Finding& finding) {
+  std::string text = to_string(finding.severity);
+  for (char& letter : text) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return text;
+}
+
+std::string step_text(const Finding& finding) {
+  if (finding.next_step.empty()) return {};
+  std::string step = printable(finding.next_step);
+  const std::string saving = bytes_text(finding.saving_bytes);
+  if (finding.saving_bytes > 0 && step.find(saving) == std::string::npos) {
+    step += " Saves up to " + saving + ".";
+  }
+  return step;
+}
+
+std::string calm_text(const Report& report, const TextOptions& options) {
+  const DeviceReport* device = fullest(report, options);
+  if (device == nullptr) return "This file holds no memory events and no memory.";
+  const auto judged = std::ranges::find(report.passes, "findings", &PassRun::name);
+  const bool is_judged = judged != report.passes.end() && judged->state == PassState::kRan;
+  std::string text = !is_judged         ? "No verdict was asked for."
+                     : is_whole(report) ? "Nothing wrong found."
+                                        : "Nothing wrong found in the part that was recorded "
+                                          "(see About the input).";
+  if (disagreement_bytes(*device) > 0) {
+    return text + " But events and segments disagree, so the peak is not known.";
+  }
+  text += " Peak " + base::format_bytes(device->held().peak_bytes) +
+          (device->allocated ? " allocated" : " requested");
+  if (report.devices.size() > 1) text += " on " + device_name(*device);
+  if (device->held().peak_event) {
+    text += " at " + moment_text(*device, device->held().peak_event, device->held().peak_time_ns);
+  }
+  const std::string holders = holders_text(report, *device);
+  text += holders.empty() ? "." : ": " + holders + ".";
+  return text + near_text(report, *device);
+}
+
 std::string findings_text(const std::vector<Finding>& findings, const TextOptions& options) {
   std::string out;
   for (const Finding& finding : findings) {
@@ -246,9 +252,11 @@ std::string findings_text(const std::vector<Finding>& findings, const TextOption
 
 std::string to_text(const Report& report, const TextOptions& options) {
   TextOptions fitted = options;
-  fitted.width = std::max(options.width, kNarrowest);
-  return verdict_text(report, fitted) + devices_text(report, fitted) +
-         diagnostics_text(report, fitted) + unanswered_text(report, fitted) +
+  fitted.width = std::max(options.width, kNarrowestReport);
+  TextOptions prose = fitted;
+  prose.width = std::min(fitted.width, kWidestProse);
+  return verdict_text(report, prose) + devices_text(report, fitted) +
+         diagnostics_text(report, prose) + unanswered_text(report, prose) +
          footer_text(report, fitted);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 
 namespace plimsoll::report {
 
+inline constexpr std::size_t kNarrowestReport = 60;
+
 struct TextOptions {
   std::size_t width = 100;
   Color color = Color::kOff;
@@ -22,9 +25,20 @@ struct TextOptions {
   std::size_t top = 10;                    // rows of each table
   std::string device;                      // only this one, as in OpenOptions; empty: all
   std::optional<std::int64_t> elapsed_ns;  // how long it took; none: not shown
+  // As in TableOptions. The text depends on what it returns, too.
+  std::function<std::string(const std::string& line)> source_of = nullptr;
 };
 
 std::string to_text(const Report& report, const TextOptions& options);
+
+// The one sentence for a report without findings.
+std::string calm_text(const Report& report, const TextOptions& options);
+
+// Of a finding: its colour, its severity in capitals, and what to do, with the bytes that it saves;
+// empty where there is nothing to do.
+Style severity_style(const Finding& finding);
+std::string severity_mark(const Finding& finding);
+std::string step_text(const Finding& finding);
 
 // Findings alone, an empty line between them.
 std::string findings_text(const std::vector<Finding>& findings, const TextOptions& options);

@@ -25,6 +25,8 @@ class TextTable {
   void add_row(std::vector<std::string> cells, Style style = Style::kPlain);
   // A line of text under the last row, indented a little.
   void add_note(std::string text);
+  // Text behind the last row where the width has room for all of these, else under it.
+  void add_aside(std::string text);
 
   bool empty() const { return rows_.empty(); }
   // Each line ends in a newline and begins with two spaces.
@@ -35,6 +37,7 @@ class TextTable {
     std::vector<std::string> cells;
     Style style = Style::kPlain;
     std::vector<std::string> notes;
+    std::string aside;
   };
   std::vector<std::size_t> column_widths(std::size_t width) const;
 

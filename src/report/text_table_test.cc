@@ -39,6 +39,34 @@ TEST(TextTable, notes_stand_under_their_row) {
             "  n  stack\n  1  a.py:1\n            main.py:3 main\n");
 }
 
+TEST(TextTable, an_aside_stands_behind_its_row_where_there_is_room_and_else_under_it) {
+  TextTable table({{"n"}, {"line", kWords}});
+  table.add_row({"1", "net.py:1 (f)"});
+  table.add_aside("y = x @ w");
+  table.add_row({"2", "everything else"});
+  EXPECT_EQ(table.to_text(60, Color::kOff),
+            "  n  line\n"
+            "  1  net.py:1 (f)     y = x @ w\n"
+            "  2  everything else\n");
+  EXPECT_EQ(table.to_text(40, Color::kOff),
+            "  n  line\n"
+            "  1  net.py:1 (f)\n"
+            "            y = x @ w\n"
+            "  2  everything else\n");
+  EXPECT_EQ(table.to_text(19, Color::kOff),
+            "  n  line\n"
+            "  1  net.py:1 (f)\n"
+            "            y = x @ w\n"
+            "  2  everything else\n");
+}
+
+TEST(TextTable, a_long_aside_loses_its_end) {
+  TextTable table({{"n"}});
+  table.add_row({"1"});
+  table.add_aside("abcdefghij abcdefghij abcdefghij abcdefghij");
+  EXPECT_EQ(table.to_text(40, Color::kOff), "  n\n  1  abcdefghij abcdefghij abcdefghij a\u2026\n");
+}
+
 TEST(TextTable, colour_does_not_change_the_layout) {
   TextTable table({{"n"}});
   table.add_row({"1"}, Style::kBold);

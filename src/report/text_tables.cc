@@ -42,11 +42,6 @@ constexpr std::array kGroupTables = {
     GroupTable{TableKind::kTensor, &Tables::by_tensor, "tensor"},
 };
 
-// How the tree of layers is to be read.
-constexpr const char* kTreeHeading =
-    "; each with the layers inside it, by the phase that allocated it, and the most that was ever "
-    "live of it (peak)";
-
 std::string nothing(const std::string& sentence) { return "  " + sentence + "\n"; }
 
 // A frame of Python that is not torch's own: what a user recognises.
@@ -68,8 +63,16 @@ void add_frames(TextTable& table, const std::vector<std::string>& stack) {
   }
 }
 
+// The text of the line that the last row is about.
+void add_source(TextTable& table, const std::string& line, const TableOptions& options) {
+  if (!options.source_of) return;
+  if (std::string text = printable(options.source_of(line)); !text.empty()) {
+    table.add_aside(std::move(text));
+  }
+}
+
 TextTable group_rows(const std::vector<const GroupRow*>& rows, const MomentRow& moment,
-                     const GroupTable& what) {
+                     const GroupTable& what, const TableOptions& options) {
   TextTable table({{"bytes"}, {"share"}, {"count"}, {"largest"}, {what.key, kWords}});
   if (const std::uint64_t bytes = older_bytes(moment); bytes > 0) {
     table.add_row({bytes_text(bytes), share_text(bytes, moment), "", "",
@@ -81,6 +84,7 @@ TextTable group_rows(const std::vector<const GroupRow*>& rows, const MomentRow& 
     table.add_row({bytes_text(row->bytes), share_text(row->bytes, moment),
                    base::format_count(row->count), bytes_text(row->largest_bytes),
                    printable(row->key)});
+    if (what.kind == TableKind::kLine) add_source(table, row->key, options);
     if (what.kind == TableKind::kStack) add_frames(table, row->stack);
     rest_bytes -= std::min(rest_bytes, row->bytes);
     rest_count -= std::min(rest_count, row->count);
@@ -104,17 +108,18 @@ std::string inferred_text(std::uint64_t by_size_bytes) {
 }
 
 std::string group_table(const Report& report, const DeviceReport& device, const GroupTable& what,
-                        Heading kind, std::size_t top, std::size_t width, Color color) {
+                        Heading kind, const TableOptions& options) {
+  const auto& [top, width, color, source_of] = options;
   const std::vector<const MomentRow*> moments = rows_of(report.tables.moments, device);
   if (moments.empty()) return {};
   const MomentRow& moment = *moments.front();
   const std::string sentence = kind == Heading::kSentence ? moment_heading(device, moment)
                                                           : "The same by " + std::string(what.key);
-  const std::string tree = what.kind == TableKind::kLayer
-                               ? layer_tree(report, device, top, width, color)
-                               : std::string();
-  if (!tree.empty()) {
-    return bold_line(wrap(sentence + kTreeHeading, 2, width), color) + tree;
+  const LayerTreeText tree = what.kind == TableKind::kLayer
+                                 ? layer_tree(report, device, top, width, color)
+                                 : LayerTreeText{};
+  if (!tree.table.empty()) {
+    return bold_line(wrap(sentence + tree.heading, 2, width), color) + tree.table;
   }
   std::string text = bold_line(wrap(sentence, 2, width), color);
   std::vector<const GroupRow*> rows = rows_of(report.tables.*what.rows, device);
@@ -126,7 +131,7 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
     return text + nothing("This file does not say: it records no " + std::string(what.key) + ".");
   }
   rows.resize(std::min(rows.size(), top));
-  text += group_rows(rows, moment, what).to_text(width, color);
+  text += group_rows(rows, moment, what, options).to_text(width, color);
   if (what.kind == TableKind::kCategory && moment.inferred_by_size_bytes) {
     text += nothing(wrap(inferred_text(*moment.inferred_by_size_bytes), 2, width));
   }
@@ -145,8 +150,9 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
   return text;
 }
 
-std::string site_table(const Report& report, const DeviceReport& device, std::size_t top,
-                       std::size_t width, Color color) {
+std::string site_table(const Report& report, const DeviceReport& device,
+                       const TableOptions& options) {
+  const auto& [top, width, color, source_of] = options;
   std::string out = bold_line(
       "What each line of " + device_name(device) + " allocated over the whole recording", color);
   const std::vector<const SiteRow*> rows = rows_of(report.tables.sites, device);
@@ -158,34 +164,34 @@ std::string site_table(const Report& report, const DeviceReport& device, std::si
     table.add_row({bytes_text(row.bytes), base::format_count(row.allocations),
                    base::format_count(row.temporary), bytes_text(row.never_freed_bytes),
                    bytes_text(row.largest_bytes), printable(row.line)});
+    add_source(table, row.line, options);
   }
   return out + table.to_text(width, color);
 }
 
-std::string growth_rows(const std::vector<const GrowthRow*>& rows, const char* key, std::size_t top,
-                        std::size_t width, Color color) {
+std::string growth_rows(const std::vector<const GrowthRow*>& rows, const char* key,
+                        const TableOptions& options) {
   TextTable table(
       {{"per step"}, {"first"}, {"last"}, {"steps"}, {"a step is", kWords}, {key, kWords}});
-  for (std::size_t i = 0; i < std::min(rows.size(), top); ++i) {
+  for (std::size_t i = 0; i < std::min(rows.size(), options.top); ++i) {
     const GrowthRow& row = *rows[i];
     table.add_row({base::format_bytes(static_cast<std::int64_t>(row.bytes_per_step)),
                    base::format_bytes(row.first_bytes), base::format_bytes(row.last_bytes),
                    base::format_count(row.steps), shorten_place(printable(row.boundary), 16),
                    printable(row.key)});
+    add_source(table, row.line, options);
   }
-  return table.empty() ? "" : table.to_text(width, color);
+  return table.empty() ? "" : table.to_text(options.width, options.color);
 }
 
-std::string growth_table(const Report& report, const DeviceReport& device, std::size_t top,
-                         std::size_t width, Color color) {
-  std::string out = bold_line("Lines of " + device_name(device) + " that grow", color);
+std::string growth_table(const Report& report, const DeviceReport& device,
+                         const TableOptions& options) {
+  std::string out = bold_line("Lines of " + device_name(device) + " that grow", options.color);
   const auto lines = rows_of(report.tables.growth, device);
   out += lines.empty() ? nothing("None that the recording shows.")
-                       : growth_rows(lines, "line", top, width, color);
-  const auto layers = rows_of(report.tables.growth_by_layer, device);
-  const auto categories = rows_of(report.tables.growth_by_category, device);
-  out += growth_rows(layers, "layer", top, width, color);
-  return out + growth_rows(categories, "category", top, width, color);
+                       : growth_rows(lines, "line", options);
+  out += growth_rows(rows_of(report.tables.growth_by_layer, device), "layer", options);
+  return out + growth_rows(rows_of(report.tables.growth_by_category, device), "category", options);
 }
 
 std::string hexadecimal(std::uint64_t address) {
@@ -248,7 +254,8 @@ bool is_about_moment(TableKind kind) {
 }
 
 std::string table_text(const Report& report, const DeviceReport& device, TableKind kind,
-                       Heading heading_kind, std::size_t top, std::size_t width, Color color) {
+                       Heading heading_kind, const TableOptions& options) {
+  const auto& [top, width, color, source_of] = options;
   if (kind == TableKind::kSaved) {
     const std::string text = saved_table(report, device, top, width, color);
     if (!text.empty()) return text;
@@ -261,11 +268,11 @@ std::string table_text(const Report& report, const DeviceReport& device, TableKi
     return bold_line("Steps of " + device_name(device), color) +
            nothing("This file does not say: it marks no steps.");
   }
-  if (kind == TableKind::kSite) return site_table(report, device, top, width, color);
-  if (kind == TableKind::kGrowth) return growth_table(report, device, top, width, color);
+  if (kind == TableKind::kSite) return site_table(report, device, options);
+  if (kind == TableKind::kGrowth) return growth_table(report, device, options);
   if (kind == TableKind::kSegment) return segment_table(device, top, width, color);
   const auto what = std::ranges::find(kGroupTables, kind, &GroupTable::kind);
-  return group_table(report, device, *what, heading_kind, top, width, color);
+  return group_table(report, device, *what, heading_kind, options);
 }
 
 }  // namespace plimsoll::report

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,10 +48,19 @@ enum class Heading : std::uint8_t { kSentence, kShort };
 const std::vector<std::string>& table_names();
 std::optional<TableKind> table_named(std::string_view name);
 
+// How a table is printed.
+struct TableOptions {
+  std::size_t top = 10;  // rows
+  std::size_t width = 100;
+  Color color = Color::kOff;
+  // The source text of a line as tables name it, empty where it is unknown; null: never shown.
+  std::function<std::string(const std::string& line)> source_of = nullptr;
+};
+
 // The table for one device, with its heading. Where the file has nothing to fill it: one line that
 // says so.
 std::string table_text(const Report& report, const DeviceReport& device, TableKind kind,
-                       Heading heading, std::size_t top, std::size_t width, Color color);
+                       Heading heading, const TableOptions& options);
 // Whether it speaks of the moment that the user chose.
 bool is_about_moment(TableKind kind);
 

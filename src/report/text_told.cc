@@ -17,6 +17,7 @@ namespace {
 
 using enum TextTable::Align;
 
+constexpr std::size_t kGap = 2;           // before each column
 constexpr std::size_t kColumnWidth = 12;  // a number and the gap before it
 constexpr std::size_t kNameWidth = 24;    // what layers should have at least
 constexpr std::size_t kCategoriesShown = 4;
@@ -91,9 +92,8 @@ struct LayerColumn {
   std::uint64_t LayerBytes::* bytes;
 };
 
-// The columns that fit, the dearest first, in the order in which they stand.
-std::vector<LayerColumn> layer_columns(const std::vector<const LayerRow*>& rows,
-                                       std::size_t width) {
+// The columns with figures, in the order in which they stand.
+std::vector<LayerColumn> layer_columns(const std::vector<const LayerRow*>& rows) {
   std::vector<LayerColumn> columns = {{"total", &LayerBytes::bytes},
                                       {"forward", &LayerBytes::forward_bytes},
                                       {"backward", &LayerBytes::backward_bytes},
@@ -104,10 +104,19 @@ std::vector<LayerColumn> layer_columns(const std::vector<const LayerRow*>& rows,
     return std::ranges::none_of(
         rows, [&](const LayerRow* row) { return row->inclusive.*column.bytes > 0; });
   });
-  while (columns.size() > 1 && columns.size() * kColumnWidth + kNameWidth > width) {
-    columns.pop_back();
-  }
   return columns;
+}
+
+bool is_phase(const LayerColumn& column) {
+  return column.bytes != &LayerBytes::bytes && column.bytes != &LayerBytes::peak_bytes;
+}
+
+// How the tree is to be read: what its columns are.
+std::string tree_heading(const std::vector<LayerColumn>& columns) {
+  std::string text = "; each with the layers inside it";
+  if (std::ranges::any_of(columns, is_phase)) text += ", by the phase that allocated it";
+  const bool has_peak = columns.back().bytes == &LayerBytes::peak_bytes;
+  return has_peak ? text + ", and the most that was ever live of it (peak)" : text;
 }
 
 // "  conv" under "Net.down.0": the path from the nearest row above that holds it.
@@ -125,6 +134,22 @@ std::string layer_name(const std::vector<const LayerRow*>& rows, std::size_t at)
     rest = std::string_view(path).substr(other.size() + 1);
   }
   return std::string(2 * depth, ' ') + printable(rest);
+}
+
+// Leaves all phases out where they have no room beside the names: some of them would not sum.
+void fit_phases(std::vector<LayerColumn>& columns, const std::vector<const LayerRow*>& rows,
+                const std::vector<std::string>& names, std::size_t width) {
+  std::size_t widest_name = 0;
+  for (const std::string& name : names) widest_name = std::max(widest_name, display_width(name));
+  std::size_t needed = kGap + std::min(widest_name, kNameWidth);
+  for (const LayerColumn& column : columns) {
+    std::size_t widest = display_width(column.name);
+    for (const LayerRow* row : rows) {
+      widest = std::max(widest, display_width(bytes_or_dash(row->inclusive.*column.bytes)));
+    }
+    needed += kGap + widest;
+  }
+  if (needed > width) std::erase_if(columns, is_phase);
 }
 
 // ---- kept for backward ----------------------------------------------------------------------
@@ -180,12 +205,15 @@ std::uint64_t end_bytes(const StepRow& row, const std::string& category) {
 
 }  // namespace
 
-std::string layer_tree(const Report& report, const DeviceReport& device, std::size_t top,
-                       std::size_t width, Color color) {
+LayerTreeText layer_tree(const Report& report, const DeviceReport& device, std::size_t top,
+                         std::size_t width, Color color) {
   const auto all = rows_of(report.tables.layers, device);
   if (all.empty()) return {};
   const std::vector<const LayerRow*> rows = LayerTree(all).largest(top);
-  const std::vector<LayerColumn> columns = layer_columns(rows, width);
+  std::vector<LayerColumn> columns = layer_columns(rows);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < rows.size(); ++i) names.push_back(layer_name(rows, i));
+  fit_phases(columns, rows, names, width);
   std::vector<TextTable::Column> heads;
   for (const LayerColumn& column : columns) heads.push_back({column.name});
   heads.push_back({"layer", kWords});
@@ -195,10 +223,10 @@ std::string layer_tree(const Report& report, const DeviceReport& device, std::si
     for (const LayerColumn& column : columns) {
       cells.push_back(bytes_or_dash(rows[i]->inclusive.*column.bytes));
     }
-    cells.push_back(layer_name(rows, i));
+    cells.push_back(names[i]);
     table.add_row(std::move(cells));
   }
-  return table.to_text(width, color);
+  return {tree_heading(columns), table.to_text(width, color)};
 }
 
 std::string saved_table(const Report& report, const DeviceReport& device, std::size_t top,

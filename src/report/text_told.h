@@ -10,9 +10,14 @@
 
 namespace plimsoll::report {
 
-// The tree of layers, largest first, `top` rows of it; without a heading.
-std::string layer_tree(const Report& report, const DeviceReport& device, std::size_t top,
-                       std::size_t width, Color color);
+// The tree of layers, largest first, `top` rows of it, and how its columns are to be read: the end
+// of a heading.
+struct LayerTreeText {
+  std::string heading;
+  std::string table;
+};
+LayerTreeText layer_tree(const Report& report, const DeviceReport& device, std::size_t top,
+                         std::size_t width, Color color);
 
 std::string saved_table(const Report& report, const DeviceReport& device, std::size_t top,
                         std::size_t width, Color color);

@@ -52,7 +52,11 @@ Report native() {
 
 TEST(ToldText, layers_stand_as_a_tree_with_forward_and_backward_side_by_side) {
   const Report report = native();
-  EXPECT_EQ(layer_tree(report, report.devices[0], 10, 100, Color::kOff),
+  const LayerTreeText tree = layer_tree(report, report.devices[0], 10, 100, Color::kOff);
+  EXPECT_EQ(tree.heading,
+            "; each with the layers inside it, by the phase that allocated it, and the most that "
+            "was ever live of it (peak)");
+  EXPECT_EQ(tree.table,
             "     total   forward  backward      peak  layer\n"
             "  29.0 MiB  20.0 MiB   9.0 MiB  29.0 MiB  Net\n"
             "  21.0 MiB  12.0 MiB   9.0 MiB  25.0 MiB    up\n"
@@ -64,10 +68,21 @@ TEST(ToldText, layers_stand_as_a_tree_with_forward_and_backward_side_by_side) {
 
 TEST(ToldText, of_many_layers_the_largest_branches_are_shown) {
   const Report report = native();
-  EXPECT_EQ(layer_tree(report, report.devices[0], 2, 60, Color::kOff),
-            "     total   forward  backward  layer\n"
-            "  29.0 MiB  20.0 MiB   9.0 MiB  Net\n"
-            "  21.0 MiB  12.0 MiB   9.0 MiB    up\n");
+  EXPECT_EQ(layer_tree(report, report.devices[0], 2, 60, Color::kOff).table,
+            "     total   forward  backward      peak  layer\n"
+            "  29.0 MiB  20.0 MiB   9.0 MiB  29.0 MiB  Net\n"
+            "  21.0 MiB  12.0 MiB   9.0 MiB  25.0 MiB    up\n");
+}
+
+TEST(ToldText, a_tree_without_room_for_phases_has_none_and_says_nothing_of_them) {
+  const Report report = native();
+  const LayerTreeText tree = layer_tree(report, report.devices[0], 2, 45, Color::kOff);
+  EXPECT_EQ(tree.heading,
+            "; each with the layers inside it, and the most that was ever live of it (peak)");
+  EXPECT_EQ(tree.table,
+            "     total      peak  layer\n"
+            "  29.0 MiB  29.0 MiB  Net\n"
+            "  21.0 MiB  25.0 MiB    up\n");
 }
 
 TEST(ToldText, our_own_recordings_are_told_by_category_layer_and_line) {

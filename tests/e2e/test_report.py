@@ -1,11 +1,14 @@
 """plimsoll report, as a user or a script meets it."""
 
+import fcntl
 import json
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -80,6 +83,18 @@ def test_wrong_use_is_status_2(plimsoll, planted):
     complains(plimsoll("report", planted, "--color", "red"), 2, "--color red")
 
 
+def test_brief_is_one_screen(plimsoll, planted, healthy):
+    for path in (planted, healthy):
+        lines = plimsoll("report", "--brief", path).out.splitlines()
+        assert len(lines) <= 24
+        assert lines[-1] == f"Full report: plimsoll report {path}"
+    brief = plimsoll("report", "--brief", planted)
+    full = plimsoll("report", planted)
+    assert brief.out.splitlines()[0] == full.out.splitlines()[0]
+    for option in (("--json",), ("--by", "line"), ("--top", "3")):
+        complains(plimsoll("report", "--brief", planted, *option), 2, f"leave out {option[0]}")
+
+
 def test_no_colour_when_piped(plimsoll, planted):
     assert "\x1b" not in plimsoll("report", planted).out
     assert "\x1b[" in plimsoll("report", planted, "--color", "always").out
@@ -89,8 +104,9 @@ def test_no_colour_when_piped(plimsoll, planted):
 class Terminal:
     """The command with stdout and stderr on a terminal."""
 
-    def __init__(self, command, *words, env=None):
+    def __init__(self, command, *words, env=None, columns=100):
         self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
             [command, *map(str, words)],
             stdout=theirs,
@@ -115,6 +131,20 @@ class Terminal:
             pass
         os.close(self.ours)
         return self.process.wait(30)
+
+
+@pytest.mark.parametrize(("columns", "most"), [(80, 80), (120, 120), (200, 200), (300, 200)])
+def test_a_report_is_as_wide_as_the_terminal(plimsoll_command, planted, columns, most, tmp_path):
+    path = tmp_path / ("folder " * 30) / "planted.pickle"
+    path.parent.mkdir()
+    path.symlink_to(planted)
+    terminal = Terminal(plimsoll_command, "report", path, env={"NO_COLOR": "1"}, columns=columns)
+    assert terminal.status() == 0
+    lines = terminal.shown.replace("\r", "").splitlines()
+    widest = max(map(len, lines))
+    assert most - 3 <= widest <= most
+    first = lines.index("")
+    assert max(map(len, lines[:first])) <= 100
 
 
 def on_a_terminal(command, *words, env=None):
