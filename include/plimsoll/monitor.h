@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -98,6 +99,9 @@ class PeakSpan {
 
   // What is used now, and the most there was since the span began.
   MemoryUsage usage() const;
+  // The most that tensors held on each device since the span began, by its name ("cpu", "cuda:0");
+  // without the devices of which it is unknown.
+  std::map<std::string, std::uint64_t> peaks() const;
 
  private:
   friend struct SampleTaker;
@@ -153,6 +157,16 @@ class MemoryTracker {
   std::vector<MemoryCheckpoint> checkpoints_;
 };
 
+// What a block did to memory.
+struct BlockMemory {
+  MemoryUsage before;
+  MemoryUsage after;                           // with the peaks of the block
+  std::map<std::string, std::uint64_t> peaks;  // as of PeakSpan
+
+  // The most that tensors held inside the block: on accelerators, or in host memory without one.
+  std::optional<std::uint64_t> peak_bytes() const { return after.tensors().peak_bytes; }
+};
+
 // Measures a block: the change of memory over it and the peak inside it, printed at its end.
 class TrackMemory {
  public:
@@ -160,13 +174,13 @@ class TrackMemory {
   TrackMemory(const TrackMemory&) = delete;
   TrackMemory& operator=(const TrackMemory&) = delete;
   ~TrackMemory();
-  // Ends the block and prints. Later calls do nothing.
-  void finish();
+  // Ends the block and prints; later calls do not print again.
+  const BlockMemory& finish();
 
  private:
   std::string name_;
   LinePrinter print_;
-  MemoryUsage before_;
+  BlockMemory memory_;
   std::optional<PeakSpan> span_;
 };
 

@@ -31,6 +31,7 @@ from plimsoll.errors import (
 )
 from plimsoll.monitor import (
     BatchMemoryProfiler,
+    BlockMemory,
     EpochMemoryMonitor,
     MemoryMonitor,
     MemoryTracker,
@@ -63,6 +64,7 @@ if os.environ.get("PLIMSOLL", "0") not in ("", "0"):
 __all__ = [
     "AdapterError",
     "BatchMemoryProfiler",
+    "BlockMemory",
     "CancelledError",
     "CorruptError",
     "EpochMemoryMonitor",

@@ -106,17 +106,59 @@ class MemoryTracker(_record.MemoryTracker):
         super().record(name_of(name))
 
 
+class BlockMemory:
+    """What a block of `track_memory` did to memory, in bytes; known once the block has ended.
+
+    Attributes:
+        name: The block's.
+        peak_bytes: The most that tensors held inside the block: on all GPUs together, or in host
+            memory without a GPU. None: the block has not ended, or the peak is unknown.
+        change_bytes: How much more they held at its end than at its beginning; None likewise.
+        peaks: The most on each device of which it is known: ``{"cpu": 1024, "cuda:0": 4096}``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.peak_bytes: int | None = None
+        self.change_bytes: int | None = None
+        self.peaks: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        known = {"peak_bytes": self.peak_bytes, "change_bytes": self.change_bytes}
+        figures = ", ".join(f"{key}={value}" for key, value in known.items())
+        return f"<plimsoll.BlockMemory {self.name!r}: {figures}, peaks={self.peaks}>"
+
+    def _end(self, memory: _record.BlockMemory) -> None:
+        if memory.after.gpu is None:
+            before, after = memory.before.cpu.allocated_bytes, memory.after.cpu.allocated_bytes
+        else:
+            after = memory.after.gpu.allocated_bytes
+            before = memory.before.gpu.allocated_bytes if memory.before.gpu is not None else 0
+        if before is not None and after is not None:
+            self.change_bytes = after - before
+        self.peak_bytes = memory.peak_bytes
+        self.peaks = memory.peaks
+
+
 @contextlib.contextmanager
-def track_memory(name: str) -> Iterator[None]:
-    """Print how a block changes memory, and its peak, also when the block raises."""
+def track_memory(name: str) -> Iterator[BlockMemory]:
+    """Print how a block changes memory, and its peak, also when the block raises.
+
+    Example:
+        >>> with plimsoll.track_memory("forward") as block:  # doctest: +SKIP
+        ...     loss = model(batch)
+        >>> block.peak_bytes  # doctest: +SKIP
+        1572864000
+    """
     watch()
     name = name_of(name)
+    memory = BlockMemory(name)
     block = _record.TrackMemory(name)
     try:
         with profiled_range(name):
-            yield
+            yield memory
     finally:
-        block.finish()
+        memory._end(block.finish())
 
 
 @overload

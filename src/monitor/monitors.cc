@@ -115,7 +115,7 @@ void MemoryTracker::print_summary() const {
 
 TrackMemory::TrackMemory(std::string name, LinePrinter print)
     : name_(std::move(name)), print_(std::move(print)), span_(PeakSpan()) {
-  before_ = span_->usage();
+  memory_.before = span_->usage();
 }
 
 TrackMemory::~TrackMemory() {
@@ -125,13 +125,16 @@ TrackMemory::~TrackMemory() {
   }
 }
 
-void TrackMemory::finish() {
-  if (!span_) return;
-  const MemoryUsage after = span_->usage();
+const BlockMemory& TrackMemory::finish() {
+  if (!span_) return memory_;
+  memory_.peaks = span_->peaks();
+  memory_.after = span_->usage();
   span_.reset();
-  print_("[Memory] " + name_ + ": CPU " + change(before_.rss_bytes, after.rss_bytes) + ", " +
-         place(after) + " " + tensor_change(before_, after));
+  const auto& [before, after, peaks] = memory_;
+  print_("[Memory] " + name_ + ": CPU " + change(before.rss_bytes, after.rss_bytes) + ", " +
+         place(after) + " " + tensor_change(before, after));
   print_(std::string("         Peak ") + place(after) + ": " + peak_text(after.tensors()));
+  return memory_;
 }
 
 // ---- training loops -----------------------------------------------------------------------

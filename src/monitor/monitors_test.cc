@@ -60,6 +60,20 @@ TEST_F(Monitors, a_block_tells_its_change_and_its_true_peak) {
                                       "         Peak CPU tensors: 300.0 MB"));
 }
 
+TEST_F(Monitors, a_block_returns_what_it_printed) {
+  TrackMemory block("loading dataset", said.printer());
+  alloc(64, 300);
+  free_at(64);
+  alloc(128, 40);
+  const BlockMemory memory = block.finish();
+  EXPECT_EQ(memory.peak_bytes(), std::uint64_t{300} << 20);
+  EXPECT_EQ(memory.peaks.at("cpu"), std::uint64_t{300} << 20);
+  EXPECT_EQ(*memory.after.cpu.allocated_bytes - *memory.before.cpu.allocated_bytes,
+            std::uint64_t{40} << 20);
+  free_at(128);
+  EXPECT_EQ(block.finish().peak_bytes(), std::uint64_t{300} << 20);
+}
+
 TEST_F(Monitors, nested_blocks_have_peaks_of_their_own) {
   {
     TrackMemory outer("outer", said.printer());

@@ -94,6 +94,25 @@ MemoryUsage PeakSpan::usage() const {
   return usage_of(monitor::what_is_held(watch_, id_), at_begin_);
 }
 
+std::map<std::string, std::uint64_t> PeakSpan::peaks() const {
+  const Held held = monitor::what_is_held(watch_, id_);
+  std::map<std::string, std::uint64_t> peaks;
+  std::vector<std::string> recorded;
+  for (const plimsoll_usage& device : held.recorded) {
+    if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
+    recorded.push_back(monitor::device_name(device.device_type, device.ordinal));
+    if (held.has_span) peaks[recorded.back()] = device.peak_bytes;
+  }
+  for (const DeviceMemory& device : held.told) {
+    if (monitor::is_cpu(device.name)) continue;
+    if (std::ranges::find(recorded, device.name) != recorded.end()) continue;
+    TensorUsage usage;
+    add_told(usage, device, find(at_begin_, device.name));
+    if (usage.peak_bytes) peaks[device.name] = *usage.peak_bytes;
+  }
+  return peaks;
+}
+
 MemoryUsage current_usage() { return usage_of(monitor::what_is_held(0, 0), {}); }
 
 }  // namespace plimsoll

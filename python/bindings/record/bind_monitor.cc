@@ -45,9 +45,9 @@ class TrackedBlock {
     const nb::error_scope kept;
     block_.reset();
   }
-  void finish() {
+  const BlockMemory& finish() {
     is_finishing_ = true;
-    block_->finish();
+    return block_->finish();
   }
 
  private:
@@ -173,9 +173,14 @@ void bind_measures(nb::module_& module) {
         for (const auto& [name, usage] : self.checkpoints()) checkpoints.emplace_back(name, usage);
         return checkpoints;
       });
+  nb::class_<BlockMemory>(module, "BlockMemory", "What a block did to memory.")
+      .def_prop_ro("peak_bytes", &BlockMemory::peak_bytes)
+      .def_ro("peaks", &BlockMemory::peaks)
+      .def_ro("before", &BlockMemory::before)
+      .def_ro("after", &BlockMemory::after);
   nb::class_<TrackedBlock>(module, "TrackMemory", "A block, from its making to finish().")
       .def(nb::init<std::string>(), nb::arg("name"))
-      .def("finish", &TrackedBlock::finish);
+      .def("finish", [](TrackedBlock& block) { return BlockMemory(block.finish()); });
 }
 
 void bind_loops(nb::module_& module) {
