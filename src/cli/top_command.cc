@@ -21,6 +21,7 @@
 #include "cli/top_frame.h"
 #include "cli/top_probe.h"
 #include "cli/top_screen.h"
+#include "cli/top_text.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/device_bar.h"
 #include "base/suggestion.h"
 #include "base/units.h"
-#include "base/utf8.h"
+#include "cli/top_text.h"
 #include "report/text_layout.h"
 #include "report/text_table.h"
 
@@ -21,6 +21,7 @@ using report::TextTable;
 
 constexpr std::size_t kBarColumns = 20;
 constexpr std::size_t kTrendColumns = 20;
+constexpr std::size_t kNarrowestTrend = 6;
 constexpr std::size_t kMostShares = 8;
 // What stands before the commands of a table, at its widest.
 constexpr std::size_t kGpuColumns = 50;
@@ -49,9 +50,10 @@ class Frame {
 
   std::vector<std::string> draw() {
     head();
+    for (const TopRun& each : view_.runs) run(each);
     if (settings_.device != "cpu") gpus();
     if (settings_.device.empty() || settings_.device == "cpu") host();
-    runs();
+    if (view_.runs.empty()) no_runs();
     for (std::string& line : lines_) line = cut_columns(line, settings_.width);
     return std::move(lines_);
   }
@@ -70,11 +72,17 @@ class Frame {
   std::string bold(std::string_view text) const {
     return report::styled(text, Style::kBold, settings_.color);
   }
-  // Nothing where there is only one point.
-  std::string picture(const Trend& trend) const {
+  // A line, and behind it the picture and the change of the last minute, as far as they fit.
+  void line_with(const std::string& text, std::size_t columns, const Trend& trend) {
     const std::string change = trend.change();
-    if (change.empty()) return {};
-    return "  " + trend.sparkline(kTrendColumns) + "  " + dim(change);
+    if (change.empty()) return line(text);
+    const std::size_t room = settings_.width - std::min(settings_.width, columns);
+    const std::size_t change_columns = 2 + change.size();
+    if (room < change_columns) return line(text);
+    const std::size_t left = room - change_columns;
+    const std::size_t picture = left > 2 ? std::min(left - 2, kTrendColumns) : 0;
+    line(text + (picture >= kNarrowestTrend ? "  " + trend.sparkline(picture) : "") + "  " +
+         dim(change));
   }
   std::string dim(std::string_view text) const {
     return report::styled(text, Style::kDim, settings_.color);
@@ -90,7 +98,8 @@ class Frame {
   void cgroup();
   void host_details();
   void processes();
-  void runs();
+  void no_runs();
+  void details(const std::string& text, std::size_t indent);
   void run(const TopRun& run);
   void run_device(const TopRunDevice& device);
   bool is_chosen(const TopRunDevice& device) const;
@@ -102,16 +111,6 @@ class Frame {
   const TopSettings& settings_;
   std::vector<std::string> lines_;
 };
-
-// "/usr/bin/python3 train.py --epochs 3" -> "python3 train.py --ep…": the end goes first.
-std::string short_command(const std::string& command, std::size_t width) {
-  const std::size_t space = std::min(command.find(' '), command.size());
-  const std::size_t slash = command.rfind('/', space);
-  const bool is_path = slash != std::string::npos && slash + 1 < space;
-  const std::string text = report::printable(is_path ? command.substr(slash + 1) : command);
-  if (report::display_width(text) <= width) return text;
-  return cut_columns(text, width - std::min<std::size_t>(width, 1)) + "\u2026";
-}
 
 std::string sort_name(TopSort sort) {
   switch (sort) {
@@ -151,10 +150,12 @@ void Frame::usage(std::uint64_t used, std::uint64_t total, const std::string& of
   const Style style = share >= kNearlyFull ? Style::kCritical
                       : share >= kFilling  ? Style::kWarning
                                            : Style::kGood;
-  std::string text = "  [" + report::styled(std::string(filled, '#'), style, settings_.color) +
-                     std::string(kBarColumns - filled, ' ') + "]  " + size_text(used) + " of " +
-                     size_text(total) + " (" + percent_text(used, total) + ")" + of_what;
-  line(text + picture(trend));
+  const std::string begin = "  [" +
+                            report::styled(std::string(filled, '#'), style, settings_.color) +
+                            std::string(kBarColumns - filled, ' ');
+  const std::string end = "]  " + size_text(used) + " of " + size_text(total) + " (" +
+                          percent_text(used, total) + ")" + of_what;
+  line_with(begin + end, 3 + kBarColumns + report::display_width(end), trend);
 }
 
 bool Frame::is_chosen(const TopGpu& gpu) const {
@@ -265,10 +266,17 @@ void Frame::cgroup() {
   }
 }
 
+// A sentence of less weight, over as many lines as it needs.
+void Frame::details(const std::string& text, std::size_t indent) {
+  std::vector<std::string> lines = wrapped_lines(text, indent, settings_.width);
+  lines.front().insert(0, "  ");
+  for (const std::string& each : lines) line(dim(each));
+}
+
 void Frame::host_details() {
   const monitor::MachineMemory& machine = view_.machine;
   std::string text;
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "  " : ", ") + part; };
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (machine.swap_total_bytes.value_or(0) > 0) {
     const std::uint64_t total = *machine.swap_total_bytes;
     add("swap " + size_text(total - std::min(total, machine.swap_free_bytes.value_or(0))) + " of " +
@@ -285,7 +293,7 @@ void Frame::host_details() {
     add("waiting for memory " + base::format_percent(pressure->some_percent_10s / 100) +
         " of the last 10 s");
   }
-  if (!text.empty()) line(dim(text));
+  if (!text.empty()) details(text, 4);
 }
 
 void Frame::processes() {
@@ -317,12 +325,9 @@ void Frame::processes() {
   this->table(table);
 }
 
-void Frame::runs() {
-  for (const TopRun& each : view_.runs) run(each);
-  if (view_.runs.empty()) {
-    line("");
-    line(dim("No run of yours shows what it records (plimsoll run SCRIPT)."));
-  }
+void Frame::no_runs() {
+  line("");
+  line(dim("No run of yours shows what it records (plimsoll run SCRIPT)."));
 }
 
 void Frame::run(const TopRun& run) {
@@ -357,7 +362,7 @@ bool Frame::is_chosen(const TopRunDevice& device) const {
 void Frame::run_host(const TopRun& run) {
   if (!run.family || (settings_.device != "cpu" && !settings_.device.empty())) return;
   const monitor::ProcessFamily& family = *run.family;
-  std::string text = "  host: RSS " + size_text(family.parent.rss_bytes);
+  std::string text = "host: RSS " + size_text(family.parent.rss_bytes);
   if (!family.children.empty()) {
     const auto is_worker = [](const monitor::ChildMemory& child) {
       return child.kind != monitor::ChildKind::kProgram;
@@ -369,32 +374,27 @@ void Frame::run_host(const TopRun& run) {
   if (family.pss_sum_bytes) {
     text += ", counting shared pages once " + size_text(family.pss_sum_bytes);
   }
-  line(dim(text));
+  details(text, 4);
 }
 
 void Frame::run_device(const TopRunDevice& device) {
   const DeviceMemory& memory = device.memory;
-  std::string text =
-      "  " + bold(report::printable(memory.name)) + "  " + size_text(held_bytes(memory));
+  const std::string name = report::printable(memory.name);
+  std::string text = size_text(held_bytes(memory));
   if (memory.live_count > 0) text += " in " + base::format_count(memory.live_count) + " tensors";
   text += ", peak " + size_text(device.peak_bytes);
-  line(text + picture(device.trend));
+  line_with("  " + bold(name) + "  " + text,
+            4 + report::display_width(name) + report::display_width(text), device.trend);
   if (memory.reserved_bytes) {
     const auto ratio = fragmentation_ratio(memory);
     line(dim("  reserved " + size_text(memory.reserved_bytes) +
              (ratio ? ", fragmentation " + base::format_percent(*ratio) : "")));
   }
   if (memory.bar) {
-    const std::string bar = report::wrap("of the whole GPU " + size_text(memory.bar->used_bytes) +
-                                             " of " + size_text(memory.bar->total_bytes) + ": " +
-                                             report::printable(base::parts_text(*memory.bar)),
-                                         4, settings_.width);
-    for (std::string_view rest = bar; !rest.empty();) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      const bool is_first = rest.size() == bar.size();
-      line(dim((is_first ? "  " : "") + std::string(rest.substr(0, end))));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    details("of the whole GPU " + size_text(memory.bar->used_bytes) + " of " +
+                size_text(memory.bar->total_bytes) + ": " +
+                report::printable(base::parts_text(*memory.bar)),
+            4);
   }
   TextTable table({{"SIZE", TextTable::Align::kNumber},
                    {"SHARE", TextTable::Align::kNumber},
@@ -456,30 +456,6 @@ std::vector<std::string> top_help() {
           "",
           "The small pictures are the last minute, from its lowest to its highest value.",
           "RSS counts shared pages in full, PSS divides them among those who share them."};
-}
-
-std::string cut_columns(std::string_view line, std::size_t width) {
-  std::string cut;
-  std::size_t columns = 0;
-  bool is_colored = false;
-  while (!line.empty()) {
-    if (line.starts_with("\x1b[")) {
-      const std::size_t end = std::min(line.find('m') + 1, line.size());
-      if (end == 0) break;
-      is_colored = line.substr(0, end) != "\x1b[0m";
-      cut += line.substr(0, end);
-      line.remove_prefix(end);
-      continue;
-    }
-    const std::size_t size = std::max<std::size_t>(base::utf8_sequence_length(line), 1);
-    const std::string_view letter = line.substr(0, size);
-    columns += report::display_width(letter);
-    if (columns > width) break;
-    cut += letter;
-    line.remove_prefix(size);
-  }
-  if (is_colored) cut += "\x1b[0m";
-  return cut;
 }
 
 std::vector<std::string> top_one_liners(const TopView& view) {

@@ -17,9 +17,6 @@ std::vector<std::string> top_lines(const TopView& view, const TopSettings& setti
 std::string top_footer(const TopSettings& settings, bool is_paused);
 std::vector<std::string> top_help();
 
-// The first columns of a line that may be coloured; colour ends with it.
-std::string cut_columns(std::string_view line, std::size_t width);
-
 // "GPU Memory: 15.6 GB / 16.0 GB (97%)", one for each GPU (with its index where there are several);
 // of the host where there is none. GB are 2^30 bytes, as nvidia-smi counts.
 std::vector<std::string> top_one_liners(const TopView& view);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/top_text.h"
 #include "report/text_layout.h"
 
 namespace plimsoll::cli {
