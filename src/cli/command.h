@@ -30,6 +30,7 @@ struct Positional {
   std::string help;
   Count count = Count::kOne;
   Takes takes = Takes::kAnything;
+  std::vector<std::string> choices = {};  // empty: any
 };
 
 struct Option {

@@ -34,14 +34,15 @@ void declare(CLI::App& app, const Option& option, Slots& slots) {
   }
 }
 
-Status check_choices(const Command& command, const Option& option,
+// `which` is an option, or a positional.
+Status check_choices(const Command& command, const auto& which,
                      const std::vector<std::string>& given) {
-  if (option.choices.empty()) return {};
+  if (which.choices.empty()) return {};
   for (const std::string& value : given) {
-    if (std::ranges::find(option.choices, value) != option.choices.end()) continue;
-    return wrong_use(command, option.name + " " + value + " is not one of " +
-                                  base::joined(option.choices) +
-                                  base::did_you_mean(value, option.choices));
+    if (std::ranges::find(which.choices, value) != which.choices.end()) continue;
+    return wrong_use(command, which.name + " " + value + " is not one of " +
+                                  base::joined(which.choices) +
+                                  base::did_you_mean(value, which.choices));
   }
   return {};
 }
@@ -69,6 +70,7 @@ Status check_positionals(const Command& command, const Slots& slots) {
     if (given.empty() && !may_be_missing(positional.count)) {
       return wrong_use(command, "plimsoll " + command.name + " needs a " + positional.name);
     }
+    PLIMSOLL_TRY(check_choices(command, positional, given));
   }
   return {};
 }

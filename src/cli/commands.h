@@ -14,6 +14,10 @@ Command export_command();
 Command dump_command();
 Command top_command();
 Command nsys_command();
+Command demo_command();
+Command enable_command();
+Command disable_command();
+Command completion_command();
 Command schema_command();
 Command help_command();
 

@@ -14,6 +14,7 @@
 #include "cli/output_file.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
+#include "engine/redaction.h"
 #include "plimsoll/session.h"
 
 namespace plimsoll::cli {
@@ -52,9 +53,9 @@ Status write_export(const Session& session, const std::string& format, OutputFil
   return output.finish();  // which knows why the output took no more
 }
 
-Result<std::string> output_path(const Arguments& arguments, const ExportFormat& format) {
+Result<std::string> output_path(const Arguments& arguments, const std::string& suffix) {
   const std::string input = arguments.value("FILE");
-  std::string path = arguments.value("--output", stem(input) + format.suffix);
+  std::string path = arguments.value("--output", stem(input) + suffix);
   if (path != "-" && is_same_file(input, path)) {
     return make_error(ErrorCode::kInvalidArgument,
                       path + " is the recording itself; say -o and another name");
@@ -62,16 +63,54 @@ Result<std::string> output_path(const Arguments& arguments, const ExportFormat& 
   return path;
 }
 
+Result<OutputFile> open_output(const Arguments& arguments, const std::string& path) {
+  const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
+  return OutputFile::create(path, existing);
+}
+
+Status say_written(const std::string& path, const OutputFile& output, const std::string& more) {
+  if (path == "-") return {};
+  return print(path + " (" + base::format_bytes(static_cast<std::int64_t>(output.size_bytes())) +
+               ")" + more + "\n");
+}
+
+Status write_redacted(const Arguments& arguments) {
+  for (const char* const option : {"--to", "--at", "--device"}) {
+    if (!arguments.has(option)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      std::string("--redact writes the whole recording: leave out ") + option);
+  }
+  PLIMSOLL_TRY_ASSIGN(const std::string path, output_path(arguments, ".redacted.plim"));
+  PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
+  const auto done = engine::redact(arguments.value("FILE"), [&](std::string_view bytes) {
+    return !is_interrupted() && output.write(bytes);
+  });
+  if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
+  if (!done) return done.error();
+  if (!output.reader_has_gone()) PLIMSOLL_TRY(output.finish());
+  std::string more = ": " + base::format_count(done->names) + " names replaced";
+  if (done->attachments > 0) {
+    more += ", " + base::format_count(done->attachments) + " attached snapshots left out";
+  }
+  if (done->damaged_blocks > 0) {
+    more += ", " + base::format_count(done->damaged_blocks) + " damaged blocks left out";
+  }
+  return say_written(path, output, more);
+}
+
 Status run(const Arguments& arguments) {
+  if (arguments.has("--redact")) return write_redacted(arguments);
+  if (!arguments.has("--to")) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "plimsoll export needs --to FORMAT, or --redact (plimsoll export --help)");
+  }
   const std::vector<ExportFormat> formats = Session::export_formats();
   const auto format = std::ranges::find(formats, arguments.value("--to"), &ExportFormat::name);
   if (format == formats.end()) {  // --to is checked as a choice, so there are no formats at all
     return make_error(ErrorCode::kInvalidArgument, "this build has no export formats");
   }
-  PLIMSOLL_TRY_ASSIGN(const std::string path, output_path(arguments, *format));
-  const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
-  PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, existing));
-
+  PLIMSOLL_TRY_ASSIGN(const std::string path, output_path(arguments, format->suffix));
+  PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
   const std::string input = arguments.value("FILE");
   ProgressBar bar(input);
   OpenOptions options;
@@ -83,9 +122,7 @@ Status run(const Arguments& arguments) {
   PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(input, options));
   PLIMSOLL_TRY(write_export(session, format->name, output));
   bar.clear();
-  if (path == "-") return {};
-  return print(path + " (" + base::format_bytes(static_cast<std::int64_t>(output.size_bytes())) +
-               ")\n");
+  return say_written(path, output, "");
 }
 
 int run_export(const Arguments& arguments) {
@@ -104,11 +141,15 @@ Command export_command() {
       "programs.";
   command.positionals = {recording_positional("The recording.")};
   command.options = {
-      {"--to", "", "FORMAT", "The format.", format_names(), false, true},
+      {"--to", "", "FORMAT", "The format.", format_names()},
       {"--output", "-o", "PATH",
        "Where to write; - is standard output. Default: the recording's name with the format's "
        "suffix, "
        "in the current folder. The file appears when it is complete."},
+      {"--redact", "", "",
+       "Write a recording of plimsoll with pseudonyms in place of paths, names and the command "
+       "line, to be shown to others. Sizes, times and addresses stay, so a report has the same "
+       "findings and bytes."},
       {"--force", "", "", "Replace the output if it exists."},
       {"--at", "", "MOMENT", "For formats that speak of a moment: as in plimsoll report."},
       {"--device", "", "DEVICE", "Only this device, where the format can: as in plimsoll report."},
@@ -117,6 +158,7 @@ Command export_command() {
       {"formats", {}},
       {"examples",
        {{"plimsoll export snapshot.pickle --to speedscope", "for https://www.speedscope.app"},
+        {"plimsoll export run.plim --redact", "run.redacted.plim, for a bug report"},
         {"plimsoll export run.pickle --to collapsed -o - | flamegraph.pl", "through a pipe"}}}};
   for (const ExportFormat& format : Session::export_formats()) {
     command.sections.front().rows.emplace_back(format.name, format.description);

@@ -14,37 +14,10 @@ namespace {
 
 constexpr std::size_t kWidth = 100;
 
-constexpr std::pair<const char*, const char*> kExitCodes[] = {
-    {"0", "fine"},
-    {"1", "a finding that --fail-on names"},
-    {"2", "wrong use: a command, option or value that does not exist"},
-    {"3", "input that cannot be read: no such file, no permission, not a format we know, broken"},
-    {"4", "internal error: a bug, no memory left, or the output could not be written"},
-    {"130", "interrupted with Ctrl-C"},
-};
-
-std::string usage(const Command& which) {
-  std::string text = "plimsoll " + which.name;
-  for (const Option& option : which.options) {
-    if (option.is_required) text += " " + option.name + " " + option.value;
-  }
-  for (const Positional& positional : which.positionals) {
-    const std::string dots = takes_several(positional.count) ? "..." : "";
-    const bool may_miss = may_be_missing(positional.count);
-    text += may_miss ? " [" + positional.name + "]" : " " + positional.name + dots;
-  }
-  return which.options.empty() ? text : text + " [OPTION...]";
-}
-
 std::string option_words(const Option& option) {
   std::string text = option.short_name.empty() ? "" : option.short_name + ", ";
   text += option.name;
   return option.value.empty() ? text : text + " " + option.value;
-}
-
-std::string option_help(const Option& option) {
-  if (option.choices.empty()) return option.help;
-  return option.help + " One of: " + base::joined(option.choices) + ".";
 }
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -63,7 +36,9 @@ std::string two_columns(const Rows& rows) {
 Rows option_rows(const Command& which) {
   Rows rows;
   for (const Positional& positional : which.positionals) {
-    rows.emplace_back(positional.name, positional.help);
+    const std::string choices =
+        positional.choices.empty() ? "" : " One of: " + base::joined(positional.choices) + ".";
+    rows.emplace_back(positional.name, positional.help + choices);
   }
   for (const Option& option : which.options) {
     rows.emplace_back(option_words(option), option_help(option));
@@ -71,11 +46,37 @@ Rows option_rows(const Command& which) {
   return rows;
 }
 
-std::string exit_code_table() {
-  return two_columns(Rows(std::begin(kExitCodes), std::end(kExitCodes)));
+}  // namespace
+
+const std::vector<std::pair<std::string, std::string>>& exit_codes() {
+  static const std::vector<std::pair<std::string, std::string>> kExitCodes = {
+      {"0", "fine"},
+      {"1", "a finding that --fail-on names"},
+      {"2", "wrong use: a command, option or value that does not exist"},
+      {"3", "input that cannot be read: no such file, no permission, not a format we know, broken"},
+      {"4", "internal error: a bug, no memory left, or the output could not be written"},
+      {"130", "interrupted with Ctrl-C"},
+  };
+  return kExitCodes;
 }
 
-}  // namespace
+std::string usage(const Command& which) {
+  std::string text = "plimsoll " + which.name;
+  for (const Option& option : which.options) {
+    if (option.is_required) text += " " + option.name + " " + option.value;
+  }
+  for (const Positional& positional : which.positionals) {
+    const std::string dots = takes_several(positional.count) ? "..." : "";
+    const bool may_miss = may_be_missing(positional.count);
+    text += may_miss ? " [" + positional.name + "]" : " " + positional.name + dots;
+  }
+  return which.options.empty() ? text : text + " [OPTION...]";
+}
+
+std::string option_help(const Option& option) {
+  if (option.choices.empty()) return option.help;
+  return option.help + " One of: " + base::joined(option.choices) + ".";
+}
 
 std::string overview() {
   Rows rows;
@@ -85,7 +86,7 @@ std::string overview() {
          ": says what a PyTorch training run did to memory, and what to change\n\n"
          "usage: plimsoll COMMAND ...\n\n" +
          two_columns(rows) + "\nplimsoll COMMAND --help says more. Exit status:\n" +
-         exit_code_table();
+         two_columns(exit_codes());
 }
 
 std::string help_of(const Command& which) {
@@ -110,8 +111,8 @@ std::string markdown() {
   }
   text += "| `plimsoll --version` | Print the version |\n\n";
   text += "## Exit status\n\n| status | meaning |\n|---|---|\n";
-  for (const auto& [code, meaning] : kExitCodes) {
-    text += "| " + std::string(code) + " | " + meaning + " |\n";
+  for (const auto& [code, meaning] : exit_codes()) {
+    text += "| " + code + " | " + meaning + " |\n";
   }
   text +=
       "\nErrors are one sentence on stderr. A progress bar is shown on stderr for anything that "

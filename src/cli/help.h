@@ -2,10 +2,17 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/command.h"
 
 namespace plimsoll::cli {
+
+std::string usage(const Command& which);        // "plimsoll report FILE... [OPTION...]"
+std::string option_help(const Option& option);  // with its choices
+// Status and meaning.
+const std::vector<std::pair<std::string, std::string>>& exit_codes();
 
 std::string overview();                     // plimsoll --help
 std::string help_of(const Command& which);  // plimsoll report --help

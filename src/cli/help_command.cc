@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
+#include "cli/man_page.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
@@ -13,6 +14,7 @@ namespace {
 
 Result<std::string> text_for(const Arguments& arguments) {
   if (arguments.has("--markdown")) return markdown();
+  if (arguments.has("--man")) return man_page();
   const std::string name = arguments.value("COMMAND");
   if (name.empty()) return overview();
   const Command* command = find_command(name);
@@ -38,7 +40,8 @@ Command help_command() {
   command.summary = "Say what the commands take";
   command.description = "Prints what --help prints.";
   command.positionals = {{"COMMAND", "The command to explain.", Count::kAtMostOne}};
-  command.options = {{"--markdown", "", "", "All of it as docs/cli.md has it."}};
+  command.options = {{"--markdown", "", "", "All of it as docs/cli.md has it."},
+                     {"--man", "", "", "All of it as the manual page plimsoll(1), in roff."}};
   command.run = run_help;
   return command;
 }

@@ -16,49 +16,12 @@
 #include "cli/cuda_driver_run.h"
 #include "cli/exit_code.h"
 #include "cli/linked_program_run.h"
+#include "cli/python_package.h"
 #include "cli/run_log.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
 namespace {
-
-// Runs plimsoll/_launch.py by its path. The current folder leaves the search path first, and
-// sitecustomize, which the script's own Python runs, is left out unless plimsoll needs it.
-constexpr const char* kLaunch = R"(import sys
-if sys.path[:1] == [""]: del sys.path[0]
-import site
-from importlib.util import find_spec
-known = site.venv(site.removeduppaths())
-site.ENABLE_USER_SITE = site.check_enableusersite()
-site.addsitepackages(site.addusersitepackages(known))
-package = find_spec("plimsoll")
-if package is None:
-    site.execsitecustomize()
-    package = find_spec("plimsoll")
-if package is None:
-    print("plimsoll: the package plimsoll is not installed for", sys.executable, file=sys.stderr)
-    sys.exit(2)
-path = package.submodule_search_locations[0] + "/_launch.py"
-with open(path, "rb") as file: source = file.read()
-exec(compile(source, path, "exec"), {"__name__": "__main__", "__file__": path})
-)";
-
-bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
-
-// PLIMSOLL_PYTHON, or the Python beside this command (a virtual environment's), or that of PATH.
-std::string python() {
-  if (const char* chosen = std::getenv("PLIMSOLL_PYTHON"); chosen != nullptr && *chosen != '\0') {
-    return chosen;
-  }
-  char self[4096];
-  const ssize_t size = ::readlink("/proc/self/exe", self, sizeof(self));
-  if (size > 0) {
-    const std::string path(self, static_cast<std::size_t>(size));
-    const std::string beside = path.substr(0, path.rfind('/') + 1) + "python3";
-    if (is_program(beside)) return beside;
-  }
-  return "python3";
-}
 
 // Does not come back, unless the program cannot be started.
 int become(const std::vector<std::string>& words) {
@@ -143,7 +106,7 @@ int run_words(const std::vector<std::string>& words) {
     return run_program({words.begin(), at}, {at + 1, words.end()});
   }
   if (has_before_script(words, "--cuda-driver")) return run_program({}, {});
-  std::vector<std::string> line = {python(), "-S", "-c", kLaunch};
+  std::vector<std::string> line = package_file("_launch.py");
   line.insert(line.end(), words.begin(), words.end());
   return become(line);
 }

@@ -17,10 +17,6 @@ namespace {
 
 int run_schema(const Arguments& arguments) {
   const std::string what = arguments.value("WHAT", "report");
-  if (what != "report" && what != "analyze" && what != "comparison") {
-    complain("there is no schema of " + what + ": use report, analyze or comparison");
-    return kWrongUse;
-  }
   const Status status = print(base::json_text([&](base::JsonWriter& json) {
     if (what == "report") {
       base::write_json_schema<report::Report>(json, "Plimsoll report");
@@ -43,7 +39,11 @@ Command schema_command() {
       "Prints the JSON Schema (draft 2020-12) of what plimsoll report --json prints, or "
       "plimsoll analyze --json for one log (analyze) or several (comparison). Within a major "
       "version of it, fields are added and never renamed or removed.";
-  command.positionals = {{"WHAT", "report (default), analyze or comparison.", Count::kAtMostOne}};
+  command.positionals = {{"WHAT",
+                          "What it is of (default report).",
+                          Count::kAtMostOne,
+                          Takes::kAnything,
+                          {"report", "analyze", "comparison"}}};
   command.run = run_schema;
   return command;
 }

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.e2e.running import Plimsoll
+from tests.e2e.running import Plimsoll, complains
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = "run --force -o build/demo.plim examples/language_model.py --steps 30"
@@ -21,6 +21,9 @@ def report_of_demo(plimsoll: Plimsoll, tmp_path_factory) -> str:
     assert ran.status == 0, ran
     outcome = plimsoll("report", trace)
     assert outcome.status == 0, outcome
+    counted = re.search(r": ([\d,]+) events, peak", ran.err)
+    assert counted, ran.err
+    assert f" {counted[1]} events \u00b7 took" in outcome.out  # run and report count the same
     return outcome.out
 
 
@@ -57,3 +60,28 @@ def test_the_readme_knows_every_command(plimsoll):
     for line in plimsoll("--help").out.splitlines():
         if match := re.match(r"  ([a-z]+) ", line):
             assert f"| `plimsoll {match[1]}" in readme
+
+
+def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_path):
+    env = {"PLIMSOLL_PYTHON": sys.executable}
+    script, trace = tmp_path / "plimsoll-demo.py", tmp_path / "plimsoll-demo.plim"
+    for _ in range(2):  # the second replaces what the first left
+        ran = plimsoll("demo", cwd=tmp_path, env=env, timeout=600)
+        assert ran.status == 0, ran
+        assert re.search(r"^CRITICAL .*\bgrow", ran.out, re.M), ran.out
+        assert "plimsoll-demo.py:" in ran.out
+        assert "self.head(self.hidden(batch))" in ran.out  # the text of the line
+        assert "$ plimsoll report plimsoll-demo.plim\n" in ran.out
+        assert sorted(tmp_path.iterdir()) == [trace, script]
+    shipped = script.read_text()
+    corrected = shipped.replace("validation_losses.append(validation_loss)", "pass")
+    script.write_text(corrected)
+    words = ("run", "-o", "fixed.plim", script)
+    assert plimsoll(*words, cwd=tmp_path, env=env, timeout=600).status == 0
+    assert " grows by " not in plimsoll("report", "fixed.plim", cwd=tmp_path).out
+    complains(plimsoll("demo", cwd=tmp_path, env=env), 2, "plimsoll-demo.py exists")
+    assert script.read_text() == corrected
+    script.unlink()
+    trace.write_text("a file of mine")
+    complains(plimsoll("demo", cwd=tmp_path, env=env), 2, "plimsoll-demo.plim exists")
+    assert trace.read_text() == "a file of mine"

@@ -43,7 +43,10 @@ def find_spec(
 
 
 class _TorchFinder:
-    """A finder for ``sys.meta_path``, which it leaves when torch has been found."""
+    """A finder for ``sys.meta_path``, which it leaves when torch is loaded.
+
+    Not when torch is found: some programs only ask whether it is there, and import it later.
+    """
 
     def __init__(self, then: "Callable[[], None]") -> None:
         self._then = then
@@ -54,22 +57,33 @@ class _TorchFinder:
         path: "Sequence[str] | None" = None,
         target: "types.ModuleType | None" = None,
     ) -> "ModuleSpec | None":
-        if name != "torch":
+        if name != "torch" or self not in sys.meta_path:
             return None
-        spec = find_spec(name, path, target, without=self)
+        # Out of the list meanwhile: another one of these (`plimsoll enable`) would ask this one.
+        sys.meta_path.remove(self)
+        try:
+            spec = find_spec(name, path, target)
+        finally:
+            sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            sys.meta_path.remove(self)
-            loader: Any = _ThenLoader(spec.loader, self._then)
+            loader: Any = _ThenLoader(spec.loader, self)
             spec.loader = loader
         return spec
 
+    def torch_is_loading(self) -> "Callable[[], None]":
+        """Leave ``sys.meta_path``; what to call when torch has been loaded."""
+        if self not in sys.meta_path:  # it is loaded again
+            return lambda: None
+        sys.meta_path.remove(self)
+        return self._then
+
 
 class _ThenLoader:
-    """Loads a module, then calls a function."""
+    """Loads torch, then calls the function of a finder."""
 
-    def __init__(self, loader: "Any", then: "Callable[[], None]") -> None:
+    def __init__(self, loader: "Any", finder: _TorchFinder) -> None:
         self._loader = loader
-        self._then = then
+        self._finder = finder
 
     def create_module(self, spec: "ModuleSpec") -> "types.ModuleType | None":
         module: types.ModuleType | None = self._loader.create_module(spec)
@@ -79,8 +93,9 @@ class _ThenLoader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
+        then = self._finder.torch_is_loading()
         self._loader.exec_module(module)
-        self._then()
+        then()
 
     def __getattr__(self, name: str) -> "Any":
         return getattr(self._loader, name)

@@ -1,0 +1,44 @@
+"""The program that `plimsoll demo` records: a small model, and one mistake that many make."""
+
+import torch
+from torch import nn
+
+STEPS = 30
+
+
+class Classifier(nn.Module):
+    """Two hidden layers."""
+
+    def __init__(self, width: int = 256) -> None:
+        super().__init__()
+        self.hidden = nn.Sequential(
+            nn.Linear(64, width), nn.GELU(), nn.Linear(width, width), nn.GELU()
+        )
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        """Return a score for each class."""
+        scores: torch.Tensor = self.head(self.hidden(batch))
+        return scores
+
+
+def train() -> list[torch.Tensor]:
+    """Train on noise, and return the validation losses."""
+    torch.manual_seed(0)
+    model = Classifier()
+    optimizer = torch.optim.AdamW(model.parameters())
+    images, labels = torch.randn(512, 64), torch.randint(10, (512,))
+    validation_losses = []
+    for _ in range(STEPS):
+        loss = nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        # The mistake: without torch.no_grad(), each of these losses keeps its whole graph alive.
+        validation_loss = nn.functional.cross_entropy(model(images), labels)
+        validation_losses.append(validation_loss)
+    return validation_losses
+
+
+if __name__ == "__main__":
+    print(f"trained {len(train())} steps")

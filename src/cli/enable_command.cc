@@ -1,0 +1,54 @@
+// plimsoll enable, plimsoll disable: whether PLIMSOLL=1 records programs that do not import
+// plimsoll.
+
+#include <string>
+
+#include "cli/child_process.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/python_package.h"
+#include "cli/terminal.h"
+
+namespace plimsoll::cli {
+namespace {
+
+int change(const std::string& word) {
+  std::vector<std::string> words = package_file("_enable.py");
+  words.push_back(word);
+  const Result<int> status = run_program(words);
+  if (!status) return complain(status.error());
+  return *status == 0 ? kFine : kWrongUse;
+}
+
+int run_enable(const Arguments&) { return change("enable"); }
+int run_disable(const Arguments&) { return change("disable"); }
+
+}  // namespace
+
+Command enable_command() {
+  Command command;
+  command.name = "enable";
+  command.summary = "Let PLIMSOLL=1 record programs that do not import plimsoll";
+  command.description =
+      "Writes plimsoll-enable.pth into the site-packages of the virtual environment that plimsoll "
+      "is installed in. From then on, a Python of that environment that is started with PLIMSOLL=1 "
+      "records as soon as it imports torch. Without PLIMSOLL it does nothing and loads nothing. "
+      "Outside virtual environments the command refuses.";
+  command.sections = {{"examples",
+                       {{"plimsoll enable", "once"},
+                        {"PLIMSOLL=1 PLIMSOLL_OUT=run.plim torchrun train.py",
+                         "records each rank into a file of its own"}}}};
+  command.run = run_enable;
+  return command;
+}
+
+Command disable_command() {
+  Command command;
+  command.name = "disable";
+  command.summary = "Undo plimsoll enable";
+  command.description = "Removes plimsoll-enable.pth.";
+  command.run = run_disable;
+  return command;
+}
+
+}  // namespace plimsoll::cli

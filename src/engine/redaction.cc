@@ -1,0 +1,274 @@
+#include "engine/redaction.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/plain_source.h"
+#include "engine/pseudonyms.h"
+#include "format/decoder.h"
+#include "format/wire.h"
+#include "model/user_line.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using format::BlockKind;
+using format::DefinitionKind;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kPieceBytes = 1 << 18;
+
+// The kinds of marks whose value is a name, as docs/format.md numbers them.
+constexpr std::uint8_t kRegionBegin = 1, kRegionEnd = 2, kLayer = 6, kOperatorMark = 7,
+                       kLayerBegin = 9, kLayerEnd = 10;
+
+// What a name is used for, as bits.
+enum Use : unsigned {
+  kPublic = 1u << 0u,  // dtypes, shapes, settings
+  kTorchFunction = 1u << 1u,
+  kOperator = 1u << 2u,
+  kIdentifier = 1u << 3u,  // functions, layers, tensors
+  kText = 1u << 4u,        // regions, processes, notices, pools
+  kFile = 1u << 5u,
+};
+
+// The values of these keys of the head say nothing of who recorded what.
+constexpr std::array<std::string_view, 10> kPublicKeys = {
+    "plimsoll", "adapter", "mode",       "pid",        "python",
+    "torch",    "rank",    "local_rank", "world_size", "layer_calls"};
+
+// Learns what each name is, and what it is used for.
+class Names : public format::NoRecords {
+ public:
+  void on_name(std::uint32_t id, std::string_view text) { texts_[id] = text; }
+  void on_stack(std::uint32_t, std::span<const format::Frame> frames) {
+    for (const format::Frame& frame : frames) frames_.insert({frame.file, frame.function});
+  }
+  void on_site(std::uint32_t, const format::Site& site) {
+    use(site.layer, kIdentifier);
+    for (const std::uint32_t op : {site.outer_op, site.inner_op, site.forward_op}) {
+      use(op, kOperator);
+    }
+    use(site.pool, kText);
+  }
+  void on_tensor(std::uint32_t, const format::Tensor& tensor) {
+    use(tensor.name, kIdentifier);
+    use(tensor.dtype, kPublic);
+    use(tensor.shape, kPublic);
+  }
+  void on_setting(const format::Setting& setting) {
+    use(setting.name, kPublic);
+    if (setting.type == format::kTextSetting) use(setting.value, kPublic);
+  }
+  void on_notice(const format::Notice& notice) { use(notice.text, kText); }
+  void on_device_figure(const format::DeviceFigure& figure) { use(figure.name, kText); }
+  void on_mark(const format::Mark& mark) {
+    switch (mark.kind) {
+      case kRegionBegin:
+      case kRegionEnd:
+        return use(mark.value, kText);
+      case kLayerBegin:
+      case kLayerEnd:
+      case kLayer:
+        return use(mark.value, kIdentifier);
+      case kOperatorMark:
+        return use(mark.value, kOperator);
+      default:
+        return;
+    }
+  }
+
+  void on_attachment(const format::AttachmentPiece& piece) {
+    if (piece.offset == 0) ++attachments_;
+  }
+  std::uint64_t attachments() const { return attachments_; }
+
+  // The pseudonym of each name, or the name itself.
+  std::map<std::uint32_t, std::string> replaced() {
+    for (const auto& [file, function] : frames_) {
+      use(file, kFile);
+      const bool is_torch = model::origin_of(text_of(file)) == model::FrameOrigin::kTorch;
+      use(function, is_torch ? kTorchFunction : kIdentifier);
+    }
+    Pseudonyms pseudonyms;
+    std::map<std::uint32_t, std::string> names;
+    for (const auto& [id, text] : texts_) names[id] = replace(text, uses_[id], pseudonyms);
+    return names;
+  }
+  const std::map<std::uint32_t, std::string>& texts() const { return texts_; }
+
+ private:
+  void use(std::uint64_t id, Use how) {
+    if (id != 0 && id <= UINT32_MAX) uses_[static_cast<std::uint32_t>(id)] |= how;
+  }
+  std::string_view text_of(std::uint32_t id) const {
+    const auto found = texts_.find(id);
+    return found == texts_.end() ? std::string_view() : found->second;
+  }
+  // The most secret use decides.
+  static std::string replace(const std::string& text, unsigned uses, Pseudonyms& pseudonyms) {
+    if ((uses & kFile) != 0) return pseudonyms.path(text);
+    if ((uses & kText) != 0) return pseudonyms.whole(text);
+    if ((uses & kIdentifier) != 0) return pseudonyms.identifiers(text);
+    if ((uses & kOperator) != 0) return pseudonyms.op(text);
+    return uses == 0 ? pseudonyms.whole(text) : text;
+  }
+
+  std::map<std::uint32_t, std::string> texts_;
+  std::map<std::uint32_t, unsigned> uses_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> frames_;  // file, function
+  std::uint64_t attachments_ = 0;
+};
+
+void put(Bytes& out, std::span<const std::byte> bytes) {
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+void put(Bytes& out, std::string_view text) { put(out, std::as_bytes(std::span(text))); }
+void put_varint(Bytes& out, std::uint64_t value) {
+  std::array<std::byte, format::kMaxVarintBytes> bytes;
+  const std::byte* const end = format::put_varint(bytes.data(), value);
+  out.insert(out.end(), static_cast<const std::byte*>(bytes.data()), end);
+}
+
+// The fields of a name or of an entry of the head, with another text.
+Bytes other_fields(DefinitionKind kind, std::span<const std::byte> fields,
+                   const std::map<std::uint32_t, std::string>& names) {
+  format::FieldReader reader(fields);
+  Bytes out;
+  if (kind == DefinitionKind::kName) {
+    const std::uint32_t id = reader.u32();
+    const auto found = names.find(id);
+    put_varint(out, id);
+    if (found != names.end()) put(out, found->second);
+    return out;
+  }
+  const std::string_view key = reader.text(reader.varint());
+  const bool is_public = std::ranges::find(kPublicKeys, key) != kPublicKeys.end();
+  put_varint(out, key.size());
+  put(out, key);
+  put(out, is_public ? reader.rest() : std::string_view("redacted"));
+  return out;
+}
+
+// A payload of definitions, record by record.
+Bytes other_definitions(std::span<const std::byte> payload,
+                        const std::map<std::uint32_t, std::string>& names) {
+  Bytes out;
+  format::FieldReader records(payload);
+  while (records.left() > 0 && records.is_whole()) {
+    const auto kind = static_cast<DefinitionKind>(records.u8());
+    const std::span<const std::byte> fields = records.bytes(records.varint());
+    const bool has_text = kind == DefinitionKind::kName || kind == DefinitionKind::kMeta;
+    const Bytes other = has_text ? other_fields(kind, fields, names) : Bytes();
+    const std::span<const std::byte> now = has_text ? std::span<const std::byte>(other) : fields;
+    out.push_back(static_cast<std::byte>(kind));
+    put_varint(out, now.size());
+    put(out, now);
+  }
+  return out;
+}
+
+class Writer {
+ public:
+  Writer(const std::function<bool(std::string_view)>& write,
+         std::map<std::uint32_t, std::string> names)
+      : write_(write), names_(std::move(names)) {}
+
+  // False: the output takes no more.
+  bool write(const format::Block& block) {
+    if (block.head.kind == BlockKind::kAttachment) return true;
+    Bytes bytes(format::kBlockHeadBytes);
+    if (block.head.kind == BlockKind::kDefinitions) {
+      put(bytes, other_definitions(block.payload, names_));
+    } else {
+      put(bytes, block.payload);
+    }
+    format::BlockHead head = block.head;
+    head.payload_bytes = static_cast<std::uint32_t>(bytes.size() - format::kBlockHeadBytes);
+    format::write_block_head(bytes.data(), head);
+    return write_bytes(bytes);
+  }
+  bool write_prelude(const format::Prelude& prelude) {
+    Bytes bytes(format::kPreludeBytes);
+    format::write_prelude(bytes.data(), prelude);
+    return write_bytes(bytes);
+  }
+
+ private:
+  bool write_bytes(const Bytes& bytes) const {
+    return write_({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+
+  const std::function<bool(std::string_view)>& write_;
+  std::map<std::uint32_t, std::string> names_;
+};
+
+// Gives the whole file to `take` piece by piece, until it says false.
+Status read_all(const std::string& path,
+                const std::function<bool(std::span<const std::byte>)>& take) {
+  PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<readers::ByteSource> source, open_plain(path));
+  Bytes piece(kPieceBytes);
+  while (true) {
+    const auto got = source->read(piece);
+    if (!got) return make_error(got.error().code, path + ": " + got.error().message);
+    if (*got == 0 || !take(std::span(piece).first(*got))) return {};
+  }
+}
+
+Error not_to_redact(const std::string& path, const std::string& why) {
+  return make_error(ErrorCode::kUnsupported, path + ": " + why);
+}
+
+}  // namespace
+
+Result<Redaction> redact(const std::string& path,
+                         const std::function<bool(std::string_view)>& write) {
+  Names names;
+  format::Decoder<Names> decoder(names);
+  PLIMSOLL_TRY(read_all(path, [&](std::span<const std::byte> piece) {
+    decoder.push(piece);
+    return decoder.kind() != format::BlockStream::Kind::kNoTrace;
+  }));
+  decoder.finish();
+  if (decoder.kind() != format::BlockStream::Kind::kTrace) {
+    return not_to_redact(path, "only recordings of plimsoll can be redacted, and this is none");
+  }
+  if (decoder.unknown_records() + decoder.damage().unknown_kinds > 0) {
+    return not_to_redact(path, "a later Plimsoll wrote it; only that one knows where names stand");
+  }
+  auto replaced = names.replaced();
+  Redaction done;
+  done.damaged_blocks = decoder.damage().blocks;
+  for (const auto& [id, text] : names.texts()) done.names += text == replaced.at(id) ? 0 : 1;
+
+  done.attachments = names.attachments();
+
+  Writer writer(write, std::move(replaced));
+  format::BlockStream blocks;
+  bool is_taken = writer.write_prelude(decoder.prelude());
+  const auto write_blocks = [&] {
+    while (is_taken) {
+      const auto block = blocks.next();
+      if (!block) break;
+      is_taken = writer.write(*block);
+    }
+    return is_taken;
+  };
+  PLIMSOLL_TRY(read_all(path, [&](std::span<const std::byte> piece) {
+    blocks.push(piece);
+    return write_blocks();
+  }));
+  blocks.finish();
+  write_blocks();
+  return done;
+}
+
+}  // namespace plimsoll::engine
