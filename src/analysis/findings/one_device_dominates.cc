@@ -93,10 +93,11 @@ std::uint64_t bytes_of_shared_lines(const Facts& facts, const std::vector<Used>&
   std::uint64_t shared = 0;
   bool is_any_known = false;
   for (const auto& [place, bytes] : used.front().places) {
-    if (!is_line(facts, place.first)) continue;
+    const std::uint32_t line = place.first;
+    if (!is_line(facts, line)) continue;
     is_any_known = true;
-    const bool is_shared = std::any_of(used.begin() + 1, used.end(), [&](const Used& other) {
-      return other.largest_of_line.contains(place.first);
+    const bool is_shared = std::any_of(used.begin() + 1, used.end(), [line](const Used& other) {
+      return other.largest_of_line.contains(line);
     });
     if (is_shared) shared += bytes;
   }
