@@ -123,7 +123,8 @@ class DeviceRoles {
         // What is left when the next backward begins, or at the end.
         const bool is_left =
             next.backward == kNever ? made.died == kNever : made.died > next.backward;
-        return is_left ? model::kOptimizerState : model::kOther;
+        if (is_left) return model::kOptimizerState;
+        return made.activity == Activity::kOptimizerMade ? model::kOther : model::kOptimizerScratch;
       }
       case Activity::kModelMade: {
         // Made for a forward that is still to come.

@@ -91,8 +91,8 @@ TEST_F(InferredRoles, a_training_step_from_the_start) {
   alloc(13, 800, backward_);
   EXPECT_THAT(categories(),
               ElementsAre("parameter", "other", "input", "activation", "temporary", "activation",
-                          "activation_gradient", "gradient", "optimizer_state", "other", "input",
-                          "activation", "activation_gradient"));
+                          "activation_gradient", "gradient", "optimizer_state", "optimizer_scratch",
+                          "input", "activation", "activation_gradient"));
   EXPECT_TRUE(trace_.has_inferred_roles);
 }
 
@@ -106,7 +106,7 @@ TEST_F(InferredRoles, an_optimizer_of_the_users_own_makes_its_state_in_its_step)
   alloc(6, 800, forward_);
   alloc(7, 800, backward_);
   EXPECT_THAT(categories(), ElementsAre("parameter", "activation", "gradient", "optimizer_state",
-                                        "other", "activation", "activation_gradient"));
+                                        "optimizer_scratch", "activation", "activation_gradient"));
 }
 
 // Two parameters of 400 bytes and one of 100; the history begins between two steps.
@@ -137,7 +137,8 @@ TEST_F(InferredRoles, memory_from_before_is_told_by_the_sizes_of_the_gradients) 
   alloc(5, 400, step_);
   free(5, 400);
   maker_.free(2, 400).free(3, 100).free(4, 400);
-  EXPECT_THAT(categories(), ElementsAre("activation", "gradient", "gradient", "gradient", "other"));
+  EXPECT_THAT(categories(),
+              ElementsAre("activation", "gradient", "gradient", "gradient", "optimizer_scratch"));
   EXPECT_THAT(baseline(),
               ElementsAre("100 gradient", "100 optimizer_state", "100 optimizer_state",
                           "100 parameter", "400 gradient", "400 gradient", "400 optimizer_state",

@@ -14,6 +14,10 @@ inline constexpr std::string_view kInput = "input";
 inline constexpr std::string_view kActivation = "activation";
 inline constexpr std::string_view kActivationGradient = "activation_gradient";
 inline constexpr std::string_view kTemporary = "temporary";
+// What DDP and FSDP make for their exchanges: gradient buckets, gathered parameters.
+inline constexpr std::string_view kCommunication = "communication";
+// Made in an optimizer's step, gone when it ended.
+inline constexpr std::string_view kOptimizerScratch = "optimizer_scratch";
 inline constexpr std::string_view kOther = "other";
 inline constexpr std::string_view kUnknownCategory = "unknown";
 

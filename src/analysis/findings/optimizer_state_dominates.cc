@@ -87,8 +87,9 @@ void explain_state(const Peak& peak, Explanations& out) {
 
 bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
   const std::string_view category = peak.category(allocation);
-  return (category == model::kOther || category == model::kTemporary) &&
-         peak.is_of_optimizer(allocation);
+  const bool is_short_lived = category == model::kOptimizerScratch || category == model::kOther ||
+                              category == model::kTemporary;
+  return is_short_lived && peak.is_of_optimizer(allocation);
 }
 
 void explain_scratch(const Peak& peak, Explanations& out) {

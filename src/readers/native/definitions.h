@@ -21,6 +21,7 @@ struct Place {
   model::StringId layer, op, inner_op, forward_op;
   model::StackId stack;
   model::Phase phase = model::Phase::kOther;
+  bool is_communication = false;  // see communication.h
 };
 
 model::Phase phase_of(std::uint8_t phase);

@@ -285,6 +285,23 @@ TEST(NativeReader, decides_categories_with_hindsight) {
   EXPECT_EQ(read.diagnostics.count(kAllocatedBeforeRecording), 1u);
 }
 
+TEST(NativeReader, what_an_optimizer_keeps_beyond_its_step_is_no_scratch) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OPTIMIZER);
+  writer.alloc(0, 1).alloc(1, 1).alloc(2, 1).free(0).mark(PLIMSOLL_MARK_STEP, 1);
+  writer.alloc(3, 1).free(1).free(3);  // the last step was not ended
+  const Read read = writer.finish();
+  std::map<std::uint64_t, std::string_view> words;  // by serial
+  for (std::size_t row = 0; row < read.trace.events.size(); ++row) {
+    if (read.trace.events.action[row] != Action::kAlloc) continue;
+    words[read.trace.events.address[row] / 64 - 1] = read.category(row);
+  }
+  EXPECT_EQ(words[0], "optimizer_scratch");
+  EXPECT_EQ(words[1], "other");
+  EXPECT_EQ(words[2], "other");
+  EXPECT_EQ(words[3], "optimizer_scratch");
+}
+
 TEST(NativeReader, flags_what_is_alive_when_its_backward_begins) {
   Writer writer;
   writer.site(1, PLIMSOLL_PHASE_FORWARD).site(2, PLIMSOLL_PHASE_BACKWARD);
@@ -454,23 +471,23 @@ struct Reference {
     for (const AnyEvent& event : recording.events()) {
       if (const auto* alloc = std::get_if<format::Alloc>(&event)) {
         const format::Site& site = recording.sites()[alloc->site];
-        all[alloc->serial] = {*alloc, site.phase, site.device, {}, false, false, false};
+        all[alloc->serial] = {*alloc, site.phase, site.device, {}, false, false, false, false};
         live_bytes[site.device] += alloc->size_bytes;
         born_since_mark.insert(alloc->serial);
+        born_in_step.insert(alloc->serial);
       } else if (const auto* free = std::get_if<format::Free>(&event)) {
         Fate& fate = all[free->serial];
         fate.is_freed = true;
         fate.in_op = free->in_op;
+        fate.in_step = born_in_step.erase(free->serial) != 0;
         live_bytes[fate.device] -= fate.alloc.size_bytes;
         born_since_mark.erase(free->serial);
       } else if (const auto* tag = std::get_if<format::Tag>(&event)) {
         all[tag->serial].roles.insert(recording.tensors()[tag->tensor].role);
       } else if (const auto* set = std::get_if<format::SetPhase>(&event)) {
         all[set->serial].phase = set->phase;
-      } else if (const auto* mark = std::get_if<format::Mark>(&event);
-                 mark != nullptr && mark->kind == PLIMSOLL_MARK_BACKWARD_BEGIN) {
-        for (const std::uint64_t serial : born_since_mark) all[serial].at_backward = true;
-        born_since_mark.clear();
+      } else if (const auto* mark = std::get_if<format::Mark>(&event)) {
+        note(*mark);
       }
       for (const auto& [device, bytes] : live_bytes) {
         peak_bytes[device] = std::max(peak_bytes[device], bytes);
@@ -478,12 +495,19 @@ struct Reference {
     }
   }
 
+  void note(const format::Mark& mark) {
+    if (mark.kind == PLIMSOLL_MARK_STEP) born_in_step.clear();
+    if (mark.kind != PLIMSOLL_MARK_BACKWARD_BEGIN) return;
+    for (const std::uint64_t serial : born_since_mark) all[serial].at_backward = true;
+    born_since_mark.clear();
+  }
+
   struct Fate {
     format::Alloc alloc;
     std::uint8_t phase;
     std::uint8_t device;
     std::set<int> roles;
-    bool is_freed, in_op, at_backward;
+    bool is_freed, in_op, in_step, at_backward;
 
     std::string category() const {
       const char* const words[] = {"parameter", "gradient", "optimizer_state", "buffer", "input"};
@@ -494,7 +518,7 @@ struct Reference {
       if (in_op) return "temporary";
       if (phase == 1) return "activation";
       if (phase == 2) return "activation_gradient";
-      return "other";
+      return phase == 3 && in_step ? "optimizer_scratch" : "other";
     }
     std::string text() const {
       const bool is_saved = at_backward && category() == "activation";
@@ -504,7 +528,7 @@ struct Reference {
   };
   std::map<std::uint64_t, Fate> all;  // by serial
   std::map<std::uint8_t, std::uint64_t> live_bytes, peak_bytes;
-  std::set<std::uint64_t> born_since_mark;
+  std::set<std::uint64_t> born_since_mark, born_in_step;
 };
 
 TEST(NativeReader, agrees_with_an_obvious_reference) {

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/units.h"
+#include "model/categories.h"
 #include "plimsoll/recorder_c.h"
+#include "readers/native/communication.h"
 #include "readers/native/diagnostics.h"
 
 namespace plimsoll::readers::native {
@@ -235,9 +237,11 @@ void Recording::on_mark(const format::Mark& mark) {
     case PLIMSOLL_MARK_STEP:
       row.kind = model::MarkKind::kStep;
       row.step = mark.value;
+      step_rows_.push_back(static_cast<std::uint32_t>(context_.builder.event_count()));
       break;
     case PLIMSOLL_MARK_OWN_STEPS:
       context_.builder.drop_steps();
+      step_rows_.clear();
       return;
     case PLIMSOLL_MARK_REGION_BEGIN:
     case PLIMSOLL_MARK_REGION_END:
@@ -317,11 +321,14 @@ struct Recording::Words {
         activation(strings.intern("activation")),
         activation_gradient(strings.intern("activation_gradient")),
         temporary(strings.intern("temporary")),
+        communication(strings.intern(model::kCommunication)),
+        optimizer_scratch(strings.intern(model::kOptimizerScratch)),
         other(strings.intern("other")),
         unknown(strings.intern("unknown")) {}
 
   model::StringId roles[PLIMSOLL_ROLE_INPUT + 1];
-  model::StringId activation, activation_gradient, temporary, other, unknown;
+  model::StringId activation, activation_gradient, temporary, communication, optimizer_scratch,
+      other, unknown;
 };
 
 // Was it alive when the first backward after its birth began?
@@ -330,12 +337,19 @@ bool Recording::is_saved(std::uint32_t row, std::uint32_t freed_row) const {
   return next != backward_rows_.end() && *next <= freed_row;
 }
 
+// Was it gone when the step it was made in ended?
+bool Recording::is_scratch(std::uint32_t row, std::uint32_t freed_row) const {
+  if (freed_row == model::kNone) return false;
+  const auto* const next = std::upper_bound(step_rows_.begin(), step_rows_.end(), row);
+  return next == step_rows_.end() || freed_row < *next;
+}
+
 Phase Recording::phase_of_allocation(const Allocation& allocation, const Place& place) const {
   return allocation.phase == Allocation::kPhaseOfSite ? place.phase : phase_of(allocation.phase);
 }
 
 model::StringId Recording::category(const Allocation& allocation, std::uint64_t size_bytes,
-                                    Phase phase, const Words& words) {
+                                    const Place& place, const Words& words) {
   if (gravity(allocation.role) > 0) return words.roles[allocation.role];
   if ((allocation.flags & Allocation::kIsAdopted) != 0) {
     ++counts_.adopted_unknown;
@@ -344,9 +358,11 @@ model::StringId Recording::category(const Allocation& allocation, std::uint64_t 
     return words.unknown;
   }
   if ((allocation.flags & Allocation::kInOp) != 0) return words.temporary;
+  if (place.is_communication) return words.communication;
+  const Phase phase = phase_of_allocation(allocation, place);
   if (phase == Phase::kForward) return words.activation;
   if (phase == Phase::kBackward) return words.activation_gradient;
-  return words.other;
+  return phase == Phase::kOptimizer ? words.optimizer_scratch : words.other;
 }
 
 // The columns that hindsight fills, as many as this recording needs.
@@ -393,7 +409,8 @@ class Recording::Columns {
 void Recording::attribute() {
   end_run();
   besides_.finish();
-  const std::vector<Place> places = definitions_.places();
+  std::vector<Place> places = definitions_.places();
+  for (Place& place : places) place.is_communication = is_communication(place, context_.builder);
   const std::vector<model::TensorId> tensors = definitions_.tensor_rows();
   const Words words(context_.builder.strings());
   const Place nowhere;
@@ -406,7 +423,10 @@ void Recording::attribute() {
     const std::uint32_t site = events.stack[row].value;
     const Place& place = site < places.size() ? places[site] : nowhere;
     const Phase phase = phase_of_allocation(allocation, place);
-    const model::StringId word = category(allocation, events.size_bytes[row], phase, words);
+    model::StringId word = category(allocation, events.size_bytes[row], place, words);
+    if (word == words.optimizer_scratch && !is_scratch(row, pairs.free_requested[index])) {
+      word = words.other;
+    }
     EventFlags flags = EventFlags::kNothing;
     if ((allocation.flags & Allocation::kInOp) != 0) flags = flags | EventFlags::kTemporary;
     if ((allocation.flags & Allocation::kIsAdopted) != 0) flags = flags | EventFlags::kAdopted;

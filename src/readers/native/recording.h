@@ -83,10 +83,11 @@ class Recording : public format::NoRecords {
   model::StringId name_of(const format::Mark& mark);
   void check_limits();
   bool is_saved(std::uint32_t row, std::uint32_t freed_row) const;
+  bool is_scratch(std::uint32_t row, std::uint32_t freed_row) const;
   class Columns;
   model::Phase phase_of_allocation(const Allocation& allocation, const Place& place) const;
   model::StringId category(const Allocation& allocation, std::uint64_t size_bytes,
-                           model::Phase phase, const Words& words);
+                           const Place& place, const Words& words);
   void tell_counts();
 
   ReadContext& context_;
@@ -102,6 +103,7 @@ class Recording : public format::NoRecords {
   };
   base::Column<Placed> others_;                // events that are no allocations and have a place
   base::Column<std::uint32_t> backward_rows_;  // rows added before each backward began
+  base::Column<std::uint32_t> step_rows_;      // and before each step ended
   std::uint8_t device_ = 0;                    // of the events being added
   std::uint64_t run_first_ = 0;                // the first row of them
   bool is_limited_ = false;                    // by max_events
