@@ -6,6 +6,7 @@
 #include "autograd_nodes.cc"
 #include "cpu_allocator.cc"
 #include "cpu_failures.cc"
+#include "gathered_parameters.cc"
 #include "operators.cc"
 #include "parameter_layers.cc"
 #include "parameters.cc"

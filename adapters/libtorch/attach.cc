@@ -8,6 +8,7 @@
 #include "attachment.h"
 #include "autograd_link.h"
 #include "cpu_allocator.h"
+#include "gathered_parameters.h"
 #include "operators.h"
 #include "parameter_layers.h"
 #include "parameters.h"
@@ -24,12 +25,14 @@ std::atomic<const plimsoll_libtorch_companion*> g_companion{nullptr};
 void before_fork() {
   parameter_layers().mutex().lock();
   parameters().mutex().lock();
+  gathered_parameters().mutex().lock();
   foreign_mutex().lock();
   LinkTable::lock();
 }
 void after_fork_in_parent() {
   LinkTable::unlock();
   foreign_mutex().unlock();
+  gathered_parameters().mutex().unlock();
   parameters().mutex().unlock();
   parameter_layers().mutex().unlock();
 }
@@ -126,6 +129,7 @@ void plimsoll_libtorch_detach(void) {
   remove_cpu_allocator();
   forget_foreign_storages();
   parameters().clear();
+  gathered_parameters().clear();
   parameter_layers().clear();
 }
 

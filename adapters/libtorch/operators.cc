@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "autograd_nodes.h"
+#include "gathered_parameters.h"
 #include "parameter_layers.h"
 #include "tensors.h"
 #include "thread_state.h"
@@ -94,7 +95,10 @@ bool node_began(ThreadState& thread, const Name& name) {
 }
 
 void node_ended(ThreadState& thread) {
-  if (is_attached()) tag_accumulated_gradient(thread);
+  if (is_attached()) {
+    tag_accumulated_gradient(thread);
+    gathered_parameters().tag_taken(thread);
+  }
   if (const auto* listener = range_listener()) {
     listener->end(PLIMSOLL_RANGE_LAYER, thread.context->layer);
   }

@@ -126,6 +126,7 @@ struct Call {
   ThreadState* thread = nullptr;  // null: this call is not watched
   std::uint32_t layer = 0;
   bool is_root = false;  // of a forward
+  bool has_wrappers = false;
   SavedContext saved;
 };
 
@@ -157,6 +158,7 @@ void enter(Call& call, PyObject* self, PyObject* args, PyObject* kwargs) {
   call.layer = modules().layer_of_called(thread, *module);
   call.is_root = thread.module_depth == 0 && thread.nodes.empty();
   if (call.is_root) begin_root(thread, args, kwargs);
+  call.has_wrappers = module->has_wrappers;
   call.saved = thread.save();
   call.thread = &thread;
   begin_call(thread, call.layer);
@@ -179,6 +181,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (g_attachment.has_operators && is_attached() && result != nullptr) {
     try {
       tag_outputs(*call.thread, result);
+      if (call.has_wrappers) modules().tag_called(*call.thread, self);
     } catch (const std::exception&) {
       count_lost_detail();
     }

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gathered_parameters.h"
 #include "parameters.h"
 #include "python_objects.h"
 
@@ -253,6 +254,11 @@ std::vector<PyObject*>& Modules::named() {
   return *objects;
 }
 
+void Modules::tag_called(ThreadState& thread, PyObject* object) {
+  gathered_parameters().tag_taken(thread);
+  if (Module* module = find(object)) tag_tensors(thread, *module);
+}
+
 void Modules::tag_changed(ThreadState& thread) {
   for (PyObject* object : named()) {
     if (Module* module = find(object)) tag_tensors(thread, *module);
@@ -273,7 +279,10 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
   const auto name_of = [&](PyObject* key) { return module.path + "." + text_of(key); };
   for_each_item(dict_of(module.object, "_parameters"), [&](PyObject* key, PyObject* value) {
     const at::Tensor* tensor = as_tensor(value);
-    if (tensor == nullptr || !module.tagged.has_news(*tensor)) return;
+    if (tensor == nullptr) return;
+    const bool is_wrapper = tensor->unsafeGetTensorImpl()->is_python_dispatch();
+    module.has_wrappers = module.has_wrappers || is_wrapper;
+    if (!module.tagged.has_news(*tensor)) return;
     Parameter parameter;
     if (!parameters().find(*tensor, parameter)) {  // else shared: the first name stays
       const std::string name = name_of(key);
@@ -281,6 +290,10 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
       parameters().add(*tensor, parameter);
     }
     tag_tensor(thread, *tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name);
+    if (module.has_wrappers && !is_wrapper) {
+      gathered_parameters().add(
+          *tensor, tensor_id(thread, *tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name));
+    }
     parameters().tag_gradient(thread, *tensor);  // from before the recording, maybe
   });
   for_each_item(dict_of(module.object, "_buffers"), [&](PyObject* key, PyObject* value) {

@@ -24,6 +24,7 @@ struct Module {
   std::uint32_t layer = 0;        // 0: not named yet
   std::string path;               // "UNet.down.0.conv"
   std::uint32_t root_number = 0;  // of its class, if it is a root; from 1
+  bool has_wrappers = false;      // parameters that are shards, maybe, and whole at other times
   TaggedStorages tagged;
 };
 
@@ -47,6 +48,8 @@ class Modules {
   }
   // Names every root that has a parameter or buffer, called or not.
   void name_all(ThreadState& thread);
+  // After a call of a module that has wrappers: its parameters may be gathered now.
+  void tag_called(ThreadState& thread, PyObject* object);
   // Tells the parameters and buffers that are new since the last time.
   void tag_changed(ThreadState& thread);
   // Records the gradients of all parameters that are new since the last time.

@@ -231,6 +231,14 @@ void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id
   }
 }
 
+void tag_storage(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t id) {
+  try {
+    tell(thread, storage, id);
+  } catch (const std::exception&) {
+    count_if_no_memory();
+  }
+}
+
 void tag_output(ThreadState& thread, const at::Tensor& tensor) {
   tag_tensor(thread, tensor, PLIMSOLL_ROLE_KNOWN, 0);
 }

@@ -26,6 +26,7 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
 std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                         std::uint32_t name);
 void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id);
+void tag_storage(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t id);
 
 // Its sizes as torch keeps them. Those of a subclass may be the program's code, which hooks never
 // run.
