@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -148,6 +149,28 @@ void tell(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) 
   adopt(thread, storage, tensor);
 }
 
+// A gradient that fills less than half of its storage lies there with others: in a bucket of
+// DistributedDataParallel, or in what FSDP has reduced.
+bool is_in_bucket(const at::Tensor& gradient, const c10::StorageImpl& storage) {
+  std::uint64_t bytes = gradient.itemsize();
+  for (const std::int64_t size : sizes_of(gradient)) bytes *= static_cast<std::uint64_t>(size);
+  return storage.nbytes() > 2 * bytes;
+}
+
+std::uint32_t describe_bucket(const at::Tensor& gradient, const c10::StorageImpl& storage) {
+  static constexpr std::string_view kName = "gradients of several parameters";
+  const auto count = static_cast<std::int64_t>(storage.nbytes() / gradient.itemsize());
+  return recorder().tensor(PLIMSOLL_ROLE_GRADIENT, recorder().name(kName.data(), kName.size()),
+                           name_of(dtype_text(gradient.scalar_type())), name_of(shape_text(count)));
+}
+
+void tell_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl& storage,
+               plimsoll_role role, std::uint32_t name) {
+  const bool is_bucket = role == PLIMSOLL_ROLE_GRADIENT && is_in_bucket(tensor, storage);
+  tell(thread, storage,
+       is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name));
+}
+
 // In the handler of an exception.
 void count_if_no_memory() {
   try {
@@ -204,11 +227,11 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
                 std::uint32_t name) {
   try {
     if (c10::StorageImpl* storage = recorded_storage(tensor)) {
-      tell(thread, *storage, tensor_id(thread, tensor, role, name));
+      tell_role(thread, tensor, *storage, role, name);
     } else if (role != PLIMSOLL_ROLE_KNOWN) {
       for (const at::Tensor& part : parts_of(tensor)) {
         storage = recorded_storage(part);
-        if (storage != nullptr) tell(thread, *storage, tensor_id(thread, part, role, name));
+        if (storage != nullptr) tell_role(thread, part, *storage, role, name);
       }
     }
   } catch (const std::exception&) {

@@ -198,3 +198,26 @@ def test_sparse_inputs_are_inputs(recorder):
     found = addresses(recorder.take(), INPUT)
     assert {edges._values().data_ptr(), edges._indices().data_ptr()} <= set(found)
     assert {rows.values().data_ptr(), rows.crow_indices().data_ptr()} <= set(found)
+
+
+def test_a_buffer_of_several_gradients_has_the_name_of_none(recorder):
+    net = nn.Linear(10, 20)
+    buffer = torch.zeros(220)
+    net.weight.grad = buffer[:200].view(20, 10)
+    net.bias.grad = buffer[200:]
+    recorder.survey()
+    torch.optim.SGD([net.bias, net.weight], lr=0.1).step()
+    found = [e for e in tags(recorder.take(), GRADIENT) if e["address"] == buffer.data_ptr()]
+    assert found[0]["tensor"]["name"] in ("gradients of several parameters", "Linear.weight")
+    (shared,) = [e["tensor"] for e in found if e["tensor"]["name"] != "Linear.weight"][:1]
+    assert (shared["name"], shared["shape"]) == ("gradients of several parameters", "[220]")
+
+
+def test_a_gradient_that_is_a_view_of_nearly_all_keeps_its_name(recorder):
+    net = nn.Linear(10, 20, bias=False)
+    padded = torch.zeros(256)
+    net.weight.grad = padded[:200].view(20, 10)
+    recorder.survey()
+    torch.optim.SGD(net.parameters(), lr=0.1).step()
+    found = [e for e in tags(recorder.take(), GRADIENT) if e["address"] == padded.data_ptr()]
+    assert {e["tensor"]["name"] for e in found} == {"Linear.weight"}
