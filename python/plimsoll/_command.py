@@ -11,7 +11,10 @@ _SECRET = re.compile(
     r"(^|[-_.])(api)?(key|token|secret|password|passwd|passphrase|credentials?|auth)$",
     re.IGNORECASE,
 )
-_KNOWN_FORM = re.compile(r"^(hf_|sk-|gh[pousr]_|github_pat_|xox[bp]-|AKIA|eyJ)\S{8,}")
+# Of Hugging Face, OpenAI and its like, GitHub, GitLab, Slack, AWS, Google, npm; JSON web tokens.
+_KNOWN_FORM = re.compile(
+    r"^(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza|npm_|eyJ)\S{8,}"
+)
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 
 

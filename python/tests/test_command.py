@@ -22,6 +22,8 @@ SECRET = "s3cr3t-value-0123456789"
         [f"--data=s3://{SECRET}@bucket"],
         [f"hf_{SECRET}"],
         [f"--hub=hf_{SECRET}"],
+        [f"glpat-{SECRET}"],
+        [f"--maps=AIza{SECRET}"],
     ],
 )
 def test_secrets_are_hidden(words):

@@ -1,9 +1,17 @@
 """The object that track_memory yields."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
 import plimsoll
+
+
+@pytest.fixture(autouse=True)
+def _end_watching() -> Iterator[None]:
+    yield
+    plimsoll.stop_monitoring()
 
 
 def test_a_block_has_the_figures_that_it_printed(capsys):
