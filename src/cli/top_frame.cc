@@ -171,7 +171,8 @@ void Frame::gpus() {
   }
   if (!view_.why_no_gpu.empty()) {
     line("");
-    line(dim("No GPU: " + report::printable(view_.why_no_gpu) + "."));
+    const std::string why = "No GPU: " + report::printable(view_.why_no_gpu) + ".";
+    for (const std::string& each : wrapped_lines(why, 2, settings_.width)) line(dim(each));
     return;
   }
   for (const TopGpu& each : view_.gpus) {

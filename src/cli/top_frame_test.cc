@@ -153,6 +153,13 @@ TopView gpus() {
 
 TEST(TopFrame, a_machine_without_a_gpu) { expect_golden("host", top_lines(host(), {})); }
 
+TEST(TopFrame, a_sentence_that_does_not_fit_is_wrapped) {
+  TopSettings settings;
+  settings.width = 80;
+  const std::vector<std::string> lines = top_lines(host(), settings);
+  EXPECT_THAT(lines, testing::Contains("  found)."));
+}
+
 TEST(TopFrame, gpus_processes_and_a_run) { expect_golden("gpus", top_lines(gpus(), {})); }
 
 TEST(TopFrame, colours_and_a_wider_page) {
