@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What monitors cost a step that the host bounds, in instructions of the training thread.
 
-Times of a step vary by several percent on a shared machine; its instructions do not. Each variant
-trains the same model in a process of its own under valgrind's callgrind. Counting begins after the
-warm-up. Steps between samples, and samples with the step that they end, are counted apart.
+Times of a step vary by several percent on a shared machine; its instructions by some tenths, with
+where dicts and blocks of the C library happen to lie. Each variant trains the same model, once
+for each seed of Python's hashes, in a process of its own under valgrind's callgrind. Counting
+begins after the warm-up. Steps between samples, and samples with the step that they end, are
+counted apart.
 
-    apt install valgrind; pip install . && python bench/monitor_cost.py            # some minutes
+    apt install valgrind; pip install . && python bench/monitor_cost.py            # half an hour
     python bench/monitor_cost.py --layers 12 --variants monitor                    # one row
 """
 
@@ -18,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 INTERVAL = 50  # steps
@@ -90,7 +93,7 @@ class Counts(NamedTuple):
     sample: float  # with the last two steps of its interval
 
 
-def count(variant: str, layers: int, samples: int) -> Counts:
+def count(variant: str, layers: int, samples: int, seed: int) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *("valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"),
@@ -98,7 +101,7 @@ def count(variant: str, layers: int, samples: int) -> Counts:
             *(sys.executable, __file__, "--child", variant, "--folder", folder),
             *("--layers", str(layers), "--samples", str(samples)),
         ]
-        same = os.environ | {"PYTHONHASHSEED": "0"}  # how long Python's look-ups take depends on it
+        same = os.environ | {"PYTHONHASHSEED": str(seed)}
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=same)
         # The training thread has the number 1, the dumps from 1.
         totals = [total_of(Path(f"{folder}/out.{1 + i}-01")) for i in range(2 * samples)]
@@ -110,29 +113,40 @@ def total_of(path: Path) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("totals:"))
 
 
+def row(off: list[Counts], ours: list[Counts]) -> str:
+    added = [after.step / before.step - 1 for before, after in zip(off, ours, strict=True)]
+    samples = [
+        (after.sample - before.sample) / before.step
+        for before, after in zip(off, ours, strict=True)
+    ]
+    return (
+        f"{fmean(each.step for each in ours):,.0f} | {fmean(added):+.2%}"
+        f" | {min(added):+.2%} to {max(added):+.2%} | {fmean(samples):.1f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--layers", type=int, default=75, help="12: micro of bench/overhead.py")
     parser.add_argument("--samples", type=int, default=2)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--child", choices=VARIANTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         return train(args.child, args.layers, args.samples, args.folder)
-    off = count("off", args.layers, args.samples)
     print(f"{args.layers} layers, {args.samples} samples, one every {INTERVAL} steps\n")
-    print("| variant | instructions a step between samples | added | a sample, in steps |")
-    print("|---|---|---|---|")
-    print(f"| {VARIANTS['off']} | {off.step:,.0f} | | |")
+    print(
+        "| variant | a step between samples | added | by seed | a sample, in steps |"
+    )
+    print("|---|---|---|---|---|")
+    off = [count("off", args.layers, args.samples, seed) for seed in args.seeds]
+    print(f"| {VARIANTS['off']} | {fmean(each.step for each in off):,.0f} | | | |", flush=True)
     for variant in args.variants:
         if variant != "off":
-            ours = count(variant, args.layers, args.samples)
-            print(
-                f"| {VARIANTS[variant]} | {ours.step:,.0f} | {ours.step / off.step - 1:+.2%}"
-                f" | {(ours.sample - off.sample) / off.step:.1f} |",
-                flush=True,
-            )
+            ours = [count(variant, args.layers, args.samples, seed) for seed in args.seeds]
+            print(f"| {VARIANTS[variant]} | {row(off, ours)} |", flush=True)
     return None
 
 
