@@ -580,6 +580,9 @@ bool Recorder::begin_in_child() noexcept {
 
 void Recorder::begin_all_in_child() noexcept {
   attach_all_in_child();
+  // Under the control lock nobody else changes them. A child that ends soon leaves a file all the
+  // same.
+  for (const auto& recording : recordings_) recording->write_out(state_, Recording::Due::kAll);
   const bool has_workers = start_workers();
   const std::lock_guard lock(state_);
   if (has_workers && !is_broken_) {
@@ -601,6 +604,7 @@ void Recorder::attach_all_in_child() noexcept {
     for (const auto& recording : recordings) {
       recording->begin_in_child();
       attach(recording);
+      recording->seal(Recording::Due::kAll, now_ns());
     }
   } catch (...) {
     break_off();

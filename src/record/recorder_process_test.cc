@@ -141,6 +141,21 @@ TEST(Fork, a_child_records_into_a_file_of_its_own) {
   EXPECT_THAT(ours.violations, IsEmpty());
 }
 
+TEST(Fork, a_child_that_ends_at_once_leaves_a_readable_file) {
+  const TemporaryPath path("fork_short");
+  const Recorded recording(file_options(path, 1));
+  alloc(64, 10);
+  const pid_t child = spawn([] {
+    alloc(256, 1000);
+    return 0;  // by _exit(), which ends no recording
+  });
+  expect_success(wait_for(child));
+  const TraceReplay theirs = TraceReplay::of_file(OwnPath(path, child).text);
+  EXPECT_FALSE(theirs.is_ended);
+  EXPECT_EQ(theirs.adopted, 1u);
+  EXPECT_GE(theirs.live_bytes, 10u);
+}
+
 TEST(Fork, a_child_without_events_makes_no_file) {
   const TemporaryPath path("fork_idle");
   const Recorded recording(file_options(path, 1));
