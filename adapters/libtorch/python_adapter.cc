@@ -10,3 +10,4 @@
 #include "python_optimizers.cc"
 #include "python_self_test.cc"
 #include "python_tensor_parts.cc"
+#include "python_threads.cc"

@@ -15,6 +15,7 @@
 #include "python_optimizers.h"
 #include "python_self_test.h"
 #include "python_tensor_parts.h"
+#include "python_threads.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -35,10 +36,11 @@ PyObject* guarded(Body&& body) {
 
 // ---- what Python's heap holds -------------------------------------------------------------------
 
-void adopt_tensor(ThreadState& thread, PyObject* object) {
+void adopt_tensor(ThreadState& thread, PyObject* object, bool has_gradient) {
   const at::Tensor* tensor = as_tensor(object);
   if (tensor == nullptr) return;
   tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
+  if (!has_gradient) return;
   // Not Tensor::grad(), which warns where there is none.
   const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
   if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
@@ -46,7 +48,8 @@ void adopt_tensor(ThreadState& thread, PyObject* object) {
 
 void record_objects(ThreadState& thread, const HeapObjects& objects) {
   watch_new_classes();
-  for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get());
+  const bool has_gradients = may_read_gradients();
+  for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get(), has_gradients);
   for (const Reference& each : objects.modules) modules().find_or_add(each.get());
   modules().name_all(thread);
   for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
@@ -103,6 +106,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
   }
   set_notebook_cells(PyDict_CheckExact(cells) != 0 ? cells : nullptr);
   auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
+  if (!find_standard_library()) return nullptr;
   if (!prepare_searches(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class))) {
     return nullptr;
   }

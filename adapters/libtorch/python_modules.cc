@@ -6,6 +6,7 @@
 #include "gathered_parameters.h"
 #include "parameters.h"
 #include "python_objects.h"
+#include "python_threads.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -266,6 +267,7 @@ void Modules::tag_changed(ThreadState& thread) {
 }
 
 void Modules::tag_gradients(ThreadState& thread) {
+  if (!may_read_gradients()) return;
   for (PyObject* object : named()) {
     if (find(object) == nullptr) continue;
     for_each_item(dict_of(object, "_parameters"), [&](PyObject* /*key*/, PyObject* value) {
@@ -294,7 +296,8 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
       gathered_parameters().add(
           *tensor, tensor_id(thread, *tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name));
     }
-    parameters().tag_gradient(thread, *tensor);  // from before the recording, maybe
+    // From before the recording, maybe.
+    if (may_read_gradients()) parameters().tag_gradient(thread, *tensor);
   });
   for_each_item(dict_of(module.object, "_buffers"), [&](PyObject* key, PyObject* value) {
     const at::Tensor* tensor = as_tensor(value);

@@ -9,6 +9,7 @@
 #include "parameters.h"
 #include "python_modules.h"
 #include "python_objects.h"
+#include "python_threads.h"
 #include "tagged_storages.h"
 
 namespace plimsoll::libtorch {
@@ -99,7 +100,8 @@ std::string name_of(PyObject* optimizer, Py_ssize_t number, PyObject* group, Py_
   return is_alone ? name : name + "[" + std::to_string(index) + "]";
 }
 
-void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
+void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer,
+                    bool has_gradients) {
   optimizer.parameters.begin_walk();
   for_each_parameter(
       object, [&](Py_ssize_t number, PyObject* group, Py_ssize_t index, const at::Tensor& tensor) {
@@ -112,7 +114,7 @@ void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer)
           }
           tag_tensor(thread, tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name);
         }
-        parameters().tag_gradient(thread, tensor);
+        if (has_gradients) parameters().tag_gradient(thread, tensor);
       });
   optimizer.parameters.end_walk();
 }
@@ -180,7 +182,7 @@ void before_step(ThreadState& thread, PyObject* object) {
   }
   modules().tag_changed(thread);
   if (optimizer == nullptr) return;
-  tag_parameters(thread, object, *optimizer);
+  tag_parameters(thread, object, *optimizer, true);
   if (!g_attachment.has_walks) tag_gradients(thread, object, *optimizer);
 }
 
@@ -200,7 +202,7 @@ bool after_step(ThreadState& thread, PyObject* object) {
 void adopt_optimizer(ThreadState& thread, PyObject* object) {
   Optimizer* optimizer = find_or_add(object);
   if (optimizer == nullptr) return;
-  tag_parameters(thread, object, *optimizer);
+  tag_parameters(thread, object, *optimizer, may_read_gradients());
   tag_state(thread, object, *optimizer);
 }
 
