@@ -12,11 +12,23 @@ from pathlib import Path
 import pytest
 
 FILES = sorted(Path(__file__).parent.glob("*.plimsoll"))
+# Parts of "other" that have names of their own today, in files of every version.
+NAMED_SINCE = ("communication", "optimizer_scratch")
 DEVICE_FIELDS = ("device", "device_type", "events", "history", "requested_active")
 
 
 def ran(*words: object) -> str:
     return subprocess.run(list(map(str, words)), capture_output=True, check=True).stdout.decode()
+
+
+def by_category(rows: list[dict]) -> list[list[object]]:
+    sums: dict[tuple[int, str], list[int]] = {}
+    for row in rows:
+        name = "other" if row["key"] in NAMED_SINCE else row["key"]
+        total = sums.setdefault((row["device"], name), [0, 0])
+        total[0] += row["bytes"]
+        total[1] += row["count"]
+    return sorted([*key, *total] for key, total in sums.items())
 
 
 def what_it_says(command: str, file: Path) -> dict[str, object]:
@@ -28,10 +40,7 @@ def what_it_says(command: str, file: Path) -> dict[str, object]:
         "records": dict(sorted(Counter(line.split(" ", 1)[0] for line in lines).items())),
         "last": lines[-1],
         "devices": [{key: device[key] for key in DEVICE_FIELDS} for device in report["devices"]],
-        "by_category": sorted(
-            [row["device"], row["key"], row["bytes"], row["count"]]
-            for row in report["tables"]["by_category"]
-        ),
+        "by_category": by_category(report["tables"]["by_category"]),
         "diagnostics": {
             diagnostic["name"]: diagnostic["count"]
             for diagnostic in report["source"]["diagnostics"]
