@@ -137,9 +137,7 @@ def main() -> None:
     if args.child:
         return train(args.child, args.layers, args.samples, args.folder)
     print(f"{args.layers} layers, {args.samples} samples, one every {INTERVAL} steps\n")
-    print(
-        "| variant | a step between samples | added | by seed | a sample, in steps |"
-    )
+    print("| variant | a step between samples | added | by seed | a sample, in steps |")
     print("|---|---|---|---|---|")
     off = [count("off", args.layers, args.samples, seed) for seed in args.seeds]
     print(f"| {VARIANTS['off']} | {fmean(each.step for each in off):,.0f} | | | |", flush=True)
