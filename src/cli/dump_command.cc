@@ -37,9 +37,9 @@ Command dump_command() {
       "at the end. docs/format.md says what the records mean.";
   command.positionals = {recording_positional("The recording; gzip is taken off.")};
   command.sections = {{"examples",
-                       {{"plimsoll dump run.plimsoll | head -50", "how it begins"},
-                        {"plimsoll dump run.plimsoll | grep ^mark", "its steps and regions"},
-                        {"plimsoll dump run.plimsoll | grep ^block", "how it is laid out"}}}};
+                       {{"plimsoll dump run.plim | head -50", "how it begins"},
+                        {"plimsoll dump run.plim | grep ^mark", "its steps and regions"},
+                        {"plimsoll dump run.plim | grep ^block", "how it is laid out"}}}};
   command.run = run_dump;
   return command;
 }

@@ -50,10 +50,10 @@ Rows option_rows(const Command& which) {
 
 const std::vector<std::pair<std::string, std::string>>& exit_codes() {
   static const std::vector<std::pair<std::string, std::string>> kExitCodes = {
-      {"0", "fine"},
-      {"1", "a finding that --fail-on names"},
-      {"2", "wrong use: a command, option or value that does not exist"},
-      {"3", "input that cannot be read: no such file, no permission, not a format we know, broken"},
+      {"0", "success"},
+      {"1", "--fail-on matched a finding"},
+      {"2", "usage error: no such command, option, value or --at; or nothing was recorded"},
+      {"3", "the input cannot be read: missing, no permission, unknown format or damaged"},
       {"4", "internal error: a bug, no memory left, or the output could not be written"},
       {"130", "interrupted with Ctrl-C"},
   };
@@ -115,9 +115,11 @@ std::string markdown() {
     text += "| " + code + " | " + meaning + " |\n";
   }
   text +=
-      "\nErrors are one sentence on stderr. A progress bar is shown on stderr for anything that "
-      "takes "
-      "over a\nsecond, if stderr is a terminal.\n";
+      "\nplimsoll run and plimsoll nsys exit with the program's own status. Errors are one "
+      "sentence on"
+      "\nstderr. A progress bar is shown on stderr for anything that takes over a second, if "
+      "stderr is"
+      "\na terminal.\n";
   for (const Command& command : commands()) {
     text += "\n## plimsoll " + command.name + "\n\n```\n" + help_of(command) + "```\n";
   }

@@ -175,7 +175,7 @@ int run_report(const Arguments& arguments) {
 Command report_command() {
   Command command;
   command.name = "report";
-  command.summary = "Say what is wrong in a recording, and what fills the memory";
+  command.summary = "Explain a recording: findings first, then what fills memory";
   command.description =
       "Reads recordings of plimsoll run and plimsoll.record(), PyTorch memory snapshots "
       "(torch.cuda.memory._dump_snapshot, or the HTML of trace_plot) "
