@@ -38,12 +38,12 @@ std::string rate_with_interval(const report::GrowthRow& row) {
   return low == high ? rate : rate + " (95 %: " + low + " to " + high + ")";
 }
 
-// "By category it is activation, 1.5 MiB a step." for the layer or category that grows most.
+// "The category that grows most: activation, by 1.5 MiB a step."
 void add_kind(const char* kind, const Rows& table, std::int32_t device, report::Finding& finding) {
   const auto first = std::ranges::find(table, device, &report::GrowthRow::device);
   if (first == table.end()) return;
-  finding.evidence.push_back("By " + std::string(kind) + " it is " + first->key + ", " +
-                             rate_text(first->bytes_per_step) + ".");
+  finding.evidence.push_back("The " + std::string(kind) + " that grows most: " + first->key +
+                             ", by " + rate_text(first->bytes_per_step) + ".");
 }
 
 void add_rows(const Rows& rows, report::Finding& finding) {
