@@ -139,7 +139,8 @@ std::string Pseudonyms::identifiers(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     if (!is_letter(text.front())) {
-      const std::size_t size = std::ranges::find_if(text, is_letter) - text.begin();
+      const auto size =
+          static_cast<std::size_t>(std::ranges::find_if(text, is_letter) - text.begin());
       out += text.substr(0, size);
       text.remove_prefix(size);
       continue;
