@@ -188,13 +188,20 @@ class Trace:
         """
         target = path_text(path)
         name = text("format", format) if format is not None else _format_of(target)
-        partial = f"{target}.{os.getpid()}.partial"
-        try:
-            with builtins.open(partial, "wb") as file:
+        if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe
+            with builtins.open(target, "wb") as file:
                 self._session.export_to(name, file.write)
-            os.replace(partial, target)
+            return
+        real = os.path.realpath(target)  # a link stays
+        partial = f"{real}.{os.getpid()}.partial"
+        is_made = False
+        try:
+            with builtins.open(partial, "xb") as file:
+                is_made = True
+                self._session.export_to(name, file.write)
+            os.replace(partial, real)
         except BaseException as error:
-            if os.path.exists(partial):
+            if is_made:
                 os.unlink(partial)
             if isinstance(error, OSError) and error.filename == partial:
                 # Name the file that the caller asked for; the partial one is an internal detail.

@@ -1,10 +1,12 @@
 """plimsoll.open and the Trace that it returns."""
 
 import json
+import os
 import pickle
 import signal
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,30 @@ def test_failed_export_names_the_file_that_was_asked_for(trace, tmp_path, blocke
         trace.export(target, "speedscope")
     assert caught.value.filename == str(target)
     assert "partial" not in str(caught.value)
+
+
+def test_export_keeps_links_and_writes_to_pipes(trace, tmp_path):
+    target, link, pipe = tmp_path / "target.json", tmp_path / "link.json", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    trace.export(link, format="json")
+    assert link.is_symlink()
+    assert json.loads(target.read_text())
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(pipe.read_text)
+        trace.export(pipe, format="json")
+        assert json.loads(reading.result()) == json.loads(target.read_text())
+    assert pipe.is_fifo()
+
+
+def test_export_overwrites_no_file_of_another_name(trace, tmp_path):
+    other = tmp_path / "other"
+    other.write_text("kept")
+    (tmp_path / f"out.json.{os.getpid()}.partial").symlink_to(other)
+    with pytest.raises(OSError):
+        trace.export(tmp_path / "out.json", format="json")
+    assert other.read_text() == "kept"
 
 
 def test_failed_export_leaves_the_old_file(trace, tmp_path):
