@@ -52,6 +52,8 @@ void record_objects(ThreadState& thread, const HeapObjects& objects) {
   for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get(), has_gradients);
   for (const Reference& each : objects.modules) modules().find_or_add(each.get());
   modules().name_all(thread);
+  // First, so that a parameter has the name of its module, not one of its optimizer.
+  if (!objects.optimizers.empty()) modules().tag_changed(thread);
   for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
 }
 

@@ -286,7 +286,8 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
     module.has_wrappers = module.has_wrappers || is_wrapper;
     if (!module.tagged.has_news(*tensor)) return;
     Parameter parameter;
-    if (!parameters().find(*tensor, parameter)) {  // else shared: the first name stays
+    // Shared by modules: the first name stays. An optimizer's name, which has no layer, does not.
+    if (!parameters().find(*tensor, parameter) || parameter.layer == 0) {
       const std::string name = name_of(key);
       parameter = {.name = name_id(name), .layer = module.layer, .text = name};
       parameters().add(*tensor, parameter);

@@ -67,3 +67,43 @@ def test_what_densification_replaces_is_right_at_that_iteration(device, tmp_path
     dtypes = re.search(r"^Dtypes: .*$", after, re.M)[0]
     unknown = re.search(r"unknown ([\d.]+) MB", dtypes)
     assert unknown is None or float(unknown[1]) < 0.18
+
+
+class Points(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.points = nn.Parameter(mebibytes(1, "cpu"))
+
+
+class Renderer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gaussians = Points()
+
+    def forward(self):
+        return self.gaussians.points.square().sum()
+
+
+def test_layers_are_right_after_two_replacements_between_samples(tmp_path):
+    model = Renderer()
+    optimizer = torch.optim.Adam([{"params": [model.gaussians.points], "name": "xyz"}])
+    with plimsoll.TrainingMonitor(output_dir=str(tmp_path), interval=10) as monitor:
+        for iteration in range(1, 21):
+            optimizer.zero_grad()
+            model().backward()
+            optimizer.step()
+            if iteration in (3, 10):
+                group = optimizer.param_groups[0]
+                state = optimizer.state.pop(group["params"][0])
+                new = nn.Parameter(torch.cat([group["params"][0].detach()] * 2))
+                for key in ("exp_avg", "exp_avg_sq"):
+                    state[key] = torch.cat([state[key]] * 2)
+                optimizer.state[new] = state
+                group["params"][0] = model.gaussians.points = new
+                del new, state
+            monitor.step(iteration)
+    layers = re.findall(
+        r"^Layers: (\S+) ([\d.]+) MB", Path(monitor.text_log_path).read_text(), re.M
+    )
+    assert [name for name, _ in layers] == ["Renderer.gaussians"] * 2
+    assert float(layers[1][1]) == pytest.approx(16, abs=0.1)  # parameter, gradient, state
