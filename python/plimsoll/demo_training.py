@@ -6,26 +6,21 @@ from torch import nn
 STEPS = 30
 
 
-class Classifier(nn.Module):
-    """Two hidden layers."""
-
-    def __init__(self, width: int = 256) -> None:
-        super().__init__()
-        self.hidden = nn.Sequential(
-            nn.Linear(64, width), nn.GELU(), nn.Linear(width, width), nn.GELU()
-        )
-        self.head = nn.Linear(width, 10)
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        """Return a score for each class."""
-        scores: torch.Tensor = self.head(self.hidden(batch))
-        return scores
+def classifier(width: int = 256) -> nn.Module:
+    """Two hidden layers, and a score for each of ten classes."""
+    return nn.Sequential(
+        nn.Linear(64, width),
+        nn.GELU(),
+        nn.Linear(width, width),
+        nn.GELU(),
+        nn.Linear(width, 10),
+    )
 
 
 def train() -> list[torch.Tensor]:
     """Train on noise, and return the validation losses."""
     torch.manual_seed(0)
-    model = Classifier()
+    model = classifier()
     optimizer = torch.optim.AdamW(model.parameters())
     images, labels = torch.randn(512, 64), torch.randint(10, (512,))
     validation_losses = []

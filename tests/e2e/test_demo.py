@@ -69,8 +69,11 @@ def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_pat
         ran = plimsoll("demo", cwd=tmp_path, env=env, timeout=600)
         assert ran.status == 0, ran
         assert re.search(r"^CRITICAL .*\bgrow", ran.out, re.M), ran.out
-        assert "plimsoll-demo.py:" in ran.out
-        assert "self.head(self.hidden(batch))" in ran.out  # the text of the line
+        lines = script.read_text().splitlines()
+        mistake = next(i for i, line in enumerate(lines, 1) if "validation_loss = " in line)
+        evidence = ran.out.split("CRITICAL ")[1].splitlines()[1]
+        assert f"plimsoll-demo.py:{mistake} (train)" in evidence, ran.out
+        assert "validation_loss = nn.functional.cross_entropy(" in ran.out  # the text of the line
         assert "$ plimsoll report plimsoll-demo.plim\n" in ran.out
         assert sorted(tmp_path.iterdir()) == [trace, script]
     shipped = script.read_text()
