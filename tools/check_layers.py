@@ -38,7 +38,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
         "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
-        "plimsoll/tracer_results.h",
+        "plimsoll/tracer_results.h", "plimsoll/recorder_c.h",
     },
     "monitor": {
         "base", "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",

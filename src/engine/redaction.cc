@@ -16,6 +16,7 @@
 #include "format/decoder.h"
 #include "format/wire.h"
 #include "model/user_line.h"
+#include "plimsoll/recorder_c.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -25,10 +26,6 @@ using format::DefinitionKind;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kPieceBytes = 1 << 18;
-
-// The kinds of marks whose value is a name, as docs/format.md numbers them.
-constexpr std::uint8_t kRegionBegin = 1, kRegionEnd = 2, kLayer = 6, kOperatorMark = 7,
-                       kLayerBegin = 9, kLayerEnd = 10;
 
 // What a name is used for, as bits.
 enum Use : unsigned {
@@ -72,14 +69,14 @@ class Names : public format::NoRecords {
   void on_device_figure(const format::DeviceFigure& figure) { use(figure.name, kText); }
   void on_mark(const format::Mark& mark) {
     switch (mark.kind) {
-      case kRegionBegin:
-      case kRegionEnd:
+      case PLIMSOLL_MARK_REGION_BEGIN:
+      case PLIMSOLL_MARK_REGION_END:
         return use(mark.value, kText);
-      case kLayerBegin:
-      case kLayerEnd:
-      case kLayer:
+      case PLIMSOLL_MARK_LAYER_BEGIN:
+      case PLIMSOLL_MARK_LAYER_END:
+      case PLIMSOLL_MARK_LAYER:
         return use(mark.value, kIdentifier);
-      case kOperatorMark:
+      case PLIMSOLL_MARK_OPERATOR:
         return use(mark.value, kOperator);
       default:
         return;
