@@ -41,7 +41,9 @@ inline constexpr base::DiagnosticKind kHistoryTruncated{
     "history_truncated", base::Severity::kDataLoss,
     "The recorder's ring was full and the earliest events are lost. Totals are exact; what "
     "happened before the first "
-    "event is unknown. Record with a larger max_entries, or for fewer steps."};
+    "event is unknown. Record with a larger limit (max_entries of PyTorch, max_events of "
+    "Plimsoll), "
+    "or for fewer steps."};
 inline constexpr base::DiagnosticKind kUnplacedEvents{
     "unplaced_events", base::Severity::kDataLoss,
     "Events that stand outside any device's list. They are left out."};
