@@ -139,7 +139,7 @@ void adopt(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor)
   recorder().adopt(thread.context, kCpu, address_of(storage), storage.nbytes(), tensor);
 }
 
-void tell(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
+void record_tag(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
   if (storage.device_type() == c10::DeviceType::CUDA) {
     // Its block is known by the allocator's own word.
     recorder().tag(thread.context, cuda_device(storage.device().index()), address_of(storage),
@@ -164,11 +164,11 @@ std::uint32_t describe_bucket(const at::Tensor& gradient, const c10::StorageImpl
                            name_of(dtype_text(gradient.scalar_type())), name_of(shape_text(count)));
 }
 
-void tell_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl& storage,
-               plimsoll_role role, std::uint32_t name) {
+void record_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl& storage,
+                 plimsoll_role role, std::uint32_t name) {
   const bool is_bucket = role == PLIMSOLL_ROLE_GRADIENT && is_in_bucket(tensor, storage);
-  tell(thread, storage,
-       is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name));
+  record_tag(thread, storage,
+             is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name));
 }
 
 // In the handler of an exception.
@@ -227,11 +227,11 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
                 std::uint32_t name) {
   try {
     if (c10::StorageImpl* storage = recorded_storage(tensor)) {
-      tell_role(thread, tensor, *storage, role, name);
+      record_role(thread, tensor, *storage, role, name);
     } else if (role != PLIMSOLL_ROLE_KNOWN) {
       for (const at::Tensor& part : parts_of(tensor)) {
         storage = recorded_storage(part);
-        if (storage != nullptr) tell_role(thread, part, *storage, role, name);
+        if (storage != nullptr) record_role(thread, part, *storage, role, name);
       }
     }
   } catch (const std::exception&) {
@@ -243,11 +243,11 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
 void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id) {
   try {
     if (c10::StorageImpl* storage = recorded_storage(tensor)) {
-      tell(thread, *storage, id);
+      record_tag(thread, *storage, id);
       return;
     }
     for (const at::Tensor& part : parts_of(tensor)) {
-      if (c10::StorageImpl* storage = recorded_storage(part)) tell(thread, *storage, id);
+      if (c10::StorageImpl* storage = recorded_storage(part)) record_tag(thread, *storage, id);
     }
   } catch (const std::exception&) {
     count_if_no_memory();
@@ -256,7 +256,7 @@ void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id
 
 void tag_storage(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t id) {
   try {
-    tell(thread, storage, id);
+    record_tag(thread, storage, id);
   } catch (const std::exception&) {
     count_if_no_memory();
   }

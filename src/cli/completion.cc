@@ -38,7 +38,7 @@ bool takes_recording(const Command& command) {
   });
 }
 
-// What stands where an argument is no option: besides files, these words.
+// The words that an argument may be, apart from files.
 std::vector<std::string> argument_words(const Command& command) {
   if (command.name == "help") {
     std::vector<std::string> names;

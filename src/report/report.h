@@ -89,7 +89,7 @@ struct Report {
   Source source;
   std::vector<DeviceReport> devices;  // same order as Trace::devices
   Tables tables;
-  std::vector<Finding> findings;      // gravest first
+  std::vector<Finding> findings;      // most severe first
   std::vector<NearMiss> near_misses;  // of each device, the closest first
   std::vector<PassRun> passes;
 
