@@ -1,4 +1,4 @@
-"""scripts/demo and the README say what is true."""
+"""scripts/demo, the README and docs/report.md show what the command prints."""
 
 import re
 import sys
@@ -13,22 +13,29 @@ REPORT = "report build/demo.plim"
 
 
 @pytest.fixture(scope="module")
-def report_of_demo(plimsoll: Plimsoll, tmp_path_factory) -> str:
-    """What the last command of scripts/demo prints, after six steps in place of thirty."""
+def trace_of_demo(plimsoll: Plimsoll, tmp_path_factory) -> Path:
+    """The recording of scripts/demo, of six steps instead of thirty."""
     trace = tmp_path_factory.mktemp("demo") / "demo.plim"
     words = ("run", "-o", trace, "examples/language_model.py", "--steps", 6)
     ran = plimsoll(*words, cwd=ROOT, env={"PLIMSOLL_PYTHON": sys.executable}, timeout=600)
     assert ran.status == 0, ran
     outcome = plimsoll("report", trace)
-    assert outcome.status == 0, outcome
     counted = re.search(r": ([\d,]+) events, peak", ran.err)
     assert counted, ran.err
     assert f" {counted[1]} events \u00b7 took" in outcome.out  # run and report count the same
+    return trace
+
+
+@pytest.fixture(scope="module")
+def report_of_demo(plimsoll: Plimsoll, trace_of_demo: Path) -> str:
+    """What the last command of scripts/demo prints."""
+    outcome = plimsoll("report", trace_of_demo)
+    assert outcome.status == 0, outcome
     return outcome.out
 
 
 def words_of(report: str) -> list[str]:
-    """Without numbers, times, spaces, the checkout's name, and the line that tells of the file."""
+    """Without numbers, times, spaces, the checkout's name, and the last line, which names the file."""
     report = re.sub(r"([\w.-]+/)?examples/", "", report)
     lines = re.sub(r"[-\d.,:]+ ?([num]?s\b|[KMG]iB|B\b|%)?", "#", report).splitlines()
     return ["".join(line.split()) for line in lines[:-1]]
@@ -49,10 +56,19 @@ def test_the_report_tells_the_story_of_the_run(report_of_demo):
     assert "unknown" not in report_of_demo
 
 
-def test_the_readme_shows_that_report(report_of_demo):
-    readme = (ROOT / "README.md").read_text()
-    shown = readme.partition(f"$ plimsoll {REPORT}\n")[2].partition("```")[0]
-    assert words_of(shown) == words_of(report_of_demo)
+def shown_in(page: str, command: str) -> list[str]:
+    text = (ROOT / page).read_text()
+    return words_of(text.partition(f"$ plimsoll {command}\n")[2].partition("```")[0])
+
+
+def test_the_docs_show_that_report(report_of_demo):
+    assert shown_in("docs/report.md", REPORT) == words_of(report_of_demo)
+
+
+def test_the_readme_shows_it_in_brief(plimsoll, trace_of_demo):
+    outcome = plimsoll("report", trace_of_demo, "--brief")
+    assert outcome.status == 0, outcome
+    assert shown_in("README.md", f"{REPORT} --brief") == words_of(outcome.out)
 
 
 def test_the_readme_knows_every_command(plimsoll):
