@@ -19,8 +19,8 @@ inline constexpr int kOutOfMemory = 2;
 inline constexpr int kDeinitialized = 4;  // at the end of the process: memory is gone all the same
 inline constexpr int kNotFound = 500;
 
-// A call on its way. While the outermost tells the recorder, what that allocates is not told
-// either.
+// A call on its way. While the outermost reports to the recorder, what that allocates is not
+// reported either.
 class Nesting {
  public:
   Nesting() noexcept { ++depth_; }

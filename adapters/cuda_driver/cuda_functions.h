@@ -2,7 +2,7 @@
 // what its call means. Declared by hand: to build this library no part of CUDA is needed.
 //
 // Each has a Type and a call() that stands around the real function. Functions whose names end in
-// _ptsz (the stream of the calling thread in place of the default one) have the same types.
+// _ptsz (the stream of the calling thread instead of the default one) have the same types.
 #pragma once
 
 #include <cstddef>
@@ -158,7 +158,7 @@ struct DevicePrimaryCtxReset {
   }
 };
 
-// What the driver hands out is wrapped, too. The first version has no `status`; which of the two a
+// What the driver returns is wrapped, too. The first version has no `status`; which of the two a
 // driver gives to whom is its own matter, so it is passed on unread: on the machines that we know,
 // an argument too many is not noticed.
 struct GetProcAddress {

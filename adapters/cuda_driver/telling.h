@@ -1,5 +1,5 @@
-// What is told to the recorder. The recording begins with the first allocation, so that a program
-// that never asks CUDA for memory gets no thread and no file.
+// What is reported to the recorder. The recording begins with the first allocation, so that a
+// program that never asks CUDA for memory gets no thread and no file.
 #pragma once
 
 #include <cstdint>

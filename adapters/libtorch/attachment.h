@@ -41,7 +41,7 @@ struct Attachment {
   std::atomic<bool> has_operators{false};  // operators are observed now
   bool has_outputs = false;  // written while operators are not observed: outputs are described
   std::atomic<bool> has_walks{false};           // each step describes the tensors that are new
-  std::atomic<bool> tells_cuda_tensors{false};  // the CUDA half follows their allocations
+  std::atomic<bool> tells_cuda_tensors{false};  // the CUDA adapter follows their allocations
   StackSource stacks;  // written while operators are not observed; null functions: no stacks
 };
 

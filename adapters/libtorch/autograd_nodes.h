@@ -8,7 +8,7 @@
 
 namespace plimsoll::libtorch {
 
-// Of the node this thread runs: zeros where it is not known. A node that accumulates a gradient has
+// Of the node this thread runs: zeros where it is unknown. A node that accumulates a gradient has
 // the layer of the parameter it serves.
 ForwardSite site_of_running_node(ThreadState& thread);
 

@@ -5,7 +5,7 @@
 //   ...
 //   tracer.input(images);
 //   loss.backward();
-//   tracer.step(optimizer);            // in place of optimizer.step()
+//   tracer.step(optimizer);            // instead of optimizer.step()
 //
 // trace() also names the layer of each operator that uses a parameter of the module; PLIMSOLL_LAYER
 // in a forward function names everything inside it. error() reports what cannot be recorded;

@@ -26,7 +26,7 @@ class Parameters {
   void add(const at::Tensor& tensor, Parameter parameter);
   bool find(const at::Tensor& tensor, Parameter& parameter);
   std::uint32_t layer_of(const at::Tensor& tensor);
-  std::string name_text(const at::Tensor& tensor);  // empty if it is not known
+  std::string name_text(const at::Tensor& tensor);  // empty if it is unknown
   // Tags the .grad of a known parameter, unless that very storage was tagged already.
   void tag_gradient(ThreadState& thread, const at::Tensor& tensor);
   // The storage that was tagged last as the .grad of a known parameter; null if there is none. To
@@ -43,7 +43,7 @@ class Parameters {
     c10::weak_intrusive_ptr<c10::StorageImpl> gradient;  // keeps the address from being reused
     Parameter parameter;
   };
-  // Null if the tensor is not known. Under the lock.
+  // Null if the tensor is unknown. Under the lock.
   Entry* find_entry(const at::Tensor& tensor);
   std::mutex mutex_;
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;

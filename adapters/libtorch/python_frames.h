@@ -9,7 +9,7 @@ namespace plimsoll::libtorch {
 
 StackSource python_stacks();
 
-// Frames of files below this folder are not told when they stand outermost: ours, which run the
+// Frames of files below this folder are not reported when they stand outermost: ours, which run the
 // user's script.
 void set_runner_folder(const char* path);
 

@@ -78,7 +78,7 @@ class Modules {
 
 Modules& modules();
 
-// torch.nn.Module; set when the Python half is loaded.
+// torch.nn.Module; set when the Python module is loaded.
 void set_module_class(PyTypeObject* type);
 bool is_module(PyObject* object);
 

@@ -1,4 +1,4 @@
-// What torch's caching allocator tells of, free of any version of torch: torch_allocator.cc
+// The events of torch's caching allocator, free of any version of torch: torch_allocator.cc
 // translates, everything else reads this.
 #pragma once
 
@@ -25,7 +25,7 @@ enum class Action : std::uint8_t {
 struct AllocatorEvent {
   Action action = Action::kOther;
   std::uint64_t address = 0;
-  std::uint64_t size_bytes = 0;  // as the allocator tells it: of a block, the requested bytes
+  std::uint64_t size_bytes = 0;  // as the allocator reports it: of a block, the requested bytes
   std::uint64_t stream = 0;
   HeapPool pool = {};
 };
@@ -36,7 +36,7 @@ struct Failure {
   std::uint64_t segment_bytes = 0;  // what the driver was asked for, to hold it
   std::uint64_t free_bytes = 0;     // of the device
   std::uint64_t limit_bytes = 0;    // the most that the process may hold
-  std::uint64_t total_bytes = 0;    // of the device; 0: not known
+  std::uint64_t total_bytes = 0;    // of the device; 0: unknown
 };
 
 // A device as a snapshot tells it. The blocks of a segment are in the order of their addresses.

@@ -23,7 +23,7 @@ class CudaRecording {
   CudaRecording() = default;
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
-  ~CudaRecording();  // in tests alone: that of the process lives for ever
+  ~CudaRecording();  // in tests alone: that of the process is never destroyed
 
   // Trackers for devices 0 to device_count - 1, made anew unless they are for this recorder
   // already.
@@ -34,8 +34,8 @@ class CudaRecording {
   // From here on events count. Each tracker still awaits its snapshot.
   void start();
   void stop();
-  // Around a snapshot, on the thread that takes it: torch tells its making device after device, and
-  // of each one as if it were device 0.
+  // Around a snapshot, on the thread that takes it: torch reports its making device after device,
+  // and of each one as if it were device 0.
   void begin_snapshot();
   void end_snapshot();
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }

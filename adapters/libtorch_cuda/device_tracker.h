@@ -1,9 +1,9 @@
-// One device: from what its allocator tells to the calls of the recorder.
+// One device: from what its allocator reports to the calls of the recorder.
 //
-// The allocator tells the requested bytes of a block, not the block's: those come from the shadow
+// The allocator reports the requested bytes of a block, not the block's: those come from the shadow
 // heap, and the allocator's own gauges, which it moves right before or after each event, prove
-// them. A block that the gauge shows to be of another size is mended on the spot; where that cannot
-// be, or an event does not fit the heap, the device is compared with a snapshot at the next
+// them. A block that the gauge shows to be of another size is corrected immediately; where that
+// cannot be, or an event does not fit the heap, the device is compared with a snapshot at the next
 // occasion.
 //
 // A snapshot is taken without our lock, while other threads go on allocating. The allocator says at
@@ -106,7 +106,7 @@ class DeviceTracker {
   std::array<PoolName, 64> pool_names_{};
   std::size_t pool_name_count_ = 0;
   TrackerCounts counts_;
-  plimsoll_block last_{};  // the block handed out by the event handled last; address 0: none was
+  plimsoll_block last_{};  // the block allocated by the event handled last; address 0: none was
 };
 
 }  // namespace plimsoll::libtorch_cuda

@@ -1,4 +1,4 @@
-// The doors of the adapter's CUDA half for a C++ program, beside those of plimsoll_libtorch.h.
+// The entry points of the CUDA adapter for a C++ program, next to those of plimsoll_libtorch.h.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 extern "C" {
 
 // Records torch's caching allocator on the first `device_count` devices, with what lives there
-// already. CUDA must be initialised. `describe`: plimsoll_libtorch_describe_allocation of the CPU
+// already. CUDA must be initialized. `describe`: plimsoll_libtorch_describe_allocation of the CPU
 // half; null: allocations carry what is in the recorder's context alone. Returns null, or one
 // sentence that says why it could not.
 const char* plimsoll_libtorch_cuda_attach(const plimsoll_recorder_api* api, int device_count,

@@ -1,6 +1,6 @@
 // ShadowHeap: the blocks of one device as torch's caching allocator has them, from what it tells of
 // each event: addresses and requested bytes, but not the sizes of blocks. Where a request was
-// served from a free block, the allocator's own rule says how much of it was handed out, so the
+// served from a free block, the allocator's own rule says how much of it was allocated, so the
 // sizes come out to the byte; torch's c10/cuda/CUDACachingAllocator.cpp has that rule in
 // round_size() and should_split().
 //
@@ -115,7 +115,7 @@ class ShadowHeap {
   void cut_off(std::uint32_t at, std::uint64_t size_bytes) noexcept;
   void join_with_next(std::uint32_t at) noexcept;
 
-  // Which block begins at an address: open addressing, no graves.
+  // Which block begins at an address: open addressing, no tombstones.
   std::size_t home(std::uint64_t address) const noexcept;
   std::uint32_t find(std::uint64_t address) const noexcept;
   void index(std::uint64_t address, std::uint32_t block) noexcept;

@@ -14,7 +14,7 @@ namespace plimsoll::libtorch_cuda {
 const char* allocator_problem();
 
 // Has torch call cuda_recording() from now on, for ever: torch takes no tracker back. CUDA must be
-// initialised; the second and later calls do nothing.
+// initialized; the second and later calls do nothing.
 void attach_to_allocator();
 
 // Called on the failing thread after the recording was told, with no lock held.

@@ -1,7 +1,7 @@
-// What memory holds at one moment of a run: values only, made by a probe of the recorder and the
+// The memory of a run at one point in time: values only, created by a probe of the recorder and the
 // system (monitor.h), and read by everything that prints, logs or plots. Sizes are bytes.
 //
-// What is not known is absent (nullopt, or an empty list), never 0.
+// Unknown values are absent (nullopt, or an empty list), never 0.
 #pragma once
 
 #include <cstdint>
@@ -22,43 +22,43 @@ struct MemoryShare {
 struct LiveTensor {
   std::string name;  // of a parameter, a buffer, ...; empty: none is known
   std::string category;
-  std::string dtype;  // empty: not known
-  std::string shape;  // "[64, 3, 7, 7]"; empty: not known
-  std::string layer;  // that made it; empty: none
+  std::string dtype;  // empty: unknown
+  std::string shape;  // "[64, 3, 7, 7]"; empty: unknown
+  std::string layer;  // that created it; empty: none
   std::uint64_t size_bytes = 0;
 };
 
-// A part of what is used on a device.
+// A part of the used memory of a device.
 struct DevicePart {
-  // "tensors", "cached": our allocator's; "context", "outside": of this process, and not the
-  // allocator's; "process": another one's; "driver": driver and firmware keep it; and what is left:
+  // "tensors", "cached": of PyTorch's allocator; "context", "outside": of this process, outside the
+  // allocator; "process": another one; "driver": reserved by driver and firmware; and the rest:
   // "not_told" (outside the allocator, of this process or of others), "others" (of processes whose
-  // bytes the driver does not tell) or "unexplained".
+  // bytes the driver does not report) or "unexplained".
   std::string kind = {};
   std::int64_t size_bytes = 0;  // below zero: the figures do not agree, by so much
   std::int64_t pid = 0;         // "process": whose; 0: of several
   std::uint64_t count = 0;      // "process", "others": how many processes
-  std::string name = {};        // "process": its command; "outside": who is known to be there, NCCL
+  std::string name = {};        // "process": its command; "outside": "NCCL" if it is in use
 };
 
-// Who holds a device's memory, all of it. The parts sum to used_bytes, to the byte.
+// The use of a device's whole memory. The parts sum to used_bytes, to the byte.
 struct DeviceBar {
-  std::uint64_t used_bytes = 0;  // what is not free: also what the driver keeps for itself
+  std::uint64_t used_bytes = 0;  // not free; includes what the driver reserves for itself
   std::uint64_t total_bytes = 0;
-  std::int64_t time_ns = 0;  // when the driver told it, since 1970
+  std::int64_t time_ns = 0;  // when the driver reported it, since 1970
   std::vector<DevicePart> parts = {};
 };
 
-// The tensors of one device, by what is recorded; the device's own figures, by who manages it.
+// The recorded tensors of one device, and the device's figures from its allocator and its driver.
 struct DeviceMemory {
   std::string name;  // "cpu", "cuda:0"
 
   // Live tensors. The shares of each list sum to live_bytes, to the byte.
   std::uint64_t live_bytes = 0;
   std::uint64_t live_count = 0;
-  std::vector<MemoryShare> categories;  // DESIGN section 5's words, largest first
-  std::vector<MemoryShare> dtypes;  // "float32"; "unknown" where no tensor was told; largest first
-  std::vector<MemoryShare> layers;  // that own them, or else made them, "" for none; largest first
+  std::vector<MemoryShare> categories;  // docs/recording.md, "Categories"; largest first
+  std::vector<MemoryShare> dtypes;      // "float32"; "unknown" without a tensor; largest first
+  std::vector<MemoryShare> layers;      // that own or else created them, "" for none; largest first
   // Those of at least the sample's large_tensor_bytes: how many, and the largest of them.
   std::uint64_t large_count = 0;
   std::uint64_t large_bytes = 0;
@@ -68,13 +68,13 @@ struct DeviceMemory {
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
-  // What lived at the peak, by its role: parameter, gradient, optimizer_state, buffer, input, and
-  // all else as (rest). The shares have no count and sum to peak_bytes; empty: not known.
+  // What was live at the peak, by role: parameter, gradient, optimizer_state, buffer, input, and
+  // everything else as (rest). The shares have no count and sum to peak_bytes; empty: unknown.
   std::vector<MemoryShare> at_peak;
-  // The device's: all processes together, and what there is.
+  // Of the device: used by all processes, and total.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> total_bytes;
-  std::string uuid;              // "GPU-..." or "MIG-...", as the driver has it; empty: not known
+  std::string uuid;              // "GPU-..." or "MIG-...", from the driver; empty: unknown
   std::optional<DeviceBar> bar;  // at most some seconds old
 };
 
@@ -83,7 +83,7 @@ struct HostMemory {
   std::optional<std::uint64_t> rss_bytes;   // resident set of this process
   std::optional<std::uint64_t> used_bytes;  // of the machine, or of the cgroup where it has a limit
   std::optional<std::uint64_t> total_bytes;  // the same
-  // Processor time of this process since the sample before; 100 is one core.
+  // CPU time of this process since the previous sample; 100 is one core.
   std::optional<double> cpu_percent;
 };
 
@@ -91,11 +91,11 @@ struct MemorySample {
   std::int64_t time_ns = 0;  // since 1970
   std::int64_t iteration = 0;
   std::optional<double> loss;
-  std::optional<std::int64_t> batch_size;  // items of the largest batch since the sample before
-  bool ran_out = false;                    // of memory: an iteration that failed, in its middle
-  std::string ran_out_of;                  // the device of whose memory; empty: not known
-  std::optional<std::int64_t> failed_batch_size;  // of the iteration that failed, if it was told
-  std::uint64_t large_tensor_bytes = 0;           // from which size on a tensor is large
+  std::optional<std::int64_t> batch_size;  // items of the largest batch since the previous sample
+  bool ran_out = false;                    // of memory: taken in the middle of a failed iteration
+  std::string ran_out_of;                  // the device that ran out of memory; empty: unknown
+  std::optional<std::int64_t> failed_batch_size;  // of the iteration that failed, if known
+  std::uint64_t large_tensor_bytes = 0;           // size above which a tensor is large
   HostMemory host;
   std::vector<DeviceMemory> devices;  // the CPU first
 };

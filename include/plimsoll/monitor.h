@@ -8,10 +8,10 @@
 //   monitor.on_batch_end(0, plimsoll::known_loss(loss));
 //   monitor.on_epoch_end();
 //
-// Tensor figures come from the recorder: exact bytes, and the true peak of a span, not a sample.
+// Tensor figures come from the recorder: exact bytes, and the exact peak of a span, not a sample.
 // They need an adapter (LibTorch: memory_tracer.h) and one call of start_watching(); without these
-// only the process's own memory is known. Nothing here throws or stops the program. 1 MB is 1024 x
-// 1024 bytes. Link plimsoll::monitor.
+// only the process's resident memory is known. Nothing here throws or stops the program. 1 MB is
+// 1024 x 1024 bytes. Link plimsoll::monitor.
 #pragma once
 
 #include <chrono>
@@ -36,36 +36,34 @@ Status start_watching();
 void stop_watching();
 bool is_watching();
 
-// Lets `plimsoll top` see what this process holds, by its watch or by a recording: a thread looks
-// four times a second whether somebody wants to see it. Counted: as many stops as starts end it.
-// PLIMSOLL_LIVE=0 in the environment: nothing is shown, which is no error. In the child of a fork
-// the count is 0 again. A stop may wait for a sample that is being taken, and so for the locks of
-// the device source.
+// Publishes the live memory of this process to `plimsoll top`: a thread checks four times a second
+// whether it is requested. Counted: each start needs a stop. With PLIMSOLL_LIVE=0 in the
+// environment nothing is published, which is not an error. In a forked child the count is 0 again.
+// A stop may wait for a sample that is being taken, and so for the locks of the device source.
 Status start_showing();
 void stop_showing();
-// Which iteration of its loop this process is in, for those who watch; a loss that is not known
-// leaves the last one.
+// The current iteration and loss of this process, for `plimsoll top`; an unknown loss leaves the
+// last one.
 void show_progress(std::int64_t iteration, std::optional<double> loss = {});
 
-// Shows phases, layers, regions and steps as NVTX ranges, and the bytes of each device as marks, to
-// the tool that takes them: to Nsight Systems, mostly (plimsoll nsys). Counted, as start_showing()
-// is. An error where no tool takes NVTX here; then nothing is installed.
+// Sends phases, layers, regions and steps as NVTX ranges, and the bytes of each device as marks, to
+// the tool that reads them, usually Nsight Systems (plimsoll nsys). Counted, like start_showing().
+// Returns an error and installs nothing if no tool reads NVTX.
 Status start_nvtx();
 void stop_nvtx();
 
-// Asks NVIDIA's driver once a second, on a thread of its own, who holds the memory of the GPUs that
-// this process has CUDA devices on: for samples, and for the recordings that run. Counted. Where
-// there is no such driver it ends at once, which is no error. In the child of a fork it does not
-// run.
+// Queries NVIDIA's driver once a second, on a separate thread, for the use of the GPUs of this
+// process: for samples, and for running recordings. Counted. Without such a driver it ends
+// immediately, which is not an error. It does not run in a forked child.
 void start_device_watch();
 void stop_device_watch();
-// All that is used on a CUDA device, by who holds it: the newest answer. With a wait the driver is
-// asked now, and its answer waited for so long at most. nullopt: not known.
+// The use of a CUDA device's memory, from the driver's newest answer. With a wait, the driver is
+// queried now, and the call waits at most that long. nullopt: unknown.
 std::optional<DeviceBar> current_device_bar(std::int32_t ordinal, std::int64_t wait_ns = 0);
 // "tensors 48.0 GiB, cached 12.0 GiB, CUDA context and modules 0.5 GiB, ..."
 std::string device_bar_text(const DeviceBar& bar);
 
-// What caching allocators and drivers say of their devices, asked by the thread that wants to know.
+// Reads the figures of caching allocators and drivers, on the calling thread.
 using DeviceSource = std::function<std::vector<DeviceMemory>()>;
 void set_device_source(DeviceSource source);
 
@@ -74,7 +72,7 @@ struct TensorUsage {
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
   std::optional<std::uint64_t> peak_reserved_bytes;  // known of what is recorded
-  // No exact peak is known, but it was not above this one, of an earlier time.
+  // An upper bound of the peak, if the exact one is unknown.
   std::optional<std::uint64_t> peak_below_bytes;
 };
 struct MemoryUsage {
@@ -82,14 +80,14 @@ struct MemoryUsage {
   TensorUsage cpu;                         // tensors in host memory
   std::optional<TensorUsage> gpu;          // all accelerators together; absent: there is none
 
-  // What the program's tensors are mostly on.
+  // The GPU if there is one, else the CPU.
   const TensorUsage& tensors() const { return gpu ? *gpu : cpu; }
 };
 
-// What is used now, without peaks.
+// The memory used now, without peaks.
 MemoryUsage current_usage();
 
-// From its making on, the peaks of all devices.
+// The peaks of all devices since its construction.
 class PeakSpan {
  public:
   PeakSpan();
@@ -97,27 +95,27 @@ class PeakSpan {
   PeakSpan& operator=(PeakSpan&& other) noexcept;
   ~PeakSpan();
 
-  // What is used now, and the most there was since the span began.
+  // The memory used now, and the peaks since the span began.
   MemoryUsage usage() const;
-  // The most that tensors held on each device since the span began, by its name ("cpu", "cuda:0");
-  // without the devices of which it is unknown.
+  // The peak of tensor memory on each device since the span began, by name ("cpu", "cuda:0");
+  // without devices whose peak is unknown.
   std::map<std::string, std::uint64_t> peaks() const;
 
  private:
   friend struct SampleTaker;
   std::uint64_t id_ = 0;
   std::uint64_t watch_ = 0;             // which start_watching() it belongs to
-  std::vector<DeviceMemory> at_begin_;  // as the device source told
+  std::vector<DeviceMemory> at_begin_;  // from the device source
 };
 
 struct SampleOptions {
   std::int64_t iteration = 0;
   std::optional<double> loss = {};
   std::uint64_t large_tensor_bytes = 100 << 20;
-  std::size_t large_tensors = 10;        // at most so many are told one by one
+  std::size_t large_tensors = 10;        // number of large tensors listed
   const PeakSpan* peak_since = nullptr;  // null: no peaks
 };
-// What memory holds now, by category, dtype and layer. Some milliseconds for 100,000 live tensors.
+// The live memory by category, dtype and layer. Takes some milliseconds for 100,000 live tensors.
 MemorySample take_sample(const SampleOptions& options = {});
 
 // ---- point-in-time measurements and blocks ----------------------------------------------------
@@ -157,13 +155,13 @@ class MemoryTracker {
   std::vector<MemoryCheckpoint> checkpoints_;
 };
 
-// What a block did to memory.
+// The change of memory over a block.
 struct BlockMemory {
   MemoryUsage before;
   MemoryUsage after;                           // with the peaks of the block
   std::map<std::string, std::uint64_t> peaks;  // as of PeakSpan
 
-  // The most that tensors held inside the block: on accelerators, or in host memory without one.
+  // The peak of tensors inside the block: on accelerators, or in host memory without one.
   std::optional<std::uint64_t> peak_bytes() const { return after.tensors().peak_bytes; }
 };
 

@@ -1,6 +1,6 @@
 // The options of monitoring, the same for C++, Python, YAML files and the environment: their values
-// here, their names and checks behind set(). LibTorch programs fill the struct, then call check();
-// the environment (PLIMSOLL_MONITOR_<NAME>) is read when asked for.
+// here, their names and checks behind set(). LibTorch programs fill the struct, then call check().
+// The environment (PLIMSOLL_MONITOR_<NAME>) is read only by set_from_environment().
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct MonitorPhase {
   bool operator==(const MonitorPhase&) const = default;
 };
 
-// Above it a sample raises an alert: a share of the whole device or machine, or bytes.
+// A sample above it raises an alert: a share of the whole device or machine, or bytes.
 struct MemoryThreshold {
   double percent = 0;  // 0: bytes
   std::uint64_t bytes = 0;
@@ -42,7 +42,7 @@ struct MonitorOptions {
   bool text_log = true;
   std::string tensorboard = "auto";  // "true", "false", or a folder; see tensorboard_dir()
   std::string section = "auto";      // see tensorboard_section()
-  double large_tensor_mb = 100;      // MB of 1024 x 1024 bytes, here as in all that is printed
+  double large_tensor_mb = 100;      // MB of 1024 x 1024 bytes, as in all output
   std::int64_t top_layers = 10;
   bool alerts = true;
   double fragmentation_percent = 40;
@@ -52,7 +52,7 @@ struct MonitorOptions {
   std::string adapter = "auto";
   std::string record;  // a trace file; empty: none
   bool nvtx = false;
-  std::int64_t batch_size = 0;  // items of a batch; 0: not known
+  std::int64_t batch_size = 0;  // items of a batch; 0: unknown
   std::string print_ranks = "all";
   std::vector<MemoryThreshold> alert_above;
   bool wandb = false;
@@ -62,9 +62,9 @@ struct MonitorOptions {
   Status set(std::string_view name, std::string_view value);
   // All variables PLIMSOLL_MONITOR_<NAME> of this process; one that names no option is an error.
   Status set_from_environment();
-  // Whether values that were filled in by hand are ones that set() would have taken.
+  // Checks that values set directly are ones that set() would accept.
   Status check() const;
-  // The value of an option as set() takes it; empty for an unknown name.
+  // The value of an option in the form of set(); empty for an unknown name.
   std::string text(std::string_view name) const;
 
   std::int64_t interval_at(std::int64_t iteration) const;
@@ -76,10 +76,10 @@ struct MonitorOptions {
   bool operator==(const MonitorOptions&) const = default;
 };
 
-// What people are told of an option.
+// The description of an option.
 struct MonitorOptionHelp {
   std::string name;
-  std::vector<std::string> aliases;  // what other projects call it; taken wherever the name is
+  std::vector<std::string> aliases;  // names in other projects, accepted wherever the name is
   std::string type;                  // "bool", "count", "text", ...
   std::string default_value;         // as text
   std::string help;                  // one sentence

@@ -1,4 +1,4 @@
-// Recording from C++: start and stop a recording, and say what the program is doing.
+// Recording from C++: start and stop a recording, and mark the program's layers, phases and steps.
 //
 //   auto recording = plimsoll::Recording::start({.path = "train.plim"});
 //   if (!recording) std::cerr << recording.error().message << '\n';  // and train without it
@@ -8,9 +8,9 @@
 //     plimsoll::step();
 //   }
 //
-// Everything but starting a recording may be left in a program for good: it is noexcept, and costs
-// two calls that do nothing while no recording runs. Scopes belong to the thread that made them and
-// are left in the reverse of the order they were entered in. Link plimsoll_record.
+// Everything but starting a recording may stay in a program permanently: it is noexcept, and costs
+// two calls that do nothing while no recording runs. Scopes belong to the thread that created them
+// and end in reverse order. Link plimsoll_record.
 #pragma once
 
 #include <array>
@@ -41,9 +41,9 @@ enum class InChildren : std::uint8_t { kNothing, kFileOfTheirOwn };
 struct RecordingOptions {
   std::string path = {};         // empty: into memory, for Recording::copy()
   bool overwrite = false;        // replace an earlier trace at `path`; else it gets a number
-  std::uint64_t max_events = 0;  // keep the newest so many, about; 0: all of them
+  std::uint64_t max_events = 0;  // keep about the newest N; 0: all of them
   InChildren in_children = InChildren::kNothing;
-  std::vector<std::pair<std::string, std::string>> meta = {};  // told in the file's head
+  std::vector<std::pair<std::string, std::string>> meta = {};  // written to the file's head
   bool marks_layer_calls = false;  // record when each layer's forward begins and ends
 };
 
@@ -88,7 +88,7 @@ class Recording {
 
   bool is_running() const noexcept { return handle_ != nullptr; }
 
-  // Of the trace file, until the recording stops: not always the one that was asked for.
+  // Of the trace file, until the recording stops; it may differ from the requested path.
   std::string path() const { return handle_ != nullptr ? plimsoll_recording_path(handle_) : ""; }
 
   // Waits until all that happened before this call is in the file.
@@ -103,13 +103,13 @@ class Recording {
     return now;
   }
 
-  // Ends the file. Further calls do nothing and give the same state.
+  // Ends the file. Further calls do nothing and return the same state.
   RecordingState stop() noexcept {
     if (handle_ != nullptr) plimsoll_recording_stop(std::exchange(handle_, nullptr), &last_);
     return last_;
   }
 
-  // The most bytes that were live at once since the last reset_peak().
+  // The peak of live bytes since the last reset_peak().
   std::uint64_t peak_bytes() const noexcept { return peak(0); }
   std::uint64_t reset_peak() noexcept { return peak(1); }
 
@@ -153,7 +153,7 @@ class Recording {
 namespace detail {
 
 // Layers have paths, "Net.block1.conv", made of the names of the scopes around them. Each thread
-// keeps the paths it has met, by the layer around and the address of the name, which is a literal.
+// caches its paths by the enclosing layer and the address of the name, which is a literal.
 struct LayerPath {
   std::uint32_t around = 0;
   const char* name = nullptr;
@@ -219,7 +219,7 @@ inline ThreadLayers& thread_layers() {
   return layers;
 }
 
-// Who shows ranges in another tool's timeline; null: nobody.
+// The listener that shows ranges in another tool's timeline; null: none.
 inline const plimsoll_range_listener* range_listener() noexcept {
   return __atomic_load_n(plimsoll_recorder()->range_listener, __ATOMIC_ACQUIRE);
 }
@@ -238,7 +238,7 @@ inline const plimsoll_recorder_api* running_recorder() noexcept {
 
 }  // namespace detail
 
-// This thread is in the forward of a layer. PLIMSOLL_LAYER makes one.
+// This thread is in the forward of a layer. PLIMSOLL_LAYER creates one.
 class LayerScope {
  public:
   // `name` must live as long as the program: a literal.
@@ -278,7 +278,7 @@ class LayerScope {
   std::uint8_t phase_before_ = PLIMSOLL_PHASE_OTHER;
 };
 
-// A part of the program's time with a name of the user's. PLIMSOLL_REGION makes one.
+// A part of the program with a name chosen by the user. PLIMSOLL_REGION creates one.
 class RegionScope {
  public:
   explicit RegionScope(std::string_view name) noexcept : api_(detail::running_recorder()) {
@@ -342,8 +342,8 @@ inline void step() noexcept {
 #define PLIMSOLL_SCOPE_CONCAT_(a, b) a##b
 #define PLIMSOLL_SCOPE_NAME_(kind, line) PLIMSOLL_SCOPE_CONCAT_(kind, line)
 
-// Until the end of the block, this thread is in the forward of this layer: a literal, which is put
-// behind the names of the layers around it.
+// Until the end of the block, this thread is in the forward of this layer. The name is a literal;
+// it is appended to the names of the enclosing layers.
 #define PLIMSOLL_LAYER(name) \
   const ::plimsoll::LayerScope PLIMSOLL_SCOPE_NAME_(plimsoll_layer_, __LINE__) { "" name }
 // Until the end of the block, the program is in this region.

@@ -11,16 +11,16 @@
 namespace plimsoll {
 
 enum class ErrorCode : std::uint8_t {
-  kInvalidArgument,  // the caller asked for something that does not exist
+  kInvalidArgument,  // the caller requested something that does not exist
   kNotFound,         // no such file
   kPermission,       // the file may not be read or written
-  kIo,               // reading or writing failed half-way
-  kUnsupported,      // bytes that no reader knows, or that this build cannot read
-  kCorrupt,          // bytes that break their own format
-  kUnsafe,           // bytes that ask us to run code; we never do
-  kLimit,            // bytes that ask for more than we are willing to spend
-  kInterrupted,      // the user stopped us
-  kInternal,         // our bug
+  kIo,               // reading or writing failed
+  kUnsupported,      // an unknown format, or one that this build cannot read
+  kCorrupt,          // data that violates its own format
+  kUnsafe,           // data that would run code; it is never run
+  kLimit,            // data that needs more memory than allowed
+  kInterrupted,      // stopped by the user
+  kInternal,         // a bug in Plimsoll
 };
 
 const char* to_string(ErrorCode code);
@@ -28,7 +28,7 @@ const char* to_string(ErrorCode code);
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
-  const char* file = "";  // where in our source it was made; for bug reports only
+  const char* file = "";  // place in Plimsoll's source; for bug reports only
   int line = 0;
 };
 

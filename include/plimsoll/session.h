@@ -17,8 +17,8 @@
 
 namespace plimsoll {
 
-// Called now and then while a file is read and analysed. Return false to stop: open() then fails
-// with kInterrupted. `total` is 0 when it is not known.
+// Called regularly while a file is read and analyzed. Return false to stop: open() then fails with
+// kInterrupted. `total` is 0 if unknown.
 using ProgressCallback =
     std::function<bool(std::string_view stage, std::uint64_t done, std::uint64_t total)>;
 
@@ -35,7 +35,7 @@ struct OpenOptions {
 struct TextOptions {
   std::size_t width = 100;          // columns, 60 at least
   std::size_t top = 10;             // rows of each table
-  std::vector<std::string> tables;  // "line", "stack", "layer"...; none: what the file tells best
+  std::vector<std::string> tables;  // "line", "stack", "layer"...; none: the default for the file
   bool has_color = false;
 };
 
@@ -47,9 +47,9 @@ struct ExportFormat {
 
 class Session {
  public:
-  // Reads and analyses `path`. Errors name the path and say what is wrong with it.
+  // Reads and analyzes `path`. Errors name the path and the problem.
   static Result<Session> open(const std::string& path, const OpenOptions& options = {});
-  // The same for a recording in memory; `name` stands for the path in messages and in the report.
+  // The same for a recording in memory; `name` replaces the path in messages and in the report.
   static Result<Session> open_memory(std::span<const std::byte> bytes, const std::string& name,
                                      const OpenOptions& options = {});
 
@@ -59,15 +59,15 @@ class Session {
 
   // The report as one JSON object (docs/report.schema.json).
   std::string report_json() const;
-  // The report as a person reads it: the verdicts first.
+  // The report as text, findings first.
   Result<std::string> report_text(const TextOptions& options = {}) const;
 
-  // Writes the recording in another format. `write` returns false when it can take no more.
+  // Writes the recording in another format. `write` returns false when it accepts no more data.
   Status export_to(std::string_view format,
                    const std::function<bool(std::string_view)>& write) const;
   static std::vector<ExportFormat> export_formats();
 
-  // The recording's own columns. The table keeps the recording alive and may outlive the session.
+  // The columns of the recording. The table keeps the recording alive and may outlive the session.
   Result<Table> table(std::string_view name) const;
   static std::vector<std::string> table_names();  // "events", "lifetimes", ...
 

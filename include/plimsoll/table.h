@@ -1,8 +1,8 @@
-// Table: columns of a recording, laid out as Apache Arrow lays them out, so that they can be handed
-// to pyarrow, polars, DuckDB and others as they are. Fixed-width values stand one after the other;
-// bitmaps have the first row in the lowest bit; lists and texts have offsets, one more than rows.
-// Most columns are the engine's own memory, which the table keeps alive: copies of a Table are
-// cheap only behind a pointer.
+// Table: columns of a recording in Apache Arrow's layout, so that pyarrow, polars, DuckDB and
+// others can use them without a copy. Fixed-width values are contiguous; bitmaps have the first row
+// in the lowest bit; lists and texts have offsets, one more than rows. Most columns are the
+// engine's own memory, which the table keeps alive. Pass a Table by pointer: copying it copies its
+// vectors.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ struct BreakdownOptions {
   std::int64_t interval = 50;      // iterations between samples; positive
   std::string section = "Memory";  // what the tags begin with
   double large_tensor_mb = 100;    // MB of 1024 x 1024 bytes
-  std::size_t top_layers = 10;     // how many of the largest layers have tags
+  std::size_t top_layers = 10;     // number of the largest layers that have tags
 };
 
 using ScalarWriter =
@@ -34,7 +34,8 @@ using ScalarWriter =
 Status log_tensor_memory_breakdown(const ScalarWriter& write, std::int64_t iteration,
                                    const BreakdownOptions& options = {});
 
-// Returns the function with a TrackMemory around each call. Arguments, result and exceptions stay.
+// Returns the function with a TrackMemory around each call. Arguments, result and exceptions pass
+// through.
 template <typename Function>
 auto monitor_memory(std::string name, Function function, LinePrinter print = print_to_stdout) {
   return [name = std::move(name), function = std::move(function),

@@ -1,5 +1,5 @@
-// What a MemoryTracer returns: events and layer statistics of a recording, as Python's MemoryTracer
-// has them. Sizes are bytes. Link plimsoll::engine.
+// The results of a MemoryTracer: events and layer statistics of a recording, as in Python. Sizes
+// are bytes. Link plimsoll::engine.
 //
 //   auto results = plimsoll::TracerResults::read("train.plim");
 //   if (!results) return complain(results.error().message);
@@ -45,7 +45,7 @@ struct LayerMemoryStats {
   std::uint64_t peak_bytes = 0;   // peak of the layer itself
 };
 
-// Something that happened on the device, and the device's totals after it.
+// An event on the device, and the device's totals after it.
 struct MemoryEvent {
   double timestamp = 0;    // seconds since the first event
   std::string event_type;  // "alloc", "free", "snapshot", "layer_enter", "layer_exit"

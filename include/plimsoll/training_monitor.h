@@ -1,10 +1,10 @@
-// One line in the training loop: at the intervals of its options a sample of all memory is taken,
-// written to a text log and for TensorBoard, and looked at for what goes wrong.
+// One line in the training loop: at the interval of its options it takes a sample of all memory,
+// writes it to a text log and to TensorBoard, and checks it for problems.
 //
 //   plimsoll::TrainingMonitor monitor(options);
 //   for (...) { ...; monitor.step(plimsoll::known_loss(loss)); }
 //
-// Whatever fails is said once and left out from then on: training goes on. For the thread that
+// A failure is reported once, and training goes on without the failing part. For the thread that
 // trains.
 #pragma once
 
@@ -20,18 +20,18 @@
 
 namespace plimsoll {
 
-// Something that goes wrong with memory. docs/monitoring.md has the rules.
+// A finding about the memory of a running program. docs/monitoring.md has the rules.
 struct MemoryAlert {
   std::string id;        // stable: "memory_growth", ...
   std::string severity;  // "info", "warning", "critical"
   std::string device;
-  std::string subject;  // what of it: a category; may be empty
+  std::string subject;  // a category; may be empty
   std::int64_t iteration = 0;
   std::string title;                  // the verdict
   std::vector<std::string> evidence;  // each one sentence
   std::string next_step;
-  std::uint64_t saving_bytes = 0;  // 0: nothing, or not known
-  std::string text;                // all of it, as people read it
+  std::uint64_t saving_bytes = 0;  // 0: none, or unknown
+  std::string text;                // the whole alert
 };
 
 void print_to_stderr(const std::string& line);
@@ -45,7 +45,7 @@ struct SnapshotRecorder {
 
 class TrainingMonitor {
  public:
-  // `say` gets what people must know: alerts, and what could not be written.
+  // `say` gets the messages: alerts, and what could not be written.
   explicit TrainingMonitor(MonitorOptions options, LinePrinter say = print_to_stderr,
                            SnapshotRecorder snapshots = {});
   TrainingMonitor(TrainingMonitor&&) noexcept;
@@ -62,10 +62,10 @@ class TrainingMonitor {
   // is due.
   void step(const Loss& loss = no_loss());
   void step(std::int64_t iteration, const Loss& loss = no_loss());
-  // The items of the batches from now on, where they differ from the option; 0: not known.
+  // The number of items in a batch from now on, if it differs from the option; 0: unknown.
   void set_batch_size(std::int64_t items);
-  // The iteration that was going on has failed for want of memory: a last sample, and what would
-  // fit. The error's text tells of which device, where it is PyTorch's or "MemoryError".
+  // The current iteration ran out of memory: takes a last sample, and reports the batch that would
+  // fit. The device follows from the error's text, if it is PyTorch's or "MemoryError".
   void ran_out(std::int64_t iteration, const std::string& error = {});
   void ran_out(const std::string& error = {});
   void close();
@@ -75,7 +75,7 @@ class TrainingMonitor {
   std::string event_file_path() const;  // empty: none
   std::int64_t samples() const;
   std::int64_t alerts() const;
-  // What the run's end may depend on: fail_on_alert, and there was one.
+  // Whether the program should fail: fail_on_alert is set, and there was an alert.
   bool should_fail() const;
 
  private:

@@ -92,7 +92,7 @@ struct EventView {
   const std::uint64_t* size_bytes;
   const std::int64_t* time_ns;
   std::size_t count;
-  // Where the device tells blocks.
+  // If the device has blocks.
   const model::OptionalColumn<std::uint64_t>* slack_bytes;
   std::size_t first;
 

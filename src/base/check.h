@@ -1,4 +1,4 @@
-// PLIMSOLL_CHECK: for our own bugs, never for input. Prints the place and aborts.
+// PLIMSOLL_CHECK: for internal errors, never for input. Prints the place and aborts.
 #pragma once
 
 #include <cstdio>

@@ -1,7 +1,7 @@
-// Who holds a device's memory: parts that sum to what is used, to the byte. The figures come from
-// the driver, from our allocator and from the process itself, and are taken at different moments:
-// where they do not agree, the last part says by how much, below zero if need be. Nothing is
-// clamped, and what is not known is not guessed: it is part of what is left, whose kind says so.
+// The use of a device's memory: parts that sum to the used bytes, exactly. The figures come from
+// the driver, from PyTorch's allocator and from the process itself, and are read at different
+// times. If they disagree, the last part shows the difference, which may be negative. Nothing is
+// clamped, and unknown figures are not guessed: they belong to the last part, whose kind shows it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace plimsoll::base {
 struct DeviceProcess {
   std::int64_t pid = 0;
   std::string name = {};                         // empty: not known
-  std::optional<std::uint64_t> used_bytes = {};  // absent: the driver does not tell
+  std::optional<std::uint64_t> used_bytes = {};  // absent: the driver does not report
 };
 
 struct DeviceFigures {
@@ -27,8 +27,8 @@ struct DeviceFigures {
   // Ours.
   std::optional<std::uint64_t> allocated_bytes = {};
   std::optional<std::uint64_t> reserved_bytes = {};
-  // Of this process, as the driver tells; 0: it is not on the device; absent: the driver does not
-  // say, or not which one is ours.
+  // Of this process, from the driver; 0: it does not use the device; absent: the driver does not
+  // report it, or this process cannot be identified.
   std::optional<std::uint64_t> own_bytes = {};
   std::optional<std::uint64_t> context_bytes =
       {};                                     // of own_bytes, what CUDA itself took at the start
@@ -37,7 +37,7 @@ struct DeviceFigures {
   bool tells_processes = true;                // false: there may be others that are not listed
 };
 
-// nullopt: what is used is not known.
+// nullopt: what is used is unknown.
 std::optional<DeviceBar> device_bar(const DeviceFigures& figures);
 
 // What people call a part: "CUDA context and modules".
@@ -47,7 +47,7 @@ std::string part_label(const DevicePart& part);
 std::string parts_text(const DeviceBar& bar);
 
 // What is used and is not our caching allocator's: PyTorch's users call it non-PyTorch memory.
-// nullopt: the allocator's bytes are not known.
+// nullopt: the allocator's bytes are unknown.
 std::optional<std::int64_t> outside_bytes(const DeviceBar& bar);
 
 }  // namespace plimsoll::base

@@ -10,7 +10,7 @@ namespace plimsoll::base {
 class Progress {
  public:
   virtual ~Progress() = default;
-  // `total` is 0 when it is not known.
+  // `total` is 0 when it is unknown.
   virtual void advance(const char* stage, std::uint64_t done, std::uint64_t total) {
     static_cast<void>(stage), static_cast<void>(done), static_cast<void>(total);
   }

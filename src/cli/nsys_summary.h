@@ -32,13 +32,13 @@ struct NsysCall {
 };
 
 struct NsysSummary {
-  std::size_t tables = 0;                 // that were recognised
+  std::size_t tables = 0;                 // that were recognized
   std::size_t skipped = 0;                // reports that nsys had nothing for
   std::vector<NsysOperation> operations;  // most bytes first
   std::vector<NsysCall> calls;            // most time first
 };
 
-// All that a recognised table has; lines of any other form are passed over.
+// All that a recognized table has; lines of any other form are skipped.
 NsysSummary read_nsys_stats(std::string_view csv);
 
 std::string nsys_summary_text(const NsysSummary& summary, std::size_t width, report::Color color);

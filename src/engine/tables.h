@@ -1,4 +1,4 @@
-// The tables of a recording, by name: what Session::table() hands out. One function a table.
+// The tables of a recording, by name: what Session::table() returns. One function a table.
 #pragma once
 
 #include <memory>

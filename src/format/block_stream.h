@@ -1,6 +1,6 @@
 // BlockStream: finds the blocks in a trace file that comes in pieces of any size. Takes any prefix
-// of a file; a damaged block is passed over and counted. Holds at most one block at a time, reads
-// every byte once, and hands out a block that lies whole in the caller's piece without copying it.
+// of a file; a damaged block is skipped and counted. Holds at most one block at a time, reads
+// every byte once, and returns a block that lies whole in the caller's piece without copying it.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Block {
 
 // What was wrong with the file.
 struct Damage {
-  std::uint64_t blocks = 0;         // passed over, and stretches that should have been blocks
+  std::uint64_t blocks = 0;         // skipped, and stretches that should have been blocks
   std::uint64_t events = 0;         // in those blocks, as far as their heads could be read
   std::uint64_t first_offset = 0;   // of the first of them
   std::uint64_t unknown_kinds = 0;  // blocks of a later version; no damage

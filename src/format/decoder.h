@@ -1,5 +1,5 @@
-// Decoder: a trace file in pieces of any size, told to a visitor record by record, in the order of
-// the file. Whatever the bytes are, it neither fails nor holds more than a block and its tables;
+// Decoder: a trace file in pieces of any size, passed to a visitor record by record, in the order
+// of the file. Whatever the bytes are, it neither fails nor holds more than a block and its tables;
 // what is wrong with them is counted.
 #pragma once
 
@@ -59,7 +59,7 @@ class Decoder {
         return is_whole;
       }
       case BlockKind::kEvents: {
-        // A site's definition takes at least ten bytes, and all there are stand in the file.
+        // A site's definition takes at least ten bytes, and all of them are in the file.
         events_.set_site_limit(kFreeSites + block.offset / kLeastSiteBytes);
         const auto outcome = events_.decode(block.payload, visitor_);
         unknown_records_ += events_.unknown_records();

@@ -1,5 +1,5 @@
-// DefinitionDecoder: the records of a block of definitions, told to a visitor. Each tells its
-// length: fields that a later version appended, and kinds it added, are passed over. Texts and
+// DefinitionDecoder: the records of a block of definitions, passed to a visitor. Each has its
+// length: fields that a later version appended, and kinds it added, are skipped. Texts and
 // frames live until the visitor returns.
 #pragma once
 
@@ -123,7 +123,7 @@ class DefinitionDecoder {
     return true;
   }
 
-  // Of the last block: records of a later version that were passed over.
+  // Of the last block: records of a later version that were skipped.
   std::uint64_t unknown_records() const noexcept { return unknown_records_; }
 
  private:

@@ -25,7 +25,7 @@ struct Process {
   std::int64_t started_ns = 0;  // when the recording began, since the Unix epoch
 };
 
-// A whole block with its head, as it is to stand in the file. The bytes live until write() returns.
+// A whole block with its head, as it is written to the file. The bytes live until write() returns.
 struct FinishedBlock {
   BlockKind kind{};
   std::uint32_t events = 0;

@@ -1,4 +1,4 @@
-// EventDecoder: the events of one block after the other, told to a visitor. Each block is read
+// EventDecoder: the events of one block after the other, passed to a visitor. Each block is read
 // alone; the object only keeps its tables from block to block. Std only and noexcept if the visitor
 // is, so the recorder can read its own blocks, too.
 //
@@ -70,7 +70,7 @@ class EventDecoder {
     return run(at, tail_end, tail_end, visitor) == nullptr ? failure_ : Outcome::kWhole;
   }
 
-  // Of the last block: records of a later version that were passed over.
+  // Of the last block: records of a later version that were skipped.
   std::uint64_t unknown_records() const noexcept { return unknown_records_; }
 
  private:

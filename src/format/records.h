@@ -1,6 +1,6 @@
-// What a trace file says, as values: the definitions that ids refer to, and the events. How they
-// stand in the file is docs/format.md; encoder.h writes them, decoder.h reads them, and both speak
-// in these words.
+// The content of a trace file as values: the definitions that ids refer to, and the events.
+// docs/format.md describes their bytes; encoder.h writes them, decoder.h reads them, and both use
+// these types.
 //
 // Ids of names, stacks, sites and tensors are given by the writer and defined before they are used;
 // 0 is "none". An allocation is known by its serial number, which counts all allocations and
@@ -148,8 +148,8 @@ struct OutOfMemory {
   std::uint32_t site = 0;
   std::uint64_t size_bytes = 0;
   std::uint64_t device_free_bytes = 0;
-  std::uint64_t limit_bytes = 0;         // the most the process may hold; 0: not known
-  std::uint64_t device_total_bytes = 0;  // what the device has; 0: not known
+  std::uint64_t limit_bytes = 0;         // the most the process may hold; 0: unknown
+  std::uint64_t device_total_bytes = 0;  // what the device has; 0: unknown
 };
 
 // One figure of a look at a device: plimsoll_figure.

@@ -21,7 +21,7 @@ enum class Action : std::uint8_t {
   kSnapshot,
   kOom,  // `address` holds the device's free bytes, `size_bytes` the request
   kAnnotate,
-  kFree,     // requested and completed at once: the allocator does not wait for streams
+  kFree,     // requested and completed simultaneously: the allocator does not wait for streams
   kUnknown,  // an action of a later version: kept, counted, not understood
 };
 
@@ -38,7 +38,7 @@ constexpr bool is_free_completed(Action action) {
 enum class Phase : std::uint8_t { kOther, kForward, kBackward, kOptimizer, kData };
 const char* to_string(Phase phase);
 
-// What the recorder knows of an allocation besides.
+// Further attributes of an allocation, from the recorder.
 enum class EventFlags : std::uint8_t {
   kNothing = 0,
   kTemporary = 1,         // freed before the outermost operator that allocated it returned
@@ -66,7 +66,7 @@ struct Event {
   StringId inner_op;    // the innermost one
   StringId forward_op;  // in backward: the operator that made the autograd node
   StringId layer;       // the module path
-  TensorId tensor;      // row in Trace::tensors; 0: not known
+  TensorId tensor;      // row in Trace::tensors; 0: unknown
   Phase phase = Phase::kOther;
   EventFlags flags = EventFlags::kNothing;
   StringId compile_context;

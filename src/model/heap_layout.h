@@ -1,7 +1,7 @@
 // Where the active blocks of a device lie inside its segments at a moment, and so where the gaps
-// are. Exact at the end of the recording, and always where the events tell blocks; else earlier it
+// are. Exact at the end of the recording, and always if the events have blocks; else earlier it
 // is rolled back, and then a block that no final block list tells of has the size of its request
-// rounded up to 512 bytes. That is what the allocator hands out, but for roundup_power2_divisions,
+// rounded up to 512 bytes. That is what the allocator returns, but for roundup_power2_divisions,
 // and for the tail of up to 1 MiB that it does not split off in a large segment: gaps that small
 // behind a block there are counted to it.
 #pragma once
@@ -38,7 +38,7 @@ struct HeapLayout {
 
   // The first block that ends after `address`.
   std::size_t first_block_after(std::uint64_t address) const;
-  // By address. Blocks outside every segment (an inconsistent file) are passed over.
+  // By address. Blocks outside every segment (an inconsistent file) are skipped.
   std::vector<FreeGap> gaps() const;
 };
 

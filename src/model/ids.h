@@ -15,9 +15,9 @@ using LineId = base::StrongId<struct LineTag>;          // what stacks are charg
 using StreamId = base::StrongId<struct StreamTag>;      // row in Trace::streams
 using PoolId = base::StrongId<struct PoolTag>;          // row in Trace::pools; 0: not recorded
 using BlockId = base::StrongId<struct BlockTag>;        // row in Trace::blocks
-using TensorId = base::StrongId<struct TensorTag>;      // row in Trace::tensors; 0: not known
+using TensorId = base::StrongId<struct TensorTag>;      // row in Trace::tensors; 0: unknown
 using SegmentId = base::StrongId<struct SegmentTag>;    // row in Trace::segments
-using ShortageId = base::StrongId<struct ShortageTag>;  // row in Trace::shortages; 0: not known
+using ShortageId = base::StrongId<struct ShortageTag>;  // row in Trace::shortages; 0: unknown
 using LayerId = base::StrongId<struct LayerTag>;        // see Layers; 0: none
 
 // No time was recorded.

@@ -2,7 +2,7 @@
 // before the first event (kBeforeFirst). Active counts until free_completed, allocated until
 // free_requested.
 //
-// Tables count what is held: where a device tells blocks that is the allocator's own count, block
+// Tables count what is held: if a device has blocks that is the allocator's own count, block
 // sizes until the program gave them back. Else it is requested bytes until they could be handed out
 // again.
 #pragma once

@@ -10,7 +10,7 @@
 //   undo   unmap [8, 10 MiB)      ->  [0, 4 MiB), [8, 10 MiB)
 //
 // A segment that is known only from the event that ended it has the type its size tells: see
-// type_by_size. Events that contradict the segments (a cut-down file) are passed over.
+// type_by_size. Events that contradict the segments (a cut-down file) are skipped.
 #pragma once
 
 #include <cstdint>

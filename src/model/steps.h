@@ -16,7 +16,7 @@ struct StepEnd {
 };
 
 // In the order of the recording, so `event` ascends; empty if no steps are marked. Steps that ended
-// before the first event of a history that was cut are not known.
+// before the first event of a history that was cut are unknown.
 std::vector<StepEnd> step_ends(const Trace& trace, const DeviceTrace& device);
 
 // Which row of `ends` is the end of the step in which `event` happened; ends.size(): after the last

@@ -1,5 +1,5 @@
 // Which batch would fit: from what lived at the peak of an iteration, how large its batch was, and
-// how much memory there is for it. Says nothing where one of the three is not known.
+// how much memory there is for it. Says nothing where one of the three is unknown.
 //
 // It takes memory to be linear in the batch: parameters, gradients, optimizer state, buffers and
 // what is held from iteration to iteration (categories other and unknown) stay, as much of each as
@@ -38,7 +38,7 @@ struct BatchFit {
 // `memory` is of the sample's device; for the CPU, what there is is the host's.
 std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const DeviceMemory& memory);
 
-// The same once a batch of so many items has failed: none as large is told to fit.
+// The same once a batch of so many items has failed: none as large is suggested.
 BatchFit below(BatchFit fit, std::int64_t failed);
 
 // The numbers it rests on, a sentence each, and what to do.

@@ -22,7 +22,7 @@ struct DeviceLoad {
   std::optional<std::uint64_t> held_bytes;  // for thresholds in bytes
   std::optional<std::uint64_t> peak_bytes;  // of tensors, since the sample before
 
-  // In the threshold's unit; nullopt: not known.
+  // In the threshold's unit; nullopt: unknown.
   std::optional<double> level(const MemoryThreshold& threshold) const;
 };
 

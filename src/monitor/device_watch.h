@@ -1,6 +1,7 @@
-// Watches the GPUs that this process has CUDA devices on: what the driver tells of them, beside
+// Watches the GPUs that this process has CUDA devices on: what the driver reports of them, beside
 // what our allocator held at that moment. A thread asks once a second, and for a hundredth of the
-// time at most; samples take its newest answer, and each answer is told to the recordings that run.
+// time at most; samples take its newest answer, and each answer is reported to the recordings that
+// run.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,7 @@ class DeviceLooker {
   void measure_context(const std::string& uuid, base::DeviceFigures& figures);
 
   Sources sources_;
-  std::vector<std::string> uuids_;                 // of our CUDA devices, once CUDA is initialised
+  std::vector<std::string> uuids_;                 // of our CUDA devices, once CUDA is initialized
   std::set<std::string> without_us_;               // devices that were seen before we were on them
   std::map<std::string, std::uint64_t> contexts_;  // by the device's UUID
   std::set<std::int32_t> seen_;                    // ordinals with memory of this process

@@ -10,7 +10,7 @@
 //   40  u64 number of the sample, u64 its bytes, u64 their checksum
 //   64  the sample, as encode_sample() has it
 //
-// A reader that meets a sample half-written sees it by the checksum. Whatever stands in the file is
+// A reader that meets a sample half-written sees it by the checksum. Whatever is in the file is
 // bounded before it is believed.
 #pragma once
 
@@ -51,6 +51,6 @@ std::optional<MemorySample> decode_sample(std::span<const std::byte> bytes);
 std::uint64_t sample_checksum(std::uint64_t number, std::span<const std::byte> bytes);
 
 std::int64_t live_status_clock_ns();
-std::uint64_t own_pid_namespace();  // 0: not known
+std::uint64_t own_pid_namespace();  // 0: unknown
 
 }  // namespace plimsoll::monitor

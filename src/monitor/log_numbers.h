@@ -1,5 +1,5 @@
 // Numbers and sizes as logs write them. What is no number, or no size that a machine could have,
-// is not known.
+// is unknown.
 #pragma once
 
 #include <charconv>

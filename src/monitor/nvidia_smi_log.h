@@ -41,7 +41,7 @@ class NvidiaSmiLog {
   static constexpr std::size_t kIdColumns = 5;
   using Id = std::array<std::string, kIdColumns>;
   struct Row {
-    std::int64_t time_ns = 0;  // 0: not known
+    std::int64_t time_ns = 0;  // 0: unknown
     std::uint32_t device = 0;  // of ids_
     std::array<std::optional<std::uint64_t>, kMostSizes> sizes;
   };

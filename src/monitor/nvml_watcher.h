@@ -1,4 +1,4 @@
-// NVML on a thread of its own. A driver that hangs hangs its callers, without end and beyond the
+// NVML on its own thread. A driver that hangs hangs its callers, without end and beyond the
 // reach of signals that can be caught; whoever draws a screen must not be one of them.
 #pragma once
 

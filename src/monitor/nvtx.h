@@ -21,7 +21,7 @@ class Nvtx {
     kStep = 4,
     kMemory = 5,
   };
-  // What the tool knows already, or else the text itself, which lives for ever.
+  // What the tool knows already, or else the text itself, which is never destroyed.
   struct Text {
     const void* kept = nullptr;
     const char* plain = "";

@@ -2,7 +2,7 @@
 // them.
 //
 // A tag's suffix is its unit: _MB (1024 x 1024 bytes), _bytes, _percent. Sizes without a suffix are
-// in GB (1024 MB), as the tools whose tags these are count them. What is not known has no value. A
+// in GB (1024 MB), as the tools whose tags these are count them. What is unknown has no value. A
 // category without a tensor has the value 0 if others are known, so that its curve falls.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Records the iterations of the option snapshot_at, each into a file of its own:
+// Records the iterations of the option snapshot_at, each into its own file:
 // OUTPUT_DIR/memory_snapshot_iterN.plim, of a rank in OUTPUT_DIR/rankR. Never overwrites a file. A
 // failure is reported and costs that snapshot alone. For the thread that trains.
 #pragma once

@@ -15,9 +15,9 @@ namespace plimsoll::monitor {
 // recorder's devices are those since `span` (of the watch of this number); 0: none.
 struct Held {
   std::vector<plimsoll_usage> recorded;
-  std::vector<std::array<std::uint64_t, 6>> at_peak;  // by device and role; empty: not known
+  std::vector<std::array<std::uint64_t, 6>> at_peak;  // by device and role; empty: unknown
   std::vector<DeviceMemory> told;                     // by the device source
-  bool has_span = false;  // else the peaks are not known: another recording is asked now
+  bool has_span = false;  // else the peaks are unknown: another recording is asked now
 };
 Held what_is_held(std::uint64_t watch, std::uint64_t span);
 // The recorder's part of it alone, without peaks: nobody else's locks are taken.
@@ -31,7 +31,7 @@ struct BegunSpan {
 BegunSpan begin_span();
 void end_span(const BegunSpan& span);
 
-// All that is live, in no order, in place of what was in `rows`, whose memory is used again.
+// All that is live, in no order, instead of what was in `rows`, whose memory is used again.
 void read_live_rows(std::vector<plimsoll_live>& rows);
 
 // Recordings that others have begun and will end: the newest of them is asked while no watch runs.

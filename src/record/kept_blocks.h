@@ -45,7 +45,7 @@ class KeptBlocks {
     format::FreeRequested requested;
     std::uint32_t tensor = 0;
     std::uint8_t phase = 0;
-    bool has_phase = false;   // told with hindsight
+    bool has_phase = false;   // set in hindsight
     bool is_pending = false;  // `requested` says since when
     bool is_used = false;
 

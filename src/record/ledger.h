@@ -2,9 +2,9 @@
 // was temporary. It tells each receiver the events of the file.
 //
 // The rules. An allocation at an address that is alive ends the older one (a free was missed). A
-// free of an unknown address is told as such. Adopting what is alive only tags it; tagging what is
-// not alive does nothing. A free on the thread and within the operator of its allocation is marked
-// in_op. A phase with hindsight goes to all that the thread's running operator has allocated.
+// free of an unknown address is reported as such. Adopting what is alive only tags it; tagging what
+// is not alive does nothing. A free on the thread and within the operator of its allocation is
+// marked in_op. A phase in hindsight goes to all that the thread's running operator has allocated.
 //
 // Of a caching allocator the sizes are those of its blocks. What was given back but waits for a
 // stream is active, not live; a free without the request before it is both.

@@ -1,5 +1,5 @@
 // Rows found by a key: open addressing with linear probing. Taking a row out moves its followers
-// up, so the table never fills with graves.
+// up, so the table never fills with tombstones.
 //
 // A Row has `key()`, `bool is_empty() const`, `void make_empty()` and a static `hash(key)`; a row
 // made by default is empty.

@@ -1,4 +1,4 @@
-// What recordings of our own know besides: layers side by side, steps one after the other, and what
+// What only native recordings have: layers side by side, steps one after the other, and what
 // is kept for backward. Bytes are allocated bytes, live until free_requested, where the device
 // tells them; else requested bytes, live until free_completed.
 #pragma once

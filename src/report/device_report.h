@@ -44,7 +44,7 @@ struct DeviceReport {
   SeriesTotals requested_allocated;
   SeriesTotals requested_active;
   SeriesTotals reserved;
-  std::optional<SeriesTotals> allocated;  // where the events tell the sizes of blocks
+  std::optional<SeriesTotals> allocated;  // if the events have the sizes of blocks
   std::uint64_t allocated_bytes_end = 0;
   std::uint64_t segments = 0;
   std::uint64_t blocks = 0;

@@ -13,7 +13,7 @@
 namespace plimsoll::report {
 
 struct RankComparison {
-  std::vector<Finding> findings;  // gravest first
+  std::vector<Finding> findings;  // most severe first
   std::size_t first_to_read = 0;  // the report (of those that were given) that tells most
   std::string table;              // a row a rank
 };

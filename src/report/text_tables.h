@@ -36,7 +36,7 @@ enum class TableKind : std::uint8_t {
   kSegment,
 };
 
-// What a reader wants to see who did not say: category, layer and line of a recording of our own
+// What a reader wants to see who did not say: category, layer and line of a native recording
 // (of one of a CUDA program, the library and the line), the line of other files.
 std::vector<TableKind> natural_tables(const Report& report);
 

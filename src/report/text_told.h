@@ -1,4 +1,4 @@
-// The tables of the text report that only recordings of our own can fill: layers side by side, what
+// The tables of the text report that only native recordings can fill: layers side by side, what
 // is kept for backward, step after step. Empty where the report has no rows for the device.
 #pragma once
 

@@ -13,8 +13,8 @@ namespace plimsoll::report {
 enum class Series : std::uint8_t {
   kRequestedAllocated,  // requested bytes, alloc to free_requested
   kRequestedActive,     // requested bytes, alloc to free_completed
-  kAllocatedRounded,  // allocated bytes, where a recording tells blocks; else requested rounded up
-                      // to 512 bytes, alloc to free_requested, which lacks unsplit tails
+  kAllocatedRounded,    // allocated bytes, if a recording has blocks; else requested rounded up
+                        // to 512 bytes, alloc to free_requested, which lacks unsplit tails
   kReserved,
 };
 inline constexpr std::size_t kSeriesCount = 4;

@@ -1,5 +1,5 @@
 // The pass "device": who held the whole device, our allocator and all else, when it was fullest and
-// when it ran out of memory; as the driver told while the program ran.
+// when it ran out of memory; as the driver reported while the program ran.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The allocator's settings, from what the file tells: the parsed values, and the raw
+// The allocator's settings, from what the file has: the parsed values, and the raw
 // PYTORCH_CUDA_ALLOC_CONF string for what they lack.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace plimsoll::analysis::findings {
 
 struct AllocatorConf {
-  bool is_known = false;  // the file tells the settings (torch 2.3 and later)
+  bool is_known = false;  // the file has the settings (torch 2.3 and later)
   bool expandable_segments = false;
   bool asked_for_expandable_segments = false;         // by the raw string
   std::optional<std::uint64_t> max_split_size_bytes;  // none: unlimited
@@ -23,7 +23,7 @@ struct AllocatorConf {
 };
 
 // "a:b,c:[x:1,y:2]" -> ("a", "b"), ("c", "[x:1,y:2]"); spaces are dropped, what has no colon is
-// passed over.
+// skipped.
 std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw);
 
 AllocatorConf allocator_conf(const model::Trace& trace);

@@ -1,4 +1,4 @@
-// findings: what to make of the figures. Verdict, evidence, next step, gravest first. Runs the
+// findings: what to make of the figures. Verdict, evidence, next step, most severe first. Runs the
 // rules of rules.h over what the other passes found.
 #pragma once
 

@@ -21,7 +21,7 @@ std::string counted(std::uint64_t count, const char* singular);  // "1 block", "
 std::string holders_text(std::span<const report::GroupRow> rows);
 
 // What to do about a line, layer or category that holds more at every step. `category`: of what it
-// holds; empty: not known.
+// holds; empty: unknown.
 std::string let_go_text(const std::string& holder, std::int32_t device, std::string_view category);
 // The category of a device that grows most; empty: none, or not known.
 std::string_view growing_category(const report::Tables& tables, std::int32_t device);

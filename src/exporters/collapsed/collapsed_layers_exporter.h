@@ -1,4 +1,4 @@
-// Folded stacks by layer, operator and line in place of calls: `cpu;Net;Net.fc;aten::linear;leaf
+// Folded stacks by layer, operator and line instead of calls: `cpu;Net;Net.fc;aten::linear;leaf
 // bytes`. See exporters/layer_stacks.h for the frames, and collapsed_exporter.h for the form.
 #pragma once
 

@@ -8,7 +8,7 @@
 // Frames of the interpreter are left out (flame_frames.h).
 //
 // The last is drawn along the sequence of allocations in speedscope's time order view: the x axis
-// is bytes handed out so far, so that a step's phases stand side by side and a spike of allocation
+// is bytes allocated so far, so that a step's phases are side by side and a spike of allocation
 // is wide. Its left heavy view is churn by stack. A recording
 // with more allocations than a browser can draw is cut into windows; within one, the allocations of
 // a stack are added up.

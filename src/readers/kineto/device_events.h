@@ -1,7 +1,7 @@
 // DeviceEvents: turns the memory events of one device, put in order of time, into the model's
-// events. Each free is asked for and completed at once; each change of the reserved total becomes
-// one segment; traces without addresses get some, by pairing frees with the latest allocation of
-// the same size.
+// events. Each free is requested and completed simultaneously; each change of the reserved total
+// becomes one segment; traces without addresses get some, by pairing frees with the latest
+// allocation of the same size.
 #pragma once
 
 #include <cstdint>

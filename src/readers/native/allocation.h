@@ -1,4 +1,4 @@
-// What hindsight tells of each allocation.
+// What hindsight shows of each allocation.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace plimsoll::readers::native {
 
 // What is known of an allocation besides its events, whose rows are among the builder's pairs.
 struct Allocation {
-  std::uint32_t tensor = 0;  // id, of the gravest role it was tagged with
+  std::uint32_t tensor = 0;  // id, of the role of highest precedence that it was tagged with
   std::uint8_t role = 0;
   std::uint8_t phase = kPhaseOfSite;
   std::uint8_t device = 0;

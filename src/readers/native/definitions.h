@@ -30,7 +30,7 @@ model::Phase phase_of(std::uint8_t phase);
 template <typename T>
 class IdTable {
  public:
-  // False if the id is `limit` or beyond. A later definition of the same id is passed over.
+  // False if the id is `limit` or beyond. A later definition of the same id is skipped.
   bool define(std::uint32_t id, std::uint64_t limit, const T& value) {
     if (id >= limit) return false;
     if (id >= rows_.size()) {

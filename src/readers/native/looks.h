@@ -1,4 +1,4 @@
-// What the driver told of the devices, figure by figure: whole looks go into the model.
+// What the driver reported of the devices, figure by figure: whole looks go into the model.
 #pragma once
 
 #include <array>

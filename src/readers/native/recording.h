@@ -1,5 +1,5 @@
 // Recording: takes the records of a trace file and puts the events into the model as they come,
-// with what is known of them then. What hindsight tells (tags, phases, when something was freed) is
+// with what is known of them then. What hindsight shows (tags, phases, when something was freed) is
 // kept beside each allocation; attribute() writes it into the model at the end.
 #pragma once
 
@@ -62,7 +62,7 @@ class Recording : public format::NoRecords {
 
   // What makes going on pointless: too many events, too much memory.
   const std::optional<Error>& failure() const { return failure_; }
-  // Everything has been read: fills in what hindsight tells.
+  // Everything has been read: fills in what hindsight shows.
   void attribute();
   // Whether each allocation is ended by one event, the one that the file says.
   bool frees_at_once() const { return !caches_.are_there(); }

@@ -1,4 +1,4 @@
-// SnapshotRecords: recognises the dicts and lists of a snapshot by their keys, as the machine
+// SnapshotRecords: recognizes the dicts and lists of a snapshot by their keys, as the machine
 // completes them, and turns them into rows: frames and stacks are interned, events go straight into
 // the builder's columns. So a trace of millions of events never exists as millions of dicts.
 #pragma once
