@@ -35,7 +35,7 @@ def report_of_demo(plimsoll: Plimsoll, trace_of_demo: Path) -> str:
 
 
 def words_of(report: str) -> list[str]:
-    """Without numbers, times, spaces, the checkout's name, and the last line, which names the file."""
+    """Without numbers, times, spaces, the checkout's name, and the last line (the file's name)."""
     report = re.sub(r"([\w.-]+/)?examples/", "", report)
     lines = re.sub(r"[-\d.,:]+ ?([num]?s\b|[KMG]iB|B\b|%)?", "#", report).splitlines()
     return ["".join(line.split()) for line in lines[:-1]]
