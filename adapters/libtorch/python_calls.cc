@@ -127,20 +127,27 @@ struct Call {
   std::uint32_t layer = 0;
   bool is_root = false;  // of a forward
   bool has_wrappers = false;
+  bool is_wrapped = false;  // the wrapper's call, which runs, counts as that of the layer
   SavedContext saved;
 };
+
+bool runs_in_its_wrapper(const ThreadState& thread, const Module& module) {
+  if (thread.context->layer != module.layer || thread.module_depth == 0) return false;
+  const Module* parent = module.parent == nullptr ? nullptr : modules().find(module.parent);
+  return parent != nullptr && parent->layer == module.layer;
+}
 
 void begin_ranges(const Call& call) {
   const plimsoll_range_listener* listener = range_listener();
   if (listener == nullptr) return;
   if (call.is_root) listener->begin(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_FORWARD);
-  listener->begin(PLIMSOLL_RANGE_LAYER, call.layer);
+  if (!call.is_wrapped) listener->begin(PLIMSOLL_RANGE_LAYER, call.layer);
 }
 
 void end_ranges(const Call& call) {
   const plimsoll_range_listener* listener = range_listener();
   if (listener == nullptr) return;
-  listener->end(PLIMSOLL_RANGE_LAYER, call.layer);
+  if (!call.is_wrapped) listener->end(PLIMSOLL_RANGE_LAYER, call.layer);
   if (call.is_root) listener->end(PLIMSOLL_RANGE_PHASE, PLIMSOLL_PHASE_FORWARD);
 }
 
@@ -159,6 +166,7 @@ void enter(Call& call, PyObject* self, PyObject* args, PyObject* kwargs) {
   call.is_root = thread.module_depth == 0 && thread.nodes.empty();
   if (call.is_root) begin_root(thread, args, kwargs);
   call.has_wrappers = module->has_wrappers;
+  call.is_wrapped = runs_in_its_wrapper(thread, *module);
   call.saved = thread.save();
   call.thread = &thread;
   begin_call(thread, call.layer);

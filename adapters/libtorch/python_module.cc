@@ -156,6 +156,18 @@ PyObject* module_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
+// layer_of(module) -> its path among the layers; empty where it has none
+PyObject* layer_of(PyObject* /*self*/, PyObject* module) {
+  std::string path;
+  PyObject* none = guarded([&](ThreadState& thread) {
+    Module* known = is_module(module) ? modules().find_or_add(module) : nullptr;
+    if (known != nullptr && modules().layer_of_called(thread, *known) != 0) path = known->path;
+  });
+  if (none == nullptr) return nullptr;
+  Py_DECREF(none);
+  return PyUnicode_DecodeUTF8(path.data(), static_cast<Py_ssize_t>(path.size()), "replace");
+}
+
 // (module, name, tensor): of parameters and of buffers
 PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& /*thread*/) {
@@ -272,6 +284,7 @@ PyMethodDef g_functions[] = {
     {"describe", describe, METH_NOARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
+    {"layer_of", layer_of, METH_O, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
     {"observe", observe, METH_O, nullptr},
     {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},

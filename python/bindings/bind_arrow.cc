@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,7 +88,7 @@ std::string text_of(const SharedTable& self) {
 
 // Rows as pandas.DataFrame() and people want them: a dict each.
 nb::object rows_of(const SharedTable& self) {
-  const nb::dict values = values_of(*self.table);
+  const nb::dict values = values_of(*self.table, 0, self.table->rows());
   nb::list rows;
   for (std::size_t row = 0; row < self.table->rows(); ++row) {
     nb::dict of_row;
@@ -98,7 +99,8 @@ nb::object rows_of(const SharedTable& self) {
 }
 
 nb::object data_frame_of(const SharedTable& self) {
-  return nb::module_::import_("pandas").attr("DataFrame")(values_of(*self.table));
+  return nb::module_::import_("pandas").attr("DataFrame")(
+      values_of(*self.table, 0, self.table->rows()));
 }
 
 }  // namespace
@@ -120,9 +122,15 @@ void bind_arrow(nb::module_& module) {
           "__arrow_c_stream__", &stream_capsule, nb::arg("requested_schema").none() = nb::none(),
           nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None) -> object"))
       .def(
-          "to_pydict", [](const SharedTable& self) { return values_of(*self.table); },
-          nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
-          "Each column as a list of Python's own objects; for small tables, or without Arrow.")
+          "to_pydict",
+          [](const SharedTable& self, std::size_t begin, std::optional<std::size_t> end) {
+            return values_of(*self.table, begin, end.value_or(self.table->rows()));
+          },
+          nb::arg("begin") = 0, nb::arg("end").none() = nb::none(),
+          nb::sig("def to_pydict(self, begin: int = 0, end: int | None = None) -> "
+                  "dict[str, list[typing.Any]]"),
+          "Each column as a list of Python's own objects; for small tables, or without Arrow.\n\n"
+          "Only rows from `begin` to before `end`, which are 0 or more.")
       .def("__iter__", &rows_of,
            nb::sig("def __iter__(self) -> collections.abc.Iterator[dict[str, typing.Any]]"),
            "Each row as a dict; for small tables, or without Arrow.")

@@ -1,5 +1,6 @@
 #include "table_values.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -59,16 +60,18 @@ nb::object value_of(ColumnType type, const Column& column, std::size_t row) {
 
 }  // namespace
 
-nb::dict values_of(const Table& table) {
+nb::dict values_of(const Table& table, std::size_t begin, std::size_t end) {
   nb::dict all;
   for (std::size_t i = 0; i < table.fields.size(); ++i) {
     const Field& field = table.fields[i];
     std::vector<nb::object> texts;
     if (field.dictionary != nullptr) texts = texts_of(*field.dictionary);
     nb::list values;
+    std::size_t first = 0;  // row of the batch, in the table
     for (const Batch& batch : table.batches) {
       const Column& column = batch.columns[i];
-      for (std::size_t row = 0; row < batch.rows; ++row) {
+      const std::size_t behind = std::min(end - std::min(end, first), batch.rows);
+      for (std::size_t row = begin - std::min(begin, first); row < behind; ++row) {
         if (column.validity != nullptr && !bit(column.validity, row)) {
           values.append(nb::none());
         } else if (field.dictionary != nullptr) {
@@ -77,6 +80,7 @@ nb::dict values_of(const Table& table) {
           values.append(value_of(field.type, column, row));
         }
       }
+      first += batch.rows;
     }
     all[field.name.c_str()] = values;
   }

@@ -3,11 +3,14 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
+
 #include "plimsoll/table.h"
 
 namespace plimsoll::python {
 
-// By column, the value of each row: int, bool, str, a list of int, or None.
-nanobind::dict values_of(const Table& table);
+// By column, the values of the rows from `begin` to before `end`: int, bool, str, a list of int, or
+// None.
+nanobind::dict values_of(const Table& table, std::size_t begin, std::size_t end);
 
 }  // namespace plimsoll::python

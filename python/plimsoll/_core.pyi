@@ -51,7 +51,7 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
-    def to_pydict(self) -> dict[str, list[Any]]:
+    def to_pydict(self, begin: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """
         Each column as a list of Python's own objects; for small tables, or without Arrow.
         """

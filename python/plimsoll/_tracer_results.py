@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plimsoll._core import Table
+    from plimsoll._traced_models import Layer
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,6 @@ COLUMNS = (
     "time_ns",
     "event_type",
     "size_bytes",
-    "layer",
     "allocated_bytes",
     "reserved_bytes",
     "address",
@@ -138,14 +141,16 @@ COLUMNS = (
 )
 
 
-def event_of(row: tuple[Any, ...], prefix: str | None, began_ns: int) -> MemoryEvent:
-    time_ns, event_type, size_bytes, layer, allocated, reserved, *memory = row
+def event_of(
+    layer: Layer | None, row: list[Any], names: dict[Layer, str], began_ns: int
+) -> MemoryEvent:
+    time_ns, event_type, size_bytes, allocated, reserved, *memory = row
     time_ns = began_ns if time_ns is None else time_ns
     return MemoryEvent(
         (time_ns - began_ns) / 1e9,
         event_type,
         size_bytes,
-        short_name(layer, prefix) if layer else None,
+        names[layer] if layer else None,
         allocated,
         reserved,
         (reserved - allocated) / reserved if reserved > allocated else 0.0,
@@ -154,6 +159,12 @@ def event_of(row: tuple[Any, ...], prefix: str | None, began_ns: int) -> MemoryE
     )
 
 
-def short_name(path: str, prefix: str | None) -> str:
-    """The layer's name as the model's named_modules() has it."""
-    return path.removeprefix(f"{prefix}.") if prefix else path
+def first_time_ns(timeline: Table) -> int | None:
+    """Of the first row that has a time; totals at the start of a block have none."""
+    count = 64
+    while True:
+        times = timeline.to_pydict(0, count)["time_ns"]
+        first = next((each for each in times if each), None)
+        if first is not None or count >= len(timeline):
+            return first
+        count *= 4

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 import threading
-import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
+from plimsoll import _record
 from plimsoll._arguments import whole_number
 from plimsoll._attachment import Mode
 from plimsoll._paths import path_text
+from plimsoll._traced_models import NO_LAYER, Layer, ModelsOfBlock, TracedModels
 from plimsoll._tracer_results import (
     COLUMNS,
     LayerMemoryStats,
     MemoryEvent,
     TracedLayer,
     event_of,
-    short_name,
+    first_time_ns,
 )
 from plimsoll.errors import InvalidArgumentError
 from plimsoll.recording import MemoryRecording
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_LAYER", "LayerMemoryStats", "MemoryEvent", "MemoryTracer"]
 
-NO_LAYER = "[no layer]"
-"""The key of `MemoryTracer.get_layer_stats` for memory that belongs to no layer."""
+_SUMMED_EVENTS = 2_000_000
+"""A block keeps at least so many events, some 5 bytes each, for the statistics of its layers."""
 
 _MOST_UNREAD_BYTES = 64 << 20
 
@@ -50,7 +52,10 @@ class MemoryTracer:
     A block is analyzed when its results are first requested. Any thread may use the tracer.
 
     Args:
-        max_events: Keep the newest N events, about; what was before is summed up.
+        max_events: How many events `events` and `export_timeline` list: the newest of all blocks.
+            Statistics of layers cover all events of a block, as long as it has no more than 2
+            million or `max_events`, whichever is larger; after that the oldest are discarded and
+            a line on stderr gives their number.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. Default: where the first traced model is. A
             CUDA device that does not exist is reported once, and the CPU is traced instead.
         enable_fragmentation_tracking: Whether `get_fragmentation_stats` and
@@ -81,19 +86,20 @@ class MemoryTracer:
         self.mode: Mode = mode
         self._device = _device_name(device)
         self._is_device_checked = False
+        self._has_discarded = False
         self._lock = threading.RLock()
         self._blocks: set[object] = set()  # those that run
         self._running: MemoryRecording | None = None
-        self._model: weakref.ref[torch.nn.Module] | None = None  # whose names were taken last
-        self._models: list[set[str]] = []
-        self._unread: list[MemoryRecording] = []
+        self._models = TracedModels()
+        self._of_block = ModelsOfBlock()  # that runs
+        self._unread: list[tuple[MemoryRecording, ModelsOfBlock]] = []
         self._forget()
 
     def _forget(self) -> None:
         self._unread = []
         self._last: Trace | None = None
-        self._layers: dict[str, TracedLayer] = {}
-        self._rows: deque[tuple[Any, ...]] = deque(maxlen=self.max_events)
+        self._layers: dict[Layer, TracedLayer] = {}
+        self._rows: deque[tuple[Layer | None, list[Any]]] = deque(maxlen=self.max_events)
         self._began_ns: int | None = None
 
     @contextmanager
@@ -118,21 +124,22 @@ class MemoryTracer:
         """The newest `max_events` events of all blocks, in order."""
         with self._lock:
             self._read()
-            prefix, began_ns = self._prefix(), self._began_ns or 0
-            return [event_of(row, prefix, began_ns) for row in self._rows]
+            names = {row[0]: self._models.name_of(row[0]) for row in self._rows if row[0]}
+            began_ns = self._began_ns or 0
+            return [event_of(*row, names, began_ns) for row in self._rows]
 
     def get_layer_stats(self) -> dict[str, LayerMemoryStats]:
         """Each layer, by its name in ``model.named_modules()``.
 
-        The model itself is listed under its class name. Layers of other models have that model's
-        class name as a prefix, and so do all layers once several models have been traced.
-        `NO_LAYER` has the memory that belongs to no layer.
+        The model itself is listed under its class name. Other models of the process are recorded
+        too: their layers have that model's class name as a prefix (``Teacher.up``; ``Net#2.up``
+        where the traced model is a ``Net``), and so do all layers once several models have been
+        traced. `NO_LAYER` has the memory that belongs to no layer.
         """
         with self._lock:
             self._read()
-            prefix = self._prefix()
-            names = {path: short_name(path, prefix) or NO_LAYER for path in self._layers}
-            return {name: self._layers[path].stats(name) for path, name in names.items()}
+            names = {layer: self._models.name_of(layer) for layer in self._layers}
+            return {name: self._layers[layer].stats(name) for layer, name in names.items()}
 
     def get_peak_memory_per_layer(self) -> dict[str, int]:
         """The most bytes that each layer had at once, with the layers inside it; most first."""
@@ -190,15 +197,16 @@ class MemoryTracer:
     def print_summary(self, top: int = 10, file: IO[str] | None = None) -> None:
         """Prints the report of the last block: findings, then memory by layer and category."""
         trace = self.report()
-        text = "Nothing was traced.\n" if trace is None else trace.summary(top=top)
+        nothing = "The block has not ended.\n" if self._blocks else "Nothing was traced.\n"
+        text = nothing if trace is None else trace.summary(top=top)
         print(text, end="", file=file or sys.stdout)
 
     def reset(self) -> None:
         """Forgets all that was traced, the models too."""
         with self._lock:
             self._forget()
-            self._models = self._models[-1:] if self._blocks else []
-            self._model = self._model if self._blocks else None
+            if not self._blocks:
+                self._models = TracedModels()
 
     # What runs ------------------------------------------------------------------------------------
 
@@ -211,9 +219,10 @@ class MemoryTracer:
             if is_first:
                 if self._holds_much():
                     self._read()
-                self._running = MemoryRecording(max_events=self.max_events, mode=self.mode)
+                self._running = MemoryRecording(max_events=self._kept_events(), mode=self.mode)
+                self._of_block = ModelsOfBlock()
                 self._running.start()
-            self._know(model)
+            self._models.add(model, self._of_block)
 
     def _leave(self, block: object) -> None:
         with self._lock:
@@ -230,15 +239,29 @@ class MemoryTracer:
         if self._blocks or recording is None:
             return
         recording.stop()
-        if recording.state and recording not in self._unread:
-            self._unread.append(recording)
+        if recording.state and all(each is not recording for each, _ in self._unread):
+            self._unread.append((recording, self._of_block))
+            self._report_discarded(recording.state["evicted"])
         self._running = None
+
+    def _kept_events(self) -> int:
+        return max(self.max_events, _SUMMED_EVENTS)
+
+    def _report_discarded(self, events: int) -> None:
+        if events and not self._has_discarded:
+            self._has_discarded = True
+            message = (
+                f"plimsoll: MemoryTracer discarded the {events:,} oldest events of a block;"
+                f" statistics of layers lack them. Trace less in a block, or set max_events above"
+                f" {self._kept_events():,}"
+            )
+            print(_record.with_rank(message), file=sys.stderr, flush=True)
 
     def _holds_much(self) -> bool:
         """Whether unread blocks hold more events, or bytes, than a tracer should keep."""
         return (
-            sum(each.state["events"] for each in self._unread) > self.max_events
-            or sum(len(each.trace) for each in self._unread) > _MOST_UNREAD_BYTES
+            sum(each.state["events"] for each, _ in self._unread) > self._kept_events()
+            or sum(len(each.trace) for each, _ in self._unread) > _MOST_UNREAD_BYTES
         )
 
     def _check_device(self, model: torch.nn.Module) -> None:
@@ -253,42 +276,49 @@ class MemoryTracer:
             print(f"plimsoll: {problem}; MemoryTracer traces the CPU", file=sys.stderr, flush=True)
             self._device = "cpu"
 
-    def _know(self, model: torch.nn.Module) -> None:
-        if self._model is not None and self._model() is model:
-            return
-        self._model = weakref.ref(model)
-        names = {name for name, _ in model.named_modules() if name} | {type(model).__name__}
-        if names not in self._models:
-            self._models.append(names)
-
     # What was traced ------------------------------------------------------------------------------
 
     def _read(self) -> None:
         """Reads the blocks that have not been read yet."""
         unread, self._unread = self._unread, []
-        for recording in unread:
+        for recording, models in unread:
             self._last = open_bytes(recording.trace, name=recording.path, top=1_000_000)
-            self._add_layers(self._last)
-            self._add_rows(self._last)
+            self._add_layers(self._last, models)
+            self._add_rows(self._last, models)
 
-    def _add_layers(self, trace: Trace) -> None:
+    def _add_layers(self, trace: Trace, models: ModelsOfBlock) -> None:
         for row in trace.tables["layers"]:
             if row["device"] == self._ordinal():
-                self._layers.setdefault(row["layer"], TracedLayer(row)).add(row)
+                layer = models.layer_of(row["layer"])
+                self._layers.setdefault(layer, TracedLayer(row)).add(row)
 
-    def _add_rows(self, trace: Trace) -> None:
-        columns = trace.timeline.to_pydict()
+    def _add_rows(self, trace: Trace, models: ModelsOfBlock) -> None:
+        layer_of = functools.cache(models.layer_of)
         here = _same_device(self._device or "cpu")
-        rows = zip(*(columns[name] for name in ("device", *COLUMNS)), strict=True)
-        self._rows.extend(tuple(row) for device, *row in rows if device in here)
+        table, count = trace.timeline, self.max_events
+        while True:  # the newest rows may be those of other devices
+            columns = table.to_pydict(max(0, len(table) - count))
+            rows = zip(*(columns[name] for name in ("device", "layer", *COLUMNS)), strict=True)
+            newest = [
+                (layer_of(layer) if layer else None, row)
+                for device, layer, *row in rows
+                if device in here
+            ]
+            if len(newest) >= self.max_events or count >= len(table):
+                break
+            count *= 4
+        self._rows.extend(newest)
         if self._began_ns is None:
-            self._began_ns = min((each for each in columns["time_ns"] if each), default=None)
+            self._began_ns = first_time_ns(table)
 
     def _report_or_raise(self) -> Trace:
         trace = self.report()
-        if trace is None:
-            raise InvalidArgumentError("invalid_argument", "nothing was traced: use trace(model)")
-        return trace
+        if trace is not None:
+            return trace
+        problem = "nothing was traced: use trace(model)"
+        if self._blocks:
+            problem = "the first block of trace(model) has not ended: call this after it"
+        raise InvalidArgumentError("invalid_argument", problem)
 
     def _totals(self) -> dict[str, Any]:
         """The device's totals in the last block; empty if nothing happened there."""
@@ -299,24 +329,6 @@ class MemoryTracer:
     def _ordinal(self) -> int:
         name = self._device or "cpu"
         return -1 if name.startswith("cpu") else int(name.partition(":")[2] or 0)
-
-    def _prefix(self) -> str | None:
-        """The traced model's path in the recording; None: there are several, or it is unsure."""
-        if len(self._models) != 1:
-            return None
-        names = self._models[0]
-        paths = self._layers.keys()
-        roots = [path for path in paths if path and "." not in path]
-
-        def known(path: str) -> int:
-            return sum(f"{path}.{name}" in paths for name in names) + (path in names)
-
-        for candidates in (roots, paths):
-            scores = sorted(((known(path), path) for path in candidates if path), reverse=True)
-            if scores and scores[0][0] > 0:
-                is_sure = len(scores) == 1 or scores[0][0] > scores[1][0]
-                return scores[0][1] if is_sure else None
-        return None
 
 
 def _check_is_module(model: object) -> None:
@@ -330,8 +342,11 @@ def _check_is_module(model: object) -> None:
 
 def _problem_of(device: str) -> str | None:
     """Why nothing can be traced on the device; None if it can."""
-    if not device.startswith("cuda"):
+    kind = device.partition(":")[0]
+    if kind == "cpu":
         return None
+    if kind != "cuda":
+        return f"the model is on {device}, whose memory Plimsoll does not record"
     cuda: Any = sys.modules["torch"].cuda
     count = cuda.device_count() if cuda.is_available() else 0
     if count == 0:

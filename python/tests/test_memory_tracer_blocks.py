@@ -7,7 +7,7 @@ import weakref
 
 import torch
 
-from plimsoll import MemoryTracer, _attachment
+from plimsoll import MemoryTracer, _attachment, memory_tracer
 
 nn = torch.nn
 
@@ -139,11 +139,69 @@ def test_no_weak_reference_to_a_tensor_outlives_a_block():
     assert not batch.any()
 
 
-def test_unread_blocks_do_not_pile_up():
+def test_unread_blocks_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr(memory_tracer, "_SUMMED_EVENTS", 300)
     model, tracer = Net(), MemoryTracer(max_events=300)
     for _ in range(50):
         with tracer.trace(model):
             train_step(model)
-    assert sum(each.state["events"] for each in tracer._unread) < 1_000
+    assert sum(each.state["events"] for each, _ in tracer._unread) < 1_000
     assert tracer.get_layer_stats()["up"].calls == 50
     assert len(tracer.events) == 300
+
+
+def test_names_are_the_models_own_beside_another_model_of_its_class():
+    other, model = Net(), Net()
+    for order in ((other, model), (model, other)):
+        tracer = MemoryTracer()
+        with tracer.trace(order[1]):
+            for _ in range(3):
+                train_step(order[1])
+            train_step(order[0])
+        stats = tracer.get_layer_stats()
+        (title,) = (name for name in stats if name in ("Net#1", "Net#2"))
+        assert {"Net", "up", "down", f"{title}.up", f"{title}.down"} <= set(stats)
+        assert (stats["up"].calls, stats[f"{title}.up"].calls) == (3, 1)
+        entered = [e.layer_name for e in tracer.events if e.event_type == "layer_enter"]
+        assert (entered.count("up"), entered.count(f"{title}.up")) == (3, 1)
+
+
+def test_a_part_of_a_model_has_its_own_names():
+    whole, tracer = nn.Sequential(Net(), nn.ReLU()), MemoryTracer()
+    with tracer.trace(whole[0]):
+        whole(torch.ones(32, 64))
+    stats = tracer.get_layer_stats()
+    assert {"Net", "up", "down", "Sequential", "Sequential.1"} <= set(stats)
+    assert stats["up"].calls == 1
+
+
+def test_models_of_one_kind_count_together_over_blocks():
+    tracer = MemoryTracer()
+    for _ in range(3):
+        model = Net()
+        with tracer.trace(model):
+            train_step(model)
+    assert tracer.get_layer_stats()["up"].calls == 3
+
+
+def test_two_models_in_one_block_are_kept_apart():
+    first, second, tracer = Net(), Net(), MemoryTracer()
+    with tracer.trace(first), tracer.trace(second):
+        train_step(first)
+        train_step(first)
+        train_step(second)
+    stats = tracer.get_layer_stats()
+    assert (stats["Net.up"].calls, stats["Net#2.up"].calls) == (2, 1)
+
+
+def test_a_wrapper_and_what_is_in_it_are_one_layer():
+    model = nn.DataParallel(Net())
+    for traced in (model, model.module):
+        tracer = MemoryTracer()
+        with tracer.trace(traced):
+            train_step(model)
+            train_step(model)
+        stats = tracer.get_layer_stats()
+        assert {name: each.calls for name, each in stats.items() if name != "[no layer]"} == {
+            "Net": 2, "up": 2, "down": 2,
+        }  # fmt: skip
