@@ -40,6 +40,9 @@ class Attached(Protocol):
     def survey(self, what: Survey = "all") -> None:
         """Records the modules, optimizers and tensors that can be found."""
 
+    def layer_of(self, module: Any) -> str:
+        """The path under which the module's layers are recorded; empty where it has none."""
+
     def user_marks_steps(self) -> None:
         """From now on no optimizer marks steps."""
 
@@ -108,6 +111,10 @@ class LibtorchAttachment:
         """Records what is new since the last time: right before a sample."""
         self._adapter.describe()
 
+    def layer_of(self, module: Any) -> str:
+        path: str = self._adapter.layer_of(module)
+        return path
+
     def observe(self, is_wanted: bool) -> None:
         """Observes operators, or no more, in the mode `watch`."""
         self._is_observing = is_wanted
@@ -151,6 +158,7 @@ class LibtorchAttachment:
 _lock = threading.RLock()
 _attached: Attached | None = None
 _wanted: dict[object, tuple[Mode, bool]] = {}  # mode and stacks, for each recording and the watch
+_complaints: set[str] = set()  # that have been printed
 _pid = os.getpid()
 
 
@@ -178,11 +186,14 @@ def prepare(
         leave_to_program(error)
         if wanted == "libtorch":
             raise AdapterError(str(error)) from error
-        if isinstance(error, ImportError):
-            complain("torch is not installed here, so nothing of it is recorded")
-            return "none"
-        complain(f"{error}: recording from Python instead, which is slower and sees less")
-        return "python"
+        kind: Adapter = "none" if isinstance(error, ImportError) else "python"
+        problem = "torch is not installed here, so nothing of it is recorded"
+        if kind == "python":
+            problem = f"{error}: recording from Python instead, which is slower and sees less"
+        if problem not in _complaints:
+            _complaints.add(problem)
+            complain(problem)
+        return kind
 
 
 def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool) -> None:

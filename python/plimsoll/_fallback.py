@@ -96,11 +96,19 @@ class PythonAttachment(TorchDispatchMode):
 
     def survey(self, what: Survey = "all") -> None:
         objects: Sequence[Any] = gc.get_objects() if isinstance(what, str) else what
+        modules, optimizers = [], []
         for each in objects:
             if issubclass(type(each), torch.Tensor):
                 self._tell(each, _KNOWN, "")
             elif issubclass(type(each), torch.nn.Module):
-                self._tell_module(each)
+                modules.append(each)
+            elif issubclass(type(each), torch.optim.Optimizer):
+                optimizers.append(each)
+        inner = {id(child) for each in modules for child in each.children()}
+        for module in sorted(modules, key=lambda each: id(each) in inner):  # roots first
+            self._tell_module(module)
+        for optimizer in optimizers:
+            self._tell_state(optimizer)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._is_over:
@@ -193,8 +201,23 @@ class PythonAttachment(TorchDispatchMode):
                 self._names[id(each)] = weakref.ref(each, died), name
         for path, parameter in module.named_parameters():
             self._tell(parameter, _PARAMETER, f"{root}.{path}")
+            self._tell_gradient(parameter, f"{root}.{path}")
         for path, buffer in module.named_buffers():
             self._tell(buffer, _BUFFER, f"{root}.{path}")
+
+    def _tell_gradient(self, parameter: torch.Tensor, name: str) -> None:
+        gradient = gradient_of(parameter)
+        if gradient is not None:
+            self._tell(gradient, _GRADIENT, name)
+
+    def _tell_state(self, optimizer: Any) -> None:
+        for tensor in tree_leaves(list(optimizer.state.values())):
+            if isinstance(tensor, torch.Tensor):
+                self._tell(tensor, _OPTIMIZER_STATE, "")
+
+    def layer_of(self, module: torch.nn.Module) -> str:
+        self._tell_module(module)
+        return self._names[id(module)][1]
 
     def _enter_module(self, module: torch.nn.Module, args: Any) -> None:
         if _is_compiling():
@@ -226,18 +249,14 @@ class PythonAttachment(TorchDispatchMode):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._tell(parameter, _PARAMETER, "")
-                gradient = gradient_of(parameter)
-                if gradient is not None:
-                    self._tell(gradient, _GRADIENT, "")
+                self._tell_gradient(parameter, "")
 
     def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if _is_compiling():
             return
         self._in_optimizer = max(0, self._in_optimizer - 1)
         self._doing("")
-        for tensor in tree_leaves(list(optimizer.state.values())):
-            if isinstance(tensor, torch.Tensor):
-                self._tell(tensor, _OPTIMIZER_STATE, "")
+        self._tell_state(optimizer)
         if not self._user_steps:
             self._steps += 1
             _record.mark_step(self._steps)

@@ -130,3 +130,31 @@ def test_backward_knows_the_layer_of_the_forward(tmp_path):
     layers = {row["key"]: row["bytes"] for row in trace.tables["by_layer"]}
     held = (64 * 64 + 64) * 4  # by the parameters of each, and by their gradients
     assert layers["Halves.first"] == layers["Halves.second"] == 2 * held
+
+
+def test_what_exists_already_has_category_and_layer(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(4, 64)).sum().backward()
+    optimizer.step()
+    with recorded(tmp_path / "run.plim") as recording:
+        pass
+    tables = recording.report().tables
+    sizes = {row["key"]: row["bytes"] for row in tables["by_category"]}
+    parameters = sum(each.nbytes for each in model.parameters())
+    assert sizes["parameter"] == sizes["gradient"] == parameters
+    assert sizes["optimizer_state"] == 2 * parameters + 4 * 4
+    layers = {row["layer"]: row["inclusive"]["peak_bytes"] for row in tables["layers"]}
+    inner = sum(each.nbytes for each in model[0].parameters())
+    assert layers["Sequential.0"] == 2 * inner
+
+
+def test_that_there_is_no_compiler_is_said_once(tmp_path, monkeypatch, capsys):
+    def fail(say):
+        raise plimsoll.AdapterError("there is no compiler")
+
+    monkeypatch.setattr("plimsoll._adapter.load", fail)
+    for name in ("a", "b"):
+        with plimsoll.record(tmp_path / f"{name}.plim"):
+            torch.ones(3)
+    assert capsys.readouterr().err.count("there is no compiler") == 1
