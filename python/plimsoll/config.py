@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plimsoll._names import name_of
 from plimsoll._program_errors import leave_to_program
-from plimsoll._record import MonitorOptions, monitor_options_help
+from plimsoll._record import MonitorOptions, monitor_options_help, with_rank
 from plimsoll._yaml_file import read_yaml
 from plimsoll.errors import (
     Error,
@@ -63,6 +63,7 @@ class _Setting:
     name: str
     value: object
     place: str  # where it was found, with a colon and a space behind it
+    shown: str = ""  # its name there, if that is not `name`
 
 
 _OWN_BLOCK_IS_THERE = _Setting("", None, "")
@@ -110,8 +111,25 @@ def load_options(source: Source = None, **options: object) -> MonitorOptions:
     if result.profile_tensors and not _says_enabled(found):
         result.set("enabled", "true")
     result.set_from_environment()
-    _apply(result, (_Setting(name, value, "") for name, value in options.items()))
+    given = [_Setting(name, value, "") for name, value in options.items()]
+    _apply(result, given)
+    if source is not None and not result.enabled:
+        _report_what_has_no_effect(found, given)
     return result
+
+
+def _report_what_has_no_effect(found: Iterable[_Setting], given: Iterable[_Setting]) -> None:
+    """Someone who sets an option wants monitoring, unless it is switched off in so many words."""
+    if _says_enabled([*found, *given]):
+        return
+    flags = [each for each in found if each.place == "--" and each.value not in (None, False)]
+    named = [each for each in given if each.value not in (None, False)]
+    for setting in (*named, *flags):
+        shown = setting.place + (setting.shown or setting.name)
+        how = "--profile_tensors True" if setting in flags else "enabled=True"
+        message = f"plimsoll: monitoring is off, so {shown} has no effect: add {how}"
+        print(with_rank(message), file=sys.stderr, flush=True)
+        return
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,15 +147,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             nargs="?" if optional else None,
             const="true" if optional else None,
             default=False if is_switch else None,
-            type=_bool_or_text if is_switch else str,
+            type=_switch if is_switch else str,
             metavar=_METAVARS.get(option, option.upper()),
             help=described[option].replace("%", "%%"),
         )
 
 
-def _bool_or_text(text: str) -> bool | str:
-    """A program asks ``if args.profile_tensors``; `load_options` rejects other text."""
-    return {"true": True, "false": False}.get(text.lower(), text)
+def _switch(text: str) -> bool:
+    """A program asks ``if args.profile_tensors``."""
+    import argparse
+
+    options = MonitorOptions()
+    try:
+        options.set("profile_tensors", name_of(text))
+    except Error as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    return options.profile_tensors
 
 
 def option_table() -> str:
@@ -162,8 +187,8 @@ def _settings(source: object) -> Iterator[_Setting]:
     elif _is_namespace(source):
         given = vars(source)
         yield from _foreign(given, "--")
-        named = {option: given.get(flag) for flag, option in FLAGS.items()}
-        yield from (_Setting(name, value, "") for name, value in named.items())
+        for flag, option in FLAGS.items():
+            yield _Setting(option, given.get(flag), "--", flag)
     elif _is_omegaconf(source):
         yield from _of_omegaconf(source)
     elif isinstance(source, Mapping):
@@ -171,8 +196,8 @@ def _settings(source: object) -> Iterator[_Setting]:
     else:
         raise InvalidArgumentError(
             "invalid_argument",
-            f"a {type(source).__name__} is no configuration: give the path of a YAML file, a dict, "
-            "an OmegaConf object or an argparse.Namespace",
+            f"the configuration is of type {type(source).__name__}; it must be the path of a YAML"
+            " file, a dict, an OmegaConf object or an argparse.Namespace",
         )
 
 
@@ -266,18 +291,22 @@ def _says_enabled(settings: Iterable[_Setting]) -> bool:
 
 
 def _apply(options: MonitorOptions, settings: Iterable[_Setting]) -> None:
+    known = {alias: name for name, also, *_ in monitor_options_help() for alias in also}
     for setting in settings:
         if setting.value is None:
             continue
+        name = name_of(setting.name)
+        shown = setting.shown or name
         try:
-            text = _text(setting.value)
-        except InvalidArgumentError as error:
-            place = setting.place or f"{setting.name}: "  # of a keyword argument
-            raise InvalidArgumentError(error.code, place + error.message) from None
-        try:
-            options.set(name_of(setting.name), name_of(text))
+            options.set(name, name_of(_text(setting.value)))
         except Error as error:
-            raise InvalidArgumentError(error.code, setting.place + error.message) from None
+            message = error.message
+            canonical = known.get(name, name)
+            if message.startswith((f"{canonical} ", f"{canonical}:")):
+                message = shown + message.removeprefix(canonical)  # as the user wrote it
+            elif not message.startswith("no option"):
+                message = f"{shown}: {message}"
+            raise InvalidArgumentError(error.code, setting.place + message) from None
 
 
 def _text(value: object) -> str:
@@ -294,7 +323,8 @@ def _text(value: object) -> str:
         return os.fsdecode(value)
     if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
         return ",".join(_item_text(item) for item in value)
-    raise InvalidArgumentError("invalid_argument", f"a {type(value).__name__} is no value")
+    kind = type(value).__name__
+    raise InvalidArgumentError("invalid_argument", f"a {kind} is neither a number nor text")
 
 
 def _item_text(item: object) -> str:

@@ -119,18 +119,19 @@ BAD = [
     ("plimsoll: {interval: -1}\n", "{}: plimsoll: interval is '-1'; it must be a whole number"),
     ("plimsoll: {snapshot_at: [1000, soon]}\n",
      "{}: plimsoll: snapshot_at: 'soon' is not an iteration"),
-    ("plimsoll: {interval: {a: 1}}\n", "{}: plimsoll: a dict is no value"),
+    ("plimsoll: {interval: {a: 1}}\n",
+     "{}: plimsoll: interval: a dict is neither a number nor text"),
     ("plimsoll: 7\n", "{}: plimsoll is 7; it must hold options"),
     ("plimsoll: {fragmentation_percent: 140}\n", "{}: plimsoll: fragmentation_percent is '140'"),
     ("trainer_params: {memory_monitor_batches: x}\n",
-     "{}: trainer_params: verbose_batches is 'x'"),
+     "{}: trainer_params: memory_monitor_batches is 'x'"),
     ("plimsoll: {phases: [{from: 0, to: 9, intervall: 2}]}\n",
-     "{}: plimsoll: a phase has no 'intervall'"),
-    ("plimsoll: {phases: [{from: 0, to: 9}]}\n", "{}: plimsoll: a phase needs an interval"),
+     "{}: plimsoll: phases: a phase has no 'intervall'"),
+    ("plimsoll: {phases: [{from: 0, to: 9}]}\n", "{}: plimsoll: phases: a phase needs an interval"),
     ('plimsoll: {"\\ud800": 1}\n', "{}: plimsoll: no option '\\ud800'"),
     ('plimsoll: {adapter: "\\ud800"}\n', "{}: plimsoll: adapter is '\\ud800'"),
     ("plimsoll: {phases: [7]}\n", "{}: plimsoll: phases: '7' is not FROM-TO"),
-    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: ['1', '2'] is no phase"),
+    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: phases: ['1', '2'] is no phase"),
     ("plimsoll: {phases: [0-9:1, 5-7:2]}\n",
      "{}: plimsoll: phases: 0-9 and 5-7 both hold iteration 5"),
 ]  # fmt: skip
@@ -202,7 +203,7 @@ def test_without_pyyaml_files_are_refused_and_dicts_are_not(monkeypatch, tmp_pat
 
 
 def test_other_things_are_no_configuration():
-    with pytest.raises(plimsoll.InvalidArgumentError, match="a list is no configuration"):
+    with pytest.raises(plimsoll.InvalidArgumentError, match="the configuration is of type list"):
         load_options([1])
 
 
@@ -265,9 +266,35 @@ def test_flags_go_before_nothing_said_but_behind_the_environment(monkeypatch):
     assert load_options(parsed("--profile_interval", "20")).interval == 5
 
 
-def test_a_wrong_flag_is_told():
-    with pytest.raises(plimsoll.InvalidArgumentError, match="profile_tensors is 'Maybe'"):
-        load_options(parsed("--profile_tensors", "Maybe"))
+def test_a_wrong_flag_is_named_as_the_user_wrote_it(capsys):
+    with pytest.raises(SystemExit):
+        parsed("--profile_tensors", "Maybe")
+    assert "argument --profile_tensors: profile_tensors is 'Maybe'" in capsys.readouterr().err
+    for flag, value in (("interval", "x"), ("phases", "a-b"), ("alert_above", "12GX")):
+        with pytest.raises(plimsoll.InvalidArgumentError, match=f"^--profile_{flag}"):
+            load_options(parsed("--profile_tensors", f"--profile_{flag}", value))
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "named"),
+    [
+        (["--profile_phases", "0-9:1"], {}, "--profile_phases"),
+        (["--profile_tensorboard"], {}, "--profile_tensorboard"),
+        (["--profile_tensors", "True", "--profile_phases", "0-9:1"], {}, None),
+        ([], {}, None),
+        ({"lr": 1}, {"tensorboard": True}, "tensorboard"),
+        ({"lr": 1}, {"tensorboard": False}, None),
+        ({"lr": 1}, {"tensorboard": True, "enabled": False}, None),
+        ({"enable_memory_monitoring": False}, {"tensorboard": True}, None),
+        ({"lr": 1, "memory_monitor_batches": 3}, {}, None),
+        (None, {"tensorboard": True}, None),
+    ],
+)
+def test_an_option_that_has_no_effect_is_named(source, options, named, capsys):
+    load_options(parsed(*source) if isinstance(source, list) else source, **options)
+    told = capsys.readouterr().err
+    expected = f"plimsoll: monitoring is off, so {named} has no effect: add "
+    assert told.startswith(expected) if named else not told
 
 
 def test_the_namespace_of_a_program_without_our_flags_leaves_monitoring_off():
