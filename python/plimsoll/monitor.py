@@ -17,15 +17,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from numbers import Real
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from plimsoll import _attachment, _record
 from plimsoll._arguments import bad_argument, flag, text, whole_number
 from plimsoll._names import name_of
 from plimsoll._profiler_ranges import profiled_mark, profiled_range
-from plimsoll._text_log import LogFile, append_snapshot
+from plimsoll._text_log import LogFile, Writer, add_scalars, append_snapshot
 from plimsoll._watch import watch
 
 _P = ParamSpec("_P")
@@ -33,12 +33,6 @@ _R = TypeVar("_R")
 
 _MB = 1024 * 1024
 _MOST_MB = 2**40  # so that bytes fit 64 bits
-
-
-class _Writer(Protocol):
-    """What is used of a ``SummaryWriter``."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any: ...
 
 
 class MemoryMonitor:
@@ -106,8 +100,8 @@ class MemoryTracker(_record.MemoryTracker):
         super().record(name_of(name))
 
 
-class BlockMemory:
-    """What a block of `track_memory` did to memory, in bytes; known once the block has ended.
+class BlockMemory(contextlib.ContextDecorator):
+    """A block of `track_memory`, and in bytes what it did to memory, known once it has ended.
 
     Attributes:
         name: The block's.
@@ -122,27 +116,48 @@ class BlockMemory:
         self.peak_bytes: int | None = None
         self.change_bytes: int | None = None
         self.peaks: dict[str, int] = {}
+        # entered, and not left
+        self._open: list[tuple[_record.TrackMemory, contextlib.ExitStack]] = []
 
     def __repr__(self) -> str:
         known = {"peak_bytes": self.peak_bytes, "change_bytes": self.change_bytes}
         figures = ", ".join(f"{key}={value}" for key, value in known.items())
         return f"<plimsoll.BlockMemory {self.name!r}: {figures}, peaks={self.peaks}>"
 
+    def __enter__(self) -> BlockMemory:
+        watch()
+        block, ranges = _record.TrackMemory(self.name), contextlib.ExitStack()
+        self._open.append((block, ranges))
+        ranges.enter_context(profiled_range(self.name))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        block, ranges = self._open.pop()
+        try:
+            ranges.close()
+        finally:
+            self._end(block.finish())
+
+    def _recreate_cm(self) -> BlockMemory:
+        """One for each call of a decorated function, which may run on several threads at once."""
+        return BlockMemory(self.name)
+
     def _end(self, memory: _record.BlockMemory) -> None:
-        if memory.after.gpu is None:
-            before, after = memory.before.cpu.allocated_bytes, memory.after.cpu.allocated_bytes
-        else:
+        before, after = memory.before.cpu.allocated_bytes, memory.after.cpu.allocated_bytes
+        if memory.after.gpu is not None:
             after = memory.after.gpu.allocated_bytes
             before = memory.before.gpu.allocated_bytes if memory.before.gpu is not None else 0
+        self.change_bytes = None
         if before is not None and after is not None:
             self.change_bytes = after - before
         self.peak_bytes = memory.peak_bytes
         self.peaks = memory.peaks
 
 
-@contextlib.contextmanager
-def track_memory(name: str) -> Iterator[BlockMemory]:
+def track_memory(name: str = "block") -> BlockMemory:
     """Print how a block changes memory, and its peak, also when the block raises.
+
+    May be entered again, also inside itself, and decorate a function.
 
     Example:
         >>> with plimsoll.track_memory("forward") as block:  # doctest: +SKIP
@@ -150,15 +165,7 @@ def track_memory(name: str) -> Iterator[BlockMemory]:
         >>> block.peak_bytes  # doctest: +SKIP
         1572864000
     """
-    watch()
-    name = name_of(name)
-    memory = BlockMemory(name)
-    block = _record.TrackMemory(name)
-    try:
-        with profiled_range(name):
-            yield memory
-    finally:
-        memory._end(block.finish())
+    return BlockMemory(name_of(name))
 
 
 @overload
@@ -173,14 +180,27 @@ def monitor_memory(name: Any = None) -> Any:
 
     Args:
         name: The name to print. Default: the function's own, with its class.
+
+    Raises:
+        InvalidArgumentError: What is decorated is no function, method or property.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        own = function.__qualname__.rpartition("<locals>.")[2]
-        title = name if isinstance(name, str) else own
+    def decorate(function: Any) -> Any:
+        if isinstance(function, classmethod | staticmethod):
+            return type(function)(decorate(function.__func__))
+        if isinstance(function, property):
+            get, put, delete = (
+                part and decorate(part) for part in (function.fget, function.fset, function.fdel)
+            )
+            return property(get, put, delete, function.__doc__)
+        if not callable(function):
+            raise bad_argument("function", function, "monitor_memory decorates functions")
+        own = getattr(function, "__qualname__", type(function).__name__)
+        title = name if isinstance(name, str) else own.rpartition("<locals>.")[2]
         return functools.wraps(function)(_tracked(function, title))
 
-    return decorate(name) if callable(name) else decorate
+    is_bare = callable(name) or isinstance(name, classmethod | staticmethod | property)
+    return decorate(name) if is_bare else decorate
 
 
 def _tracked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
@@ -297,7 +317,7 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
 
 
 def log_tensor_memory_breakdown(
-    writer: _Writer | None,
+    writer: Writer | None,
     iteration: int,
     interval: int = 500,
     log_file: LogFile | None = None,
@@ -309,8 +329,9 @@ def log_tensor_memory_breakdown(
     """Log what tensors hold, every `interval` iterations, to a ``SummaryWriter`` and a text log.
 
     docs/monitoring.md lists the tags (``Memory/Tensor_Category/parameters_MB`` and so on) and the
-    format of the text log, which ``plimsoll analyze`` reads. A log that cannot be written is
-    reported once on stderr and never raises.
+    format of the text log, which ``plimsoll analyze`` reads. A log that cannot be written, or a
+    writer that raises, is reported once on stderr and does not stop the training. Where a launcher
+    starts several processes, each appends to a `log_file` of its own (``memory.rank0.log``).
 
     Args:
         writer: Anything with ``add_scalar(tag, value, step)``; None for the text log alone.
@@ -323,7 +344,7 @@ def log_tensor_memory_breakdown(
 
     Raises:
         InvalidArgumentError: `interval` is not positive, or `large_tensor_mb` or `top_layers` is
-            negative or infinite.
+            negative or infinite; `section` is empty.
 
     Example:
         >>> log_tensor_memory_breakdown(writer, iteration, interval=100, log_file="memory.log")
@@ -333,6 +354,8 @@ def log_tensor_memory_breakdown(
     iteration = whole_number("iteration", iteration)
     top_layers = whole_number("top_layers", top_layers, 0)
     section = text("section", section)
+    if not section:
+        raise bad_argument("section", section, "it must not be empty")
     if not isinstance(large_tensor_mb, Real) or not 0 <= large_tensor_mb < _MOST_MB:
         raise bad_argument("large_tensor_mb", large_tensor_mb, "it must be a number from 0 on")
     watch()  # also before the first one is due, which then knows what came before it
@@ -340,8 +363,7 @@ def log_tensor_memory_breakdown(
         _attachment.describe()
         sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
         if writer is not None:
-            for tag, value in _record.scalars_of(sample, section, top_layers):
-                writer.add_scalar(tag, value, iteration)
+            add_scalars(writer, _record.scalars_of(sample, section, top_layers), iteration)
         if log_file is not None:
             append_snapshot(log_file, sample, top_layers)
         _attachment.learn(_has_activations(sample))

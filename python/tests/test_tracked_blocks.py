@@ -32,3 +32,57 @@ def test_a_block_that_raises_has_its_figures(capsys):
         torch.zeros(2**20).sum().item() / 0
     assert block.peak_bytes is not None
     assert block.peak_bytes >= 4 * 2**20
+
+
+def test_a_block_may_be_entered_again_and_inside_itself(capsys):
+    block = plimsoll.track_memory("again")
+    for elements in (1000, 2000):
+        with block as same, block:
+            kept = torch.ones(elements)
+        assert same is block
+        assert block.change_bytes is not None
+        assert block.peak_bytes >= kept.nbytes
+    assert capsys.readouterr().out.count("[Memory] again: ") == 4
+
+
+def test_a_block_without_a_name_and_a_block_as_a_decorator(capsys):
+    with plimsoll.track_memory():
+        pass
+
+    @plimsoll.track_memory("load")
+    def load(depth: int) -> int:
+        return load(depth - 1) if depth else 7
+
+    assert load(2) == 7
+    told = capsys.readouterr().out
+    assert told.count("[Memory] block: ") == 1
+    assert told.count("[Memory] load: ") == 3
+
+
+def test_properties_and_methods_of_classes_are_decorated(capsys):
+    class Loader:
+        @plimsoll.monitor_memory
+        @property
+        def size(self) -> int:
+            """How many."""
+            return 3
+
+        @plimsoll.monitor_memory("made")
+        @classmethod
+        def make(cls):
+            return cls()
+
+        @plimsoll.monitor_memory
+        @staticmethod
+        def twice(number: int) -> int:
+            return 2 * number
+
+    assert Loader.make().size == 3
+    assert Loader.twice(4) == 8
+    assert Loader.size.__doc__ == "How many."
+    told = capsys.readouterr().out
+    assert [
+        told.count(f"[Memory] {name}: ") for name in ("made", "Loader.size", "Loader.twice")
+    ] == [1, 1, 1]
+    with pytest.raises(plimsoll.InvalidArgumentError, match="decorates functions"):
+        plimsoll.monitor_memory("x")(3)
