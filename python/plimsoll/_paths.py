@@ -64,7 +64,8 @@ def of_rank(path: str) -> str:
     """
     name = os.path.basename(path)
     rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
-    if not is_rank(rank) or os.environ.get("WORLD_SIZE", "") in ("", "1") or "rank" in name:
+    is_alone = not is_rank(rank) or os.environ.get("WORLD_SIZE", "") in ("", "1")
+    if is_alone or "rank" in name or f"rank{rank}" in path.split(os.sep):
         return path
     stem, ending = os.path.splitext(path)
     return f"{stem}.rank{rank}{ending}"

@@ -1,19 +1,37 @@
-"""Text-log snapshots in a file of the user's: a path, or a file that is open already."""
+"""Samples in what the user hands over: a text file, its path, or a writer of scalars."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO, TypeAlias
+from collections.abc import Iterable
+from typing import Any, Protocol, TextIO, TypeAlias
 
 from plimsoll import _record
-from plimsoll._paths import path_text
+from plimsoll._paths import of_rank, path_text
 from plimsoll._program_errors import leave_to_program
 from plimsoll.errors import InvalidArgumentError
 
 LogFile: TypeAlias = "str | os.PathLike[str] | TextIO"
 
-_failed: set[str] = set()  # logs whose failure has been reported
+_failed: set[str] = set()  # logs and writers whose failure has been reported
+
+
+class Writer(Protocol):
+    """What is used of a ``SummaryWriter``."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any: ...
+
+
+def add_scalars(writer: Writer, scalars: Iterable[tuple[str, float]], iteration: int) -> None:
+    """Hand the scalars over. A failure is reported once and never raised: training goes on."""
+    try:
+        for tag, value in scalars:
+            writer.add_scalar(tag, value, iteration)
+    except Exception as error:  # the writer is the user's object, and may raise anything
+        leave_to_program(error)
+        kind = type(writer).__name__
+        _report(kind, f"{kind}.add_scalar raised {type(error).__name__}: {error}")
 
 
 def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers: int) -> None:
@@ -22,12 +40,13 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
         path = os.fspath(log_file)
         try:
             path_text(path).encode()
+            path = of_rank(path)
         except (UnicodeEncodeError, InvalidArgumentError) as error:
-            _report(path, f"cannot write {path!a}: {error}")
+            _report(path, f"text log: cannot write {path!a}: {error}")
             return
         failure = _record.append_text_log(path, sample, top_layers)
         if failure is not None:
-            _report(path, failure)
+            _report(path, f"text log: {failure}")
         return
     try:
         if _is_empty(log_file):
@@ -37,7 +56,7 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
     except Exception as error:  # the file is the user's object, and may raise anything
         leave_to_program(error)
         name = str(getattr(log_file, "name", "log_file"))
-        _report(name, f"cannot write {name}: {error}")
+        _report(name, f"text log: cannot write {name}: {error}")
 
 
 def _is_empty(file: TextIO) -> bool:
@@ -51,4 +70,4 @@ def _is_empty(file: TextIO) -> bool:
 def _report(name: str, failure: str) -> None:
     if name not in _failed:
         _failed.add(name)
-        print(_record.with_rank(f"plimsoll: text log: {failure}"), file=sys.stderr, flush=True)
+        print(_record.with_rank(f"plimsoll: {failure}"), file=sys.stderr, flush=True)

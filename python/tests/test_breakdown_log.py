@@ -90,3 +90,36 @@ def test_a_log_file_that_cannot_be_written_is_reported_once(
             plimsoll.log_tensor_memory_breakdown(None, iteration, interval=1, log_file=log_file)
         said = capsys.readouterr().err
         assert said.count("plimsoll: text log: cannot write ") == 1, said
+
+
+class BrokenWriter:
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_writer_that_raises_is_reported_once_and_training_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for iteration in range(3):
+        plimsoll.log_tensor_memory_breakdown(BrokenWriter(), iteration, interval=1)
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told == (
+        "plimsoll: BrokenWriter.add_scalar raised OSError: [Errno 28] No space left on device"
+    )
+
+
+def test_each_rank_appends_to_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        for log in ("memory.log", f"rank{rank}.log"):
+            plimsoll.log_tensor_memory_breakdown(None, 0, interval=1, log_file=tmp_path / log)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"memory.rank0.log", "memory.rank1.log", "rank0.log", "rank1.log"}
+
+
+def test_an_empty_section_is_refused() -> None:
+    with pytest.raises(plimsoll.InvalidArgumentError, match="section=''"):
+        plimsoll.log_tensor_memory_breakdown(Writer(), 0, section="")
