@@ -119,7 +119,8 @@ def estimate(
             peak is at most 1 GiB.
 
     Raises:
-        InvalidArgumentError: `optimizer`, `loss` or `dry_run` is unsuitable.
+        InvalidArgumentError: `model`, `sample_input`, `optimizer`, `loss` or `dry_run` is
+            unsuitable; so is a model without parameters.
         UnsupportedError: The model can be run neither on fake tensors nor as a copy on the CPU.
         Exception: What the model itself raises on this input.
 
@@ -137,6 +138,9 @@ def estimate(
             "invalid_argument", f"dry_run is '{dry_run}'; it must be auto, fake or cpu"
         )
     model = _model_copy.without_wrapper(torch, model)
+    if next(model.parameters(), None) is None:
+        raise InvalidArgumentError("invalid_argument", "the model has no parameters to train")
+    _check_sample_input(sample_input)
     make_optimizer = _dry_run.optimizer_maker(torch, model, optimizer)
     has_workspaces = _dry_run.has_workspaces_on_the_cpu(torch, model)
     reason = ""
@@ -166,6 +170,17 @@ def estimate(
             return _of(_dry_run.Training(torch, copied, make_optimizer, loss, recorded), "cpu")
         finally:
             recorded.end()
+
+
+def _check_sample_input(sample_input: Any) -> None:
+    kind = type(sample_input)
+    if sample_input is None or kind.__module__.partition(".")[0] == "numpy":
+        advice = "convert it with torch.as_tensor" if sample_input is not None else "give one batch"
+        raise InvalidArgumentError(
+            "invalid_argument",
+            f"sample_input is of type {kind.__name__}; it must be a tensor, a tuple or list of"
+            f" arguments, or a dict of keyword arguments: {advice}",
+        )
 
 
 @contextlib.contextmanager

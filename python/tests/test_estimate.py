@@ -361,3 +361,16 @@ def test_a_wrong_input_raises_the_model_s_error_and_prints_nothing(
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []
     assert logging.getLogger("torch._subclasses.fake_tensor").filters == []
+
+
+@pytest.mark.parametrize(
+    ("model", "sample_input", "problem"),
+    [
+        (torch.nn.Sequential(), torch.ones(2), "the model has no parameters to train"),
+        (torch.nn.Linear(3, 3), None, "sample_input is of type NoneType"),
+        (torch.nn.Linear(3, 3), torch.ones(3).numpy(), "convert it with torch.as_tensor"),
+    ],
+)
+def test_what_cannot_be_estimated_is_named(model, sample_input, problem):
+    with pytest.raises(plimsoll.InvalidArgumentError, match=problem):
+        plimsoll.estimate(model, sample_input)
