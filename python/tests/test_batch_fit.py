@@ -104,6 +104,32 @@ def test_a_peak_of_the_optimizer_says_nothing_of_the_batch(tmp_path: Path) -> No
     assert "At peak" not in log
 
 
+def test_state_that_was_replaced_since_the_peak_is_not_taken_for_the_batch(tmp_path: Path) -> None:
+    net = nn.Linear(1024, 1024)
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def replace_state() -> None:
+        for state in optimizer.state.values():
+            state["exp_avg"] = state["exp_avg"].clone()
+            state["exp_avg_sq"] = state["exp_avg_sq"].clone()
+
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), interval=10, profile_tensors=True, batch_size=4096
+    ) as monitor:
+        for i in range(21):
+            size = 16384 if i == 14 else 64
+            net(torch.randn(size, 1024)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if i in (12, 16):  # never searched for in between
+                replace_state()
+            monitor.step()
+    samples = Path(monitor.text_log_path).read_text().split("=== ")
+    (told,) = (each for each in samples if each.startswith("Iteration 20"))
+    assert "Peak: " in told
+    assert "At peak" not in told
+
+
 def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:
     alerts: list[plimsoll.MemoryAlert] = []
     with (

@@ -16,6 +16,7 @@
 #include "base/tensor_owner.h"
 #include "monitor/device_watch.h"
 #include "monitor/host_memory.h"
+#include "monitor/rule_words.h"
 #include "monitor/watch.h"
 #include "monitor/words.h"
 #include "plimsoll/monitor.h"
@@ -212,6 +213,11 @@ void tell_at_peak(DeviceMemory& memory, const std::array<std::uint64_t, 6>& role
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : roles) sum += bytes;
   if (sum == 0 || sum != memory.peak_bytes) return;
+  // Much less than now: what it replaced lived at the peak, and ended before it was searched for.
+  for (const std::size_t role : {PLIMSOLL_ROLE_PARAMETER, PLIMSOLL_ROLE_OPTIMIZER_STATE}) {
+    const std::uint64_t now = monitor::bytes_of_name(memory.categories, std::string(kNames[role]));
+    if (roles[role] > 0 && 2 * roles[role] < now) return;
+  }
   for (std::size_t role = 1; role < roles.size(); ++role) {
     if (roles[role] > 0) memory.at_peak.push_back({std::string(kNames[role]), roles[role], 0});
   }
