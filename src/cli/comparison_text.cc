@@ -182,6 +182,9 @@ std::string verdict_of_two(const LogComparison& comparison) {
 }
 
 std::string verdict_of_many(const LogComparison& comparison) {
+  if (comparison.runs.size() == 1) {
+    return "Only one of the logs could be read: there is nothing to compare it with.";
+  }
   if (!comparison.odd) return "No run is odd: no single run differs from the median.";
   const ComparedFigure* const main = main_figure(comparison);
   std::string text = label(comparison, *comparison.odd) + " is the odd one:";

@@ -118,7 +118,10 @@ Result<LogContents> AnyLog::finish() {
   contents_.cut_snapshots = text_log_.cut_snapshots();
   contents_.unread_lines += text_log_.unread_lines();
   if (contents_.snapshots == 0) {
-    return make_error(ErrorCode::kCorrupt, name_ + " holds no whole snapshot");
+    return make_error(ErrorCode::kCorrupt,
+                      name_ +
+                          " holds no complete sample: the run has not reached the first iteration "
+                          "that is due (--profile_interval, option interval), or ended before it");
   }
   return contents_;
 }
