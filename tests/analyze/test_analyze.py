@@ -210,7 +210,7 @@ def test_a_finding_may_fail_the_command(analyze, tmp_path):
         (b"\x80\x02}q\x00." * 1000, ["neither a text log"]),
         (b"epoch 1 loss 0.5\n" * 5000, ["neither a text log"]),
         (b"x" * 5_000_000, ["neither a text log"]),
-        (made_logs.HEADER.encode(), ["no whole snapshot"]),
+        (made_logs.HEADER.encode(), ["holds no complete sample"]),
         (b"# Plimsoll tensor profile, format 2.\n\n=== Iteration 1 ===\n\n", ["format 2", "later"]),
         (b"+---+\n| NVIDIA-SMI 580.126.09 |\n", ["tables of nvidia-smi", "--query-gpu"]),
         (b"timestamp, utilization.gpu [%]\n2026/04/25 16:06:06, 5 %\n", ["memory in use"]),
