@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import plimsoll
-from plimsoll import MemoryTracer, _attachment, memory_tracer
+from plimsoll import MemoryTracer, _attachment
 from plimsoll.memory_tracer import NO_LAYER, LayerMemoryStats, MemoryEvent
 
 nn = torch.nn
@@ -194,36 +194,6 @@ def test_events_are_bounded_and_peaks_are_not_lost():
     assert stats.parameter_bytes == 4 * (64 * 256 + 256)
     assert stats.calls == 200
     assert tracer.events[-1].timestamp > tracer.events[0].timestamp > 0
-
-
-def test_events_that_are_discarded_are_reported(monkeypatch, capfd):
-    monkeypatch.setattr(memory_tracer, "_SUMMED_EVENTS", 1_000)
-    model, tracer = Net(), MemoryTracer(max_events=500)
-    for _ in range(2):
-        with tracer.trace(model):
-            for _ in range(2_000):
-                train_step(model)
-    told = capfd.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert "statistics of layers lack them" in told[0]
-    assert 0 < tracer.get_layer_stats()["up"].calls < 4_000
-
-
-def test_in_an_open_block_exports_and_summary_name_the_reason(tmp_path, capsys):
-    model, tracer = Net(), MemoryTracer()
-    with tracer.trace(model):
-        with pytest.raises(plimsoll.Error, match="has not ended"):
-            tracer.export_timeline(tmp_path / "timeline.json")
-        tracer.print_summary()
-    assert capsys.readouterr().out == "The block has not ended.\n"
-
-
-def test_a_model_on_meta_is_traced_on_the_cpu_with_a_message(capfd):
-    model, tracer = Net().to("meta"), MemoryTracer()
-    with tracer.trace(model):
-        kept = torch.ones(1_000)
-    assert "the model is on meta" in capfd.readouterr().err
-    assert tracer.get_layer_stats()["[no layer]"].peak_allocated >= kept.nbytes
 
 
 def test_export_functionality_the_timeline_is_json_of_events_layers_and_summary(tmp_path):

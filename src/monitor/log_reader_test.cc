@@ -47,7 +47,8 @@ TEST(LogReader, says_in_a_sentence_what_it_cannot_read) {
   EXPECT_THAT(sentence(std::string(10'000'000, '\n')), HasSubstr("neither"));
   EXPECT_THAT(sentence("Sat Jan 31 14:36:05 2026\n+---+\n| NVIDIA-SMI 580.126.09  |\n"),
               HasSubstr("tables of nvidia-smi"));
-  EXPECT_THAT(sentence(text_log_header(0)), HasSubstr("holds no complete sample: the run has not reached"));
+  EXPECT_THAT(sentence(text_log_header(0)),
+              HasSubstr("holds no complete sample: the run has not reached"));
   EXPECT_THAT(sentence("# Plimsoll tensor profile, format 12. MB\n"), HasSubstr("format 12"));
 }
 
