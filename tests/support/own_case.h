@@ -44,6 +44,7 @@ class Case {
     report::MomentRow moment;
     moment.name = moment_name;
     moment.phase = peak_phase;
+    moment.layer = peak_layer;
     const auto& device = trace.devices.at(0);
     moment.event = peak_at_event.value_or(device.event_count - 1);
     const auto event = static_cast<std::int64_t>(*moment.event);
@@ -61,6 +62,7 @@ class Case {
   report::Report report;
   std::string moment_name = "peak";
   std::string peak_phase = "backward";
+  std::string peak_layer;
   std::optional<std::uint64_t> peak_at_event;  // of the device; none: its last
   bool is_snapshot = false;
   std::string category_before;  // of a snapshot: what was live before the first event

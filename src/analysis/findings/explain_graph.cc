@@ -1,12 +1,14 @@
 // graph_without_backward: a forward built an autograd graph, and no backward ever used it.
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/backward_use.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
@@ -20,18 +22,18 @@ constexpr double kWeight = 2.0;
 // variable names is live: skip connections of a U-Net are a third of it.
 constexpr double kKeptShare = 0.45;
 constexpr std::size_t kFewestKept = 6;
-
-std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }
-
-bool is_activation(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.category(allocation) == model::kActivation &&
-         peak.phase(allocation) == model::Phase::kForward &&
-         !has(peak.trace().events.flags[allocation.event], model::EventFlags::kAdopted);
-}
+// Or as much as a training forward of the module keeps, where there is one.
+constexpr double kShareOfTraining = 0.6;
+// A backward frees most of what its forward kept.
+constexpr double kFreedShare = 0.1;
 
 // What a root module made in the whole recording.
 struct Made {
-  std::vector<std::uint32_t> births;  // up to the peak, ascending
+  std::vector<std::uint32_t> births;             // up to the peak, ascending
+  std::vector<std::uint32_t> freed_by_backward;  // births of these, ascending
+  std::size_t trained = 0;  // intervals between backwards in which they were made
+  std::size_t last_interval = 0;
+  bool is_last_of_recording = false;  // the recording ends in its forward, or just after it
   std::size_t allocations = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> calls;  // by layer and operator
 
@@ -48,14 +50,54 @@ struct Made {
   }
 };
 
+// How many of the sorted births lie in [first, last].
+std::size_t count_between(const std::vector<std::uint32_t>& births, std::uint32_t first,
+                          std::uint32_t last) {
+  return static_cast<std::size_t>(std::ranges::upper_bound(births, last) -
+                                  std::ranges::lower_bound(births, first));
+}
+
+using Parts = std::span<const std::uint32_t>;
+
+// Whether a forward that keeps `count` of the allocations in `window` keeps a graph.
+bool is_graph(const Made& made, std::size_t count, std::size_t window) {
+  if (is_at_least(count, kKeptShare, window)) return true;
+  const std::size_t in_training = made.freed_by_backward.size();
+  return in_training > 0 && is_at_least(count * made.trained, kShareOfTraining, in_training);
+}
+
+// Of `parts`, which lie between the same two backwards: those of the forward that kept most, if it
+// kept as much as a graph does and no backward uses it.
+Parts kept_graph(const Peak& peak, const BackwardUse& use, const Made& made, Parts parts) {
+  const std::size_t window = std::min(made.in_one_forward(), made.births.size());
+  const auto born = [&](std::size_t part) { return peak.live()[parts[part]].born; };
+  std::size_t first = 0, begin = 0, count = 0;
+  for (std::size_t last = 0; last < parts.size(); ++last) {
+    while (count_between(made.births, born(first), born(last)) > window) ++first;
+    if (last + 1 - first > count) begin = first, count = last + 1 - first;
+  }
+  if (count < kFewestKept || !is_graph(made, count, window)) return {};
+  const Parts kept = parts.subspan(begin, count);
+  const std::size_t freed =
+      count_between(made.freed_by_backward, born(begin), born(begin + count - 1));
+  PeakAllocation last = peak.live()[kept.back()];
+  for (const std::uint32_t part : kept) last.died = std::max(last.died, peak.live()[part].died);
+  // A program that ends in a forward, or in the backward after it, does not show what it is for.
+  const bool is_cut_off = made.is_last_of_recording || use.is_before_last_backward(last);
+  const bool is_used = is_at_least(freed, kFreedShare, count) || use.may_be_used(last) ||
+                       (last.died == model::kNone && is_cut_off);
+  return is_used ? Parts() : kept;
+}
+
 }  // namespace
 
 void explain_graph(Peak& peak, Explanations& out) {
   const auto& trace = peak.trace();
+  const BackwardUse use(peak);
   std::map<std::string_view, std::vector<std::uint32_t>> unused;  // parts, by root
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (!is_activation(peak, allocation) || peak.meets_backward(allocation)) continue;
+    if (!is_forward_activation(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
     unused[root_of(trace.strings[trace.events.layer[allocation.event]])].push_back(part);
   }
   const std::vector<std::uint32_t> losses = std::exchange(unused[{}], {});  // of no module
@@ -63,48 +105,71 @@ void explain_graph(Peak& peak, Explanations& out) {
   if (unused.empty()) return;
   std::map<std::string_view, Made> made_by;
   for (const auto& [root, parts] : unused) made_by[root];
+  std::string_view last_root;  // of the forward that allocates last
   peak.for_each([&](const PeakAllocation& allocation) {
-    if (!is_activation(peak, allocation)) return;
+    const std::string_view layer_now = trace.strings[trace.events.layer[allocation.event]];
+    const bool is_forward = peak.phase(allocation) == model::Phase::kForward;
+    last_root = is_forward ? root_of(layer_now) : std::string_view();
+    if (!is_forward_activation(peak, allocation)) return;
     const model::StringId layer = trace.events.layer[allocation.event];
     const auto found = made_by.find(root_of(trace.strings[layer]));
     if (found == made_by.end()) return;
     Made& made = found->second;
     ++made.calls[std::uint64_t{layer.value} << 32 | trace.events.op[allocation.event].value];
     ++made.allocations;
-    if (allocation.born <= peak.event()) made.births.push_back(allocation.born);
+    if (allocation.born > peak.event()) return;
+    made.births.push_back(allocation.born);
+    if (!use.is_freed_by_backward(allocation)) return;
+    made.freed_by_backward.push_back(allocation.born);
+    if (made.trained == 0 || made.last_interval != use.interval(allocation)) ++made.trained;
+    made.last_interval = use.interval(allocation);
   });
+  if (const auto found = made_by.find(last_root); found != made_by.end()) {
+    found->second.is_last_of_recording = true;
+  }
   for (const auto& [root, parts] : unused) {
     const Made& made = made_by[root];
-    const std::size_t window = std::min(made.in_one_forward(), made.births.size());
-    const std::uint32_t since = made.births[made.births.size() - std::max<std::size_t>(1, window)];
     Explanation explanation;
-    for (const std::uint32_t part : parts) {
-      if (peak.live()[part].born >= since) explanation.add(peak, part);
+    bool outlives_backward = false;
+    for (auto begin = parts.begin(); begin != parts.end();) {
+      const std::size_t interval = use.interval(peak.live()[*begin]);
+      const auto end = std::find_if(begin, parts.end(), [&](std::uint32_t part) {
+        return use.interval(peak.live()[part]) != interval;
+      });
+      const Parts kept = kept_graph(peak, use, made, {begin, end});
+      for (const std::uint32_t part : kept) explanation.add(peak, part);
+      outlives_backward |= std::ranges::any_of(
+          kept, [&](std::uint32_t part) { return use.outlives_backward(peak.live()[part]); });
+      begin = end;
     }
     const std::size_t kept = explanation.parts.size();
-    if (kept < kFewestKept || !is_at_least(kept, kKeptShare, window)) continue;
     // Not many modules can have this much, so that not many look at all losses.
-    if (!is_at_least(explanation.bytes, kShareOfPeak / 2, peak.bytes())) continue;
+    if (kept == 0 || !is_at_least(explanation.bytes, kShareOfPeak / 2, peak.bytes())) continue;
+    const std::uint32_t since = peak.live()[explanation.parts.front()].born;
+    const PeakAllocation& first = peak.live()[explanation.parts.front()];
     for (const std::uint32_t part : losses) {
-      if (peak.live()[part].born >= since) explanation.add(peak, part);
+      const bool is_of_graph =
+          peak.live()[part].born >= since && !use.may_be_used(peak.live()[part]);
+      if (is_of_graph) explanation.add(peak, part);
     }
     if (explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
     report::Finding& finding = explanation.finding;
-    const PeakAllocation& first = peak.live()[explanation.parts.front()];
     explanation.weight = kWeight;
     finding.id = "graph_without_backward";
     finding.title = "A forward of " + std::string(root) +
                     " builds a graph that no backward uses: " + bytes_text(explanation.bytes) +
                     " of " + bytes_text(peak.bytes()) + " at the peak on " + peak.device().name;
     finding.evidence.push_back(
-        counted(kept, "activation") + " of about " + counted(window, "allocation") +
-        " of a forward are live at the peak, and no backward begins before they are freed.");
+        counted(kept, "activation") + " are live at the peak, of forwards of about " +
+        counted(made.in_one_forward(), "allocation") + " each. " +
+        (outlives_backward ? "The backwards that run meanwhile free none of them."
+                           : "No backward begins before they are freed."));
     finding.evidence.push_back("The first of them is made at " + peak.line_label(first) +
                                callers_text(peak, first) + ".");
     finding.next_step =
-        "Run validation and inference under torch.no_grad() or torch.inference_mode(): no "
-        "activation is kept for backward.";
+        "Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
+        "torch.inference_mode(): no activation is kept for backward.";
     out.push_back(std::move(explanation));
   }
 }

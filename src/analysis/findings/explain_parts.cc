@@ -62,13 +62,37 @@ std::vector<std::uint32_t> layers_inside(Peak& peak) {
   return inside;
 }
 
-Explanation tell_line(const Peak& peak, Explanation explanation, const std::string& line) {
+// The lines of a place that fill the peak, as one title names them.
+std::string place_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  const model::UserLines& lines = peak.facts().lines;
+  const model::StackTable& stacks = peak.trace().stacks;
+  const PeakAllocation* first = nullptr;  // the one on the first line
+  std::uint32_t last = 0;
+  for (const std::uint32_t part : parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const std::uint32_t line = stacks.frame(lines.frame(allocation.stack)).line;
+    const bool is_earlier = first == nullptr || line < stacks.frame(lines.frame(first->stack)).line;
+    if (is_earlier) first = &allocation;
+    last = std::max(last, line);
+  }
+  const std::string label = peak.line_label(*first);
+  const std::string number = ":" + std::to_string(stacks.frame(lines.frame(first->stack)).line);
+  const std::size_t place = label.rfind(number + " (");
+  const bool is_one = stacks.frame(lines.frame(first->stack)).line == last;
+  if (is_one || place == std::string::npos) return label;
+  return label.substr(0, place + number.size()) + " to " + std::to_string(last) +
+         label.substr(place + number.size());
+}
+
+Explanation tell_line(const Peak& peak, Explanation explanation, bool is_one_line) {
   report::Finding& finding = explanation.finding;
   const PeakAllocation& first = peak.live()[*std::ranges::max_element(
       explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
+  const std::string line = place_text(peak, explanation.parts);
   finding.id = "one_line_dominates";
-  finding.title = "One line fills " + share_text(peak, explanation.bytes) + ": " +
-                  bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) + " at " + line;
+  finding.title = (is_one_line ? "One line fills " : "The lines of one function fill ") +
+                  share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
+                  " of " + bytes_text(peak.bytes()) + " at " + line;
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) +
                              callers_text(peak, first) + ".");
   const std::string_view layer = peak.trace().strings[peak.trace().events.layer[first.event]];
@@ -81,28 +105,67 @@ Explanation tell_line(const Peak& peak, Explanation explanation, const std::stri
   return explanation;
 }
 
+// A line, or a function within one layer; what is not known is 0.
+struct Place {
+  std::uint32_t line = 0;
+  std::uint32_t file = 0;
+  std::uint32_t function = 0;
+  std::uint32_t layer = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+// The function whose lines make the allocation; none where it is a forward, which is the layer.
+Place function_of(Peak& peak, const PeakAllocation& allocation) {
+  if (!is_of_training(peak.category(allocation))) return {};
+  const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(allocation.stack));
+  const std::string_view name = peak.trace().strings[frame.function];
+  if (name.ends_with("forward") || name == "<module>") return {};
+  return {.file = frame.file.value,
+          .function = frame.function.value,
+          .layer = peak.trace().events.layer[allocation.event].value};
+}
+
 }  // namespace
 
 void explain_line(Peak& peak, Explanations& out) {
-  std::unordered_map<std::uint32_t, Explanation> lines;
+  std::map<Place, Explanation> places;
+  std::unordered_map<std::uint32_t, std::uint64_t> all_of_line;
   const auto least = static_cast<std::uint64_t>(kLargeTensor * static_cast<double>(peak.bytes()));
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (allocation.size_bytes < least || !peak.has_line(allocation)) continue;
-    // What it is for cannot be seen.
-    if (allocation.born == model::kNone) continue;
+    if (!peak.has_line(allocation)) continue;
+    all_of_line[peak.line(allocation).value] += allocation.size_bytes;
+    // What memory from before is for cannot be seen.
+    if (allocation.size_bytes < least || allocation.born == model::kNone) continue;
     if (is_of_model(peak.category(allocation))) continue;
-    lines[peak.line(allocation).value].add(peak, part);
+    places[Place{.line = peak.line(allocation).value}].add(peak, part);
+    if (const Place place = function_of(peak, allocation); place.function != 0) {
+      places[place].add(peak, part);
+    }
   }
-  for (auto& [id, explanation] : lines) {
+  for (auto& [place, explanation] : places) {
     if (explanation.parts.size() > kMostTensors || explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
     const std::uint32_t largest = std::ranges::max(
         explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; });
+    const PeakAllocation& first = peak.live()[explanation.parts.front()];
+    const bool is_line = place.function == 0;
+    const auto is_on_line = [&](std::uint32_t part) {
+      return peak.line(peak.live()[part]) == peak.line(first);
+    };
+    if (!is_line && std::ranges::all_of(explanation.parts, is_on_line)) continue;
     const bool is_whole = is_at_least(peak.live()[largest].size_bytes, kWholePeak, peak.bytes());
     explanation.weight = is_whole ? kWeightOfWholePeak : kWeight;
-    const std::string line = peak.line_label(peak.live()[explanation.parts.front()]);
-    out.push_back(tell_line(peak, std::move(explanation), line));
+    const std::uint64_t bytes = explanation.bytes;
+    Explanation told = tell_line(peak, std::move(explanation), is_line);
+    const std::uint64_t all = all_of_line[place.line];
+    if (is_line && all > bytes) {
+      told.finding.evidence.push_back(
+          "With its smaller tensors and those of the model the line "
+          "holds " +
+          share_text(peak, all) + ".");
+    }
+    out.push_back(std::move(told));
   }
 }
 
@@ -174,13 +237,26 @@ void explain_layer(Peak& peak, Explanations& out) {
 // A parameter with its gradient and its optimizer state.
 void explain_parameter(Peak& peak, Explanations& out) {
   std::map<std::string_view, Explanation> parameters;
+  std::map<std::string_view, std::uint64_t> sizes;
   const auto& strings = peak.trace().strings;
+  for (const PeakAllocation& allocation : peak.live()) {
+    const std::string_view category = peak.category(allocation);
+    // An optimizer that steps before the model runs gives the parameter a name of its own.
+    if (category != model::kParameter && category != model::kGradient) continue;
+    sizes[strings[peak.tensor(allocation).name]] = allocation.size_bytes;
+  }
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     const std::string_view category = peak.category(allocation);
     if (!is_of_model(category)) continue;
     std::string_view name = strings[peak.tensor(allocation).name];
-    if (category == model::kOptimizerState) name = name.substr(0, name.rfind('.'));
+    if (category == model::kOptimizerState) {
+      name = name.substr(0, name.rfind('.'));
+      // LBFGS keeps vectors of all parameters under the name of the first.
+      const auto size = sizes.find(name);
+      const bool is_of_more = size != sizes.end() && allocation.size_bytes > 2 * size->second;
+      if (is_of_more) continue;
+    }
     if (!name.empty()) parameters[name].add(peak, part);
   }
   for (auto& [name, explanation] : parameters) {

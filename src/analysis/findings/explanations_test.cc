@@ -40,6 +40,8 @@ Case validation() {
   free_all(c, 1, 2);
   c.maker.end_backward();
   forward(c, 11, 10, EventFlags::kNothing);
+  c.peak_at_event = 8 + 16 + 7;
+  c.maker.alloc(90, 1).free(90, 1);
   c.peak_phase = "forward";
   return c;
 }
@@ -66,6 +68,124 @@ TEST(Explanations, a_forward_that_a_backward_follows_or_that_keeps_little_is_hea
     if (i >= 8) evaluation.maker.free(1 + i - 8, 10 * kMib);
   }
   EXPECT_THAT(evaluation.run(explain_graph), IsEmpty());
+}
+
+// A training step between the forward in question and the peak, which is in another forward.
+Case graph_that_outlives_backward(bool is_freed_by_it) {
+  Case c;
+  forward(c, 1, 10, EventFlags::kNothing);
+  forward(c, 11, 1, kSaved);
+  c.maker.begin_backward();
+  c.maker.alloc_told(50, 1, {.layer = "Net.1", .category = "gradient", .phase = Phase::kBackward});
+  if (is_freed_by_it) free_all(c, 11, 1);
+  c.maker.end_backward();
+  c.maker.alloc_told(60, 40 * kMib,
+                     {.layer = "Net.0", .category = "activation", .phase = Phase::kForward});
+  c.peak_at_event = 8 + 8 + 1 + (is_freed_by_it ? 16 : 0);
+  c.maker.begin_backward().end_backward().alloc(70, 1);
+  c.peak_phase = "forward";
+  return c;
+}
+
+TEST(Explanations, a_graph_that_a_variable_keeps_through_backward_is_used_by_none) {
+  const auto found = graph_that_outlives_backward(true).run(explain_graph);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("80.0 MiB of 120.0 MiB"));
+  EXPECT_THAT(found[0].evidence[0],
+              HasSubstr("The backwards that run meanwhile free none of them"));
+}
+
+TEST(Explanations, a_graph_that_backward_uses_and_retains_is_not_called_unused) {
+  EXPECT_THAT(graph_that_outlives_backward(false).run(explain_graph), IsEmpty());
+}
+
+TEST(Explanations, what_dies_before_backward_does_not_hide_that_backward_uses_the_rest) {
+  Case c;
+  forward(c, 1, 10, kSaved);
+  c.maker.alloc_told(20, kMib,
+                     {.layer = "Net.7", .category = "activation", .phase = Phase::kForward});
+  c.peak_at_event = 8;
+  c.peak_phase = "forward";
+  c.maker.free(20, kMib).begin_backward();
+  c.maker.alloc_told(50, 1, {.layer = "Net.1", .category = "gradient", .phase = Phase::kBackward});
+  c.maker.end_backward();
+  free_all(c, 1, 10);
+  EXPECT_THAT(c.run(explain_graph), IsEmpty()) << "retain_graph=True";
+}
+
+TEST(Explanations, a_recording_that_ends_in_a_backward_does_not_show_what_it_would_have_used) {
+  Case c;
+  forward(c, 1, 10, kSaved);
+  c.peak_at_event = 7;
+  c.peak_phase = "forward";
+  c.maker.begin_backward().end_backward().alloc(90, 1);
+  EXPECT_THAT(c.run(explain_graph), IsEmpty());
+}
+
+TEST(Explanations, a_recording_that_ends_in_a_forward_does_not_show_what_would_have_used_it) {
+  Case c;
+  forward(c, 1, 10, EventFlags::kNothing);
+  c.peak_phase = "forward";
+  EXPECT_THAT(c.run(explain_graph), IsEmpty());
+}
+
+TEST(Explanations, a_forward_that_begins_with_what_it_does_not_keep_is_training) {
+  for (const bool is_evaluation : {false, true}) {
+    Case c;
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      if (step == 2) {
+        c.maker.alloc_told(90, 100 * kMib,
+                           {.layer = "Net",
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::sub"});
+        c.peak_at_event = 2 * (8 + 16 + 2);
+        c.maker.free(90, 100 * kMib);
+        if (is_evaluation) {
+          forward(c, 71, 1, EventFlags::kNothing);
+          free_all(c, 71, 1);
+        }
+      }
+      forward(c, 1, 1, kSaved);
+      c.maker.begin_backward();
+      free_all(c, 1, 1);
+      c.maker.alloc_told(50, 1, {.category = "temporary", .phase = Phase::kBackward});
+      c.maker.free_at_once(50, 1).end_backward();
+    }
+    c.peak_phase = "forward";
+    c.peak_layer = "Net";
+    EXPECT_THAT(c.run(explain_outside), SizeIs(is_evaluation ? 1 : 0));
+  }
+}
+
+TEST(Explanations, lines_of_one_function_are_one_place_and_those_of_a_forward_are_not) {
+  for (const std::string_view function : {"Net.nearest", "Net.forward"}) {
+    Case c;
+    for (std::uint32_t line = 7; line < 10; ++line) {
+      const auto stack = c.maker.stack({{"net.py", line, function}, {"train.py", 3, "main"}});
+      c.maker.alloc_told(line, 20 * kMib,
+                         {.category = "activation", .phase = Phase::kForward, .stack = stack});
+    }
+    const auto found = c.run(explain_line);
+    ASSERT_THAT(found, SizeIs(function == "Net.nearest" ? 1 : 0));
+    if (found.empty()) continue;
+    EXPECT_THAT(found[0].title, HasSubstr("The lines of one function fill 100.0% of the peak"));
+    EXPECT_THAT(found[0].title, HasSubstr("net.py:7 to 9 (Net.nearest)"));
+  }
+}
+
+TEST(Explanations, what_a_line_holds_besides_its_large_tensors_is_stated) {
+  Case c;
+  const auto stack = c.maker.stack({{"net.py", 7, "pairs"}});
+  for (const std::uint64_t mib : {60u, 3u, 2u}) {
+    c.maker.alloc_told(mib, mib * kMib,
+                       {.category = "activation", .phase = Phase::kForward, .stack = stack});
+  }
+  c.maker.alloc_told(100, 35 * kMib, {.category = "parameter"});
+  const auto found = c.run(explain_line);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("60.0% of the peak"));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("the line holds 65.0% of the peak")));
 }
 
 Case wide_layer() {
@@ -118,6 +238,15 @@ TEST(Explanations, a_parameter_is_told_with_its_gradient_and_state) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].title, HasSubstr("Net.items.weight holds 120.0 MiB of 120.0 MiB"));
   EXPECT_THAT(found[0].next_step, HasSubstr("sparse=True"));
+}
+
+TEST(Explanations, state_larger_than_its_parameter_belongs_to_the_optimizer) {
+  Case c;
+  const auto weight = c.maker.tensor("Net.0.weight");
+  const auto state = c.maker.tensor("Net.0.weight.old_dirs[0]");
+  c.maker.alloc_told(1, 10 * kMib, {.category = "gradient", .tensor = weight});
+  c.maker.alloc_told(2, 40 * kMib, {.category = "optimizer_state", .tensor = state});
+  EXPECT_THAT(c.run(explain_parameter), IsEmpty());
 }
 
 TEST(Explanations, a_second_model_of_the_same_shapes_is_a_copy) {

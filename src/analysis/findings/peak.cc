@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -30,33 +30,38 @@ std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::Devi
   return events;
 }
 
-// Whether the forward around the peak is one that a backward uses. A training forward may begin
-// with tensors that it does not keep; a whole forward of such is an evaluation.
+constexpr std::size_t kFollowersAsked = 8;
+
+// Whether the forward around the peak is one that a backward uses. It may begin with tensors that
+// it does not keep, so what follows decides: an evaluation runs the same calls as the training
+// forward after it, but keeps nothing of them.
 bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
                         const report::MomentRow& moment, const std::vector<std::uint32_t>& begins) {
   if (moment.phase != "forward" || moment.layer.empty() || begins.empty()) return false;
   const model::Events& events = facts.trace.events;
   const std::string_view root = std::string_view(moment.layer).substr(0, moment.layer.find('.'));
-  std::size_t in_run = 0, all = 0;  // activations that no backward uses around the peak
-  bool is_over = false, is_followed = false;
+  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
+  std::set<Call> unkept;                                 // calls since a backward last used one
+  std::vector<Call> followers;
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const std::size_t event = device.trace.first_event + lifetimes.alloc[row];
     if (facts.trace.strings[events.category[event]] != model::kActivation) continue;
     const std::string_view layer = facts.trace.strings[events.layer[event]];
     if (layer.substr(0, layer.find('.')) != root) continue;
-    ++all;
-    const bool is_past = lifetimes.alloc[row] > *moment.event;
+    const Call call{events.layer[event].value, events.op[event].value};
     if (!has(events.flags[event], model::EventFlags::kSavedForBackward)) {
-      if (!is_over) ++in_run;
-    } else if (!is_past) {
-      in_run = 0;
+      unkept.insert(call);
+    } else if (lifetimes.alloc[row] <= *moment.event) {
+      unkept.clear();
     } else {
-      is_over = is_followed = true;
+      followers.push_back(call);
+      if (followers.size() == kFollowersAsked) break;
     }
   }
-  // Several forwards at least, and less than half of one of them.
-  return is_followed && in_run * begins.size() * 2 < all;
+  const auto run_before =
+      std::ranges::count_if(followers, [&](const Call& call) { return unkept.contains(call); });
+  return static_cast<std::size_t>(run_before) * 2 < followers.size();
 }
 
 std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t device) {
@@ -121,7 +126,7 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRo
     const PeakAllocation allocation = allocation_of(facts, device, row);
     const auto flags =
         is_from_before ? model::EventFlags::kNothing : facts.trace.events.flags[allocation.event];
-    if (has(flags, model::EventFlags::kSavedForBackward) && meets_backward(allocation)) {
+    if (has(flags, model::EventFlags::kSavedForBackward) && awaits_backward(allocation)) {
       is_in_training_ = true;
     }
     if (!growing.empty() && growing.contains(line_label(allocation))) continue;
@@ -140,6 +145,11 @@ bool Peak::is_of_optimizer(const PeakAllocation& allocation) const {
 bool Peak::meets_backward(const PeakAllocation& allocation) const {
   const auto next = std::ranges::upper_bound(begins_, allocation.born);
   return next != begins_.end() && *next <= allocation.died;
+}
+
+bool Peak::awaits_backward(const PeakAllocation& allocation) const {
+  const auto next = std::ranges::upper_bound(begins_, allocation.born);
+  return next != begins_.end() && *next > event_ && *next <= allocation.died;
 }
 
 std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {

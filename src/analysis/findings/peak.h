@@ -99,6 +99,9 @@ class Peak {
  private:
   Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRow& moment);
 
+  // Whether the first backward after it is made begins after the peak, while it lives.
+  bool awaits_backward(const PeakAllocation& allocation) const;
+
   const Facts* facts_;
   const DeviceFacts* device_;
   const report::MomentRow* moment_;

@@ -1,0 +1,99 @@
+#include "analysis/findings/backward_use.h"
+
+#include <algorithm>
+
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using Backwards = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+// What these have not used, none uses.
+constexpr std::size_t kMostAsked = 16;
+
+// A backward inside another (a checkpoint) is part of it.
+Backwards outermost(const std::vector<std::uint32_t>& begins,
+                    const std::vector<std::uint32_t>& ends) {
+  Backwards backwards;
+  std::size_t depth = 0;
+  auto end = ends.begin();
+  for (auto begin = begins.begin(); begin != begins.end() || end != ends.end();) {
+    const bool is_end = end != ends.end() &&
+                        (begin == begins.end() || *end < *begin || (*end == *begin && depth > 0));
+    if (is_end && depth > 0) {
+      if (--depth == 0) backwards.back().second = *end;
+    } else if (!is_end && depth++ == 0) {
+      backwards.emplace_back(*begin, model::kNone);
+    }
+    ++(is_end ? end : begin);
+  }
+  return backwards;
+}
+
+}  // namespace
+
+std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }
+
+bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation) {
+  return peak.category(allocation) == model::kActivation &&
+         peak.phase(allocation) == model::Phase::kForward &&
+         !has(peak.trace().events.flags[allocation.event], model::EventFlags::kAdopted);
+}
+
+BackwardUse::BackwardUse(const Peak& peak)
+    : peak_(peak), backwards_(outermost(peak.backward_begins(), peak.backward_ends())) {
+  if (backwards_.empty()) return;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const bool is_backward = peak_.phase(allocation) == model::Phase::kBackward;
+    const std::uint32_t event = is_backward ? allocation.born : allocation.died;
+    const std::size_t backward = backward_at(event);
+    if (backward == backwards_.size()) return;
+    if (!is_backward && !is_forward_activation(peak_, allocation)) return;
+    const auto next = static_cast<std::uint32_t>(roots_.size());
+    const std::uint32_t number = roots_.try_emplace(root(allocation), next).first->second;
+    Use& use = uses_[key(number, backward)];
+    if (is_backward) use.is_run = true;
+    if (!is_backward) use.latest_born = std::max(use.latest_born, allocation.born);
+  });
+}
+
+std::string_view BackwardUse::root(const PeakAllocation& allocation) const {
+  return root_of(peak_.trace().strings[peak_.trace().events.layer[allocation.event]]);
+}
+
+std::size_t BackwardUse::backward_at(std::uint32_t event) const {
+  const auto after = std::ranges::upper_bound(backwards_, event, {},
+                                              &std::pair<std::uint32_t, std::uint32_t>::first);
+  if (after == backwards_.begin()) return backwards_.size();
+  // A backward in which the recording ends is never over.
+  const std::uint32_t end = std::prev(after)->second;
+  if (end != model::kNone && event >= end) return backwards_.size();
+  return static_cast<std::size_t>(std::prev(after) - backwards_.begin());
+}
+
+bool BackwardUse::may_be_used(const PeakAllocation& last) const {
+  const auto found = roots_.find(root(last));
+  if (found == roots_.end()) return false;
+  const std::size_t first = interval(last);
+  for (std::size_t i = first; i < std::min(first + kMostAsked, backwards_.size()); ++i) {
+    if (backwards_[i].first > last.died) break;
+    const auto use = uses_.find(key(found->second, i));
+    if (use == uses_.end() || !use->second.is_run) continue;
+    if (use->second.latest_born <= last.born) return true;
+  }
+  return false;
+}
+
+bool BackwardUse::outlives_backward(const PeakAllocation& allocation) const {
+  const std::size_t next = interval(allocation);
+  return next < backwards_.size() && backwards_[next].first <= allocation.died;
+}
+
+std::size_t BackwardUse::interval(const PeakAllocation& allocation) const {
+  const auto after = std::ranges::upper_bound(backwards_, allocation.born, {},
+                                              &std::pair<std::uint32_t, std::uint32_t>::first);
+  return static_cast<std::size_t>(after - backwards_.begin());
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,56 @@
+// What the backwards of a recording free, and of which forward each of them is.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+
+namespace plimsoll::analysis::findings {
+
+// The root module of a layer: "Net" of "Net.blocks.0".
+std::string_view root_of(std::string_view layer);
+
+bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation);
+
+class BackwardUse {
+ public:
+  explicit BackwardUse(const Peak& peak);
+
+  bool is_freed_by_backward(const PeakAllocation& allocation) const {
+    return backward_at(allocation.died) != backwards_.size();
+  }
+  // Whether a backward of its forward may run during the life of `last`, the last activation of a
+  // forward: one through layers of its root that frees nothing of a later forward.
+  bool may_be_used(const PeakAllocation& last) const;
+  bool is_before_last_backward(const PeakAllocation& allocation) const {
+    return interval(allocation) + 1 == backwards_.size();
+  }
+  bool outlives_backward(const PeakAllocation& allocation) const;
+  // How many backwards have begun when it is made: forwards with the same number lie between the
+  // same two backwards.
+  std::size_t interval(const PeakAllocation& allocation) const;
+
+ private:
+  // What a backward has to do with a root.
+  struct Use {
+    bool is_run = false;            // it allocates for layers of the root
+    std::uint32_t latest_born = 0;  // of the root's activations that it frees
+  };
+  std::string_view root(const PeakAllocation& allocation) const;
+  static std::uint64_t key(std::uint32_t root, std::size_t backward) {
+    return std::uint64_t{root} << 32 | backward;
+  }
+  // The backward that runs at the event; backwards_.size(): none.
+  std::size_t backward_at(std::uint32_t event) const;
+
+  const Peak& peak_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> backwards_;  // outermost: [begin, end)
+  std::unordered_map<std::string_view, std::uint32_t> roots_;
+  std::unordered_map<std::uint64_t, Use> uses_;  // by root and backward
+};
+
+}  // namespace plimsoll::analysis::findings
