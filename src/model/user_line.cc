@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/path_text.h"
+#include "model/function_name.h"
 
 namespace plimsoll::model {
 namespace {
@@ -203,7 +204,29 @@ std::string UserLines::label(StackId stack) const {
     case NoLine::kNativeOnly:
       return "[native code, no Python frame]";
   }
-  const Frame& frame = trace_.stacks.frame(lines_[stack.index()].frame);
+  return frame_label(lines_[stack.index()].frame);
+}
+
+std::string UserLines::caller(StackId stack) const {
+  if (why(stack) != NoLine::kHasLine) return {};
+  const auto is_in_forward = [&](FrameId id) {
+    const std::string_view function = trace_.strings[trace_.stacks.frame(id).function];
+    return is_forward(function) || is_comprehension(function);
+  };
+  bool is_outside = false;
+  for (const FrameId id : trace_.stacks.frames(stack)) {
+    if (id == frame(stack)) {
+      is_outside = is_in_forward(id);
+    } else if (is_outside && !is_in_forward(id) &&
+               origin_of(trace_.strings[trace_.stacks.frame(id).file]) == FrameOrigin::kUser) {
+      return frame_label(id);
+    }
+  }
+  return {};
+}
+
+std::string UserLines::frame_label(FrameId id) const {
+  const Frame& frame = trace_.stacks.frame(id);
   const std::string_view file = trace_.strings[frame.file];
   const std::string_view cell = notebook_cell(file);
   std::string label(cell.empty() ? last_folders(file) : "In[" + std::string(cell) + "]");

@@ -60,6 +60,10 @@ class UserLines {
   // reason.
   std::string label(StackId stack) const;
 
+  // Of a line in a module's forward, the innermost line of the user's code around it that is in
+  // none, with the label that it would have; empty for other lines and where there is none.
+  std::string caller(StackId stack) const;
+
  private:
   struct Line {
     FrameId frame;
@@ -67,6 +71,7 @@ class UserLines {
     LineId id;
     bool is_in_package = false;
   };
+  std::string frame_label(FrameId frame) const;
   void number_lines();
 
   const Trace& trace_;

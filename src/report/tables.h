@@ -131,7 +131,9 @@ struct GrowthRow {
   std::int32_t device = 0;
   std::string line;               // growth only
   std::string key;                // the line, layer or category
+  std::string caller;             // growth only: of a line in a forward, the line that calls it
   std::uint64_t steps = 0;        // looked at
+  std::uint64_t first_step = 0;   // at whose end first_bytes are live, the last of the warm-up
   std::int64_t first_bytes = 0;   // live from this site at the end of the warm-up
   std::int64_t last_bytes = 0;    // at the end of the last step
   double bytes_per_step = 0;      // that survive, mean
@@ -139,8 +141,9 @@ struct GrowthRow {
   double high_bytes_per_step = 0;
   std::int64_t grown_bytes = 0;  // live at the end, of what each step left behind
   std::uint64_t survivors = 0;
-  bool is_certain = false;  // else the steps are few, and not every one left something
-  std::string boundary;     // what marked the steps: the annotation's name, or "cycle"
+  bool is_appended = false;  // a tensor grows: each is the one before it and what is appended
+  bool is_certain = false;   // else the steps are few, and not every one left something
+  std::string boundary;      // what marked the steps: the annotation's name, or "cycle"
 
   static constexpr auto fields() {
     using base::Field;
@@ -149,7 +152,12 @@ struct GrowthRow {
         Field{"line", &GrowthRow::line,
               "The innermost line of the user's Python code, or why there is none; growth only."},
         Field{"key", &GrowthRow::key, "What grows: the line, the layer or the category."},
+        Field{"caller", &GrowthRow::caller,
+              "Of a line in a module's forward: the line outside of any forward that calls it for "
+              "most of what is live at the end; else empty."},
         Field{"steps", &GrowthRow::steps, "Steps compared."},
+        Field{"first_step", &GrowthRow::first_step,
+              "The last step of the warm-up, counted from 1, at whose end first_bytes were live."},
         Field{"first_bytes", &GrowthRow::first_bytes,
               "Live bytes of the site after the warm-up, the first quarter of the steps."},
         Field{"last_bytes", &GrowthRow::last_bytes,
@@ -163,6 +171,9 @@ struct GrowthRow {
               "Live bytes at the end of the last step that the steps left behind."},
         Field{"survivors", &GrowthRow::survivors,
               "Allocations made after the warm-up that are old and still live."},
+        Field{"is_appended", &GrowthRow::is_appended,
+              "True: no more tensors, but each contains the one before it (torch.cat), whose bytes "
+              "count as those of the steps that appended them."},
         Field{"is_certain", &GrowthRow::is_certain,
               "False: fewer than 12 steps, and some of them left nothing behind."},
         Field{"boundary", &GrowthRow::boundary, "What marked the steps."}};

@@ -10,6 +10,7 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
+#include "model/function_name.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -119,7 +120,7 @@ Place function_of(Peak& peak, const PeakAllocation& allocation) {
   if (!is_of_training(peak.category(allocation))) return {};
   const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(allocation.stack));
   const std::string_view name = peak.trace().strings[frame.function];
-  if (name.ends_with("forward") || name == "<module>") return {};
+  if (model::is_forward(name) || name == "<module>") return {};
   return {.file = frame.file.value,
           .function = frame.function.value,
           .layer = peak.trace().events.layer[allocation.event].value};

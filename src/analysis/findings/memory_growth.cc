@@ -6,6 +6,7 @@
 
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
+#include "base/units.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -46,16 +47,39 @@ void add_kind(const char* kind, const Rows& table, std::int32_t device, report::
                              ", by " + rate_text(first->bytes_per_step) + ".");
 }
 
+// "model.py:12 (forward), called from train.py:40 (main)".
+std::string place_text(const report::GrowthRow& row) {
+  return row.key + (row.caller.empty() ? "" : ", called from " + row.caller);
+}
+
 void add_rows(const Rows& rows, report::Finding& finding) {
   for (const auto& row : std::span(rows).first(std::min(kLinesNamed, rows.size()))) {
-    finding.evidence.push_back(row.key + ": " + rate_with_interval(row) + ", from " +
-                               bytes_text(row.first_bytes) + " to " + bytes_text(row.last_bytes) +
-                               "; " + counted(row.survivors, "allocation") + " of earlier steps " +
-                               (row.survivors == 1 ? "is" : "are") + " still live.");
+    const bool is_one = row.survivors == 1;
+    const std::string survivors =
+        row.is_appended ? "Each of its tensors is the one before it and what torch.cat appends."
+                        : counted(row.survivors, "allocation") + " of earlier steps " +
+                              (is_one ? "is" : "are") + " still live.";
+    finding.evidence.push_back(place_text(row) + ": " + rate_with_interval(row) + ". It holds " +
+                               bytes_text(row.first_bytes) + " at the end of step " +
+                               base::format_count(row.first_step) + " and " +
+                               bytes_text(row.last_bytes) + " at the end of step " +
+                               base::format_count(row.steps) + ". " + survivors);
   }
   if (rows.size() > kLinesNamed) {
     finding.evidence.push_back(counted(rows.size() - kLinesNamed, "more line") + " grow as well.");
   }
+}
+
+// As the subject of a sentence.
+std::string holder_text(const report::GrowthRow& row) {
+  if (row.line.empty()) return "the category " + row.key;
+  return place_text(row) + (row.caller.empty() ? "" : ",");
+}
+
+std::string append_text(const report::GrowthRow& row) {
+  return "Bound the tensor that " + place_text(row) +
+         " makes longer at every step: drop its oldest part, write into one of fixed size, or "
+         "move it to a file.";
 }
 
 // `rows` are lines, or, where each line alone grows too little to speak of, categories.
@@ -83,14 +107,16 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
     add_kind("category", tables.growth_by_category, device.report.device, finding);
   }
   add_kind("layer", tables.growth_by_layer, device.report.device, finding);
-  finding.evidence.push_back("Compared at " + counted(first.steps, "step") + " (" + first.boundary +
-                             "), the first quarter left out as warm-up.");
+  finding.evidence.push_back(
+      "Compared at " + counted(first.steps, "step") + " (" + first.boundary +
+      "), counted from the first; the first quarter is left out as warm-up.");
   finding.next_step =
-      first.is_certain
-          ? let_go_text(first.line.empty() ? "the category " + first.key : first.line,
-                        device.report.device, growing_category(tables, device.report.device))
-          : "Record at least 12 steps: these are too few to distinguish growth from a "
-            "cache that fills.";
+      first.is_certain ? first.is_appended
+                             ? append_text(first)
+                             : let_go_text(holder_text(first), device.report.device,
+                                           growing_category(tables, device.report.device))
+                       : "Record at least 12 steps: these are too few to distinguish growth from a "
+                         "cache that fills.";
   finding.saving_bytes = grown;
   return finding;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -10,42 +11,15 @@
 #include <vector>
 
 #include "analysis/growth/boundaries.h"
+#include "analysis/growth/held.h"
 #include "analysis/growth/survivors.h"
 #include "model/categories.h"
 #include "model/layers.h"
-#include "model/live_set.h"
 
 namespace plimsoll::analysis::growth {
 namespace {
 
 using report::GrowthRow;
-
-// An allocation that was live at the end of a step.
-struct Held {
-  std::uint32_t event;  // of the device, that allocated it
-  std::uint32_t group;  // a line, a layer or a category: numbered by who asks
-  std::uint32_t first;  // live at the ends of steps [first, beyond)
-  std::uint32_t beyond;
-  std::int64_t size_bytes;
-};
-
-std::vector<Held> held_at_ends(const model::Trace& trace, const model::DeviceTrace& device,
-                               const std::vector<std::uint32_t>& ends) {
-  std::vector<Held> all;
-  const model::Lifetimes& lifetimes = device.lifetimes;
-  std::uint32_t step = 0;  // of the birth; births only move on
-  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-    const std::uint32_t born = lifetimes.alloc[row];
-    while (step < ends.size() && ends[step] <= born) ++step;
-    if (step == ends.size()) break;
-    const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
-    if (died < ends[step]) continue;  // kNone is larger than any event
-    const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
-    all.push_back({born, 0, step, static_cast<std::uint32_t>(beyond),
-                   static_cast<std::int64_t>(trace.held_bytes(device, row))});
-  }
-  return all;
-}
 
 // The series of one group, for one after the other: a file may have as many lines as allocations.
 class Site {
@@ -54,7 +28,7 @@ class Site {
       : ages_(ages_of(steps)), born_counts_(steps), born_bytes_(steps), aged_counts_(steps) {}
 
   void fill(std::span<const Held> group) {
-    first_bytes_ = last_bytes_ = 0;
+    first_bytes_ = last_bytes_ = appended_bytes_ = 0;
     retired_ = born_since_ = 0;
     for (auto* series : {&born_counts_, &born_bytes_, &aged_counts_}) std::ranges::fill(*series, 0);
     for (const Held& held : group) add(held);
@@ -64,7 +38,8 @@ class Site {
     if (retired_ * 2 >= born_since_) return std::nullopt;
     return growth_of({born_counts_, born_bytes_, aged_counts_});
   }
-  std::int64_t first_bytes() const { return first_bytes_; }  // live at the end of the warm-up
+  std::int64_t first_bytes() const { return first_bytes_; }        // live at the end of the warm-up
+  std::int64_t appended_bytes() const { return appended_bytes_; }  // of the last
   std::int64_t last_bytes() const { return last_bytes_; }
 
  private:
@@ -75,6 +50,7 @@ class Site {
     if (held.first <= ages_.warm_up && held.beyond > ages_.warm_up) first_bytes_ += held.size_bytes;
     if (held.beyond == steps) {
       last_bytes_ += held.size_bytes;
+      if (held.is_appended) appended_bytes_ += held.size_bytes;
       born_counts_[held.first] += 1;
       born_bytes_[held.first] += held.size_bytes;
     }
@@ -89,6 +65,7 @@ class Site {
   std::vector<std::int64_t> born_counts_, born_bytes_, aged_counts_;
   std::int64_t first_bytes_ = 0;
   std::int64_t last_bytes_ = 0;
+  std::int64_t appended_bytes_ = 0;
   // Of a queue that was filled in the first step, or before it, one element goes for each that
   // comes: those that went after the warm-up, and those that came after the first step and stay.
   std::size_t retired_ = 0;
@@ -103,9 +80,10 @@ struct Steps {
 };
 
 // The groups that grow, steepest first; `group_of` numbers them by the event that allocates,
-// `name_of` makes the key of a row.
-template <typename GroupOf, typename NameOf>
-std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_of) {
+// `name_of` makes the key of a row, `describe` fills in the rest of it.
+template <typename GroupOf, typename NameOf, typename Describe>
+std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_of,
+                               Describe&& describe) {
   for (Held& held : steps.held) held.group = group_of(steps.device.first_event + held.event);
   std::ranges::sort(steps.held, {}, &Held::group);
   const Boundaries& boundaries = steps.boundaries;
@@ -120,6 +98,10 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
       row.device = steps.device.device.ordinal;
       row.key = name_of(begin->group);
       row.steps = boundaries.steps;
+      // Steps that are not compared lie before the others.
+      const std::size_t compared = boundaries.events.size();
+      row.first_step =
+          boundaries.steps - (compared - 1 - ages_of(compared).warm_up) * boundaries.steps_each;
       row.first_bytes = site.first_bytes();
       row.last_bytes = site.last_bytes();
       row.bytes_per_step = growth->bytes_per_step / boundaries.steps_each;
@@ -128,7 +110,9 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
       row.grown_bytes = growth->grown_bytes;
       row.survivors = growth->survivors;
       row.is_certain = growth->is_certain;
+      row.is_appended = site.appended_bytes() * 2 > growth->grown_bytes;
       row.boundary = boundaries.name;
+      describe(row, std::span<const Held>(begin, end));
       rows.push_back(std::move(row));
     }
     begin = end;
@@ -140,12 +124,30 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
   return rows;
 }
 
+constexpr auto kNothingMore = [](GrowthRow&, std::span<const Held>) {};
+
+// Who calls the line for most of what is live at the end.
+std::string caller_of(const PassContext& context, const Steps& steps, std::span<const Held> line) {
+  std::map<std::string, std::int64_t> callers;
+  for (const Held& held : line) {
+    if (held.beyond < steps.boundaries.events.size()) continue;
+    const std::size_t event = steps.device.first_event + held.event;
+    callers[context.lines.caller(context.trace.events.stack[event])] += held.size_bytes;
+  }
+  const auto most =
+      std::ranges::max_element(callers, {}, [](const auto& caller) { return caller.second; });
+  return most == callers.end() ? std::string() : most->first;
+}
+
 void append_lines(PassContext& context, Steps& steps) {
   const auto& stacks = context.trace.events.stack;
   auto rows = growing(
       steps, [&](std::size_t event) { return context.lines.line(stacks[event]).value; },
-      [&](std::uint32_t line) { return context.lines.label(model::LineId{line}); });
-  for (GrowthRow& row : rows) row.line = row.key;
+      [&](std::uint32_t line) { return context.lines.label(model::LineId{line}); },
+      [&](GrowthRow& row, std::span<const Held> line) {
+        row.line = row.key;
+        row.caller = caller_of(context, steps, line);
+      });
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth));
 }
 
@@ -156,7 +158,8 @@ void append_layers(PassContext& context, Steps& steps) {
       steps, [&](std::size_t event) { return layers.of(event).value; },
       [&](std::uint32_t layer) {
         return layer == 0 ? std::string("[no layer]") : layers.path(model::LayerId{layer});
-      });
+      },
+      kNothingMore);
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth_by_layer));
 }
 
@@ -172,7 +175,8 @@ void append_categories(PassContext& context, Steps& steps) {
       [&](std::uint32_t word) {
         return std::string(word == 0 ? model::kUnknownCategory
                                      : trace.strings[model::StringId{word}]);
-      });
+      },
+      kNothingMore);
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth_by_category));
 }
 
@@ -194,7 +198,7 @@ class GrowthPass final : public Pass {
       Steps steps{
           .device = device, .boundaries = find_boundaries(context.trace, device), .held = {}};
       if (steps.boundaries.events.empty()) continue;
-      steps.held = held_at_ends(context.trace, device, steps.boundaries.events);
+      steps.held = held_at_ends(context.trace, device, context.lines, steps.boundaries.events);
       append_lines(context, steps);
       append_layers(context, steps);
       append_categories(context, steps);

@@ -1,6 +1,7 @@
 #include "analysis/growth/growth.h"
 
 #include <functional>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -106,6 +107,69 @@ TEST(Growth, a_second_model_in_the_middle_is_no_growth) {
     }
   });
   EXPECT_TRUE(run(trace).tables.growth.empty());
+}
+
+TEST(Growth, state_of_parameters_that_are_unfrozen_one_after_the_other_does_not_grow) {
+  for (const bool is_new_model : {false, true}) {
+    const auto trace = train(24, [&](TraceMaker& maker, std::uint64_t step) {
+      const auto weight = maker.tensor("Net." + std::to_string(step) + ".weight");
+      const auto state = maker.tensor("Net." + std::to_string(step) + ".weight.exp_avg");
+      if (step == 0 && !is_new_model) {
+        for (std::uint64_t layer = 0; layer < 24; ++layer) {
+          const auto each = maker.tensor("Net." + std::to_string(layer) + ".weight");
+          maker.alloc_told(1000 + layer, 64, {.category = "parameter", .tensor = each});
+        }
+      }
+      if (is_new_model) {
+        maker.alloc_told(1000 + step, 64, {.category = "parameter", .tensor = weight});
+      }
+      maker.alloc_told(2000 + step, 64, {.category = "gradient", .tensor = weight});
+      maker.alloc_told(3000 + step, 64, {.category = "optimizer_state", .tensor = state});
+    });
+    EXPECT_EQ(run(trace).tables.growth.empty(), !is_new_model);
+  }
+}
+
+// A tensor of `first` bytes that `rest` more are appended to at every step.
+model::Trace appended(bool has_pieces) {
+  return train(20, [=](TraceMaker& maker, std::uint64_t step) {
+    const auto line = maker.stack({{"/train.py", 9, "step"}});
+    const std::uint64_t before = 1000 + (step - 1) * 100, now = 1000 + step * 100;
+    maker.alloc(50, has_pieces ? 100 : 99);
+    maker.alloc_told(100 + step, now, {.op = "aten::cat", .stack = line});
+    maker.free(50, has_pieces ? 100 : 99);
+    if (step > 0) maker.free(99 + step, before);
+  });
+}
+
+TEST(Growth, a_tensor_that_is_appended_to_at_every_step_grows_by_what_is_appended) {
+  const auto rows = run(appended(true)).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0].is_appended);
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 100);
+  EXPECT_EQ(rows[0].first_bytes, 1000 + 5 * 100);
+  EXPECT_EQ(rows[0].last_bytes, 1000 + 19 * 100);
+  EXPECT_EQ(rows[0].first_step, 6u);
+}
+
+TEST(Growth, a_longer_batch_at_every_step_is_not_appended_to_the_one_before) {
+  EXPECT_TRUE(run(appended(false)).tables.growth.empty());
+}
+
+TEST(Growth, a_line_in_a_forward_is_named_with_the_line_that_calls_it) {
+  const auto trace = train(8, [](TraceMaker& maker, std::uint64_t step) {
+    maker.alloc(1000 + step, 256,
+                maker.stack({{"/model.py", 12, "Block.forward"},
+                             {"/model.py", 20, "Net.forward"},
+                             {"/train.py", 40, "step"},
+                             {"/train.py", 60, "main"}}));
+    maker.alloc(2000 + step, 128, maker.stack({{"/train.py", 41, "step"}, {"/train.py", 60, "m"}}));
+  });
+  const auto rows = run(trace).tables.growth;
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].line, "/model.py:12 (Block.forward)");
+  EXPECT_EQ(rows[0].caller, "/train.py:40 (step)");
+  EXPECT_EQ(rows[1].caller, "");
 }
 
 TEST(Growth, memory_that_is_freed_before_the_boundary_does_not_count) {

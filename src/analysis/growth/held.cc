@@ -1,0 +1,160 @@
+#include "analysis/growth/held.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "analysis/growth/survivors.h"
+#include "model/categories.h"
+#include "model/live_set.h"
+
+namespace plimsoll::analysis::growth {
+namespace {
+
+std::vector<Held> all_held(const model::Trace& trace, const model::DeviceTrace& device,
+                           const std::vector<std::uint32_t>& ends) {
+  std::vector<Held> all;
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  std::uint32_t step = 0;  // of the birth; births only move on
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::uint32_t born = lifetimes.alloc[row];
+    while (step < ends.size() && ends[step] <= born) ++step;
+    if (step == ends.size()) break;
+    const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
+    if (died < ends[step]) continue;  // kNone is larger than any event
+    const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
+    all.push_back({born, 0, step, static_cast<std::uint32_t>(beyond),
+                   static_cast<std::int64_t>(trace.held_bytes(device, row)), false});
+  }
+  return all;
+}
+
+// One of each name that an old parameter gets: its state, its gradient.
+class LateBelongings {
+ public:
+  LateBelongings(const model::Trace& trace, const model::DeviceTrace& device,
+                 const std::vector<Held>& held, std::size_t steps)
+      : trace_(trace), device_(device), steps_(steps) {
+    const std::size_t warm_up = ages_of(steps).warm_up;
+    for (const Held& each : held) {
+      const bool is_old = each.first < warm_up && each.beyond == steps;
+      if (is_old && category(each) == model::kParameter) parameters_.insert(name(each));
+    }
+  }
+  bool operator()(const Held& held) {
+    const std::string_view category = this->category(held);
+    const bool is_state = category == model::kOptimizerState;
+    if (held.beyond != steps_ || (!is_state && category != model::kGradient)) return false;
+    const std::string_view name = this->name(held);
+    const std::string_view parameter = is_state ? name.substr(0, name.rfind('.')) : name;
+    if (name.empty() || !parameters_.contains(parameter)) return false;
+    return (is_state ? states_ : gradients_).insert(name).second;
+  }
+
+ private:
+  std::string_view category(const Held& held) const {
+    return trace_.strings[trace_.events.category[device_.first_event + held.event]];
+  }
+  std::string_view name(const Held& held) const {
+    const model::TensorId tensor = trace_.events.tensor[device_.first_event + held.event];
+    return trace_.strings[trace_.tensors[tensor.index()].name];
+  }
+
+  const model::Trace& trace_;
+  const model::DeviceTrace& device_;
+  std::size_t steps_;
+  std::unordered_set<std::string_view> parameters_, states_, gradients_;
+};
+
+bool is_joining(std::string_view op) {
+  constexpr std::array<std::string_view, 6> kJoining = {"aten::cat",         "aten::concat",
+                                                        "aten::concatenate", "aten::hstack",
+                                                        "aten::vstack",      "aten::row_stack"};
+  return std::ranges::find(kJoining, op) != kJoining.end();
+}
+
+// A tensor and the one of the same line before it, which is smaller and lives when it is made.
+struct Link {
+  std::size_t before;  // rows of what is held
+  std::size_t after;
+};
+
+std::vector<Link> links_of(const model::Trace& trace, const model::DeviceTrace& device,
+                           const model::UserLines& lines, const std::vector<Held>& held) {
+  const model::Events& events = trace.events;
+  std::vector<Link> links;
+  std::unordered_map<std::uint32_t, std::size_t> last;  // by line
+  for (std::size_t row = 0; row < held.size(); ++row) {
+    const std::size_t event = device.first_event + held[row].event;
+    const bool joins = is_joining(trace.strings[events.op[event]]) ||
+                       is_joining(trace.strings[events.inner_op[event]]);
+    if (!joins) continue;
+    const auto [found, is_first] = last.try_emplace(lines.line(events.stack[event]).value, row);
+    if (is_first) continue;
+    const Held& before = held[found->second];
+    const bool is_replaced = before.beyond <= held[row].first + 1 && before.first < held[row].first;
+    if (is_replaced && before.size_bytes < held[row].size_bytes) {
+      links.push_back({found->second, row});
+    }
+    found->second = row;
+  }
+  return links;
+}
+
+// Leaves the links of which a tensor of the difference in size is live when the later one is made.
+void keep_proven(const model::Trace& trace, const model::DeviceTrace& device,
+                 const std::vector<Held>& held, std::vector<Link>& links) {
+  // By size: the events at which such a tensor must be live, and of which link.
+  std::unordered_map<std::uint64_t, std::map<std::uint32_t, std::size_t>> open;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const auto [before, after] = links[i];
+    open[static_cast<std::uint64_t>(held[after].size_bytes - held[before].size_bytes)].emplace(
+        held[after].event, i);
+  }
+  if (open.empty()) return;
+  std::vector<bool> is_proven(links.size());
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const auto found = open.find(trace.held_bytes(device, row));
+    if (found == open.end()) continue;
+    auto& events = found->second;
+    const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
+    for (auto each = events.upper_bound(lifetimes.alloc[row]);
+         each != events.end() && each->first < died; each = events.erase(each)) {
+      is_proven[each->second] = true;
+    }
+  }
+  std::size_t next = 0;
+  std::erase_if(links, [&](const Link&) { return !is_proven[next++]; });
+}
+
+void count_appended(std::vector<Held>& held, const std::vector<Link>& links) {
+  // The last link of a chain first: what it appends to lives as long as it.
+  for (const Link& link : std::vector(links.rbegin(), links.rend())) {
+    Held& after = held[link.after];
+    after.size_bytes -= held[link.before].size_bytes;
+    after.is_appended = true;
+    held[link.before].beyond = std::max(held[link.before].beyond, after.beyond);
+  }
+}
+
+}  // namespace
+
+std::vector<Held> held_at_ends(const model::Trace& trace, const model::DeviceTrace& device,
+                               const model::UserLines& lines,
+                               const std::vector<std::uint32_t>& ends) {
+  std::vector<Held> held = all_held(trace, device, ends);
+  std::vector<Link> links = links_of(trace, device, lines, held);
+  keep_proven(trace, device, held, links);
+  count_appended(held, links);
+  LateBelongings is_late(trace, device, held, ends.size());
+  std::erase_if(held, is_late);
+  return held;
+}
+
+}  // namespace plimsoll::analysis::growth
