@@ -301,6 +301,7 @@ class Recording:
             "command": command_text(sys.argv),
             "pid": str(os.getpid()),
             "python": sys.version.split()[0],
+            "host": os.uname().nodename,
         }
         if "torch" in sys.modules:
             meta["torch"] = str(sys.modules["torch"].__version__)

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 
 namespace plimsoll::base {
 namespace {
@@ -45,6 +46,14 @@ std::string format_percent(double share) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f%%", share * 100.0);
   return text.data();
+}
+
+std::string format_utc(std::int64_t time_ns) {
+  const std::time_t seconds = time_ns / 1'000'000'000;
+  std::tm parts{};
+  std::array<char, 40> text{};
+  if (::gmtime_r(&seconds, &parts) == nullptr) return {};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
 }  // namespace plimsoll::base

@@ -29,6 +29,11 @@ TEST(Units, durations_choose_their_unit) {
   EXPECT_EQ(format_duration(3'200'000'000), "3.2 s");
 }
 
+TEST(Units, times_are_utc) {
+  EXPECT_EQ(format_utc(1'795'421'004'447'966'587), "2026-11-23 08:03:24 UTC");
+  EXPECT_EQ(format_utc(-1'000'000'000), "1969-12-31 23:59:59 UTC");
+}
+
 TEST(Units, shares_are_percent) { EXPECT_EQ(format_percent(0.1234), "12.3%"); }
 
 }  // namespace

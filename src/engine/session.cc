@@ -52,6 +52,11 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
   source.bytes = loaded.file_bytes;
   source.events = loaded.trace.events.size();
   source.rank = loaded.trace.rank;
+  source.command = loaded.trace.program.command;
+  source.host = loaded.trace.program.host;
+  source.python = loaded.trace.program.python;
+  source.torch = loaded.trace.program.torch;
+  if (loaded.trace.started_ns != model::kNoTime) source.started_ns = loaded.trace.started_ns;
   for (const base::Diagnostic& diagnostic : loaded.diagnostics.all()) {
     source.diagnostics.push_back(report::DiagnosticReport{
         diagnostic.kind->name, to_string(diagnostic.kind->severity), diagnostic.count,

@@ -169,6 +169,14 @@ struct DeviceTrace {
   std::optional<std::uint64_t> reserved_before_bytes;
 };
 
+// What the head of a recording states of the program; empty: not stated.
+struct Program {
+  std::string command;
+  std::string python;
+  std::string torch;
+  std::string host;
+};
+
 struct Trace {
   std::string format;  // the reader's name: "torch_snapshot", "kineto", ...
   StringTable strings;
@@ -186,6 +194,7 @@ struct Trace {
   std::vector<DeviceLook> looks;        // in the order in which they were taken
   std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
   std::optional<std::int64_t> rank;     // of the process in a distributed run
+  Program program;
   bool has_settings = false;
   bool has_final_state = false;       // segments and blocks of some device are known
   bool has_inferred_roles = false;    // categories are not the file's own (engine/inferred_roles.h)

@@ -76,6 +76,7 @@ class TraceBuilder {
   void blocks_told(Device device) { device_trace(device).tells_blocks = true; }
   void add_setting(Setting setting);
   void set_rank(std::int64_t rank) { trace_.rank = rank; }
+  Program& program() { return trace_.program; }
   void settings_known() { trace_.has_settings = true; }
   void layer_calls_known() { trace_.has_layer_calls = true; }
   void set_started(std::int64_t time_ns) { trace_.started_ns = time_ns; }

@@ -40,6 +40,11 @@ struct Source {
   std::uint64_t events = 0;
   std::vector<DiagnosticReport> diagnostics;
   std::optional<std::int64_t> rank = {};
+  std::string command = {};
+  std::string host = {};
+  std::string python = {};
+  std::string torch = {};
+  std::optional<std::int64_t> started_ns = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -50,7 +55,15 @@ struct Source {
         Field{"events", &Source::events, "Events of all devices."},
         Field{"diagnostics", &Source::diagnostics, "What is imperfect in the input."},
         Field{"rank", &Source::rank,
-              "Of the process in a distributed run; null: not known, or not distributed."}};
+              "Of the process in a distributed run; null: not known, or not distributed."},
+        Field{"command", &Source::command,
+              "The command line that was recorded, without secrets; empty: the file does not state "
+              "it. So are the next three."},
+        Field{"host", &Source::host, "The machine's name."},
+        Field{"python", &Source::python, "Python's version."},
+        Field{"torch", &Source::torch, "PyTorch's version."},
+        Field{"started_ns", &Source::started_ns,
+              "When the recording began, since the Unix epoch; null: the file does not state it."}};
   }
 };
 

@@ -172,7 +172,24 @@ std::string unanswered_text(const Report& report, const TextOptions& options) {
   return out;
 }
 
-// One line, or two where the path would have to be cut.
+// "train.py --lr 0.1 \u00b7 torch 2.13.0 \u00b7 host \u00b7 2026-11-23 08:03:24 UTC": what the file
+// states of the program; empty for none of it.
+std::string program_text(const Source& source, std::size_t width) {
+  std::string facts;
+  const auto add = [&](const std::string& fact) {
+    if (!fact.empty()) facts += (facts.empty() ? "" : " \u00b7 ") + printable(fact);
+  };
+  if (!source.torch.empty()) add("torch " + source.torch);
+  add(source.host);
+  if (source.started_ns) add(base::format_utc(*source.started_ns));
+  if (source.command.empty()) return facts;
+  const std::string command = printable(source.command);
+  if (facts.empty()) return shorten_end(command, width);
+  const bool fits = display_width(command) + 3 + display_width(facts) <= width;
+  return shorten_end(command, width) + (fits ? " \u00b7 " : "\n") + facts;
+}
+
+// One line, or two where the path would have to be cut; and what was recorded.
 std::string footer_text(const Report& report, const TextOptions& options) {
   const Source& source = report.source;
   const std::string path = shorten_place(printable(source.path), options.width);
@@ -183,7 +200,9 @@ std::string footer_text(const Report& report, const TextOptions& options) {
     facts += " \u00b7 took " + base::format_duration(*options.elapsed_ns);
   }
   const bool fits = display_width(path) + 3 + display_width(facts) <= options.width;
-  const std::string text = path + (fits ? " \u00b7 " : "\n") + facts;
+  std::string text = path + (fits ? " \u00b7 " : "\n") + facts;
+  const std::string program = program_text(source, options.width);
+  if (!program.empty()) text += "\n" + program;
   return "\n" + styled(text, Style::kDim, options.color) + "\n";
 }
 

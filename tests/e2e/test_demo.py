@@ -35,10 +35,11 @@ def report_of_demo(plimsoll: Plimsoll, trace_of_demo: Path) -> str:
 
 
 def words_of(report: str) -> list[str]:
-    """Without numbers, times, spaces, the checkout's name, and the last line (the file's name)."""
+    """Without numbers, times, spaces, the checkout's name, and the last part (the file's name)."""
     report = re.sub(r"([\w.-]+/)?examples/", "", report)
+    report = report.rstrip().rpartition("\n\n")[0]
     lines = re.sub(r"[-\d.,:]+ ?([num]?s\b|[KMG]iB|B\b|%)?", "#", report).splitlines()
-    return ["".join(line.split()) for line in lines[:-1]]
+    return ["".join(line.split()) for line in lines]
 
 
 def test_the_demo_runs_what_is_tested_here():

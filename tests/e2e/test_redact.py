@@ -1,8 +1,10 @@
 """plimsoll export --redact: what is left out, and what is not."""
 
 import json
+import os
 import re
 import sys
+from datetime import datetime, timezone
 
 import pytest
 
@@ -89,7 +91,7 @@ def test_no_secret_is_in_the_file(plimsoll, recording, redacted):
 
 def figures_of(rows: list[dict]) -> list[str]:
     """The rows without names, in an order that does not depend on these."""
-    names = {"key", "line", "layer", "stack", "op", "operator"}
+    names = {"key", "line", "caller", "layer", "stack", "op", "operator"}
     kept = [{key: row[key] for key in row.keys() - names} for row in rows]
     return sorted(json.dumps(row, sort_keys=True) for row in kept)
 
@@ -111,6 +113,23 @@ def test_the_report_has_the_same_findings_and_bytes(plimsoll, recording, redacte
         assert after["tables"][name] == before["tables"][name]
 
 
+def test_a_report_states_the_program_and_a_redacted_one_does_not(plimsoll, recording, redacted):
+    before, after = (
+        json.loads(plimsoll("report", "--json", path).out)["source"]
+        for path in (recording, redacted)
+    )
+    assert "train_zebra.py" in before["command"]
+    assert before["host"] == os.uname().nodename
+    assert before["started_ns"] == after["started_ns"]
+    assert after["torch"] == before["torch"]
+    assert (after["command"], after["host"]) == ("redacted", "redacted")
+    started = datetime.fromtimestamp(before["started_ns"] // 10**9, timezone.utc)
+    last = plimsoll("report", recording).out.splitlines()[-1]
+    assert last.endswith(
+        f"torch {before['torch']} \u00b7 {os.uname().nodename} \u00b7 {started:%F %T} UTC"
+    )
+
+
 def test_names_stay_apart_and_readable(plimsoll, redacted):
     text = plimsoll("report", redacted, "--by", "layer,line").out
     assert re.search(r"file_\d\.py:\d+ \(name_\d+", text), text
@@ -118,7 +137,8 @@ def test_names_stay_apart_and_readable(plimsoll, redacted):
 
 
 def test_only_native_recordings_are_redacted(plimsoll, planted, tmp_path):
-    complains(plimsoll("export", planted, "--redact", cwd=tmp_path), 3, "only recordings of")
+    refused = plimsoll("export", planted, "--redact", cwd=tmp_path)
+    complains(refused, 3, "only recordings of", "--to timeline-csv")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -60,6 +60,11 @@ void Recording::on_process(const format::Process& process) {
 }
 
 void Recording::on_meta(std::string_view key, std::string_view value) {
+  model::Program& program = context_.builder.program();
+  if (key == "command") program.command = value;
+  if (key == "python") program.python = value;
+  if (key == "torch") program.torch = value;
+  if (key == "host") program.host = value;
   if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
   if (key == "layer_calls") context_.builder.layer_calls_known();
   if (key == "adapter" && value == "cuda-driver") context_.builder.native_lines_known();
