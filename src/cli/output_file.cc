@@ -40,6 +40,12 @@ Result<OutputFile> OutputFile::create(const std::string& path, Existing existing
     if (device == nullptr) return cannot_write(path, errno);
     return OutputFile(path, "", device);
   }
+  if (!exists && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      path +
+                          " is a symbolic link that leads to no file; remove it, or say -o and "
+                          "another name");
+  }
   if (exists && existing == Existing::kRefuse) {
     return make_error(ErrorCode::kInvalidArgument,
                       path + " exists; say --force to replace it, or -o and another name");

@@ -42,6 +42,17 @@ TEST_F(OutputFileTest, appears_when_it_is_finished) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(OutputFileTest, a_link_that_leads_to_no_file_is_refused_and_stays) {
+  fs::create_symlink(place("nowhere"), place("a"));
+  for (const Existing existing : {Existing::kRefuse, Existing::kReplace}) {
+    const auto refused = OutputFile::create(place("a"), existing);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().message, HasSubstr("leads to no file"));
+  }
+  EXPECT_TRUE(fs::is_symlink(place("a")));
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(OutputFileTest, leaves_nothing_when_it_is_not_finished) {
   {
     auto output = OutputFile::create(place("a"), Existing::kRefuse);
