@@ -236,7 +236,10 @@ Result<Redaction> redact(const std::string& path,
   }));
   decoder.finish();
   if (decoder.kind() != format::BlockStream::Kind::kTrace) {
-    return not_to_redact(path, "only recordings of plimsoll can be redacted, and this is none");
+    return not_to_redact(
+        path,
+        "only recordings of plimsoll can be redacted, and this is none. Its totals "
+        "over time have no names in them: plimsoll export FILE --to timeline-csv");
   }
   if (decoder.unknown_records() + decoder.damage().unknown_kinds > 0) {
     return not_to_redact(path, "a later Plimsoll wrote it; only that one knows where names stand");
