@@ -14,12 +14,21 @@ import sys
 from pathlib import Path
 
 import torch
-from tests.causes import controls, leaks, peaks
+from tests.causes import (
+    controls,
+    held_out_controls,
+    held_out_leaks,
+    held_out_peaks,
+    leaks,
+    peaks,
+)
 from tests.causes.training import PROGRAMS
 
 import plimsoll
 
-REGISTERED = (peaks, leaks, controls)  # by being imported
+# By being imported.
+REGISTERED = (peaks, leaks, controls, held_out_leaks, held_out_peaks, held_out_controls)
+CLEAN = {*controls.NAMES, *held_out_controls.NAMES}
 
 
 def record(name: str, folder: Path) -> dict:
@@ -34,7 +43,7 @@ def record(name: str, folder: Path) -> dict:
 
 def main() -> None:
     if sys.argv[1] == "--controls":
-        print(*(name for name in PROGRAMS if name in controls.NAMES))
+        print(*(name for name in PROGRAMS if name in CLEAN))
         return
     torch.set_num_threads(1)  # busy machines: threads that wait for each other take longer
     folder = Path(sys.argv[1])

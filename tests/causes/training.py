@@ -28,6 +28,16 @@ def program(*names: str, wide: bool = False) -> Callable[[Any], Any]:
     return register
 
 
+def held_out(architecture: str) -> Callable[[Any], Any]:
+    """Register a function as it is: held-out programs bring their own models."""
+
+    def register(function: Any) -> Any:
+        PROGRAMS[f"held_out_{architecture}/{function.__name__}"] = function
+        return function
+
+    return register
+
+
 class Training:
     """A model, its optimizer and a plain step."""
 
