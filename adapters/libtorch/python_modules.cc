@@ -1,5 +1,6 @@
 #include "python_modules.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -122,6 +123,11 @@ void Modules::add_children(Module& module) {
 }
 
 void Modules::forget(PyObject* object) {
+  if (const auto kept = kept_.find(object); kept != kept_.end()) {
+    PyObject* weak = kept->second.weak;
+    kept_.erase(kept);
+    Py_XDECREF(weak);
+  }
   const auto found = modules_.find(object);
   if (found == modules_.end()) return;
   Module& module = *found->second;
@@ -140,7 +146,19 @@ void Modules::clear() {
   all.swap(modules_);
   recent_.fill(nullptr);
   root_numbers_.clear();
-  for (const auto& [object, module] : all) Py_XDECREF(module->weak);
+  for (const auto& [object, module] : all) {
+    const bool is_root = module->layer != 0 && module->path.find('.') == std::string::npos;
+    if (!is_root) {  // nor in the wrapper that is one
+      Py_XDECREF(module->weak);
+      continue;
+    }
+    KeptNumber& kept = kept_[object];
+    Py_XDECREF(kept.weak);
+    const std::size_t mark = module->path.find('#');
+    kept = {.weak = module->weak, .name = module->path.substr(0, mark), .number = 1};
+    if (mark != std::string::npos)
+      kept.number = static_cast<std::uint32_t>(std::stoul(module->path.substr(mark + 1)));
+  }
 }
 
 void Modules::add_child(PyObject* parent, const char* attribute, PyObject* child) {
@@ -203,13 +221,27 @@ void Modules::name_root(ThreadState& thread, Module& root) {
     if (child != nullptr) named = child;
   }
   std::string path = class_name(named);
-  std::unordered_set<std::uint32_t>& taken = root_numbers_[path];
-  std::uint32_t number = 1;
-  while (taken.contains(number)) ++number;
-  taken.insert(number);
+  const std::uint32_t number = number_of_root(named, path);
   root.root_number = number;
   if (number > 1) path += "#" + std::to_string(number);
   name_tree(thread, root, path, 0);
+}
+
+// The lowest that no other root of this name has, or had in an earlier recording and lives.
+// `object`: the model, without wrappers.
+std::uint32_t Modules::number_of_root(PyObject* object, const std::string& name) {
+  std::unordered_set<std::uint32_t>& taken = root_numbers_[name];
+  std::unordered_set<std::uint32_t> kept;  // by others
+  std::uint32_t own = 0;
+  for (const auto& [other, each] : kept_) {
+    if (each.name != name) continue;
+    if (other == object) own = each.number;
+    if (other != object) kept.insert(each.number);
+  }
+  std::uint32_t number = own != 0 && !taken.contains(own) ? own : 1;
+  while (taken.contains(number) || (number != own && kept.contains(number))) ++number;
+  taken.insert(number);
+  return number;
 }
 
 void Modules::name_tree(ThreadState& thread, Module& module, const std::string& path, int nesting) {

@@ -67,6 +67,7 @@ class Modules {
   void tag_tensors(ThreadState& thread, Module& module);
   void unname(Module& module, int nesting);
   void add_children(Module& module);
+  std::uint32_t number_of_root(PyObject* object, const std::string& name);
   // A copy, until the next call: a module that dies meanwhile leaves modules_.
   std::vector<PyObject*>& named();
 
@@ -74,6 +75,14 @@ class Modules {
   std::array<Module*, 1024> recent_{};
   std::unordered_map<std::uint32_t, std::string> paths_;  // of layers
   std::unordered_map<std::string, std::unordered_set<std::uint32_t>> root_numbers_;
+  // Of the roots that lived when the hooks were last taken out: the next recording gives them the
+  // same paths.
+  struct KeptNumber {
+    PyObject* weak = nullptr;
+    std::string name;  // of the class
+    std::uint32_t number = 0;
+  };
+  std::unordered_map<PyObject*, KeptNumber> kept_;
 };
 
 Modules& modules();

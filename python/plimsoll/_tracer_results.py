@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plimsoll._core import Table
-    from plimsoll._traced_models import Layer
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ COLUMNS = (
     "time_ns",
     "event_type",
     "size_bytes",
+    "layer",
     "allocated_bytes",
     "reserved_bytes",
     "address",
@@ -141,16 +142,14 @@ COLUMNS = (
 )
 
 
-def event_of(
-    layer: Layer | None, row: list[Any], names: dict[Layer, str], began_ns: int
-) -> MemoryEvent:
-    time_ns, event_type, size_bytes, allocated, reserved, *memory = row
+def event_of(row: tuple[Any, ...], name_of: Callable[[str], str], began_ns: int) -> MemoryEvent:
+    time_ns, event_type, size_bytes, layer, allocated, reserved, *memory = row
     time_ns = began_ns if time_ns is None else time_ns
     return MemoryEvent(
         (time_ns - began_ns) / 1e9,
         event_type,
         size_bytes,
-        names[layer] if layer else None,
+        name_of(layer) if layer else None,
         allocated,
         reserved,
         (reserved - allocated) / reserved if reserved > allocated else 0.0,

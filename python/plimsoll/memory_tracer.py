@@ -14,10 +14,10 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from plimsoll import _record
-from plimsoll._arguments import whole_number
+from plimsoll._arguments import flag, whole_number
 from plimsoll._attachment import Mode
 from plimsoll._paths import path_text
-from plimsoll._traced_models import NO_LAYER, Layer, ModelsOfBlock, TracedModels
+from plimsoll._traced_models import NO_LAYER, TracedModels
 from plimsoll._tracer_results import (
     COLUMNS,
     LayerMemoryStats,
@@ -82,24 +82,25 @@ class MemoryTracer:
         if mode not in ("full", "lite"):
             raise InvalidArgumentError("invalid_argument", f"no mode '{mode}': one of full, lite")
         self.max_events = max_events
-        self.enable_fragmentation_tracking = enable_fragmentation_tracking
+        self.enable_fragmentation_tracking = flag(
+            "enable_fragmentation_tracking", enable_fragmentation_tracking
+        )
         self.mode: Mode = mode
         self._device = _device_name(device)
         self._is_device_checked = False
-        self._has_discarded = False
+        self._losses: set[str] = set()  # that have been reported
         self._lock = threading.RLock()
         self._blocks: set[object] = set()  # those that run
         self._running: MemoryRecording | None = None
         self._models = TracedModels()
-        self._of_block = ModelsOfBlock()  # that runs
-        self._unread: list[tuple[MemoryRecording, ModelsOfBlock]] = []
+        self._unread: list[MemoryRecording] = []
         self._forget()
 
     def _forget(self) -> None:
         self._unread = []
         self._last: Trace | None = None
-        self._layers: dict[Layer, TracedLayer] = {}
-        self._rows: deque[tuple[Layer | None, list[Any]]] = deque(maxlen=self.max_events)
+        self._layers: dict[str, TracedLayer] = {}
+        self._rows: deque[tuple[Any, ...]] = deque(maxlen=self.max_events)
         self._began_ns: int | None = None
 
     @contextmanager
@@ -124,9 +125,8 @@ class MemoryTracer:
         """The newest `max_events` events of all blocks, in order."""
         with self._lock:
             self._read()
-            names = {row[0]: self._models.name_of(row[0]) for row in self._rows if row[0]}
-            began_ns = self._began_ns or 0
-            return [event_of(*row, names, began_ns) for row in self._rows]
+            name_of = functools.cache(self._models.name_of)
+            return [event_of(row, name_of, self._began_ns or 0) for row in self._rows]
 
     def get_layer_stats(self) -> dict[str, LayerMemoryStats]:
         """Each layer, by its name in ``model.named_modules()``.
@@ -138,8 +138,12 @@ class MemoryTracer:
         """
         with self._lock:
             self._read()
-            names = {layer: self._models.name_of(layer) for layer in self._layers}
-            return {name: self._layers[layer].stats(name) for layer, name in names.items()}
+            stats: dict[str, LayerMemoryStats] = {}
+            for path in sorted(self._layers, key=lambda path: path.count(".")):
+                name = self._models.name_of(path)
+                name = path if name in stats else name  # a child with the name of the class
+                stats[name] = self._layers[path].stats(name)
+            return stats
 
     def get_peak_memory_per_layer(self) -> dict[str, int]:
         """The most bytes that each layer had at once, with the layers inside it; most first."""
@@ -220,9 +224,8 @@ class MemoryTracer:
                 if self._holds_much():
                     self._read()
                 self._running = MemoryRecording(max_events=self._kept_events(), mode=self.mode)
-                self._of_block = ModelsOfBlock()
                 self._running.start()
-            self._models.add(model, self._of_block)
+            self._models.add(model)
 
     def _leave(self, block: object) -> None:
         with self._lock:
@@ -239,29 +242,32 @@ class MemoryTracer:
         if self._blocks or recording is None:
             return
         recording.stop()
-        if recording.state and all(each is not recording for each, _ in self._unread):
-            self._unread.append((recording, self._of_block))
-            self._report_discarded(recording.state["evicted"])
+        if recording.state and recording not in self._unread:
+            self._unread.append(recording)
+            self._report_lost(recording.state)
         self._running = None
 
     def _kept_events(self) -> int:
         return max(self.max_events, _SUMMED_EVENTS)
 
-    def _report_discarded(self, events: int) -> None:
-        if events and not self._has_discarded:
-            self._has_discarded = True
-            message = (
-                f"plimsoll: MemoryTracer discarded the {events:,} oldest events of a block;"
-                f" statistics of layers lack them. Trace less in a block, or set max_events above"
-                f" {self._kept_events():,}"
-            )
-            print(_record.with_rank(message), file=sys.stderr, flush=True)
+    def _report_lost(self, state: dict[str, int]) -> None:
+        for key, how in (("evicted", "discarded the {:,} oldest"), ("dropped", "lost {:,}")):
+            if state[key] and key not in self._losses:
+                self._losses.add(key)
+                advice = f"trace less in a block, or set max_events above {self._kept_events():,}"
+                if key == "dropped":
+                    advice = "its threads allocated faster than they could be recorded"
+                message = (
+                    f"plimsoll: MemoryTracer {how.format(state[key])} events of a block;"
+                    f" statistics of layers lack them: {advice}"
+                )
+                print(_record.with_rank(message), file=sys.stderr, flush=True)
 
     def _holds_much(self) -> bool:
         """Whether unread blocks hold more events, or bytes, than a tracer should keep."""
         return (
-            sum(each.state["events"] for each, _ in self._unread) > self._kept_events()
-            or sum(len(each.trace) for each, _ in self._unread) > _MOST_UNREAD_BYTES
+            sum(each.state["events"] for each in self._unread) > self._kept_events()
+            or sum(len(each.trace) for each in self._unread) > _MOST_UNREAD_BYTES
         )
 
     def _check_device(self, model: torch.nn.Module) -> None:
@@ -281,29 +287,23 @@ class MemoryTracer:
     def _read(self) -> None:
         """Reads the blocks that have not been read yet."""
         unread, self._unread = self._unread, []
-        for recording, models in unread:
+        for recording in unread:
             self._last = open_bytes(recording.trace, name=recording.path, top=1_000_000)
-            self._add_layers(self._last, models)
-            self._add_rows(self._last, models)
+            self._add_layers(self._last)
+            self._add_rows(self._last)
 
-    def _add_layers(self, trace: Trace, models: ModelsOfBlock) -> None:
+    def _add_layers(self, trace: Trace) -> None:
         for row in trace.tables["layers"]:
             if row["device"] == self._ordinal():
-                layer = models.layer_of(row["layer"])
-                self._layers.setdefault(layer, TracedLayer(row)).add(row)
+                self._layers.setdefault(row["layer"], TracedLayer(row)).add(row)
 
-    def _add_rows(self, trace: Trace, models: ModelsOfBlock) -> None:
-        layer_of = functools.cache(models.layer_of)
+    def _add_rows(self, trace: Trace) -> None:
         here = _same_device(self._device or "cpu")
         table, count = trace.timeline, self.max_events
         while True:  # the newest rows may be those of other devices
             columns = table.to_pydict(max(0, len(table) - count))
-            rows = zip(*(columns[name] for name in ("device", "layer", *COLUMNS)), strict=True)
-            newest = [
-                (layer_of(layer) if layer else None, row)
-                for device, layer, *row in rows
-                if device in here
-            ]
+            rows = zip(*(columns[name] for name in ("device", *COLUMNS)), strict=True)
+            newest = [tuple(row) for device, *row in rows if device in here]
             if len(newest) >= self.max_events or count >= len(table):
                 break
             count *= 4
@@ -368,4 +368,4 @@ def _device_name(device: Any) -> str | None:
     kind, _, number = name.partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
         raise InvalidArgumentError("invalid_argument", f"no device '{name}': cpu, cuda or cuda:1")
-    return name
+    return name if kind == "cuda" else kind
