@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import threading
 from collections.abc import AsyncIterator, Callable
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar, overload
@@ -116,8 +117,8 @@ class BlockMemory(contextlib.ContextDecorator):
         self.peak_bytes: int | None = None
         self.change_bytes: int | None = None
         self.peaks: dict[str, int] = {}
-        # entered, and not left
-        self._open: list[tuple[_record.TrackMemory, contextlib.ExitStack]] = []
+        # entered, and not left; each by its thread
+        self._open: list[tuple[int, _record.TrackMemory, contextlib.ExitStack]] = []
 
     def __repr__(self) -> str:
         known = {"peak_bytes": self.peak_bytes, "change_bytes": self.change_bytes}
@@ -127,12 +128,14 @@ class BlockMemory(contextlib.ContextDecorator):
     def __enter__(self) -> BlockMemory:
         watch()
         block, ranges = _record.TrackMemory(self.name), contextlib.ExitStack()
-        self._open.append((block, ranges))
+        self._open.append((threading.get_ident(), block, ranges))
         ranges.enter_context(profiled_range(self.name))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        block, ranges = self._open.pop()
+    def __exit__(self, *_error: object) -> None:
+        own = [each for each in self._open if each[0] == threading.get_ident()] or self._open
+        _, block, ranges = own[-1]
+        self._open.remove(own[-1])
         try:
             ranges.close()
         finally:
@@ -188,19 +191,18 @@ def monitor_memory(name: Any = None) -> Any:
     def decorate(function: Any) -> Any:
         if isinstance(function, classmethod | staticmethod):
             return type(function)(decorate(function.__func__))
-        if isinstance(function, property):
+        if type(function) is property:
             get, put, delete = (
                 part and decorate(part) for part in (function.fget, function.fset, function.fdel)
             )
             return property(get, put, delete, function.__doc__)
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise bad_argument("function", function, "monitor_memory decorates functions")
         own = getattr(function, "__qualname__", type(function).__name__)
         title = name if isinstance(name, str) else own.rpartition("<locals>.")[2]
         return functools.wraps(function)(_tracked(function, title))
 
-    is_bare = callable(name) or isinstance(name, classmethod | staticmethod | property)
-    return decorate(name) if is_bare else decorate
+    return decorate if name is None or isinstance(name, str) else decorate(name)
 
 
 def _tracked(function: Callable[..., Any], title: str) -> Callable[..., Any]:

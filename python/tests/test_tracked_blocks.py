@@ -1,5 +1,7 @@
 """The object that track_memory yields."""
 
+import functools
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -84,5 +86,29 @@ def test_properties_and_methods_of_classes_are_decorated(capsys):
     assert [
         told.count(f"[Memory] {name}: ") for name in ("made", "Loader.size", "Loader.twice")
     ] == [1, 1, 1]
-    with pytest.raises(plimsoll.InvalidArgumentError, match="decorates functions"):
-        plimsoll.monitor_memory("x")(3)
+    for odd in (3, functools.cached_property(lambda self: 3), Loader):
+        for decorate in (plimsoll.monitor_memory, plimsoll.monitor_memory("x")):
+            with pytest.raises(plimsoll.InvalidArgumentError, match="decorates functions"):
+                decorate(odd)
+
+
+def test_one_block_on_two_threads_has_the_figures_of_each(capsys):
+    block = plimsoll.track_memory("shared")
+    changes = {}
+    second_is_in, first_is_out = threading.Event(), threading.Event()
+
+    def second():
+        with block:
+            second_is_in.set()
+            first_is_out.wait(10)
+        changes["second"] = block.change_bytes
+
+    with block:
+        kept = torch.zeros(2**20)
+        thread = threading.Thread(target=second)
+        thread.start()
+        second_is_in.wait(10)
+    changes["first"] = block.change_bytes
+    first_is_out.set()
+    thread.join()
+    assert changes == {"first": kept.nbytes, "second": 0}
