@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 
 from plimsoll.errors import InvalidArgumentError
@@ -65,7 +66,8 @@ def of_rank(path: str) -> str:
     name = os.path.basename(path)
     rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
     is_alone = not is_rank(rank) or os.environ.get("WORLD_SIZE", "") in ("", "1")
-    if is_alone or "rank" in name or f"rank{rank}" in path.split(os.sep):
+    own = rf"(?<![a-zA-Z])rank[-_]?0*{rank}(?!\d)"  # "rank3", "rank_03", not that of "lora_rank33"
+    if is_alone or re.search(own, name) or f"rank{rank}" in path.split(os.sep):
         return path
     stem, ending = os.path.splitext(path)
     return f"{stem}.rank{rank}{ending}"

@@ -31,7 +31,7 @@ def add_scalars(writer: Writer, scalars: Iterable[tuple[str, float]], iteration:
     except Exception as error:  # the writer is the user's object, and may raise anything
         leave_to_program(error)
         kind = type(writer).__name__
-        _report(kind, f"{kind}.add_scalar raised {type(error).__name__}: {error}")
+        _report(kind, f"{kind}.add_scalar raised {_shown(error)}")
 
 
 def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers: int) -> None:
@@ -55,8 +55,16 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
         log_file.flush()
     except Exception as error:  # the file is the user's object, and may raise anything
         leave_to_program(error)
-        name = str(getattr(log_file, "name", "log_file"))
-        _report(name, f"text log: cannot write {name}: {error}")
+        name = str(getattr(log_file, "name", f"a {type(log_file).__name__}"))
+        _report(name, f"text log: cannot write {name}: {_shown(error)}")
+
+
+def _shown(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as broken:  # an exception of the user's that cannot be printed
+        leave_to_program(broken)
+        return type(error).__name__
 
 
 def _is_empty(file: TextIO) -> bool:

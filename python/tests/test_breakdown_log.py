@@ -114,10 +114,12 @@ def test_each_rank_appends_to_a_file_of_its_own(
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        for log in ("memory.log", f"rank{rank}.log"):
+        for log in ("memory.log", f"rank{rank}.log", "lora_rank8.log"):
             plimsoll.log_tensor_memory_breakdown(None, 0, interval=1, log_file=tmp_path / log)
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"memory.rank0.log", "memory.rank1.log", "rank0.log", "rank1.log"}
+    whole = {"rank0.log", "rank1.log"}
+    parts = {f"{stem}.{end}" for stem in ("memory", "lora_rank8") for end in whole}
+    assert names == whole | parts
 
 
 def test_an_empty_section_is_refused() -> None:
