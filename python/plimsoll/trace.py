@@ -158,13 +158,13 @@ class Trace:
             color: With escape sequences for a terminal.
 
         Raises:
-            InvalidArgumentError: `by` names no table.
+            InvalidArgumentError: `by` names no table, or `top` is not positive.
         """
         if isinstance(by, str):
             by = [by]
         tables = [text("by", each) for each in by]
-        columns, rows = whole_number("width", width, 0), whole_number("top", top)
-        return self._session.report_text(columns, max(rows, 0), tables, flag("color", color))
+        columns, rows = whole_number("width", width, 0), whole_number("top", top, 1)
+        return self._session.report_text(columns, rows, tables, flag("color", color))
 
     def print_summary(self, *, by: Sequence[str] = (), top: int = 10) -> None:
         """Prints `summary`, in colour where standard output is a terminal."""

@@ -165,3 +165,11 @@ def test_tables_become_data_frames(trace):
         assert list(frame.columns) == list(table.columns)
         assert len(frame) == len(table)
         assert pd.DataFrame(table).equals(frame)
+
+
+def test_a_summary_has_at_least_one_row(tmp_path):
+    with plimsoll.record(tmp_path / "run.plim", adapter="none") as recording:
+        pass
+    for top in (0, -1):
+        with pytest.raises(plimsoll.InvalidArgumentError, match=r"top=.*positive"):
+            recording.report().summary(top=top)

@@ -115,7 +115,7 @@ bool is_phase(const LayerColumn& column) {
 std::string tree_heading(const std::vector<LayerColumn>& columns) {
   std::string text = "; each with the layers inside it";
   if (std::ranges::any_of(columns, is_phase)) text += ", by the phase that allocated it";
-  const bool has_peak = columns.back().bytes == &LayerBytes::peak_bytes;
+  const bool has_peak = !columns.empty() && columns.back().bytes == &LayerBytes::peak_bytes;
   return has_peak ? text + ", and the most that was ever live of it (peak)" : text;
 }
 
