@@ -138,6 +138,12 @@ def estimate(
             "invalid_argument", f"dry_run is '{dry_run}'; it must be auto, fake or cpu"
         )
     model = _model_copy.without_wrapper(torch, model)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedError("unsupported", "a ScriptModule cannot be copied: give its nn.Module")
+    if loss is not None and not callable(loss):
+        raise InvalidArgumentError(
+            "invalid_argument", f"loss is of type {type(loss).__name__}; it must be callable"
+        )
     if next(model.parameters(), None) is None:
         raise InvalidArgumentError("invalid_argument", "the model has no parameters to train")
     _check_sample_input(sample_input)

@@ -107,7 +107,7 @@ class TrainingMonitor:
                 option `batch_size`.
         """
         if batch_size is not None:
-            self.set_batch_size(whole_number("batch_size", batch_size))
+            self._attempt(lambda: self.set_batch_size(batch_size))
         if iteration is not None:
             iteration, loss = self._read_iteration(iteration, loss)
         number = self._next if iteration is None else iteration
