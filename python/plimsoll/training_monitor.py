@@ -62,7 +62,7 @@ class TrainingMonitor:
         self._is_open = self.options.enabled
         self._pid = os.getpid()
         self._next = 0  # iteration
-        self._has_reported_iteration = False
+        self._has_reported_iteration = self._has_reported_batch_size = False
         self._recording: Recording | None = None
         if self.options.enabled:
             self._begin()
@@ -107,7 +107,7 @@ class TrainingMonitor:
                 option `batch_size`.
         """
         if batch_size is not None:
-            self._attempt(lambda: self.set_batch_size(batch_size))
+            self._take_batch_size(batch_size)
         if iteration is not None:
             iteration, loss = self._read_iteration(iteration, loss)
         number = self._next if iteration is None else iteration
@@ -118,6 +118,16 @@ class TrainingMonitor:
             self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
         self._prepare_for(number + 1)
+
+    def _take_batch_size(self, items: Any) -> None:
+        """An item count that is none is reported once; nothing here may stop a training."""
+        try:
+            self.set_batch_size(items)
+        except Error as error:
+            if not self._has_reported_batch_size:
+                self._has_reported_batch_size = True
+                message = f"plimsoll: TrainingMonitor.step(): {error}"
+                print(_record.with_rank(message), file=sys.stderr, flush=True)
 
     def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
         """Takes what is no whole number for the loss; nothing here may stop a training."""

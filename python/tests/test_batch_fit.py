@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -143,3 +144,14 @@ def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:
     (told,) = alerts
     assert told.id == "out_of_memory"
     assert "batch of" not in told.text
+
+
+def test_a_batch_size_that_is_none_is_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many: Any = "many"
+    with plimsoll.TrainingMonitor(output_dir=str(tmp_path), interval=1) as monitor:
+        for _ in range(3):
+            monitor.step(batch_size=many)
+    assert monitor.samples == 3
+    assert capsys.readouterr().err.count("TrainingMonitor.step(): items='many'") == 1
