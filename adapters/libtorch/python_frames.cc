@@ -44,8 +44,8 @@ namespace {
 constexpr std::size_t kMaxDepth = 64;
 
 std::string& runner_folder() {
-  static auto* path = new std::string;
-  return *path;
+  static Immortal<std::string> path;
+  return path.get();
 }
 
 void insert(std::vector<StackCache::Slot>& slots, const StackCache::Slot& slot) {
@@ -132,8 +132,8 @@ std::uint32_t name_of(PyObject* text) {
 
 // Without memory to remember it, it is held once more.
 void hold(PyCodeObject* code) noexcept try {
-  static auto* held = new std::unordered_set<PyCodeObject*>;
-  if (held->insert(code).second) Py_INCREF(code);
+  static Immortal<std::unordered_set<PyCodeObject*>> held;
+  if (held.get().insert(code).second) Py_INCREF(code);
 } catch (const std::exception&) {
   Py_INCREF(code);
 }

@@ -106,8 +106,8 @@ constexpr std::size_t kAnchors = 96;
 // Weak references to functions that lie evenly over the rings: where the lanes of a walk begin.
 // Functions are many, live long, and may be referenced weakly.
 std::vector<Reference>& anchors() {
-  static auto* weak = new std::vector<Reference>;
-  return *weak;
+  static Immortal<std::vector<Reference>> weak;
+  return weak.get();
 }
 
 // A walk has to wait for memory at each object. Several lanes wait together: each begins at a node

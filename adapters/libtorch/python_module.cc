@@ -106,20 +106,20 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
                        &PyType_Type, &optimizer_class, &folder, &cells) == 0) {
     return nullptr;
   }
-  set_notebook_cells(PyDict_CheckExact(cells) != 0 ? cells : nullptr);
-  auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
-  if (!find_standard_library()) return nullptr;
-  if (!prepare_searches(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class))) {
-    return nullptr;
-  }
   if (is_attached()) {
     PyErr_SetString(PyExc_RuntimeError, "the adapter is attached already");
     return nullptr;
   }
-  find_parts_of_wrappers();
-  g_attachment.stacks = has_stacks != 0 ? python_stacks() : StackSource{};
+  auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
   const char* problem = nullptr;
   try {
+    set_notebook_cells(PyDict_CheckExact(cells) != 0 ? cells : nullptr);
+    if (!find_standard_library()) return nullptr;
+    if (!prepare_searches(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class))) {
+      return nullptr;
+    }
+    find_parts_of_wrappers();
+    g_attachment.stacks = has_stacks != 0 ? python_stacks() : StackSource{};
     set_runner_folder(folder);
     problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
                                        static_cast<plimsoll_libtorch_mode>(mode));

@@ -279,12 +279,13 @@ void Modules::name_all(ThreadState& thread) {
 }
 
 std::vector<PyObject*>& Modules::named() {
-  static auto* objects = new std::vector<PyObject*>;
-  objects->clear();
+  static Immortal<std::vector<PyObject*>> all;
+  std::vector<PyObject*>& objects = all.get();
+  objects.clear();
   for (const auto& [object, module] : modules_) {
-    if (module->layer != 0) objects->push_back(object);
+    if (module->layer != 0) objects.push_back(object);
   }
-  return *objects;
+  return objects;
 }
 
 void Modules::tag_called(ThreadState& thread, PyObject* object) {

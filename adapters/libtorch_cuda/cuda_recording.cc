@@ -16,10 +16,11 @@ struct Pairing {
   std::uint64_t reserved = 0;
   AllocatorEvent failed;  // the request that ran out of memory
 };
-thread_local Pairing t_pairing;
+thread_local Pairing t_pairing [[gnu::tls_model("initial-exec")]];
 
 constexpr int kNoSnapshot = -1;
-thread_local int t_seen = kNoSnapshot;  // how many devices the snapshot of this thread has told
+thread_local int t_seen [[gnu::tls_model("initial-exec")]] =
+    kNoSnapshot;  // how many devices the snapshot of this thread has told
 
 void pair(Pairing& pairing, DeviceTracker& tracker, const AllocatorEvent& event) {
   pairing.told = nullptr;

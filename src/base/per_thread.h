@@ -1,5 +1,10 @@
 // A value for each thread, destroyed with it. A thread_local object with a destructor would end the
 // program where there is no memory to register it; this throws std::bad_alloc.
+//
+// A thread_local object of a library that dlopen() has loaded is allocated at a thread's first use
+// of it, and glibc ends the program where that fails. With the model initial-exec it lies in memory
+// that each thread has from its start. There is little of it for all libraries of a process: only
+// pointers and flags belong there.
 #pragma once
 
 #include <pthread.h>
@@ -31,7 +36,7 @@ class PerThread {
     pthread_key_t key{};
     const bool is_made = pthread_key_create(&key, destroy) == 0;
   };
-  static inline thread_local T* t_value = nullptr;
+  static inline thread_local T* t_value [[gnu::tls_model("initial-exec")]] = nullptr;
 };
 
 }  // namespace plimsoll::base

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/per_thread.h"
 #include "monitor/nvtx.h"
 #include "monitor/watch.h"
 #include "monitor/words.h"
@@ -51,23 +52,27 @@ struct Open {
   std::uint32_t value;
   friend bool operator==(const Open&, const Open&) = default;
 };
-// What is open on a thread, so that each end closes its own range, whatever was missed. Without a
-// destructor: ranges may end while the thread does.
+// What is open on a thread, so that each end closes its own range, whatever was missed.
 struct ThreadRanges {
   static constexpr std::size_t kMost = 256;  // deeper ones are not shown
   std::size_t depth = 0;
   std::size_t deeper = 0;  // those that have begun beyond it, and not ended
   std::array<Open, kMost> open;
+
+  static ThreadRanges& of_this_thread() {
+    return base::PerThread<ThreadRanges, ThreadRanges>::get();
+  }
 };
-thread_local ThreadRanges t_ranges;
 
 // The tool was asked by the parent, and the lock may have been held by a thread that is gone.
-void begin_in_child() {
+void begin_in_child() try {
   plimsoll_listen_to_ranges(nullptr);
   ::new (&ranges().mutex) std::mutex;
   ranges().users = 0;
   ranges().has_step = false;
-  t_ranges.depth = t_ranges.deeper = 0;
+  ThreadRanges& mine = ThreadRanges::of_this_thread();
+  mine.depth = mine.deeper = 0;
+} catch (...) {  // no memory: this thread has none open
 }
 
 // Under the lock.
@@ -141,7 +146,7 @@ void begin_step(const std::string& name) {
 }
 
 void range_began(std::uint8_t range, std::uint32_t value) try {
-  ThreadRanges& mine = t_ranges;
+  ThreadRanges& mine = ThreadRanges::of_this_thread();
   if (mine.depth == ThreadRanges::kMost) {
     ++mine.deeper;
     return;
@@ -153,7 +158,7 @@ void range_began(std::uint8_t range, std::uint32_t value) try {
 }
 
 void range_ended(std::uint8_t range, std::uint32_t value) try {
-  ThreadRanges& mine = t_ranges;
+  ThreadRanges& mine = ThreadRanges::of_this_thread();
   if (mine.deeper > 0) {
     --mine.deeper;
     return;

@@ -232,8 +232,8 @@ std::int64_t now_ns(clockid_t clock) {
 
 // Of this process since this thread's sample before; nullopt: it is the first.
 std::optional<double> processor_percent() {
-  thread_local std::int64_t last_used_ns = 0;
-  thread_local std::int64_t last_ns = 0;
+  thread_local std::int64_t last_used_ns [[gnu::tls_model("initial-exec")]] = 0;
+  thread_local std::int64_t last_ns [[gnu::tls_model("initial-exec")]] = 0;
   const std::int64_t used_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
   const std::int64_t ns = now_ns(CLOCK_MONOTONIC);
   const std::int64_t used_before_ns = std::exchange(last_used_ns, used_ns);

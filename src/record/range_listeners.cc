@@ -1,6 +1,7 @@
 #include "record/range_listeners.h"
 
 #include <new>
+#include <type_traits>
 
 namespace plimsoll::record {
 namespace {
@@ -40,8 +41,9 @@ constexpr plimsoll_range_listener kMarking = {[](std::uint8_t range, std::uint32
 const plimsoll_range_listener* RangeListeners::g_called = nullptr;
 
 RangeListeners& RangeListeners::get() noexcept {
-  static auto* const listeners = new RangeListeners;
-  return *listeners;
+  static_assert(std::is_trivially_destructible_v<RangeListeners>);
+  static constinit RangeListeners listeners;
+  return listeners;
 }
 
 void RangeListeners::publish() noexcept {

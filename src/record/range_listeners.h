@@ -28,7 +28,7 @@ class RangeListeners {
   void begin_in_child(std::uint64_t marking_recordings) noexcept;
 
  private:
-  RangeListeners() = default;
+  constexpr RangeListeners() = default;
   void publish() noexcept;
 
   static const plimsoll_range_listener* g_called;  // atomic

@@ -1,4 +1,5 @@
 #include "record/recorder.h"
+#include "base/per_thread.h"
 #include "record/pins.h"
 #include "record/range_listeners.h"
 
@@ -18,14 +19,23 @@ constexpr std::int64_t kDrainPeriodNs = 20'000'000;
 constexpr std::int64_t kWritePeriodNs = 1'000'000'000;  // unless it is woken
 constexpr unsigned kSweepEvery = 8;                     // periods
 
-// A sentence for the caller, valid until this thread's next one.
-const char* sentence(const char* what, const char* path, int error) noexcept {
-  thread_local char text[512];
-  std::snprintf(text, sizeof text, "%s '%s': %s.", what, path, std::strerror(error));
-  return text;
+constexpr const char* kNoMemory = "There is no memory for a recording.";
+
+const char* reason(int error) noexcept {
+  return error == ENXIO ? "nobody reads this pipe" : std::strerror(error);
 }
 
-constexpr const char* kNoMemory = "There is no memory for a recording.";
+// A sentence for the caller, valid until this thread's next one.
+const char* sentence(const char* what, const char* path, int error) noexcept try {
+  struct Text {
+    char bytes[512];
+  };
+  Text& text = base::PerThread<Text, Text>::get();
+  std::snprintf(text.bytes, sizeof text.bytes, "%s '%s': %s.", what, path, reason(error));
+  return text.bytes;
+} catch (const std::bad_alloc&) {
+  return kNoMemory;
+}
 
 }  // namespace
 
@@ -567,7 +577,8 @@ void Recorder::after_fork_in_child() noexcept {
 }
 
 bool Recorder::begin_in_child() noexcept {
-  thread_local bool is_beginning = false;  // what it allocates is not recorded
+  thread_local bool is_beginning [[gnu::tls_model("initial-exec")]] =
+      false;  // what it allocates is not recorded
   if (is_beginning || hot.mode.load(std::memory_order_relaxed) == Mode::kOff) return false;
   is_beginning = true;
   {

@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 
@@ -22,7 +25,7 @@ constexpr std::uint64_t kLeavingNs = 10'000'000'000;
 
 constexpr std::size_t kRingBytes = kRingEvents * sizeof(Event);
 
-thread_local ThreadState* t_state = nullptr;
+thread_local ThreadState* t_state [[gnu::tls_model("initial-exec")]] = nullptr;
 
 struct ExitKey {
   pthread_key_t key{};
@@ -52,8 +55,19 @@ bool is_gone(std::int32_t system_id) noexcept {
 #endif
 }
 
-// For a thread that comes when there is no memory left at all.
-constinit thread_local ThreadState t_last_resort;
+// For threads that come when there is no memory left at all. The last one is shared by all that
+// come when the others are taken: their events are dropped, but their contexts mix.
+constinit std::array<ThreadState, 32> g_last_resorts;
+constinit std::atomic<std::size_t> g_last_resorts_taken{0};
+thread_local ThreadState* t_last_resort [[gnu::tls_model("initial-exec")]] = nullptr;
+
+ThreadState* last_resort() noexcept {
+  if (t_last_resort == nullptr) {
+    const std::size_t number = g_last_resorts_taken.fetch_add(1, std::memory_order_relaxed);
+    t_last_resort = &g_last_resorts[std::min(number, g_last_resorts.size() - 1)];
+  }
+  return t_last_resort;
+}
 
 }  // namespace
 
@@ -66,7 +80,7 @@ ThreadState* ThreadRegistry::current() noexcept {
   if (t_state != nullptr) [[likely]]
     return t_state;
   ThreadState* state = take_state();
-  if (state == nullptr) return &t_last_resort;
+  if (state == nullptr) return last_resort();
   t_state = state;
   if (exit_key.is_made) pthread_setspecific(exit_key.key, state);
   return state;

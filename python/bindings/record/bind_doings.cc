@@ -2,12 +2,14 @@
 // their time alone (torch's own history of its CUDA allocator). Python tells it where it sees each
 // operator; where the compiled adapter does, its ranges are listened to.
 #include <nanobind/nanobind.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "bind.h"
 #include "plimsoll/recorder_c.h"
@@ -30,7 +32,7 @@ struct Told {
 };
 
 Told& told() {
-  thread_local Told told;
+  thread_local Told told [[gnu::tls_model("initial-exec")]];
   const std::uint32_t recordings = g_recordings.load(std::memory_order_relaxed);
   if (told.recordings != recordings) told = {.recordings = recordings};
   return told;
@@ -55,21 +57,41 @@ void mark_doing() {
 
 // ---- ranges -----------------------------------------------------------------------------------
 
-// The open ones of this thread, innermost last. Hooks call this: it needs no memory, and has no
-// destructor to be registered.
+// The open ones of this thread, innermost last.
 struct OpenRanges {
   static constexpr std::size_t kDeepest = 1024;  // ends may be missing
 
   std::size_t count = 0;
   std::array<std::uint32_t, kDeepest> values;
 };
-OpenRanges& open(std::uint8_t range) {
-  thread_local OpenRanges layers, phases;
-  return range == PLIMSOLL_RANGE_LAYER ? layers : phases;
+struct ThreadRanges {
+  OpenRanges layers, phases;
+};
+// Thread-local memory itself is too small for them (src/base/per_thread.h).
+thread_local ThreadRanges* t_ranges [[gnu::tls_model("initial-exec")]] = nullptr;
+
+void free_ranges(void* ranges) {
+  t_ranges = nullptr;
+  delete static_cast<ThreadRanges*>(ranges);
 }
 
-void tell_innermost(std::uint8_t range) {
-  const OpenRanges& ranges = open(range);
+// Null where there is no memory for them: the range is not marked.
+OpenRanges* open(std::uint8_t range) noexcept {
+  if (t_ranges == nullptr) {
+    static pthread_key_t key;
+    static const bool kHasKey = pthread_key_create(&key, free_ranges) == 0;
+    auto* const made = kHasKey ? new (std::nothrow) ThreadRanges : nullptr;
+    if (made == nullptr) return nullptr;
+    if (pthread_setspecific(key, made) != 0) {
+      delete made;
+      return nullptr;
+    }
+    t_ranges = made;
+  }
+  return range == PLIMSOLL_RANGE_LAYER ? &t_ranges->layers : &t_ranges->phases;
+}
+
+void tell_innermost(std::uint8_t range, const OpenRanges& ranges) {
   const std::uint32_t now = ranges.count == 0 ? 0 : ranges.values[ranges.count - 1];
   plimsoll_context* const context = recorder().context();
   if (range == PLIMSOLL_RANGE_LAYER) {
@@ -80,22 +102,21 @@ void tell_innermost(std::uint8_t range) {
 }
 
 void begin_range(std::uint8_t range, std::uint32_t value) {
-  OpenRanges& ranges = open(range);
-  if (range == PLIMSOLL_RANGE_REGION || ranges.count == OpenRanges::kDeepest) return;
-  ranges.values[ranges.count++] = value;
-  tell_innermost(range);
+  OpenRanges* const ranges = range == PLIMSOLL_RANGE_REGION ? nullptr : open(range);
+  if (ranges == nullptr || ranges->count == OpenRanges::kDeepest) return;
+  ranges->values[ranges->count++] = value;
+  tell_innermost(range, *ranges);
 }
 
 void end_range(std::uint8_t range, std::uint32_t value) {
-  if (range == PLIMSOLL_RANGE_REGION) return;
-  OpenRanges& ranges = open(range);
-  std::size_t place = ranges.count;
-  while (place > 0 && ranges.values[place - 1] != value) --place;
+  OpenRanges* const ranges = range == PLIMSOLL_RANGE_REGION ? nullptr : open(range);
+  std::size_t place = ranges == nullptr ? 0 : ranges->count;
+  while (place > 0 && ranges->values[place - 1] != value) --place;
   if (place == 0) return;
-  std::uint32_t* const values = ranges.values.data();
-  std::copy(values + place, values + ranges.count, values + place - 1);
-  --ranges.count;
-  tell_innermost(range);
+  std::uint32_t* const values = ranges->values.data();
+  std::copy(values + place, values + ranges->count, values + place - 1);
+  --ranges->count;
+  tell_innermost(range, *ranges);
 }
 
 void end_step(std::uint64_t) {}

@@ -1,0 +1,27 @@
+"""Thread-local data lies in memory that each thread has from its start.
+
+Otherwise a thread's first use of it allocates, and glibc ends the program where that fails
+(src/base/per_thread.h). There is little such memory for all libraries of a process.
+"""
+
+import re
+import subprocess
+
+import pytest
+
+from plimsoll import _adapter, _record
+
+MOST_BYTES = 256
+
+
+def libraries():
+    return {"recorder": _record.__file__, "adapter": _adapter.compiled(_adapter.MAIN, print).path}
+
+
+@pytest.mark.parametrize("which", ["recorder", "adapter"])
+def test_it_is_there_when_a_thread_starts_and_small(which):
+    words = ["readelf", "--wide", "--dynamic", "--program-headers", libraries()[which]]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "STATIC_TLS" in shown
+    sizes = [int(row.split()[5], 16) for row in shown.splitlines() if re.match(r"\s+TLS\s", row)]
+    assert 0 < sum(sizes) <= MOST_BYTES
