@@ -221,11 +221,11 @@ def _compiled_now(
         shutil.rmtree(build, ignore_errors=True)  # of a process that was killed
         build.mkdir(mode=0o700)
         output = build / "adapter.so"
-        with open(log, "w") as file:
+        with open(log, "w", encoding="utf-8", errors="backslashreplace") as file:
             _compile(command(half, folder, output), build, file)
             content = output.read_bytes()
             _try_out(half, output, file)
-    except (AdapterError, OSError) as error:
+    except (AdapterError, OSError, ValueError) as error:
         leave_to_program(error)
         problem = f"{error}; see {log}"
         entry.fail(half.name, problem)

@@ -76,7 +76,8 @@ class Entry:
     def fail(self, name: str, problem: str) -> None:
         """Has the processes that wait for this library give up too."""
         with Suppressed(OSError):
-            _trusted_files.publish(self._folder, f"{name}.failed", problem.encode())
+            content = problem.encode(errors="backslashreplace")
+            _trusted_files.publish(self._folder, f"{name}.failed", content)
 
     def failed_since(self, name: str, time_ns: int) -> str | None:
         """The problem of a process that has given up since then."""

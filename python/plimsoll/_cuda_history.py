@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._messages import print_message
 from plimsoll._program_errors import leave_to_program
 
 _ENTRIES = 200_000  # a few hundred bytes each, as long as stacks are Python's alone
@@ -190,4 +191,4 @@ def _ran_out(device: int, requested: int, limit: int, free: int) -> None:
 
 
 def _say(message: str) -> None:
-    print(f"plimsoll: {message}", file=sys.stderr, flush=True)
+    print_message(f"plimsoll: {message}")

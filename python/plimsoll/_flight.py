@@ -16,6 +16,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from plimsoll import _attachment, _notebook, _record
+from plimsoll._messages import print_message
+from plimsoll._paths import is_rank
 from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll._sizes import size_text
 
@@ -144,8 +146,7 @@ def _count(trace: Any, failure: Failure) -> int:
 
 def _print(lines: list[str]) -> None:
     first, *others = lines
-    text = "\n".join([f"plimsoll: {first}", *(f"  {line}" for line in others)])
-    print(text, file=sys.stderr, flush=True)
+    print_message(f"plimsoll: {first}", *(f"  {line}" for line in others))
 
 
 def _short(path: str) -> str:
@@ -157,8 +158,8 @@ def _short(path: str) -> str:
 
 
 def _head(failure: Failure, trace: Any) -> Iterator[str]:
-    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK")
-    of_rank = f" of rank {rank}" if rank else ""
+    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
+    of_rank = f" of rank {rank}" if is_rank(rank) else ""
     requested = failure.requested
     if requested == 0:  # torch's own observers are told of the segment alone
         requested = _details(trace, failure)[-1]["requested_bytes"] if trace else failure.segment

@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 _LONG = ("-W", "-X", "--")  # options of Python that are not single letters
 _START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_start")
@@ -74,7 +75,7 @@ def interpreter_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="plimsoll run", description="Run a Python script and record what it does to memory."
     )
     parser.add_argument("-o", "--output", metavar="PATH", help="the trace file")
@@ -82,9 +83,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "--force", dest="overwrite", action="store_true", help="replace an earlier trace at PATH"
     )
     parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name")
-    parser.add_argument(
-        "--max-events", type=_positive, metavar="N", help="keep the newest N, about"
-    )
+    parser.add_argument("--max-events", type=_events, metavar="N", help="keep the newest N, about")
     parser.add_argument("--mode", choices=("full", "lite"), default="full")
     parser.add_argument(
         "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
@@ -142,11 +141,16 @@ def _trouble_with(path: str) -> str:
     return "" if is_used or can_create else f"the folder {folder} is not writable"
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value <= 0:
-        raise ValueError(text)
-    return value
+def _events(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text[:19]) < 10**18:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Ends in one sentence; --help prints the usage."""
+        _fail(f"{message} (plimsoll run --help)")
 
 
 def _first_environment() -> dict[bytes, bytes]:
@@ -159,8 +163,9 @@ def _first_environment() -> dict[bytes, bytes]:
     return dict(pair.split(b"=", 1) for pair in pairs if b"=" in pair)
 
 
-def _fail(sentence: str) -> None:
-    print(f"plimsoll run: {sentence}", file=sys.stderr)
+def _fail(sentence: str) -> NoReturn:
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in sentence)
+    print(f"plimsoll run: {shown}", file=sys.stderr)
     sys.exit(2)
 
 

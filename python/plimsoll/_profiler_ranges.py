@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._messages import print_message
 from plimsoll._program_errors import leave_to_program
 from plimsoll.errors import Error
 
@@ -71,6 +72,6 @@ def nvtx_is_asked_for() -> bool:
         said.set("nvtx", value)
     except Error as error:
         leave_to_program(error)
-        print(f"plimsoll: PLIMSOLL_MONITOR_NVTX={value!r} is ignored: {error}", file=sys.stderr)
+        print_message(f"plimsoll: PLIMSOLL_MONITOR_NVTX={value!r} is ignored: {error}")
         return False
     return said.nvtx

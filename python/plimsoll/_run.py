@@ -8,8 +8,9 @@ import os
 import sys
 from typing import Any
 
+from plimsoll._messages import print_message
 from plimsoll._paths import default_path, of_rank
-from plimsoll._program_errors import leave_to_program
+from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll._sizes import size_text
 from plimsoll._start.torch_import import call_after_torch
 from plimsoll.errors import Error, InvalidArgumentError
@@ -33,7 +34,7 @@ def begin_with_torch(path: str, **options: Any) -> None:
         recording = record(path, **options)
     except (Error, OSError) as error:  # of the environment's values: the program runs without
         leave_to_program(error)
-        print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
+        print_message(f"plimsoll: {error}; nothing is recorded")
         return
     pid = os.getpid()
     atexit.register(lambda: _tell(recording) if os.getpid() == pid else None)
@@ -43,7 +44,7 @@ def begin_with_torch(path: str, **options: Any) -> None:
             recording.start()
         except Exception as error:
             leave_to_program(error)
-            print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
+            print_message(f"plimsoll: {error}; nothing is recorded")
         else:
             _list_in_run_log(recording.path)
 
@@ -54,7 +55,7 @@ def _tell(recording: Recording) -> None:
     recording.stop()
     if not recording.state:
         if "torch" not in sys.modules:
-            print("plimsoll: torch was not imported, so nothing was recorded", file=sys.stderr)
+            print_message("plimsoll: torch was not imported, so nothing was recorded")
         return
     if os.environ.get("PLIMSOLL_RUN_LOG"):
         return  # the command that runs this program reports it
@@ -62,10 +63,9 @@ def _tell(recording: Recording) -> None:
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
     # Where there is the CPU alone, its name would tell nothing.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
-    print(
+    print_message(
         f"plimsoll: {path}: {_held(recording.state)}, peak {peak}; "
-        f"see it with: plimsoll report {path}",
-        file=sys.stderr,
+        f"see it with: plimsoll report {path}"
     )
 
 
@@ -99,7 +99,7 @@ def begin_as_environment_says() -> None:
             "adapter": _choice("PLIMSOLL_ADAPTER", ("auto", "libtorch", "python", "none")),
         }
     except InvalidArgumentError as error:
-        print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
+        print_message(f"plimsoll: {error}; nothing is recorded")
         return
     begin_with_torch(of_rank(path) if path else default_path(), **options)
 
@@ -126,8 +126,7 @@ def _list_in_run_log(path: str) -> None:
     log = os.environ.get("PLIMSOLL_RUN_LOG")
     if not log:
         return
-    try:
-        with open(log, "a", encoding="utf-8") as file:
-            file.write(f"recording {os.getpid()} {path}\n")
-    except OSError as error:
-        leave_to_program(error)  # else it is recorded, and not reported
+    line = b"recording %d %s\n" % (os.getpid(), os.fsencode(path))
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC  # reading, too: a pipe opens without a reader
+    with Suppressed(OSError, ValueError), open(os.open(log, flags), "wb") as file:
+        file.write(line)  # where that fails, the run is recorded and not reported

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from plimsoll import _record
 from plimsoll._attachment import Adapter
+from plimsoll._messages import print_message
 from plimsoll._program_errors import leave_to_program
 from plimsoll.recording import Recording, record
 
@@ -45,4 +46,4 @@ def _attempt(action: Callable[[], object]) -> None:
         action()
     except Exception as error:  # torch raises many kinds; training goes on
         leave_to_program(error)
-        print(_record.with_rank(f"plimsoll: snapshot: {error}"), file=sys.stderr, flush=True)
+        print_message(_record.with_rank(f"plimsoll: snapshot: {error}"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from plimsoll import _record
+from plimsoll._messages import print_message
 from plimsoll._paths import of_rank, path_text
 from plimsoll._program_errors import leave_to_program
 from plimsoll.errors import InvalidArgumentError
@@ -78,4 +78,4 @@ def _is_empty(file: TextIO) -> bool:
 def _report(name: str, failure: str) -> None:
     if name not in _failed:
         _failed.add(name)
-        print(_record.with_rank(f"plimsoll: {failure}"), file=sys.stderr, flush=True)
+        print_message(_record.with_rank(f"plimsoll: {failure}"))

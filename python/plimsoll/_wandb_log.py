@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._messages import print_message
 from plimsoll._program_errors import leave_to_program
 from plimsoll._record import MemorySample, MonitorOptions
 
@@ -54,4 +55,4 @@ class WandbLog:
             return
         self._has_complained = True
         told = f"plimsoll: wandb: {trouble}; memory is not logged there"
-        print(_record.with_rank(told), file=sys.stderr, flush=True)
+        print_message(_record.with_rank(told))

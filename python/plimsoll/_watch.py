@@ -9,6 +9,7 @@ import threading
 
 from plimsoll import _attachment, _live, _record
 from plimsoll._attachment import Adapter, Mode
+from plimsoll._messages import print_message
 from plimsoll.errors import AdapterError
 
 _lock = threading.RLock()
@@ -93,7 +94,7 @@ def _take_rank() -> None:
 
 
 def _say(message: str) -> None:
-    print(_record.with_rank(f"plimsoll: {message}"), file=sys.stderr, flush=True)
+    print_message(_record.with_rank(f"plimsoll: {message}"))
 
 
 def _renew_lock() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from plimsoll import _attachment, _record
 from plimsoll._arguments import bad_argument, whole_number
+from plimsoll._messages import print_message
 from plimsoll._names import name_of
 from plimsoll._paths import of_rank
 from plimsoll._profiler_ranges import profiled_mark
@@ -93,7 +94,7 @@ class TrainingMonitor:
             action()
         except (Error, OSError, MemoryError) as error:
             leave_to_program(error)
-            print(_record.with_rank(f"plimsoll: {error}"), file=sys.stderr, flush=True)
+            print_message(_record.with_rank(f"plimsoll: {error}"))
 
     def step(
         self, iteration: int | None = None, loss: Any = None, *, batch_size: int | None = None
@@ -142,7 +143,7 @@ class TrainingMonitor:
                 f"plimsoll: TrainingMonitor.step() got a {type(iteration).__name__} as the"
                 " iteration. It is taken as the loss, and iterations are counted: pass it as loss=…"
             )
-            print(_record.with_rank(message), file=sys.stderr, flush=True)
+            print_message(_record.with_rank(message))
         return None, iteration if loss is None else loss
 
     def _prepare_for(self, iteration: int) -> None:
@@ -211,11 +212,12 @@ class TrainingMonitor:
         self.close()
         stop_all_recordings()
         told = f"plimsoll: exit code 1: {self.alerts} memory alerts"
-        print(_record.with_rank(told), file=sys.stderr)
+        print_message(_record.with_rank(told))
         if "logging" in sys.modules:  # it flushes its files at exit, too
             sys.modules["logging"].shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with Suppressed(Exception):
+                stream.flush()
         os._exit(1)
 
     def __enter__(self) -> TrainingMonitor:

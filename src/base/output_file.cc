@@ -55,6 +55,21 @@ class QuietWriting {
   bool had_limit_ = false;
 };
 
+// For 5 seconds.
+constexpr int kReaderTries = 250;
+constexpr long kReaderPauseNs = 20'000'000;
+
+// In place of 0, 1 or 2, which the next file gets where the program has closed one of them: what
+// the program prints would land in the file.
+int above_standard_streams(int file) noexcept {
+  if (file < 0 || file > STDERR_FILENO) return file;
+  const int higher = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return higher;
+}
+
 constexpr mode_t kFileMode = 0600;  // a trace names files, functions and the command
 
 }  // namespace
@@ -70,7 +85,11 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   return *this;
 }
 
-int OutputFile::open(const char* path) noexcept { return open_as(path, O_WRONLY); }
+int OutputFile::open(const char* path) noexcept {
+  close();
+  fd_ = open_existing(path);
+  return fd_ < 0 ? errno : know_file();
+}
 
 int OutputFile::open_unlinked(const char* path) noexcept {
   return open_as(path, O_RDWR | O_NOFOLLOW);
@@ -93,9 +112,12 @@ int OutputFile::publish(const char* path) noexcept {
 int OutputFile::open_as(const char* path, int flags) noexcept {
   close();
   do {
-    fd_ = ::open(path, flags | O_CLOEXEC | O_NOCTTY, kFileMode);
+    fd_ = above_standard_streams(::open(path, flags | O_CLOEXEC | O_NOCTTY, kFileMode));
   } while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) return errno;
+  return fd_ < 0 ? errno : know_file();
+}
+
+int OutputFile::know_file() noexcept {
   struct stat status{};
   if (fstat(fd_, &status) != 0) return errno;
   is_regular_ = S_ISREG(status.st_mode);
@@ -175,6 +197,18 @@ void write_to_stderr(std::string_view line) noexcept {
   if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
   const QuietWriting quiet;
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+}
+
+int open_existing(const char* path) noexcept {
+  constexpr int kFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+  int file = ::open(path, kFlags);
+  for (int i = 0; file < 0 && (errno == ENXIO || errno == EINTR) && i < kReaderTries; ++i) {
+    const timespec pause{.tv_sec = 0, .tv_nsec = kReaderPauseNs};
+    nanosleep(&pause, nullptr);
+    file = ::open(path, kFlags);
+  }
+  if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  return above_standard_streams(file);
 }
 
 }  // namespace plimsoll::base

@@ -44,6 +44,7 @@ class OutputFile {
 
  private:
   int open_as(const char* path, int flags) noexcept;
+  int know_file() noexcept;
 
   int fd_ = -1;
   bool is_regular_ = false;
@@ -51,6 +52,10 @@ class OutputFile {
   std::uint64_t inode_ = 0;
   std::int64_t written_bytes_ = 0;
 };
+
+// A descriptor to write to what exists, such as a device; -1 with errno where there is none. A pipe
+// gets 5 seconds to find a reader: ENXIO where it finds none.
+int open_existing(const char* path) noexcept;
 
 // For a line that nobody waits for: nothing where stderr has no room for it now.
 void write_to_stderr(std::string_view line) noexcept;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace plimsoll::base {
@@ -66,6 +67,26 @@ inline bool is_unprintable(std::uint32_t point) {
     if (point >= range.first && point <= range.last) return true;
   }
   return false;
+}
+
+// The text with \xHH in place of each byte of what is no UTF-8 or cannot be seen.
+inline std::string escaped(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    const std::string_view front = text.substr(0, length == 0 ? 1 : length);
+    text.remove_prefix(front.size());
+    if (length != 0 && !is_unprintable(code_point(front))) {
+      out += front;
+      continue;
+    }
+    for (const char byte : front) {
+      const auto value = static_cast<unsigned char>(byte);
+      out += {'\\', 'x', kDigits[value >> 4], kDigits[value & 0xFu]};
+    }
+  }
+  return out;
 }
 
 }  // namespace plimsoll::base

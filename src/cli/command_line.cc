@@ -60,6 +60,22 @@ Status check_unknown(const Command& command, const std::vector<std::string>& unk
                                 base::did_you_mean(word, known));
 }
 
+// Between commas nothing is a value, and CLI11 takes the next word for it.
+Status check_lists(const Command& command, const std::vector<std::string>& words) {
+  for (const Option& option : command.options) {
+    if (!option.is_list) continue;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const bool is_next = words[i] == option.name && i + 1 < words.size();
+      const std::string prefix = option.name + "=";
+      if (!is_next && !words[i].starts_with(prefix)) continue;
+      const std::string value = is_next ? words[i + 1] : words[i].substr(prefix.size());
+      if (value.find_first_not_of(',') == std::string::npos)
+        return wrong_use(command, option.name + " \"" + value + "\" names no " + option.value);
+    }
+  }
+  return {};
+}
+
 Status check_positionals(const Command& command, const Slots& slots) {
   for (const Positional& positional : command.positionals) {
     const auto& given = slots.values.at(positional.name);
@@ -80,7 +96,10 @@ Result<Arguments> gather(const Command& command, const CLI::App& app, Slots& slo
   PLIMSOLL_TRY(check_positionals(command, slots));
   for (const Option& option : command.options) {
     if (option.value.empty()) continue;
-    PLIMSOLL_TRY(check_choices(command, option, slots.values[option.name]));
+    const auto& given = slots.values[option.name];
+    if (std::ranges::find(given, "") != given.end())
+      return wrong_use(command, option.name + " \"\" is empty: it takes a " + option.value);
+    PLIMSOLL_TRY(check_choices(command, option, given));
     if (option.is_required && slots.values[option.name].empty()) {
       return wrong_use(command,
                        "plimsoll " + command.name + " needs " + option.name + " " + option.value);
@@ -109,6 +128,7 @@ Result<Arguments> parse(const Command& command, const std::vector<std::string>& 
   }
   for (const Option& option : command.options) declare(app, option, slots);
   const auto dashes = std::ranges::find(words, "--");
+  PLIMSOLL_TRY(check_lists(command, {words.begin(), dashes}));
   std::vector<std::string> reversed(words.begin(), dashes);
   std::ranges::reverse(reversed);
   try {

@@ -54,6 +54,9 @@ TEST(CommandLine, mistakes_are_named_with_what_was_meant) {
               HasSubstr("--by lien is not one of line, stack; did you mean line?"));
   EXPECT_THAT(error_of({"--json"}), HasSubstr("needs a FILE"));
   EXPECT_THAT(error_of({"a", "-o"}), HasSubstr("--output needs a value"));
+  EXPECT_THAT(error_of({"a", "-o", ""}), HasSubstr("--output \"\" is empty: it takes a PATH"));
+  EXPECT_THAT(error_of({"--by", ",", "a"}), HasSubstr("--by \",\" names no TABLE"));
+  EXPECT_THAT(error_of({"--by=", "a"}), HasSubstr("--by \"\" names no TABLE"));
   EXPECT_THAT(error_of({"a", "-o", "b", "-o", "c"}), HasSubstr("--output is given more than once"));
 }
 

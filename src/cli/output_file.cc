@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/output_file.h"
+
 namespace plimsoll::cli {
 namespace {
 
@@ -36,9 +38,12 @@ Result<OutputFile> OutputFile::create(const std::string& path, Existing existing
     return make_error(ErrorCode::kInvalidArgument, path + " is a folder; say -o and a file's name");
   }
   if (exists && !S_ISREG(info.st_mode)) {
-    std::FILE* device = std::fopen(path.c_str(), "wb");
-    if (device == nullptr) return cannot_write(path, errno);
-    return OutputFile(path, "", device);
+    const int descriptor = base::open_existing(path.c_str());
+    if (descriptor < 0 && errno == ENXIO && S_ISFIFO(info.st_mode)) {
+      return make_error(ErrorCode::kInvalidArgument, path + " is a pipe that nobody reads");
+    }
+    if (descriptor < 0) return cannot_write(path, errno);
+    return OutputFile(path, "", ::fdopen(descriptor, "wb"));
   }
   if (!exists && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
     return make_error(ErrorCode::kInvalidArgument,

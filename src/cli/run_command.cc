@@ -40,6 +40,17 @@ struct ProgramOptions {
   std::vector<std::pair<const char*, std::string>> environment = {};  // for linked programs
 };
 
+Status check_value(const std::string& option, const std::string& value) {
+  if (option == "--mode" && value != "full" && value != "lite")
+    return make_error(ErrorCode::kInvalidArgument, "--mode " + value + " is not one of full, lite");
+  const bool is_number = !value.empty() && value.size() < 19 && value != "0" &&
+                         value.find_first_not_of("0123456789") == std::string::npos;
+  if (option == "--max-events" && !is_number)
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--max-events " + value + " is not a whole number above 0");
+  return {};
+}
+
 // The options before `--`.
 Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
   ProgramOptions options;
@@ -57,7 +68,8 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
     } else if (word == "--in-children") {
       options.environment.emplace_back("PLIMSOLL_IN_CHILDREN", "1");
     } else if (const auto found = variables.find(word); found != variables.end() && has_value) {
-      options.environment.emplace_back(found->second, words[++i]);
+      PLIMSOLL_TRY(check_value(word, words[++i]));
+      options.environment.emplace_back(found->second, words[i]);
     } else {
       return make_error(ErrorCode::kInvalidArgument,
                         word +

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "base/utf8.h"
 #include "plimsoll/recorder_c.h"
 
 namespace plimsoll::record {
@@ -107,9 +108,10 @@ void stop_and_report() {
       state.error != 0
           ? "incomplete (" + std::string(std::strerror(state.error)) + ")"
           : base::format_count(state.events) + (state.events == 1 ? " event" : " events");
-  std::fprintf(stderr, "plimsoll: %s: %s, peak %s; see it with: plimsoll report %s\n",
-               ours.path.c_str(), held.c_str(),
-               base::format_bytes(static_cast<std::int64_t>(peak)).c_str(), ours.path.c_str());
+  const std::string path = base::escaped(ours.path);
+  std::fprintf(stderr, "plimsoll: %s: %s, peak %s; see it with: plimsoll report %s\n", path.c_str(),
+               held.c_str(), base::format_bytes(static_cast<std::int64_t>(peak)).c_str(),
+               path.c_str());
 }
 
 // False where the text is none, or too large. "" is 0.
@@ -121,7 +123,9 @@ bool read_max_events(const std::string& text, std::uint64_t& count) {
   return result.ec == std::errc{} && result.ptr == end;
 }
 
-std::string quoted(const char* name) { return std::string(name) + "='" + variable(name) + "'"; }
+std::string quoted(const char* name) {
+  return std::string(name) + "='" + base::escaped(variable(name)) + "'";
+}
 
 // "" where all is well. The adapter reads the mode later.
 std::string problem_of_environment(std::uint64_t& max_events) {
@@ -140,7 +144,7 @@ void report_failure(const RunLog& log, const char* sentence) {
   if (log.is_open()) {
     log.write_line("failed", sentence);
   } else {
-    std::fprintf(stderr, "plimsoll: nothing is recorded: %s\n", sentence);
+    std::fprintf(stderr, "plimsoll: nothing is recorded: %s\n", base::escaped(sentence).c_str());
   }
 }
 
@@ -176,8 +180,8 @@ bool start_recording() {
     return true;
   }
   if (ours.path != wanted_path) {
-    std::fprintf(stderr, "plimsoll: %s exists; this run is recorded into %s\n", wanted_path.c_str(),
-                 ours.path.c_str());
+    std::fprintf(stderr, "plimsoll: %s exists; this run is recorded into %s\n",
+                 base::escaped(wanted_path).c_str(), base::escaped(ours.path).c_str());
   }
   std::atexit(stop_and_report);
   return true;

@@ -62,7 +62,16 @@ def _begin_or_say(options: str, folders: list[str]) -> None:
         record = sys.modules.get("plimsoll._record")
         if record is not None and record.is_raised_by_signal(error):
             raise  # it is the program's
-        print(f"plimsoll: {error}; nothing is recorded", file=sys.stderr)
+        _print(f"plimsoll: {error}; nothing is recorded")
+
+
+def _print(text: str) -> None:
+    if sys.stderr is None:  # print() would write to stdout
+        return
+    try:
+        print("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text), file=sys.stderr)
+    except (OSError, ValueError):
+        return  # the script has closed it
 
 
 def _is_shadowed(name: str) -> bool:
@@ -77,10 +86,7 @@ def _begin_when_torch_is_imported(options: str, folders: list[str]) -> None:
 
     def say_if_there_was_no_torch() -> None:
         if os.getpid() == pid and "torch" not in sys.modules:
-            try:
-                print("plimsoll: torch was not imported, so nothing was recorded", file=sys.stderr)
-            except (OSError, ValueError):
-                return  # the script has closed it
+            _print("plimsoll: torch was not imported, so nothing was recorded")
 
     atexit.register(say_if_there_was_no_torch)
     torch_import.call_after_torch(lambda: _begin_or_say(options, folders))
