@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._messages import print_message
 from plimsoll._program_errors import Suppressed, leave_to_program
 from plimsoll.errors import AdapterError
 
@@ -89,8 +90,7 @@ def end() -> None:
 
 def forget() -> None:
     """In the child of a fork, where no CUDA works."""
-    global _users, _half, _lock
-    _lock = threading.RLock()
+    global _users, _half
     _users, _half = 0, None
     history = sys.modules.get("plimsoll._cuda_history")
     if history is not None:
@@ -204,4 +204,12 @@ def _fail(message: str, no_history: str | None = None) -> None:
 
 
 def _say(message: str) -> None:
-    print(f"plimsoll: {message}", file=sys.stderr, flush=True)
+    print_message(f"plimsoll: {message}")
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from plimsoll import _record
 from plimsoll._arguments import flag, whole_number
 from plimsoll._attachment import Mode
+from plimsoll._messages import print_message
 from plimsoll._paths import path_text
 from plimsoll._traced_models import NO_LAYER, TracedModels
 from plimsoll._tracer_results import (
@@ -39,6 +41,8 @@ _SUMMED_EVENTS = 2_000_000
 """A block keeps at least so many events, some 5 bytes each, for the statistics of its layers."""
 
 _MOST_UNREAD_BYTES = 64 << 20
+
+_tracers: weakref.WeakSet[MemoryTracer] = weakref.WeakSet()
 
 
 class MemoryTracer:
@@ -90,6 +94,7 @@ class MemoryTracer:
         self._is_device_checked = False
         self._losses: set[str] = set()  # that have been reported
         self._lock = threading.RLock()
+        _tracers.add(self)
         self._blocks: set[object] = set()  # those that run
         self._running: MemoryRecording | None = None
         self._models = TracedModels()
@@ -279,7 +284,7 @@ class MemoryTracer:
         self._is_device_checked = True
         problem = _problem_of(self._device)
         if problem is not None:
-            print(f"plimsoll: {problem}; MemoryTracer traces the CPU", file=sys.stderr, flush=True)
+            print_message(f"plimsoll: {problem}; MemoryTracer traces the CPU")
             self._device = "cpu"
 
     # What was traced ------------------------------------------------------------------------------
@@ -369,3 +374,11 @@ def _device_name(device: Any) -> str | None:
     if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
         raise InvalidArgumentError("invalid_argument", f"no device '{name}': cpu, cuda or cuda:1")
     return name if kind == "cuda" else kind
+
+
+def _renew_locks() -> None:
+    for tracer in list(_tracers):
+        tracer._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

@@ -16,6 +16,7 @@ from plimsoll import _attachment, _cuda, _live, _record
 from plimsoll._arguments import check_choice, flag, whole_number
 from plimsoll._attachment import Adapter, Mode
 from plimsoll._command import command_text
+from plimsoll._messages import print_message
 from plimsoll._names import name_of
 from plimsoll._paths import absolute, default_path, is_rank
 from plimsoll._profiler_ranges import nvtx_is_asked_for, profiled_range
@@ -25,8 +26,7 @@ from plimsoll.errors import Error, InvalidArgumentError
 if TYPE_CHECKING:
     from plimsoll.trace import Trace
 
-_running: list[Recording] = []
-_lock = threading.RLock()
+_running: list[Recording] = []  # no lock: each access is one operation of the list
 _steps = 0
 
 
@@ -163,8 +163,7 @@ class Recording:
         self._pid = os.getpid()
         _attachment.attach(self, kind, self._mode, self._stacks)
         self._note_path(self._recording)
-        with _lock:
-            _running.append(self)
+        _running.append(self)
         _live.begin(self)
         if self._nvtx:
             self._begin_nvtx()
@@ -178,9 +177,8 @@ class Recording:
             _record.stop_nvtx()
         _live.end(self)
         _attachment.detach(self)
-        with _lock:
-            if self in _running:
-                _running.remove(self)
+        with Suppressed(ValueError):
+            _running.remove(self)
 
     def _note_path(self, recording: _record.Recording) -> None:
         path = os.fsdecode(recording.path())
@@ -197,8 +195,10 @@ class Recording:
 
     def stop(self) -> None:
         """Ends the recording; its file is complete then. Ending it twice does no harm."""
+        if self._pid != os.getpid():  # in the child of a fork, a thread that is gone may hold it
+            return
         with self._stop_lock:
-            if self._recording is None or self._pid != os.getpid():
+            if self._recording is None:
                 return
             try:
                 self._end(self._recording)
@@ -350,15 +350,12 @@ class MemoryRecording(Recording):
 
 def running() -> list[Recording]:
     """The recordings of this process that have begun and not ended."""
-    with _lock:
-        return [each for each in _running if each._pid == os.getpid()]
+    return [each for each in list(_running) if each._pid == os.getpid()]
 
 
 def stop_all_recordings() -> None:
     """Ends every recording of this process."""
-    with _lock:
-        running = list(_running)
-    for recording in running:
+    for recording in list(_running):
         recording.stop()
 
 
@@ -397,4 +394,4 @@ def region(name: str) -> Iterator[None]:
 
 
 def _say(message: str) -> None:
-    print(f"plimsoll: {message}", file=sys.stderr, flush=True)
+    print_message(f"plimsoll: {message}")
