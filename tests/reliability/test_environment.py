@@ -1,0 +1,214 @@
+"""Odd values of each environment variable that Plimsoll reads.
+
+The variables are found in the source: one without a case here fails the first test. A program that
+is recorded prints the same and ends the same; a command fails in one sentence. Of all cases each
+third runs, and with PLIMSOLL_TEST_EVERY=1 each.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plimsoll._record import monitor_options_help
+
+ROOT = Path(__file__).parents[2]
+
+# A recorded program meets them.
+RECORDED = {
+    *("PLIMSOLL", "PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_STACKS", "PLIMSOLL_MAX_EVENTS"),
+    *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_RUN_LOG", "PLIMSOLL_CACHE"),
+    *("PLIMSOLL_LIVE", "PLIMSOLL_LIVE_FOLDER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CXX"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "NVTX_INJECTION64_PATH", "HOME"),
+}
+# The command meets them: with the words that make it read the variable.
+COMMANDS = {
+    "NO_COLOR": ["report", "RECORDING"],
+    "TERM": ["report", "RECORDING"],
+    "PLIMSOLL_LIVE_FOLDER": ["top", "--once"],
+    "XDG_RUNTIME_DIR": ["top", "--once"],
+    "TMPDIR": ["run", "--", "/bin/true"],
+    "PATH": ["nsys", "--", "/bin/true"],
+    "PLIMSOLL_PYTHON": ["run", "script.py"],
+    "PLIMSOLL_OUT": ["run", "script.py"],
+    "PLIMSOLL_CUDA_LIBRARY": ["run", "--cuda-driver", "--", "/bin/true"],
+}
+ELSEWHERE = {
+    "LD_PRELOAD": "the dynamic linker reads it before Plimsoll runs",
+    "CUDA_HOME": "read where torch's CUDA build is installed",
+    "CUDA_PATH": "read where torch's CUDA build is installed",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "read where torch's CUDA build is installed",
+    "PYTHONPATH": "Python reads it; the launcher passes it on",
+    "PLIMSOLL_RUN_OPTIONS": "the launcher sets it for the Python that it starts",
+    "PLIMSOLL_RUN_PYTHONPATH": "the launcher sets it for the Python that it starts",
+    "PLIMSOLL_TRY_OUT": "set for the process that tries out a new adapter",
+    "PLIMSOLL_TRY_OUT_NAME": "set for the process that tries out a new adapter",
+    "PLIMSOLL_CUDA_ROLL": "plimsoll run --cuda-driver sets it for the program",
+    "PLIMSOLL_CUDA_OUT": "tests/e2e/test_cuda_driver.py",
+}
+PREFIX = "PLIMSOLL_MONITOR_"
+
+# ---- the variables of the source -----------------------------------------------------------------
+
+READERS = (
+    r"getenv\(\s*",
+    r"environb?(?:\.get|\.pop|\.setdefault)\(\s*",
+    r"environb?\[\s*",
+    # Functions of ours that read the variable they are given.
+    r"\b(?:variable|quoted|is_set|from_environment|number_of_environment|number_in_environment"
+    r"|_choice)\(\s*",
+)
+# Readers whose argument is no literal, by file: the functions above, and loops over literals.
+INDIRECT = {
+    "src/record/environment.cc": 1,
+    "src/record/recording.cc": 1,
+    "src/cli/terminal.cc": 1,
+    "src/cli/nsys_command.cc": 1,  # PLIMSOLL_MONITOR_NVTX
+    "src/monitor/process_rank.cc": 1,
+    "adapters/cuda_driver/roll.cc": 1,
+    "python/plimsoll/_run.py": 1,
+    "python/plimsoll/recording.py": 2,  # ranks
+    "python/plimsoll/_cuda_half.py": 2,  # CUDA_HOME and CUDA_PATH
+}
+
+
+def sources():
+    for folder in ("src", "adapters", "python/plimsoll", "python/bindings", "include"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            is_test = path.name.endswith("_test.cc") or "tests" in path.parts
+            if path.suffix in {".cc", ".h", ".py"} and not is_test:
+                yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+def variables_of_source():
+    found, indirect = set(), {}
+    for path, text in sources():
+        for reader in READERS:
+            for match in re.finditer(reader + r'(?:b?["\'](\w+)["\'])?', text):
+                is_library = re.match(r"(?:std::)?getenv|environ", match[0]) is not None
+                if match[1] is not None:
+                    found.add(match[1])
+                elif is_library:
+                    indirect[path] = indirect.get(path, 0) + 1
+        # A loop over names, or a name that is handed on.
+        found |= set(re.findall(r'["\'](PLIMSOLL(?:_[A-Z0-9]+)*)["\']', text))
+    return found - {
+        name for name in found if name.startswith(PREFIX) or "LIBTORCH" in name
+    }, indirect
+
+
+def test_each_variable_that_the_source_reads_has_a_case():
+    found, indirect = variables_of_source()
+    known = RECORDED | set(COMMANDS) | set(ELSEWHERE)
+    assert {name for name in found if name.isupper()} - known == set()
+    assert indirect == INDIRECT
+
+
+# ---- programs that are recorded ------------------------------------------------------------------
+
+ODD = [
+    *("", " ", "²", "-1", str(2**70), "9" * 5000, "\udcff\udcfe", "\x1b[31mred", "a\nb", "'"),
+    *("/dev/full", "FIFO", "FOLDER", "FOLDER/absent/x"),
+]
+MOST_LINES = 4  # on stderr
+
+
+def odd_values(tmp_path):
+    fifo = tmp_path / "fifo"
+    if not fifo.exists():
+        os.mkfifo(fifo)
+    folder = str(tmp_path / "folder")
+    (tmp_path / "folder").mkdir(exist_ok=True)
+    return [each.replace("FIFO", str(fifo)).replace("FOLDER", folder) for each in ODD]
+
+
+def assert_readable(text):
+    assert "Traceback" not in text
+    assert text.replace("\n", "").isprintable(), text
+    assert len(text.splitlines()) <= MOST_LINES, text
+
+
+def run_recorded(cases):
+    ran = subprocess.run(
+        [sys.executable, Path(__file__).with_name("odd_environment.py")],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=3600,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def assert_as_unrecorded(row):
+    found, plain = row["recorded"], row["plain"]
+    assert (found["status"], found["out"]) == (plain["status"], plain["out"]), row
+    assert_readable(found["err"])
+
+
+def test_a_recorded_program_runs_as_before(tmp_path):
+    cases = [[name, value] for name in sorted(RECORDED) for value in odd_values(tmp_path)]
+    cases = cases[:: int(os.environ.get("PLIMSOLL_TEST_EVERY", "3"))]
+    rows = run_recorded(cases)
+    assert len(rows) == len(cases)
+    for row in rows:
+        assert_as_unrecorded(row)
+
+
+def test_options_of_a_monitor_are_named_before_training(tmp_path):
+    names = [PREFIX + name.upper() for name, *_ in monitor_options_help()]
+    assert len(names) > 20
+    rows = run_recorded([[name, "²\x1b[31m\udcff"] for name in names])
+    for row in rows:
+        assert_as_unrecorded(row)
+    named = {row["variable"] for row in rows if row["variable"] in row["recorded"]["err"]}
+    free_text = {"OUTPUT_DIR", "TENSORBOARD", "SECTION", "RECORD"}
+    assert {PREFIX + each for each in free_text} & named == set()
+    assert named | {PREFIX + each for each in free_text} == set(names)
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recording") / "run.plim"
+    code = f"import plimsoll, torch\nwith plimsoll.record({str(path)!r}): torch.ones(9)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return path
+
+
+def run_command(plimsoll_command, words, folder, **variables):
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("PLIMSOLL")}
+    return subprocess.run(
+        [plimsoll_command, *words],
+        env=usual | variables,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="backslashreplace",
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("variable", sorted(COMMANDS))
+def test_a_command_succeeds_or_fails_in_one_sentence(
+    variable, plimsoll_command, recording, tmp_path
+):
+    (tmp_path / "script.py").write_text("print('runs')\n")
+    words = [str(recording) if word == "RECORDING" else word for word in COMMANDS[variable]]
+    for value in odd_values(tmp_path):
+        ran = run_command(plimsoll_command, words, tmp_path, **{variable: value})
+        assert ran.returncode in (0, 2), (value, ran)
+        assert "Traceback" not in ran.stderr
+        assert ran.stderr.replace("\n", "").isprintable(), ran.stderr
+        assert ran.stderr.count("\n") <= 1, ran.stderr
+        if ran.returncode != 0:
+            assert ran.stderr.startswith("plimsoll"), ran.stderr
