@@ -1,5 +1,6 @@
 """A program observes the same with a recording and without, to the bit."""
 
+import ctypes.util
 import json
 import os
 import subprocess
@@ -18,9 +19,9 @@ CHANGED_BY_FALLBACK = {
 }
 
 
-def seen(mode, folder):
+def seen(mode, folder, **variables):
     words = [sys.executable, "-m", "tests.recording.sacred_programs", mode, str(folder)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"} | variables
     ran = subprocess.run(
         words, capture_output=True, text=True, check=False, cwd=ROOT, env=environment
     )
@@ -39,14 +40,27 @@ def observed(tmp_path_factory):
     return running
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_program_observes_no_recording(mode, observed):
-    unrecorded, recorded = observed["none"].result(), observed[mode].result()
+def assert_same(unrecorded, recorded, mode):
     assert list(recorded) == list(unrecorded)
     for name, expected in unrecorded.items():
         left_out = CHANGED_BY_FALLBACK.get(name) if "fallback" in mode else None
         for what in expected.keys() - {left_out}:
             assert recorded[name][what] == expected[what], (name, what)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_program_observes_no_recording(mode, observed):
+    assert_same(observed["none"].result(), observed[mode].result(), mode)
+
+
+@pytest.mark.parametrize("names", [["jemalloc"], ["tcmalloc", "tcmalloc_minimal"]], ids=str)
+def test_a_program_on_another_allocator_observes_no_recording(names, tmp_path):
+    found = [ctypes.util.find_library(name) for name in names]
+    library = next((each for each in found if each is not None), None)
+    if library is None:
+        pytest.skip(f"{names[0]} is not installed")
+    unrecorded, recorded = (seen(mode, tmp_path, LD_PRELOAD=library) for mode in ("none", "full"))
+    assert_same(unrecorded, recorded, "full")
 
 
 BEGINS_WITHIN_MODES = """
