@@ -2,11 +2,18 @@
 // throws. The exceptions themselves are Python: plimsoll.errors.
 #pragma once
 
+#include <nanobind/nanobind.h>
+
+#include <string_view>
 #include <utility>
 
 #include "plimsoll/result.h"
 
 namespace plimsoll::python {
+
+// A message as a str, with escapes in place of what is not UTF-8: messages quote paths, which may
+// be any bytes.
+nanobind::object decoded(std::string_view message);
 
 // Throws the exception of plimsoll.errors that belongs to the error's code. Needs the GIL.
 [[noreturn]] void raise(const Error& error);

@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from plimsoll._messages import print_message
 from plimsoll._names import name_of
 from plimsoll._program_errors import leave_to_program
 from plimsoll._record import MonitorOptions, monitor_options_help, with_rank
@@ -128,7 +129,7 @@ def _report_what_has_no_effect(found: Iterable[_Setting], given: Iterable[_Setti
         shown = setting.place + (setting.shown or setting.name)
         how = "--profile_tensors True" if setting in flags else "enabled=True"
         message = f"plimsoll: monitoring is off, so {shown} has no effect: add {how}"
-        print(with_rank(message), file=sys.stderr, flush=True)
+        print_message(with_rank(message))
         return
 
 

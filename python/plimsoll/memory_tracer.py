@@ -266,7 +266,7 @@ class MemoryTracer:
                     f"plimsoll: MemoryTracer {how.format(state[key])} events of a block;"
                     f" statistics of layers lack them: {advice}"
                 )
-                print(_record.with_rank(message), file=sys.stderr, flush=True)
+                print_message(_record.with_rank(message))
 
     def _holds_much(self) -> bool:
         """Whether unread blocks hold more events, or bytes, than a tracer should keep."""
@@ -284,7 +284,9 @@ class MemoryTracer:
         self._is_device_checked = True
         problem = _problem_of(self._device)
         if problem is not None:
-            print_message(f"plimsoll: {problem}; MemoryTracer traces the CPU")
+            print_message(
+                _record.with_rank(f"plimsoll: {problem}; MemoryTracer traces the CPU")
+            )
             self._device = "cpu"
 
     # What was traced ------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ class TrainingMonitor:
             if not self._has_reported_batch_size:
                 self._has_reported_batch_size = True
                 message = f"plimsoll: TrainingMonitor.step(): {error}"
-                print(_record.with_rank(message), file=sys.stderr, flush=True)
+                print_message(_record.with_rank(message))
 
     def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
         """Takes what is no whole number for the loss; nothing here may stop a training."""

@@ -69,6 +69,15 @@ inline bool is_unprintable(std::uint32_t point) {
   return false;
 }
 
+inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 // The text with \xHH in place of each byte of what is no UTF-8 or cannot be seen.
 inline std::string escaped(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -1,6 +1,7 @@
 #include "cli/cuda_driver_run.h"
 
 #include <glob.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,7 +64,13 @@ void preload(const std::string& library) {
 
 int run_with_cuda_driver(const std::string& path, const std::vector<std::string>& program) {
   const std::string library = find_library();
-  if (library.empty() || ::access(library.c_str(), R_OK) != 0) {
+  struct stat there{};
+  const bool is_file = ::stat(library.c_str(), &there) == 0 && S_ISREG(there.st_mode);
+  if (!is_file || ::access(library.c_str(), R_OK) != 0) {
+    if (std::getenv("PLIMSOLL_CUDA_LIBRARY") != nullptr) {
+      complain("PLIMSOLL_CUDA_LIBRARY='" + library + "' is not a file that can be read");
+      return kWrongUse;
+    }
     complain(std::string("there is no ") + kLibrary +
              " beside this command (it is built on Linux alone); PLIMSOLL_CUDA_LIBRARY can name "
              "another place");
@@ -76,8 +83,9 @@ int run_with_cuda_driver(const std::string& path, const std::vector<std::string>
   }
   RunLog log;
   if (!log.is_made()) {
-    complain("cannot make " + log.path() + ": " + std::strerror(errno));
-    return kOurFault;
+    complain("cannot make " + log.path() + ": " + std::strerror(errno) +
+             "; TMPDIR can name another folder");
+    return kWrongUse;
   }
   ::setenv("PLIMSOLL_CUDA_OUT", path.c_str(), 1);
   ::setenv("PLIMSOLL_CUDA_ROLL", log.path().c_str(), 1);

@@ -38,8 +38,9 @@ int report(const RunLog& log, const std::string& program) {
 int run_linked_program(const std::string& path, const std::vector<std::string>& program) {
   RunLog log;
   if (!log.is_made()) {
-    complain("cannot make " + log.path() + ": " + std::strerror(errno));
-    return kOurFault;
+    complain("cannot make " + log.path() + ": " + std::strerror(errno) +
+             "; TMPDIR can name another folder");
+    return kWrongUse;
   }
   ::setenv("PLIMSOLL", "1", 1);
   ::setenv("PLIMSOLL_OUT", path.c_str(), 1);

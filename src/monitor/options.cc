@@ -487,6 +487,10 @@ Status MonitorOptions::set(std::string_view name, std::string_view value) {
   if (value.find('\0') != std::string_view::npos) {  // the system takes a path to end there
     return wrong(std::string(option->name) + " has a zero byte in it");
   }
+  if (!base::is_utf8(value)) {  // Python could not read it
+    return wrong(std::string(option->name) + " is '" + base::escaped(value) +
+                 "'; it must be UTF-8");
+  }
   return option->set(*this, *option, trimmed(value));
 }
 

@@ -198,6 +198,14 @@ TEST(MonitorOptions, thresholds_are_percentages_and_sizes) {
   EXPECT_EQ(options.alert_above.size(), 5U);
 }
 
+TEST(MonitorOptions, text_that_is_not_utf8_is_refused) {
+  MonitorOptions options;
+  const Status status = options.set("record", "a\xff.plim");
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message, HasSubstr("record is 'a\\xff.plim'; it must be UTF-8"));
+  EXPECT_TRUE(options.set("record", "é.plim").ok());
+}
+
 TEST(MonitorOptions, a_large_tensor_is_so_many_bytes) {
   EXPECT_EQ(MonitorOptions{}.large_tensor_bytes(), 100U * 1024 * 1024);
 }

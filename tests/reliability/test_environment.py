@@ -2,7 +2,7 @@
 
 The variables are found in the source: one without a case here fails the first test. A program that
 is recorded prints the same and ends the same; a command fails in one sentence. Of all cases each
-third runs, and with PLIMSOLL_TEST_EVERY=1 each.
+fifth runs, and with PLIMSOLL_TEST_EVERY=1 each.
 """
 
 import json
@@ -153,7 +153,9 @@ def assert_as_unrecorded(row):
 
 def test_a_recorded_program_runs_as_before(tmp_path):
     cases = [[name, value] for name in sorted(RECORDED) for value in odd_values(tmp_path)]
-    cases = cases[:: int(os.environ.get("PLIMSOLL_TEST_EVERY", "3"))]
+    cases.remove(["CXX", ""])  # as where it is not set: the adapter is compiled
+    cases.remove(["CXX", " "])
+    cases = cases[:: int(os.environ.get("PLIMSOLL_TEST_EVERY", "5"))]
     rows = run_recorded(cases)
     assert len(rows) == len(cases)
     for row in rows:
@@ -163,13 +165,13 @@ def test_a_recorded_program_runs_as_before(tmp_path):
 def test_options_of_a_monitor_are_named_before_training(tmp_path):
     names = [PREFIX + name.upper() for name, *_ in monitor_options_help()]
     assert len(names) > 20
-    rows = run_recorded([[name, "²\x1b[31m\udcff"] for name in names])
+    free_text = [PREFIX + each for each in ("OUTPUT_DIR", "TENSORBOARD", "SECTION", "RECORD")]
+    odd, control = "²\x1b[31m\udcff", "²\x1b[31m"
+    rows = run_recorded([[name, odd] for name in names] + [[name, control] for name in free_text])
     for row in rows:
         assert_as_unrecorded(row)
-    named = {row["variable"] for row in rows if row["variable"] in row["recorded"]["err"]}
-    free_text = {"OUTPUT_DIR", "TENSORBOARD", "SECTION", "RECORD"}
-    assert {PREFIX + each for each in free_text} & named == set()
-    assert named | {PREFIX + each for each in free_text} == set(names)
+        is_refused = row["variable"] in row["recorded"]["err"]
+        assert is_refused == (row["value"] == odd), row
 
 
 # ---- the command ---------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ void print(const std::string& line) {
   if (!text) return;
   try {
     // One write, so that lines of several ranks do not mix where Python's output is unbuffered.
-    nb::module_::import_("builtins").attr("print")(*text + "\n", nb::arg("end") = "");
+    nb::module_::import_("builtins").attr("print")(decoded(*text + "\n"), nb::arg("end") = "");
   } catch (nb::python_error& error) {
     if (is_programs(error)) throw;
     error.discard_as_unraisable("plimsoll");  // a closed stdout is no reason to stop

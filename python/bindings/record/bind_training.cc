@@ -20,8 +20,8 @@ namespace {
 
 void say(const std::string& line) {
   try {
-    nb::object error_stream = nb::module_::import_("sys").attr("stderr");
-    if (!error_stream.is_none()) error_stream.attr("write")(with_rank(line) + "\n");
+    const nb::tuple lines(decoded(with_rank(line)).attr("splitlines")());
+    nb::module_::import_("plimsoll._messages").attr("print_message")(*lines);
   } catch (nb::python_error& error) {
     if (is_programs(error)) throw;
     error.discard_as_unraisable("plimsoll");
