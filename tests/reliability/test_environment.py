@@ -136,6 +136,8 @@ def run_recorded(cases):
     ran = subprocess.run(
         [sys.executable, Path(__file__).with_name("odd_environment.py")],
         input=json.dumps(cases),
+        # As in `faults`: in the child of a fork MKL's memory manager may spin in a lock for ever.
+        env=os.environ | {"MKL_DISABLE_FAST_MM": "1"},
         capture_output=True,
         text=True,
         check=False,
