@@ -284,9 +284,7 @@ class MemoryTracer:
         self._is_device_checked = True
         problem = _problem_of(self._device)
         if problem is not None:
-            print_message(
-                _record.with_rank(f"plimsoll: {problem}; MemoryTracer traces the CPU")
-            )
+            print_message(_record.with_rank(f"plimsoll: {problem}; MemoryTracer traces the CPU"))
             self._device = "cpu"
 
     # What was traced ------------------------------------------------------------------------------
