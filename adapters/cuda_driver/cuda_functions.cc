@@ -13,7 +13,7 @@ Place place_of(const AllocationProperties* properties) {
                                                                          : Place::kPinnedHost;
 }
 
-// Memory that cannot be noted for want of memory is not told; the program goes on.
+// Memory that cannot be noted for want of memory is not reported; the program goes on.
 template <typename Do>
 void try_to(Do&& act) noexcept {
   const KeptErrno kept;

@@ -54,7 +54,8 @@ class Roll {
     if (!rest.empty()) line += ' ';
     line += rest;
     line += '\n';
-    if (file_ >= 0 && write(file_, line.data(), line.size()) < 0) return;  // then it is not told
+    if (file_ >= 0 && write(file_, line.data(), line.size()) < 0)
+      return;  // then it is not reported
   }
 
  private:

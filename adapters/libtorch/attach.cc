@@ -46,11 +46,11 @@ void after_fork_in_child() {
 const char* problem_of(const plimsoll_recorder_api* api) {
   if (api == nullptr) return "there is no recorder";
   if (api->abi_version != PLIMSOLL_RECORDER_ABI || api->size_bytes < sizeof(*api)) {
-    return "the recorder is of another version than the adapter";
+    return "the recorder and the adapter have different versions";
   }
   if (is_attached() || g_attachment.is_left_over) return "the adapter is attached already";
   if (c10::GetAllocator(c10::DeviceType::CPU)->raw_deleter() == nullptr) {
-    return "the program has put an allocator of its own before torch's, whose blocks cannot be "
+    return "the program has replaced torch's allocator, and the blocks of the new one cannot be "
            "followed";
   }
   return nullptr;
@@ -83,7 +83,7 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   return nullptr;
 } catch (const std::exception&) {
   plimsoll_libtorch_detach();
-  return "there is no memory for its hooks";
+  return "not enough memory for its hooks";
 }
 
 void plimsoll_libtorch_set_companion(const plimsoll_libtorch_companion* companion) {

@@ -105,7 +105,7 @@ class RecordingAllocator final : public c10::Allocator {
   }
 };
 
-// Storages keep a pointer to their allocator, so it lives for ever.
+// Storages keep a pointer to their allocator, so it is never destroyed.
 RecordingAllocator& recording() {
   static Immortal<RecordingAllocator> allocator;
   return allocator.get();

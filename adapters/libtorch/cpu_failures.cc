@@ -16,7 +16,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// Of the machine; 0: not known.
+// Of the machine; 0: unknown.
 struct MachineMemory {
   std::uint64_t available_bytes = 0;
   std::uint64_t total_bytes = 0;

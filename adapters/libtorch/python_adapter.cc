@@ -1,4 +1,4 @@
-// The adapter with its Python half, as one translation unit.
+// The adapter with its Python module, as one translation unit.
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "adapter_sources.cc"

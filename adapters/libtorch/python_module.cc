@@ -129,7 +129,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     }
   } catch (const std::exception&) {
     take_out_hooks();
-    problem = "there is no memory for its hooks";
+    problem = "not enough memory for its hooks";
   }
   if (problem != nullptr) {
     PyErr_SetString(PyExc_RuntimeError, problem);
@@ -302,7 +302,7 @@ PyMethodDef g_functions[] = {
 
 PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
                         "_plimsoll_torch",
-                        "Plimsoll's adapter for the torch that is installed.",
+                        "Plimsoll's adapter for the installed torch.",
                         -1,
                         g_functions,
                         nullptr,

@@ -147,7 +147,7 @@ std::uint64_t shape_of(const at::Tensor& tensor) {
 }
 
 // The gradients alone: they come and go with each step, and peaks are told by what they consist of.
-// False if a parameter is not known yet.
+// False if a parameter is unknown yet.
 bool tag_gradients(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
   std::size_t next = 0;
   bool are_known = true;

@@ -62,7 +62,7 @@ bool frames_are_understood(int line) {
 
 const char* problem(PyObject* tensor, unsigned long long address, int line) {
   if (c10::GetAllocator(c10::DeviceType::CPU)->raw_deleter() == nullptr) {
-    return "the program has put an allocator of its own before torch's";
+    return "the program has replaced torch's allocator";
   }
   if (!blocks_are_seen()) return "torch's allocations are not seen";
   if (!operators_are_observed()) return "torch's operators are not seen";

@@ -81,7 +81,7 @@ std::vector<DeviceTracker*> all_trackers() {
 const char* problem_of(const plimsoll_recorder_api* api) {
   if (api == nullptr) return "there is no recorder";
   if (api->abi_version != PLIMSOLL_RECORDER_ABI || api->size_bytes < sizeof(*api)) {
-    return "the recorder is of another version than the adapter";
+    return "the recorder and the adapter have different versions";
   }
   if (cuda_recording().is_on()) return "the adapter is attached already";
   return allocator_problem();
@@ -108,7 +108,7 @@ const char* plimsoll_libtorch_cuda_attach(const plimsoll_recorder_api* api, int 
     seed_those(all_trackers());
   } catch (const std::exception&) {
     recording.stop();
-    return "torch's CUDA allocator refuses to be followed";
+    return "torch's CUDA allocator cannot be followed";
   }
   return nullptr;
 }

@@ -1,4 +1,4 @@
-// All of the CUDA half as one translation unit, for C++ programs and for python_cuda_adapter.cc.
+// All of the CUDA adapter as one translation unit, for C++ programs and for python_cuda_adapter.cc.
 #include "allocator_settings.cc"
 #include "attach_cuda.cc"
 #include "cuda_recording.cc"

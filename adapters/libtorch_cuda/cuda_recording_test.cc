@@ -1,4 +1,4 @@
-// Scripted streams of events, in the order in which torch's allocator tells them and moves its
+// Scripted streams of events, in the order in which torch's allocator reports them and moves its
 // gauges, against what the recorder has been told in the end.
 #include "cuda_recording.h"
 
@@ -280,7 +280,7 @@ TEST_F(CudaRecordingTest, EventsBetweenASnapshotAndItsReadingKeepTheirOrderAndLa
   expect_equal(device);
 }
 
-// torch tells the making of each device's snapshot as if it were that of device 0.
+// torch reports the making of each device's snapshot as if it were that of device 0.
 TEST_F(CudaRecordingTest, EachDeviceHoldsItsEventsFromItsOwnSnapshotOn) {
   Device first(recording, 0);
   Device second(recording, 1);

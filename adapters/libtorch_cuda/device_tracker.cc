@@ -207,7 +207,7 @@ void DeviceTracker::prove_allocated(std::uint64_t bytes) noexcept {
     ++counts_.proofs;
     return;
   }
-  // Only the block that was handed out last can be of another size than we think.
+  // Only the block that was allocated last can be of another size than we think.
   const std::uint64_t size = last_.size_bytes + (bytes - ours);
   if (last_.address == 0 || !heap_.correct(last_.address, size)) {
     doubt();

@@ -1,4 +1,4 @@
-// In a C++ program the CUDA half records whenever the CPU half does.
+// In a C++ program the CUDA adapter records whenever the CPU half does.
 //
 // CUDA must be initialized first, and torch reports that to nobody. Until it is, each operator and
 // each plimsoll_libtorch_renew() looks; what was allocated before is in the snapshot.
@@ -65,7 +65,7 @@ const char* attach() {
   plimsoll_libtorch_cuda_renew();  // other threads may have allocated meanwhile
   if (plimsoll_libtorch_cuda_differs() < 0) return nullptr;
   plimsoll_libtorch_cuda_detach();
-  return "the sums of torch's CUDA allocator are not those of its events in this version";
+  return "in this version, the statistics of torch's CUDA allocator do not match its events";
 }
 
 void stop_looking() {

@@ -1,3 +1,3 @@
-// The CUDA half of a C++ program, as one translation unit.
+// The CUDA adapter of a C++ program, as one translation unit.
 #include "cuda_adapter.cc"
 #include "program_companion.cc"

@@ -165,7 +165,7 @@ PyMethodDef g_functions[] = {
 
 PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
                         "_plimsoll_torch_cuda",
-                        "The CUDA half of Plimsoll's adapter for the torch that is installed.",
+                        "The CUDA half of Plimsoll's adapter for the installed torch.",
                         -1,
                         g_functions,
                         nullptr,

@@ -222,13 +222,13 @@ const char* allocator_problem() {
   if (allocator == nullptr) return "torch has no CUDA allocator";
   const std::string name = allocator->name();
   if (name == "cudaMallocAsync") {
-    return "torch uses the allocator cudaMallocAsync, which tells nobody what it does";
+    return "torch uses the allocator cudaMallocAsync, which reports no events";
   }
-  if (name != "native") return "the program has put a CUDA allocator of its own in torch's place";
+  if (name != "native") return "the program has replaced torch's CUDA allocator";
   const char* is_off = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
   if (is_off != nullptr && std::string_view(is_off) == "1") {  // as torch asks for it
-    return "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and without its cache torch's allocator tells "
-           "nobody what it does";
+    return "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and without its cache torch's allocator reports "
+           "no events";
   }
   return nullptr;
 }

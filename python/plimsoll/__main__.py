@@ -16,7 +16,7 @@ def main() -> None:
     beside = os.path.dirname(os.path.abspath(sys.executable))
     command = shutil.which("plimsoll", path=beside) or shutil.which("plimsoll")
     if command is None:
-        print("plimsoll: the command is not installed; only `run` is here", file=sys.stderr)
+        print("plimsoll: the command is not installed; only `run` is available", file=sys.stderr)
         sys.exit(2)
     os.execv(command, [command, *words])
 

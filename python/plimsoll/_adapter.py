@@ -162,7 +162,7 @@ def _compiler() -> list[str]:
         found = shutil.which(name)
         if found is not None:
             return [found]
-    raise AdapterError("no C++ compiler is installed (such as g++), and CXX names none")
+    raise AdapterError("no C++ compiler (such as g++) is installed, and CXX is not set")
 
 
 def _key(half: Half, folder: Path) -> str:
@@ -246,15 +246,15 @@ def _compile(words: list[str], build: Path, log: TextIO) -> None:
 
 
 def _try_out(half: Half, library: Path, log: TextIO) -> None:
-    """Loads the library in a process of its own, where it may crash; all else is tested later."""
+    """Load the library in a separate process, where it may crash; the rest is tested later."""
     words = [sys.executable, "-I", "-S", "-c", _TRY_OUT, *(each or "." for each in sys.path)]
     environment = {name: value for name, value in os.environ.items() if "PLIMSOLL" not in name}
     environment |= {"PLIMSOLL_TRY_OUT": str(library), "PLIMSOLL_TRY_OUT_NAME": half.name}
     status = _supervised(words, log, environment)
     if status == _HANGS:
-        raise AdapterError(f"the adapter hung for {_HANG_SECONDS} seconds when it was tested")
+        raise AdapterError(f"the adapter hung for {_HANG_SECONDS} seconds in its test")
     if status - 128 in _CRASHES:
-        raise AdapterError(f"the adapter crashed (signal {status - 128}) when it was tested")
+        raise AdapterError(f"the adapter crashed (signal {status - 128}) in its test")
 
 
 _TRY_OUT = """

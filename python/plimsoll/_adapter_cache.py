@@ -42,7 +42,7 @@ def seal(library: bytes) -> bytes:
 
 
 def unseal(content: bytes) -> bytes | None:
-    """The library, if the content is one that `seal` has made, to the byte."""
+    """The library, if the content is exactly what `seal` wrote."""
     if len(content) < _SEAL.size:
         return None
     library, ending = content[: -_SEAL.size], content[-_SEAL.size :]
@@ -100,7 +100,7 @@ class Entry:
                 except BlockingIOError:
                     if time.monotonic() > end:
                         raise AdapterError(
-                            f"another process still compiles the adapter ({self.path}/lock)"
+                            f"another process is still compiling the adapter ({self.path}/lock)"
                         ) from None
                     time.sleep(0.05)
                 except OSError as error:
@@ -133,4 +133,4 @@ def entry(key: str, name: str, say: Callable[[str], object]) -> Iterator[Entry]:
         finally:
             found.close()
         problems.append(f"{found.path} cannot be written")
-    raise AdapterError(f"there is no folder to keep the adapter in ({'; '.join(problems)})")
+    raise AdapterError(f"there is no folder for the adapter ({'; '.join(problems)})")

@@ -35,7 +35,7 @@ class Attached(Protocol):
     kind: Adapter
 
     def install(self) -> None:
-        """Puts the hooks in. If this is interrupted, `detach` takes out what is there."""
+        """Install the hooks. If this is interrupted, `detach` removes what was installed."""
 
     def survey(self, what: Survey = "all") -> None:
         """Records the modules, optimizers and tensors that can be found."""
@@ -187,7 +187,7 @@ def prepare(
         if wanted == "libtorch":
             raise AdapterError(str(error)) from error
         kind: Adapter = "none" if isinstance(error, ImportError) else "python"
-        problem = "torch is not installed here, so nothing of it is recorded"
+        problem = "torch is not installed here, so its tensors are not recorded"
         if kind == "python":
             problem = f"{error}: recording from Python instead, which is slower and sees less"
         if problem not in _complaints:
@@ -228,7 +228,7 @@ def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
 
 
 def _drop_parents() -> None:
-    """In the child of a fork: takes out the hooks that the parent installed and nobody uses."""
+    """In a forked child: remove the hooks that the parent installed and nothing uses."""
     global _attached, _pid
     if _pid == os.getpid():
         return
@@ -250,7 +250,7 @@ def _see_more(mode: Mode, stacks: bool) -> None:
 
 
 def want_more(owner: object, mode: Mode) -> None:
-    """Has one who attached without stacks see more."""
+    """Enable stacks for one who attached without them."""
     with _lock:
         _wanted[owner] = mode, False
         _see_more(mode, stacks=False)

@@ -24,7 +24,7 @@ _half: Any = None  # the module, while it is attached
 _main: Any = None  # the adapter's main half, which knows what an allocation belongs to
 _waits = False  # torch will call us when it initialises CUDA
 _is_prepared = False  # compiled, or found compiled: looking again would read and hash its sources
-_problem: str | None = None  # why the half is not there, said once
+_problem: str | None = None  # why the CUDA adapter is unavailable, reported once
 
 
 def is_cuda_build() -> bool:
@@ -98,25 +98,25 @@ def forget() -> None:
 
 
 def renew() -> None:
-    """Compares a device with torch's own snapshot where its figures are in doubt."""
+    """Compare a device with torch's own snapshot if its figures are in doubt."""
     if _half is not None:
         _half.renew()
 
 
 def state() -> list[dict[str, int]]:
-    """What was counted on each device, and the sums of ours and of torch; [] if not attached."""
+    """The counts of each device, and the sums of Plimsoll and of torch; [] if not attached."""
     return list(_half.state()) if _half is not None else []
 
 
 def attach_history(recording: _record.Recording) -> None:
-    """Puts torch's own history into the trace, where that stands in for the half."""
+    """Attach torch's own history to the trace, if it replaces the CUDA adapter."""
     history = sys.modules.get("plimsoll._cuda_history")
     if history is not None:
         history.attach([recording])
 
 
 def problem() -> str | None:
-    """Why the half is not used; None while nothing speaks against it."""
+    """Why the CUDA adapter is not used; None if there is no reason."""
     return _problem
 
 
@@ -128,7 +128,7 @@ def _initialized() -> None:
 
 
 def _attach_or_say() -> None:
-    """Whatever goes wrong with us: torch would take it for a CUDA that does not work."""
+    """Raise nothing: torch would treat an exception as a failure to initialize CUDA."""
     try:
         _attach()
     except Exception as error:
@@ -143,7 +143,7 @@ def _attach() -> None:
     if _main is None:
         problem = _history_begin("recorded without the compiled adapter")
         if problem is not None:
-            _say(f"torch has no history of its allocator ({problem}): CUDA memory is not recorded")
+            _say(f"torch has no allocator history ({problem}): CUDA memory is not recorded")
         return
     from plimsoll import _adapter, _cuda_half
 
@@ -157,7 +157,7 @@ def _attach() -> None:
         device = half.differs()
         if device is not None:
             half.detach()
-            raise AdapterError(f"the allocator of cuda:{device} looks different in this torch")
+            raise AdapterError(f"the allocator of cuda:{device} has another layout in this torch")
         _half = half
         _main.renew_cuda_by(half.renew_address())
         _main.tell_cuda_tensors(True)
@@ -192,7 +192,7 @@ def _has_device_file() -> bool:
 
 
 def _fail(message: str, no_history: str | None = None) -> None:
-    """Says once why the half is not used, and what is recorded in its place."""
+    """Report once why the CUDA adapter is not used, and what is recorded instead."""
     global _problem
     if _problem is not None:
         return
@@ -200,7 +200,7 @@ def _fail(message: str, no_history: str | None = None) -> None:
     if no_history is None:
         _say(f"{message}: CUDA memory is recorded from torch's own history instead")
     else:
-        _say(f"{message}, and torch has no history of it: CUDA memory is not recorded")
+        _say(f"{message}, and torch has no allocator history: CUDA memory is not recorded")
 
 
 def _say(message: str) -> None:

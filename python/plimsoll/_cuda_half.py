@@ -14,7 +14,7 @@ from plimsoll.errors import AdapterError
 
 
 def header_folders() -> list[Path]:
-    """Where CUDA's headers may lie: beside torch, as its wheels bring them, or a toolkit's."""
+    """Folders of CUDA's headers: those of torch's wheels, or of a toolkit."""
     folders: list[str] = []
     packages = importlib.util.find_spec("nvidia")
     for place in (packages and packages.submodule_search_locations) or ():
@@ -30,8 +30,8 @@ def header_folders() -> list[Path]:
     folders.append(f"{sys.prefix}/include")
     found = [Path(each) for each in folders if os.path.isfile(f"{each}/cuda_runtime_api.h")]
     if not found:
-        raise AdapterError("CUDA's headers (cuda_runtime_api.h) were found nowhere")
-    # The first that there is; files that it lacks (torch's wheels bring no crt/) are ours.
+        raise AdapterError("CUDA's headers (cuda_runtime_api.h) were not found")
+    # The first that exists. Plimsoll has the files that it lacks (torch's wheels have no crt/).
     return [found[0], _adapter.sources(HALF) / "stand_in"]
 
 
@@ -42,6 +42,6 @@ HALF = _adapter.Half(
     ("c10", "c10_cuda"),
     seconds=10,
     headers=header_folders,
-    # What this would include beside is there in torch's CUDA wheels alone, and needed on Windows.
+    # The headers that this would also include are only in torch's CUDA wheels, and for Windows.
     flags=("-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE",),
 )

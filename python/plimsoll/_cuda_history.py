@@ -53,7 +53,7 @@ def begin(why: str, has_main_half: bool) -> str | None:
     torch: Any = sys.modules["torch"]
     try:
         if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING") == "1":
-            raise RuntimeError("it has nothing to tell without the allocator's cache")
+            raise RuntimeError("the allocator's cache is disabled")
         is_programs_own = _is_enabled(torch)  # throws where the allocator knows of no history
         if not is_programs_own:
             memory = torch.cuda.memory
@@ -140,7 +140,7 @@ def attach(recordings: Sequence[_record.Recording]) -> None:
         return
     for each in recordings:
         if each.attach("torch_snapshot", packed) != 0:
-            _say(f"torch's own history ({len(packed):,} bytes) could not be put into the trace")
+            _say(f"torch's own history ({len(packed):,} bytes) could not be added to the trace")
 
 
 def _step_ended(optimizer: Any, args: Any, kwargs: Any) -> None:

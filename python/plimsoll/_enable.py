@@ -33,8 +33,8 @@ def main(word: str) -> None:
     """Writes or removes the file."""
     if sys.prefix == sys.base_prefix:
         sys.exit(
-            f"plimsoll: {sys.executable} belongs to no virtual environment, and an installation"
-            " that others use is not changed; use plimsoll run, or import plimsoll"
+            f"plimsoll: {sys.executable} is not in a virtual environment, and a shared"
+            " installation is not changed; use plimsoll run, or import plimsoll"
         )
     path = os.path.join(sysconfig.get_path("purelib"), _NAME)
     try:

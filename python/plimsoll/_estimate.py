@@ -191,7 +191,7 @@ def _check_sample_input(sample_input: Any) -> None:
 
 @contextlib.contextmanager
 def _quiet_fake_tensors() -> Iterator[None]:
-    """Drops what torch logs of a failing operator in this thread: the exception says it too."""
+    """Drop what torch logs about a failing operator in this thread: the exception has it, too."""
     thread = threading.get_ident()
     logger = logging.getLogger("torch._subclasses.fake_tensor")
 

@@ -1,4 +1,4 @@
-"""Recording without a compiler: what a dispatch mode sees, told from Python.
+"""Recording without a compiler: what a dispatch mode sees, reported from Python.
 
 It sees the storages that operators return, not the allocator: what lives and dies inside one
 operator is missed, layers come from module hooks, and it costs microseconds an operator. Only the

@@ -1,9 +1,9 @@
-"""The flight recorder: what is said when a CUDA device runs out of memory.
+"""The flight recorder: the lines printed when a CUDA device runs out of memory.
 
-Called on the failing thread, before the exception reaches Python. First the traces are brought to
-disk; then some ten lines are printed, and kept beside the trace: who asked, what filled the device,
-what is stranded, what has changed since the last step. They come from the trace where the engine is
-installed, else from what the recorder itself knows.
+Called on the failing thread, before the exception reaches Python. First the traces are flushed to
+disk; then about ten lines are printed, and written to a file next to the trace: the request, what
+fills the device, what is stranded, what has changed since the last step. They come from the trace
+if the engine is installed, else from the recorder's own figures.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _untold: tuple[Failure, list[str], list[Recording]] | None = None  # the last on
 
 @dataclass(frozen=True)
 class Failure:
-    """A request that could not be met; 0: not known."""
+    """A request that failed; 0: unknown."""
 
     device: int
     requested: int
-    segment: int  # what the driver was asked for, to hold it
+    segment: int  # bytes of the segment requested from the driver for it
     free: int  # of the device
     limit: int  # the most that the process may hold
     total: int  # of the device
@@ -60,8 +60,8 @@ def out_of_memory(failure: Failure) -> None:
         if _told <= _MOST_TOLD:
             attached = _attachment.attached()
             if attached is not None:
-                attached.survey()  # what no call has told of yet: a model that was only just moved
-            # Asked before the traces are brought to disk: they get it, too.
+                attached.survey()  # what no call has reported yet, such as a model just moved
+            # Queried before the traces are flushed, so that they get it, too.
             bar = _record.device_bar(failure.device, _DRIVER_WAIT)
         else:
             device = _record.device("cuda", failure.device)
@@ -79,7 +79,7 @@ def out_of_memory(failure: Failure) -> None:
 
 
 def _keep(failure: Failure, recordings: list[Recording]) -> None:
-    """Should the program end of it, it is told then; it may have caught all the ones before."""
+    """Print this failure if it ends the program, which caught all the earlier ones."""
     global _untold
     if _untold is None:
         show = sys.excepthook
@@ -97,7 +97,7 @@ def _keep(failure: Failure, recordings: list[Recording]) -> None:
 def _tell(
     failure: Failure, recordings: list[Recording], bar: Any, asked: list[str] | None = None
 ) -> None:
-    """`asked`: who it was, where that is not what the calling thread does now."""
+    """`asked`: the lines of the request, if the calling thread is elsewhere by now."""
     path, trace = "", None
     for each in recordings:
         path = each.path
@@ -111,7 +111,7 @@ def _tell(
         of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"
         lines.append(f"whole GPU    {of_all} used: {bar.text()}")
     if recordings:
-        # Of several failures the one of these lines, whatever comes after it.
+        # Of several failures, the one that these lines describe.
         nth = recordings[-1].failures[failure.device] if trace is None else _count(trace, failure)
         device = f" --device cuda:{failure.device}" if _device_count() > 1 else ""
         lines.append(f"all of it    plimsoll report {_short(path)} --at oom:{nth}{device}")
@@ -122,7 +122,7 @@ def _tell(
 
 
 def _no_more(recordings: list[Recording]) -> str:
-    text = "out of memory again; from now on it is not told"
+    text = "out of memory again; further failures are not printed"
     for each in recordings:
         text += f", but recorded: plimsoll report {_short(each.path)} --at oom shows the last time"
         break
@@ -201,7 +201,7 @@ def _is_users(file: str) -> bool:
 
 
 def _line_text(file: str, function: str, line: int) -> str:
-    """As reports have it: the last folders of a long path tell enough."""
+    """As in reports: the last folders of a long path."""
     cell = _notebook.file_name(file, _notebook.cells())
     shown = cell if cell != file else os.sep.join(_short(file).split(os.sep)[-3:])
     return f"{shown}:{line} ({function})"
@@ -218,7 +218,7 @@ def _body(failure: Failure, trace: Any) -> Iterator[str]:
 
 
 def _read(path: str, device: int) -> Any:
-    """The trace at the moment of failure; None where there is no engine, or too much to read."""
+    """The trace at the time of the failure; None without the engine, or if it is too large."""
     try:
         from plimsoll.trace import open as open_trace
 

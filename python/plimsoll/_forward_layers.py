@@ -1,4 +1,4 @@
-"""Which layer's forward made an autograd node, by the node's sequence number.
+"""The layer whose forward created an autograd node, by the node's sequence number.
 
 Nodes are numbered by the thread that makes them. Here are those of the thread that runs the model;
 a node whose number another thread may have given is nobody's.
@@ -20,7 +20,7 @@ _running_node: Any = getattr(torch._C, "_current_autograd_node", None)
 
 
 class ForwardLayers:
-    """Of the thread that made it. Older versions of torch (before 2.1) tell nothing."""
+    """Of the thread that created it. Torch before 2.1 has none."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -37,7 +37,7 @@ class ForwardLayers:
         self._layers.append(layer)
 
     def of_running_node(self) -> str:
-        """The layer of the node that this thread runs; "" where that is not known."""
+        """The layer of the node that this thread runs; "" if unknown."""
         node = _running_node() if _running_node is not None else None
         if node is None or _next_number is None:
             return ""

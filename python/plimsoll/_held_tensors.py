@@ -1,4 +1,4 @@
-"""What modules and optimizers hold on CUDA, told to the recorder where nobody else tells it."""
+"""Reports the CUDA tensors of modules and optimizers, if nothing else reports them."""
 
 from __future__ import annotations
 

@@ -95,18 +95,18 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(list(words))
     if options.cuda_driver:
         parser.error(
-            "--cuda-driver belongs to the command: plimsoll run --cuda-driver -- PROGRAM; where "
-            "only the recorder is built, preload libplimsoll_cuda_driver.so (docs/cuda-driver.md)"
+            "--cuda-driver needs the command: plimsoll run --cuda-driver -- PROGRAM; if only the "
+            "recorder is built, preload libplimsoll_cuda_driver.so (docs/cuda-driver.md)"
         )
     if options.script and options.script[0] == "--":
         del options.script[0]
     if not options.script:
-        parser.error("say which script to run")
+        parser.error("no script given")
     return options
 
 
 def _check_output(path: str) -> None:
-    """Ends here where no recording could be made: the script would run for nothing.
+    """End if no recording can be made: the script would run for nothing.
 
     What only writing shows, such as a full disk, ends the recording and not the script.
     """

@@ -16,7 +16,7 @@ _pid = 0
 
 
 def begin(user: object) -> None:
-    """Shows what is live, and has torch asked about CUDA devices, from the first user on."""
+    """Publish what is live, and query torch for CUDA devices, from the first user on."""
     global _pid
     with _lock:
         if _pid != os.getpid():
@@ -40,7 +40,7 @@ def end(user: object) -> None:
 
 
 def _cuda_devices() -> list[DeviceMemory]:
-    """What torch's caching allocator and the driver say, if this process uses CUDA at all."""
+    """Figures of torch's caching allocator and of the driver, if this process uses CUDA."""
     torch = sys.modules.get("torch")
     cuda: Any = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():

@@ -1,4 +1,4 @@
-"""A copy of a model and of a batch, to run in place of the user's."""
+"""A copy of a model and of a batch, to run instead of the user's."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def path_text(path: str | os.PathLike[str]) -> str:
             "convert it with os.fsdecode"
         )
     if "\0" in text:
-        raise InvalidArgumentError("invalid_argument", f"the path {text!r} has a zero byte in it")
+        raise InvalidArgumentError("invalid_argument", f"the path {text!r} contains a zero byte")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Errors of the program that surface in our code: what the handler of a signal raises there.
+"""Errors of the program that surface in Plimsoll: exceptions of signal handlers.
 
 A handler runs between any two instructions of the main thread, ours included, and may raise any
 type: `TimeoutError` is an `OSError`. Each ``except`` here for a type that is not ours alone leaves

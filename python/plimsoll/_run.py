@@ -61,11 +61,11 @@ def _tell(recording: Recording) -> None:
         return  # the command that runs this program reports it
     path = _shown(recording.path)
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
-    # Where there is the CPU alone, its name would tell nothing.
+    # Without other devices, the name of the CPU is left out.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
     print_message(
         f"plimsoll: {path}: {_held(recording.state)}, peak {peak}; "
-        f"see it with: plimsoll report {path}"
+        f"to see it: plimsoll report {path}"
     )
 
 

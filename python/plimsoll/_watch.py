@@ -46,7 +46,7 @@ def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
 def _begin(kind: Adapter, mode: Mode) -> None:
     global _mode, _pid
     is_new = _mode is None
-    # Set first: whatever fails below is said once, and not tried again by the next monitor.
+    # Set first: a failure below is reported once, and the next monitor does not try again.
     _mode, _pid = mode, os.getpid()
     if is_new:
         _record.start_watching()
@@ -57,7 +57,7 @@ def _begin(kind: Adapter, mode: Mode) -> None:
         else:
             _attachment.want_more(_OWNER, mode)
     except AdapterError as error:
-        _say(f"{error}: tensors are not seen")
+        _say(f"{error}: tensors are not recorded")
         if is_new:
             _attachment.attach(_OWNER, "none", mode, stacks=False)
     if is_new:

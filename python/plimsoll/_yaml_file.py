@@ -42,7 +42,7 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
     except FileNotFoundError:
         raise NotFoundError("not_found", f"{path}: there is no such file") from None
     except PermissionError:
-        raise NoPermissionError("permission", f"{path}: may not be read") from None
+        raise NoPermissionError("permission", f"{path}: permission denied") from None
     except OSError as error:
         leave_to_program(error)
         raise InputOutputError("io", f"{path}: {error.strerror}") from error
@@ -70,7 +70,7 @@ def _text_loader(yaml: Any) -> Any:
     }
 
     def flatten_mapping(self: Any, node: Any) -> None:
-        """PyYAML copies what is merged: a few lines can name millions of pairs."""
+        """PyYAML copies merged mappings: a few lines can expand to millions of pairs."""
         merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
         size = 0
         for each in merged:
@@ -95,4 +95,4 @@ def _yaml_trouble(path: Path, error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
-    return f"{place}: not YAML: {str(problem).splitlines()[0]}"
+    return f"{place}: invalid YAML: {str(problem).splitlines()[0]}"

@@ -1,7 +1,7 @@
-"""Where the options of monitoring come from: a YAML file, a dict, Hydra, flags, the environment.
+"""Reads the options of monitoring from a YAML file, a dict, Hydra, flags or the environment.
 
-Names, defaults and checks are those of `MonitorOptions` (docs/monitoring.md has the table); here is
-only the finding of them in what people have.
+Names, defaults and checks are those of `MonitorOptions` (docs/monitoring.md has the table). This
+module only finds them in a configuration.
 """
 
 from __future__ import annotations
@@ -71,23 +71,23 @@ _OWN_BLOCK_IS_THERE = _Setting("", None, "")
 
 
 def load_options(source: Source = None, **options: object) -> MonitorOptions:
-    """The options of monitoring: keyword arguments before environment before `source`.
+    """Return the options of monitoring: keyword arguments before environment before `source`.
 
-    A `source` in which nothing switches monitoring on leaves it off: that takes a ``plimsoll:``
-    block, ``enable_memory_monitoring: true`` or ``profile_tensors: true``.
+    A `source` enables monitoring with a ``plimsoll:`` block, ``enable_memory_monitoring: true`` or
+    ``profile_tensors: true``. Without one of these it leaves monitoring off.
 
     Args:
         source: A whole configuration: the path of a YAML file, a dict, a Hydra or OmegaConf object,
-            or parsed command-line arguments (`add_arguments`). Its block ``plimsoll:`` is ours;
-            elsewhere, at top level and one level below, only names that can be nobody else's are
-            looked for: ``enable_memory_monitoring``, ``memory_monitor_batches``,
-            ``profile_tensors``, ``profile_interval``, ``tensor_profile_interval``. A dict of
-            nothing but options is taken as such, and `MonitorOptions` as they are.
-        options: Single options by name; ``None`` says nothing.
+            or parsed command-line arguments (`add_arguments`). Options are read from its block
+            ``plimsoll:``. Elsewhere, at top level and one level below, only these unambiguous names
+            are read: ``enable_memory_monitoring``, ``memory_monitor_batches``,
+            ``profile_tensors``, ``profile_interval``, ``tensor_profile_interval``. A dict that has
+            only options is read directly, and `MonitorOptions` are used unchanged.
+        options: Single options by name; ``None`` leaves an option unset.
 
     Raises:
-        InvalidArgumentError: An option that does not exist or a value that makes no sense.
-        CorruptError: The file is no YAML.
+        InvalidArgumentError: An unknown option or an invalid value.
+        CorruptError: The file is not valid YAML.
         UnsupportedError: PyYAML is not installed, which files need.
         OSError: The file cannot be read.
 
@@ -256,7 +256,7 @@ def _is_omegaconf(source: object) -> bool:
 
 
 def _of_omegaconf(source: object) -> Iterator[_Setting]:
-    """Resolves nothing but what is ours: other interpolations may not be resolvable here."""
+    """Resolve only Plimsoll's own block: other interpolations may not be resolvable here."""
     omegaconf = importlib.import_module("omegaconf").OmegaConf
     plain = omegaconf.to_container(source, resolve=False)
     if not isinstance(plain, Mapping):
@@ -353,7 +353,7 @@ def _phase_text(phase: object) -> str:
         ends = []
     if len(ends) != 3:
         raise InvalidArgumentError(
-            "invalid_argument", f"{_SHORT.repr(phase)} is no phase: it is {{from, to, interval}}"
+            "invalid_argument", f"{_SHORT.repr(phase)} is not a phase: it is {{from, to, interval}}"
         )
     return "{}-{}:{}".format(*map(_end_text, ends))
 
@@ -362,5 +362,5 @@ def _end_text(end: object) -> str:
     """Lists are refused: aliases of YAML make one of a few lines endless."""
     if end is not None and not isinstance(end, str | Real):
         kind = type(end).__name__
-        raise InvalidArgumentError("invalid_argument", f"a {kind} is no part of a phase")
+        raise InvalidArgumentError("invalid_argument", f"a phase cannot contain a {kind}")
     return "" if end is None else str(end)

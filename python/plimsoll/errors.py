@@ -76,7 +76,7 @@ class InputOutputError(_SystemError):
 
 
 class UnreadableError(Error, ValueError):
-    """The file is not one that plimsoll can read; subclasses say why."""
+    """The file cannot be read as a recording; subclasses give the reason."""
 
 
 class UnsupportedError(UnreadableError):

@@ -1,4 +1,4 @@
-"""`MemoryTracer`: what each layer of a model costs, traced exactly where you say."""
+"""`MemoryTracer`: what each layer of a model costs, in the blocks that you trace."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class MemoryTracer:
             return stats
 
     def get_peak_memory_per_layer(self) -> dict[str, int]:
-        """The most bytes that each layer had at once, with the layers inside it; most first."""
+        """The peak bytes of each layer, with the layers inside it; largest first."""
         peaks = {name: each.peak_allocated for name, each in self.get_layer_stats().items()}
         return dict(sorted(peaks.items(), key=lambda item: -item[1]))
 

@@ -1,4 +1,4 @@
-"""Recording what a run does to memory: `record`, and the marks `step` and `region`."""
+"""Recording the memory of a run: `record`, and the marks `step` and `region`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def record(
     adapter: Adapter = "auto",
     nvtx: bool | None = None,
 ) -> Recording:
-    """A recording of every tensor allocation of this process, to be used with ``with``.
+    """Record every tensor allocation of this process, in a ``with`` block.
 
-    It begins at ``with`` or at `Recording.start`, and takes in what lives at that moment.
+    It begins at ``with`` or at `Recording.start`, and includes what is live at that point.
 
     Args:
         path: The trace file. Default: ``plimsoll-SCRIPT-PID.plim`` in the current folder, with the
@@ -52,15 +52,15 @@ def record(
             `Recording.path` is its path.
         overwrite: Replace an earlier trace of that name. Any other file is kept, and so is a trace
             that is still being recorded.
-        max_events: Keep the newest so many events, about; what was before them stays as a sum.
-        stacks: Note the Python line of each allocation.
-        mode: ``"full"``, or ``"lite"``: allocations, layers and phases alone, for the price of a
-            few nanoseconds an allocation; no operators, no lines, no temporaries.
-        in_children: Forked children record too, each into ``PATH.PID``.
+        max_events: Keep about the newest N events; earlier ones remain as totals.
+        stacks: Record the Python line of each allocation.
+        mode: ``"full"``, or ``"lite"``: only allocations, layers and phases, at a cost of a few
+            nanoseconds per allocation; no operators, no lines, no temporaries.
+        in_children: Also record forked children, each into ``PATH.PID``.
         adapter: ``"libtorch"`` compiles against the installed torch and raises if that fails.
             ``"python"`` needs no compiler and records less. ``"auto"`` uses the first that works
             and never raises. ``"none"`` installs no hooks; other code reports allocations.
-        nvtx: Show phases, layers, regions and steps as NVTX ranges, and the bytes of each device,
+        nvtx: Send phases, layers, regions and steps as NVTX ranges, and the bytes of each device,
             in Nsight Systems. Default: the environment variable PLIMSOLL_MONITOR_NVTX, which
             ``plimsoll nsys`` sets. Requires ``mode="full"``; ``"lite"`` shows layers only.
 
@@ -170,7 +170,7 @@ class Recording:
         atexit.register(self._stop_at_exit)
 
     def _let_go(self) -> None:
-        """Undoes what `_begin` did besides the recording. May be interrupted and called again."""
+        """Undo what `_begin` did besides recording. May be interrupted and called again."""
         atexit.unregister(self._stop_at_exit)
         if self._shows_nvtx:
             self._shows_nvtx = False
@@ -237,7 +237,7 @@ class Recording:
             _cuda.attach_history(self._recording)
 
     def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]:
-        """What the last failed request on a device found, as the recorder alone can tell."""
+        """Figures of the last failed request on a device, from the recorder alone."""
         device = whole_number("device", device, 0, 255)
         return self._recording.pins(device) if self._recording is not None else ({}, [])
 
@@ -294,7 +294,7 @@ class Recording:
         return recording.stop()
 
     def _meta(self, kind: str) -> dict[str, str]:
-        """What stands in the head of the file."""
+        """The metadata in the head of the file."""
         meta = {
             "adapter": kind,
             "mode": self._mode,
@@ -360,7 +360,7 @@ def stop_all_recordings() -> None:
 
 
 def step() -> None:
-    """A step of the training loop ends here. Without it, each step of the first optimizer counts.
+    """End a step of the training loop. Without it, each step of the first optimizer ends one.
 
     Does nothing while nothing is recorded.
     """
@@ -376,7 +376,7 @@ def step() -> None:
 
 @contextlib.contextmanager
 def region(name: str) -> Iterator[None]:
-    """What happens inside belongs to a part of the program with a name, such as ``"validation"``.
+    """Name a part of the program, such as ``"validation"``, in a ``with`` block.
 
     Example:
         >>> with plimsoll.region("validation"):

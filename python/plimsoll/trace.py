@@ -17,7 +17,7 @@ from plimsoll._paths import path_text
 from plimsoll.errors import Error, InvalidArgumentError
 
 Progress = Callable[[str, int, int], object]
-"""Called with (stage, done, total) while a file is read; total is 0 when it is not known."""
+"""Called with (stage, done, total) while a file is read; total is 0 if unknown."""
 
 
 class ExportFormat(NamedTuple):
@@ -39,7 +39,7 @@ def export_formats() -> list[ExportFormat]:
 
 
 class Trace:
-    """One recording, read and analysed. Made by `plimsoll.open`; immutable.
+    """One recording, read and analyzed. Returned by `plimsoll.open`; immutable.
 
     Example:
         >>> trace = plimsoll.open(path)
@@ -74,19 +74,19 @@ class Trace:
 
     @property
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """What the memory is made of: rows by line, by stack, by size and so on, largest first."""
+        """The composition of the memory: rows by line, stack, size and so on, largest first."""
         tables: dict[str, list[dict[str, Any]]] = self.report["tables"]
         return tables
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """Verdicts, gravest first: each with its title, evidence, next step and what that saves."""
+        """Findings, most severe first, with title, evidence, next step and saved bytes."""
         findings: list[dict[str, Any]] = self.report["findings"]
         return findings
 
     @property
     def events(self) -> Table:
-        """What happened: one row an event, device by device, in the order of the recording.
+        """The events: one row each, device by device, in the order of the recording.
 
         Example:
             >>> import pyarrow
@@ -102,14 +102,14 @@ class Trace:
     def lifetimes(self) -> Table:
         """Each allocation from alloc to free, as numbers of events on its device.
 
-        One batch a device; ``size_bytes`` is what was requested. Events are null where the
-        allocation was older than the recording or outlived it.
+        One batch per device; ``size_bytes`` are requested bytes. An event is null if the
+        allocation is older than the recording or outlives it.
         """
         return self._table("lifetimes")
 
     @property
     def segments(self) -> Table:
-        """What the allocator held from the driver at the end; sizes in bytes."""
+        """The segments that the allocator had reserved at the end; sizes in bytes."""
         return self._table("segments")
 
     @property
@@ -148,12 +148,12 @@ class Trace:
     def summary(
         self, *, by: Sequence[str] = (), top: int = 10, width: int = 100, color: bool = False
     ) -> str:
-        """The report as ``plimsoll report`` prints it: the verdicts first.
+        """The report as ``plimsoll report`` prints it, findings first.
 
         Args:
-            by: What the memory is split by: ``"line"``, ``"stack"``, ``"size"``, ``"layer"``…
-                Nothing: by line, and of Plimsoll's own recordings by category and layer first.
-            top: How many rows of each table, at most as many as `plimsoll.open` kept.
+            by: The tables to print: ``"line"``, ``"stack"``, ``"size"``, ``"layer"``…
+                Default: line; for native recordings category, layer and line.
+            top: Rows of each table, at most as many as `plimsoll.open` kept.
             width: Columns of the text, 60 at least.
             color: With escape sequences for a terminal.
 
@@ -167,15 +167,15 @@ class Trace:
         return self._session.report_text(columns, rows, tables, flag("color", color))
 
     def print_summary(self, *, by: Sequence[str] = (), top: int = 10) -> None:
-        """Prints `summary`, in colour where standard output is a terminal."""
+        """Print `summary`, in color if standard output is a terminal."""
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         width = shutil.get_terminal_size((100, 24)).columns if color else 100
         print(self.summary(by=by, top=top, width=max(width, 60), color=color), end="")
 
     def export(self, path: str | os.PathLike[str], format: str | None = None) -> None:
-        """Writes the recording in another format.
+        """Write the recording in another format.
 
-        The file appears when it is complete; what was there before stays until then.
+        The file appears when it is complete; an existing file stays until then.
 
         Args:
             path: Where to write.
@@ -183,7 +183,7 @@ class Trace:
                 says it.
 
         Raises:
-            InvalidArgumentError: There is no such format, or the end of `path` does not say which.
+            InvalidArgumentError: There is no such format, or `path` has no known suffix.
             OSError: The file cannot be written.
         """
         target = path_text(path)
@@ -227,26 +227,26 @@ def open(
     top: int = 20,
     progress: Progress | None = None,
 ) -> Trace:
-    """Reads and analyses a recording of memory: a PyTorch snapshot or a torch.profiler trace.
+    """Read and analyze a native recording, a PyTorch snapshot or a torch.profiler trace.
 
-    The format is found out from the content. No file can run code, whatever is in it. Other
-    Python threads run meanwhile, and Ctrl-C stops it.
+    The format is detected from the content. No file can run code. Other Python threads run
+    meanwhile, and Ctrl-C stops it.
 
     Args:
         path: The file; may be compressed with gzip.
-        device: Analyse only this one: ``"cuda:0"``, ``0``, ``"cpu"``. Default: all.
-        at: The moment that the tables describe: ``"peak"`` (default), ``"start"``, ``"end"``,
+        device: Analyze only this one: ``"cuda:0"``, ``0``, ``"cpu"``. Default: all.
+        at: The point in time of the tables: ``"peak"`` (default), ``"start"``, ``"end"``,
             ``"oom"`` (the last failure; ``"oom:1"`` is the first), an event number, or a time
             since the first event, such as ``"1.5s"``.
         top: How many rows to keep of each table.
-        progress: Called now and then with (stage, done, total). Raise from it to stop.
+        progress: Called regularly with (stage, done, total). Raise from it to stop.
 
     Returns:
         The trace.
 
     Raises:
         NotFoundError: There is no such file. Also a ``FileNotFoundError``.
-        NoPermissionError: It may not be read. Also a ``PermissionError``.
+        NoPermissionError: The file may not be read. Also a ``PermissionError``.
         UnreadableError: It is not a recording, is damaged, or asks to run code.
         InvalidArgumentError: It has no such device or moment. Also a ``ValueError``.
 
@@ -274,13 +274,13 @@ def open_bytes(
     top: int = 20,
     progress: Progress | None = None,
 ) -> Trace:
-    """Reads and analyses a recording that is in memory already.
+    """Read and analyze a recording in memory.
 
     Args:
-        data: What would stand in the file.
-        name: Stands for the path in messages and in the report.
-        device: As for `open`, and so are the others.
-        at: The moment that the tables describe.
+        data: The content of the file.
+        name: Replaces the path in messages and in the report.
+        device: As for `open`, like the others.
+        at: The point in time of the tables.
         top: How many rows to keep of each table.
         progress: Called now and then with (stage, done, total).
 
@@ -309,7 +309,7 @@ def _device_name(device: dict[str, Any]) -> str:
 
 
 def _format_of(path: str) -> str:
-    """The export format that the end of a file name stands for."""
+    """The export format of a file name, by its suffix."""
     formats = export_formats()
     chosen = [format for format in formats if path.endswith(format.suffix)]
     chosen = sorted(chosen, key=lambda each: len(each.suffix))[-1:]  # ".layers.folded"
@@ -320,5 +320,5 @@ def _format_of(path: str) -> str:
     known = ", ".join(f"{format.name} ({format.suffix})" for format in chosen or formats)
     raise InvalidArgumentError(
         "invalid_argument",
-        f"the name {path} does not say which format to write; say one of {known}",
+        f"the name {path} has no known suffix; give format, one of {known}",
     )

@@ -37,11 +37,11 @@ class TrainingMonitor:
 
     Args:
         config: A YAML file, dict, Hydra object or parsed flags; see `load_options`.
-        on_alert: Called with each `MemoryAlert`, in place of a message on stderr.
+        on_alert: Called with each `MemoryAlert`, instead of a message on stderr.
         **options: By name, as in docs/monitoring.md.
 
     Raises:
-        Error: The configuration is wrong; the message says where.
+        Error: The configuration is invalid; the message names the place.
 
     Example:
         >>> with plimsoll.TrainingMonitor(interval=100) as monitor:  # doctest: +SKIP
@@ -131,7 +131,7 @@ class TrainingMonitor:
                 print_message(_record.with_rank(message))
 
     def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
-        """Takes what is no whole number for the loss; nothing here may stop a training."""
+        """Use anything but a whole number as the loss; nothing here may stop the training."""
         try:
             number: int = operator.index(iteration)
             return number if abs(number) < 2**62 else None, loss  # too large for a log: counted
@@ -141,7 +141,7 @@ class TrainingMonitor:
             self._has_reported_iteration = True
             message = (
                 f"plimsoll: TrainingMonitor.step() got a {type(iteration).__name__} as the"
-                " iteration. It is taken as the loss, and iterations are counted: pass it as loss=…"
+                " iteration. It is used as the loss, and iterations are counted: pass it as loss=…"
             )
             print_message(_record.with_rank(message))
         return None, iteration if loss is None else loss
@@ -152,7 +152,7 @@ class TrainingMonitor:
             _attachment.observe(self.options.is_due(iteration))
 
     def set_batch_size(self, items: int) -> None:
-        """How many items the batches have from now on; 0: that is not known."""
+        """Set the number of items in a batch from now on; 0: unknown."""
         self._monitor.set_batch_size(max(0, whole_number("items", items)))
 
     def ran_out(self, iteration: int | None = None, *, error: BaseException | None = None) -> None:
@@ -235,7 +235,7 @@ class TrainingMonitor:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether this is how Python or torch tell that there was no memory."""
+    """Whether this is an out-of-memory error of Python or torch."""
     if isinstance(error, MemoryError):
         return True
     # torch.OutOfMemoryError is one of these, and the CPU's allocator raises nothing finer.

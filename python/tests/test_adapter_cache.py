@@ -218,7 +218,7 @@ def test_an_adapter_that_another_user_could_have_placed_is_not_loaded(
     else:
         cache.chmod(0o777)
     said = []
-    with pytest.raises(AdapterError, match="no folder to keep the adapter in"):
+    with pytest.raises(AdapterError, match="no folder for the adapter"):
         _adapter.load_half(half, said.append, lambda module: module.problem())
     assert not (tmp_path / "loaded").exists()
     assert f"the adapter cache {cache} is not used" in said[0]

@@ -131,7 +131,7 @@ BAD = [
     ('plimsoll: {"\\ud800": 1}\n', "{}: plimsoll: no option '\\ud800'"),
     ('plimsoll: {adapter: "\\ud800"}\n', "{}: plimsoll: adapter is '\\ud800'"),
     ("plimsoll: {phases: [7]}\n", "{}: plimsoll: phases: '7' is not FROM-TO"),
-    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: phases: ['1', '2'] is no phase"),
+    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: phases: ['1', '2'] is not a phase"),
     ("plimsoll: {phases: [0-9:1, 5-7:2]}\n",
      "{}: plimsoll: phases: 0-9 and 5-7 both hold iteration 5"),
 ]  # fmt: skip
@@ -147,13 +147,13 @@ def test_mistakes_are_told_with_their_place(text, says, tmp_path):
 
 
 MALFORMED = [
-    (b"plimsoll: {interval: 3\nlr: 1\n", ":2:3: not YAML: "),
-    (b"a: b: c\n", ":1:5: not YAML: mapping values are not allowed here"),
-    (b"\tplimsoll: 1\n", ":1:1: not YAML: found character '\\t' that cannot start any token"),
-    (b"\xff\xfe\x00\xd8", ": not YAML: "),
-    (b"a: \x00\n", ": not YAML: "),
+    (b"plimsoll: {interval: 3\nlr: 1\n", ":2:3: invalid YAML: "),
+    (b"a: b: c\n", ":1:5: invalid YAML: mapping values are not allowed here"),
+    (b"\tplimsoll: 1\n", ":1:1: invalid YAML: found character '\\t' that cannot start any token"),
+    (b"\xff\xfe\x00\xd8", ": invalid YAML: "),
+    (b"a: \x00\n", ": invalid YAML: "),
     (b"- 1\n- 2\n", ": holds a list, not names with values"),
-    (b"!!python/object/apply:os.system ['true']\n", ":1:1: not YAML: could not determine a"),
+    (b"!!python/object/apply:os.system ['true']\n", ":1:1: invalid YAML: could not determine a"),
     (b"[" * 100_000, ": nested too deeply"),
 ]
 

@@ -100,7 +100,7 @@ def test_disable_removes_the_file(environment):
 def test_other_installations_are_left_alone(monkeypatch):
     main = runpy.run_path(str(ENABLE))["main"]
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
-    with pytest.raises(SystemExit, match="no virtual environment"):
+    with pytest.raises(SystemExit, match="not in a virtual environment"):
         main("enable")
 
 

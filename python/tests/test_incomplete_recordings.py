@@ -62,7 +62,7 @@ def test_a_full_disk_is_reported_once_and_every_report_counts_what_is_missing(tm
     assert process.returncode == 0
     assert out == "trained 50000\n"
     assert err.count("File too large: the recording ends here, ") == 1
-    assert re.search(r"run\.plim: incomplete \(File too large\), peak .*; see it with", err)
+    assert re.search(r"run\.plim: incomplete \(File too large\), peak .*; to see it", err)
 
     trace = plimsoll.open(tmp_path / "run.plim")
     failed = diagnostics(trace)["sink_failed"]
@@ -70,7 +70,7 @@ def test_a_full_disk_is_reported_once_and_every_report_counts_what_is_missing(tm
     assert f"{failed['count']:,} of " in failed["example"]
     assert trace.report["findings"][0]["id"] == "recording_incomplete"
     text = report(tmp_path / "run.plim")
-    assert text.startswith("CRITICAL The recording broke off: File too large, ")
+    assert text.startswith("CRITICAL The recording ended early: File too large, ")
     assert "Nothing wrong found." not in text
     assert "tenth of a second" not in text
 

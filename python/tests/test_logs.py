@@ -114,7 +114,9 @@ def test_thresholds_are_those_asked_for():
 
 def test_a_folder_that_is_none_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(plimsoll.InputOutputError, match=r"cannot make the folder .*/file/profiles"):
+    with pytest.raises(
+        plimsoll.InputOutputError, match=r"cannot create the folder .*/file/profiles"
+    ):
         _record.TextLog(str(tmp_path / "file"))
 
 

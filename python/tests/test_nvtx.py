@@ -224,6 +224,6 @@ def test_without_a_tool_one_line_says_so(run: Run) -> None:
     told = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n", tool=None)
     assert told.lines == []
     (line,) = told.errors.splitlines()
-    assert line == ("plimsoll: NVTX: no tool takes NVTX here: start the program with plimsoll nsys")
+    assert line == ("plimsoll: NVTX: no tool reads NVTX here: start the program with plimsoll nsys")
     told = run("plimsoll.TrainingMonitor(nvtx=True, text_log=False)\n", tool=None)
     assert told.errors.splitlines() == [line]

@@ -50,7 +50,7 @@ def test_a_loss_in_place_of_the_iteration_is_taken_for_the_loss(tmp_path, capfd,
     assert monitor.samples == 3
     log = Path(monitor.text_log_path).read_text()
     assert re.findall(r"=== Iteration (\d+)", log) == ["0", "2", "4"]
-    assert capfd.readouterr().err.count("It is taken as the loss") == 1
+    assert capfd.readouterr().err.count("It is used as the loss") == 1
 
 
 def test_whole_numbers_of_any_kind_are_iterations(tmp_path):

@@ -261,7 +261,7 @@ def test_exit_status_and_traceback_are_those_of_the_script(tmp_path):
 def test_what_the_command_alone_can_do_is_said(tmp_path):
     ran = run(["-m", "plimsoll", "run", "--cuda-driver", "--", "true"], tmp_path)
     assert ran.returncode == 2
-    assert "belongs to the command: plimsoll run --cuda-driver -- PROGRAM" in ran.stderr
+    assert "needs the command: plimsoll run --cuda-driver -- PROGRAM" in ran.stderr
 
 
 def test_a_script_without_torch_runs_too(tmp_path):

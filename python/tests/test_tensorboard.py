@@ -109,6 +109,6 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         plimsoll.errors.InputOutputError,
-        match=r"cannot make the folder .*/file/logs: Not a directory",
+        match=r"cannot create the folder .*/file/logs: Not a directory",
     ):
         _record.EventFile(str(tmp_path / "file" / "logs"))

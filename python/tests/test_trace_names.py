@@ -98,7 +98,7 @@ def test_subprocesses_that_inherit_the_variables_leave_the_parents_trace(tmp_pat
         text=True,
         check=True,
     )
-    assert len(re.findall("see it with: plimsoll report", ran.stderr)) == 2
+    assert len(re.findall("to see it: plimsoll report", ran.stderr)) == 2
     assert peak(tmp_path / "run.plim") >= 12_000
     assert peak(tmp_path / "run.2.plim") < 12_000
 

@@ -106,7 +106,7 @@ def test_memory_above_a_threshold_alerts_once_and_again_after_it_has_fallen(tmp_
     assert [alert.iteration for alert in alerts] == [1, 5]
     assert alerts[0].device == "host"
     assert alerts[0].title.startswith("This process holds ")
-    assert "The most is held by category" in alerts[0].text
+    assert "The largest category is" in alerts[0].text
 
 
 def test_a_callback_that_raises_does_not_stop_the_training(

@@ -112,11 +112,11 @@ std::string part_label(const DevicePart& part) {
     if (part.pid == 0) return format_count(part.count) + " more processes";
     return "process " + std::to_string(part.pid) + (part.name.empty() ? "" : " " + part.name);
   }
-  if (part.kind == "driver") return "the driver's own";
+  if (part.kind == "driver") return "the driver itself";
   if (part.kind == "not_told") return "outside PyTorch's allocator (this process or others)";
   if (part.kind == "others") {
     const std::string some = part.count == 0 ? "" : format_count(part.count) + " ";
-    return some + (part.count == 1 ? "process" : "processes") + " whose bytes are not told";
+    return some + (part.count == 1 ? "process" : "processes") + " whose bytes are not reported";
   }
   return part.kind;
 }

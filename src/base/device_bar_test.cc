@@ -39,34 +39,31 @@ TEST(DeviceBar, says_of_all_that_is_used_whose_it_is) {
   const std::vector<Case> cases = {
       {"all is known", [](DeviceFigures&) {},
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
-       "allocator 40.0 MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, the driver's own 40.0 "
+       "allocator 40.0 MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 "
        "MiB, unexplained 10.0 MiB"},
       {"no context was measured", [](DeviceFigures& f) { f.context_bytes.reset(); },
        "tensors 250.0 MiB, cached 150.0 MiB, outside PyTorch's allocator 100.0 MiB, process 9 "
-       "100.0 "
-       "MiB, process 7 serve 50.0 MiB, the driver's own 40.0 MiB, unexplained 10.0 MiB"},
+       "100.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, unexplained 10.0 MiB"},
       {"the context was measured too large", [](DeviceFigures& f) { f.context_bytes = 101 * kMib; },
        "tensors 250.0 MiB, cached 150.0 MiB, outside PyTorch's allocator 100.0 MiB, process 9 "
-       "100.0 "
-       "MiB, process 7 serve 50.0 MiB, the driver's own 40.0 MiB, unexplained 10.0 MiB"},
+       "100.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, unexplained 10.0 MiB"},
       {"NCCL is there", [](DeviceFigures& f) { f.has_nccl = true, f.processes.clear(); },
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, NCCL and others "
-       "outside PyTorch's allocator 40.0 MiB, the driver's own 40.0 MiB, unexplained 160.0 MiB"},
+       "outside PyTorch's allocator 40.0 MiB, the driver itself 40.0 MiB, unexplained 160.0 MiB"},
       {"the driver does not say which process is ours",
        [](DeviceFigures& f) { f.own_bytes.reset(), f.processes.clear(); },
-       "tensors 250.0 MiB, cached 150.0 MiB, the driver's own 40.0 MiB, outside PyTorch's "
-       "allocator "
-       "(this process or others) 260.0 MiB"},
+       "tensors 250.0 MiB, cached 150.0 MiB, the driver itself 40.0 MiB, outside PyTorch's "
+       "allocator (this process or others) 260.0 MiB"},
       {"it does not tell of one process",
        [](DeviceFigures& f) { f.processes[1].used_bytes.reset(); },
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
-       "allocator 40.0 MiB, process 7 serve 50.0 MiB, the driver's own 40.0 MiB, 1 process whose "
-       "bytes are not told 110.0 MiB"},
+       "allocator 40.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, 1 process whose "
+       "bytes are not reported 110.0 MiB"},
       {"it lists no processes",
        [](DeviceFigures& f) { f.processes.clear(), f.tells_processes = false; },
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
-       "allocator 40.0 MiB, the driver's own 40.0 MiB, processes whose bytes are not told 160.0 "
-       "MiB"},
+       "allocator 40.0 MiB, the driver itself 40.0 MiB, processes whose bytes are not reported "
+       "160.0 MiB"},
       {"an old driver does not tell its own part", [](DeviceFigures& f) { f.driver_bytes.reset(); },
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
        "allocator 40.0 MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, unexplained 50.0 MiB"},
@@ -75,19 +72,18 @@ TEST(DeviceBar, says_of_all_that_is_used_whose_it_is) {
        "outside PyTorch's allocator (this process or others) 700.0 MiB"},
       {"the allocator tells no segments", [](DeviceFigures& f) { f.reserved_bytes.reset(); },
        "tensors 250.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's allocator 190.0 "
-       "MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, the driver's own 40.0 MiB, unexplained "
-       "10.0 MiB"},
+       "MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, "
+       "unexplained 10.0 MiB"},
       {"we are not on the device",
        [](DeviceFigures& f) {
          f.own_bytes = 0, f.reserved_bytes = 0, f.allocated_bytes = 0, f.context_bytes.reset();
        },
-       "process 9 100.0 MiB, process 7 serve 50.0 MiB, the driver's own 40.0 MiB, unexplained "
-       "510.0 "
-       "MiB"},
+       "process 9 100.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, unexplained "
+       "510.0 MiB"},
       {"more was reserved since the driver was asked",
        [](DeviceFigures& f) { f.reserved_bytes = 520 * kMib; },
        "tensors 250.0 MiB, cached 270.0 MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, the "
-       "driver's own 40.0 MiB, less 10.0 MiB by which the figures disagree"},
+       "driver itself 40.0 MiB, less 10.0 MiB by which the figures disagree"},
   };
   for (const Case& each : cases) {
     DeviceFigures figures = everything();

@@ -48,8 +48,7 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
     PLIMSOLL_TRY_ASSIGN(monitor::LatestRun run, monitor::find_latest_run(folder));
     if (!run.is_complete) {
       complain(folder +
-               " has too many files to search them all; a newer log may exist: name the "
-               "run's folder");
+               " has too many files to search; a newer log may exist: name the run's folder");
     }
     for (std::string& log : run.logs) logs.push_back(std::move(log));
   }
@@ -118,22 +117,22 @@ int run_analyze(const Arguments& arguments) {
 Command analyze_command() {
   Command command;
   command.name = "analyze";
-  command.summary = "Sum up the text log of a training run, or compare several";
+  command.summary = "Summarize the text log of a training run, or compare several";
   command.description =
-      "Reads a text log that training wrote (OUTPUT_DIR/profiles/tensor_profile_*.log), or what "
-      "nvidia-smi --query-gpu=... --format=csv wrote. Prints the findings, how memory went from "
-      "the start to the end, and what held it at the end. Several logs, or those of several "
-      "ranks, are compared in one table.";
+      "Reads the text log of a monitored run (OUTPUT_DIR/profiles/tensor_profile_*.log), or the "
+      "output of nvidia-smi --query-gpu=... --format=csv. Prints the findings, how memory changed "
+      "from start to end, and what used it at the end. Several logs, or those of several ranks, "
+      "are compared in one table.";
   command.positionals = {{"FILE",
-                          "A log; a folder, for the newest run in or below it; or latest, for the "
-                          "newest run in or below --dir. Default: latest.",
+                          "A log, or a folder (the newest run in or below it), or latest (the "
+                          "newest run in or below --dir). Default: latest.",
                           Count::kAny}};
   command.options = {
-      {"--dir", "", "DIR", "The folder that latest searches. Default: the current folder."},
+      {"--dir", "", "DIR", "Folder that latest searches. Default: the current folder."},
       {"--top", "", "N", "Rows of each table (default 10)."},
       {"--json", "", "",
-       "One JSON object as `plimsoll schema analyze` (of several logs: `comparison`) describes "
-       "it."},
+       "Print one JSON object, described by `plimsoll schema analyze` (for several logs: "
+       "`comparison`)."},
       fail_on_option(monitor::kAlertIds),
       color_option(),
   };

@@ -52,7 +52,7 @@ Status check_unknown(const Command& command, const std::vector<std::string>& unk
   const std::string word = unknown.front().substr(0, unknown.front().find('='));
   if (!word.starts_with("-")) {
     return wrong_use(command,
-                     "\"" + word + "\" is one argument too many for plimsoll " + command.name);
+                     "\"" + word + "\" is an unexpected argument of plimsoll " + command.name);
   }
   std::vector<std::string> known = {"--help"};
   for (const Option& option : command.options) known.push_back(option.name);

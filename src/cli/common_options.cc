@@ -19,7 +19,7 @@ Option color_option() {
   return {"--color",
           "",
           "WHEN",
-          "Colour (default auto: on a terminal, unless NO_COLOR is set).",
+          "Use color (default auto: on a terminal, unless NO_COLOR is set).",
           {"auto", "always", "never"}};
 }
 
@@ -34,7 +34,7 @@ Result<std::size_t> chosen_top(const Arguments& arguments, std::size_t if_not_gi
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
   if (error != std::errc{} || end != text.data() + text.size() || rows == 0) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "--top " + text + " is no number of rows: say 1 or more");
+                      "--top " + text + " is not a number of rows; give 1 or more");
   }
   return rows;
 }

@@ -27,8 +27,8 @@ Option fail_on_option(const std::ranges::input_range auto& ids) {
   Option option{"--fail-on",
                 "",
                 "WHAT",
-                "Exit with status 1 if there is a finding of this severity or a graver one, or "
-                "with this id; several as a,b.",
+                "Exit with status 1 if there is a finding of at least this severity, or with this "
+                "id; several as a,b.",
                 {"info", "warning", "critical"},
                 true};
   option.choices.insert(option.choices.end(), std::begin(ids), std::end(ids));

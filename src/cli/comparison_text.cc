@@ -53,7 +53,7 @@ std::string name_of(const ComparedFigure& figure) {
     if (name.ends_with(unit)) name.resize(name.size() - unit.size());
   }
   std::ranges::replace(name, '_', ' ');
-  if (name == "tensor") name = "held by tensors";
+  if (name == "tensor") name = "used by tensors";
   return figure.at.empty() ? name : name + ", " + figure.at;
 }
 
@@ -162,8 +162,8 @@ std::string verdict_of_two(const LogComparison& comparison) {
   const double difference = *main->difference;
   const std::string first = label(comparison, 0);
   const std::string second = label(comparison, 1);
-  if (difference == 0) return second + " and " + first + " hold the same at their highest samples.";
-  std::string text = second + " holds " + base::format_bytes(std::llround(std::abs(difference))) +
+  if (difference == 0) return second + " and " + first + " use the same at their highest samples.";
+  std::string text = second + " uses " + base::format_bytes(std::llround(std::abs(difference))) +
                      (difference > 0 ? " more than " : " less than ") + first +
                      " at the highest sample: " + value_text(*main, main->values[1]) + ", not " +
                      value_text(*main, main->values[0]) + ".";

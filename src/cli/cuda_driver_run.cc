@@ -44,11 +44,11 @@ void report(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
   if (!log.is_loaded) {
     return complain(kLibrary + std::string(" could not be loaded into ") + program +
-                    " (the linker loads nothing into programs that are linked statically, setuid, "
-                    "or of another architecture): nothing was recorded");
+                    " (the linker preloads nothing into programs that are statically linked, "
+                    "setuid, or of another architecture): nothing was recorded");
   }
   if (log.recordings.empty()) {
-    return complain(program + " never asked the CUDA driver for memory: nothing was recorded");
+    return complain(program + " never requested memory from the CUDA driver: nothing was recorded");
   }
   print_recordings(log.recordings);
 }
@@ -72,8 +72,8 @@ int run_with_cuda_driver(const std::string& path, const std::vector<std::string>
       return kWrongUse;
     }
     complain(std::string("there is no ") + kLibrary +
-             " beside this command (it is built on Linux alone); PLIMSOLL_CUDA_LIBRARY can name "
-             "another place");
+             " next to this command (it is built only on Linux); PLIMSOLL_CUDA_LIBRARY can name "
+             "another path");
     return kWrongUse;
   }
   if (library.find_first_of(" :") != std::string::npos) {

@@ -55,9 +55,9 @@ Status announce(const std::string& text) { return print(text + "\n"); }
 Result<int> record(const std::string& path, const std::string& script) {
   const std::vector<std::string> words = {"run", "--force", "-o", path, script};
   PLIMSOLL_TRY(
-      announce("# Train a small model on the CPU for 30 steps, with one mistake planted in it, and "
-               "record its memory.\n# The first time, the adapter for the installed torch is "
-               "compiled (half a minute).\n$ plimsoll " +
+      announce("# Train a small model that has one mistake, for 30 steps on the CPU, and record "
+               "its memory.\n# The first time, the adapter for the installed torch is compiled "
+               "(half a minute).\n$ plimsoll " +
                shell_line(words)));
   std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string()};
   command.insert(command.end(), words.begin(), words.end());
@@ -72,7 +72,7 @@ Result<int> report_on(const std::string& path, const std::string& script) {
   const int status = find_command("report")->run(arguments);
   if (status != kFine) return status;
   PLIMSOLL_TRY(announce("\n# The recording is " + path + ", and the script " + script +
-                        ". Correct the mistake and run it again:\n# plimsoll run " +
+                        ". Fix the mistake and run it again:\n# plimsoll run " +
                         shell_line({script})));
   return kFine;
 }
@@ -98,14 +98,14 @@ int run_demo(const Arguments& arguments) {
 Command demo_command() {
   Command command;
   command.name = "demo";
-  command.summary = "Record a small training that has a mistake, and report on it";
+  command.summary = "Record a small training run that has a mistake, and report on it";
   command.description =
-      "Shows in some seconds what plimsoll run and plimsoll report do: prints each command, and "
-      "runs it. The training comes with the Python package, uses the CPU alone and downloads "
-      "nothing; it needs torch.";
+      "Demonstrates plimsoll run and plimsoll report in a few seconds: prints each command, and "
+      "runs it. The training script is part of the Python package, uses only the CPU and downloads "
+      "nothing. It needs torch.";
   command.options = {
       {"--output", "-o", "PATH",
-       "The trace file; the script is put beside it, with .py at its end, and both stay. Default: "
+       "Trace file. The script is written next to it, with the suffix .py; both are kept. Default: "
        "plimsoll-demo.plim in the current folder, where an earlier one is replaced."}};
   command.sections = {
       {"examples", {{"plimsoll demo", "records plimsoll-demo.py into plimsoll-demo.plim"}}}};

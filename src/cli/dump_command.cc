@@ -32,14 +32,14 @@ Command dump_command() {
   command.name = "dump";
   command.summary = "Print the records of a Plimsoll recording as text";
   command.description =
-      "Prints what stands in a trace file of plimsoll run or plimsoll.record(), one line a record, "
-      "as it stands there: numbers of names are not resolved, nothing is left out, damage is told "
-      "at the end. docs/format.md says what the records mean.";
-  command.positionals = {recording_positional("The recording; gzip is taken off.")};
+      "Prints a trace file of plimsoll run or plimsoll.record(), one line per record, as it is in "
+      "the file: ids of names are not resolved, nothing is left out, and damage is reported at the "
+      "end. docs/format.md describes the records.";
+  command.positionals = {recording_positional("Recording, also compressed with gzip.")};
   command.sections = {{"examples",
-                       {{"plimsoll dump run.plim | head -50", "how it begins"},
-                        {"plimsoll dump run.plim | grep ^mark", "its steps and regions"},
-                        {"plimsoll dump run.plim | grep ^block", "how it is laid out"}}}};
+                       {{"plimsoll dump run.plim | head -50", "the first records"},
+                        {"plimsoll dump run.plim | grep ^mark", "steps and regions"},
+                        {"plimsoll dump run.plim | grep ^block", "the layout of the file"}}}};
   command.run = run_dump;
   return command;
 }

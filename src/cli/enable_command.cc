@@ -31,13 +31,13 @@ Command enable_command() {
   command.summary = "Let PLIMSOLL=1 record programs that do not import plimsoll";
   command.description =
       "Writes plimsoll-enable.pth into the site-packages of the virtual environment that plimsoll "
-      "is installed in. From then on, a Python of that environment that is started with PLIMSOLL=1 "
-      "records as soon as it imports torch. Without PLIMSOLL it does nothing and loads nothing. "
-      "Outside virtual environments the command refuses.";
+      "is installed in. From then on, a Python of that environment started with PLIMSOLL=1 records "
+      "as soon as it imports torch. Without PLIMSOLL=1 the file does nothing and loads nothing. "
+      "Outside virtual environments the command refuses to run.";
   command.sections = {{"examples",
                        {{"plimsoll enable", "once"},
                         {"PLIMSOLL=1 PLIMSOLL_OUT=run.plim torchrun train.py",
-                         "records each rank into a file of its own"}}}};
+                         "records each rank into its own file"}}}};
   command.run = run_enable;
   return command;
 }

@@ -58,7 +58,7 @@ Result<std::string> output_path(const Arguments& arguments, const std::string& s
   std::string path = arguments.value("--output", stem(input) + suffix);
   if (path != "-" && is_same_file(input, path)) {
     return make_error(ErrorCode::kInvalidArgument,
-                      path + " is the recording itself; say -o and another name");
+                      path + " is the recording itself; give another name with -o");
   }
   return path;
 }
@@ -137,22 +137,21 @@ Command export_command() {
   command.name = "export";
   command.summary = "Write a recording in another format";
   command.description =
-      "Reads a recording and writes it as something else: for other viewers, for spreadsheets, for "
-      "programs.";
+      "Writes a recording in a format for other viewers, spreadsheets or programs.";
   command.positionals = {recording_positional("The recording.")};
   command.options = {
       {"--to", "", "FORMAT", "The format.", format_names()},
       {"--output", "-o", "PATH",
-       "Where to write; - is standard output. Default: the recording's name with the format's "
-       "suffix, "
+       "Output file; - is standard output. Default: the recording's name with the format's suffix, "
        "in the current folder. The file appears when it is complete."},
       {"--redact", "", "",
-       "Write a recording of plimsoll with pseudonyms in place of paths, names and the command "
-       "line, to be shown to others. Sizes, times and addresses stay, so a report has the same "
-       "findings and bytes."},
+       "Write a native recording with pseudonyms instead of paths, names and the command line, for "
+       "sharing. Sizes, times and addresses are kept, so a report has the same findings and "
+       "bytes."},
       {"--force", "", "", "Replace the output if it exists."},
-      {"--at", "", "MOMENT", "For formats that speak of a moment: as in plimsoll report."},
-      {"--device", "", "DEVICE", "Only this device, where the format can: as in plimsoll report."},
+      {"--at", "", "MOMENT", "Point in time, for formats that show one; as in plimsoll report."},
+      {"--device", "", "DEVICE",
+       "Only this device, if the format supports it; as in plimsoll report."},
   };
   command.sections = {
       {"formats", {}},

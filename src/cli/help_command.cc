@@ -37,11 +37,12 @@ int run_help(const Arguments& arguments) {
 Command help_command() {
   Command command;
   command.name = "help";
-  command.summary = "Say what the commands take";
-  command.description = "Prints what --help prints.";
-  command.positionals = {{"COMMAND", "The command to explain.", Count::kAtMostOne}};
-  command.options = {{"--markdown", "", "", "All of it as docs/cli.md has it."},
-                     {"--man", "", "", "All of it as the manual page plimsoll(1), in roff."}};
+  command.summary = "Print the options of a command";
+  command.description = "Prints the help of a command, or of all commands.";
+  command.positionals = {{"COMMAND", "Command to describe.", Count::kAtMostOne}};
+  command.options = {
+      {"--markdown", "", "", "Print the help of all commands as Markdown (docs/cli.md)."},
+      {"--man", "", "", "Print the help of all commands as the manual page plimsoll(1), in roff."}};
   command.run = run_help;
   return command;
 }

@@ -20,7 +20,7 @@ Result<std::string> latest_recording() {
     return make_error(ErrorCode::kNotFound,
                       "latest: there is no recording *.plim in the current folder or " +
                           std::to_string(limits.depth) + " folders below" +
-                          (found.is_complete ? "" : ", as far as it was searched") +
+                          (found.is_complete ? "" : ", as far as searched") +
                           ": record one with plimsoll run, or name the file");
   }
   std::string path = newest->path.lexically_normal().string();

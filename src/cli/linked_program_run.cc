@@ -26,10 +26,10 @@ int report(const RunLog& log, const std::string& program) {
   }
   const Printed printed = print_recordings(log.recordings);
   if (printed.events > 0 || printed.is_incomplete) return kFine;
-  complain(program +
-           " allocated nothing that plimsoll sees; compile the LibTorch adapter into it "
-           "(plimsoll::libtorch), or report allocations through plimsoll/recorder_c.h "
-           "(docs/cpp.md)");
+  complain(
+      program +
+      " made no allocation that plimsoll can see; compile the LibTorch adapter into it "
+      "(plimsoll::libtorch), or report allocations through plimsoll/recorder_c.h (docs/cpp.md)");
   return kWrongUse;
 }
 

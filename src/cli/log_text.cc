@@ -59,8 +59,8 @@ std::string spoken(std::string name) {
     if (name.ends_with(unit)) name.resize(name.size() - unit.size());
   }
   std::ranges::replace(name, '_', ' ');
-  if (name == "tensor") return "held by tensors";
-  return name == "large tensor" ? "held by large ones" : name;
+  if (name == "tensor") return "used by tensors";
+  return name == "large tensor" ? "used by large ones" : name;
 }
 
 std::string figures_text(const std::vector<Figure>& figures, const std::string& step,
@@ -117,7 +117,7 @@ std::string large_tensors_text(const monitor::DeviceSummary& device,
                    {"shape", kWords},
                    {"dtype", kWords},
                    {"category", kWords},
-                   {"made by, name", kWords}});
+                   {"created by, name", kWords}});
   for (const monitor::LargeTensorSummary& tensor : device.large_tensors) {
     std::string who = tensor.layer;
     if (!tensor.name.empty()) who += (who.empty() ? "" : ", ") + tensor.name;
@@ -158,8 +158,8 @@ std::string verdict_text(const monitor::LogSummary& summary, const LogTextOption
     std::string text = "Nothing wrong found.";
     const std::uint64_t snapshots = summary.source.snapshots;
     if (snapshots < monitor::Series::kFewestForATrend) {
-      text += " Whether memory keeps growing takes " +
-              std::to_string(monitor::Series::kFewestForATrend) + " snapshots to tell: here are " +
+      text += " To judge whether memory keeps growing takes " +
+              std::to_string(monitor::Series::kFewestForATrend) + " snapshots; this log has " +
               std::to_string(snapshots) + ".";
     }
     return report::styled(text, report::Style::kGood, options.color) + "\n";
@@ -179,7 +179,7 @@ std::string loss_text(const monitor::LogSummary& summary, const std::string& ste
   return "\n" + figures_text(summary.training, step, options) +
          "  memory jumps: " + std::to_string(jumps.memory_jumps) +
          ", loss spikes: " + std::to_string(jumps.loss_spikes) +
-         ", both at once: " + std::to_string(jumps.together) + "\n";
+         ", both together: " + std::to_string(jumps.together) + "\n";
 }
 
 std::string source_text(const monitor::LogSummary& summary, const std::string& step,
@@ -199,11 +199,10 @@ std::string source_text(const monitor::LogSummary& summary, const std::string& s
   }
   text = report::wrap(text, 0, options.width) + "\n";
   if (source.cut_snapshots > 0) {
-    text += "  snapshots without an end, which are left out: " +
-            base::format_count(source.cut_snapshots) + "\n";
+    text += "  incomplete snapshots, left out: " + base::format_count(source.cut_snapshots) + "\n";
   }
   if (source.unread_lines > 0) {
-    text += "  lines that mean nothing here: " + base::format_count(source.unread_lines) + "\n";
+    text += "  unrecognized lines: " + base::format_count(source.unread_lines) + "\n";
   }
   return text;
 }

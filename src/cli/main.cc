@@ -39,7 +39,7 @@ bool asks_for_help(const std::vector<std::string>& words) {
 
 int run(std::vector<std::string> words) {
   if (words.empty()) {
-    complain("say what to do, such as plimsoll report snapshot.pickle (plimsoll --help)");
+    complain("no command given; for example: plimsoll report snapshot.pickle (plimsoll --help)");
     return kWrongUse;
   }
   const std::string first = words.front();
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   try {
     return plimsoll::cli::run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const std::bad_alloc&) {
-    plimsoll::cli::complain("the machine has not enough memory for this");
+    plimsoll::cli::complain("not enough memory on this machine");
   } catch (const std::exception& error) {
     plimsoll::cli::complain(std::string("this is a bug in plimsoll, please report it: ") +
                             error.what());

@@ -107,15 +107,16 @@ Result<Wish> wish_of(const Arguments& arguments) {
   }
   const int ways = (wish.attach_s > 0 ? 1 : 0) + (arguments.has("--summarize") ? 1 : 0) +
                    (wish.command.empty() ? 0 : 1);
-  if (ways == 0) return wrong_use("say which program to run behind -- (plimsoll nsys --help)");
+  if (ways == 0) return wrong_use("no program given after -- (plimsoll nsys --help)");
   if (ways > 1 || (arguments.has("--launch") && wish.command.empty())) {
     return wrong_use(
-        "a COMMAND behind --, --attach-seconds and --summarize are three different things to do; "
-        "--launch goes with a COMMAND (plimsoll nsys --help)");
+        "use only one of a COMMAND after --, --attach-seconds and --summarize; --launch needs a "
+        "COMMAND (plimsoll nsys --help)");
   }
   if (!arguments.has("--summarize") && !arguments.has("--launch") && !wish.may_replace &&
       !wish.only_prints && exists(wish.report)) {
-    return wrong_use(wish.report + " is there already; --force replaces it, -o names another");
+    return wrong_use(wish.report +
+                     " exists; replace it with --force, or name another file with -o");
   }
   return wish;
 }
@@ -123,8 +124,8 @@ Result<Wish> wish_of(const Arguments& arguments) {
 Status need_nsys() {
   if (is_on_path("nsys")) return {};
   return wrong_use(
-      "nsys is not installed, or PATH does not have it: it comes with the CUDA toolkit, as the "
-      "package nsight-systems-cli of NVIDIA's repositories, or from "
+      "nsys is not installed, or not on PATH: it comes with the CUDA toolkit, as the package "
+      "nsight-systems-cli of NVIDIA's repositories, or from "
       "https://developer.nvidia.com/nsight-systems");
 }
 
@@ -151,11 +152,11 @@ Result<std::string> find_session() {
   if (names.size() == 1) return names.front();
   if (names.empty()) {
     return wrong_use(
-        "nsys knows no program that it could look into; it cannot attach to one that was started "
-        "without it: start yours with plimsoll nsys --launch -- COMMAND");
+        "nsys has no program to record; it cannot attach to one that was started without it: start "
+        "yours with plimsoll nsys --launch -- COMMAND");
   }
-  return wrong_use("nsys knows several sessions: " + base::joined(names) +
-                   "; say which with --session");
+  return wrong_use("nsys has several sessions: " + base::joined(names) +
+                   "; choose one with --session");
 }
 
 // Seconds, or until Ctrl-C.
@@ -186,8 +187,9 @@ Status summarize(const std::string& report, report::Color color) {
                       "nsys stats cannot read " + report + ": " + reason_of(told));
   }
   if (summary.tables == 0 && summary.skipped == 0) {
-    return make_error(ErrorCode::kUnsupported, "nsys stats told nothing of " + report +
-                                                   " that we can read; try nsys stats " + report);
+    return make_error(ErrorCode::kUnsupported, "nsys stats printed nothing about " + report +
+                                                   " that Plimsoll can read; try nsys stats " +
+                                                   report);
   }
   return print(nsys_summary_text(summary, output_width(), color) + "\n" + report +
                ": open it in nsys-ui for the memory over time (rows Memory usage)\n");
@@ -291,28 +293,29 @@ Command nsys_command() {
   command.name = "nsys";
   command.summary = "Profile a program's GPU memory with Nsight Systems";
   command.description =
-      "Runs the program under NVIDIA's nsys (which must be installed) with the options that memory "
-      "needs, then sums up its copies and its calls for memory. nsys cannot attach to any process: "
-      "start one with --launch, and look into it later for some seconds with --attach-seconds.";
-  command.positionals = {{"COMMAND", "The program and its words, behind --.", Count::kAny}};
+      "Runs the program under NVIDIA's nsys (which must be installed) with the options for memory, "
+      "then summarizes its copies and its calls that allocate or free memory. nsys cannot attach "
+      "to a running process: start it with --launch, and record some seconds of it later with "
+      "--attach-seconds.";
+  command.positionals = {{"COMMAND", "Program and its arguments, after --.", Count::kAny}};
   command.options = {
-      {"--launch", "", "", "Start COMMAND so that --attach-seconds can look into it."},
-      {"--attach-seconds", "", "SECONDS", "Record a launched program for so long; it goes on."},
-      {"--session", "", "NAME", "Which launched program; needed where there are several."},
-      {"--summarize", "", "REPORT", "Sum up a report that nsys has written before."},
-      {"--output", "-o", "PATH", "The report. Default: plimsoll-PID.nsys-rep."},
+      {"--launch", "", "", "Start COMMAND so that --attach-seconds can record it."},
+      {"--attach-seconds", "", "SECONDS", "Record a launched program for this time; it goes on."},
+      {"--session", "", "NAME", "Launched program to record; needed if there are several."},
+      {"--summarize", "", "REPORT", "Summarize an existing report of nsys."},
+      {"--output", "-o", "PATH", "Report file. Default: plimsoll-PID.nsys-rep."},
       {"--force", "", "", "Replace the report if it exists."},
-      {"--no-nvtx", "", "", "Show nsys no phases, layers and memory of what Plimsoll records."},
+      {"--no-nvtx", "", "", "Do not send phases, layers and memory to nsys."},
       {"--print", "", "", "Print the nsys command lines, and run nothing."},
       color_option(),
   };
   command.sections = {
       {"examples",
-       {{"plimsoll nsys -o unet -- python3 train.py", "writes unet.nsys-rep, and sums it up"},
+       {{"plimsoll nsys -o unet -- python3 train.py", "writes unet.nsys-rep, and summarizes it"},
         {"plimsoll nsys -- plimsoll run train.py", "with its phases, layers and memory"},
-        {"plimsoll nsys --launch -- python3 serve.py", "runs until it ends, unrecorded"},
-        {"plimsoll nsys --attach-seconds 30", "30 seconds of it"},
-        {"plimsoll nsys --print -- ./train", "what would be run"}}}};
+        {"plimsoll nsys --launch -- python3 serve.py", "runs it without recording"},
+        {"plimsoll nsys --attach-seconds 30", "records 30 seconds of it"},
+        {"plimsoll nsys --print -- ./train", "prints the command lines"}}}};
   command.run = run_nsys;
   return command;
 }

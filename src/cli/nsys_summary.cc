@@ -201,10 +201,10 @@ std::string nsys_summary_text(const NsysSummary& summary, std::size_t width, rep
                      base::format_duration(row.longest_ns), report::printable(row.name)});
     }
     if (!text.empty()) text += "\n";
-    text += title("Calls that take memory from the driver or give it back") +
+    text += title("Calls that allocate memory from the driver or free it") +
             table.to_text(width, color);
   }
-  if (text.empty()) text = "nsys saw no copies on a GPU and no calls for its memory.\n";
+  if (text.empty()) text = "nsys recorded no copies on a GPU and no calls for its memory.\n";
   return text;
 }
 

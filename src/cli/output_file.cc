@@ -35,7 +35,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, Existing existing
   struct stat info{};
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) {
-    return make_error(ErrorCode::kInvalidArgument, path + " is a folder; say -o and a file's name");
+    return make_error(ErrorCode::kInvalidArgument, path + " is a folder; give a file name with -o");
   }
   if (exists && !S_ISREG(info.st_mode)) {
     const int descriptor = base::open_existing(path.c_str());
@@ -53,7 +53,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, Existing existing
   }
   if (exists && existing == Existing::kRefuse) {
     return make_error(ErrorCode::kInvalidArgument,
-                      path + " exists; say --force to replace it, or -o and another name");
+                      path + " exists; replace it with --force, or name another file with -o");
   }
   const std::string place = exists ? resolved(path) : path;
   const std::string temporary = place + ".plimsoll-" + std::to_string(::getpid());

@@ -66,7 +66,7 @@ TEST_F(OutputFileTest, refuses_an_existing_file_and_replaces_it_only_if_told) {
   std::ofstream(place("a")) << "old";
   const auto refused = OutputFile::create(place("a"), Existing::kRefuse);
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.error().message, HasSubstr("exists; say --force"));
+  EXPECT_THAT(refused.error().message, HasSubstr("exists; replace it with --force"));
   auto output = OutputFile::create(place("a"), Existing::kReplace);
   ASSERT_TRUE(output.ok());
   output->write("new");

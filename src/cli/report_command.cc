@@ -129,7 +129,7 @@ std::string ranks_text(const report::RankComparison& comparison, const std::vect
   text += "\n" + comparison.table + "\n\n";
   const Answer& first = ranks[comparison.first_to_read];
   text += heading(first.report.source.path, question) + first.text;
-  return text + "\nThe other ranks have reports of their own: plimsoll report FILE.\n";
+  return text + "\nFor the report of another rank: plimsoll report FILE.\n";
 }
 
 // The gravest exit code of all files; one that cannot be read does not keep the others from it.
@@ -178,42 +178,40 @@ Command report_command() {
   command.summary = "Explain a recording: findings first, then what fills memory";
   command.description =
       "Reads recordings of plimsoll run and plimsoll.record(), PyTorch memory snapshots "
-      "(torch.cuda.memory._dump_snapshot, or the HTML of trace_plot) "
-      "and torch.profiler traces, also compressed with gzip, and prints the findings first: "
-      "verdict, "
-      "evidence, next step; then what each device held and what filled it. The format is found "
-      "from the content, never from the name, and no file can run code. Lines are shown with their "
-      "source text if the file is a .py file here, has not changed since the recording began, and "
-      "has the recorded function.";
+      "(torch.cuda.memory._dump_snapshot, or the HTML of trace_plot) and torch.profiler traces, "
+      "also compressed with gzip. Prints the findings first (verdict, evidence, next step), then "
+      "the totals of each device and what filled it. The format is detected from the content, "
+      "never from the name, and no file can run code. Lines are shown with their source text if "
+      "the .py file is on this machine, has not changed since the recording began, and has the "
+      "recorded function.";
   command.positionals = {recording_positional(
-      "The recording; several are answered one after the other.", Count::kOneOrMore)};
+      "Recording; several are reported one after the other.", Count::kOneOrMore)};
   command.options = {
       {"--by", "", "TABLE",
-       "What the memory is split by; several as a,b. Default: line, and of our own recordings "
-       "category, layer, line.",
+       "Tables to print; several as a,b. Default: line; for native recordings category, layer, "
+       "line.",
        report::table_names(), true},
       {"--at", "", "MOMENT",
-       "The moment the tables speak of: peak (default), start, end, oom (the last failure; oom:1 "
-       "is "
-       "the first), the number of an event, or a time since the first event such as 1.5s, 300ms, "
-       "20us."},
+       "Point in time of the tables: peak (default), start, end, oom (the last failure; oom:1 is "
+       "the first), an event number, or a time since the first event such as 1.5s, 300ms, 20us."},
       {"--brief", "", "",
-       "The verdict and the peaks alone, on one screen (24 lines of 80 columns)."},
+       "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
       {"--json", "", "",
-       "One JSON object as `plimsoll schema` describes it; an array of them for several files."},
+       "Print one JSON object, described by `plimsoll schema`; for several files an array of "
+       "them."},
       fail_on_option(report::kFindingIds),
       color_option(),
   };
   command.sections = {
       {"examples",
-       {{"plimsoll report snapshot.pickle", "the verdict, and what fills the peak"},
+       {{"plimsoll report snapshot.pickle", "findings, and what fills the peak"},
         {"plimsoll report snapshot.pickle --brief", "the same on one screen"},
         {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},
-        {"plimsoll report plimsoll-*-rank*", "the ranks of a run beside each other"},
+        {"plimsoll report plimsoll-*-rank*", "the ranks of a run side by side"},
         {"plimsoll report *.pickle --json --fail-on critical", "for scripts and CI"}}}};
   command.run = run_report;
   return command;

@@ -73,7 +73,7 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
     } else {
       return make_error(ErrorCode::kInvalidArgument,
                         word +
-                            " cannot be used before --; allowed there: --output PATH, --force, "
+                            " cannot be used before --; allowed options: --output PATH, --force, "
                             "--mode MODE, --max-events N, --in-children, --cuda-driver");
     }
   }
@@ -86,7 +86,7 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
 
 int run_program(const std::vector<std::string>& words, const std::vector<std::string>& program) {
   if (program.empty()) {
-    complain("say which program to run behind -- (plimsoll run --help)");
+    complain("no program given after -- (plimsoll run --help)");
     return kWrongUse;
   }
   const auto options = program_options(words);
@@ -128,40 +128,39 @@ int run_words(const std::vector<std::string>& words) {
 Command run_command() {
   Command command;
   command.name = "run";
-  command.summary = "Run a Python script, or a program, and record its memory";
+  command.summary = "Run a Python script or a program, and record its memory";
   command.description =
-      "Runs the script as python3 would, with the words that follow it, and records every tensor "
-      "allocation into a trace file for plimsoll report. The Python is $PLIMSOLL_PYTHON, or the "
-      "one "
-      "beside this command, or python3 of PATH. A program follows --: one that is linked with "
-      "plimsoll (anything else records nothing, which is an error), or with --cuda-driver any "
-      "program that uses CUDA, in any framework; what it requests from CUDA is recorded by shared "
-      "library and stack.";
-  command.positionals = {{"SCRIPT", "The script, and its own words.", Count::kOneOrMore}};
+      "Runs the script as python3 would, with its arguments, and records every tensor allocation "
+      "into a trace file for plimsoll report. The interpreter is $PLIMSOLL_PYTHON, or the one next "
+      "to this command, or python3 on PATH. After --, give a program linked with Plimsoll (any "
+      "other records nothing, which is an error); with --cuda-driver, any program that uses CUDA, "
+      "in any framework. Its requests to CUDA are recorded by shared library and stack.";
+  command.positionals = {{"SCRIPT", "Script and its arguments.", Count::kOneOrMore}};
   command.options = {
       {"--output", "-o", "PATH",
-       "The trace file. Default: plimsoll-SCRIPT-PID.plim. Where a file has that name, it is kept, "
-       "and the next free name is used: run.2.plim for run.plim."},
+       "Trace file. Default: plimsoll-SCRIPT-PID.plim. An existing file is kept, and the next free "
+       "name is used: run.2.plim for run.plim."},
       {"--force", "", "",
        "Replace an earlier trace at PATH. Any other file is kept, and so is a trace that is still "
        "being recorded."},
-      {"--module", "-m", "", "SCRIPT is a module's name, as in python -m."},
+      {"--module", "-m", "", "SCRIPT is a module name, as in python -m."},
       {"--mode",
        "",
        "MODE",
-       "full, or lite: allocations, layers and phases alone, at a fraction of the cost.",
+       "full, or lite: only allocations, layers and phases, at a fraction of the cost.",
        {"full", "lite"}},
-      {"--max-events", "", "N", "Keep the newest N events, about; what was before stays as a sum."},
-      {"--no-stacks", "", "", "Note no Python lines."},
-      {"--in-children", "", "", "Forked children record too, each into PATH.PID."},
+      {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
+      {"--no-stacks", "", "", "Record no Python lines."},
+      {"--in-children", "", "", "Also record forked children, each into PATH.PID."},
       {"--adapter",
        "",
        "ADAPTER",
-       "How torch is observed: by code compiled against it, or by Python alone.",
+       "How to observe torch: libtorch (compiled hooks), python (without a compiler).",
        {"auto", "libtorch", "python", "none"}},
       {"--cuda-driver", "", "",
-       "Record what the program behind -- and those that it starts ask CUDA's driver or runtime "
-       "for. The first of them records into PATH, each other one into the next free name."},
+       "Record what the program after --, and the programs that it starts, request from CUDA's "
+       "driver or runtime. The first one records into PATH, each other one into the next free "
+       "name."},
   };
   command.sections = {
       {"examples",

@@ -63,7 +63,7 @@ std::string summary_of(const report::Report& report, const std::string& name) {
   return name + ": " + base::format_count(allocations) +
          (allocations == 1 ? " allocation" : " allocations") + peaks +
          (failed > 0 ? ", out of memory: " + base::format_count(failed) : "") +
-         "; see it with: plimsoll report " + name + (missing.empty() ? "" : " (" + missing + ")");
+         "; to see it: plimsoll report " + name + (missing.empty() ? "" : " (" + missing + ")");
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ Status check_output(const std::string& path) {
   const bool exists = ::stat(path.c_str(), &there) == 0;
   if (!exists && errno != ENOENT && errno != ENOTDIR) return refused(std::strerror(errno));
   if (path.ends_with('/') || (exists && S_ISDIR(there.st_mode))) {
-    return refused("it is a folder; give the name of a file in it");
+    return refused("it is a folder; give a file name in it");
   }
   std::error_code error;
   std::filesystem::path folder = std::filesystem::path(path).parent_path();

@@ -36,11 +36,11 @@ Command schema_command() {
   command.name = "schema";
   command.summary = "Print the JSON Schema of the report, or of analyze";
   command.description =
-      "Prints the JSON Schema (draft 2020-12) of what plimsoll report --json prints, or "
+      "Prints the JSON Schema (draft 2020-12) of the output of plimsoll report --json, or of "
       "plimsoll analyze --json for one log (analyze) or several (comparison). Within a major "
-      "version of it, fields are added and never renamed or removed.";
+      "version, fields are added and never renamed or removed.";
   command.positionals = {{"WHAT",
-                          "What it is of (default report).",
+                          "Schema to print (default report).",
                           Count::kAtMostOne,
                           Takes::kAnything,
                           {"report", "analyze", "comparison"}}};

@@ -49,7 +49,7 @@ Result<int> pid_of(const std::string& text) {
   int pid = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
   if (error != std::errc() || end != text.data() + text.size() || pid <= 0) {
-    return make_error(ErrorCode::kInvalidArgument, "--pid " + text + " is not a process's number");
+    return make_error(ErrorCode::kInvalidArgument, "--pid " + text + " is not a process id");
   }
   if (!monitor::read_start_ticks(pid)) {
     return make_error(ErrorCode::kInvalidArgument, "there is no process " + text);
@@ -67,7 +67,7 @@ Result<TopSettings> settings_of(const Arguments& arguments) {
   }
   if (settings.pid && arguments.has("--line")) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "--line tells of whole devices: it does not go with --pid");
+                      "--line shows whole devices: it cannot be used with --pid");
   }
   return settings;
 }
@@ -90,11 +90,11 @@ Status print_lines(const std::vector<std::string>& lines) {
 // Once: why the lines that follow speak of the host.
 void explain(const TopView& view) {
   if (!view.gpu_is_known) {
-    complain("the NVIDIA driver does not answer; these lines are of the host's memory");
+    complain("the NVIDIA driver does not answer; these lines show the host's memory");
   } else if (!view.why_no_gpu.empty()) {
-    complain("no GPU: " + view.why_no_gpu + "; these lines are of the host's memory");
+    complain("no GPU: " + view.why_no_gpu + "; these lines show the host's memory");
   } else {
-    complain("the NVIDIA driver does not tell the GPU's memory; these lines are of the host's");
+    complain("the NVIDIA driver does not report the GPU's memory; these lines show the host's");
   }
 }
 
@@ -244,29 +244,29 @@ int run_top(const Arguments& arguments) {
 Command top_command() {
   Command command;
   command.name = "top";
-  command.summary = "Watch what fills the memory of this machine";
+  command.summary = "Show live what fills the memory of this machine";
   command.description =
-      "Shows all GPUs (through NVIDIA's driver), the processes on them, the host's memory, and of "
-      "each of your runs that plimsoll records what holds its memory: categories, layers, peak, "
-      "the last minute. A run works for this only while somebody watches. Without a GPU it watches "
+      "Shows all GPUs (through NVIDIA's driver), the processes on them, the host's memory, and for "
+      "each of your runs that plimsoll records what uses its memory: categories, layers, peak, the "
+      "last minute. A run does work for this only while plimsoll top runs. Without a GPU it shows "
       "the host. Piped, it prints a page each interval.";
   command.options = {
       {"--line", "", "", "One line each interval: GPU Memory: 15.6 GB / 16.0 GB (97%)."},
-      {"--once", "", "", "Print once and end."},
-      {"--interval", "", "SECONDS", "Time between two looks. Default: 2."},
-      {"--pid", "", "PID", "This process and its children alone, with their PSS."},
+      {"--once", "", "", "Print once and exit."},
+      {"--interval", "", "SECONDS", "Time between two readings. Default: 2."},
+      {"--pid", "", "PID", "Only this process and its children, with their PSS."},
       color_option(),
   };
   command.sections = {{"keys", {}}, {"examples", {}}};
   command.sections[0].rows = {{"q", "quit"},
                               {"s", "sort processes by memory, pid, name"},
-                              {"d", "all devices, one GPU alone, the host alone"},
-                              {"p", "pause, and go on"},
+                              {"d", "all devices, only one GPU, only the host"},
+                              {"p", "pause and continue"},
                               {"j k", "scroll"},
                               {"?", "help"}};
   command.sections[1].rows = {
-      {"plimsoll top", "beside a training that plimsoll run records"},
-      {"plimsoll top --line >> memory.log", "a line every 2 s, to be kept"},
+      {"plimsoll top", "next to a training run that plimsoll run records"},
+      {"plimsoll top --line >> memory.log", "appends a line every 2 s"},
       {"plimsoll top --once --pid 4711", "one process and its DataLoader workers"}};
   command.run = run_top;
   return command;

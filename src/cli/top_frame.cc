@@ -134,7 +134,7 @@ void Frame::head() {
   std::string text = "every " + interval_text(settings_.interval_s);
   if (settings_.sort != TopSort::kMemory) text += ", by " + sort_name(settings_.sort);
   if (!settings_.device.empty()) {
-    text += settings_.device == "cpu" ? ", the host alone" : ", GPU " + settings_.device + " alone";
+    text += settings_.device == "cpu" ? ", only the host" : ", GPU " + settings_.device + " alone";
   }
   if (settings_.pid) text += ", process " + std::to_string(*settings_.pid) + " alone";
   line(bold("plimsoll top") + "  " + view_.clock + "  " + dim(text));
@@ -180,7 +180,7 @@ void Frame::gpus() {
   }
   if (view_.gpu_age_ns > kOldNs) {
     line("  The NVIDIA driver has not answered for " + seconds_text(view_.gpu_age_ns) +
-         "; this is what it told before.");
+         "; these figures are its last answer.");
   }
 }
 
@@ -197,23 +197,23 @@ void Frame::gpu(const TopGpu& gpu) {
   if (device.used_bytes && device.total_bytes) {
     usage(*device.used_bytes, *device.total_bytes, "", gpu.trend);
   } else {
-    line("  its memory is not told by this driver");
+    line("  its memory is not reported by this driver");
   }
   TextTable table({{"PID", TextTable::Align::kNumber},
                    {"MEMORY", TextTable::Align::kNumber},
-                   {"TOLD BY", TextTable::Align::kWords},
+                   {"SOURCE", TextTable::Align::kWords},
                    {"COMMAND", TextTable::Align::kWords}});
   for (const TopGpuProcess& process : sorted(gpu.processes)) {
     const bool is_recorded = !process.used_bytes && process.recorded_bytes;
     const std::string teller = process.used_bytes ? "driver"
                                : is_recorded      ? "recording"
-                                                  : "not told by this driver";
+                                                  : "not reported by this driver";
     table.add_row({std::to_string(process.pid),
                    size_text(is_recorded ? process.recorded_bytes : process.used_bytes), teller,
                    short_command(process.command, room_behind(kGpuColumns))});
   }
   this->table(table);
-  if (!device.tells_processes) line(dim("  its processes are not told by this driver"));
+  if (!device.tells_processes) line(dim("  its processes are not reported by this driver"));
 }
 
 std::uint64_t memory_of(const TopGpuProcess& process) {
@@ -244,7 +244,7 @@ void Frame::host() {
     const std::uint64_t total = *machine.total_bytes;
     usage(total - std::min(total, *machine.available_bytes), total, "", view_.host_trend);
   } else {
-    line("  its memory is not told by this system");
+    line("  its memory is not reported by this system");
   }
   cgroup();
   host_details();
@@ -258,11 +258,11 @@ void Frame::cgroup() {
         ", the limit of cgroup " + report::printable(group.path), {});
   if (group.inactive_file_bytes.value_or(0) > 0) {
     line(dim("  and " + size_text(group.inactive_file_bytes) +
-             " of file cache, which the kernel takes back before it kills"));
+             " of file cache, which the kernel reclaims before it kills"));
   }
   if (group.oom_kills.value_or(0) > 0) {
     line(report::styled("  " + base::format_count(*group.oom_kills) +
-                            " processes of this cgroup were killed for memory",
+                            " processes of this cgroup were killed by the OOM killer",
                         Style::kCritical, settings_.color));
   }
 }
@@ -328,7 +328,7 @@ void Frame::processes() {
 
 void Frame::no_runs() {
   line("");
-  line(dim("No run of yours shows what it records (plimsoll run SCRIPT)."));
+  line(dim("No recorded run of yours was found (plimsoll run SCRIPT)."));
 }
 
 void Frame::run(const TopRun& run) {
@@ -345,9 +345,9 @@ void Frame::run(const TopRun& run) {
   }
   line(title);
   if (!run.sample) {
-    line("  has shown nothing since it was asked " + seconds_text(run.age_ns) + " ago");
+    line("  has not answered since it was asked " + seconds_text(run.age_ns) + " ago");
   } else if (run.age_ns > kOldNs) {
-    line("  has shown nothing new for " + seconds_text(run.age_ns));
+    line("  has reported nothing new for " + seconds_text(run.age_ns));
   }
   run_host(run);
   for (const TopRunDevice& device : run.devices) {
@@ -442,7 +442,7 @@ std::string top_footer(const TopSettings& settings, bool is_paused) {
                              : settings.device == "cpu" ? "host"
                                                         : "GPU " + settings.device;
   return "q quit  s sort: " + sort_name(settings.sort) + "  d device: " + device + "  p " +
-         (is_paused ? "go on (paused)" : "pause") + "  j k scroll  ? help";
+         (is_paused ? "continue (paused)" : "pause") + "  j k scroll  ? help";
 }
 
 std::vector<std::string> top_help() {
@@ -450,13 +450,13 @@ std::vector<std::string> top_help() {
           "",
           "  q  Esc      quit",
           "  s           sort processes by memory, pid, name",
-          "  d           show all devices, one GPU alone, the host alone",
-          "  p  space    pause, and go on",
+          "  d           show all devices, only one GPU, only the host",
+          "  p  space    pause and continue",
           "  j k ↓ ↑     scroll; g to the top",
           "  ?  h        this page, and back",
           "",
-          "The small pictures are the last minute, from its lowest to its highest value.",
-          "RSS counts shared pages in full, PSS divides them among those who share them."};
+          "Sparklines show the last minute, from its lowest to its highest value.",
+          "RSS counts shared pages in full; PSS divides them among the processes that share them."};
 }
 
 std::vector<std::string> top_one_liners(const TopView& view) {

@@ -101,7 +101,7 @@ char key_of(std::string_view bytes) {
 Result<TopScreen> TopScreen::open() {
   if (::tcgetattr(STDIN_FILENO, &before_us) != 0) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "standard input is no terminal to take keys from; say --once");
+                      "standard input is not a terminal, so there are no keys; use --once");
   }
   const sigset_t watched = watched_signals();
   ::sigprocmask(SIG_BLOCK, &watched, nullptr);

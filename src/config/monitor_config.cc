@@ -56,7 +56,7 @@ class Finder {
     const YamlValue& root = tree_.root();
     if (root.kind == Kind::kNothing) return {};
     if (root.kind != Kind::kMap) {
-      return tree_.error(ErrorCode::kCorrupt, root, "these are no names with values");
+      return tree_.error(ErrorCode::kCorrupt, root, "this is not a mapping of names to values");
     }
     PLIMSOLL_TRY_ASSIGN(const auto entries, tree_.entries(root));
     const auto is_ours = [](const YamlValue::Pair& entry) {
@@ -150,12 +150,12 @@ Result<std::string> phase_text(const YamlTree& tree, const YamlValue& phase) {
   if (phase.kind == Kind::kList && phase.items.size() == 3) {
     return phase.items[0]->text + "-" + phase.items[1]->text + ":" + phase.items[2]->text;
   }
-  return wrong("this is no phase: it is {from, to, interval}");
+  return wrong("this is not a phase: a phase is {from, to, interval}");
 }
 
 Result<std::string> text_of(const YamlTree& tree, const YamlValue& value) {
   if (value.kind == Kind::kText) return value.text;
-  if (value.kind == Kind::kMap) return wrong("a mapping is no value");
+  if (value.kind == Kind::kMap) return wrong("a mapping is not a value");
   std::string list;
   for (const YamlValue* item : value.items) {
     PLIMSOLL_TRY_ASSIGN(const std::string text, phase_text(tree, *item));
@@ -186,7 +186,7 @@ Error unreadable(const std::string& path, int number) {
     case ENOENT:
       return make_error(ErrorCode::kNotFound, path + ": there is no such file");
     case EACCES:
-      return make_error(ErrorCode::kPermission, path + ": may not be read");
+      return make_error(ErrorCode::kPermission, path + ": permission denied");
     default:
       return make_error(ErrorCode::kIo, path + ": " + std::strerror(number));
   }

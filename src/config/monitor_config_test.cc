@@ -83,33 +83,34 @@ TEST(MonitorConfig, ErrorsTellThePlaceAndTheNearestName) {
   EXPECT_EQ(problem_of("t:\n  memory_monitor_batches: x\n"),
             "c.yaml:2:3: t: verbose_batches is 'x'; it must be a whole number");
   EXPECT_EQ(problem_of("plimsoll: {interval: {a: 1}}\n"),
-            "c.yaml:1:12: plimsoll: a mapping is no value");
+            "c.yaml:1:12: plimsoll: a mapping is not a value");
   EXPECT_EQ(problem_of("plimsoll: 7\n"), "c.yaml:1:11: plimsoll is 7; it must hold options");
-  EXPECT_EQ(problem_of("- 1\n"), "c.yaml:1:1: these are no names with values");
+  EXPECT_EQ(problem_of("- 1\n"), "c.yaml:1:1: this is not a mapping of names to values");
   EXPECT_THAT(problem_of("plimsoll: {phases: [{to: 5}]}\n"), HasSubstr("needs an interval"));
   EXPECT_THAT(problem_of("plimsoll: {phases: [{interval: 5, till: 3}]}\n"), HasSubstr("'till'"));
-  EXPECT_THAT(problem_of("plimsoll: {phases: [[1, 2]]}\n"), HasSubstr("this is no phase"));
+  EXPECT_THAT(problem_of("plimsoll: {phases: [[1, 2]]}\n"), HasSubstr("this is not a phase"));
 }
 
 TEST(MonitorConfig, WhatIsNotYamlIsTold) {
   EXPECT_THAT(problem_of("a: [1, 2\nb: 3\n"), testing::StartsWith("c.yaml:2:"));
-  EXPECT_THAT(problem_of("a: *nothing\n"), HasSubstr("not YAML"));
-  EXPECT_THAT(problem_of("a: 'it''s\n"), HasSubstr("c.yaml:1:4: not YAML: the quotes are never"));
-  EXPECT_THAT(problem_of("a: \"x\\\"\n"), HasSubstr("not YAML"));
-  EXPECT_EQ(problem_of("a: 1\nb: \xFF\n"), "c.yaml:2:4: not YAML: this is not UTF-8");
-  EXPECT_EQ(problem_of(std::string("a: \0", 4)), "c.yaml:1:4: not YAML: a control character");
+  EXPECT_THAT(problem_of("a: *nothing\n"), HasSubstr("invalid YAML"));
+  EXPECT_THAT(problem_of("a: 'it''s\n"),
+              HasSubstr("c.yaml:1:4: invalid YAML: the quotes are never"));
+  EXPECT_THAT(problem_of("a: \"x\\\"\n"), HasSubstr("invalid YAML"));
+  EXPECT_EQ(problem_of("a: 1\nb: \xFF\n"), "c.yaml:2:4: invalid YAML: this is not UTF-8");
+  EXPECT_EQ(problem_of(std::string("a: \0", 4)), "c.yaml:1:4: invalid YAML: a control character");
   EXPECT_EQ(problem_of("plimsoll:\n  alerts: no\n  interval 5\n"),
-            "c.yaml:3:1: not YAML: the end is amiss, by a word without a colon most likely");
-  EXPECT_THAT(problem_of("a: {b: 1}\ninterval"), HasSubstr("not YAML"));
+            "c.yaml:3:1: invalid YAML at the end, probably a name without a colon");
+  EXPECT_THAT(problem_of("a: {b: 1}\ninterval"), HasSubstr("invalid YAML"));
   EXPECT_THAT(problem_of("plimsoll: {, interval: 3}\n"), HasSubstr("line 1: a key is missing"));
   EXPECT_EQ(read("a: |+\n  x\n\n").interval, 50);
   EXPECT_EQ(read("  plimsoll:\n    interval: 3").interval, 3);
   EXPECT_THAT(problem_of("a: 1\n---\nb: 2\n"), HasSubstr("a second document"));
-  EXPECT_THAT(problem_of("a: !include b.yaml\n"), HasSubstr("the tag '!include' means nothing"));
+  EXPECT_THAT(problem_of("a: !include b.yaml\n"), HasSubstr("the tag '!include' is not supported"));
   EXPECT_THAT(problem_of("? [a]\n: 1\n"), HasSubstr("a key is a list or a mapping"));
   EXPECT_THAT(problem_of(std::string(500, '[') + std::string(500, ']')),
               HasSubstr("nested too deeply"));
-  EXPECT_THAT(problem_of("plimsoll: {<<: 7}\n"), HasSubstr("merges is no mapping"));
+  EXPECT_THAT(problem_of("plimsoll: {<<: 7}\n"), HasSubstr("<< does not merge a mapping"));
   EXPECT_THAT(problem_of(std::string(17 << 20, ' ')), HasSubstr("larger than 16 MiB"));
 }
 
@@ -124,7 +125,7 @@ TEST(MonitorConfig, BombsDoNotGoOff) {
     merges += "m" + now + ": &m" + now + " {<<: [*m" + before + ", *m" + before + "]}\n";
   }
   EXPECT_EQ(read(lists + "plimsoll: {interval: 3}\n").interval, 3);
-  EXPECT_THAT(problem_of(lists + "plimsoll: {phases: [*a59]}\n"), HasSubstr("this is no phase"));
+  EXPECT_THAT(problem_of(lists + "plimsoll: {phases: [*a59]}\n"), HasSubstr("this is not a phase"));
   EXPECT_THAT(problem_of(merges + "plimsoll: *m59\n"), HasSubstr("<< merges too much"));
   std::string empty = "m0: &m0 {}\n";
   for (int i = 1; i < 60; ++i) {

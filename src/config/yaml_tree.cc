@@ -51,7 +51,7 @@ Status check_characters(std::string_view yaml, const std::string& name) {
     const std::size_t length = base::utf8_sequence_length(yaml);
     if (length == 0 || !is_allowed(yaml.substr(0, length))) {
       return make_error(ErrorCode::kCorrupt,
-                        place(name, line, column) + "not YAML: " +
+                        place(name, line, column) + "invalid YAML: " +
                             (length == 0 ? "this is not UTF-8" : "a control character"));
     }
     const bool is_end = yaml.front() == '\n';
@@ -108,12 +108,12 @@ class YamlBuilder : public YAML::EventHandler {
   }
   void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
     if (!names_.insert(name).second) {
-      throw YAML::ParserException(mark, "the anchor '" + name + "' stands here a second time");
+      throw YAML::ParserException(mark, "the anchor '" + name + "' is defined twice");
     }
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) throw YAML::ParserException(mark, "an alias of nothing");
+    if (found == anchors_.end()) throw YAML::ParserException(mark, "an alias without an anchor");
     put(*found->second);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -153,7 +153,7 @@ class YamlBuilder : public YAML::EventHandler {
   YamlValue& add(YamlValue::Kind kind, const YAML::Mark& mark, const std::string& tag,
                  YAML::anchor_t anchor) {
     if (!is_known_tag(tag)) {
-      throw YAML::ParserException(mark, "the tag '" + tag + "' means nothing here");
+      throw YAML::ParserException(mark, "the tag '" + tag + "' is not supported");
     }
     YamlValue& value = tree_.values_.emplace_back();
     value.kind = kind;
@@ -212,7 +212,7 @@ Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name)
   return tree;
 }
 
-// yaml-cpp passes over a last line that is a word without a colon, as the mistake of a user is.
+// yaml-cpp skips a last line that is a word without a colon, as the mistake of a user is.
 // With a line behind it, it does not.
 Status YamlTree::check_end(std::string_view yaml) const {
   const bool ends_itself = yaml.starts_with("...") || yaml.find("\n...") != std::string_view::npos;
@@ -222,9 +222,9 @@ Status YamlTree::check_end(std::string_view yaml) const {
   YamlTree probe;
   probe.name_ = name_;
   if (probe.read(longer) && probe.root().pairs.size() == root().pairs.size() + 1) return {};
-  return make_error(ErrorCode::kCorrupt, place(name_, last_line(yaml), 1) +
-                                             "not YAML: the end is amiss, by a word without a "
-                                             "colon most likely");
+  return make_error(ErrorCode::kCorrupt,
+                    place(name_, last_line(yaml), 1) +
+                        "invalid YAML at the end, probably a name without a colon");
 }
 
 Status YamlTree::read(std::string_view yaml) {
@@ -239,9 +239,9 @@ Status YamlTree::read(std::string_view yaml) {
     return make_error(
         ErrorCode::kCorrupt,
         (has_place ? place(name_, error.mark.line + 1, error.mark.column + 1) : name_ + ": ") +
-            "not YAML: " + error.msg);
+            "invalid YAML: " + error.msg);
   } catch (const std::exception& error) {
-    return make_error(ErrorCode::kCorrupt, name_ + ": not YAML: " + error.what());
+    return make_error(ErrorCode::kCorrupt, name_ + ": invalid YAML: " + error.what());
   }
   if (root_ == nullptr) root_ = &values_.emplace_back();
   return {};
@@ -262,7 +262,7 @@ bool is_merge(const YamlValue& key) {
 // What is merged into a map comes before its own, so that its own counts; of several maps the
 // first.
 const char* append(const YamlValue& map, Pairs& pairs, std::size_t& steps, int depth) {
-  if (map.kind != YamlValue::Kind::kMap) return "what << merges is no mapping";
+  if (map.kind != YamlValue::Kind::kMap) return "<< does not merge a mapping";
   steps += 1 + map.pairs.size();
   if (steps > YamlTree::kMostSteps) return "aliases repeat too much";
   if (depth > kDeepestMerge) return "<< merges too deeply";

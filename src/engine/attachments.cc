@@ -11,20 +11,20 @@
 namespace plimsoll::engine {
 namespace {
 
-constexpr base::DiagnosticKind kUnreadable{"attachment_unreadable", base::Severity::kDataLoss,
-                                           "A record of another tool that stands in this file "
-                                           "cannot be read, and is left out: torch's own "
-                                           "history of its allocator, where that records CUDA."};
+constexpr base::DiagnosticKind kUnreadable{
+    "attachment_unreadable", base::Severity::kDataLoss,
+    "An attachment from another tool cannot be read and is left out: torch's own allocator "
+    "history, if that records CUDA."};
 constexpr base::DiagnosticKind kUnknownFormat{
     "attachment_of_unknown_format", base::Severity::kInfo,
-    "A record of another tool, of a format that this Plimsoll does not know. It is left out."};
+    "An attachment from another tool, in a format unknown to this Plimsoll. It is left out."};
 
 Result<model::Trace> read(const readers::Attachment& attachment, base::Diagnostics& diagnostics,
                           base::Progress& progress) {
   PLIMSOLL_TRY_ASSIGN(Opened opened, open_layers(readers::view_memory(attachment.bytes)));
   if (opened.reader->name() != attachment.format) {
     return make_error(ErrorCode::kUnsupported,
-                      "it is not of the format that it is said to be: " + attachment.format);
+                      "it is not of its declared format: " + attachment.format);
   }
   base::Diagnostics of_events;  // told again when the trace is joined
   model::TraceBuilder builder(of_events);
@@ -40,7 +40,7 @@ Result<model::Trace> join(const readers::Attachment& attachment, const readers::
   PLIMSOLL_TRY_ASSIGN(const model::Trace history, read(attachment, diagnostics, progress));
   return join_torch_history(recorded, history, beside.doings, diagnostics, progress);
 } catch (const std::bad_alloc&) {
-  return make_error(ErrorCode::kLimit, "the machine has not enough memory to read it");
+  return make_error(ErrorCode::kLimit, "not enough memory to read it");
 }
 
 }  // namespace

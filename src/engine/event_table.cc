@@ -69,7 +69,7 @@ void add_phase_and_flags(TableBuilder& table, const Events& events) {
     Cells cells = table.compute<std::uint8_t>(
         [&](std::size_t row) { return static_cast<std::uint8_t>(events.phase[row]); });
     cells.dictionary = std::move(names);
-    table.add("phase", "what the thread was in the middle of", std::move(cells));
+    table.add("phase", "phase of the thread", std::move(cells));
   }
   if (!events.flags.present()) return;
   const auto add = [&](const char* name, const char* description, model::EventFlags flag) {
@@ -78,8 +78,8 @@ void add_phase_and_flags(TableBuilder& table, const Events& events) {
   };
   using enum model::EventFlags;
   add("is_temporary", "freed before the operator that allocated it returned", kTemporary);
-  add("is_saved_for_backward", "made in forward, alive when backward began", kSavedForBackward);
-  add("is_adopted", "it lived before it was first met", kAdopted);
+  add("is_saved_for_backward", "created in forward, live when backward began", kSavedForBackward);
+  add("is_adopted", "allocated before the recorder first saw it", kAdopted);
 }
 
 void add_tensor(TableBuilder& table, const Events& events) {
@@ -106,7 +106,7 @@ Table event_table(const StatePtr& state) {
   add_device_and_number(table);
   Cells actions = table.borrow(events.action.data());
   actions.dictionary = action_names();
-  table.add("action", "as PyTorch's snapshots say it; free: requested and completed at once",
+  table.add("action", "as in PyTorch's snapshots; free: requested and completed simultaneously",
             std::move(actions));
   table.add("address", "of the block or segment; of oom: the device's free bytes",
             table.borrow(events.address.data()));
@@ -121,11 +121,11 @@ Table event_table(const StatePtr& state) {
                 [&](auto row) { return table.trace().streams[events.stream[row].index()]; }));
   table.add("stack", "row of the table stacks", table.borrow(events.stack.data()));
   add_pool(table, events);
-  add_optional(table, "category", "as the file says it; of snapshots inferred", events.category);
+  add_optional(table, "category", "as in the file; for snapshots inferred", events.category);
   add_optional(table, "operator", "the outermost operator that ran", events.op);
   add_optional(table, "inner_operator", "the innermost one", events.inner_op);
-  add_optional(table, "forward_operator", "in backward: what made the autograd node",
-               events.forward_op);
+  add_optional(table, "forward_operator",
+               "in backward: the operator that created the autograd node", events.forward_op);
   add_optional(table, "layer", "path of the module", events.layer);
   add_phase_and_flags(table, events);
   add_tensor(table, events);

@@ -48,7 +48,7 @@ void add_sizes(TableBuilder& table, const model::Segment* rows) {
   add("size_bytes", "reserved from the driver", &model::Segment::total_size);
   add("allocated_bytes", "of its allocated blocks", &model::Segment::allocated_size);
   add("active_bytes", "of its allocated and pending blocks", &model::Segment::active_size);
-  add("requested_bytes", "asked for in its allocated blocks", &model::Segment::requested_size);
+  add("requested_bytes", "requested in its allocated blocks", &model::Segment::requested_size);
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ Table block_table(const StatePtr& state) {
             }));
   Cells states = table.compute<model::BlockState>([&](std::size_t row) { return rows[row].state; });
   states.dictionary = dictionary_of({"inactive", "active_allocated", "active_pending_free"});
-  table.add("state", "as PyTorch's snapshots say it", std::move(states));
+  table.add("state", "as in PyTorch's snapshots", std::move(states));
   table.add("stack", "row of the table stacks",
             table.compute<model::StackId>([&](std::size_t row) { return rows[row].stack; }));
   return table.finish();

@@ -19,7 +19,7 @@ using readers::Doing;
 
 constexpr std::int64_t kEver = std::numeric_limits<std::int64_t>::max();
 
-// What a module or an optimizer holds, or was handed: the gravest first, as everywhere.
+// What a module or an optimizer holds or was passed, by precedence, highest first.
 constexpr std::array kOwned = {model::kParameter, model::kGradient, model::kOptimizerState,
                                model::kBuffer, model::kInput};
 

@@ -253,7 +253,7 @@ class DeviceRoles {
       }
     };
     take(copies.kept, 0, parameters, model::kParameter);
-    // An optimizer may write its state anew at each step; zero_grad() lets go of the gradients of
+    // An optimizer may write its state anew at each step; zero_grad() releases the gradients of
     // the step before.
     if (copies.replaced.size() % parameters == 0) {
       take(copies.replaced, 0, copies.replaced.size(), model::kOptimizerState);

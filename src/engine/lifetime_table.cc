@@ -20,7 +20,7 @@ void add_events(TableBuilder& table, const model::Lifetimes& rows) {
   add("alloc_event", "null: before the recording", rows.alloc);
   add("free_requested_event", "null: never, or before the recording", rows.free_requested);
   add("free_completed_event", "null: never", rows.free_completed);
-  table.add("is_pending_at_start", "its free was asked for before the recording",
+  table.add("is_pending_at_start", "its free was requested before the recording",
             table.flags([&](std::size_t row) {
               return rows.free_requested[row] == model::kBeforeRecording;
             }));
@@ -35,7 +35,7 @@ void add_batch(TableBuilder& table, const DeviceTrace& device, std::size_t numbe
   table.add("size_bytes", "requested bytes", table.compute<std::uint64_t>([&](std::size_t row) {
     return trace.size_bytes(device, row);
   }));
-  table.add("allocated_bytes", "of its block; null where the recording does not tell it",
+  table.add("allocated_bytes", "of its block; null if not recorded",
             table.with_nulls(table.compute<std::uint64_t>(
                                  [&](std::size_t row) { return trace.block_bytes(device, row); }),
                              [&](std::size_t row) {

@@ -49,7 +49,7 @@ Result<Loaded> load_source(Result<std::unique_ptr<ByteSource>> source, const std
   try {
     return load_unchecked(std::move(*source), path, progress);
   } catch (const std::bad_alloc&) {
-    return make_error(ErrorCode::kLimit, path + ": the machine has not enough memory to read it");
+    return make_error(ErrorCode::kLimit, path + ": not enough memory to read it");
   }
 }
 

@@ -63,7 +63,7 @@ Error unknown_format(std::span<const std::byte> head) {
   }
   return make_error(
       ErrorCode::kUnsupported,
-      "no reader knows this file (it begins with" + bytes +
+      "unknown file format (the file begins with" + bytes +
           "). Plimsoll reads its own recordings, PyTorch memory snapshots (.pickle, .html) and "
           "torch.profiler traces (.json), also compressed with gzip");
 }
@@ -89,7 +89,7 @@ Result<Opened> open_layers(std::unique_ptr<ByteSource> source) {
   if (is_compressed) {
     source = readers::gunzip(readers::prepend(std::move(head), std::move(source)));
     PLIMSOLL_TRY_ASSIGN(head, read_head(*source));
-    if (head.empty()) return make_error(ErrorCode::kCorrupt, "the gzip file holds nothing");
+    if (head.empty()) return make_error(ErrorCode::kCorrupt, "the gzip file is empty");
   }
   const Reader* const reader = pick_reader(head);
   if (reader == nullptr) return unknown_format(head);

@@ -11,13 +11,11 @@ namespace {
 using analysis::Moment;
 
 Error bad_moment(std::string_view text) {
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      "at \"" + std::string(text) +
-          "\": not a point in time; say peak, start, end, oom (the last failure), oom:1 (the "
-          "first), an event number such as 1200, "
-          "or a time since the "
-          "first event such as 1.5s, 300ms or 20us");
+  return make_error(ErrorCode::kInvalidArgument,
+                    "at \"" + std::string(text) +
+                        "\": not a point in time; use peak, start, end, oom (the last failure), "
+                        "oom:1 (the first), an event number such as 1200, or a time since the "
+                        "first event such as 1.5s, 300ms or 20us");
 }
 
 }  // namespace

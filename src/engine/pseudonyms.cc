@@ -13,7 +13,7 @@ using model::FrameOrigin;
 
 constexpr std::string_view kRoot = "/redacted/";
 
-// What every program calls so; nobody is recognised by it.
+// What every program calls so; nobody is recognized by it.
 constexpr std::array<std::string_view, 24> kCommonNames = {
     "forward",        "backward",        "step",
     "module",         "lambda",          "listcomp",

@@ -242,7 +242,7 @@ Result<Redaction> redact(const std::string& path,
         "over time have no names in them: plimsoll export FILE --to timeline-csv");
   }
   if (decoder.unknown_records() + decoder.damage().unknown_kinds > 0) {
-    return not_to_redact(path, "a later Plimsoll wrote it; only that one knows where names stand");
+    return not_to_redact(path, "it was written by a later Plimsoll, which is needed to redact it");
   }
   auto replaced = names.replaced();
   Redaction done;

@@ -32,7 +32,7 @@ class CallbackOutput final : public exporters::Output {
   explicit CallbackOutput(const std::function<bool(std::string_view)>& write) : write_(write) {}
   Status write(std::string_view bytes) override {
     if (write_(bytes)) return {};
-    return make_error(ErrorCode::kIo, "the output takes no more");
+    return make_error(ErrorCode::kIo, "the output accepts no more data");
   }
 
  private:
@@ -91,8 +91,7 @@ Result<Session> Session::analyse(Load&& load, const std::string& path, const Ope
     PLIMSOLL_TRY(analysis::run_passes(engine::catalog().passes, context));
     return Session(std::shared_ptr<const State>(std::move(state)));
   } catch (const std::bad_alloc&) {
-    return make_error(ErrorCode::kLimit,
-                      path + ": the machine has not enough memory to analyse it");
+    return make_error(ErrorCode::kLimit, path + ": not enough memory to analyze it");
   }
 }
 
@@ -121,7 +120,7 @@ Result<std::string> Session::report_text(const TextOptions& options) const {
   for (const std::string& name : options.tables) {
     const auto kind = report::table_named(name);
     if (!kind) {
-      return make_error(ErrorCode::kInvalidArgument, "no table is called " + name + "; there are " +
+      return make_error(ErrorCode::kInvalidArgument, "there is no table " + name + "; there are " +
                                                          list_of(report::table_names()));
     }
     how.tables.push_back(*kind);
@@ -149,7 +148,7 @@ Status Session::export_to(std::string_view format,
     for (const ExportFormat& each : export_formats()) known.push_back(each.name);
     return make_error(
         ErrorCode::kInvalidArgument,
-        "no export format is called " + std::string(format) + "; there are " + list_of(known));
+        "there is no export format " + std::string(format) + "; there are " + list_of(known));
   }
   CallbackOutput output(write);
   return exporter->write(exporters::ExportInput{state_->trace, state_->report, state_->lines},

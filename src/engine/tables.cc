@@ -22,12 +22,11 @@ Result<Table> make_table(std::string_view name, const StatePtr& state) {
     try {
       return kind.make(state);
     } catch (const std::bad_alloc&) {
-      return make_error(ErrorCode::kLimit,
-                        "the machine has not enough memory for the table " + std::string(name));
+      return make_error(ErrorCode::kLimit, "not enough memory for the table " + std::string(name));
     }
   }
   return make_error(ErrorCode::kInvalidArgument,
-                    "no table is called " + std::string(name) + "; there are " + known);
+                    "there is no table " + std::string(name) + "; there are " + known);
 }
 
 }  // namespace plimsoll::engine

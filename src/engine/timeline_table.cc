@@ -62,8 +62,7 @@ class Rows {
                table_.with_nulls(numbers(&TimelineRow::time_ns), [&](std::size_t row) {
                  return rows_[row].happened.time_ns == model::kNoTime;
                }));
-    table_.add("size_bytes", "allocated, freed, or met for the first time",
-               numbers(&TimelineRow::size_bytes));
+    table_.add("size_bytes", "allocated, freed, or first seen", numbers(&TimelineRow::size_bytes));
     add_layer();
     table_.add("allocated_bytes", "of the device, after it",
                numbers(&TimelineRow::allocated_bytes));

@@ -23,19 +23,18 @@ using model::Trace;
 
 constexpr base::DiagnosticKind kTorchHistory{
     "torch_history", base::Severity::kInfo,
-    "CUDA stands here as torch's own history of its allocator tells it, because the adapter's CUDA "
-    "half was not to be had: every block is there, and what it belongs to is known by the tensor "
-    "in "
-    "it, or else by the time. Tables count requested bytes."};
+    "CUDA memory comes from torch's own allocator history, because the CUDA adapter was "
+    "unavailable. Every block is there; its owner is inferred from the tensor in it, or else from "
+    "the time. Tables count requested bytes."};
 constexpr base::DiagnosticKind kUnattributed{
     "history_unattributed", base::Severity::kInfo,
-    "Allocations of torch's own history that no tensor and no moment explains: they were made "
-    "before the recording, or outside what it can see. Their category is unknown."};
+    "Allocations of torch's own history that neither a tensor nor the time explains: they were "
+    "made before the recording, or outside of what it can see. Their category is unknown."};
 
 constexpr base::DiagnosticKind kNoOperators{
     "history_without_operators", base::Severity::kInfo,
-    "Allocations whose layer and phase are known by the time, but not their operator, so that what "
-    "is temporary cannot be told from what is kept: their category is unknown."};
+    "Allocations whose layer and phase are known from the time, but not their operator, so "
+    "temporary memory cannot be distinguished from retained memory. Their category is unknown."};
 
 bool is_empty(const DeviceTrace& device) {
   return device.event_count == 0 && device.segment_count == 0;
@@ -176,7 +175,7 @@ class HistoryRows final : public DeviceRows {
 
 using Rows = std::vector<std::unique_ptr<DeviceRows>>;
 
-// Marks, and what the driver told, each behind the events that came before it.
+// Marks, and what the driver reported, each behind the events that came before it.
 void tell_moments(const Trace& recorded, TraceCopy& copy, const Rows& rows,
                   model::TraceBuilder& builder) {
   auto look = recorded.looks.begin();
@@ -209,8 +208,8 @@ void tell_counts(const DeviceTrace& device, const std::vector<Attribution>& attr
   diagnostics.add(kTorchHistory, 1,
                   to_string(device.device) + ": " +
                       std::to_string(count(Attribution::How::kByTensor)) +
-                      " allocations known by their tensors, " +
-                      std::to_string(count(Attribution::How::kByTime)) + " by the time");
+                      " allocations known from their tensors, " +
+                      std::to_string(count(Attribution::How::kByTime)) + " from the time");
   diagnostics.add(kUnattributed, count(Attribution::How::kNot), to_string(device.device));
   const auto is_undecided = [](const Attribution& each) {
     return each.how == Attribution::How::kByTime && each.category.empty();

@@ -152,7 +152,7 @@ TEST_F(TorchHistory, explains_the_rest_by_what_the_program_did_then) {
   EXPECT_EQ(event(4).phase, Phase::kBackward);
   EXPECT_EQ(category(5), "other");
   EXPECT_EQ(example("torch_history"),
-            "cuda:0: 0 allocations known by their tensors, 4 by the time");
+            "cuda:0: 0 allocations known from their tensors, 4 from the time");
 }
 
 TEST_F(TorchHistory, knows_nothing_of_what_came_before_the_first_thing_told) {

@@ -394,7 +394,7 @@ bool Dump::check_kind() {
       lines_->tell_prelude();
       return true;
     case BlockStream::Kind::kNoTrace:
-      error_ = "this is no trace file of Plimsoll's";
+      error_ = "this is not a trace file of Plimsoll";
       return false;
     case BlockStream::Kind::kTooNew:
       error_ = "the trace needs format version " +

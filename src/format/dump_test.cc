@@ -179,8 +179,8 @@ TEST(Dump, tells_damage_and_refuses_what_is_no_trace) {
   bytes[bytes.size() / 2] ^= std::byte{4};
   EXPECT_NE(dumped(bytes).find("damaged blocks=1"), std::string::npos);
   EXPECT_NE(dumped(std::span(bytes).first(bytes.size() - 1)).find("cut bytes="), std::string::npos);
-  EXPECT_EQ(dumped(std::vector<std::byte>(100)), "error: this is no trace file of Plimsoll's");
-  EXPECT_EQ(dumped({}), "error: this is no trace file of Plimsoll's");
+  EXPECT_EQ(dumped(std::vector<std::byte>(100)), "error: this is not a trace file of Plimsoll");
+  EXPECT_EQ(dumped({}), "error: this is not a trace file of Plimsoll");
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ TEST(Encoder, writes_any_event_so_that_it_reads_the_same) {
   }
 }
 
-// Who does not know the figures passes over them; what follows is read all the same.
+// Who does not know the figures skips them; what follows is read all the same.
 TEST(Encoder, writes_figures_that_change_nothing_of_other_events) {
   TraceFile without;
   TraceFile with;

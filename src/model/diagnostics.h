@@ -10,33 +10,29 @@ inline constexpr base::DiagnosticKind kFreeWithoutAlloc{
     "Frees of memory allocated before the first event: counted in the baseline."};
 inline constexpr base::DiagnosticKind kLiveBeforeRecording{
     "live_before_recording", base::Severity::kInfo,
-    "Blocks live from before the first event to the end: counted in the baseline. Record before "
-    "the "
-    "model is built to see who allocated them."};
+    "Blocks live from before the first event to the end: counted in the baseline. Start recording "
+    "before the model is built to see where they were allocated."};
 inline constexpr base::DiagnosticKind kAllocOverLive{
     "alloc_over_live", base::Severity::kDataLoss,
     "Allocations at an address that was still in use: the free in between is missing from the "
-    "file. The older "
-    "allocation is taken to end there."};
+    "file. The older allocation is assumed to end there."};
 inline constexpr base::DiagnosticKind kFreeSizeDiffers{
     "free_size_differs", base::Severity::kDataLoss,
-    "Frees whose size is not that of their allocation: events are missing or belong to another "
-    "recording."};
+    "Frees whose size differs from that of their allocation: events are missing or belong to "
+    "another recording."};
 inline constexpr base::DiagnosticKind kLiveWithoutBlock{
     "live_without_block", base::Severity::kDataLoss,
-    "Allocations that the events leave live but that the final segments do not hold: events and "
-    "segments are not of "
-    "the same moment, so the baseline rolled back from the segments is not to be trusted."};
+    "Allocations that the events leave live but that the final segments do not contain: events and "
+    "segments are not of the same time, so the baseline rolled back from the segments is not "
+    "reliable."};
 inline constexpr base::DiagnosticKind kBlockSizeDiffers{
     "block_size_differs", base::Severity::kDataLoss,
-    "Blocks of the final segments whose requested size is not that of the allocation at their "
-    "address: events and "
-    "segments are not of the same moment."};
+    "Blocks of the final segments whose requested size differs from that of the allocation at "
+    "their address: events and segments are not of the same time."};
 inline constexpr base::DiagnosticKind kBlockWhileFreed{
     "block_while_freed", base::Severity::kDataLoss,
     "Blocks of the final segments that are active although the events freed them: events and "
-    "segments are not of the "
-    "same moment."};
+    "segments are not of the same time."};
 inline constexpr base::DiagnosticKind kHistoryTruncated{
     "history_truncated", base::Severity::kDataLoss,
     "The recorder's ring was full and the earliest events are lost. Totals are exact; what "
@@ -46,14 +42,14 @@ inline constexpr base::DiagnosticKind kHistoryTruncated{
     "or for fewer steps."};
 inline constexpr base::DiagnosticKind kUnplacedEvents{
     "unplaced_events", base::Severity::kDataLoss,
-    "Events that stand outside any device's list. They are left out."};
+    "Events outside the list of any device. They are left out."};
 inline constexpr base::DiagnosticKind kImplausibleSize{
     "implausible_size", base::Severity::kDataLoss,
-    "Sizes that no machine has, above 1 PiB (of a request that could not be met, 1 EiB). They are "
-    "taken as 1 PiB (1 EiB), and totals with them are wrong: the file is damaged."};
+    "Impossible sizes, above 1 PiB (of a failed request, 1 EiB). They are read as 1 PiB (1 EiB), "
+    "and totals with them are wrong: the file is damaged."};
 inline constexpr base::DiagnosticKind kImplausibleTime{
     "implausible_time", base::Severity::kDataLoss,
-    "Times before 1824 or after 2116. They are taken as that year, and times with them are wrong: "
+    "Times before 1824 or after 2116. They are read as that year, and times with them are wrong: "
     "the file is damaged."};
 inline constexpr base::DiagnosticKind kUnknownAction{
     "unknown_action", base::Severity::kInfo,

@@ -64,7 +64,7 @@ void bound_events(Events& events, Bounds& bounds) {
       events.slack_bytes.present() ? events.slack_bytes.rows(events.size()) : nullptr;
   for (std::size_t row = 0; row < events.size(); ++row) {
     const auto place = [&] { return "event " + std::to_string(row); };
-    if (events.action[row] == Action::kOom) {  // which holds free bytes in place of an address
+    if (events.action[row] == Action::kOom) {  // which holds free bytes instead of an address
       bounds.size(events.address[row], place);
       bounds.lower(events.size_bytes[row], kMostRequestBytes, place);  // which are never summed
     } else {
@@ -97,7 +97,7 @@ void bound_final_state(Trace& trace, Bounds& bounds) {
 
 void bound_looks(Trace& trace, Bounds& bounds) {
   for (DeviceLook& look : trace.looks) {
-    const auto place = [&] { return "what the driver says of " + to_string(look.device); };
+    const auto place = [&] { return "the driver's figures of " + to_string(look.device); };
     base::DeviceFigures& figures = look.figures;
     for (std::optional<std::uint64_t>* const bytes :
          {&figures.total_bytes, &figures.free_bytes, &figures.driver_bytes,
@@ -109,7 +109,7 @@ void bound_looks(Trace& trace, Bounds& bounds) {
     bounds.time(look.time_ns, place);
   }
   for (Shortage& shortage : trace.shortages) {
-    const auto place = [] { return std::string("limits of a request that was not met"); };
+    const auto place = [] { return std::string("limits of a failed request"); };
     bounds.size(shortage.limit_bytes, place);
     bounds.size(shortage.total_bytes, place);
   }

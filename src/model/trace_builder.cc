@@ -135,7 +135,7 @@ Status TraceBuilder::gather_slices() {
       trace_.events.size() - std::min<std::uint64_t>(next, trace_.events.size());
   diagnostics_.add(kUnplacedEvents, left_out);
   if (next > trace_.events.size()) {
-    return make_error(ErrorCode::kCorrupt, "the same events stand in the lists of two devices");
+    return make_error(ErrorCode::kCorrupt, "the same events are in the lists of two devices");
   }
   if (!in_place) {
     Events ordered;

@@ -44,7 +44,7 @@ std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
   const std::uint64_t held =
       bytes_of_name(memory.categories, "other") + bytes_of_name(memory.categories, "unknown");
   const std::uint64_t rest = bytes_of_name(memory.at_peak, std::string(kRest));
-  if (std::min(held, rest) > 0) fixed.push_back({"held by others", std::min(held, rest), 0});
+  if (std::min(held, rest) > 0) fixed.push_back({"used by others", std::min(held, rest), 0});
   return fixed;
 }
 
@@ -126,30 +126,30 @@ std::vector<std::string> batch_evidence(const BatchFit& fit, const std::string& 
       " for each of the " + items_text(fit.batch) + " items of a batch"};
   if (fit.later_bytes > 0) {
     evidence.push_back("Since that peak " + bytes_text(fit.later_bytes) +
-                       " more have come to stay" + shares_text(fit.later));
+                       " more have been retained" + shares_text(fit.later));
   }
   evidence.push_back("Tensors can have " + bytes_text(fit.room_bytes) + " of the " +
-                     bytes_text(fit.total_bytes) + ": the rest is in use otherwise");
+                     bytes_text(fit.total_bytes) + ": the rest is in use by others");
   return evidence;
 }
 
 std::string batch_advice(const BatchFit& fit) {
   if (fit.failed == 1) {
-    return "Memory ran out with batches of one item: no smaller one can be taken";
+    return "Memory ran out with batches of one item: no smaller batch is possible";
   }
   if (fit.failed > 1) {
-    return "Take a batch of less than " + items_text(fit.failed) +
-           ": memory ran out with batches of up to so many, though there would be room for them if "
-           "it grew evenly with the batch";
+    return "Use a batch of less than " + items_text(fit.failed) +
+           ": memory ran out with batches of up to that size, although they would fit if memory "
+           "grew linearly with the batch";
   }
   const std::string margin = percent_text(BatchFit::kMarginPercent);
   if (fit.largest == 0) {
     return "No batch fits with " + margin + " left free: a batch of 1 needs about " +
-           bytes_text(fit.bytes_at(1)) + ", if memory grows evenly with the batch";
+           bytes_text(fit.bytes_at(1)) + ", if memory grows linearly with the batch";
   }
   return "A batch of " + items_text(fit.largest) + " would fit with " + margin +
          " left free: about " + bytes_text(fit.bytes_at(fit.largest)) +
-         " at the peak, if memory grows evenly with the batch";
+         " at the peak, if memory grows linearly with the batch";
 }
 
 }  // namespace plimsoll::monitor

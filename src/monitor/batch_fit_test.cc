@@ -45,15 +45,15 @@ TEST(BatchFit, counts_by_hand) {
   EXPECT_EQ(fit->largest, 55);
   EXPECT_EQ(fit->bytes_at(32), 9000 * kMb);
   EXPECT_EQ(fit->bytes_at(64), 14'000 * kMb);
-  EXPECT_THAT(batch_evidence(*fit, "iteration", 7),
-              ElementsAre("Of the peak of iteration 7, 8.8 GiB, 3.9 GiB do not grow with the batch "
-                          "(parameter 2.0 GiB, gradient 1.5 GiB, optimizer_state 500.0 MiB); the "
-                          "other 4.9 GiB are 156.2 MiB for each of the 32 items of a batch",
-                          "Tensors can have 13.8 GiB of the 15.6 GiB: the rest is in use "
-                          "otherwise"));
+  EXPECT_THAT(
+      batch_evidence(*fit, "iteration", 7),
+      ElementsAre("Of the peak of iteration 7, 8.8 GiB, 3.9 GiB do not grow with the batch "
+                  "(parameter 2.0 GiB, gradient 1.5 GiB, optimizer_state 500.0 MiB); the "
+                  "other 4.9 GiB are 156.2 MiB for each of the 32 items of a batch",
+                  "Tensors can have 13.8 GiB of the 15.6 GiB: the rest is in use by others"));
   EXPECT_EQ(batch_advice(*fit),
             "A batch of 55 would fit with 10.0% left free: about 12.3 GiB at the peak, if memory "
-            "grows evenly with the batch");
+            "grows linearly with the batch");
 }
 
 // A data set of 1000 MB that nobody owns was there at the peak, too: 4000 MB are left for 32 items.
@@ -117,7 +117,7 @@ TEST(BatchFit, is_told_of_a_device_that_is_nearly_full) {
   ASSERT_EQ(alerts.size(), 1U);
   EXPECT_THAT(alerts[0].next_step,
               ::testing::StartsWith("A batch of 38 would fit with 10.0% left free: about 9.7 GiB"));
-  EXPECT_THAT(alerts[0].next_step, HasSubstr(". Or: Mixed precision"));
+  EXPECT_THAT(alerts[0].next_step, HasSubstr(". Or: Use mixed precision"));
   EXPECT_THAT(alerts[0].evidence, ::testing::Contains(HasSubstr("each of the 32 items")));
 }
 
@@ -156,9 +156,10 @@ TEST(BatchFit, of_a_first_iteration_that_failed_is_a_bound) {
   failed.devices[1].at_peak.back().size_bytes = 10'800 * kMb;
   const auto alerts = detector.observe(failed);
   EXPECT_THAT(alerts[0].next_step, ::testing::StartsWith("A batch of 76 would fit"));
-  EXPECT_THAT(alerts[0].evidence.back(), HasSubstr("no larger than told"));
+  EXPECT_THAT(alerts[0].evidence.back(), HasSubstr("no larger than stated"));
   failed.batch_size.reset();  // no advice without numbers
-  EXPECT_THAT(Detector().observe(failed)[0].next_step, ::testing::StartsWith("plimsoll run, or"));
+  EXPECT_THAT(Detector().observe(failed)[0].next_step,
+              ::testing::StartsWith("Record with plimsoll run, or"));
 }
 
 // The state of Adam, 20 GiB, is made after the first peak: 32 items do not fit beside it. Of 60
@@ -177,8 +178,8 @@ TEST(BatchFit, counts_the_state_that_the_first_step_makes_after_its_peak) {
   EXPECT_EQ(fit->bytes_at(32), 65 * kGb);
   EXPECT_EQ(fit->largest, 20);
   EXPECT_THAT(batch_evidence(*fit, "iteration", 0),
-              ::testing::Contains("Since that peak 20.0 GiB more have come to stay "
-                                  "(optimizer_state 20.0 GiB)"));
+              ::testing::Contains(
+                  "Since that peak 20.0 GiB more have been retained (optimizer_state 20.0 GiB)"));
 }
 
 // By their numbers 55 would fit; the failing request itself is in no peak.
@@ -188,8 +189,8 @@ TEST(BatchFit, is_never_one_that_has_failed) {
   const auto advice = [&](Detector detector) { return detector.observe(failed)[0].next_step; };
   Detector experienced;
   EXPECT_TRUE(experienced.observe(sample_of_32()).empty());
-  EXPECT_THAT(advice(Detector()), ::testing::StartsWith("Take a batch of less than 32: memory"));
-  EXPECT_THAT(advice(experienced), ::testing::StartsWith("Take a batch of less than 32: memory"));
+  EXPECT_THAT(advice(Detector()), ::testing::StartsWith("Use a batch of less than 32: memory"));
+  EXPECT_THAT(advice(experienced), ::testing::StartsWith("Use a batch of less than 32: memory"));
   failed.batch_size = 1;
   EXPECT_THAT(advice(experienced),
               ::testing::StartsWith("Memory ran out with batches of one item"));

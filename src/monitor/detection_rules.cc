@@ -53,17 +53,17 @@ void Rules::fragmentation(const std::string& device, const DeviceHistory& histor
                            " " + std::to_string(iteration));
   if (!peak) {
     alert.evidence.push_back(
-        "How much of that the peak of an iteration needs is not known here: the log has no peak");
+        "How much of that the peak of an iteration needs is unknown: the log has no peak");
     alert.next_step =
         "Record with plimsoll run or torch.cuda.memory._record_memory_history: plimsoll report "
-        "tells "
-        "what is stranded and which line pins it";
+        "shows what is stranded and which line pins it";
     return;
   }
   alert.evidence.push_back("The highest peak was " + bytes_text(*peak) + ": " + bytes_text(unused) +
-                           " were never needed at once");
+                           " were never needed simultaneously");
   alert.next_step =
-      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets segments grow in place of new ones";
+      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: segments then grow, and no new ones "
+      "are needed";
   alert.saving_bytes = unused;
 }
 
@@ -97,7 +97,7 @@ void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
                              bytes_text(*last.used_bytes - *last.reserved_bytes) +
                              " belong to the CUDA context, libraries or other processes");
   }
-  alert.next_step = "The samples do not tell what fills it: log with profile_tensors on";
+  alert.next_step = "The samples do not show what fills it: log with profile_tensors on";
   if (last.categories.empty()) return;
 
   const std::uint64_t activations = bytes_of_name(last.categories, "activation");
@@ -109,20 +109,20 @@ void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
     if (tensor.dtype == "float32") in_float32 += tensor.size_bytes;
   }
   const MemoryShare& first = last.categories.front();
-  alert.evidence.push_back("The most is held by category " + first.name + ": " +
+  alert.evidence.push_back("The largest category is " + first.name + ": " +
                            bytes_text(first.size_bytes) + " of " + bytes_text(last.live_bytes));
-  alert.next_step = "plimsoll run and plimsoll report tell which layers and lines hold it";
+  alert.next_step = "Record with plimsoll run: plimsoll report shows which layers and lines use it";
   if (in_float32 > 0) {
-    alert.evidence.push_back(bytes_text(in_float32) +
-                             " are large activations in float32; in bfloat16 (torch.autocast) they "
-                             "take half");
-    alert.next_step = "Mixed precision for these activations";
+    alert.evidence.push_back(
+        bytes_text(in_float32) +
+        " are large activations in float32; bfloat16 (torch.autocast) halves them");
+    alert.next_step = "Use mixed precision for these activations";
     alert.saving_bytes = in_float32 / 2;
   }
   if (largest != nullptr && !largest->layer.empty()) {
     const std::uint64_t layer = bytes_of_name(last.layers, largest->layer);
     alert.evidence.push_back("The largest activation, " + bytes_text(largest->size_bytes) +
-                             ", is made by " + largest->layer + ", which holds " +
+                             ", is created by " + largest->layer + ", which holds " +
                              bytes_text(std::max(layer, largest->size_bytes)));
     alert.next_step += std::string(in_float32 > 0 ? "; or" : "") + " checkpoint " + largest->layer +
                        " (torch.utils.checkpoint)";
@@ -167,7 +167,7 @@ void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) c
     alert.evidence.push_back("This process has " + bytes_text(*host.rss_bytes) + " of it");
   }
   alert.next_step =
-      "plimsoll top shows who has the rest: DataLoader workers, shared memory, other processes";
+      "Run plimsoll top to see the rest: DataLoader workers, shared memory, other processes";
   if (cpu != nullptr && cpu->fit) advise_batch(alert, *cpu->fit);
 }
 
@@ -229,7 +229,7 @@ void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
     alert.evidence.push_back("The tensors' peak since the previous sample; now " +
                              bytes_text(load.held_bytes.value_or(0)) + " are live");
   }
-  alert.next_step = "plimsoll top shows which processes hold it";
+  alert.next_step = "Run plimsoll top to see which processes use it";
   if (history != nullptr) explain_fill(alert, *history);
 }
 
@@ -281,13 +281,14 @@ void Rules::jump_with_loss(const std::string& device, const DeviceHistory& histo
                            number_text(*usual_loss(losses), "%.6g"));
   const auto most = most_grown(history.before_last.categories, history.last.categories);
   if (most && static_cast<double>(most->second) * 10 > jump) {
-    alert.evidence.push_back("Since the sample before, category " + most->first +
+    alert.evidence.push_back("Since the previous sample, category " + most->first +
                              " grew most, by " + bytes_text(most->second));
   } else if (!history.last.categories.empty()) {
-    alert.evidence.push_back("What lives at the samples hardly changed: it came and went within " +
-                             options.step + "s");
+    alert.evidence.push_back(
+        "Memory live at the samples hardly changed: it was allocated and freed within " +
+        options.step + "s");
   }
-  alert.next_step = "Look at the batch of " + options.step + " " + std::to_string(iteration) +
+  alert.next_step = "Examine the batch of " + options.step + " " + std::to_string(iteration) +
                     ": its size, the length of its samples, its values";
 }
 

@@ -197,7 +197,7 @@ TEST(Detection, finds_peaks_that_grow_while_nothing_stays) {
   EXPECT_EQ(peaks[0].subject, "peak");
   EXPECT_THAT(peaks[0].title, HasSubstr("Peaks on cuda:0 keep growing: "));
   EXPECT_THAT(peaks[0].evidence,
-              Contains("What lives between iterations is 7.8 GiB and does not explain it"));
+              Contains("Memory live between iterations is 7.8 GiB and does not explain it"));
   EXPECT_THAT(ids(found(40 * kMb)), ElementsAre("activations_stay"));
 }
 
@@ -218,9 +218,8 @@ TEST(Detection, finds_ever_more_large_tensors) {
       run(40, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) { gpu.large_count = 2 + i; });
   const auto findings = result.detector.findings();
   ASSERT_THAT(ids(findings), ElementsAre("more_large_tensors"));
-  EXPECT_THAT(findings[0].evidence,
-              Contains("The largest is 1.0 GiB, [64, 64, 256, 256] float32, activation, made by "
-                       "unet.down.0"));
+  EXPECT_THAT(findings[0].evidence, Contains("The largest is 1.0 GiB, [64, 64, 256, 256] float32, "
+                                             "activation, created by unet.down.0"));
 }
 
 TEST(Detection, finds_fragmentation_but_not_a_cache_that_the_peak_needs) {
@@ -259,7 +258,7 @@ TEST(Detection, finds_a_jump_of_memory_with_the_loss) {
     ASSERT_THAT(ids(result.alerts), ElementsAre("memory_jump_with_loss"));
     EXPECT_EQ(result.alerts[0].iteration, 200);
     EXPECT_THAT(result.alerts[0].evidence,
-                Contains("Since the sample before, category activation grew most, by 2.9 GiB"));
+                Contains("Since the previous sample, category activation grew most, by 2.9 GiB"));
     EXPECT_THAT(ids(result.detector.findings()), ElementsAre("memory_jump_with_loss"));
   }
 }
@@ -274,10 +273,10 @@ TEST(Detection, says_what_would_be_smaller_on_a_device_that_is_nearly_full) {
   EXPECT_EQ(findings[0].device, "host");
   EXPECT_EQ(findings[0].severity, AlertSeverity::kCritical);
   EXPECT_EQ(findings[1].saving_bytes, 512 * kMb);
-  EXPECT_EQ(findings[1].next_step,
-            "Mixed precision for these activations; or checkpoint unet.down.0 "
-            "(torch.utils.checkpoint); a batch of half the size needs about 2.0 GiB less "
-            "activations");
+  EXPECT_EQ(
+      findings[1].next_step,
+      "Use mixed precision for these activations; or checkpoint unet.down.0 "
+      "(torch.utils.checkpoint); a batch of half the size needs about 2.0 GiB less activations");
 }
 
 // Alerts of samples whose GPU of 16000 MB has `used` in use.
@@ -304,8 +303,8 @@ TEST(Thresholds, alert_when_crossed_and_again_only_after_falling_clearly_below) 
   EXPECT_EQ(alert.device, "cuda:0");
   EXPECT_EQ(alert.subject, "90%");
   EXPECT_EQ(alert.evidence[0], "14.2 GiB of 15.6 GiB are in use, by all processes");
-  EXPECT_THAT(alert.evidence, Contains(HasSubstr("category activation")));
-  EXPECT_THAT(alert.next_step, HasSubstr("Mixed precision"));
+  EXPECT_THAT(alert.evidence, Contains(HasSubstr("category is activation")));
+  EXPECT_THAT(alert.next_step, HasSubstr("Use mixed precision"));
 }
 
 TEST(Thresholds, each_alerts_for_itself_and_critical_is_what_is_nearly_full) {

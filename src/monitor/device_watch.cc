@@ -69,7 +69,7 @@ std::vector<GpuDevice> DeviceLooker::look(Nvml& nvml, std::vector<DeviceLook>& l
     looks.back().figures.has_nccl = has_nccl_;
   }
   if (uuids_.empty()) {
-    // CUDA is not initialised here, so none of it is ours.
+    // CUDA is not initialized here, so none of it is ours.
     for (const GpuDevice& device : devices) without_us_.insert(device.uuid);
   }
   return devices;
@@ -218,7 +218,7 @@ DeviceWatch& device_watch() {
   return *ours;
 }
 
-// With its lock held. Who lets go of what it gives waits a moment for the thread: without the lock.
+// With its lock held. Who releases what it gives waits a moment for the thread: without the lock.
 std::shared_ptr<NvmlWatcher> ended(DeviceWatch& watch) {
   watch.users = 0;
   watch.looks.reset();

@@ -99,7 +99,7 @@ class DeviceWatchTest : public testing::Test {
 };
 
 TEST_F(DeviceWatchTest, cuda_tells_the_uuids_of_its_devices_once_it_is_there) {
-  EXPECT_THAT(cuda_device_uuids(kCuda), IsEmpty());  // not initialised
+  EXPECT_THAT(cuda_device_uuids(kCuda), IsEmpty());  // not initialized
   cuda_has(std::string(kHexB) + " " + kHexA);
   EXPECT_THAT(cuda_device_uuids(kCuda), ElementsAre(kB, kA));
   cuda_has(std::string("odd ") + kHexA);
@@ -125,7 +125,7 @@ TEST_F(DeviceWatchTest, devices_are_found_by_uuid_and_instances_by_theirs) {
   EXPECT_EQ(index_of("GPU-a"), "0");
   EXPECT_EQ(index_of("d"), "1:1");
   EXPECT_EQ(index_of("MIG-c"), "1:0");
-  EXPECT_EQ(index_of("b"), "none");  // cut into two: which of them it is is not known
+  EXPECT_EQ(index_of("b"), "none");  // cut into two: which of them it is is unknown
   EXPECT_EQ(index_of("e"), "2:0");   // an old CUDA tells the GPU of the only instance
   EXPECT_EQ(index_of("f"), "10");
   EXPECT_EQ(index_of("x"), "none");
@@ -149,25 +149,24 @@ TEST_F(DeviceWatchTest, what_cuda_takes_at_its_beginning_is_its_context) {
   machine_.write("/proc/77/stat", "77 (serve) S 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 5 0 1\n");
   machine_.write("/proc/77/status", "Name:\tserve\n");
   play(device(kA, 110) + process(77, "100"));
-  EXPECT_THAT(look(looking), IsEmpty());  // CUDA is not initialised
+  EXPECT_THAT(look(looking), IsEmpty());  // CUDA is not initialized
   cuda_has(kHexA);
-  EXPECT_EQ(bar(looking), "process 77 serve 100 B, the driver's own 30 B, unexplained 10 B");
+  EXPECT_EQ(bar(looking), "process 77 serve 100 B, the driver itself 30 B, unexplained 10 B");
   EXPECT_FALSE(looking.is_urgent());
   g_usage = {cuda(0, 150, 200)};
   EXPECT_TRUE(looking.is_urgent());
   play(device(kA, 360) + process(77, "100") + process(self_, "250"));
-  EXPECT_EQ(
-      bar(looking),
-      "tensors 150 B, cached 50 B, CUDA context and modules 50 B, process 77 serve 100 B, the "
-      "driver's own 30 B, unexplained 10 B");
+  EXPECT_EQ(bar(looking),
+            "tensors 150 B, cached 50 B, CUDA context and modules 50 B, process 77 serve 100 B, "
+            "the driver itself 30 B, unexplained 10 B");
   EXPECT_FALSE(looking.is_urgent());
   // More of ours that our allocator does not have.
   play(device(kA, 460) + process(77, "100") + process(self_, "350"));
   machine_.write("/proc/self/task/5/comm", "pt_nccl_watchdg\n");
   EXPECT_EQ(bar(looking),
             "tensors 150 B, cached 50 B, CUDA context and modules 50 B, NCCL and others outside "
-            "PyTorch's allocator 100 B, process 77 serve 100 B, the driver's own 30 B, unexplained "
-            "10 B");
+            "PyTorch's allocator 100 B, process 77 serve 100 B, the driver itself 30 B, "
+            "unexplained 10 B");
 }
 
 TEST_F(DeviceWatchTest, a_context_that_was_there_before_is_not_told_apart) {
@@ -176,7 +175,7 @@ TEST_F(DeviceWatchTest, a_context_that_was_there_before_is_not_told_apart) {
   play(device(kA, 250) + process(self_, "250"));
   DeviceLooker looking = looker();
   EXPECT_EQ(bar(looking),
-            "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver's own 30 B");
+            "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B");
 }
 
 // Inside a container.
@@ -186,7 +185,7 @@ TEST_F(DeviceWatchTest, with_pids_of_others_we_are_whoever_is_alone) {
   DeviceLooker looking = looker(false);
   play(device(kA, 250) + process(4711, "250"));
   EXPECT_EQ(bar(looking),
-            "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver's own 30 B");
+            "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B");
   for (const std::string& script :
        {device(kA, 250) + process(4711, "199"),  // less than we hold
         device(kA, 250) + process(4711, "na"), device(kA, 250) + process(4711, "0"),
@@ -197,7 +196,7 @@ TEST_F(DeviceWatchTest, with_pids_of_others_we_are_whoever_is_alone) {
                           "fail nvmlDeviceGetGraphicsRunningProcesses_v3 3\n"}) {
     play(script);
     EXPECT_EQ(bar(looking),
-              "tensors 150 B, cached 50 B, the driver's own 30 B, outside PyTorch's allocator "
+              "tensors 150 B, cached 50 B, the driver itself 30 B, outside PyTorch's allocator "
               "(this process or others) 50 B")
         << script;
   }
@@ -208,13 +207,12 @@ TEST_F(DeviceWatchTest, a_driver_that_does_not_tell_bytes_of_processes_is_not_co
   g_usage = {cuda(0, 150, 200)};
   play(device(kA, 300) + process(self_, "250") + process(9, "na"));
   DeviceLooker looking = looker();
-  EXPECT_EQ(
-      bar(looking),
-      "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver's own 30 B, 1 "
-      "process whose bytes are not told 50 B");
+  EXPECT_EQ(bar(looking),
+            "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B, "
+            "1 process whose bytes are not reported 50 B");
   play(device(kA, 300) + process(self_, "na") + process(9, "40"));
   EXPECT_EQ(bar(looking),
-            "tensors 150 B, cached 50 B, process 9 40 B, the driver's own 30 B, outside PyTorch's "
+            "tensors 150 B, cached 50 B, process 9 40 B, the driver itself 30 B, outside PyTorch's "
             "allocator (this process or others) 60 B");
 }
 

@@ -94,12 +94,11 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
     advise_batch(alert, {below(*fit, failed), iteration});
     alert.evidence.push_back(
         "It failed before its peak, so an item needs more than that, and the batch that fits is no "
-        "larger than told");
+        "larger than stated");
   }
   const std::string look =
-      "plimsoll run, or a snapshot of torch.cuda.memory with plimsoll report, tells which layers "
-      "and "
-      "lines hold it";
+      "Record with plimsoll run, or take a snapshot with torch.cuda.memory: plimsoll report shows "
+      "which layers and lines use it";
   alert.next_step = alert.next_step.empty() ? look : alert.next_step + ". " + look;
 }
 

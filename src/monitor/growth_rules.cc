@@ -21,21 +21,21 @@ constexpr std::array<GrowthWords, 10> kGrowthWords = {{
      "Something keeps the graphs of earlier iterations alive: append loss.item() or x.detach() to "
      "lists and running sums, not the tensors themselves"},
     {"activation_gradient", "temporaries_stay", "gradients of activations",
-     "Something keeps what backward made: look for retain_graph=True, create_graph=True and "
+     "Something retains what backward created: look for retain_graph=True, create_graph=True and "
      "retain_grad()"},
     {"temporary", "temporaries_stay", "temporaries",
-     "Something keeps results that were to be thrown away: detach and copy to the CPU what you "
-     "collect"},
+     "Something retains results that should be discarded: detach what you collect, and copy it to "
+     "the CPU"},
     {"gradient", "gradients_accumulate", "gradients",
      "Call zero_grad(set_to_none=True) after each optimizer step, and detach() gradients that you "
      "keep"},
     {"parameter", "memory_growth", "parameters",
      "The model itself grows: cap how many parameters it may have, or prune it"},
     {"optimizer_state", "memory_growth", "optimizer state",
-     "The optimizer keeps more with each step: look for parameter groups that are added and never "
-     "removed, and for a history (L-BFGS: history_size) that still fills up"},
+     "The optimizer retains more with each step: look for parameter groups that are added and "
+     "never removed, and for a history (L-BFGS: history_size) that is still filling up"},
     {"input", "memory_growth", "inputs",
-     "Something keeps the batches: look for lists and caches of them, and bound these"},
+     "Something retains the batches: look for lists and caches of them, and bound these"},
     {"peak", "memory_growth", "peaks",
      "Each iteration needs more than the ones before: look for inputs that get longer, batches "
      "that "
@@ -44,8 +44,8 @@ constexpr std::array<GrowthWords, 10> kGrowthWords = {{
      "Log with profile_tensors on to see which category grows, or record with plimsoll run to see "
      "which line"},
     {"*", "memory_growth", "tensors",
-     "Record some iterations with plimsoll run: its report names the line that allocates what "
-     "stays"},
+     "Record some iterations with plimsoll run: its report names the line that allocates what is "
+     "retained"},
 }};
 
 const GrowthWords& words_for(const std::string& category) {
@@ -131,11 +131,9 @@ void Rules::grown(const std::string& device, const DeviceHistory& history,
   const DeviceMemory& last = history.last;
   if (last.used_bytes && last.total_bytes && *last.total_bytes > *last.used_bytes) {
     const auto free = static_cast<double>(*last.total_bytes - *last.used_bytes);
-    alert.evidence.push_back("At this rate the " + bytes_text(free) +
-                             " that the device has left "
-                             "last for " +
-                             number_text(free / trend.per_iteration, "%.0f") + " " + options.step +
-                             "s");
+    alert.evidence.push_back(
+        "At this rate the " + bytes_text(free) + " that the device has left last for " +
+        number_text(free / trend.per_iteration, "%.0f") + " " + options.step + "s");
   }
   alert.next_step = words.next_step;
   alert.saving_bytes = static_cast<std::uint64_t>(trend.grown());
@@ -151,7 +149,7 @@ void Rules::peak_growth(const std::string& device, const DeviceHistory& history)
   grown(device, history, "peak", *trend);
   Alert& alert = found.back().alert;
   if (live) {
-    alert.evidence.push_back("What lives between " + options.step + "s is " +
+    alert.evidence.push_back("Memory live between " + options.step + "s is " +
                              bytes_text(static_cast<double>(live->last)) +
                              " and does not explain it");
   }
@@ -164,9 +162,10 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
   Suspicion& suspicion = suspect("more_large_tensors", AlertSeverity::kWarning, device, "");
   suspicion.magnitude = static_cast<double>(trend->grown());
   Alert& alert = suspicion.alert;
-  alert.title = "Ever more large tensors live on " + device + ": " + std::to_string(trend->first) +
-                " at " + options.step + " " + std::to_string(trend->first_iteration) + ", " +
-                std::to_string(trend->last) + " at " + std::to_string(trend->last_iteration);
+  alert.title = "The number of large tensors keeps growing on " + device + ": " +
+                std::to_string(trend->first) + " at " + options.step + " " +
+                std::to_string(trend->first_iteration) + ", " + std::to_string(trend->last) +
+                " at " + std::to_string(trend->last_iteration);
   alert.evidence.push_back("They hold " + bytes_text(history.last.large_bytes) +
                            " now; confidence " + number_text(trend->confidence) +
                            " of 1 (Kendall's tau)");
@@ -176,9 +175,9 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
                              (largest.shape.empty() ? "" : ", " + largest.shape) +
                              (largest.dtype.empty() ? "" : " " + largest.dtype) +
                              (largest.category.empty() ? "" : ", " + largest.category) +
-                             (largest.layer.empty() ? "" : ", made by " + largest.layer));
+                             (largest.layer.empty() ? "" : ", created by " + largest.layer));
   }
-  alert.next_step = "Look for who keeps tensors of this kind from iteration to iteration";
+  alert.next_step = "Look for code that retains tensors of this kind from iteration to iteration";
 }
 
 // Nothing is said of what CPU tensors explain: their own growth is told.
@@ -199,8 +198,8 @@ void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
   alert.evidence.push_back("Of that, CPU tensors explain " +
                            bytes_text(static_cast<double>(tensors)));
   alert.next_step =
-      "Look for what is kept outside of tensors: lists of batches, histories of results, caches of "
-      "the data loader";
+      "Look for what is retained outside tensors: lists of batches, histories of results, caches "
+      "of the data loader";
 }
 
 }  // namespace plimsoll::monitor

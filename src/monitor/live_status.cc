@@ -188,7 +188,7 @@ Result<LiveStatusReader> LiveStatusReader::open(const LiveStatusPlace& place) {
                        header.pid == pid;
   if (!is_ours || header.version != expected.version) {
     return make_error(ErrorCode::kCorrupt, folder + "/" + std::to_string(pid) +
-                                               " is no live status that this version can read");
+                                               " is not a live status that this version can read");
   }
   reader.start_ticks_ = header.start_ticks;
   return reader;

@@ -82,8 +82,8 @@ Status check_parents(const std::string& folder) {
 Status check_live_status_folder(const std::string& folder) {
   struct stat told{};
   if (::lstat(folder.c_str(), &told) != 0) return folder_error(folder, std::strerror(errno));
-  if (!S_ISDIR(told.st_mode)) return folder_error(folder, "it is no folder");
-  if (told.st_uid != ::geteuid()) return folder_error(folder, "it belongs to somebody else");
+  if (!S_ISDIR(told.st_mode)) return folder_error(folder, "it is not a folder");
+  if (told.st_uid != ::geteuid()) return folder_error(folder, "it belongs to another user");
   if ((told.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return folder_error(folder, "others may write to it (chmod 700)");
   }

@@ -54,7 +54,7 @@ Result<LatestRun> find_latest_run(const std::string& folder, const SearchLimits&
         ErrorCode::kNotFound,
         "there is no text log " + (fs::path(kProfilesFolder) / kTextLogPrefix).string() + "*" +
             std::string(kTextLogSuffix) + " in " + folder + " or " + std::to_string(limits.depth) +
-            " folders below" + (search.is_complete ? "" : ", as far as it was searched") +
+            " folders below" + (search.is_complete ? "" : ", as far as searched") +
             ": train with profile_tensors on, or name the file or --dir");
   }
   LatestRun run;

@@ -82,7 +82,7 @@ TEST_F(LogFinder, ends_at_its_limits_and_reports_it) {
   EXPECT_THAT(latest(limits).error().message, HasSubstr("3 folders below"));
   limits = {};
   limits.time_ns = -1;
-  EXPECT_THAT(latest(limits).error().message, HasSubstr("as far as it was searched"));
+  EXPECT_THAT(latest(limits).error().message, HasSubstr("as far as searched"));
 }
 
 }  // namespace

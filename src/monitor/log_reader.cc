@@ -87,11 +87,11 @@ void AnyLog::take(std::string_view line) {
 Error AnyLog::not_a_log() const {
   if (contents_.bytes == 0) return make_error(ErrorCode::kUnsupported, name_ + " is empty");
   if (has_table_) {
-    return make_error(ErrorCode::kUnsupported,
-                      name_ +
-                          " holds the tables of nvidia-smi, which is no log of memory: log it with "
-                          "nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total "
-                          "--format=csv -l 5");
+    return make_error(
+        ErrorCode::kUnsupported,
+        name_ +
+            " holds the tables of nvidia-smi, not a log of memory: write one with nvidia-smi "
+            "--query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5");
   }
   return make_error(ErrorCode::kUnsupported,
                     name_ +
@@ -113,7 +113,7 @@ Result<LogContents> AnyLog::finish() {
   if (const auto format = text_log_.unknown_format()) {
     return make_error(ErrorCode::kUnsupported,
                       name_ + " is a text log of format " + std::to_string(*format) +
-                          ", which a later version of Plimsoll wrote: this one reads format 1");
+                          ", written by a later version of Plimsoll: this one reads format 1");
   }
   contents_.cut_snapshots = text_log_.cut_snapshots();
   contents_.unread_lines += text_log_.unread_lines();

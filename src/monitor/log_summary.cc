@@ -175,7 +175,7 @@ Result<LogSummary> summarize_log(const std::string& path, const LogProgress& pro
     summarizer->add(sample);
   };
   PLIMSOLL_TRY_ASSIGN(const LogContents contents, read_log(path, take, progress));
-  if (!summarizer) return make_error(ErrorCode::kCorrupt, path + " holds no samples");
+  if (!summarizer) return make_error(ErrorCode::kCorrupt, path + " has no samples");
   return summarizer->finish(path, contents);
 }
 

@@ -304,11 +304,11 @@ Status NvidiaSmiLog::finish(const std::string& path, const Sink& sink) {
   unread_lines_ += std::exchange(open_lines_, 0);
   const Roles roles = this->roles();
   if (!roles.used && !(roles.free && roles.total)) {
-    return make_error(ErrorCode::kUnsupported,
-                      path +
-                          " is an nvidia-smi log that does not tell the memory in use: log it with "
-                          "nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total "
-                          "--format=csv -l 5");
+    return make_error(
+        ErrorCode::kUnsupported,
+        path +
+            " is an nvidia-smi log without the memory in use: write one with nvidia-smi "
+            "--query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5");
   }
   const std::vector<std::string> names = device_names();
   MemorySample round;

@@ -125,8 +125,8 @@ TEST(NvidiaSmiLog, says_that_memory_was_not_logged) {
                      [](LogFormat, const MemorySample&) {});
   ASSERT_FALSE(contents.ok());
   EXPECT_EQ(contents.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(contents.error().message, HasSubstr("smi.csv is an nvidia-smi log that does not "
-                                                  "tell the memory in use"));
+  EXPECT_THAT(contents.error().message,
+              HasSubstr("smi.csv is an nvidia-smi log without the memory in use"));
 }
 
 }  // namespace

@@ -174,10 +174,10 @@ void Nvml::Functions::avoid_what_is_broken() {
 
 std::string Nvml::Functions::sentence(Answer answer) const {
   if (answer == kDriverNotLoaded) return "the NVIDIA driver is not loaded";
-  if (answer == kNoPermission) return "the NVIDIA driver does not let this user look";
+  if (answer == kNoPermission) return "the NVIDIA driver denies access to this user";
   if (answer == kVersionMismatch) {
-    return "the NVIDIA driver and its library are of different versions; a reboot after the "
-           "driver's update mends that";
+    return "the NVIDIA driver and its library have different versions; reboot after a driver "
+           "update";
   }
   const char* text = error_string != nullptr ? error_string(answer) : nullptr;
   const std::string number = std::to_string(answer);

@@ -104,7 +104,7 @@ NvmlWatcher::NvmlWatcher(NvmlWatcherOptions options)
   if (state_->worker.start(body, for_the_thread.get())) {
     static_cast<void>(for_the_thread.release());
   } else {
-    state_->take({}, "this process may not start a thread to ask the NVIDIA driver");
+    state_->take({}, "no thread could be started to query the NVIDIA driver");
     state_->is_over = true;
   }
 }

@@ -140,7 +140,7 @@ namespace {
 
 Status call_tool(Initialize initialize, const std::string& name) {
   if (initialize(export_table) != 0) return {};
-  return none("the tool " + name + " does not want NVTX");
+  return none("the tool " + name + " does not accept NVTX");
 }
 
 Status find_tool() {
@@ -150,7 +150,7 @@ Status find_tool() {
     if (is_linked && InitializeInjectionNvtx2_fnptr != nullptr) {
       return call_tool(InitializeInjectionNvtx2_fnptr, "that the program was linked with");
     }
-    return none("no tool takes NVTX here: start the program with plimsoll nsys");
+    return none("no tool reads NVTX here: start the program with plimsoll nsys");
   }
   void* const library = ::dlopen(path, RTLD_LAZY);
   if (library == nullptr) {
@@ -160,7 +160,7 @@ Status find_tool() {
   void* const symbol = ::dlsym(library, "InitializeInjectionNvtx2");
   if (symbol == nullptr) {
     ::dlclose(library);
-    return none(std::string("NVTX_INJECTION64_PATH: ") + path + " is no tool that takes NVTX");
+    return none(std::string("NVTX_INJECTION64_PATH: ") + path + " is not a tool that reads NVTX");
   }
   Status called = call_tool(reinterpret_cast<Initialize>(symbol), path);
   if (!called) ::dlclose(library);

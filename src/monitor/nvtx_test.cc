@@ -206,13 +206,13 @@ TEST_F(NvtxRanges, WithoutAToolNothingIsToldAndASentenceSaysSo) {
   });
   IN_A_PROCESS({
     ::setenv("NVTX_INJECTION64_PATH", "libdl.so.2", 1);
-    EXPECT_THAT(start_nvtx().error().message, HasSubstr("is no tool"));
+    EXPECT_THAT(start_nvtx().error().message, HasSubstr("is not a tool"));
     finish();
   });
   IN_A_PROCESS({
     have_tool();
     ::setenv("FAKE_NVTX_REFUSES", "1", 1);
-    EXPECT_THAT(start_nvtx().error().message, HasSubstr("does not want"));
+    EXPECT_THAT(start_nvtx().error().message, HasSubstr("does not accept"));
     EXPECT_EQ(*plimsoll_recorder()->range_listener, nullptr);
     finish();
   });

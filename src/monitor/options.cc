@@ -129,7 +129,7 @@ Result<MonitorPhase> to_phase(std::string_view text) {
   }
   phase = {.from = *from, .to = *to, .interval = *interval};
   if (phase.from < 0 || phase.to <= phase.from) {
-    return wrong("phases: " + range_text(phase) + " holds no iteration (TO is the first after it)");
+    return wrong("phases: " + range_text(phase) + " has no iteration (TO is the first after it)");
   }
   if (phase.interval < 1) {
     return wrong("phases: the interval of " + range_text(phase) + " is " +
@@ -385,10 +385,10 @@ constexpr std::array<std::string_view, 2> kIntervalToo = {"profile_interval",
 
 using O = MonitorOptions;
 constexpr std::array kOptions = {
-    Option{"enabled", kEnabledToo, "bool", "Whether anything is monitored at all.",
-           set_bool<&O::enabled>, text_of<&O::enabled>},
+    Option{"enabled", kEnabledToo, "bool", "Enable monitoring.", set_bool<&O::enabled>,
+           text_of<&O::enabled>},
     Option{"verbose_batches", kVerboseToo, "count",
-           "How many batches (or loss evaluations) of each epoch get a line of their own.",
+           "Number of batches (or loss evaluations) of each epoch that get a line.",
            set_count<&O::verbose_batches, 0>, text_of<&O::verbose_batches>},
     Option{"profile_tensors", Aliases{}, "bool",
            "Observe operators before each sample, for dtypes of activations; write TensorBoard.",
@@ -399,13 +399,14 @@ constexpr std::array kOptions = {
     Option{"phases", Aliases{}, "list of FROM-TO:INTERVAL",
            "Ranges of iterations (TO is the first after it, or left out) with their own interval.",
            set_phases, text_of<&O::phases>},
-    Option{"snapshot_at", Aliases{}, "list of iterations",
-           "Iterations to save whole: a trace of each, and PyTorch's snapshot where CUDA is used.",
-           set_snapshot_at, text_of<&O::snapshot_at>},
-    Option{"output_dir", Aliases{}, "folder", "Where text logs and event files go.",
+    Option{
+        "snapshot_at", Aliases{}, "list of iterations",
+        "Iterations to record completely: a trace of each, and PyTorch's snapshot if CUDA is used.",
+        set_snapshot_at, text_of<&O::snapshot_at>},
+    Option{"output_dir", Aliases{}, "folder", "Folder for text logs and event files.",
            set_name<&O::output_dir>, text_of<&O::output_dir>},
     Option{"text_log", Aliases{}, "bool",
-           "Whether each sample is written to output_dir/profiles/tensor_profile_TIMESTAMP.log.",
+           "Write each sample to output_dir/profiles/tensor_profile_TIMESTAMP.log.",
            set_bool<&O::text_log>, text_of<&O::text_log>},
     Option{"tensorboard", Aliases{}, "bool, auto or folder",
            "Write samples for TensorBoard; true: output_dir/tensorboard, auto: as profile_tensors.",
@@ -413,13 +414,12 @@ constexpr std::array kOptions = {
     Option{"section", Aliases{}, "text",
            "TensorBoard section; auto: TensorProfiling with profile_tensors, else Memory.",
            set_name<&O::section>, text_of<&O::section>},
-    Option{"large_tensor_mb", Aliases{}, "MB", "Tensors above this size are called large.",
+    Option{"large_tensor_mb", Aliases{}, "MB", "Size above which a tensor counts as large.",
            set_mb<&O::large_tensor_mb>, text_of<&O::large_tensor_mb>},
-    Option{"top_layers", Aliases{}, "count", "How many layers a sample tells by name.",
+    Option{"top_layers", Aliases{}, "count", "Number of layers that a sample names.",
            set_count<&O::top_layers, 0>, text_of<&O::top_layers>},
-    Option{"alerts", Aliases{}, "bool",
-           "Whether samples are watched for growth, fragmentation and jumps.", set_bool<&O::alerts>,
-           text_of<&O::alerts>},
+    Option{"alerts", Aliases{}, "bool", "Check samples for growth, fragmentation and jumps.",
+           set_bool<&O::alerts>, text_of<&O::alerts>},
     Option{"fragmentation_percent", Aliases{}, "percent",
            "Alert when more than this share of reserved memory is not allocated.",
            set_percent<&O::fragmentation_percent>, text_of<&O::fragmentation_percent>},
@@ -427,32 +427,30 @@ constexpr std::array kOptions = {
            "Alert when memory keeps growing and has grown by more than this.",
            set_percent<&O::growth_percent>, text_of<&O::growth_percent>},
     Option{"alert_every", Aliases{}, "samples",
-           "The same alert is given at most once in so many samples.",
+           "Raise the same alert at most once in this number of samples.",
            set_count<&O::alert_every, 1>, text_of<&O::alert_every>},
     Option{"fail_on_alert", Aliases{}, "bool",
-           "Whether the program ends with exit code 1 when there was an alert.",
-           set_bool<&O::fail_on_alert>, text_of<&O::fail_on_alert>},
+           "End the program with exit code 1 if there was an alert.", set_bool<&O::fail_on_alert>,
+           text_of<&O::fail_on_alert>},
     Option{"adapter", Aliases{}, "auto, libtorch, python or none",
-           "How PyTorch's allocations are seen.", set_adapter, text_of<&O::adapter>},
-    Option{"record", Aliases{}, "file",
-           "A trace file to record the whole run into; empty for none.", set_text<&O::record>,
-           text_of<&O::record>},
+           "How to observe PyTorch's allocations.", set_adapter, text_of<&O::adapter>},
+    Option{"record", Aliases{}, "file", "Trace file for the whole run; empty for none.",
+           set_text<&O::record>, text_of<&O::record>},
     Option{"nvtx", Aliases{}, "bool",
-           "Whether phases, layers, steps and memory go to Nsight Systems as NVTX.",
-           set_bool<&O::nvtx>, text_of<&O::nvtx>},
+           "Send phases, layers, steps and memory to Nsight Systems as NVTX.", set_bool<&O::nvtx>,
+           text_of<&O::nvtx>},
     Option{"batch_size", Aliases{}, "count",
-           "Items of a batch, to tell which batch would fit; 0 where it is not known.",
+           "Number of items in a batch, to suggest a batch that fits; 0 if unknown.",
            set_count<&O::batch_size, 0>, text_of<&O::batch_size>},
     Option{"print_ranks", Aliases{}, "all or first",
-           "Which ranks of a distributed run print lines; alerts are always printed.",
+           "Ranks of a distributed run that print lines; alerts are always printed.",
            set_print_ranks, text_of<&O::print_ranks>},
     Option{
         "alert_above", Aliases{}, "list of PERCENT% or SIZE",
         "Alert when memory rises above a share of the device or machine (90%), or bytes (12GiB).",
         set_alert_above, text_of<&O::alert_above>},
-    Option{"wandb", Aliases{}, "bool",
-           "Whether each sample is logged to the active Weights & Biases run.", set_bool<&O::wandb>,
-           text_of<&O::wandb>},
+    Option{"wandb", Aliases{}, "bool", "Log each sample to the active Weights & Biases run.",
+           set_bool<&O::wandb>, text_of<&O::wandb>},
 };
 
 const Option* find(std::string_view name) {
@@ -474,8 +472,8 @@ std::vector<std::string> names() {
 
 std::string unknown(std::string_view name) {
   const std::string near = base::nearest(name, names());
-  const std::string advice = near.empty() ? "; see docs/monitoring.md for those there are"
-                                          : ": did you mean '" + near + "'?";
+  const std::string advice =
+      near.empty() ? "; docs/monitoring.md lists the options" : ": did you mean '" + near + "'?";
   return "no option " + quoted(name) + advice;
 }
 
@@ -485,7 +483,7 @@ Status MonitorOptions::set(std::string_view name, std::string_view value) {
   const Option* const option = find(name);
   if (option == nullptr) return wrong(unknown(name));
   if (value.find('\0') != std::string_view::npos) {  // the system takes a path to end there
-    return wrong(std::string(option->name) + " has a zero byte in it");
+    return wrong(std::string(option->name) + " contains a zero byte");
   }
   if (!base::is_utf8(value)) {  // Python could not read it
     return wrong(std::string(option->name) + " is '" + base::escaped(value) +

@@ -25,7 +25,7 @@ Status RecordFile::create(const std::string& folder, const std::string& stem,
   close();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return failure("cannot make the folder", folder, error.value());
+  if (error) return failure("cannot create the folder", folder, error.value());
   for (int n = 1; n <= kMostOfAName; ++n) {
     std::string name = stem;
     if (n > 1) name.append(".").append(std::to_string(n));

@@ -27,7 +27,8 @@ Result<std::string> reserve_snapshot(const std::string& folder, std::int64_t ite
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    return make_error(ErrorCode::kIo, "cannot make the folder " + folder + ": " + error.message());
+    return make_error(ErrorCode::kIo,
+                      "cannot create the folder " + folder + ": " + error.message());
   }
   const std::string first =
       (fs::path(folder) / ("memory_snapshot_iter" + std::to_string(iteration))).string();

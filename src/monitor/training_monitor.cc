@@ -93,7 +93,7 @@ struct TrainingMonitor::State {
       if (std::exchange(has_reported_no_memory, true)) return;
       try {
         say("plimsoll: the sample of iteration " + std::to_string(iteration) +
-            " is missing: there is no memory for it");
+            " is missing: out of memory");
       } catch (const std::bad_alloc&) {  // nor for the sentence
       }
     }
@@ -141,7 +141,7 @@ struct TrainingMonitor::State {
   bool is_open = options.enabled;
   std::optional<PeakSpan> span;  // since the sample before
   std::int64_t next_iteration = 0;
-  std::int64_t batch = 0;          // items; 0: not known
+  std::int64_t batch = 0;          // items; 0: unknown
   bool is_batch_told = true;       // of the iteration that is going on; else it is the one before's
   std::int64_t largest_batch = 0;  // since the sample before: the peak is its
   std::int64_t samples = 0;

@@ -200,7 +200,7 @@ TEST_F(TrainingMonitors, reports_a_snapshot_that_fails_and_goes_on) {
   TrainingMonitor monitor(options, printer());
   for (int i = 0; i < 4; ++i) monitor.step();
   ASSERT_THAT(said, SizeIs(2));
-  EXPECT_THAT(said[0], HasSubstr("plimsoll: snapshot: cannot make the folder"));
+  EXPECT_THAT(said[0], HasSubstr("plimsoll: snapshot: cannot create the folder"));
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ Status start_watching() {
   const char* error = nullptr;
   w.recording = plimsoll_recording_start(&options, &error);
   if (w.recording == nullptr)
-    return make_error(ErrorCode::kIo, error != nullptr ? error : "watching could not be started");
+    return make_error(ErrorCode::kIo, error != nullptr ? error : "monitoring could not be started");
   ++w.number;
   return {};
 }

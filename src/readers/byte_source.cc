@@ -118,7 +118,7 @@ class GunzipSource final : public ByteSource {
     stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
     stream_.avail_in = static_cast<uInt>(got);
     if (got == 0) {
-      if (in_member_) return damaged("the gzip stream is cut off");
+      if (in_member_) return damaged("the gzip stream is truncated");
       ended_ = true;
     }
     return {};
@@ -127,7 +127,7 @@ class GunzipSource final : public ByteSource {
   Status inflate_some() {
     if (!started_) {
       if (::inflateInit2(&stream_, 15 + 16) != Z_OK) {
-        return make_error(ErrorCode::kInternal, "zlib does not start");
+        return make_error(ErrorCode::kInternal, "zlib could not be initialized");
       }
       started_ = true;
     }
@@ -175,7 +175,7 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path) {
   if (::fstat(descriptor, &facts) != 0) {
     const int number = errno;
     ::close(descriptor);
-    return file_error(path, "cannot look at", number);
+    return file_error(path, "cannot read the status of", number);
   }
   if (S_ISDIR(facts.st_mode)) {
     ::close(descriptor);

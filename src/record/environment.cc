@@ -109,7 +109,7 @@ void stop_and_report() {
           ? "incomplete (" + std::string(std::strerror(state.error)) + ")"
           : base::format_count(state.events) + (state.events == 1 ? " event" : " events");
   const std::string path = base::escaped(ours.path);
-  std::fprintf(stderr, "plimsoll: %s: %s, peak %s; see it with: plimsoll report %s\n", path.c_str(),
+  std::fprintf(stderr, "plimsoll: %s: %s, peak %s; to see it: plimsoll report %s\n", path.c_str(),
                held.c_str(), base::format_bytes(static_cast<std::int64_t>(peak)).c_str(),
                path.c_str());
 }
@@ -133,10 +133,10 @@ std::string problem_of_environment(std::uint64_t& max_events) {
     return quoted("PLIMSOLL_MAX_EVENTS") + " is not a whole number.";
   const std::string mode = variable("PLIMSOLL_MODE");
   if (!mode.empty() && mode != "full" && mode != "lite")
-    return quoted("PLIMSOLL_MODE") + " is neither full nor lite.";
+    return quoted("PLIMSOLL_MODE") + " is not full or lite.";
   const std::string in_children = variable("PLIMSOLL_IN_CHILDREN");
   if (!in_children.empty() && in_children != "0" && in_children != "1")
-    return quoted("PLIMSOLL_IN_CHILDREN") + " is neither 0 nor 1.";
+    return quoted("PLIMSOLL_IN_CHILDREN") + " is not 0 or 1.";
   return "";
 }
 
@@ -171,7 +171,7 @@ bool start_recording() {
   const char* why = nullptr;
   ours.recording = plimsoll_recording_start(&options, &why);
   if (ours.recording == nullptr) {
-    report_failure(log, why != nullptr ? why : "There is no memory for a recording.");
+    report_failure(log, why != nullptr ? why : "Not enough memory for a recording.");
     return false;
   }
   const std::string wanted_path = std::exchange(ours.path, plimsoll_recording_path(ours.recording));

@@ -19,7 +19,7 @@ constexpr std::int64_t kDrainPeriodNs = 20'000'000;
 constexpr std::int64_t kWritePeriodNs = 1'000'000'000;  // unless it is woken
 constexpr unsigned kSweepEvery = 8;                     // periods
 
-constexpr const char* kNoMemory = "There is no memory for a recording.";
+constexpr const char* kNoMemory = "Not enough memory for a recording.";
 
 const char* reason(int error) noexcept {
   return error == ENXIO ? "nobody reads this pipe" : std::strerror(error);
@@ -218,7 +218,7 @@ void Recorder::stop_workers() noexcept {
 std::shared_ptr<Recording> Recorder::start(const plimsoll_recording_options& options,
                                            const char** error) noexcept try {
   if (options.sink > PLIMSOLL_SINK_NULL) {
-    *error = "The sink of a recording is none of plimsoll_sink.";
+    *error = "The sink of the recording is not a value of plimsoll_sink.";
     return nullptr;
   }
   if (options.sink == PLIMSOLL_SINK_FILE && (options.path == nullptr || options.path[0] == '\0')) {
@@ -226,7 +226,7 @@ std::shared_ptr<Recording> Recorder::start(const plimsoll_recording_options& opt
     return nullptr;
   }
   if (options.sink == PLIMSOLL_SINK_STREAM && options.write == nullptr) {
-    *error = "A recording into a stream needs a function that takes the bytes.";
+    *error = "A recording into a stream needs a function that writes the bytes.";
     return nullptr;
   }
   begin_in_child();
@@ -247,7 +247,7 @@ std::shared_ptr<Recording> Recorder::start(const plimsoll_recording_options& opt
 
 const char* Recorder::obstacle(const Recording& recording) const noexcept {
   if (is_broken_ && !recordings_.empty())
-    return "Memory ran out while recording: stop the recordings that run before a new one.";
+    return "Memory ran out while recording: stop the running recordings before starting a new one.";
   for (const auto& other : recordings_) {
     if (other->writes_same_file(recording)) return "Another recording writes to this file.";
   }
@@ -280,7 +280,7 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
   plimsoll_recording_state state{};
   end(*recording, state);
   *error = state.error != 0 ? sentence("Cannot write to", recording->path(), state.error)
-                            : "No thread could be started for the recording.";
+                            : "The recording's thread could not be started.";
   return false;
 }
 

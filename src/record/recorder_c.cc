@@ -324,7 +324,7 @@ plimsoll_recording* plimsoll_recording_start(const plimsoll_recording_options* o
   std::memcpy(&known, options, std::min<std::size_t>(options->size_bytes, sizeof known));
   std::unique_ptr<plimsoll_recording> handle(new (std::nothrow) plimsoll_recording);
   if (handle == nullptr) {
-    *error = "There is no memory for a recording.";
+    *error = "Not enough memory for a recording.";
     return nullptr;
   }
   handle->recording = Recorder::get().start(known, error);

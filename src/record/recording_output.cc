@@ -170,7 +170,7 @@ void Recording::write_state(std::mutex& state_mutex, Due due) noexcept {
   file_.overwrite(format::kFileStateOffset, format::encode_file_state(state));
 }
 
-// Where it is not known who would ask, as at a full disk in the middle of the night.
+// Where it is unknown who would ask, as at a full disk in the middle of the night.
 void Recording::report_failure() noexcept try {
   if (!has_failed() || !std::exchange(reports_failure_, false)) return;
   const std::int64_t after_ns = std::max<std::int64_t>(0, sent_.until_ns - started_ns_);

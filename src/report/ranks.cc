@@ -142,7 +142,7 @@ std::optional<Finding> failure_finding(const std::vector<Rank>& ranks) {
   finding.title = "Rank " + std::to_string(first.number) + " ran out of memory";
   if (failed.size() > 1)
     finding.title += " first, of " + std::to_string(failed.size()) + " that did";
-  finding.evidence.push_back("It asked for " + bytes_text(first.oom->requested_bytes));
+  finding.evidence.push_back("It requested " + bytes_text(first.oom->requested_bytes));
   for (const Rank* later : failed) {
     if (later == &first || !first.oom->time_ns || !later->oom->time_ns) continue;
     finding.evidence.push_back("Rank " + std::to_string(later->number) + " followed after " +
@@ -178,11 +178,11 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks, std::in
                                " ranks are more than 10 % from the median");
   }
   finding.next_step = is_above
-                          ? "Look at what " + name_of(odd) +
+                          ? "Examine what " + name_of(odd) +
                                 " alone does: its part of the model, longer batches, gathering "
                                 "and logging"
                           : "If the ranks are meant to be alike, " + name_of(odd) +
-                                " has room that the others lack: balance what they hold";
+                                " has free memory that the others lack: balance their memory";
   finding.saving_bytes = is_above ? static_cast<std::uint64_t>(distance(odd, median)) : 0;
   return finding;
 }

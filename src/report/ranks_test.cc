@@ -121,7 +121,7 @@ TEST(Ranks, who_ran_out_first_comes_first_whoever_is_fuller) {
   EXPECT_EQ(compared->findings[0].id, "out_of_memory");
   EXPECT_EQ(compared->findings[0].title, "Rank 2 ran out of memory first, of 2 that did");
   EXPECT_THAT(compared->findings[0].evidence,
-              ElementsAre("It asked for 2.0 GiB", "Rank 0 followed after 1.5 s, by its clock"));
+              ElementsAre("It requested 2.0 GiB", "Rank 0 followed after 1.5 s, by its clock"));
   EXPECT_EQ(compared->findings[1].id, "ranks_differ");
   EXPECT_EQ(compared->first_to_read, 2U);
 }

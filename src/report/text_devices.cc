@@ -133,7 +133,7 @@ std::string fragmentation_text(const DeviceReport& device, std::size_t width, Co
 
 // "3.0 MiB asked for by train.py:7 (step), event 12"
 std::string oom_text(const DeviceReport& device, const OomDetails& oom) {
-  std::string text = bytes_text(oom.requested_bytes) + " asked for";
+  std::string text = bytes_text(oom.requested_bytes) + " requested";
   if (!oom.line.empty()) text += " by " + printable(oom.line);
   return text + ", " + moment_text(device, oom.event, oom.time_ns);
 }
@@ -145,7 +145,7 @@ std::string ooms_text(const DeviceReport& device, std::size_t width, Color color
   if (ooms.empty()) return {};
   if (ooms.size() == 1) {
     return labelled("out of memory",
-                    "once: " + bytes_text(ooms[0].requested_bytes) + " asked for at " +
+                    "once: " + bytes_text(ooms[0].requested_bytes) + " requested at " +
                         moment_text(device, ooms[0].event, ooms[0].time_ns),
                     width, color);
   }

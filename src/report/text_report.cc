@@ -240,10 +240,10 @@ std::string step_text(const Finding& finding) {
 
 std::string calm_text(const Report& report, const TextOptions& options) {
   const DeviceReport* device = fullest(report, options);
-  if (device == nullptr) return "This file holds no memory events and no memory.";
+  if (device == nullptr) return "This file has no memory events and no memory.";
   const auto judged = std::ranges::find(report.passes, "findings", &PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == PassState::kRan;
-  std::string text = !is_judged         ? "No verdict was asked for."
+  std::string text = !is_judged         ? "No findings were requested."
                      : is_whole(report) ? "Nothing wrong found."
                                         : "Nothing wrong found in the part that was recorded "
                                           "(see About the input).";

@@ -171,11 +171,11 @@ TEST(TextReport, lists_the_last_failures_by_the_number_that_at_takes) {
   }
   const std::string text = to_text(report, {});
   EXPECT_THAT(text, HasSubstr("out of memory  7 times, of which the last 5 were\n"));
-  EXPECT_THAT(text, HasSubstr("oom:3: 3.0 MiB asked for by a.py:2 (f), event 2"));
-  EXPECT_THAT(text, HasSubstr("oom:7: 7.0 MiB asked for by a.py:6 (f), event 6"));
+  EXPECT_THAT(text, HasSubstr("oom:3: 3.0 MiB requested by a.py:2 (f), event 2"));
+  EXPECT_THAT(text, HasSubstr("oom:7: 7.0 MiB requested by a.py:6 (f), event 6"));
   EXPECT_THAT(text, Not(HasSubstr("oom:2:")));
   ooms.resize(1);
-  EXPECT_THAT(to_text(report, {}), HasSubstr("out of memory  once: 1.0 MiB asked for at event 0"));
+  EXPECT_THAT(to_text(report, {}), HasSubstr("out of memory  once: 1.0 MiB requested at event 0"));
 }
 
 // Names from a file cannot colour the terminal or move its cursor.

@@ -44,7 +44,7 @@ constexpr std::array kGroupTables = {
 
 std::string nothing(const std::string& sentence) { return "  " + sentence + "\n"; }
 
-// A frame of Python that is not torch's own: what a user recognises.
+// A frame of Python that is not torch's own: what a user recognizes.
 bool is_telling(std::string_view frame) {
   return frame.find(".py:") != std::string_view::npos &&
          frame.find("/torch/") == std::string_view::npos &&
@@ -76,7 +76,7 @@ TextTable group_rows(const std::vector<const GroupRow*>& rows, const MomentRow& 
   TextTable table({{"bytes"}, {"share"}, {"count"}, {"largest"}, {what.key, kWords}});
   if (const std::uint64_t bytes = older_bytes(moment); bytes > 0) {
     table.add_row({bytes_text(bytes), share_text(bytes, moment), "", "",
-                   "[older than the recording, not in the file]"});
+                   "[allocated before the recording, not in the file]"});
   }
   std::uint64_t rest_bytes = moment.live_bytes;
   std::uint64_t rest_count = moment.live_count;
@@ -128,7 +128,7 @@ std::string group_table(const Report& report, const DeviceReport& device, const 
       what.kind == TableKind::kCategory && !(report.tables.*what.rows).empty();
   if (rows.empty() && is_on_others) return {};
   if (rows.empty()) {
-    return text + nothing("This file does not say: it records no " + std::string(what.key) + ".");
+    return text + nothing("Unknown: this file records no " + std::string(what.key) + ".");
   }
   rows.resize(std::min(rows.size(), top));
   text += group_rows(rows, moment, what, options).to_text(width, color);
@@ -203,7 +203,7 @@ std::string hexadecimal(std::uint64_t address) {
 std::string segment_table(const DeviceReport& device, std::size_t top, std::size_t width,
                           Color color) {
   std::string out = bold_line(
-      "Partly free segments of " + device_name(device) + " at the end, and who pins them", color);
+      "Partly free segments of " + device_name(device) + " at the end, and what pins them", color);
   const std::vector<SegmentFragmentation>& rows = device.fragmentation.segments;
   if (rows.empty()) return out + nothing("None.");
   TextTable table({{"pinned"},
@@ -260,13 +260,13 @@ std::string table_text(const Report& report, const DeviceReport& device, TableKi
     const std::string text = saved_table(report, device, top, width, color);
     if (!text.empty()) return text;
     return bold_line("What is kept for backward on " + device_name(device), color) +
-           nothing("This file does not say: it marks no beginning of a backward.");
+           nothing("Unknown: this file does not mark where backward begins.");
   }
   if (kind == TableKind::kSteps) {
     const std::string text = step_table(report, device, top, width, color);
     if (!text.empty()) return text;
     return bold_line("Steps of " + device_name(device), color) +
-           nothing("This file does not say: it marks no steps.");
+           nothing("Unknown: this file marks no steps.");
   }
   if (kind == TableKind::kSite) return site_table(report, device, options);
   if (kind == TableKind::kGrowth) return growth_table(report, device, options);

@@ -116,7 +116,7 @@ std::string tree_heading(const std::vector<LayerColumn>& columns) {
   std::string text = "; each with the layers inside it";
   if (std::ranges::any_of(columns, is_phase)) text += ", by the phase that allocated it";
   const bool has_peak = !columns.empty() && columns.back().bytes == &LayerBytes::peak_bytes;
-  return has_peak ? text + ", and the most that was ever live of it (peak)" : text;
+  return has_peak ? text + ", and its own peak" : text;
 }
 
 // "  conv" under "Net.down.0": the path from the nearest row above that holds it.
@@ -234,9 +234,9 @@ std::string saved_table(const Report& report, const DeviceReport& device, std::s
   const auto rows = rows_of(report.tables.saved, device);
   if (rows.empty()) return {};
   std::string out = bold_line(wrap(saved_heading(device, *rows.front()), 2, width), color);
-  out += share_table(rows_of(report.tables.saved_by_operator, device), "made by operator", top,
+  out += share_table(rows_of(report.tables.saved_by_operator, device), "created by operator", top,
                      width, color);
-  out += share_table(rows_of(report.tables.saved_by_layer, device), "made in layer", top, width,
+  out += share_table(rows_of(report.tables.saved_by_layer, device), "created in layer", top, width,
                      color);
   return out;
 }
@@ -245,8 +245,8 @@ std::string step_table(const Report& report, const DeviceReport& device, std::si
                        std::size_t width, Color color) {
   auto rows = rows_of(report.tables.steps, device);
   if (rows.empty()) return {};
-  std::string heading = "Steps of " + device_name(device) +
-                        ": the most live in each, and what was live when it ended";
+  std::string heading =
+      "Steps of " + device_name(device) + ": the peak of each, and what was live when it ended";
   if (device.allocated) heading += ", in allocated bytes";
   if (rows.size() > top) {
     heading += " (the last " + std::to_string(top) + " of " + base::format_count(rows.size()) + ")";

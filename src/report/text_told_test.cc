@@ -54,8 +54,7 @@ TEST(ToldText, layers_stand_as_a_tree_with_forward_and_backward_side_by_side) {
   const Report report = native();
   const LayerTreeText tree = layer_tree(report, report.devices[0], 10, 100, Color::kOff);
   EXPECT_EQ(tree.heading,
-            "; each with the layers inside it, by the phase that allocated it, and the most that "
-            "was ever live of it (peak)");
+            "; each with the layers inside it, by the phase that allocated it, and its own peak");
   EXPECT_EQ(tree.table,
             "     total   forward  backward      peak  layer\n"
             "  29.0 MiB  20.0 MiB   9.0 MiB  29.0 MiB  Net\n"
@@ -77,8 +76,7 @@ TEST(ToldText, of_many_layers_the_largest_branches_are_shown) {
 TEST(ToldText, a_tree_without_room_for_phases_has_none_and_says_nothing_of_them) {
   const Report report = native();
   const LayerTreeText tree = layer_tree(report, report.devices[0], 2, 45, Color::kOff);
-  EXPECT_EQ(tree.heading,
-            "; each with the layers inside it, and the most that was ever live of it (peak)");
+  EXPECT_EQ(tree.heading, "; each with the layers inside it, and its own peak");
   EXPECT_EQ(tree.table,
             "     total      peak  layer\n"
             "  29.0 MiB  29.0 MiB  Net\n"
@@ -122,13 +120,11 @@ TEST(ToldText, the_last_steps_are_shown_with_their_largest_categories) {
     row.is_complete = step < 3;
     report.tables.steps.push_back(row);
   }
-  EXPECT_EQ(
-      step_table(report, report.devices[0], 2, 100, Color::kOff),
-      "Steps of cpu: the most live in each, and what was live when it ended (the last 2 of 4)\n"
-      "  step      peak  at its end  optimizer state  parameter\n"
-      "     2  30.0 MiB    12.0 MiB          8.0 MiB    4.0 MiB\n"
-      "    3*  30.0 MiB    12.0 MiB          8.0 MiB    4.0 MiB\n"
-      "  * had not ended when the recording did\n");
+  EXPECT_EQ(step_table(report, report.devices[0], 2, 100, Color::kOff),
+            "Steps of cpu: the peak of each, and what was live when it ended (the last 2 of 4)\n  "
+            "step      peak  at its end  optimizer state  parameter\n     2  30.0 MiB    12.0 MiB  "
+            "        8.0 MiB    4.0 MiB\n    3*  30.0 MiB    12.0 MiB          8.0 MiB    4.0 "
+            "MiB\n  * had not ended when the recording did\n");
 }
 
 TEST(ToldText, other_files_say_that_they_do_not_say) {
@@ -137,8 +133,8 @@ TEST(ToldText, other_files_say_that_they_do_not_say) {
   TextOptions options;
   options.tables = {TableKind::kSaved, TableKind::kSteps};
   const std::string text = to_text(report, options);
-  EXPECT_THAT(text, HasSubstr("it marks no beginning of a backward."));
-  EXPECT_THAT(text, HasSubstr("it marks no steps."));
+  EXPECT_THAT(text, HasSubstr("this file does not mark where backward begins."));
+  EXPECT_THAT(text, HasSubstr("this file marks no steps."));
 }
 
 TEST(ToldText, no_line_is_wider_than_asked_and_nothing_colours_the_terminal) {

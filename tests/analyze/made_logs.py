@@ -5,7 +5,7 @@ from collections.abc import Callable
 HEADER = """\
 # Plimsoll tensor profile, format 1. MB are 1024 x 1024 bytes.
 # gpu-17 | process 4242 | 2026-11-20T16:40:12.001Z
-# plimsoll analyze FILE sums it up.
+# Summarize it with: plimsoll analyze FILE
 
 """
 

@@ -150,7 +150,7 @@ def test_two_runs_stand_side_by_side(analyze, tmp_path):
     ran = analyze("out/good", "out/bad/profiles/tensor_profile_1.log")
     assert (ran.returncode, ran.stderr) == (0, "")
     said = " ".join(ran.stdout.split())
-    verdict = "bad holds 1.2 GiB more than good at the highest sample: 9.3 GiB, not 8.2 GiB."
+    verdict = "bad uses 1.2 GiB more than good at the highest sample: 9.3 GiB, not 8.2 GiB."
     assert said.startswith(verdict)
     assert "category activation differs most: +1.3 GiB (+31.0%)" in said
     assert "warning: Activations on cuda:0 keep growing" in said

@@ -238,7 +238,7 @@ def test_the_programs_status_is_ours(record, report, word, status):
     assert run.status == status
     assert totals(report(run.traces[0]))[FIRST][:2] == (102, 1234)
     assert "102 allocations, peak " in run.err
-    assert "see it with: plimsoll report run.plim" in run.err
+    assert "to see it: plimsoll report run.plim" in run.err
 
 
 def test_a_killed_program_leaves_its_trace(record, report):
@@ -255,7 +255,7 @@ def test_children_record_into_files_of_their_own(record, report, kind):
     assert (first.name, second.name) == ("run.plim", "run.2.plim")
     assert totals(report(first)) == {FIRST: (2, 1050, 1050)}
     assert totals(report(second)) == {FIRST: (1, 777, 777)}  # not what the parent held
-    assert run.err.count("see it with") == 2
+    assert run.err.count("to see it") == 2
 
 
 def test_programs_that_the_program_starts_are_recorded(plimsoll, fake_cuda, tmp_path, report):
@@ -286,7 +286,7 @@ def test_a_program_without_cuda_gets_no_file(plimsoll, fake_cuda, tmp_path):
         )
         assert outcome.status == (3 if words[0] == "sh" else 0)
         assert outcome.err == (
-            f"plimsoll: {said} never asked the CUDA driver for memory: nothing was recorded\n"
+            f"plimsoll: {said} never requested memory from the CUDA driver: nothing was recorded\n"
         )
     assert not list(tmp_path.iterdir())
 
@@ -359,8 +359,8 @@ def test_wrong_use(plimsoll, fake_cuda, tmp_path):
     spaced = tmp_path / "a b.so"
     spaced.touch()
     for words, env, said in (
-        (("--cuda-driver",), ours, "which program to run behind --"),
-        (("--cuda-driver", "train.py"), ours, "which program to run behind --"),
+        (("--cuda-driver",), ours, "no program given after --"),
+        (("--cuda-driver", "train.py"), ours, "no program given after --"),
         (("--cuda-driver", "--no-stacks", "--", "true"), ours, "--no-stacks cannot be used"),
         (("--cuda-driver", "--", "/no/such/program"), ours, "cannot start /no/such/program"),
         (("--cuda-driver", "--", "true"), missing, "there is no libplimsoll_cuda_driver.so"),

@@ -36,7 +36,7 @@ def test_a_cut_file_is_dumped_as_far_as_it_goes(plimsoll, tmp_path):
 def test_what_is_no_trace_is_refused(plimsoll, tmp_path):
     other = tmp_path / "other"
     other.write_bytes(b"PK" + bytes(100))
-    complains(plimsoll("dump", other), 3, str(other), "no trace file")
+    complains(plimsoll("dump", other), 3, str(other), "not a trace file")
     complains(plimsoll("dump", tmp_path / "missing"), 3, "missing")
 
 

@@ -179,11 +179,11 @@ def test_nsys_that_is_not_installed(plimsoll, tmp_path):
 def test_wrong_use(plimsoll, nsys, tmp_path):
     (tmp_path / "there.nsys-rep").write_text("x")
     for words, status, said in (
-        ((), 2, "say which program to run behind --"),
+        ((), 2, "no program given after --"),
         (("--attach-seconds", "soon"), 2, "is not a number of seconds"),
-        (("--attach-seconds", "1", "--", "true"), 2, "three different things"),
-        (("--launch",), 2, "say which program"),
-        (("-o", "there", "--", "true"), 2, "--force replaces it"),
+        (("--attach-seconds", "1", "--", "true"), 2, "use only one of"),
+        (("--launch",), 2, "no program given"),
+        (("-o", "there", "--", "true"), 2, "replace it with --force"),
         (("--summarize", "nothing.nsys-rep"), 3, "no report nothing.nsys-rep"),
         (("--lunch", "--", "true"), 2, "did you mean --launch?"),
     ):
@@ -204,7 +204,7 @@ def test_failures_of_nsys_are_told(plimsoll, nsys, tmp_path):
     nsys.tell("stats", "SKIPPED: there.sqlite does not contain GPU memory data.\n")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
     assert outcome.status == 0
-    assert "saw no copies on a GPU" in outcome.out
+    assert "recorded no copies on a GPU" in outcome.out
     nsys.fail(profile=[4, "cannot profile"])
     outcome = plimsoll("nsys", "-o", "new", "--", "true", env=nsys.env, cwd=tmp_path)
     assert outcome.status == 4

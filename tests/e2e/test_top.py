@@ -61,9 +61,9 @@ def test_once_prints_a_plain_page(plimsoll, place):
     assert "\x1b" not in outcome.out
     assert re.search(r"^GPU 0  Tesla T4  busy 97%$", outcome.out, re.M)
     assert "15.6 GiB of 16.0 GiB (97%)" in outcome.out
-    assert re.search(r"^ +1 +-  not told by this driver", outcome.out, re.M)
+    assert re.search(r"^ +1 +-  not reported by this driver", outcome.out, re.M)
     assert re.search(r"^Host$", outcome.out, re.M)
-    assert "No run of yours shows what it records" in outcome.out
+    assert "No recorded run of yours was found" in outcome.out
     assert "\x1b[" in plimsoll("top", "--once", "--color", "always", env=place(ONE_GPU)).out
 
 
@@ -114,9 +114,9 @@ def test_wrong_use(plimsoll, place):
     env = place("")
     complains(plimsoll("top", "--interval", "fast", env=env), 2, "--interval fast is not a number")
     complains(plimsoll("top", "--interval", "0", env=env), 2, "from 0.1 to 3600")
-    complains(plimsoll("top", "--pid", "x", env=env), 2, "is not a process's number")
+    complains(plimsoll("top", "--pid", "x", env=env), 2, "is not a process id")
     complains(plimsoll("top", "--pid", "999999999", env=env), 2, "there is no process 999999999")
-    complains(plimsoll("top", "--pid", "1", "--line", env=env), 2, "does not go with --pid")
+    complains(plimsoll("top", "--pid", "1", "--line", env=env), 2, "cannot be used with --pid")
 
 
 def test_keys_change_the_page(screen):
@@ -133,7 +133,7 @@ def test_keys_change_the_page(screen):
         terminal.type("d")
         terminal.until("device: all")
         terminal.type("p")
-        terminal.until("go on (paused)")
+        terminal.until("continue (paused)")
         terminal.type(" ")
         terminal.until("p pause")
         terminal.type("?")
@@ -232,4 +232,4 @@ def test_a_dumb_terminal_has_plain_pages(plimsoll_command, place):
 def test_keys_need_a_terminal(plimsoll_command, place):
     with Terminal(["sh", "-c", f"{plimsoll_command} top </dev/null"], place("")) as terminal:
         assert terminal.ended() == 2
-        assert "standard input is no terminal" in terminal.shown
+        assert "standard input is not a terminal" in terminal.shown

@@ -111,7 +111,7 @@ def oom_search() -> None:
                 lines = Path("run.oom.txt").read_text().splitlines()
                 batch //= 4
         failures = sum(recording.failures.values())
-    check("it ran out of memory again and again", failures >= 2, failures)
+    check("it ran out of memory many times", failures >= 2, failures)
     for number in range(1, min(failures, 3) + 1):
         check(
             f"failure {number} has its command",

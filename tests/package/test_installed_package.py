@@ -192,4 +192,4 @@ def test_the_command_is_installed_and_runs(installed_package, recorded_program, 
     if not library.exists():
         pytest.skip("the CUDA driver library is built on Linux alone")
     ran = run(command, "run", "--cuda-driver", "--", "/bin/true", cwd=tmp_path)
-    assert "never asked the CUDA driver for memory" in ran.stderr
+    assert "never requested memory from the CUDA driver" in ran.stderr

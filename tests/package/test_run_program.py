@@ -36,7 +36,7 @@ def test_a_linked_program_records_into_the_named_file(record, plimsoll_command, 
     assert (ran.returncode, ran.stdout) == (0, "")
     assert ran.stderr == (
         "plimsoll: run.plim: 2 allocations, peak 1.0 KiB on cpu; "
-        "see it with: plimsoll report run.plim\n"
+        "to see it: plimsoll report run.plim\n"
     )
     (cpu,) = report(plimsoll_command, tmp_path / "run.plim")["devices"]
     assert cpu["requested_active"]["peak_bytes"] == 1024
@@ -72,7 +72,7 @@ def test_a_program_without_plimsoll_fails_and_its_own_status_wins(record, status
 def test_a_linked_program_that_allocates_nothing_fails(record):
     ran = record()
     assert ran.returncode == 2
-    assert "allocated nothing that plimsoll sees" in ran.stderr
+    assert "made no allocation that plimsoll can see" in ran.stderr
 
 
 def test_the_status_of_a_recorded_program_is_its_own(record, tmp_path):
@@ -93,7 +93,7 @@ def test_each_process_of_a_program_records_into_a_file_of_its_own(
         for path in (first, second)
     ]
     assert peaks == [50, 77]
-    assert ran.stderr.count("see it with") == 2
+    assert ran.stderr.count("to see it") == 2
 
 
 def test_ranks_record_into_files_of_their_own(record, tmp_path):
@@ -199,7 +199,7 @@ def test_a_python_that_imports_plimsoll_counts_as_linked(record, tmp_path):
     ran = record("-c", code, program=sys.executable, env=by_python)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.splitlines()[-1].startswith("plimsoll: run.plim: ")
-    assert ran.stderr.count("see it with") == 1
+    assert ran.stderr.count("to see it") == 1
     assert record("-c", "print(1)", program=sys.executable).returncode == 2
 
 

@@ -67,7 +67,7 @@ def test_one_report_has_steps_layers_phases_and_categories(run, tmp_path):
         assert kinds["parameter"] == told["parameter"]
     assert "Net.blocks.0" in by(opened(tmp_path / "run.plim", at="peak"), "layer")
     known = diagnostics(trace)
-    assert "by the time" in known["torch_history"]["example"]
+    assert "from the time" in known["torch_history"]["example"]
     assert "history_unattributed" not in known
 
 

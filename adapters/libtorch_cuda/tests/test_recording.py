@@ -84,7 +84,10 @@ def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
     assert "plimsoll report run.plim --at oom:1 --device cuda:0\n" in ran.stderr
     assert "plimsoll report run.plim --at oom:3 --device cuda:0\n" in ran.stderr
     assert ran.stderr.count("asked for") == 3  # of many more
-    assert "again; from now on it is not told, but recorded: plimsoll report run.plim" in ran.stderr
+    assert (
+        "again; further failures are not printed, but recorded: plimsoll report run.plim"
+        in ran.stderr
+    )
     assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
     assert (tmp_path / "run.oom.txt").read_text().count("asked for") == 3
     assert "since step 2" in ran.stderr
@@ -112,7 +115,7 @@ def test_the_lines_and_the_command_in_them_show_the_same_failure(run, tmp_path):
     assert len(told) == 3
     last = opened(tmp_path / "run.plim", device="cuda:1", at="oom")
     assert last.tables["moments"][0]["name"] == "oom:4"
-    assert "asked for 50.0 MiB" in last.findings[0]["evidence"][0]
+    assert "requested 50.0 MiB" in last.findings[0]["evidence"][0]
 
 
 def test_settings_are_recorded_and_advice_knows_them(run, tmp_path):
@@ -193,7 +196,7 @@ def test_who_holds_the_device_is_told_when_it_is_full(run, drivers, tmp_path):
     ran = run("oom", FAKE_NVML=str(script), FAKE_CUDA="a" * 32, **drivers)
     line = next(line for line in ran.stderr.splitlines() if "whole GPU" in line)
     assert line.startswith("  whole GPU    59.0 MiB of 64.0 MiB used: tensors 36.0 MiB, cached 4.0")
-    assert line.endswith(" 10.0 MiB, the driver's own 5.0 MiB, unexplained 4.0 MiB")
+    assert line.endswith(" 10.0 MiB, the driver itself 5.0 MiB, unexplained 4.0 MiB")
     assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
     bars = opened(tmp_path / "run.plim", device="cuda:0").devices[0]["bars"]
     assert [bar["moment"] for bar in bars] == ["fullest", "oom"]

@@ -10,7 +10,7 @@ from plimsoll.training_monitor import is_out_of_memory
 
 
 class Loop:
-    """The monitors that the options ask for, from `start` to `stop`; while off, none is made."""
+    """The monitors that the options enable, from `start` to `stop`; if none, none is created."""
 
     def __init__(self, source: Source = None, **options: object) -> None:
         self.options = load_options(source, **options)
@@ -34,7 +34,7 @@ class Loop:
             self._epochs.on_epoch_start()
 
     def batch_has(self, items: object) -> None:
-        """How many items the batches have from now on; what is no number says nothing."""
+        """Set the number of items in a batch from now on; anything but a number is ignored."""
         if self._monitor is None or self.options.batch_size > 0:  # the user knows better
             return
         if isinstance(items, int) and not isinstance(items, bool) and items > 0:

@@ -1,4 +1,4 @@
-"""Other people's packages, asked for when one of our modules needs them."""
+"""Imports of optional packages, when a module of Plimsoll needs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def needed(name: str, *others: str, pip: str) -> Any:
     """The first of these modules that is imported already, else that can be.
 
     Raises:
-        ModuleNotFoundError: None is installed; the message says what to install.
+        ModuleNotFoundError: None is installed; the message names the package.
     """
     names = (name, *others)
     for one in names:

@@ -48,7 +48,7 @@ class AccelerateTracker(_GeneralTracker):
         self._loop.start()
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
-        """The run's own settings are no business of ours."""
+        """Do nothing: the settings of the run are not needed."""
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
         self._loop.batch_has(_batch_size())
@@ -61,7 +61,7 @@ class AccelerateTracker(_GeneralTracker):
 
 
 def _batch_size() -> object:
-    """Of this process, as the data loader that is being iterated tells; else nothing."""
+    """The batch size of the data loader that this process iterates; else None."""
     loader = _state.GradientState().active_dataloader
     total = getattr(loader, "total_batch_size", None)
     if not isinstance(total, int):

@@ -19,7 +19,7 @@ _math: Any = needed("phi.math", pip="phiflow")
 
 
 class Counted:
-    """A loss function that counts its evaluations and, between `with`, tells their memory.
+    """A loss function that counts its evaluations and, inside `with`, reports their memory.
 
     Attributes:
         evaluations: How often it was called.
@@ -35,7 +35,7 @@ class Counted:
         self.__name__ = getattr(loss, "__name__", "loss")  # PhiML tells it in its errors
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The loss; its first value is what is minimised."""
+        """The loss; its first value is minimized."""
         result = self._loss(*args, **kwargs)
         self.evaluations += 1
         first = result[0] if isinstance(result, tuple | list) else result

@@ -18,7 +18,7 @@ _TrainerCallback: Any = needed("transformers", pip="transformers").TrainerCallba
 class MemoryCallback(_TrainerCallback):
     """Monitors `Trainer.train` on each rank: lines of an epoch, samples, alerts.
 
-    The trainer tells callbacks of the loss at its logging steps alone (`logging_steps`): other
+    The trainer passes the loss to callbacks only at its logging steps (`logging_steps`): other
     steps have none.
 
     Args:
@@ -29,7 +29,7 @@ class MemoryCallback(_TrainerCallback):
     def __init__(self, source: Source = None, **options: object) -> None:
         self._loop = Loop(source, **options)
         self._in_epoch = 0
-        self._ended: int | None = None  # the step that has ended and not been told of
+        self._ended: int | None = None  # the step that has ended and was not reported yet
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._loop.start()

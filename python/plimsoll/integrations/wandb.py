@@ -1,4 +1,4 @@
-"""Weights & Biases: the scalars of memory beside those of the run.
+"""Weights & Biases: the scalars of memory next to those of the run.
 
 Example:
     writer = Writer(wandb.init())
@@ -32,7 +32,7 @@ class Writer:
     def __init__(self, run: Any = None) -> None:
         self._run = _wandb.run if run is None else run
         if self._run is None:
-            raise RuntimeError("no W&B run is going on: call wandb.init() first")
+            raise RuntimeError("no W&B run is active: call wandb.init() first")
         self._known: set[str] = set()
         self._iteration: int | None = None
         self._step = -1  # W&B's, of the row that has this iteration

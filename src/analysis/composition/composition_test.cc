@@ -193,7 +193,7 @@ TEST(Composition, questions_without_an_answer_say_why) {
   options.device = kSecond;
   const auto device = try_run(trace, options);
   ASSERT_FALSE(device.ok());
-  EXPECT_THAT(device.error().message, HasSubstr("cuda:1; it knows cuda:0"));
+  EXPECT_THAT(device.error().message, HasSubstr("cuda:1; it has cuda:0"));
 }
 
 TEST(Composition, device_without_events_shows_its_final_state) {

@@ -75,8 +75,9 @@ FoundMoment at_time(const Trace& trace, const DeviceTrace& device, std::int64_t 
 
 Result<std::int64_t> absolute_time(const Moment& moment, const std::optional<TimeRange>& range) {
   if (!range) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "the events of this file have no times: choose the moment by its event");
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "the events of this file have no times: choose the point in time by event number");
   }
   const std::int64_t span_ns = range->last_ns - range->first_ns;
   const bool is_in_range =
@@ -107,9 +108,8 @@ Error no_such_moment(const PassContext& context) {
                                                 std::to_string(most_ooms)));
   }
   if (moment.kind == Moment::Kind::kOom) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        "no allocation failed in this recording, so there is no out-of-memory moment");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no allocation failed in this recording, so there is no out-of-memory event");
   }
   const DeviceTrace* longest = nullptr;
   for (const DeviceTrace& device : context.trace.devices) {
@@ -117,8 +117,9 @@ Error no_such_moment(const PassContext& context) {
     if (longest == nullptr || device.event_count > longest->event_count) longest = &device;
   }
   if (longest == nullptr || longest->event_count == 0) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "this file holds no events to choose a moment from, only the final state");
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "this file has no events to choose a point in time from, only the final state");
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "event " + std::to_string(moment.event) +
@@ -135,8 +136,8 @@ Status check_device(const PassContext& context) {
   for (const DeviceTrace& device : devices) {
     names += (names.empty() ? "" : ", ") + to_string(device.device);
   }
-  return make_error(ErrorCode::kInvalidArgument, "this file says nothing of device " +
-                                                     to_string(*wanted) + "; it knows " +
+  return make_error(ErrorCode::kInvalidArgument, "this file has no device " + to_string(*wanted) +
+                                                     "; it has " +
                                                      (names.empty() ? "none" : names));
 }
 

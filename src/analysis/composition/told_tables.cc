@@ -190,15 +190,15 @@ void unknown_by_reason(const Grouping& grouping, Tables& tables) {
   }
   const auto reason_of = [&](const LiveAllocation& live) -> std::string {
     if (trace.has_inferred_roles) {
-      return live.born == kNone ? "allocated before recording, and its size does not show it"
-                                : "neither stack nor lifetime shows it";
+      return live.born == kNone ? "allocated before recording, and its size does not identify it"
+                                : "neither stack nor lifetime identifies it";
     }
-    if (live.born == kNone) return "allocated before recording, and not seen then";
+    if (live.born == kNone) return "allocated before recording, and not identified";
     const auto flags = grouping.told(live, trace.events.flags, model::EventFlags::kNothing);
     if (has(flags, model::EventFlags::kAdopted)) {
-      return "allocated before recording, and no module or optimizer holds it";
+      return "allocated before recording, and owned by no module or optimizer";
     }
-    return "the recording does not say what it is";
+    return "the recording does not identify it";
   };
   group_by_key(grouping.only(unknown), reason_of, tables.unknown_by_reason);
 }

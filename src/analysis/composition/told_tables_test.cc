@@ -1,4 +1,4 @@
-// What recordings of our own tell: layers, categories, phases, steps, regions, tensors.
+// What native recordings tell: layers, categories, phases, steps, regions, tensors.
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -100,10 +100,10 @@ TEST(ToldTables, what_is_unknown_says_why) {
   const auto tables = run(two_steps(), Moment::Kind::kStart);
   EXPECT_THAT(keys(tables.by_category), ElementsAre("unknown = 5000"));
   EXPECT_THAT(keys(tables.unknown_by_reason),
-              ElementsAre("allocated before recording, and not seen then = 5000"));
+              ElementsAre("allocated before recording, and not identified = 5000"));
   EXPECT_THAT(keys(run(two_steps()).unknown_by_reason),
-              ElementsAre("allocated before recording, and no module or optimizer holds it = 64",
-                          "the recording does not say what it is = 1"));
+              ElementsAre("allocated before recording, and owned by no module or optimizer = 64",
+                          "the recording does not identify it = 1"));
 }
 
 TEST(ToldTables, the_peak_says_what_the_program_was_doing) {

@@ -71,7 +71,7 @@ std::int64_t distance(std::int64_t a_ns, std::int64_t b_ns) {
                      : static_cast<std::int64_t>(difference);
 }
 
-// The time of the device's last failure; kNoTime: there was none, or its time is not known.
+// The time of the device's last failure; kNoTime: there was none, or its time is unknown.
 std::int64_t last_oom(const Trace& trace, const DeviceTrace& device) {
   for (std::size_t event = device.event_count; event > 0; --event) {
     const std::size_t row = device.first_event + event - 1;

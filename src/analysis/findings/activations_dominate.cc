@@ -92,7 +92,7 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
     if (maker.device == device.report.device) makers.push_back(maker);
   }
   finding.evidence.push_back(bytes_text(row->bytes) + " of " + bytes_text(row->live_bytes) +
-                             " live had been made in forward when backward began" +
+                             " live had been created in forward when backward began" +
                              (row->step ? " in step " + std::to_string(*row->step) : "") +
                              (makers.empty() ? "" : "; most by " + holders_text(makers)) + ".");
   return true;
@@ -160,8 +160,8 @@ void add_blocks(Peak& peak, Measure measure, report::Finding& finding) {
   if (finding.saving_bytes == 0) return;
   finding.next_step =
       "Run " + names_of(blocks) +
-      " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what happens inside a "
-      "layer is computed again in backward, one layer at a time, in place of being kept. Costs one "
+      " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): the inside of a layer "
+      "is then recomputed in backward, one layer at a time, instead of being kept. This costs one "
       "more forward of these layers, and saves about " +
       bytes_text(finding.saving_bytes) + ".";
 }
@@ -190,20 +190,21 @@ void explain_activations(Peak& peak, Explanations& out) {
                   bytes_text(peak.bytes());
   if (gradients > 0) {
     finding.evidence.push_back(bytes_text(gradients) +
-                               " of it are gradients of activations, which backward makes.");
+                               " of it are gradients of activations, which backward creates.");
   }
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   if (is_named(line)) {
-    finding.evidence.push_back("Most of it is made at " + line + ": " + bytes_text(of_line) + ".");
+    finding.evidence.push_back("Most of it is created at " + line + ": " + bytes_text(of_line) +
+                               ".");
   }
-  finding.next_step = "Take a smaller batch, or compute in bfloat16 (torch.autocast).";
+  finding.next_step = "Use a smaller batch, or compute in bfloat16 (torch.autocast).";
   const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
     finding.next_step =
         "Run the modules that these calls reach through torch.utils.checkpoint.checkpoint(…, "
-        "use_reentrant=False), which computes what happens inside them again in backward. Or take "
-        "a smaller batch, or compute in bfloat16 (torch.autocast).";
+        "use_reentrant=False), which recomputes them in backward. Or use a smaller batch, or "
+        "compute in bfloat16 (torch.autocast).";
   }
   const Facts& facts = peak.facts();
   const bool is_kept_known = add_kept(facts, peak.device(), finding);

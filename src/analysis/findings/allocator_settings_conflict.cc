@@ -25,7 +25,7 @@ report::Finding split_size_with_expandable(const AllocatorConf& conf) {
       "Blocks in expandable segments are split whatever their size, so the limit prevents no "
       "fragmentation; but requests below " +
       bytes_text(*conf.max_split_size_bytes) +
-      " are refused free blocks above it, so reserved bytes can grow without end.");
+      " cannot use free blocks above it, so reserved bytes can grow without bound.");
   finding.next_step = "Remove max_split_size_mb and keep expandable_segments:True.";
   return finding;
 }
@@ -34,16 +34,16 @@ report::Finding collection_with_expandable(const AllocatorConf& conf) {
   report::Finding finding =
       conflict(conf, "garbage_collection_threshold does nothing with expandable_segments:True");
   finding.evidence.push_back(
-      "The collector frees whole unused segments and passes over expandable ones.");
+      "The collector frees whole unused segments and skips expandable ones.");
   finding.next_step = "Remove garbage_collection_threshold and keep expandable_segments:True.";
   return finding;
 }
 
 report::Finding asked_but_off(const AllocatorConf& conf) {
-  report::Finding finding = conflict(conf, "expandable_segments:True was asked for but is off");
+  report::Finding finding = conflict(conf, "expandable_segments:True is set but not in effect");
   finding.evidence.push_back(
-      "The allocator says that it does not use expandable segments. PyTorch ignores the wish where "
-      "the platform or the build does not support them.");
+      "The allocator's settings show that it does not use expandable segments. PyTorch ignores the "
+      "setting if the platform or the build does not support them.");
   finding.next_step =
       "Look for the warning \"expandable_segments not supported on this platform\" in the log, and "
       "remove the setting there.";

@@ -35,7 +35,7 @@ Findings churn(const Facts& facts) {
                       " of all on " + device.name;
       finding.evidence.push_back(
           "Each was freed within " + std::to_string(report::SiteRow::kTemporaryEvents) +
-          " events; together they asked for " + bytes_text(site.temporary_bytes) +
+          " events; together they requested " + bytes_text(site.temporary_bytes) +
           ", most often for " + bytes_text(site.commonest_size_bytes) + ".");
       finding.next_step = "Allocate a buffer once outside the loop at " + site.line +
                           " and write into it (out=, copy_, in-place operators). This saves time, "

@@ -111,8 +111,8 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +
                   " at the peak on " + peak.device().name;
   finding.evidence.push_back(counted(kept, "activation") + " of " + counted(made, "activation") +
-                             " that the forward had made are live at the peak, and are freed "
-                             "without any allocation by autograd.");
+                             " created by the forward are live at the peak, and are freed without "
+                             "any allocation by autograd.");
   const std::string path = path_text(peak, explanation.parts);
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");

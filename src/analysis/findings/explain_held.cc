@@ -174,7 +174,7 @@ void explain_copies(Peak& peak, Explanations& out) {
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
   finding.evidence.push_back("They are " + list + ".");
-  finding.evidence.push_back(bytes_text(of_line) + " of them are made at " + line + ".");
+  finding.evidence.push_back(bytes_text(of_line) + " of them are created at " + line + ".");
   finding.next_step =
       "Keep fewer copies, keep them in bfloat16, or move those that a step does not use (a "
       "snapshot, an average of the weights) to another device or to a file.";
@@ -231,13 +231,13 @@ void explain_batches(Peak& peak, Explanations& out) {
                     " are " + share_text(peak, explanation.bytes) + ": " +
                     bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
     finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
-                               ", made outside forward and backward and live at the same time.");
+                               ", created outside forward and backward and live simultaneously.");
     finding.saving_bytes = saving_of_two(peak, key.line, key.size);
     finding.next_step =
-        "Hold fewer of them: load batches when they are needed (a DataLoader with a "
-        "smaller prefetch_factor, a shorter queue).";
+        "Keep fewer of them: load batches when they are needed (a DataLoader with a smaller "
+        "prefetch_factor, a shorter queue).";
     if (finding.saving_bytes > 0) {
-      finding.next_step += " Two in place of " + std::to_string(explanation.parts.size()) +
+      finding.next_step += " Two instead of " + std::to_string(explanation.parts.size()) +
                            " save " + bytes_text(finding.saving_bytes) + ".";
     }
     out.push_back(std::move(explanation));

@@ -90,14 +90,14 @@ void explain_outside(Peak& peak, Explanations& out) {
   finding.title = "The peak on " + peak.device().name + " is outside training, " +
                   bytes_text(excess) + " above the largest step: " + bytes_text(peak.bytes()) +
                   " " + stage(peak) + ", " + bytes_text(training) + " in training";
-  finding.evidence.push_back("Most of what is made there comes from " + line + ": " +
+  finding.evidence.push_back("Most of what is allocated there comes from " + line + ": " +
                              bytes_text(of_line) + ".");
-  finding.evidence.push_back("The largest tensor of them is made at " + peak.line_label(*largest) +
+  finding.evidence.push_back("The largest tensor is created at " + peak.line_label(*largest) +
                              callers_text(peak, *largest) + ".");
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
   finding.saving_bytes = excess;
   finding.next_step =
-      "Work on less at a time at " + line +
+      "Process less at a time at " + line +
       ": a smaller batch for evaluation, chunks for preparation and saving, and del for what is "
       "no longer used. Training itself needs " +
       bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";

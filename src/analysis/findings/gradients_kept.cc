@@ -64,7 +64,7 @@ void explain_gradients(Peak& peak, Explanations& out) {
   explanation.weight = kWeight;
   report::Finding& finding = explanation.finding;
   finding.id = "gradients_kept";
-  finding.title = "Gradients of the step before stay allocated while forward runs on " +
+  finding.title = "Gradients of the previous step stay allocated while forward runs on " +
                   peak.device().name + ": " + bytes_text(bytes) + " of the peak";
   finding.evidence.push_back(
       kept >= kLeastPeakBytes
@@ -79,7 +79,7 @@ void explain_gradients(Peak& peak, Explanations& out) {
   if (!peak.has_steps()) finding.saving_bytes = bytes;
   finding.next_step =
       "Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
-      "optimizer.step() and not after the forward; unless you gather gradients over all these "
+      "optimizer.step() and not after the forward, unless you accumulate gradients over all these "
       "batches.";
   if (finding.saving_bytes > 0) {
     finding.next_step += std::string(" The peak falls by ") + (peak.has_steps() ? "" : "up to ") +

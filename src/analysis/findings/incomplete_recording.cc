@@ -17,7 +17,7 @@ report::Finding incomplete(std::string title, std::string next_step) {
   finding.title = std::move(title);
   finding.evidence.push_back(
       "The figures are those of the events in the file: peaks may be too low, and memory whose "
-      "free is missing seems live.");
+      "free is missing appears live.");
   finding.next_step = std::move(next_step);
   return finding;
 }
@@ -29,7 +29,7 @@ Findings recording_incomplete(const Facts& facts) {
   for (const report::DiagnosticReport& diagnostic : facts.report.source.diagnostics) {
     if (diagnostic.name == "sink_failed") {
       findings.push_back(
-          incomplete("The recording broke off: " + diagnostic.example,
+          incomplete("The recording ended early: " + diagnostic.example,
                      "Record to a place with more room (-o), or bound the file with max_events."));
     } else if (diagnostic.name == "file_truncated") {
       findings.push_back(incomplete("The end of the file is missing: " + diagnostic.example,

@@ -69,12 +69,12 @@ void explain_state(const Peak& peak, Explanations& out) {
   finding.title = "Optimizer state is " + share_text(peak, bytes) + ": " + bytes_text(bytes) +
                   " of " + bytes_text(peak.bytes());
   if (!state.by_kind.empty()) finding.evidence.push_back("It is " + kinds_text(state) + ".");
-  // Of a snapshot the dtype is not known.
+  // Of a snapshot the dtype is unknown.
   finding.next_step =
       std::string(peak.is_inferred()
                       ? "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao), shard"
                       : "Shard") +
-      " it over your devices (FSDP, ZeRO), or take an optimizer that keeps less (Adafactor, SGD).";
+      " it over your devices (FSDP, ZeRO), or use an optimizer with less state (Adafactor, SGD).";
   if (state.float32_bytes > 0) {
     finding.evidence.push_back(bytes_text(state.float32_bytes) + " of it are float32.");
     finding.saving_bytes = state.float32_bytes / 4 * 3;
@@ -109,17 +109,17 @@ void explain_scratch(const Peak& peak, Explanations& out) {
   finding.id = "optimizer_scratch";
   finding.title = "What the optimizer allocates within its step is " + share_text(peak, bytes) +
                   ": " + bytes_text(bytes) + " of " + bytes_text(peak.bytes());
-  finding.evidence.push_back(counted(explanation.parts.size(), "temporary tensor") +
-                             " are live at the same time: the foreach implementation computes all "
-                             "parameters at once.");
+  finding.evidence.push_back(
+      counted(explanation.parts.size(), "temporary tensor") +
+      " are live simultaneously: the foreach implementation updates all parameters together.");
   const std::uint64_t all = peak.saving([&](const PeakAllocation& allocation) {
     return is_scratch(peak, allocation) ? allocation.born : allocation.died;
   });
   // One parameter at a time needs a few of its size.
   finding.saving_bytes = all - std::min(all, kScratchOfOne * largest);
   finding.next_step =
-      "Pass foreach=False to the optimizer, which updates one parameter after the other, or "
-      "fused=True where there is a fused kernel.";
+      "Pass foreach=False to the optimizer, which then updates one parameter after the other, or "
+      "fused=True if there is a fused kernel.";
   if (finding.saving_bytes > 0) {
     finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
   }

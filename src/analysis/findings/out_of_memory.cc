@@ -65,7 +65,7 @@ void tell_fragmentation(const Facts& facts, const DeviceFacts& device, const Oom
                         report::Finding& finding) {
   finding.title = device.name +
                   " ran out of memory through fragmentation: " + bytes_text(oom.stranded_bytes) +
-                  " lay free in pieces that could not serve " + bytes_text(oom.requested_bytes);
+                  " were free in pieces that could not serve " + bytes_text(oom.requested_bytes);
   finding.evidence.push_back("The largest free piece it could have used was " +
                              bytes_text(oom.largest_usable_bytes) +
                              "; live blocks pin the segments, so none could be released.");
@@ -124,20 +124,20 @@ std::string free_text(const DeviceFacts& device, const OomDetails& oom) {
 
 void tell_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
-                  " asked for " + bytes_text(oom.requested_bytes) + ", and " +
+                  " requested " + bytes_text(oom.requested_bytes) + ", and " +
                   bytes_text(oom.device_free_bytes) + " of the machine's memory were free";
   finding.next_step = has_limit(oom) ? "Raise the limit of the address space (ulimit -v, " +
                                            bytes_text(*oom.limit_bytes) + " now)"
                                      : std::string(
                                            "Look for what limits the address space (ulimit -v, "
                                            "vm.overcommit_memory)");
-  finding.next_step += ", or make " + oom.line + " ask for less at a time.";
+  finding.next_step += ", or make " + oom.line + " request less at a time.";
 }
 
 void tell_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   if (is_cpu(device)) return tell_cpu_limit(device, oom, finding);
   finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
-                  " asked for " + bytes_text(oom.requested_bytes) + ", and " +
+                  " requested " + bytes_text(oom.requested_bytes) + ", and " +
                   bytes_text(oom.device_free_bytes) + " of the device were free";
   finding.next_step = "Raise the fraction that torch.cuda.set_per_process_memory_fraction is given";
   if (has_limit(oom)) {
@@ -145,17 +145,17 @@ void tell_limit(const DeviceFacts& device, const OomDetails& oom, report::Findin
         static_cast<double>(*oom.limit_bytes) / static_cast<double>(*oom.device_total_bytes);
     finding.next_step += " (" + base::format_percent(fraction) + " of the device now)";
   }
-  finding.next_step += ", or take the call out: this request would have been met.";
+  finding.next_step += ", or remove the call: this request would have succeeded.";
 }
 
 void tell_large_request(const DeviceFacts& device, const OomDetails& oom,
                         report::Finding& finding) {
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
-                  " asked for " + bytes_text(oom.requested_bytes) + " at once, with " +
+                  " requested " + bytes_text(oom.requested_bytes) + " in one allocation, with " +
                   bytes_text(oom.requested_active_bytes) + " live";
   finding.next_step = "Make " + oom.line +
-                      " ask for less at a time: a smaller batch or chunk, or a fused operator that "
-                      "never holds the whole tensor. It must ask for " +
+                      " request less at a time: a smaller batch or chunk, or a fused operator that "
+                      "never stores the whole tensor. It must request " +
                       bytes_text(missing_bytes(oom)) + " less to fit.";
   finding.saving_bytes = missing_bytes(oom);
 }
@@ -166,7 +166,7 @@ std::string step_of_kind(const HeldByKind& held) {
   const std::uint64_t activations = held.activations + held.activation_gradients;
   if (!is_at_least(activations + model, kKnownShare, held.all)) return {};
   if (activations >= model) {
-    return "Activations are the largest part: take a smaller batch, or run the layers through "
+    return "Activations are the largest part: use a smaller batch, or run the layers through "
            "torch.utils.checkpoint.checkpoint(…, use_reentrant=False).";
   }
   if (held.optimizer_state >= held.parameters) {
@@ -184,15 +184,15 @@ std::string step_of_kind(const HeldByKind& held) {
 void tell_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                   report::Finding& finding) {
   finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
-                  " were live and needed, and " + oom.line + " asked for " +
+                  " were live and needed, and " + oom.line + " requested " +
                   bytes_text(oom.requested_bytes) + " more";
   finding.next_step = "It needs at least " + bytes_text(missing_bytes(oom)) + " more. ";
   const HeldByKind held = held_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
   const std::string step = step_of_kind(held);
   if (step.empty()) {
-    finding.next_step += "Begin with " + top_line(oom) +
-                         ", which holds most. What it holds is not known: a recording by plimsoll "
-                         "run shows it.";
+    finding.next_step +=
+        "Begin with " + top_line(oom) +
+        ", which uses most. What for is unknown: a recording by plimsoll run shows it.";
     return;
   }
   finding.evidence.push_back("Live then were " + kinds_text(held) +
@@ -209,7 +209,7 @@ void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails&
   tell_too_big(facts, device, oom, finding);
 }
 
-// What the driver told when it failed, the last time: all but tensors and cache, where that is
+// What the driver reported when it failed, the last time: all but tensors and cache, where that is
 // much. False: the driver was not asked, and nothing is known of others.
 bool tell_who_else(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
   const auto& bars = device.report.bars;
@@ -237,16 +237,16 @@ void tell_others(const OomDetails& oom, report::Finding& finding) {
   if (oom.device_total_bytes) {
     const std::uint64_t outside = *oom.device_total_bytes - std::min(*oom.device_total_bytes, all);
     if (outside < *oom.device_total_bytes / kMuchOfDevice) return;
-    finding.evidence.push_back(
-        bytes_text(outside) + " of the device's " + bytes_text(*oom.device_total_bytes) +
-        " were held outside of this allocator: by other processes (look at nvidia-smi), the CUDA "
-        "context and libraries.");
+    finding.evidence.push_back(bytes_text(outside) + " of the device's " +
+                               bytes_text(*oom.device_total_bytes) +
+                               " were used outside of this allocator: by other processes (see "
+                               "nvidia-smi), the CUDA context and libraries.");
     return;
   }
   if (reserved == 0 || all >= kSmallestDeviceBytes) return;
-  finding.evidence.push_back("Reserved and free are only " + bytes_text(all) +
-                             " together. If the device is larger, other processes hold the rest: "
-                             "look at nvidia-smi.");
+  finding.evidence.push_back(
+      "Reserved and free are only " + bytes_text(all) +
+      " together. If the device is larger, other processes use the rest: see nvidia-smi.");
 }
 
 void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
@@ -254,11 +254,11 @@ void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burs
   const OomDetails& oom = *burst.last;
   if (!is_cpu(device) && !tell_who_else(device, burst, finding)) tell_others(oom, finding);
   if (!oom.top_lines.empty()) {
-    finding.evidence.push_back("Most was held by " + holders_text(oom.top_lines) + ".");
+    finding.evidence.push_back("Most was used by " + holders_text(oom.top_lines) + ".");
   }
   if (oom.is_limited && !has_limit(oom) && !is_cpu(device)) {
     finding.evidence.push_back("The device had " + bytes_text(oom.device_free_bytes) +
-                               " free all the same: a limit of the process is in force "
+                               " free nevertheless: a limit of the process is in force "
                                "(set_per_process_memory_fraction).");
   }
   if (facts.conf.max_split_size_bytes && oom.largest_usable_bytes >= oom.requested_bytes) {
@@ -283,7 +283,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst&
   report::Finding finding;
   finding.id = "out_of_memory";
   finding.severity = report::FindingSeverity::kCritical;
-  std::string evidence = oom.line + " asked for " + bytes_text(oom.requested_bytes) + " (event " +
+  std::string evidence = oom.line + " requested " + bytes_text(oom.requested_bytes) + " (event " +
                          base::format_count(oom.event) + "). " +
                          bytes_text(oom.requested_active_bytes);
   if (oom.reserved_bytes > 0) evidence += " of " + bytes_text(oom.reserved_bytes) + " reserved";

@@ -1,4 +1,4 @@
-// The rules about recordings of our own: each raised where it should be, silent just below.
+// The rules about native recordings: each raised where it should be, silent just below.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,9 +45,10 @@ TEST(OwnRules, activations_that_are_half_of_the_peak_are_told_with_the_layers_to
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].title, "Activations are 60.0% of the peak on cuda:0: 60.0 MiB of 100.0 MiB");
-  EXPECT_THAT(found[0].evidence,
-              Contains("58.0 MiB of 98.0 MiB live had been made in forward when backward began in "
-                       "step 3; most by aten::conv2d 40.0 MiB (69.0%)."));
+  EXPECT_THAT(
+      found[0].evidence,
+      Contains("58.0 MiB of 98.0 MiB live had been created in forward when backward began in "
+               "step 3; most by aten::conv2d 40.0 MiB (69.0%)."));
   EXPECT_THAT(found[0].evidence, Contains("4 layers side by side hold 55.0 MiB of it, the largest, "
                                           "Net.up.0, 16.0 MiB."));
   EXPECT_THAT(found[0].next_step, HasSubstr("Run Net.up.0, Net.up.1, Net.down, Net.mid through"));
@@ -199,12 +200,12 @@ TEST(OwnRules, a_failure_on_the_cpu_is_told_in_the_words_of_the_machine) {
   const auto found = on_the_cpu(failure_on_the_cpu("one_large_request"));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].title,
-            "cpu ran out of memory on one large request: train.py:3 (step) asked for 40.0 GiB at "
-            "once, with 2.0 GiB live");
+            "cpu ran out of memory on one large request: train.py:3 (step) requested 40.0 GiB in "
+            "one allocation, with 2.0 GiB live");
   EXPECT_THAT(found[0].evidence,
-              testing::ElementsAre("train.py:3 (step) asked for 40.0 GiB (event 0). 2.0 GiB were "
+              testing::ElementsAre("train.py:3 (step) requested 40.0 GiB (event 0). 2.0 GiB were "
                                    "live, and the machine had 10.0 GiB free of 16.0 GiB."));
-  EXPECT_THAT(found[0].next_step, HasSubstr("It must ask for 30.0 GiB less to fit."));
+  EXPECT_THAT(found[0].next_step, HasSubstr("It must request 30.0 GiB less to fit."));
 }
 
 TEST(OwnRules, a_limit_on_the_cpu_is_that_of_the_address_space) {

@@ -47,8 +47,8 @@ std::string record_again(const report::Source& source) {
          "torch.cuda.memory._dump_snapshot(path) while recording is still on.";
 }
 
-// A recording of our own keeps only the newest events because it was told to; what was live before
-// them is in it.
+// With max_events a native recording keeps only the newest events; what was live before them is in
+// it.
 report::Finding told_to_forget(const DeviceFacts& device) {
   report::Finding finding;
   finding.id = "history_truncated";
@@ -56,8 +56,8 @@ report::Finding told_to_forget(const DeviceFacts& device) {
   finding.title = "The recording keeps only its newest events (max_events), " +
                   base::format_count(device.trace.event_count) + " on " + device.name;
   finding.evidence.push_back(
-      "What was live before them is known, with who allocated it; a higher peak before, if there "
-      "was one, is not.");
+      "What was live before them is known, with its stacks; a higher peak before, if there was "
+      "one, is not.");
   finding.next_step = "To see all of it, record without max_events, or with more.";
   return finding;
 }
@@ -80,18 +80,18 @@ Findings recording_was_empty(const Facts& facts) {
   const std::uint64_t with_stack = blocks_with_stack(trace);
   const std::string blocks = counted(active, "live block") + " of " + bytes_text(bytes);
   finding.title = with_stack > 0
-                      ? "The file holds no history: " + blocks + ", but not how they came to be"
-                      : "Nothing was recorded: the file holds " + blocks + ", and no history";
+                      ? "The file has no history: " + blocks + ", but not their events"
+                      : "Nothing was recorded: the file has " + blocks + ", and no history";
   if (with_stack == active && active > 0) {
-    finding.evidence.push_back("Every block has a stack, so what is live is known by line.");
+    finding.evidence.push_back("Every block has a stack, so live memory is known by line.");
   } else if (with_stack > 0) {
     finding.evidence.push_back(
         base::format_count(with_stack) +
         " of the blocks have a stack; of the others only the size is known.");
   } else if (active > 0) {
-    finding.evidence.push_back("No block has a stack, so what is live is known by size only.");
+    finding.evidence.push_back("No block has a stack, so live memory is known only by size.");
   }
-  finding.evidence.push_back("Peaks, growth and who asked when are not known.");
+  finding.evidence.push_back("Peaks, growth and the times of requests are unknown.");
   finding.next_step = record_again(facts.report.source);
   return {finding};
 }
@@ -102,7 +102,7 @@ Findings no_memory_events(const Facts& facts) {
     report::Finding finding;
     finding.id = "no_memory_events";
     finding.severity = report::FindingSeverity::kWarning;
-    finding.title = "The trace holds no memory events, so there is nothing to report";
+    finding.title = "The trace has no memory events, so there is nothing to report";
     finding.evidence.push_back("torch.profiler writes them only when asked to.");
     finding.next_step =
         "Profile again with torch.profiler.profile(profile_memory=True, with_stack=True).";
@@ -133,7 +133,7 @@ Findings history_truncated(const Facts& facts) {
       finding.evidence.push_back(counted(device.report.frees_without_alloc, "allocation") +
                                  " freed here " +
                                  (device.report.frees_without_alloc == 1 ? "was" : "were") +
-                                 " made before it; who made them is not known.");
+                                 " made before it; where they were made is unknown.");
     }
     finding.next_step = "Record with " + record_call(events * kRingFactor) +
                         ", or for fewer steps: start recording later and dump sooner.";

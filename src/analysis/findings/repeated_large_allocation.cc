@@ -93,7 +93,7 @@ Findings repeated_large_allocation(const Facts& facts) {
       finding.id = "repeated_large_allocation";
       finding.severity = report::FindingSeverity::kInfo;
       finding.title = line + " allocates " + bytes_text(population.size_bytes) + " " +
-                      counted(population.count, "time") + " and drops it at once";
+                      counted(population.count, "time") + " and frees it immediately";
       finding.evidence.push_back("That is " + bytes_text(population.bytes()) + " of the " +
                                  bytes_text(allocated) + " allocated on " + device.name +
                                  " in the recording.");

@@ -92,7 +92,7 @@ TEST(OutOfMemory, of_a_model_that_is_too_big_has_one_answer_by_what_fills_the_de
   EXPECT_THAT(too_big("optimizer_state", true)[0].next_step, HasSubstr("8 bits"));
   EXPECT_THAT(too_big("gradient", false)[0].next_step, HasSubstr("FSDP"));
   EXPECT_THAT(too_big("parameter", false)[0].next_step, HasSubstr("bfloat16"));
-  EXPECT_THAT(too_big("unknown", true)[0].next_step, HasSubstr("is not known"));
+  EXPECT_THAT(too_big("unknown", true)[0].next_step, HasSubstr("is unknown"));
 }
 
 TEST(OutOfMemory, fragmentation_advises_expandable_segments_unless_they_are_on) {
@@ -124,7 +124,7 @@ TEST(OutOfMemory, says_how_much_is_missing) {
   c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(2));
-  EXPECT_THAT(found[0].next_step, HasSubstr("It must ask for 3.0 GiB less to fit"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("It must request 3.0 GiB less to fit"));
   EXPECT_EQ(found[0].saving_bytes, 3 * kGib);
   EXPECT_THAT(found[1].next_step, HasSubstr("It needs at least 3.0 GiB more"));
 }
@@ -186,7 +186,7 @@ TEST(OutOfMemory, what_others_hold_is_told_where_the_device_is_known) {
   failed.device_total_bytes = 80 * kGib;
   failed.reserved_bytes = static_cast<std::int64_t>(60 * kGib);
   EXPECT_THAT(c.run(out_of_memory)[0].evidence,
-              Contains(HasSubstr("19.0 GiB of the device's 80.0 GiB were held outside")));
+              Contains(HasSubstr("19.0 GiB of the device's 80.0 GiB were used outside")));
 }
 
 TEST(OutOfMemory, no_limit_is_named_where_there_is_none) {
@@ -207,7 +207,7 @@ TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("failed 4 times in a row; this is the last")));
-  EXPECT_THAT(found[0].evidence[0], HasSubstr("asked for 7.0 GiB"));
+  EXPECT_THAT(found[0].evidence[0], HasSubstr("requested 7.0 GiB"));
 }
 
 TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
@@ -215,7 +215,7 @@ TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
   for (int i = 0; i < 10; ++i) c.device().oom_details.push_back(oom("too_big", std::to_string(i)));
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(3));
-  EXPECT_THAT(found[0].title + found[0].evidence[0], HasSubstr("9 asked for"));
+  EXPECT_THAT(found[0].title + found[0].evidence[0], HasSubstr("9 requested"));
   EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places before that")));
 }
 
@@ -401,7 +401,7 @@ TEST(Settings, a_wish_that_was_not_granted_is_told) {
   c.maker.builder().add_setting(model::Setting{"expandable_segments", false});
   const Findings found = c.run(allocator_settings_conflict);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].title, HasSubstr("asked for but is off"));
+  EXPECT_THAT(found[0].title, HasSubstr("is set but not in effect"));
 }
 
 TEST(RecordingWasEmpty, says_what_to_call_and_what_is_known) {
@@ -453,7 +453,7 @@ TEST(RecordingIncomplete, comes_from_the_readers_diagnostics_with_their_numbers)
   const Findings found = d.run(recording_incomplete);
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].severity, report::FindingSeverity::kCritical);
-  EXPECT_EQ(found[0].title, "The recording broke off: " + example);
+  EXPECT_EQ(found[0].title, "The recording ended early: " + example);
   EXPECT_EQ(found[1].title, "The file is damaged in 2 places: at byte 16");
 }
 

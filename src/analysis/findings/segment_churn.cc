@@ -26,7 +26,7 @@ Findings segment_churn(const Facts& facts) {
     report::Finding finding;
     finding.id = "segment_churn";
     finding.severity = report::FindingSeverity::kWarning;
-    finding.title = device.name + " gave memory back to the driver and asked for it again " +
+    finding.title = device.name + " returned memory to the driver and requested it again " +
                     counted(traffic.waves, "time") + ": " + bytes_text(traffic.given_bytes) +
                     " in " + counted(traffic.segments_given, "segment");
     finding.evidence.push_back("Most often it was " + traffic.line +

@@ -57,7 +57,7 @@ TEST(SnapshotPeak, activations_are_named_with_the_functions_around_them) {
       found[0].evidence,
       Contains("The calls that lead to most of it: train.py:5 (training_step) \u2192 "
                "dit.py:20 (forward) \u2192 dit.py:30 (forward) \u2192 mlp.py:7 (forward)."));
-  EXPECT_THAT(found[0].evidence, Contains("The peak of 100.0 MiB holds activations 100.0 MiB."));
+  EXPECT_THAT(found[0].evidence, Contains("The peak of 100.0 MiB contains activations 100.0 MiB."));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("Inferred from stacks and lifetimes: a")));
   EXPECT_THAT(found[0].next_step, HasSubstr("checkpoint"));
 }

@@ -51,7 +51,7 @@ std::uint64_t excess_bytes(const report::DeviceReport& device) {
   return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
 }
 
-// What fragmentation cost at the highest point of reserved bytes; 0: nothing, or it is not known.
+// What fragmentation cost at the highest point of reserved bytes; 0: nothing, or it is unknown.
 std::uint64_t cost_of(const DeviceFacts& device) {
   const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
   if (!peak.event || is_told_already(device) || !is_consistent(device.report)) return 0;
@@ -88,11 +88,11 @@ Findings stranded_memory(const Facts& facts) {
     finding.severity = report::FindingSeverity::kWarning;
     finding.title = bytes_text(peak.stranded_bytes) + " of the " + bytes_text(reserved) +
                     " reserved on " + device.name +
-                    " were stranded: free, but of no use and not to be released";
+                    " were stranded: free, but neither usable nor releasable";
     finding.evidence.push_back(
-        peak.line + " asked for " + bytes_text(peak.requested_bytes) + " (event " +
+        peak.line + " requested " + bytes_text(peak.requested_bytes) + " (event " +
         base::format_count(*peak.event) + ") and got new memory from the driver. At most " +
-        bytes_text(device.report.held().peak_bytes) + " were ever live at once.");
+        bytes_text(device.report.held().peak_bytes) + " were ever live simultaneously.");
     for (auto& sentence : pinning_sentences(peak.pinning_lines)) {
       finding.evidence.push_back(std::move(sentence));
     }

@@ -31,7 +31,7 @@ void add_unknown_of_snapshot(const Peak& peak, Findings& findings) {
   finding.id = "unknown_memory";
   finding.title = bytes_text(bytes) + " of the " + bytes_text(peak.bytes()) + " at the peak on " +
                   peak.device().name +
-                  " were allocated before the recording: what for is not known";
+                  " were allocated before the recording: their category is unknown";
   finding.evidence.push_back(counted(count, "block") + "; " + bytes_text(kept) +
                              " of them stay until the end of the history, as parameters and "
                              "optimizer state do.");
@@ -63,12 +63,12 @@ Findings unknown_memory(const Facts& facts) {
     if (bytes < kLeastBytes || !is_at_least(bytes, kShareOfPeak, peak->live_bytes)) continue;
     finding.id = "unknown_memory";
     finding.title =
-        "It is not known what " + bytes_text(bytes) + " of the peak on " + device.name + " are (" +
+        bytes_text(bytes) + " of the peak on " + device.name + " have an unknown category (" +
         base::format_percent(static_cast<double>(bytes) / static_cast<double>(peak->live_bytes)) +
         ")";
     finding.next_step =
-        "Begin to record before the model and its data are made: plimsoll run SCRIPT, PLIMSOLL=1, "
-        "or plimsoll.record() around all of it.";
+        "Start recording before the model and its data are created: plimsoll run SCRIPT, "
+        "PLIMSOLL=1, or plimsoll.record() around all of it.";
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -46,7 +46,7 @@ std::string confidence_text(const Peak& peak, const Explanation& explanation) {
 std::string whole_text(const Peak& peak) {
   const HeldByKind held =
       held_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
-  return "The peak of " + bytes_text(peak.bytes()) + " holds " + kinds_text(held) + ".";
+  return "The peak of " + bytes_text(peak.bytes()) + " contains " + kinds_text(held) + ".";
 }
 
 void append_best(Peak& peak, Findings& findings) {

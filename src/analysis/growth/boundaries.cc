@@ -97,7 +97,7 @@ bool keep(const std::vector<std::uint32_t>& events, std::size_t fewest, Boundari
 Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   Boundaries found;
   if (device.event_count == 0) {
-    found.why_none = "needs events: this file holds only the final state";
+    found.why_none = "needs events: this file has only the final state";
     return found;
   }
   const auto own_steps = marked_events(trace, device);
@@ -118,7 +118,7 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
     if (keep(events, kFewestSteps, found)) return found;
   }
   if (most_steps > 0) {
-    found.why_none = "the recording holds " + std::to_string(most_steps) +
+    found.why_none = "the recording has " + std::to_string(most_steps) +
                      (most_steps == 1 ? " step" : " steps") + ": record at least " +
                      std::to_string(kFewestSteps) + " to see what grows from step to step";
     return found;

@@ -43,7 +43,7 @@ TEST(Boundaries, steps_lost_before_the_first_event_do_not_count) {
   const auto trace = with_steps("Optimizer.step#SGD.step", {-30, -20, -10, 25, 35});
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_THAT(found.events, IsEmpty());
-  EXPECT_THAT(found.why_none, HasSubstr("holds 2 steps: record at least 6"));
+  EXPECT_THAT(found.why_none, HasSubstr("has 2 steps: record at least 6"));
 }
 
 TEST(Boundaries, profiler_steps_are_one_kind_though_each_has_its_number) {
@@ -129,7 +129,7 @@ TEST(Boundaries, few_steps_of_an_optimizer_are_too_few) {
   const auto trace = with_optimizers(3, {7});
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_THAT(found.events, IsEmpty());
-  EXPECT_THAT(found.why_none, HasSubstr("holds 3 steps: record at least 6"));
+  EXPECT_THAT(found.why_none, HasSubstr("has 3 steps: record at least 6"));
 }
 
 TEST(Boundaries, forward_that_keeps_what_each_layer_makes_has_no_steps) {

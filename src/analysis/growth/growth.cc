@@ -184,7 +184,7 @@ class GrowthPass final : public Pass {
  public:
   const char* name() const override { return "growth"; }
   std::string why_not(const model::Trace& trace) const override {
-    std::string reason = "needs events: this file holds only the final state";
+    std::string reason = "needs events: this file has only the final state";
     for (const model::DeviceTrace& device : trace.devices) {
       const Boundaries boundaries = find_boundaries(trace, device);
       if (!boundaries.events.empty()) return {};

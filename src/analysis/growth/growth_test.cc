@@ -212,7 +212,7 @@ TEST(Growth, single_step_is_skipped_with_its_reason) {
   const auto report = run(trace);
   EXPECT_EQ(report.passes.at(0).state, report::PassState::kSkipped);
   EXPECT_EQ(report.passes.at(0).reason,
-            "the recording holds 1 step: record at least 6 to see what grows from step to step");
+            "the recording has 1 step: record at least 6 to see what grows from step to step");
 }
 
 TEST(Growth, steps_that_the_recording_marks_are_its_boundaries_and_layers_and_categories_grow) {

@@ -161,7 +161,7 @@ class SitesPass final : public Pass {
  public:
   const char* name() const override { return "sites"; }
   std::string why_not(const model::Trace& trace) const override {
-    return trace.events.size() > 0 ? "" : "needs events: this file holds only the final state";
+    return trace.events.size() > 0 ? "" : "needs events: this file has only the final state";
   }
   Status run(PassContext& context) const override {
     for (const model::DeviceTrace& device : context.trace.devices) {

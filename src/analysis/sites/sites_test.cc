@@ -113,7 +113,7 @@ TEST(Sites, a_file_without_events_is_skipped_with_its_reason) {
   maker.segment(0, 4096, {TraceMaker::block(0, 512, 100)});
   const auto report = tests::run_passes(maker.finish(), tests::passes(make()));
   EXPECT_EQ(report.passes.at(0).state, report::PassState::kSkipped);
-  EXPECT_EQ(report.passes.at(0).reason, "needs events: this file holds only the final state");
+  EXPECT_EQ(report.passes.at(0).reason, "needs events: this file has only the final state");
 }
 
 // The definitions, by address: in random traces each is used once.

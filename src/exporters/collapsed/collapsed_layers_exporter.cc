@@ -13,7 +13,7 @@ class CollapsedLayersExporter final : public Exporter {
  public:
   const char* name() const override { return "collapsed-layers"; }
   const char* description() const override {
-    return "the same by layer, operator and line in place of calls";
+    return "the same by layer, operator and line instead of calls";
   }
   const char* suffix() const override { return ".layers.folded"; }
 

@@ -72,7 +72,7 @@ class Document {
   std::unordered_map<std::string, std::uint32_t> label_numbers_;
   struct Shared {
     model::FrameId frame;
-    std::string label;  // in place of a frame, unless empty
+    std::string label;  // instead of a frame, unless empty
   };
   std::vector<Shared> shared_;
 };

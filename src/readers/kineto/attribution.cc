@@ -74,10 +74,10 @@ Status Attribution::place_all(std::vector<Moment>& moments, base::Progress& prog
   index_.sweep(moments, [&](const Moment& moment, const Enclosing& enclosing) {
     if (!status) return;
     if (++placed % 1024 == 0) {
-      progress.advance("finding who allocated", placed, moments.size());
+      progress.advance("attributing allocations", placed, moments.size());
       const std::uint64_t used = recording_.memory_bytes() + builder_.stacks().memory_bytes();
       if (progress.interrupted()) {
-        status = make_error(ErrorCode::kInterrupted, "stopped while finding who allocated");
+        status = make_error(ErrorCode::kInterrupted, "stopped while attributing allocations");
       } else if (used > memory_limit_) {
         status = out_of_memory_limit(memory_limit_);
       }

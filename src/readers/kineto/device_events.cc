@@ -112,7 +112,7 @@ void DeviceEvents::add_free(const MemoryEvent& event) {
   builder_.add_event(row);
 }
 
-// What the driver had left, which the model keeps in place of the address, is not told.
+// What the driver had left, which the model keeps instead of the address, is not reported.
 void DeviceEvents::add_out_of_memory(const MemoryEvent& event, const Place& place) {
   Event row;
   row.action = Action::kOom;

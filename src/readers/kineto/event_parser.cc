@@ -130,11 +130,10 @@ bool EventParser::open(Container container) {
     root_is_array_ = is_array;
     if (is_array) events_depth_ = 1;
   } else if (depth_ == 2 && is_array && root_is_array_ && !seen_events_) {
-    return fail(make_error(
-        ErrorCode::kUnsupported,
-        "this is the raw output of torch.profiler's export_memory_timeline: it tells totals by "
-        "category and no allocations; save the same profile with export_chrome_trace and open "
-        "that"));
+    return fail(make_error(ErrorCode::kUnsupported,
+                           "this is the raw output of torch.profiler's export_memory_timeline: it "
+                           "has totals by category and no allocations; save the same profile with "
+                           "export_chrome_trace and open that"));
   } else if (depth_ == 2 && is_array && field_ == Field::kTraceEvents) {
     events_depth_ = 2;
   } else if (events_depth_ != 0 && depth_ == events_depth_ + 1 && !is_array) {

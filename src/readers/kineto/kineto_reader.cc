@@ -41,7 +41,7 @@ Status judge(const rapidjson::ParseResult& result, const WindowStream& stream,
       "byte " + std::to_string(result.Offset()) + ": " + rapidjson::GetParseError_En(result.Code());
   if (stream.at_end()) {
     if (!has_events) {
-      return make_error(ErrorCode::kCorrupt, "the trace is cut off (the JSON ends at " + place +
+      return make_error(ErrorCode::kCorrupt, "the trace is truncated (the JSON ends at " + place +
                                                  "), before its first memory event");
     }
     diagnostics.add(kCutOff, 1, place);

@@ -81,7 +81,7 @@ Error out_of_memory_limit(std::uint64_t limit_bytes) {
   return make_error(ErrorCode::kLimit,
                     "the trace needs more than the " +
                         base::format_bytes(static_cast<std::int64_t>(limit_bytes)) +
-                        " of memory it may have");
+                        " of memory allowed");
 }
 
 Status Recorder::add(const TraceEvent& event) {

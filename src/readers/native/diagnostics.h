@@ -5,103 +5,100 @@
 
 namespace plimsoll::readers::native {
 
-inline constexpr base::DiagnosticKind kNoEvents{
-    "no_events", base::Severity::kError,
-    "The recording holds no memory events: nothing that Plimsoll sees was allocated while it ran."};
+inline constexpr base::DiagnosticKind kNoEvents{"no_events", base::Severity::kError,
+                                                "The recording has no memory events: no allocation "
+                                                "that Plimsoll can see was made while it ran."};
 inline constexpr base::DiagnosticKind kNoEventsWritten{
     "no_events_written", base::Severity::kError,
-    "The file holds no memory events, because the recording broke off before the first was "
-    "written."};
+    "The file has no memory events, because the recording ended before the first one was written."};
 // Their examples say in numbers what is missing.
 inline constexpr base::DiagnosticKind kFileCut{
     "file_cut", base::Severity::kDataLoss,
-    "The recording was not ended: the program was killed, or is still running."};
+    "The recording has no end: the program was killed, or is still running."};
 inline constexpr base::DiagnosticKind kFileTruncated{
     "file_truncated", base::Severity::kDataLoss,
     "The end of the file is missing, although it was written. Copy the file again."};
 inline constexpr base::DiagnosticKind kSinkFailed{
     "sink_failed", base::Severity::kDataLoss,
-    "The recorder could not write to the file any more, and the program went on without it."};
+    "The recorder could no longer write to the file, and the program went on without it."};
 inline constexpr base::DiagnosticKind kCorruptBlock{
     "corrupt_block", base::Severity::kDataLoss,
     "Parts of the file are damaged and were skipped. Allocations in them are missing, and memory "
-    "freed in them may seem live."};
+    "freed in them may appear live."};
 inline constexpr base::DiagnosticKind kCorruptHead{
     "corrupt_head", base::Severity::kDataLoss,
     "The first bytes of the file are damaged. It is read as if this version had written it."};
 inline constexpr base::DiagnosticKind kLaterVersion{
     "later_version", base::Severity::kInfo,
-    "The file holds records of a later version of Plimsoll, which are passed over. Update to see "
-    "them."};
+    "The file has records of a later version of Plimsoll, which are skipped. Update to see them."};
 inline constexpr base::DiagnosticKind kDroppedEvents{
     "dropped_events", base::Severity::kDataLoss,
     "Events were lost because they came faster than they could be written. Allocations may be "
-    "missing, and memory whose free was lost seems live until its address is used again."};
+    "missing, and memory whose free was lost appears live until its address is used again."};
 inline constexpr base::DiagnosticKind kEvictedEvents{
     "evicted_events", base::Severity::kInfo,
-    "The recording was limited by max_events: earlier events were forgotten on purpose. What was "
-    "live then is known, when it was allocated is not."};
+    "The recording was limited by max_events: earlier events were evicted. What was live then is "
+    "known; when it was allocated is not."};
 inline constexpr base::DiagnosticKind kLostRecords{
     "lost_records", base::Severity::kDataLoss,
     "The recorder had no memory left for some records. They are missing from every sum."};
 inline constexpr base::DiagnosticKind kUnseenFree{
     "unseen_free", base::Severity::kInfo,
-    "Frees of memory that nobody saw being allocated. It is in no sum, before and after."};
+    "Frees of memory whose allocation was not recorded. It is in no sum, before or after."};
 inline constexpr base::DiagnosticKind kUndefined{
     "undefined", base::Severity::kDataLoss,
     "Allocations whose place in the program was not written, or is lost in a damaged block. Their "
-    "bytes are counted, their layer, operator and line are not known."};
-inline constexpr base::DiagnosticKind kBadDefinition{
-    "bad_definition", base::Severity::kDataLoss,
-    "Definitions with numbers that no recorder gives are passed over."};
+    "bytes are counted; their layer, operator and line are unknown."};
+inline constexpr base::DiagnosticKind kBadDefinition{"bad_definition", base::Severity::kDataLoss,
+                                                     "Definitions with invalid ids are skipped."};
 inline constexpr base::DiagnosticKind kAllocatedBeforeRecording{
     "allocated_before_recording", base::Severity::kInfo,
     "Memory from before the recording that no module or optimizer owns: its category is unknown. "
-    "Start recording before the model is built to see who allocated it."};
+    "Start recording before the model is built to see where it was allocated."};
 inline constexpr base::DiagnosticKind kAttachmentCut{
     "attachment_cut", base::Severity::kDataLoss,
-    "A record of another tool that stands in pieces in this file lacks some: the program was "
-    "killed "
-    "while it was written, or the file is damaged. The one before it is used, where there is one."};
+    "An attachment from another tool is incomplete: the program was killed while it was written, "
+    "or the file is damaged. The previous attachment is used, if there is one."};
 inline constexpr base::DiagnosticKind kPythonAdapter{
     "python_adapter", base::Severity::kDataLoss,
-    "Recorded without the compiled adapter: memory that operators take and give back while they "
-    "run is not seen. Install a C++ compiler to record it."};
+    "Recorded without the compiled adapter: memory that operators allocate and free while they run "
+    "is missing. Install a C++ compiler to record it."};
 inline constexpr base::DiagnosticKind kBlockOutsideSegments{
     "block_outside_segments", base::Severity::kDataLoss,
-    "Blocks of a caching allocator that lie in none of its segments, or over each other: segments "
-    "are missing, and the reserved bytes are too few."};
+    "Blocks of a caching allocator that are in none of its segments, or overlap: segments are "
+    "missing, and reserved bytes are too low."};
 inline constexpr base::DiagnosticKind kSegmentsContradict{
     "segments_contradict", base::Severity::kDataLoss,
-    "Segments that are taken where one is held, or given back where none is: events are missing. "
-    "Reserved bytes are those of the segments known at each moment."};
+    "Segments allocated where one exists, or freed where none exists: events are missing. Reserved "
+    "bytes are those of the segments known at each event."};
 inline constexpr base::DiagnosticKind kDeviceFreeUnknown{
     "device_free_unknown", base::Severity::kInfo,
-    "The recording does not tell what the device had left when memory ran out: it is shown as 0."};
+    "The recording does not have the device's free memory when memory ran out: it is shown as 0."};
 
 // As the recorder noticed them: enum plimsoll_notice.
 inline constexpr base::DiagnosticKind kSizesMended{
     "sizes_mended", base::Severity::kInfo,
-    "Blocks that the allocator made of another size than its rules say. Its own sums told the size "
-    "at once, so the figures are right."};
+    "Blocks whose size differs from the allocator's rules. The allocator's statistics gave the "
+    "size immediately, so the figures are right."};
 inline constexpr base::DiagnosticKind kSumsUnexplained{
     "sums_unexplained", base::Severity::kDataLoss,
-    "Sums of the allocator that no single block explains. The device was compared with the "
-    "allocator's own list of blocks soon after; between the two, figures may be off."};
+    "Differences from the allocator's statistics that no single block explains. The device was "
+    "compared with the allocator's own list of blocks soon after; between the two, figures may be "
+    "off."};
 inline constexpr base::DiagnosticKind kSizesUnproved{
     "sizes_unproved", base::Severity::kInfo,
-    "Allocations whose sizes follow from the allocator's rules alone, as its sums were not told: "
-    "CUDA memory was in use before the recorder was first attached. Start recording earlier to "
-    "have them proved."};
+    "Allocations whose block sizes follow from the allocator's rules alone, without its "
+    "statistics: CUDA memory was in use before the recorder was first attached. Start recording "
+    "earlier to have them checked."};
 inline constexpr base::DiagnosticKind kHistoryStandsIn{
     "history_stands_in", base::Severity::kInfo,
-    "The recorder's CUDA half could not be had: CUDA memory is told by torch's own history of it."};
+    "The CUDA adapter was unavailable: CUDA memory comes from torch's own allocator history."};
 inline constexpr base::DiagnosticKind kDeviceUnseen{"device_unseen", base::Severity::kDataLoss,
                                                     "CUDA memory was not recorded at all."};
 inline constexpr base::DiagnosticKind kFailuresUntold{
     "failures_untold", base::Severity::kInfo,
-    "Failures that were recorded, but not told of while the program ran: it ran out of memory "
-    "again and again."};
+    "Failed allocations that were recorded, but not printed while the program ran: it ran out of "
+    "memory many times."};
 inline constexpr base::DiagnosticKind kNamesRefused{
     "names_refused", base::Severity::kDataLoss,
     "Events with more different names, lines or tensors than a process may define (1,048,576 "

@@ -38,7 +38,7 @@ void tell_end(const Recording& recording, std::int64_t last_event_ns, const form
   if (diagnostics.count(kFileCut) > 0) return;
   const auto& state = recording.file_state();
   if (!state) {
-    return diagnostics.add(kFileCut, 1, "How much is missing at the end is not known");
+    return diagnostics.add(kFileCut, 1, "How much is missing at the end is unknown");
   }
   const std::uint64_t lost = lost_afterwards(recording, *state, damage);
   if (lost > 0 || state->state == RecordingState::kEnded) {

@@ -23,7 +23,8 @@ Status check_kind(const Decoder& decoder) {
     case format::BlockStream::Kind::kUnknown:
       return {};
     case format::BlockStream::Kind::kNoTrace:
-      return make_error(ErrorCode::kCorrupt, "the file begins like a Plimsoll trace, but is none");
+      return make_error(ErrorCode::kCorrupt,
+                        "the file begins like a Plimsoll trace, but is not one");
     case format::BlockStream::Kind::kTooNew:
       return make_error(ErrorCode::kUnsupported,
                         "the trace is of format version " +

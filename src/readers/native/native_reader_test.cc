@@ -419,7 +419,7 @@ TEST(NativeReader, says_in_numbers_what_is_missing_at_the_end) {
 
   Writer old;  // of version 2, or a stream
   old.site(1, 0).alloc(0, 1);
-  EXPECT_EQ(example(old.kill(), kFileCut), "How much is missing at the end is not known");
+  EXPECT_EQ(example(old.kill(), kFileCut), "How much is missing at the end is unknown");
   Writer ended;
   ended.state({.events = 1}).site(1, 0).alloc(0, 1);
   EXPECT_EQ(example(ended.finish(), kFileCut), "none");

@@ -46,7 +46,7 @@ void Recording::check_limits() {
   if (memory_bytes > context_.limits.memory_bytes && !failure_) {
     failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
                                                  std::to_string(context_.limits.memory_bytes) +
-                                                 " bytes that may be spent on it");
+                                                 " bytes allowed");
   }
   if (context_.builder.event_count() >= model::kBeforeRecording - format::kMaxPayloadBytes) {
     failure_ = make_error(ErrorCode::kLimit, "more than 4,292,000,000 events in one file");

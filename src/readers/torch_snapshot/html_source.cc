@@ -36,7 +36,7 @@ class HtmlSource final : public ByteSource {
         if (written > 0) break;
         PLIMSOLL_TRY(refill());
         if (size_ == 0)
-          return make_error(ErrorCode::kCorrupt, "the page is cut off inside its base64 data");
+          return make_error(ErrorCode::kCorrupt, "the page is truncated inside its base64 data");
       }
       const char c = static_cast<char>(text_[at_++]);
       ++offset_;
@@ -70,9 +70,8 @@ class HtmlSource final : public ByteSource {
   Result<char> next() {
     if (at_ == size_) PLIMSOLL_TRY(refill());
     if (size_ == 0) {
-      return make_error(
-          ErrorCode::kUnsupported,
-          "this HTML page holds no memory snapshot: there is no \"base64\" data in it");
+      return make_error(ErrorCode::kUnsupported,
+                        "this HTML page has no memory snapshot: there is no \"base64\" data in it");
     }
     ++offset_;
     return static_cast<char>(text_[at_++]);
@@ -90,7 +89,7 @@ class HtmlSource final : public ByteSource {
       if (c == '"') break;
       if (c != ':' && c != ' ' && c != '\t' && c != '\n' && c != '\r') {
         return make_error(ErrorCode::kUnsupported,
-                          "this HTML page holds no memory snapshot as trace_plot writes it");
+                          "this HTML page has no memory snapshot as trace_plot writes it");
       }
     }
     found_ = true;

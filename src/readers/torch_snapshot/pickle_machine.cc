@@ -20,7 +20,7 @@ Error PickleMachine::corrupt(std::string_view what) const {
 }
 
 Error PickleMachine::cut_off() const {
-  return make_error(ErrorCode::kCorrupt, "the pickle is cut off: it ends at byte " +
+  return make_error(ErrorCode::kCorrupt, "the pickle is truncated: it ends at byte " +
                                              std::to_string(input_.offset() + input_.available()) +
                                              ", in the middle of what starts at byte " +
                                              std::to_string(opcode_at_));
@@ -66,7 +66,7 @@ Error PickleMachine::foreign(std::uint8_t opcode) const {
   const char* name = foreign_name(opcode);
   const std::string what = name != nullptr
                                ? "opcode " + std::string(name) + ", which no snapshot has"
-                               : "byte " + std::to_string(opcode) + " is no opcode";
+                               : "byte " + std::to_string(opcode) + " is not an opcode";
   return make_error(
       name != nullptr ? ErrorCode::kUnsupported : ErrorCode::kCorrupt,
       "not a memory snapshot: at byte " + std::to_string(opcode_at_) + " of the pickle, " + what);
@@ -106,7 +106,7 @@ Status PickleMachine::check_budget() const {
 
 Status PickleMachine::need_on_stack(std::size_t count) const {
   const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-  if (stack_.size() < floor + count) return corrupt("an opcode wants more values than there are");
+  if (stack_.size() < floor + count) return corrupt("an opcode needs more values than there are");
   return {};
 }
 
@@ -117,9 +117,9 @@ void PickleMachine::push(const Value& value) { stack_.push_back(value); }
 Status PickleMachine::push_fresh(Tag tag) {
   if (++unfilled_ > limits_.open_containers) {
     return make_error(ErrorCode::kLimit, "more than " + std::to_string(limits_.open_containers) +
-                                             " containers are open at once near byte " +
+                                             " containers are open simultaneously near byte " +
                                              std::to_string(input_.offset()) +
-                                             ": this is no memory snapshot");
+                                             ": this is not a memory snapshot");
   }
   push(Value{tag, kNoMemo, 0});
   return {};
@@ -127,8 +127,9 @@ Status PickleMachine::push_fresh(Tag tag) {
 
 Status PickleMachine::push_mark() {
   if (marks_.size() >= limits_.open_containers) {
-    return make_error(ErrorCode::kLimit, "more than " + std::to_string(limits_.open_containers) +
-                                             " MARKs are open at once: this is no memory snapshot");
+    return make_error(ErrorCode::kLimit,
+                      "more than " + std::to_string(limits_.open_containers) +
+                          " MARKs are open at once: this is not a memory snapshot");
   }
   marks_.push_back(stack_.size());
   return {};
@@ -247,7 +248,7 @@ Status PickleMachine::become(std::size_t at, Value what) {
 // --- containers --------------------------------------------------------------------------------
 
 Result<std::size_t> PickleMachine::pop_mark() {
-  if (marks_.empty()) return corrupt("an opcode wants a MARK that is not there");
+  if (marks_.empty()) return corrupt("an opcode needs a MARK that is missing");
   const std::size_t first = marks_.back();
   marks_.resize(marks_.size() - 1);
   return first;
@@ -340,7 +341,7 @@ Status PickleMachine::append(std::size_t first) {
     all.insert(all.end(), items.begin(), items.end());
     arena_bytes_ += items.size_bytes();
   } else {
-    return corrupt("items are appended to something that is no list");
+    return corrupt("items are appended to something that is not a list");
   }
   stack_.resize(first);
   return {};
@@ -373,7 +374,7 @@ Status PickleMachine::set_items(std::size_t first, bool is_whole) {
     for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
     arena_bytes_ += items.size_bytes();
   } else if (dict.tag != Tag::kFreshDict) {
-    return corrupt("keys are set on something that is no dict, or is complete already");
+    return corrupt("keys are set on something that is not a dict, or is already complete");
   }
   stack_.resize(first);
   return {};

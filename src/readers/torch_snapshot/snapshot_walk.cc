@@ -45,7 +45,7 @@ Status SnapshotWalk::walk(const Value& root) {
   }
   if (root.tag != Tag::kDict) {
     return make_error(ErrorCode::kUnsupported,
-                      "this pickle holds no memory snapshot: its top level is neither a dict nor a "
+                      "this pickle has no memory snapshot: its top level is neither a dict nor a "
                       "list of segments");
   }
   const Entries& entries = arena_.dicts[root.bits];
@@ -55,7 +55,7 @@ Status SnapshotWalk::walk(const Value& root) {
   if (segments == nullptr && traces == nullptr) {
     return make_error(
         ErrorCode::kUnsupported,
-        "this pickle holds no memory snapshot: it has neither 'segments' nor 'device_traces'");
+        "this pickle has no memory snapshot: it has neither 'segments' nor 'device_traces'");
   }
   if (segments != nullptr) {
     builder_.final_state_known();

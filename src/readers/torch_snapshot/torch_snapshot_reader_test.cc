@@ -137,10 +137,10 @@ TEST(TorchSnapshotReader, code_is_refused_by_name) {
 TEST(TorchSnapshotReader, what_lies_about_its_size_is_refused_before_memory_is_taken) {
   EXPECT_THAT(error_of(seed("pickle/lying_length.pickle")),
               HasSubstr("a string of 9223372036854775807 bytes"));
-  EXPECT_THAT(error_of("\x80\x04X\xff\xff\xff\x03short"), HasSubstr("cut off"));
+  EXPECT_THAT(error_of("\x80\x04X\xff\xff\xff\x03short"), HasSubstr("truncated"));
   EXPECT_THAT(error_of(seed("pickle/far_memo.pickle")), HasSubstr("memo number 4294967295"));
   EXPECT_THAT(error_of("\x80\x04" + std::string(1'100'000, ']')),
-              HasSubstr("containers are open at once"));
+              HasSubstr("containers are open simultaneously"));
   EXPECT_THAT(error_of("\x80\x04" + std::string(1'100'000, '(')), HasSubstr("MARK"));
 }
 
@@ -152,7 +152,7 @@ TEST(TorchSnapshotReader, plain_data_of_another_kind_is_named_as_such) {
   EXPECT_THAT(error_of(seed("pickle/values_4.pickle")),
               HasSubstr("a list, but not of a memory snapshot's segments"));
   EXPECT_THAT(error_of("\x80\x04K\x01."), HasSubstr("neither a dict nor a list"));
-  EXPECT_THAT(error_of("\x80\x04}."), HasSubstr("holds no memory snapshot"));
+  EXPECT_THAT(error_of("\x80\x04}."), HasSubstr("has no memory snapshot"));
   EXPECT_THAT(error_of("\x80\x06K\x01."), HasSubstr("protocol 6"));
 }
 
