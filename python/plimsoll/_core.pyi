@@ -54,6 +54,8 @@ class Table:
     def to_pydict(self, begin: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """
         Each column as a list of Python's own objects; for small tables, or without Arrow.
+
+        Only rows from `begin` to before `end`, which are 0 or more.
         """
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
