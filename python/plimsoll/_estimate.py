@@ -101,7 +101,8 @@ def estimate(
     """Estimates the memory of training `model` on batches like `sample_input`.
 
     Runs two training steps of a copy of the model, on fake tensors that take no memory. The model,
-    its gradients and the random state stay as they are. The model may be on the ``meta`` device.
+    its gradients and the random state stay as they are; hooks of the model run, on the copy and its
+    fake tensors. The model may be on the ``meta`` device.
     Call this inside ``torch.autocast`` if the forward pass runs there.
 
     Args:
