@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -366,11 +367,11 @@ def test_a_wrong_input_raises_the_model_s_error_and_prints_nothing(
 @pytest.mark.parametrize(
     ("model", "sample_input", "problem"),
     [
-        (torch.nn.Sequential(), torch.ones(2), "the model has no parameters to train"),
-        (torch.nn.Linear(3, 3), None, "sample_input is of type NoneType"),
-        (torch.nn.Linear(3, 3), torch.ones(3).numpy(), "convert it with torch.as_tensor"),
+        (torch.nn.Sequential, torch.ones, "the model has no parameters to train"),
+        (lambda: torch.nn.Linear(3, 3), lambda _: None, "sample_input is of type NoneType"),
+        (lambda: torch.nn.Linear(3, 3), np.ones, "convert it with torch.as_tensor"),
     ],
 )
 def test_what_cannot_be_estimated_is_named(model, sample_input, problem):
     with pytest.raises(plimsoll.InvalidArgumentError, match=problem):
-        plimsoll.estimate(model, sample_input)
+        plimsoll.estimate(model(), sample_input(3))
