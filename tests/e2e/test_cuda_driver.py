@@ -363,7 +363,7 @@ def test_wrong_use(plimsoll, fake_cuda, tmp_path):
         (("--cuda-driver", "train.py"), ours, "no program given after --"),
         (("--cuda-driver", "--no-stacks", "--", "true"), ours, "--no-stacks cannot be used"),
         (("--cuda-driver", "--", "/no/such/program"), ours, "cannot start /no/such/program"),
-        (("--cuda-driver", "--", "true"), missing, "there is no libplimsoll_cuda_driver.so"),
+        (("--cuda-driver", "--", "true"), missing, "is not a file that can be read"),
         (("--cuda-driver", "--", "true"), {"PLIMSOLL_CUDA_LIBRARY": str(spaced)}, "a space"),
     ):
         complains(plimsoll("run", *words, env=env, cwd=tmp_path), 2, said)
