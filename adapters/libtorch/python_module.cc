@@ -212,6 +212,7 @@ PyObject* survey(PyObject* /*self*/, PyObject* part) {
       PyUnicode_Check(part) != 0 && PyUnicode_CompareWithASCIIString(part, "all") == 0;
   return guarded([&](ThreadState& thread) {
     record_objects(thread, search_heap(is_all ? HeapPart::kAll : HeapPart::kNew));
+    modules().tag_changed(thread);  // such as a parameter whose `data` was replaced
   });
 }
 

@@ -219,9 +219,9 @@ class Recording:
         self._let_go()
 
     def _measure(self, recording: _record.Recording) -> None:
-        if (attached := _attachment.attached()) is not None:  # what no hook reported
-            attached.survey(self._last_survey)
-            _attachment.describe()
+        attached = _attachment.attached()
+        if attached is not None:
+            attached.survey(self._last_survey)  # what no hook reported
         _cuda.attach_history(recording)
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
