@@ -1,0 +1,66 @@
+"""How many of the second list's causes are named first; no rule has been tuned on them.
+
+    python -m tests.causes.second_list [PROGRAM...]
+
+Records each program in a process of its own and prints the first findings of those that are wrong.
+`expected.tsv` was written before any of them ran, on 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.causes.test_causes import is_right
+
+import plimsoll
+
+FOLDER = Path(__file__).parent
+
+
+def findings_of(program: Path) -> list[dict]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.plim"
+        command = [sys.executable, "-m", "plimsoll", "run", "-o", str(path), str(program)]
+        # Threads that wait for each other take longer on a busy machine.
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return plimsoll.open(path).findings
+
+
+def show(program: str, expected: str, findings: list[dict]) -> None:
+    print(f"{program}: {expected}")
+    for finding in findings[:3]:
+        print(f"    {finding['severity']} {finding['id']}: {finding['title']}", flush=True)
+
+
+def main(wanted: list[str]) -> None:
+    with (FOLDER / "expected.tsv").open() as table:
+        rows = list(csv.DictReader(table, delimiter="\t"))
+    rows = [row for row in rows if not wanted or row["program"] in wanted]
+    right = 0
+    for row in rows:
+        findings = findings_of(FOLDER / "planted" / f"{row['program']}.py")
+        right += is_right(row, findings)
+        if not is_right(row, findings):
+            show(row["program"], f"expected {row['finding']} {row['names']}", findings)
+    print(f"{right} of {len(rows)} causes named first")
+    programs = [
+        each for each in sorted(FOLDER.glob("clean/*.py")) if each.stem in wanted or not wanted
+    ]
+    silent = 0
+    for program in programs:
+        alarms = [each for each in findings_of(program) if each["severity"] != "info"]
+        silent += not alarms
+        if alarms:
+            show(program.stem, "expected nothing above info", alarms)
+    print(f"{silent} of {len(programs)} clean programs without a finding above info")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
