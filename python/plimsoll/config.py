@@ -125,12 +125,12 @@ def _report_what_has_no_effect(found: Iterable[_Setting], given: Iterable[_Setti
         return
     flags = [each for each in found if each.place == "--" and each.value not in (None, False)]
     named = [each for each in given if each.value not in (None, False)]
-    for setting in (*named, *flags):
-        shown = setting.place + (setting.shown or setting.name)
-        how = "--profile_tensors True" if setting in flags else "enabled=True"
+    first = next(iter([*named, *flags]), None)
+    if first is not None:
+        shown = first.place + (first.shown or first.name)
+        how = "--profile_tensors True" if first.place else "enabled=True"
         message = f"plimsoll: monitoring is off, so {shown} has no effect: add {how}"
         print_message(with_rank(message))
-        return
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
