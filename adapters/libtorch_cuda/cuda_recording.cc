@@ -20,7 +20,7 @@ thread_local Pairing t_pairing [[gnu::tls_model("initial-exec")]];
 
 constexpr int kNoSnapshot = -1;
 thread_local int t_seen [[gnu::tls_model("initial-exec")]] =
-    kNoSnapshot;  // how many devices the snapshot of this thread has told
+    kNoSnapshot;  // how many devices the snapshot of this thread has reported
 
 void pair(Pairing& pairing, DeviceTracker& tracker, const AllocatorEvent& event) {
   pairing.told = nullptr;

@@ -588,7 +588,7 @@ class Detector:
         """What is to be told now."""
 
     def findings(self) -> list[Alert]:
-        """All there is to tell of the run so far."""
+        """All findings of the run so far."""
 
 def start_watching() -> None:
     """Records into nothing, for samples and monitors to ask."""

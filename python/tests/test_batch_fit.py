@@ -126,9 +126,9 @@ def test_state_that_was_replaced_since_the_peak_is_not_taken_for_the_batch(tmp_p
                 replace_state()
             monitor.step()
     samples = Path(monitor.text_log_path).read_text().split("=== ")
-    (told,) = (each for each in samples if each.startswith("Iteration 20"))
-    assert "Peak: " in told
-    assert "At peak" not in told
+    (sample,) = (each for each in samples if each.startswith("Iteration 20"))
+    assert "Peak: " in sample
+    assert "At peak" not in sample
 
 
 def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def test_a_writer_that_raises_is_reported_once_and_training_goes_on(
 ) -> None:
     for iteration in range(3):
         plimsoll.log_tensor_memory_breakdown(BrokenWriter(), iteration, interval=1)
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told == (
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert printed == (
         "plimsoll: BrokenWriter.add_scalar raised OSError: [Errno 28] No space left on device"
     )
 

@@ -292,9 +292,9 @@ def test_a_wrong_flag_is_named_as_the_user_wrote_it(capsys):
 )
 def test_an_option_that_has_no_effect_is_named(source, options, named, capsys):
     load_options(parsed(*source) if isinstance(source, list) else source, **options)
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     expected = f"plimsoll: monitoring is off, so {named} has no effect: add "
-    assert told.startswith(expected) if named else not told
+    assert printed.startswith(expected) if named else not printed
 
 
 def test_the_namespace_of_a_program_without_our_flags_leaves_monitoring_off():

@@ -232,9 +232,9 @@ def test_events_that_are_discarded_are_reported(monkeypatch, capfd):
         with tracer.trace(model):
             for _ in range(2_000):
                 train_step(model)
-    told = capfd.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert "statistics of layers lack them" in told[0]
+    printed = capfd.readouterr().err.splitlines()
+    assert len(printed) == 1
+    assert "statistics of layers lack them" in printed[0]
     assert 0 < tracer.get_layer_stats()["up"].calls < 4_000
 
 

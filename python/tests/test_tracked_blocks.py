@@ -56,9 +56,9 @@ def test_a_block_without_a_name_and_a_block_as_a_decorator(capsys):
         return load(depth - 1) if depth else 7
 
     assert load(2) == 7
-    told = capsys.readouterr().out
-    assert told.count("[Memory] block: ") == 1
-    assert told.count("[Memory] load: ") == 3
+    printed = capsys.readouterr().out
+    assert printed.count("[Memory] block: ") == 1
+    assert printed.count("[Memory] load: ") == 3
 
 
 def test_properties_and_methods_of_classes_are_decorated(capsys):
@@ -82,9 +82,9 @@ def test_properties_and_methods_of_classes_are_decorated(capsys):
     assert Loader.make().size == 3
     assert Loader.twice(4) == 8
     assert Loader.size.__doc__ == "How many."
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert [
-        told.count(f"[Memory] {name}: ") for name in ("made", "Loader.size", "Loader.twice")
+        printed.count(f"[Memory] {name}: ") for name in ("made", "Loader.size", "Loader.twice")
     ] == [1, 1, 1]
     for odd in (3, functools.cached_property(lambda self: 3), Loader):
         for decorate in (plimsoll.monitor_memory, plimsoll.monitor_memory("x")):

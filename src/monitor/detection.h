@@ -151,7 +151,7 @@ class Detector {
   // Only the thresholds of alert_above: the other rules are off.
   std::vector<Alert> observe_thresholds(const MemorySample& sample);
 
-  // All there is to tell of the run so far, most severe first.
+  // All findings of the run so far, most severe first.
   std::vector<Alert> findings() const;
 
   const JumpCounts& jumps() const { return jumps_; }

@@ -127,7 +127,7 @@ void bind_detector(nb::module_& module) {
           nb::arg("fragmentation_percent") = DetectionOptions{}.fragmentation_percent,
           nb::arg("alert_every") = DetectionOptions{}.alert_every)
       .def("observe", &Detector::observe, nb::arg("sample"), "What is to be told now.")
-      .def("findings", &Detector::findings, "All there is to tell of the run so far.");
+      .def("findings", &Detector::findings, "All findings of the run so far.");
 }
 
 }  // namespace

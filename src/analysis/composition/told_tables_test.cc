@@ -1,4 +1,4 @@
-// What native recordings tell: layers, categories, phases, steps, regions, tensors.
+// The tables of native recordings: layers, categories, phases, steps, regions, tensors.
 #include <numeric>
 
 #include <gmock/gmock.h>
