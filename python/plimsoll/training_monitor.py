@@ -121,9 +121,9 @@ class TrainingMonitor:
         self._prepare_for(number + 1)
 
     def _take_batch_size(self, items: Any) -> None:
-        """An item count that is none is reported once; nothing here may stop a training."""
+        """Report what is no whole number once; nothing here may stop the training."""
         try:
-            self.set_batch_size(items)
+            self.set_batch_size(whole_number("batch_size", items))
         except Error as error:
             if not self._has_reported_batch_size:
                 self._has_reported_batch_size = True

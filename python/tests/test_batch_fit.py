@@ -146,7 +146,7 @@ def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:
     assert "batch of" not in told.text
 
 
-def test_a_batch_size_that_is_none_is_reported_once(
+def test_a_wrong_batch_size_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many: Any = "many"
@@ -154,4 +154,4 @@ def test_a_batch_size_that_is_none_is_reported_once(
         for _ in range(3):
             monitor.step(batch_size=many)
     assert monitor.samples == 3
-    assert capsys.readouterr().err.count("TrainingMonitor.step(): items='many'") == 1
+    assert capsys.readouterr().err.count("TrainingMonitor.step(): batch_size='many'") == 1
