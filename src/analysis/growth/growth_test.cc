@@ -152,6 +152,25 @@ TEST(Growth, a_tensor_that_is_appended_to_at_every_step_grows_by_what_is_appende
   EXPECT_EQ(rows[0].first_step, 6u);
 }
 
+// One line appends to the tensors of three layers in turn, 100, 200 and 300 bytes.
+TEST(Growth, tensors_of_several_layers_that_one_line_appends_to_grow) {
+  const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
+    const auto line = maker.stack({{"/train.py", 9, "step"}});
+    for (std::uint64_t layer = 1; layer <= 3; ++layer) {
+      const std::uint64_t more = 100 * layer, place = 1000 * layer + step;
+      maker.alloc(50, more);
+      maker.alloc_told(place, (step + 1) * more, {.op = "aten::cat", .stack = line});
+      maker.free(50, more);
+      if (step > 0) maker.free(place - 1, step * more);
+    }
+  });
+  const auto rows = run(trace).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0].is_appended);
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 600);
+  EXPECT_EQ(rows[0].last_bytes, 20 * 600);
+}
+
 TEST(Growth, a_longer_batch_at_every_step_is_not_appended_to_the_one_before) {
   EXPECT_TRUE(run(appended(false)).tables.growth.empty());
 }
