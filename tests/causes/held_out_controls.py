@@ -20,17 +20,11 @@ from tests.causes.held_out_models import (
     low_rank_network,
     render,
 )
-from tests.causes.training import PROGRAMS, held_out
+from tests.causes.training import PROGRAMS, held_out, step_of
 from torch import nn
 from torch.nn import functional
 
 BEFORE = frozenset(PROGRAMS)
-
-
-def step_of(optimizer, loss):
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
 
 
 @held_out("wavenet")

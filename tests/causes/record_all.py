@@ -20,6 +20,8 @@ from tests.causes import (
     held_out_leaks,
     held_out_peaks,
     leaks,
+    mechanism_controls,
+    mechanisms,
     peaks,
 )
 from tests.causes.training import PROGRAMS
@@ -27,8 +29,8 @@ from tests.causes.training import PROGRAMS
 import plimsoll
 
 # By being imported.
-REGISTERED = (peaks, leaks, controls, held_out_leaks, held_out_peaks, held_out_controls)
-CLEAN = {*controls.NAMES, *held_out_controls.NAMES}
+REGISTERED = (peaks, leaks, held_out_leaks, held_out_peaks, mechanisms)
+CLEAN = {*controls.NAMES, *held_out_controls.NAMES, *mechanism_controls.NAMES}
 
 
 def record(name: str, folder: Path) -> dict:

@@ -32,7 +32,7 @@ FACTS = {
 
 def expected() -> dict[str, dict[str, str]]:
     rows = {}
-    for name in ("expected.tsv", "expected_held_out.tsv"):
+    for name in ("expected.tsv", "expected_held_out.tsv", "expected_mechanisms.tsv"):
         with Path(__file__).with_name(name).open() as table:
             rows |= {row["program"]: row for row in csv.DictReader(table, delimiter="\t")}
     return rows

@@ -28,14 +28,24 @@ def program(*names: str, wide: bool = False) -> Callable[[Any], Any]:
     return register
 
 
-def held_out(architecture: str) -> Callable[[Any], Any]:
-    """Register a function as it is: held-out programs bring their own models."""
+def standalone(group: str) -> Callable[[Any], Any]:
+    """Register a function as it is, under "GROUP/NAME": it brings its own model."""
 
     def register(function: Any) -> Any:
-        PROGRAMS[f"held_out_{architecture}/{function.__name__}"] = function
+        PROGRAMS[f"{group}/{function.__name__}"] = function
         return function
 
     return register
+
+
+def held_out(architecture: str) -> Callable[[Any], Any]:
+    return standalone(f"held_out_{architecture}")
+
+
+def step_of(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 
 
 class Training:

@@ -54,7 +54,9 @@ BackwardUse::BackwardUse(const Peak& peak)
     const std::uint32_t number = roots_.try_emplace(root(allocation), next).first->second;
     Use& use = uses_[key(number, backward)];
     if (is_backward) use.is_run = true;
-    if (!is_backward) use.latest_born = std::max(use.latest_born, allocation.born);
+    if (is_backward) return;
+    use.latest_born = std::max(use.latest_born, allocation.born);
+    ++use.freed;
   });
 }
 
@@ -72,7 +74,7 @@ std::size_t BackwardUse::backward_at(std::uint32_t event) const {
   return static_cast<std::size_t>(std::prev(after) - backwards_.begin());
 }
 
-bool BackwardUse::may_be_used(const PeakAllocation& last) const {
+bool BackwardUse::may_be_used(const PeakAllocation& last, std::size_t kept) const {
   const auto found = roots_.find(root(last));
   if (found == roots_.end()) return false;
   const std::size_t first = interval(last);
@@ -80,7 +82,7 @@ bool BackwardUse::may_be_used(const PeakAllocation& last) const {
     if (backwards_[i].first > last.died) break;
     const auto use = uses_.find(key(found->second, i));
     if (use == uses_.end() || !use->second.is_run) continue;
-    if (use->second.latest_born <= last.born) return true;
+    if (use->second.latest_born <= last.born && use->second.freed < kept) return true;
   }
   return false;
 }

@@ -24,8 +24,9 @@ class BackwardUse {
     return backward_at(allocation.died) != backwards_.size();
   }
   // Whether a backward of its forward may run during the life of `last`, the last activation of a
-  // forward: one through layers of its root that frees nothing of a later forward.
-  bool may_be_used(const PeakAllocation& last) const;
+  // forward: one through layers of its root that frees nothing of a later forward. One that frees
+  // as much of earlier forwards as this one keeps, and nothing of it, is theirs.
+  bool may_be_used(const PeakAllocation& last, std::size_t kept = kMany) const;
   bool is_before_last_backward(const PeakAllocation& allocation) const {
     return interval(allocation) + 1 == backwards_.size();
   }
@@ -35,10 +36,12 @@ class BackwardUse {
   std::size_t interval(const PeakAllocation& allocation) const;
 
  private:
+  static constexpr std::size_t kMany = static_cast<std::size_t>(-1);
   // What a backward has to do with a root.
   struct Use {
     bool is_run = false;            // it allocates for layers of the root
     std::uint32_t latest_born = 0;  // of the root's activations that it frees
+    std::size_t freed = 0;          // how many
   };
   std::string_view root(const PeakAllocation& allocation) const;
   static std::uint64_t key(std::uint32_t root, std::size_t backward) {

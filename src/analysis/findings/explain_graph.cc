@@ -1,6 +1,8 @@
 // graph_without_backward: a forward built an autograd graph, and no backward ever used it.
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +24,11 @@ constexpr double kWeight = 2.0;
 // variable names is live: skip connections of a U-Net are a third of it.
 constexpr double kKeptShare = 0.45;
 constexpr std::size_t kFewestKept = 6;
+// A smaller module keeps fewer. What it returns is live without a graph too, so such a forward
+// counts if several are live, as in a buffer, and if most of its bytes are not those of its result.
+constexpr std::size_t kFewestOfSmall = 3;
+constexpr std::size_t kFewestSmallForwards = 3;
+constexpr double kMostInResult = 0.5;
 // Or as much as a training forward of the module keeps, where there is one.
 constexpr double kShareOfTraining = 0.6;
 // A backward frees most of what its forward kept.
@@ -61,32 +68,71 @@ using Parts = std::span<const std::uint32_t>;
 
 // Whether a forward that keeps `count` of the allocations in `window` keeps a graph.
 bool is_graph(const Made& made, std::size_t count, std::size_t window) {
-  if (is_at_least(count, kKeptShare, window)) return true;
   const std::size_t in_training = made.freed_by_backward.size();
-  return in_training > 0 && is_at_least(count * made.trained, kShareOfTraining, in_training);
+  const bool is_most = is_at_least(count, kKeptShare, window);
+  const bool is_as_in_training = is_at_least(count * made.trained, kShareOfTraining, in_training);
+  if (count < kFewestKept) return is_most && is_as_in_training;
+  return is_most || (in_training > 0 && is_as_in_training);
 }
 
-// Of `parts`, which lie between the same two backwards: those of the forward that kept most, if it
-// kept as much as a graph does and no backward uses it.
-Parts kept_graph(const Peak& peak, const BackwardUse& use, const Made& made, Parts parts) {
-  const std::size_t window = std::min(made.in_one_forward(), made.births.size());
+std::uint64_t bytes_of(const Peak& peak, Parts parts) {
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t part : parts) bytes += peak.live()[part].size_bytes;
+  return bytes;
+}
+
+// Whether a forward keeps `parts` for no backward.
+bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made, Parts parts,
+                     std::size_t window) {
+  if (parts.size() < kFewestOfSmall || !is_graph(made, parts.size(), window)) return false;
+  const std::uint64_t in_result = peak.live()[parts.back()].size_bytes;
+  const bool is_result = !is_at_least(bytes_of(peak, parts), 1 / kMostInResult, in_result);
+  if (parts.size() < kFewestKept && is_result) return false;
+  const std::size_t freed = count_between(made.freed_by_backward, peak.live()[parts.front()].born,
+                                          peak.live()[parts.back()].born);
+  PeakAllocation last = peak.live()[parts.back()];
+  for (const std::uint32_t part : parts) last.died = std::max(last.died, peak.live()[part].died);
+  // A program that ends in a forward, or in the backward after it, does not show what it is for.
+  const bool is_cut_off = made.is_last_of_recording || use.is_before_last_backward(last);
+  const bool is_used = is_at_least(freed, kFreedShare, parts.size()) ||
+                       use.may_be_used(last, parts.size()) ||
+                       (last.died == model::kNone && is_cut_off);
+  return !is_used;
+}
+
+// Where the window of births begins that holds most of `parts`.
+std::size_t fullest_window(const Peak& peak, const Made& made, Parts parts, std::size_t window) {
   const auto born = [&](std::size_t part) { return peak.live()[parts[part]].born; };
   std::size_t first = 0, begin = 0, count = 0;
   for (std::size_t last = 0; last < parts.size(); ++last) {
     while (count_between(made.births, born(first), born(last)) > window) ++first;
     if (last + 1 - first > count) begin = first, count = last + 1 - first;
   }
-  if (count < kFewestKept || !is_graph(made, count, window)) return {};
-  const Parts kept = parts.subspan(begin, count);
-  const std::size_t freed =
-      count_between(made.freed_by_backward, born(begin), born(begin + count - 1));
-  PeakAllocation last = peak.live()[kept.back()];
-  for (const std::uint32_t part : kept) last.died = std::max(last.died, peak.live()[part].died);
-  // A program that ends in a forward, or in the backward after it, does not show what it is for.
-  const bool is_cut_off = made.is_last_of_recording || use.is_before_last_backward(last);
-  const bool is_used = is_at_least(freed, kFreedShare, count) || use.may_be_used(last) ||
-                       (last.died == model::kNone && is_cut_off);
-  return is_used ? Parts() : kept;
+  return begin;
+}
+
+// Of `parts`, which lie between the same two backwards: by forward, those that each keeps for no
+// backward. A loop that samples runs many forwards between two backwards; they are counted from the
+// one that keeps most.
+std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use, const Made& made,
+                               Parts parts) {
+  const std::size_t window = std::min(made.in_one_forward(), made.births.size());
+  if (window == 0) return {};
+  const auto birth = [&](std::size_t part) {
+    return std::ranges::lower_bound(made.births, peak.live()[parts[part]].born) -
+           made.births.begin();
+  };
+  // So that no number is negative.
+  const auto length = static_cast<std::ptrdiff_t>(window);
+  const std::ptrdiff_t anchor = birth(fullest_window(peak, made, parts, window)) % length;
+  const auto forward = [&](std::size_t part) { return (birth(part) + length - anchor) / length; };
+  std::vector<Parts> kept;
+  for (std::size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
+    while (end < parts.size() && forward(end) == forward(begin)) ++end;
+    const Parts of_forward = parts.subspan(begin, end - begin);
+    if (is_unused_graph(peak, use, made, of_forward, window)) kept.push_back(of_forward);
+  }
+  return kept;
 }
 
 }  // namespace
@@ -129,18 +175,23 @@ void explain_graph(Peak& peak, Explanations& out) {
   }
   for (const auto& [root, parts] : unused) {
     const Made& made = made_by[root];
-    Explanation explanation;
-    bool outlives_backward = false;
+    std::vector<Parts> forwards;
     for (auto begin = parts.begin(); begin != parts.end();) {
       const std::size_t interval = use.interval(peak.live()[*begin]);
       const auto end = std::find_if(begin, parts.end(), [&](std::uint32_t part) {
         return use.interval(peak.live()[part]) != interval;
       });
-      const Parts kept = kept_graph(peak, use, made, {begin, end});
-      for (const std::uint32_t part : kept) explanation.add(peak, part);
-      outlives_backward |= std::ranges::any_of(
-          kept, [&](std::uint32_t part) { return use.outlives_backward(peak.live()[part]); });
+      std::ranges::move(kept_graphs(peak, use, made, {begin, end}), std::back_inserter(forwards));
       begin = end;
+    }
+    if (forwards.size() < kFewestSmallForwards) {
+      std::erase_if(forwards, [](Parts each) { return each.size() < kFewestKept; });
+    }
+    Explanation explanation;
+    bool outlives_backward = false;
+    for (const std::uint32_t part : forwards | std::views::join) {
+      explanation.add(peak, part);
+      outlives_backward |= use.outlives_backward(peak.live()[part]);
     }
     const std::size_t kept = explanation.parts.size();
     // Not many modules can have this much, so that not many look at all losses.
@@ -157,14 +208,16 @@ void explain_graph(Peak& peak, Explanations& out) {
     report::Finding& finding = explanation.finding;
     explanation.weight = kWeight;
     finding.id = "graph_without_backward";
-    finding.title = "A forward of " + std::string(root) +
-                    " builds a graph that no backward uses: " + bytes_text(explanation.bytes) +
-                    " of " + bytes_text(peak.bytes()) + " at the peak on " + peak.device().name;
-    finding.evidence.push_back(
-        counted(kept, "activation") + " are live at the peak, of forwards of about " +
-        counted(made.in_one_forward(), "allocation") + " each. " +
-        (outlives_backward ? "The backwards that run meanwhile free none of them."
-                           : "No backward begins before they are freed."));
+    finding.title = (forwards.size() == 1 ? "A forward of " + std::string(root) + " builds a graph"
+                                          : "Forwards of " + std::string(root) + " build graphs") +
+                    " that no backward uses: " + bytes_text(explanation.bytes) + " of " +
+                    bytes_text(peak.bytes()) + " at the peak on " + peak.device().name;
+    finding.evidence.push_back(counted(kept, "activation") + " are live at the peak, of " +
+                               counted(forwards.size(), "forward") + " of about " +
+                               counted(made.in_one_forward(), "allocation") + " each. " +
+                               (outlives_backward
+                                    ? "The backwards that run meanwhile free none of them."
+                                    : "No backward begins before they are freed."));
     finding.evidence.push_back("The first of them is made at " + peak.line_label(first) +
                                callers_text(peak, first) + ".");
     finding.next_step =

@@ -86,8 +86,8 @@ struct Link {
   std::size_t after;
 };
 
-// The tensors of a line that nothing has been appended to yet, oldest first. Where a line appends to
-// several tensors in turn, one for each layer, the first is the one that waits longest.
+// The tensors of a line that nothing has been appended to yet, oldest first. Where a line appends
+// to several tensors in turn, one for each layer, the first is the one that waits longest.
 class Tails {
  public:
   // Takes the first that `fits`; none: nullopt.

@@ -1,0 +1,104 @@
+"""Programs that look like those of mechanisms.py and are right."""
+
+from __future__ import annotations
+
+import collections
+
+import torch
+from tests.causes.mechanisms import Denoiser, Eye
+from tests.causes.training import PROGRAMS, standalone, step_of
+from torch import nn
+from torch.nn import functional
+
+BEFORE = frozenset(PROGRAMS)
+
+
+@standalone("curiosity")
+def rollout_without_graphs(updates=6):
+    eye, head = Eye(), nn.Linear(32, 6)
+    optimizer = torch.optim.Adam([*eye.parameters(), *head.parameters()])
+    for _ in range(updates):
+        rollout = []
+        for _ in range(16):
+            seen = torch.rand(16, 4, 256)
+            with torch.no_grad():
+                rollout.append((seen, eye(seen)))
+        for seen, features in rollout:
+            step_of(optimizer, functional.mse_loss(head(eye(seen)), features[:, :6]))
+
+
+class Gaussian(nn.Module):
+    """Returns most of what it makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.mean, self.spread = (nn.Linear(256, 256) for _ in range(3))
+
+    def forward(self, x):
+        h = torch.tanh(self.hidden(x))
+        return h, self.mean(h), self.spread(h)
+
+
+@standalone("gaussian")
+def outputs_of_most_layers_kept(steps=40):
+    """A buffer of tuples without graphs, which are three of four allocations of each forward."""
+    model = Gaussian()
+    optimizer = torch.optim.Adam(model.parameters())
+    kept = collections.deque(maxlen=16)
+    for step in range(steps):
+        x = torch.randn(512, 256)
+        with torch.no_grad():
+            kept.append(model(x)[1:])
+        h, mean, spread = model(x)
+        before = kept[step * 5 % len(kept)]
+        step_of(optimizer, (h.mean() + mean - before[0] + spread - before[1]).square().mean())
+
+
+@standalone("denoiser")
+def sampling_without_graph(steps=12):
+    """Every picture of the sampling is kept for a film."""
+    model = Denoiser()
+    optimizer = torch.optim.Adam(model.parameters())
+
+    @torch.no_grad()
+    def draw(rounds=30):
+        film = [torch.randn(4, 3, 32, 32)]
+        for time in range(rounds, 0, -1):
+            film.append(film[-1] - model(film[-1], time / rounds) / rounds)
+        return film
+
+    for step in range(steps):
+        clean = torch.rand(32, 3, 32, 32)
+        noise = torch.randn_like(clean)
+        step_of(optimizer, functional.mse_loss(model(clean + noise, 1.0), noise))
+        if step % 6 == 5:
+            print(len(draw()))
+
+
+@standalone("unet_small")
+def small_module_at_its_peak(steps=8):
+    """An evaluation without a graph, in the middle of a module of three layers."""
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.Tanh(), nn.Conv2d(16, 3, 3, padding=1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        x = torch.rand(2, 3, 64, 64)
+        step_of(optimizer, functional.mse_loss(model(x), x))
+    with torch.no_grad():
+        for _ in range(4):
+            model(torch.rand(16, 3, 128, 128))
+    step_of(optimizer, functional.mse_loss(model(x), x))
+
+
+@standalone("two_banks")
+def banks_cut_to_a_window(steps=40):
+    encoders = nn.ModuleList([nn.Linear(512, 128), nn.Linear(256, 96)])
+    optimizer = torch.optim.SGD(encoders.parameters(), lr=0.01)
+    banks = [torch.empty(0, layer.out_features) for layer in encoders]
+    for _ in range(steps):
+        made = [layer(torch.randn(512, layer.in_features)) for layer in encoders]
+        for i in range(2):
+            banks[i] = torch.cat([banks[i], made[i].detach()])[-2048:]
+        step_of(optimizer, sum(each.square().mean() for each in made))
+
+
+NAMES = [name for name in PROGRAMS if name not in BEFORE]
