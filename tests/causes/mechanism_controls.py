@@ -101,4 +101,54 @@ def banks_cut_to_a_window(steps=40):
         step_of(optimizer, sum(each.square().mean() for each in made))
 
 
+@standalone("segmentation")
+def validation_gathered(epochs=3):
+    """The outputs of a validation are kept for its score: no training step lies between them."""
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(epochs):
+        for _ in range(12):
+            picture, label = torch.rand(8, 3, 64, 64), torch.randint(4, (8, 64, 64))
+            step_of(optimizer, functional.cross_entropy(model(picture), label))
+        with torch.no_grad():
+            made = [model(torch.rand(2, 3, 64, 64)).argmax(1) for _ in range(10)]
+        print(torch.cat(made).float().mean().item())
+
+
+@standalone("replay")
+def transitions_in_a_ring(steps=80):
+    """A replay buffer of fixed length, of large observations."""
+    model = nn.Sequential(nn.Linear(4096, 64), nn.ReLU(), nn.Linear(64, 4))
+    optimizer = torch.optim.Adam(model.parameters())
+    ring = collections.deque(maxlen=12)
+    for step in range(steps):
+        ring.append(torch.randn(16, 4096))
+        step_of(optimizer, model(ring[step * 5 % len(ring)]).square().mean())
+
+
+@standalone("two_speeds")
+def second_optimizer_steps_seldom(steps=32):
+    """The gradients of one part are gathered over eight batches."""
+    fast, slow = nn.Linear(1024, 1024), nn.Linear(1024, 1024)
+    fast_optimizer = torch.optim.SGD(fast.parameters(), lr=0.01)
+    slow_optimizer = torch.optim.SGD(slow.parameters(), lr=0.01)
+    for step in range(steps):
+        fast(torch.relu(slow(torch.randn(64, 1024)))).square().mean().backward()
+        fast_optimizer.step()
+        fast_optimizer.zero_grad()
+        if step % 8 == 7:
+            slow_optimizer.step()
+            slow_optimizer.zero_grad()
+
+
+@standalone("phases")
+def optimizer_replaced(phases=6, steps=4):
+    model = nn.Sequential(nn.Linear(600, 800), nn.ReLU(), nn.Linear(800, 600))
+    for phase in range(phases):
+        optimizer = torch.optim.RMSprop(model.parameters(), lr=0.1**phase, momentum=0.9)
+        for _ in range(steps):
+            x = torch.randn(32, 600)
+            step_of(optimizer, functional.mse_loss(model(x), x))
+
+
 NAMES = [name for name in PROGRAMS if name not in BEFORE]

@@ -130,4 +130,206 @@ def histories_stacked(steps=30):
         step_of(optimizer, x.square().mean())
 
 
+@standalone("segmentation")
+def masks_of_an_epoch(epochs=3, batches=60):
+    """Probabilities and labels of each batch wait for the score of the epoch."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(epochs):
+        probabilities, labels = [], []
+        for _ in range(batches):
+            picture, label = torch.rand(4, 3, 64, 64), torch.randint(4, (4, 64, 64))
+            logits = model(picture)
+            step_of(optimizer, functional.cross_entropy(logits, label))
+            probabilities.append(logits.detach().softmax(1))
+            labels.append(label)
+        pairs = zip(probabilities, labels, strict=True)
+        print(sum(made.argmax(1).eq(label).float().mean().item() for made, label in pairs))
+
+
+@standalone("forecast")
+def residuals_of_an_epoch(epochs=3, batches=40):
+    """A recurrent model whose callback keeps each batch's inputs and residuals."""
+
+    class Forecast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell, self.out = nn.GRU(16, 32, batch_first=True), nn.Linear(32, 16)
+
+        def forward(self, x):
+            return self.out(self.cell(x)[0])
+
+    class Residuals:
+        def __init__(self):
+            self.kept = {}
+
+        def after_batch(self, number, made, wanted):
+            self.kept[number] = (wanted - made).detach()
+
+        def after_epoch(self):
+            spread = torch.stack([each.std() for each in self.kept.values()]).mean()
+            self.kept = {}
+            return spread.item()
+
+    model, callback = Forecast(), Residuals()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(epochs):
+        for batch in range(batches):
+            x = torch.randn(64, 128, 16)
+            made = model(x)
+            step_of(optimizer, functional.mse_loss(made[:, :-1], x[:, 1:]))
+            callback.after_batch(batch, made, x)
+        print(callback.after_epoch())
+
+
+@standalone("adapter")
+def base_with_gradients(steps=16):
+    """Adapters on a frozen network; the optimizer has only the adapters, the base has gradients."""
+
+    class Adapted(nn.Module):
+        def __init__(self, width=768):
+            super().__init__()
+            self.base = nn.ModuleList(nn.Linear(width, width) for _ in range(8))
+            self.down = nn.ModuleList(nn.Linear(width, 8) for _ in range(8))
+            self.up = nn.ModuleList(nn.Linear(8, width) for _ in range(8))
+
+        def forward(self, x):
+            for base, down, up in zip(self.base, self.down, self.up, strict=True):
+                x = torch.tanh(base(x) + up(torch.relu(down(x))))
+            return x
+
+    model = Adapted()
+    optimizer = torch.optim.SGD([*model.down.parameters(), *model.up.parameters()], lr=0.01)
+    for _ in range(steps):
+        step_of(optimizer, model(torch.randn(16, 768)).square().mean())
+
+
+@standalone("detector")
+def backbone_with_gradients(steps=12):
+    """A convolutional backbone in eval mode, whose parameters nobody has frozen."""
+    backbone = nn.Sequential(nn.Conv2d(3, 384, 3, 2), nn.ReLU())
+    for _ in range(5):
+        backbone += nn.Sequential(nn.Conv2d(384, 384, 3, padding=1), nn.ReLU())
+    head = nn.Linear(384, 20)
+    optimizer = torch.optim.Adam(head.parameters())
+    for _ in range(steps):
+        features = backbone(torch.rand(2, 3, 16, 16)).amax((2, 3))
+        step_of(optimizer, functional.cross_entropy(head(features), torch.randint(20, (2,))))
+
+
+@standalone("perturbed")
+def masks_of_each_member(rounds=4, members=48):
+    """A random mask for each parameter and member, all kept until the round ends."""
+    model = nn.Sequential(nn.Linear(300, 400), nn.Tanh(), nn.Linear(400, 50))
+    with torch.no_grad():
+        for _ in range(rounds):
+            masks, scores = [], []
+            for _ in range(members):
+                mask = [torch.rand(p.shape).sub_(0.5) for p in model.parameters()]
+                for p, m in zip(model.parameters(), mask, strict=True):
+                    p += 0.01 * m
+                scores.append(model(torch.randn(32, 300)).square().mean())
+                for p, m in zip(model.parameters(), mask, strict=True):
+                    p -= 0.01 * m
+                masks.append(mask)
+            best = int(torch.stack(scores).argmin())
+            for p, m in zip(model.parameters(), masks[best], strict=True):
+                p += 0.01 * m
+
+
+@standalone("small_model")
+def states_of_all_trials(trials=40):
+    """Random search: the state of each trial is kept, of a model of 0.6 MB."""
+    model = nn.Sequential(nn.Linear(300, 400), nn.Tanh(), nn.Linear(400, 50))
+    tried = []
+    for _ in range(trials):
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(torch.randn_like(p), alpha=0.01)
+            score = model(torch.randn(32, 300)).square().mean().item()
+        tried.append((score, {n: p.detach().clone() for n, p in model.named_parameters()}))
+    print(min(score for score, _ in tried))
+
+
+@standalone("ranker")
+def adam_state_of_bags(steps=12):
+    """Two bags of many rows, of which each batch uses a few."""
+
+    class Ranker(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.EmbeddingBag(120_000, 48)
+            self.people = nn.EmbeddingBag(90_000, 48)
+            self.score = nn.Linear(96, 1)
+
+        def forward(self, words, people):
+            return self.score(torch.cat([self.words(words), self.people(people)], 1))
+
+    model = Ranker()
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for _ in range(steps):
+        words, people = torch.randint(120_000, (64, 20)), torch.randint(90_000, (64, 5))
+        step_of(optimizer, model(words, people).square().mean())
+
+
+@standalone("phases")
+def optimizer_of_each_phase(phases=6, steps=4):
+    """Each phase makes its optimizer; a history of them is kept for its learning rates."""
+    model = nn.Sequential(nn.Linear(600, 800), nn.ReLU(), nn.Linear(800, 600))
+    history = {}
+    for phase in range(phases):
+        history[phase] = torch.optim.RMSprop(model.parameters(), lr=0.1**phase, momentum=0.9)
+        for _ in range(steps):
+            x = torch.randn(32, 600)
+            step_of(history[phase], functional.mse_loss(model(x), x))
+
+
+@standalone("graph")
+def pairwise_in_a_helper(steps=6):
+    """One helper, called by the forward of one of several layers, makes nearly all of the peak."""
+
+    def affinity(x):
+        gap = (x[:, None] - x[None]).square()
+        return torch.softmax(-gap.sum(-1), -1)
+
+    class Affinity(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix = nn.Linear(24, 24)
+
+        def forward(self, x):
+            return self.mix(affinity(x) @ x)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter, self.near = nn.Linear(8, 24), Affinity()
+            self.middle, self.leave = nn.Linear(24, 24), nn.Linear(24, 8)
+
+        def forward(self, x):
+            return self.leave(torch.relu(self.middle(self.near(torch.relu(self.enter(x))))))
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        step_of(optimizer, model(torch.randn(500, 8)).square().mean())
+
+
+@standalone("meta")
+def inner_rounds_with_graph(steps=6):
+    """Inputs are refined for ten rounds by their gradient, all of which backward runs through."""
+    model = nn.Sequential(nn.Linear(128, 256), nn.Softplus(), nn.Linear(256, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def refine(x, rounds=10):
+        for _ in range(rounds):
+            energy = model(x).sum()
+            x = x - 0.1 * torch.autograd.grad(energy, x, create_graph=True)[0]
+        return x
+
+    for _ in range(steps):
+        found = refine(torch.randn(512, 128, requires_grad=True))
+        step_of(optimizer, (model(found.detach()) - model(torch.randn(512, 128))).mean())
+
+
 NAMES = [name for name in PROGRAMS if name not in BEFORE]

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/calls.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -212,6 +213,7 @@ void explain_activations(Peak& peak, Explanations& out) {
       peak,
       is_kept_known ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
       finding);
+  add_calls(peak, explanation, finding);
   out.push_back(std::move(explanation));
 }
 

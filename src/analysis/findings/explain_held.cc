@@ -1,5 +1,6 @@
 // model_copies, batches_kept, optimizer_scratch: what the program holds next to the training.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -90,6 +91,19 @@ std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t
   return 0;
 }
 
+bool is_random(std::string_view op) {
+  constexpr std::array<std::string_view, 8> kRandom = {
+      "aten::rand",   "aten::rand_like",    "aten::randn",     "aten::randn_like",
+      "aten::normal", "aten::randint_like", "aten::bernoulli", "aten::randint"};
+  return std::ranges::find(kRandom, op) != kRandom.end();
+}
+
+// Whether the model is so large that no other tensors have its sizes by chance. Of a smaller one a
+// copy has several sizes, and an operator has copied it.
+bool is_copy_of(const Model& model, const std::set<std::uint64_t>& sizes, bool is_copied) {
+  return model.bytes >= kLeastPeakBytes / 4 || (is_copied && sizes.size() >= 2);
+}
+
 // Tensors of one line that are neither parameters nor made by training, with the sizes of a
 // model's.
 void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& models,
@@ -98,6 +112,7 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
     std::vector<std::uint32_t> parts;
     std::uint64_t bytes = 0;
     std::set<std::uint64_t> sizes;
+    bool is_copied = true;
   };
   std::map<std::uint32_t, Snapshot> lines;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
@@ -106,7 +121,10 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
     if (category != model::kOther && category != model::kUnknownCategory) continue;
     if (peak.phase(allocation) == model::Phase::kOptimizer) continue;
     if (allocation.size_bytes < 4 * kSmallBytes || !peak.has_line(allocation)) continue;
+    const std::string_view op = peak.trace().strings[peak.trace().events.op[allocation.event]];
+    if (is_random(op)) continue;
     Snapshot& line = lines[peak.line(allocation).value];
+    line.is_copied &= op == "aten::clone" || op == "aten::to" || op == "aten::_to_copy";
     line.parts.push_back(part);
     line.bytes += allocation.size_bytes;
     line.sizes.insert(allocation.size_bytes);
@@ -114,15 +132,14 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
   // A file may name any number of models: of those that matter there are a thousand at most.
   std::map<std::string_view, const Model*> large;
   for (const auto& [name, model] : models) {
-    const bool is_large = model.bytes >= kLeastPeakBytes / 4 &&
-                          is_at_least(model.bytes, kLeastShareOfModel, peak.bytes());
-    if (is_large) large.emplace(name, &model);
+    if (is_at_least(model.bytes, kLeastShareOfModel, peak.bytes())) large.emplace(name, &model);
   }
   for (const auto& [id, line] : lines) {
     for (const auto& [name, found] : large) {
       const Model& model = *found;
       const std::uint64_t bytes = as_model_bytes(line.sizes, line.bytes, model);
       if (!is_at_least(bytes, kShareOfParameters, model.bytes)) continue;
+      if (!is_copy_of(model, line.sizes, line.is_copied)) continue;
       for (const std::uint32_t part : line.parts) explanation.add(peak, part);
       names.push_back(counted((bytes + model.bytes / 2) / model.bytes, "snapshot") + " of " +
                       std::string(name));
@@ -162,7 +179,9 @@ void explain_copies(Peak& peak, Explanations& out) {
   Explanation explanation;
   std::vector<std::string> names;
   add_twins(peak, models, explanation, names);
+  const std::size_t twins = names.size();
   add_snapshots(peak, models, explanation, names);
+  const bool has_snapshots = names.size() > twins;
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
   std::string list;
@@ -174,6 +193,11 @@ void explain_copies(Peak& peak, Explanations& out) {
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
   finding.evidence.push_back("They are " + list + ".");
+  if (has_snapshots) {
+    finding.evidence.push_back(
+        "Snapshots are recognized by the sizes of the parameters, which copies of gradients have "
+        "too.");
+  }
   finding.evidence.push_back(bytes_text(of_line) + " of them are created at " + line + ".");
   finding.next_step =
       "Keep fewer copies, keep them in bfloat16, or move those that a step does not use (a "

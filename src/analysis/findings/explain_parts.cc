@@ -11,6 +11,7 @@
 #include "analysis/findings/text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
+#include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -18,6 +19,8 @@ namespace {
 // Worth more than the category that its bytes belong to where it has 5/8 of them.
 constexpr double kWeight = 1.6;
 constexpr double kWeightOfLayer = 1.7;  // a line of a container may call several layers
+// A function that is no forward and makes nearly all of its layer's bytes says more than the layer.
+constexpr double kWeightOfFunction = 1.8;
 // A line with more large tensors runs in a loop: over layers, most often.
 constexpr std::size_t kMostTensors = 4;
 constexpr double kLargeTensor = 0.05;
@@ -25,6 +28,8 @@ constexpr double kLargeTensor = 0.05;
 constexpr double kShareOfPart = 0.15;
 constexpr int kMostParts = 3;
 constexpr double kShareOfAllLayers = 0.6;
+// A line with as much of its layer is named in the next step.
+constexpr double kShareOfLine = 0.6;
 // Of the activations alone: in its backward any layer holds gradients and temporaries.
 constexpr double kShareOfKept = 0.55;
 // A model of fewer layers is not filled by one of them more than it must, nor by a container of
@@ -126,6 +131,21 @@ Place function_of(Peak& peak, const PeakAllocation& allocation) {
           .layer = peak.trace().events.layer[allocation.event].value};
 }
 
+// Whether a module's forward calls the function that makes the allocation.
+bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
+  if (function_of(peak, allocation).function == 0) return false;
+  const model::Trace& trace = peak.trace();
+  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
+  bool is_outside = false;
+  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
+    const model::Frame& frame = trace.stacks.frame(id);
+    const bool is_user = model::origin_of(trace.strings[frame.file]) == model::FrameOrigin::kUser;
+    if (is_outside && is_user && model::is_forward(trace.strings[frame.function])) return true;
+    is_outside |= id == line;
+  }
+  return false;
+}
+
 }  // namespace
 
 void explain_line(Peak& peak, Explanations& out) {
@@ -156,7 +176,9 @@ void explain_line(Peak& peak, Explanations& out) {
     };
     if (!is_line && std::ranges::all_of(explanation.parts, is_on_line)) continue;
     const bool is_whole = is_at_least(peak.live()[largest].size_bytes, kWholePeak, peak.bytes());
-    explanation.weight = is_whole ? kWeightOfWholePeak : kWeight;
+    explanation.weight = is_whole                            ? kWeightOfWholePeak
+                         : is_called_by_forward(peak, first) ? kWeightOfFunction
+                                                             : kWeight;
     const std::uint64_t bytes = explanation.bytes;
     Explanation told = tell_line(peak, std::move(explanation), is_line);
     const std::uint64_t all = all_of_line[place.line];
@@ -229,8 +251,14 @@ void explain_layer(Peak& peak, Explanations& out) {
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
   finding.evidence.push_back("Activations, their gradients and temporaries of all layers are " +
                              bytes_text(whole) + ".");
-  finding.next_step = "Make " + path +
-                      " smaller, or run it in chunks of the batch, each through "
+  const auto [line, of_line] = line_of_most(peak, explanation.parts);
+  const bool is_at_line = is_named(line) && is_at_least(of_line, kShareOfLine, explanation.bytes);
+  if (is_at_line) {
+    finding.evidence.push_back(bytes_text(of_line) + " of it are created at " + line + ".");
+  }
+  finding.next_step = "Make " + (is_at_line ? "the tensors of " + line : path) +
+                      " smaller, or run " + (is_at_line ? path : std::string("it")) +
+                      " in chunks of the batch, each through "
                       "torch.utils.checkpoint.checkpoint(…, use_reentrant=False).";
   out.push_back(std::move(explanation));
 }
@@ -264,10 +292,11 @@ void explain_parameter(Peak& peak, Explanations& out) {
     if (explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
     report::Finding& finding = explanation.finding;
-    std::uint64_t gradient = 0;
+    std::uint64_t gradient = 0, state = 0;
     for (const std::uint32_t part : explanation.parts) {
       const PeakAllocation& allocation = peak.live()[part];
       if (peak.category(allocation) == model::kGradient) gradient += allocation.size_bytes;
+      if (peak.category(allocation) == model::kOptimizerState) state += allocation.size_bytes;
     }
     explanation.weight = kWeight;
     finding.id = "one_tensor_dominates";
@@ -279,9 +308,15 @@ void explain_parameter(Peak& peak, Explanations& out) {
         "Make " + std::string(name) + " smaller, shard it, or keep it in a smaller dtype.";
     if (gradient > 0) {
       finding.evidence.push_back("Its dense gradient is " + bytes_text(gradient) + " of it.");
+    }
+    if (state > 0) {
+      finding.evidence.push_back("Its optimizer state is " + bytes_text(state) + " of it.");
+    }
+    if (gradient > 0 || state > 0) {
       finding.next_step +=
           " If it is an embedding of which a batch uses few rows, sparse=True makes its gradient "
-          "as small as these rows.";
+          "as small as these rows";
+      finding.next_step += state > 0 ? ", and torch.optim.SGD keeps no state for it." : ".";
     }
     out.push_back(std::move(explanation));
   }

@@ -1,12 +1,15 @@
 // optimizer_state_dominates, optimizer_scratch: the optimizer's own tensors are the largest part of
 // the peak, or what its step allocates for a while is a large one.
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/owners.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -17,6 +20,9 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::size_t kKindsNamed = 3;
+constexpr double kShareOfOwner = 0.8;
+constexpr double kShareOfStale = 0.5;
+constexpr double kShareOfEmbeddings = 0.5;
 constexpr double kShareOfScratch = 0.15;
 // An option avoids it. Adam's state is twice as large as the scratch of its step, and comes second.
 constexpr double kScratchWeight = 2.1;
@@ -26,7 +32,92 @@ constexpr std::uint64_t kScratchOfOne = 3;
 struct State {
   std::uint64_t float32_bytes = 0;
   std::map<std::string_view, std::uint64_t> by_kind;  // "exp_avg", the end of the tensor's name
+  std::map<std::string_view, std::uint64_t> by_parameter;  // the rest of it
+  std::uint64_t stale_bytes = 0;
+  std::set<std::uint32_t> stale;  // lifetimes that have a later one of the same name and kind
+  std::size_t most_of_one = 0;    // live simultaneously, of one name
 };
+
+// A parameter has one of each, in any optimizer that has it.
+bool is_one_of_a_parameter(std::string_view kind) {
+  constexpr std::array<std::string_view, 6> kKinds = {"exp_avg",         "exp_avg_sq", "exp_inf",
+                                                      "momentum_buffer", "square_avg", "sum"};
+  return std::ranges::find(kKinds, kind) != kKinds.end();
+}
+
+// Of state that is live: all but the newest of each name belong to optimizers before the last.
+void find_stale(const Peak& peak, const Explanation& explanation, State& state) {
+  std::map<std::string_view, std::vector<std::uint32_t>> parts;  // by birth
+  for (const std::uint32_t part : explanation.parts) {
+    parts[peak.trace().strings[peak.tensor(peak.live()[part]).name]].push_back(part);
+  }
+  for (const auto& [name, of_name] : parts) {
+    if (!is_one_of_a_parameter(name.substr(name.rfind('.') + 1))) continue;
+    state.most_of_one = std::max(state.most_of_one, of_name.size());
+    for (std::size_t i = 0; i + 1 < of_name.size(); ++i) {
+      state.stale.insert(peak.live()[of_name[i]].lifetime);
+      state.stale_bytes += peak.live()[of_name[i]].size_bytes;
+    }
+  }
+}
+
+// The layers that look up rows of a table.
+std::set<std::string_view> embeddings_of(const Peak& peak) {
+  std::set<std::string_view> layers;
+  const model::StringTable& strings = peak.trace().strings;
+  const model::Events& events = peak.trace().events;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const std::string_view op = strings[events.op[allocation.event]];
+    if (op != "aten::embedding" && op != "aten::embedding_bag") return;
+    layers.insert(strings[events.layer[allocation.event]]);
+  });
+  return layers;
+}
+
+bool is_of_layer(const std::set<std::string_view>& layers, std::string_view parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  return dot != std::string_view::npos && layers.contains(parameter.substr(0, dot));
+}
+
+// A more specific advice than a smaller dtype, where there is one.
+void advise(const Peak& peak, const State& state, std::uint64_t bytes, report::Finding& finding) {
+  if (is_at_least(state.stale_bytes, kShareOfStale, bytes)) {
+    finding.evidence.push_back(
+        bytes_text(state.stale_bytes) + " of it are older state of parameters that have newer " +
+        "state of the same kind, up to " + counted(state.most_of_one, "tensor") +
+        " each: of optimizers that the program has replaced and still retains.");
+    finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+      return state.stale.contains(allocation.lifetime) ? allocation.born : allocation.died;
+    });
+    finding.next_step =
+        "Drop each optimizer when its part of the training is over (a list or attribute retains "
+        "them), or go on with one. Without the older state the peak is " +
+        bytes_text(finding.saving_bytes) + " lower.";
+    return;
+  }
+  if (peak.is_inferred()) return;
+  const auto embeddings = embeddings_of(peak);
+  std::uint64_t of_embeddings = 0;
+  for (const auto& [parameter, of_parameter] : state.by_parameter) {
+    if (is_of_layer(embeddings, parameter)) of_embeddings += of_parameter;
+  }
+  if (!is_at_least(of_embeddings, kShareOfEmbeddings, bytes)) return;
+  finding.evidence.push_back(bytes_text(of_embeddings) +
+                             " of it belong to embeddings: to all rows, used or not.");
+  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
+    const bool is_state = peak.category(allocation) == model::kOptimizerState;
+    const bool is_dropped = is_state && is_of_layer(embeddings, name.substr(0, name.rfind('.')));
+    return is_dropped ? allocation.born : allocation.died;
+  });
+  finding.next_step =
+      "Give the embeddings an optimizer without state: nn.Embedding(sparse=True) with "
+      "torch.optim.SGD has none, and makes no dense gradients. Without the state alone the peak "
+      "is " +
+      bytes_text(finding.saving_bytes) +
+      " lower. torch.optim.SparseAdam saves only the dense gradients. Or keep the state in 8 bits "
+      "(AdamW8bit of bitsandbytes or torchao).";
+}
 
 State state_at(const Peak& peak, Explanation& explanation) {
   State state;
@@ -41,8 +132,10 @@ State state_at(const Peak& peak, Explanation& explanation) {
     const std::size_t dot = name.rfind('.');
     if (dot != std::string_view::npos) {
       state.by_kind[name.substr(dot + 1)] += allocation.size_bytes;
+      state.by_parameter[name.substr(0, dot)] += allocation.size_bytes;
     }
   }
+  find_stale(peak, explanation, state);
   return state;
 }
 
@@ -69,6 +162,11 @@ void explain_state(const Peak& peak, Explanations& out) {
   finding.title = "Optimizer state is " + share_text(peak, bytes) + ": " + bytes_text(bytes) +
                   " of " + bytes_text(peak.bytes());
   if (!state.by_kind.empty()) finding.evidence.push_back("It is " + kinds_text(state) + ".");
+  const Owner owner = owner_of_most(state.by_parameter, kShareOfOwner);
+  if (owner.path.find('.') != std::string::npos) {
+    finding.evidence.push_back(bytes_text(owner.bytes) + " of it belong to " +
+                               counted(owner.tensors, "parameter") + " of " + owner.path + ".");
+  }
   // Of a snapshot the dtype is unknown.
   finding.next_step =
       std::string(peak.is_inferred()
@@ -82,6 +180,7 @@ void explain_state(const Peak& peak, Explanations& out) {
                         bytes_text(finding.saving_bytes) +
                         ". Or shard it over your devices (FSDP, ZeRO).";
   }
+  advise(peak, state, bytes, finding);
   out.push_back(std::move(explanation));
 }
 

@@ -157,6 +157,10 @@ std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {
   return end == steps_.end() ? allocation.died : std::min(allocation.died, *end);
 }
 
+std::size_t Peak::step(std::uint32_t event) const {
+  return static_cast<std::size_t>(std::ranges::upper_bound(steps_, event) - steps_.begin());
+}
+
 void Peak::for_each(const std::function<void(const PeakAllocation&)>& each) const {
   const model::Lifetimes& lifetimes = device_->trace.lifetimes;
   for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {

@@ -80,6 +80,8 @@ class Peak {
   // own death where no step ends before.
   bool has_steps() const { return !steps_.empty(); }
   std::uint32_t death_after_step(const PeakAllocation& allocation) const;
+  // The number of the step that an event of the device lies in, from 0; kNone: the last.
+  std::size_t step(std::uint32_t event) const;
 
   // By how much the peak falls if each allocation is absent between two events, which are equal
   // where it is never absent.
@@ -163,6 +165,9 @@ void explain_gradients(Peak& peak, Explanations& out);
 void explain_optimizer(Peak& peak, Explanations& out);
 void explain_copies(Peak& peak, Explanations& out);
 void explain_batches(Peak& peak, Explanations& out);
+void explain_unowned(Peak& peak, Explanations& out);
+void explain_epoch(Peak& peak, Explanations& out);
+void explain_many(Peak& peak, Explanations& out);
 void explain_outside(Peak& peak, Explanations& out);
 
 }  // namespace plimsoll::analysis::findings

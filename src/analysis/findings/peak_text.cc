@@ -37,6 +37,16 @@ std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stac
   return calls;
 }
 
+// The outermost operator; of a hook or an autograd.Function of the program, whose nodes have no
+// number ("GateBackward"), the operator that it calls.
+std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
+  if (allocation.born == model::kNone) return {};
+  const model::Events& events = peak.trace().events;
+  const std::string_view outer = peak.trace().strings[events.op[allocation.event]];
+  const std::string_view inner = peak.trace().strings[events.inner_op[allocation.event]];
+  return outer.ends_with("Backward") && !inner.empty() ? inner : outer;
+}
+
 }  // namespace
 
 std::string share_text(const Peak& peak, std::uint64_t bytes) {
@@ -89,9 +99,7 @@ std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts
     } else {
       kind = bytes_text(allocation.size_bytes);
     }
-    const bool is_from_before = allocation.born == model::kNone;
-    const std::string_view op =
-        is_from_before ? std::string_view() : strings[peak.trace().events.op[allocation.event]];
+    const std::string_view op = operator_of(peak, allocation);
     if (!op.empty()) kind += " by " + std::string(op);
     auto& [count, bytes] = kinds[kind];
     ++count;

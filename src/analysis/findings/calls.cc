@@ -1,0 +1,88 @@
+#include "analysis/findings/calls.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "analysis/findings/text.h"
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr double kShareOfCaller = 0.5;
+// Fewer are a model with two inputs, or an operator that makes two tensors.
+constexpr std::size_t kFewestRuns = 5;
+constexpr double kShareOfEarlier = 0.1;
+
+// The line outside all forwards that leads to the allocation: its own, if it is in none.
+std::string caller_of(const Peak& peak, const PeakAllocation& allocation) {
+  const std::string caller = peak.facts().lines.caller(allocation.stack);
+  return caller.empty() ? peak.line_label(allocation) : caller;
+}
+
+// The most tensors that one operator of one layer has made on one stack and that are live.
+std::size_t runs_of(const Peak& peak, const Explanation& explanation, const std::string& caller) {
+  std::map<std::array<std::uint32_t, 3>, std::size_t> runs;
+  const model::Events& events = peak.trace().events;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.phase(allocation) != model::Phase::kForward) continue;
+    if (peak.category(allocation) != model::kActivation) continue;
+    if (events.layer[allocation.event] == model::StringId{}) continue;
+    if (caller_of(peak, allocation) != caller) continue;
+    ++runs[{allocation.stack.value, events.layer[allocation.event].value,
+            events.op[allocation.event].value}];
+  }
+  std::size_t most = 0;
+  for (const auto& [call, count] : runs) most = std::max(most, count);
+  return most;
+}
+
+// Made by a backward that has ended, and no gradient of a parameter.
+std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation) {
+  const auto& ends = peak.backward_ends();
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.category(allocation) != model::kActivationGradient) continue;
+    const auto end = std::ranges::upper_bound(ends, allocation.born);
+    if (end != ends.end() && *end <= peak.event()) bytes += allocation.size_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding) {
+  if (peak.is_inferred()) return;
+  std::map<std::string, std::uint64_t> callers;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.has_line(allocation)) callers[caller_of(peak, allocation)] += allocation.size_bytes;
+  }
+  const auto most =
+      std::ranges::max_element(callers, {}, [](const auto& caller) { return caller.second; });
+  if (most == callers.end()) return;
+  const std::size_t runs = runs_of(peak, explanation, most->first);
+  const bool is_repeated =
+      runs >= kFewestRuns && is_at_least(most->second, kShareOfCaller, explanation.bytes);
+  if (is_repeated) {
+    finding.evidence.push_back(bytes_text(most->second) + " of it are made by what " + most->first +
+                               " calls, again and again: " + std::to_string(runs) +
+                               " tensors of the same operator of one layer are live.");
+  }
+  const std::uint64_t left = left_by_backward(peak, explanation);
+  if (!is_at_least(left, kShareOfEarlier, explanation.bytes)) return;
+  finding.evidence.push_back(bytes_text(left) +
+                             " of it are tensors of a backward that has ended: create_graph=True "
+                             "keeps them, and the graph behind them, for another backward.");
+  finding.next_step =
+      "Pass create_graph=True only if you differentiate through the gradient" +
+      (is_repeated ? ", and detach between the rounds at " + most->first : std::string()) + ". " +
+      finding.next_step;
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,140 @@
+// batches_kept, where steps keep what they make until an epoch ends: outputs and targets that are
+// gathered for a metric, and cleared together.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+#include "analysis/findings/text.h"
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr double kShareOfPeak = 0.25;
+// More than that of a layer that makes half of it.
+constexpr double kWeight = 1.8;
+// Fewer are a queue or an average of a few steps.
+constexpr std::size_t kFewestSteps = 8;
+// A queue frees one for each that it takes; an epoch frees nearly all.
+constexpr double kFreedTogether = 0.8;
+constexpr std::uint64_t kSmallBytes = 4096;
+constexpr std::size_t kLinesNamed = 3;
+
+bool may_be_gathered(const Peak& peak, const PeakAllocation& allocation) {
+  if (allocation.size_bytes < kSmallBytes || !peak.has_line(allocation)) return false;
+  const std::string_view category = peak.category(allocation);
+  const bool is_kind = category == model::kActivation || category == model::kInput ||
+                       category == model::kOther || category == model::kTemporary;
+  return is_kind && peak.phase(allocation) != model::Phase::kOptimizer;
+}
+
+// What one line keeps beyond the step that makes it, by the step that frees it.
+struct Freed {
+  std::map<std::size_t, std::size_t> births;  // how many, by the step that made them
+  std::size_t count = 0;
+
+  std::size_t count_before(std::size_t step) const {
+    std::size_t count_of_steps = 0;
+    for (auto birth = births.begin(); birth != births.end() && birth->first < step; ++birth) {
+      count_of_steps += birth->second;
+    }
+    return count_of_steps;
+  }
+};
+using FreedBySteps = std::map<std::size_t, Freed>;
+
+// Whether a step before the last frees nearly all that many steps before it have left.
+bool is_cleared(const FreedBySteps& freed, std::size_t last_step) {
+  for (auto step = freed.begin(); step != freed.end() && step->first < last_step; ++step) {
+    const auto& [births, count] = step->second;
+    if (births.size() < kFewestSteps) continue;
+    std::size_t left = 0;  // of the same steps
+    for (auto later = std::next(step); later != freed.end(); ++later) {
+      left += later->second.count_before(step->first);
+    }
+    if (is_at_least(count, kFreedTogether, count + left)) return true;
+  }
+  return false;
+}
+
+std::string lines_text(const Peak& peak, const std::map<std::uint32_t, Explanation>& lines) {
+  std::vector<const Explanation*> by_bytes;
+  for (const auto& [line, explanation] : lines) by_bytes.push_back(&explanation);
+  std::ranges::stable_sort(by_bytes, std::ranges::greater{}, &Explanation::bytes);
+  std::string text;
+  for (const Explanation* each :
+       std::span(by_bytes).first(std::min(kLinesNamed, by_bytes.size()))) {
+    text += (text.empty() ? "" : "; ") + parts_text(peak, each->parts) + ", made at " +
+            peak.line_label(peak.live()[each->parts.front()]);
+  }
+  return text;
+}
+
+}  // namespace
+
+void explain_epoch(Peak& peak, Explanations& out) {
+  if (!peak.has_steps()) return;
+  const std::size_t now = peak.step(peak.event());
+  std::map<std::uint32_t, Explanation> lines;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!may_be_gathered(peak, allocation) || peak.step(allocation.born) >= now) continue;
+    lines[peak.line(allocation).value].add(peak, part);
+  }
+  std::erase_if(lines, [](const auto& each) { return each.second.parts.size() < kFewestSteps; });
+  if (lines.empty()) return;
+  std::unordered_map<std::uint32_t, FreedBySteps> freed;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const std::uint32_t line = peak.line(allocation).value;
+    if (!lines.contains(line) || !may_be_gathered(peak, allocation)) return;
+    const std::size_t first = peak.step(allocation.born), last = peak.step(allocation.died);
+    if (first == last) return;
+    Freed& of_step = freed[line][last];
+    ++of_step.births[first];
+    ++of_step.count;
+  });
+  const std::size_t last_step = peak.step(model::kNone);
+  std::erase_if(lines, [&](const auto& each) { return !is_cleared(freed[each.first], last_step); });
+  Explanation explanation;
+  std::set<std::size_t> steps;
+  for (const auto& [line, of_line] : lines) {
+    for (const std::uint32_t part : of_line.parts) {
+      explanation.add(peak, part);
+      steps.insert(peak.step(peak.live()[part].born));
+    }
+  }
+  if (explanation.bytes < kLeastPeakBytes) return;
+  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
+  explanation.weight = kWeight;
+  report::Finding& finding = explanation.finding;
+  finding.id = "batches_kept";
+  finding.title = "Tensors that " + counted(steps.size(), "earlier step") + " made are " +
+                  share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
+                  " of " + bytes_text(peak.bytes());
+  finding.evidence.push_back("They are " + lines_text(peak, lines) + ".");
+  finding.evidence.push_back(
+      "Their steps do not free them. One later step frees nearly all, as when an epoch ends.");
+  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    return lines.contains(peak.line(allocation).value) && may_be_gathered(peak, allocation)
+               ? peak.death_after_step(allocation)
+               : allocation.died;
+  });
+  finding.next_step =
+      "Do not gather them until the epoch ends: compute the metric at every step and keep its "
+      "sums, "
+      "or write the tensors to a file.";
+  if (finding.saving_bytes > 0) {
+    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
+  }
+  out.push_back(std::move(explanation));
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,114 @@
+// gradients_kept, where no optimizer clears them: parameters that were to be frozen get gradients,
+// because the program leaves requires_grad on and passes only the others to the optimizer.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/findings/owners.h"
+#include "analysis/findings/peak.h"
+#include "analysis/findings/text.h"
+#include "model/categories.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+// Worth more than gradients_kept where both explain the same gradients.
+constexpr double kWeight = 2.1;
+constexpr double kShareOfPeak = 0.05;
+constexpr std::size_t kFewestBackwards = 4;
+// Of the backwards: those that a gradient must live through, and that other gradients are made in.
+constexpr double kShareOfBackwards = 0.5;
+constexpr double kShareOfOwner = 0.9;
+
+std::size_t backwards_in(const Peak& peak, std::uint32_t from, std::uint32_t to) {
+  const auto& begins = peak.backward_begins();
+  return static_cast<std::size_t>(std::ranges::lower_bound(begins, to) -
+                                  std::ranges::upper_bound(begins, from));
+}
+
+// What the recording states of a parameter's gradient.
+struct Gradient {
+  std::size_t made = 0;
+  bool has_state = false;  // an optimizer has state for its parameter
+};
+
+std::map<std::string_view, Gradient> gradients_of(const Peak& peak) {
+  std::map<std::string_view, Gradient> gradients;
+  std::set<std::string_view> states;
+  const auto& strings = peak.trace().strings;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const std::string_view category = peak.category(allocation);
+    const std::string_view name = strings[peak.tensor(allocation).name];
+    if (category == model::kGradient && !name.empty()) ++gradients[name].made;
+    if (category == model::kOptimizerState) states.insert(name.substr(0, name.rfind('.')));
+  });
+  for (auto& [name, gradient] : gradients) gradient.has_state = states.contains(name);
+  return gradients;
+}
+
+}  // namespace
+
+void explain_unowned(Peak& peak, Explanations& out) {
+  const std::size_t backwards = peak.backward_begins().size();
+  if (backwards < kFewestBackwards) return;
+  const auto gradients = gradients_of(peak);
+  const auto cleared = std::ranges::count_if(gradients, [&](const auto& each) {
+    return is_at_least(each.second.made, kShareOfBackwards, backwards);
+  });
+  if (cleared == 0) return;
+  Explanation explanation;
+  std::map<std::string_view, std::uint64_t> bytes;
+  std::size_t fewest = backwards;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.category(allocation) != model::kGradient) continue;
+    const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
+    const auto found = gradients.find(name);
+    if (found == gradients.end() || found->second.made > 1 || found->second.has_state) continue;
+    const std::size_t lived = backwards_in(peak, allocation.born, allocation.died);
+    if (lived < kFewestBackwards - 1 || !is_at_least(lived + 1, kShareOfBackwards, backwards)) {
+      continue;
+    }
+    explanation.add(peak, part);
+    bytes[name] += allocation.size_bytes;
+    fewest = std::min(fewest, lived);
+  }
+  if (explanation.bytes < kLeastPeakBytes) return;
+  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
+  explanation.weight = kWeight;
+  const Owner owner = owner_of_most(bytes, kShareOfOwner);
+  const std::string what = owner.path.empty() ? "these parameters" : owner.path;
+  report::Finding& finding = explanation.finding;
+  finding.id = "gradients_kept";
+  finding.title = "Gradients that no optimizer clears are " + share_text(peak, explanation.bytes) +
+                  ": " + bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
+  finding.evidence.push_back(bytes_text(owner.bytes) + " of them belong to " +
+                             counted(owner.tensors, "parameter") +
+                             (owner.path.empty() ? "" : " of " + owner.path) + ".");
+  finding.evidence.push_back("Each is made once and lives through " +
+                             counted(fewest, "later backward") +
+                             " or more, while the gradients of " +
+                             counted(static_cast<std::uint64_t>(cleared), "other parameter") +
+                             " are freed and made again. No optimizer has state for them.");
+  std::set<std::uint32_t> rows;
+  for (const std::uint32_t part : explanation.parts) rows.insert(peak.live()[part].lifetime);
+  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    return rows.contains(allocation.lifetime) ? allocation.born : allocation.died;
+  });
+  finding.next_step =
+      "If " + what +
+      " is not to be trained, call requires_grad_(False) on it: it then has no gradients, and "
+      "backward does not run through it. If it is, pass its parameters to the optimizer, whose "
+      "zero_grad() clears them.";
+  if (finding.saving_bytes > 0) {
+    finding.next_step +=
+        " Without these gradients the peak is " + bytes_text(finding.saving_bytes) + " lower.";
+  }
+  out.push_back(std::move(explanation));
+}
+
+}  // namespace plimsoll::analysis::findings

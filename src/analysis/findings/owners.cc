@@ -1,0 +1,35 @@
+#include "analysis/findings/owners.h"
+
+#include <algorithm>
+
+#include "analysis/findings/text.h"
+
+namespace plimsoll::analysis::findings {
+
+Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_tensor,
+                    double share) {
+  Owner owner;
+  for (const auto& [name, bytes] : bytes_by_tensor) owner.bytes += bytes;
+  const std::uint64_t whole = owner.bytes;
+  owner.tensors = bytes_by_tensor.size();
+  while (true) {
+    // Of the names in the path: by what follows it, up to the next dot.
+    std::map<std::string_view, Owner> inside;
+    const std::size_t begin = owner.path.empty() ? 0 : owner.path.size() + 1;
+    for (const auto& [name, bytes] : bytes_by_tensor) {
+      const bool is_inside = begin == 0 || (name.starts_with(owner.path) && name.size() > begin &&
+                                            name[begin - 1] == '.');
+      if (!is_inside) continue;
+      Owner& next = inside[name.substr(0, name.find('.', begin))];
+      next.bytes += bytes;
+      ++next.tensors;
+    }
+    const auto most =
+        std::ranges::max_element(inside, {}, [](const auto& each) { return each.second.bytes; });
+    if (most == inside.end() || !is_at_least(most->second.bytes, share, whole)) return owner;
+    owner = most->second;
+    owner.path = std::string(most->first);
+  }
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,21 @@
+// Which module most bytes of named tensors belong to: "Net.tables" of "Net.tables.0.weight".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::analysis::findings {
+
+struct Owner {
+  std::string path;         // empty: the tensors have no module in common
+  std::uint64_t bytes = 0;  // of its tensors
+  std::size_t tensors = 0;
+};
+
+// The innermost module, or tensor, that has at least `share` of the bytes.
+Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_tensor, double share);
+
+}  // namespace plimsoll::analysis::findings

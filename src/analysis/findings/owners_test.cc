@@ -1,0 +1,31 @@
+#include "analysis/findings/owners.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+TEST(Owners, the_innermost_module_with_most_of_the_bytes) {
+  const Owner owner = owner_of_most({{"Net.head.weight", 5},
+                                     {"Net.tables.0.weight", 40},
+                                     {"Net.tables.1.weight", 50},
+                                     {"Net.tables2.weight", 5}},
+                                    0.8);
+  EXPECT_EQ(owner.path, "Net.tables");
+  EXPECT_EQ(owner.bytes, 90u);
+  EXPECT_EQ(owner.tensors, 2u);
+}
+
+TEST(Owners, one_tensor_may_have_most) {
+  EXPECT_EQ(owner_of_most({{"Net.a", 1}, {"Net.b", 99}}, 0.8).path, "Net.b");
+}
+
+TEST(Owners, models_side_by_side_have_no_owner) {
+  const Owner owner = owner_of_most({{"Net.a", 50}, {"Other.b", 50}}, 0.8);
+  EXPECT_EQ(owner.path, "");
+  EXPECT_EQ(owner.tensors, 2u);
+  EXPECT_EQ(owner_of_most({}, 0.8).path, "");
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::findings
