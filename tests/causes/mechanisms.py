@@ -227,14 +227,14 @@ def masks_of_each_member(rounds=4, members=48):
             for _ in range(members):
                 mask = [torch.rand(p.shape).sub_(0.5) for p in model.parameters()]
                 for p, m in zip(model.parameters(), mask, strict=True):
-                    p += 0.01 * m
+                    p.add_(m, alpha=0.01)
                 scores.append(model(torch.randn(32, 300)).square().mean())
                 for p, m in zip(model.parameters(), mask, strict=True):
-                    p -= 0.01 * m
+                    p.sub_(m, alpha=0.01)
                 masks.append(mask)
             best = int(torch.stack(scores).argmin())
             for p, m in zip(model.parameters(), masks[best], strict=True):
-                p += 0.01 * m
+                p.add_(m, alpha=0.01)
 
 
 @standalone("small_model")

@@ -26,6 +26,9 @@ constexpr double kShareOfChildren = 0.8;
 // A block worth a checkpoint.
 constexpr double kSmallestBlock = 0.05;
 constexpr std::size_t kBlocksNamed = 4;
+constexpr double kLeastInBlocks = 0.2;
+// A function that makes as much, and is no forward, is worth a checkpoint.
+constexpr double kShareOfFunction = 0.5;
 
 std::string_view parent_path(std::string_view path) {
   const std::size_t dot = path.rfind('.');
@@ -146,11 +149,13 @@ std::uint64_t saving_of_checkpoints(Peak& peak, const Rows& blocks) {
   });
 }
 
-void add_blocks(Peak& peak, Measure measure, report::Finding& finding) {
+void add_blocks(Peak& peak, Measure measure, std::uint64_t bytes, report::Finding& finding) {
   const Rows blocks =
       blocks_of(peak.facts().report.tables.layers, peak.device().report.device, measure);
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
+  // What is made outside the layers is not freed by their checkpoints.
+  if (!is_at_least(held, kLeastInBlocks, bytes)) return;
   const std::uint64_t largest = blocks.front()->inclusive.*measure;
   // Without marks of backward nobody knows when a block comes back: all of the largest, at worst.
   finding.saving_bytes =
@@ -207,12 +212,22 @@ void explain_activations(Peak& peak, Explanations& out) {
         "use_reentrant=False), which recomputes them in backward. Or use a smaller batch, or "
         "compute in bfloat16 (torch.autocast).";
   }
+  const auto [function, of_function] = function_of_most(peak, explanation);
+  if (!function.empty() && is_at_least(of_function, kShareOfFunction, bytes)) {
+    finding.evidence.push_back(bytes_text(of_function) + " of it are made by " + function +
+                               ", which calls no layer.");
+    finding.next_step =
+        "Run " + function +
+        " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what it makes is then "
+        "recomputed in backward instead of being kept. Or let it make less: fewer rounds, smaller "
+        "tensors, a smaller batch.";
+  }
   const Facts& facts = peak.facts();
   const bool is_kept_known = add_kept(facts, peak.device(), finding);
   add_blocks(
       peak,
       is_kept_known ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
-      finding);
+      bytes, finding);
   add_calls(peak, explanation, finding);
   out.push_back(std::move(explanation));
 }

@@ -4,10 +4,16 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "analysis/findings/text.h"
 #include "model/categories.h"
+#include "model/function_name.h"
+#include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -54,7 +60,49 @@ std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation)
   return bytes;
 }
 
+// A function of the program: file and name.
+using Function = std::pair<std::uint32_t, std::uint32_t>;
+
+Function function_in(const model::Frame& frame) { return {frame.file.value, frame.function.value}; }
+
+// Adds the functions around the layers that an allocation was made in: those outside all forwards.
+void add_callers(const Peak& peak, const PeakAllocation& allocation, std::set<Function>& callers) {
+  const model::Trace& trace = peak.trace();
+  std::vector<Function> outside;  // of the forwards met so far, innermost first
+  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
+    const model::Frame& frame = trace.stacks.frame(id);
+    if (model::origin_of(trace.strings[frame.file]) != model::FrameOrigin::kUser) continue;
+    if (model::is_forward(trace.strings[frame.function])) {
+      outside.clear();
+    } else {
+      outside.push_back(function_in(frame));
+    }
+  }
+  callers.insert(outside.begin(), outside.end());
+}
+
 }  // namespace
+
+std::pair<std::string, std::uint64_t> function_of_most(const Peak& peak,
+                                                       const Explanation& explanation) {
+  const model::Trace& trace = peak.trace();
+  std::map<Function, std::uint64_t> functions;
+  std::set<Function> callers;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (allocation.born == model::kNone || !peak.has_line(allocation)) continue;
+    const bool is_in_layer = !trace.strings[trace.events.layer[allocation.event]].empty();
+    if (is_in_layer) add_callers(peak, allocation, callers);
+    const model::Frame& frame = trace.stacks.frame(peak.facts().lines.frame(allocation.stack));
+    functions[function_in(frame)] += allocation.size_bytes;
+  }
+  const auto most =
+      std::ranges::max_element(functions, {}, [](const auto& each) { return each.second; });
+  if (most == functions.end() || callers.contains(most->first)) return {};
+  const std::string_view name = trace.strings[model::StringId{most->first.second}];
+  if (model::is_forward(name) || model::is_comprehension(name) || name == "<module>") return {};
+  return {std::string(name), most->second};
+}
 
 void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding) {
   if (peak.is_inferred()) return;

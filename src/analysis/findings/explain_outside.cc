@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/findings/peak.h"
@@ -50,6 +51,28 @@ std::uint64_t most_in_training(const Peak& peak) {
   return most;
 }
 
+// Whether the recording ends in the middle of the forward of the peak, as where it fails: its last
+// call is none with which the forwards before it end.
+bool ends_in_the_middle_of_a_forward(const Peak& peak) {
+  const auto& begins = peak.backward_begins();
+  if (peak.moment().phase != "forward" || begins.back() > peak.event()) return false;
+  const model::Events& events = peak.trace().events;
+  const auto& strings = peak.trace().strings;
+  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
+  std::set<Call> ends;                                   // of forwards that a backward follows
+  Call last;
+  auto begin = begins.begin();
+  bool is_forward = false;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    for (; begin != begins.end() && *begin <= allocation.born; ++begin) ends.insert(last);
+    is_forward = peak.phase(allocation) == model::Phase::kForward &&
+                 !strings[events.layer[allocation.event]].empty();
+    if (!is_forward) return;
+    last = {events.layer[allocation.event].value, events.op[allocation.event].value};
+  });
+  return is_forward && !ends.contains(last);
+}
+
 const char* stage(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (begins.front() > peak.event()) return "before the first backward";
@@ -61,6 +84,7 @@ const char* stage(const Peak& peak) {
 
 void explain_outside(Peak& peak, Explanations& out) {
   if (peak.is_in_training() || peak.backward_begins().size() < 2) return;
+  if (ends_in_the_middle_of_a_forward(peak)) return;
   const std::uint64_t training = most_in_training(peak);
   const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
   if (excess < kLeastPeakBytes || !is_at_least(excess, kShareOfPeak, peak.bytes())) return;

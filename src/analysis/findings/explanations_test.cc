@@ -322,5 +322,52 @@ TEST(Explanations, a_peak_that_no_training_step_reaches_is_told_with_the_excess)
   EXPECT_THAT(found[0].evidence[0], HasSubstr("eval.py:9 (evaluate): 70.0 MiB"));
 }
 
+// Two steps, and a larger forward that ends with the layer `last`: as the others, or earlier, where
+// the program fails.
+Case larger_forward(const char* last) {
+  Case c;
+  for (int step = 0; step < 3; ++step) {
+    const std::uint64_t mib = step == 2 ? 30 : 4;
+    for (const char* layer : {"Net.first", "Net.second"}) {
+      c.maker.alloc_told(1 + (layer[4] == 's'), mib * kMib,
+                         {.layer = layer,
+                          .category = "activation",
+                          .phase = Phase::kForward,
+                          .op = "aten::linear",
+                          .flags = step == 2 ? EventFlags::kNothing : kSaved});
+      if (step == 2 && layer == std::string_view(last)) break;
+    }
+    if (step == 2) break;
+    c.maker.begin_backward().free(1, mib * kMib).free(2, mib * kMib).end_backward();
+  }
+  c.peak_phase = "forward";
+  return c;
+}
+
+TEST(Explanations, a_forward_that_fails_is_not_outside_of_training) {
+  EXPECT_THAT(larger_forward("Net.first").run(explain_outside), IsEmpty());
+  EXPECT_THAT(larger_forward("Net.second").run(explain_outside), SizeIs(1));
+}
+
+// A function that forward or the training loop calls makes most; `main` calls the layers itself.
+TEST(Explanations, a_function_that_makes_most_activations_is_run_through_a_checkpoint) {
+  for (const char* function : {"sinkhorn", "main"}) {
+    Case c;
+    const auto in_layer = c.maker.stack({{"train.py", 4, "main"}});
+    const auto outside = c.maker.stack({{"train.py", 9, function}, {"train.py", 5, "main"}});
+    c.maker.alloc_told(
+        1, kMib,
+        {.layer = "Net", .category = "activation", .phase = Phase::kForward, .stack = in_layer});
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      c.maker.alloc_told(2 + i, kMib,
+                         {.category = "activation", .phase = Phase::kForward, .stack = outside});
+    }
+    const auto found = c.run(explain_activations);
+    ASSERT_THAT(found, SizeIs(1));
+    const bool is_named = found[0].next_step.starts_with("Run sinkhorn through");
+    EXPECT_EQ(is_named, std::string_view(function) == "sinkhorn");
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::findings

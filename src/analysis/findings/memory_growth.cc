@@ -6,7 +6,9 @@
 
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
+#include "base/path_text.h"
 #include "base/units.h"
+#include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -82,6 +84,41 @@ std::string append_text(const report::GrowthRow& row) {
          "move it to a file.";
 }
 
+// Whether a line is one of a torch.autograd.Function.
+bool is_in_autograd_function(const Facts& facts, const std::string& line) {
+  const model::Trace& trace = facts.trace;
+  for (std::uint32_t id = 0; id < facts.lines.line_count(); ++id) {
+    if (facts.lines.label(model::LineId{id}) != line) continue;
+    for (std::uint32_t stack = 0; stack < trace.stacks.stack_count(); ++stack) {
+      if (facts.lines.line(model::StackId{stack}).value != id) continue;
+      return std::ranges::any_of(
+          trace.stacks.frames(model::StackId{stack}), [&](model::FrameId frame) {
+            return base::ends_with_path(trace.strings[trace.stacks.frame(frame).file],
+                                        "torch/autograd/function.py");
+          });
+    }
+  }
+  return false;
+}
+
+std::string retained_text(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
+  const report::GrowthRow& first = rows.front();
+  Retained retained = retained_in(growing_category(facts.report.tables, device.report.device));
+  // A graph retains several tensors of each forward.
+  const bool is_one_a_step = rows.size() == 1 && first.survivors <= first.steps;
+  if (retained == Retained::kGraphs && is_one_a_step) retained = Retained::kOutputs;
+  std::string text = let_go_text(holder_text(first), device.report.device, retained);
+  for (const report::GrowthRow& row : rows) {
+    if (retained != Retained::kGraphs || !is_in_autograd_function(facts, row.line)) continue;
+    return "If " + row.key +
+           " stores tensors as attributes of ctx, pass them to ctx.save_for_backward: an output "
+           "that is an attribute refers to itself through its graph, and is never freed. "
+           "Otherwise: " +
+           text;
+  }
+  return text;
+}
+
 // `rows` are lines, or, where each line alone grows too little to speak of, categories.
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
   double per_step = 0;
@@ -111,10 +148,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
       "Compared at " + counted(first.steps, "step") + " (" + first.boundary +
       "), counted from the first; the first quarter is left out as warm-up.");
   finding.next_step =
-      first.is_certain ? first.is_appended
-                             ? append_text(first)
-                             : let_go_text(holder_text(first), device.report.device,
-                                           growing_category(tables, device.report.device))
+      first.is_certain ? first.is_appended ? append_text(first) : retained_text(facts, device, rows)
                        : "Record at least 12 steps: these are too few to distinguish growth from a "
                          "cache that fills.";
   finding.saving_bytes = grown;

@@ -98,8 +98,10 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails
                                ".");
     if (finding.evidence.size() == kMostTold + 1) break;
   }
-  finding.next_step = let_go_text(first.empty() ? top_line(oom) : first, device.report.device,
-                                  growing_category(facts.report.tables, device.report.device));
+  const Retained retained =
+      retained_in(growing_category(facts.report.tables, device.report.device));
+  finding.next_step =
+      let_go_text(first.empty() ? top_line(oom) : first, device.report.device, retained);
   finding.saving_bytes = oom.grown_bytes;
 }
 

@@ -23,24 +23,31 @@ std::string rate_text(double bytes_per_step) {
          " a step";
 }
 
-std::string let_go_text(const std::string& holder, std::int32_t device, std::string_view category) {
+Retained retained_in(std::string_view category) {
   const bool is_of_model = category == model::kParameter || category == model::kBuffer ||
                            category == model::kOptimizerState;
-  if (is_of_model) {
+  if (is_of_model) return Retained::kModel;
+  return category == model::kActivation ? Retained::kGraphs : Retained::kTensors;
+}
+
+std::string let_go_text(const std::string& holder, std::int32_t device, Retained retained) {
+  if (retained == Retained::kModel) {
     return "Make the model and its optimizer once, before the loop: " + holder +
            " adds to them at every step (add_param_group, a new module, parameter or optimizer).";
   }
   // A copy on the CPU frees nothing of the CPU's.
   const bool is_cpu = device < 0;
-  const bool has_graphs = category == model::kActivation;
+  std::string keep = is_cpu ? ".detach() of other tensors" : ".detach().cpu() of other tensors";
+  if (retained == Retained::kTensors) {
+    keep = is_cpu ? "drop other tensors or write them to a file" : ".cpu() of other tensors";
+  } else if (retained == Retained::kOutputs && is_cpu) {
+    keep = ".detach().clone() of the part of a tensor that you need: a slice retains all of it";
+  }
   return "Let go of what " + holder + " keeps from step to step" +
-         (has_graphs ? ", and of the graphs behind it" : "") +
-         ": usually a list, dict or attribute that gathers tensors. Keep .item() of a scalar, " +
-         (has_graphs
-              ? is_cpu ? "and .detach() of other tensors" : "and .detach().cpu() of other tensors"
-          : is_cpu ? "and drop other tensors or write them to a file"
-                   : "and .cpu() of other tensors") +
-         ".";
+         (retained == Retained::kGraphs ? ", and of the graphs behind it" : "") +
+         ": usually a list, dict or attribute that gathers tensors. Keep .item() of a scalar, "
+         "and " +
+         keep + ".";
 }
 
 std::string_view growing_category(const report::Tables& tables, std::int32_t device) {

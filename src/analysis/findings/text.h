@@ -20,9 +20,17 @@ std::string counted(std::uint64_t count, const char* singular);  // "1 block", "
 // "a.py:1 (f) 2.0 GiB (40.0%), b.py:2 (g) 1.0 GiB (20.0%)": the first few.
 std::string holders_text(std::span<const report::GroupRow> rows);
 
-// What to do about a line, layer or category that holds more at every step. `category`: of what it
-// holds; empty: unknown.
-std::string let_go_text(const std::string& holder, std::int32_t device, std::string_view category);
+// What a line, layer or category holds more of at every step.
+enum class Retained : std::uint8_t {
+  kTensors,
+  kOutputs,  // of forwards, without the graphs behind them
+  kGraphs,
+  kModel
+};
+// Of a category; empty: unknown.
+Retained retained_in(std::string_view category);
+// What to do about it.
+std::string let_go_text(const std::string& holder, std::int32_t device, Retained retained);
 // The category of a device that grows most; empty: none, or not known.
 std::string_view growing_category(const report::Tables& tables, std::int32_t device);
 
