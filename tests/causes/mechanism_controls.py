@@ -48,10 +48,10 @@ def outputs_of_most_layers_kept(steps=40):
     for step in range(steps):
         x = torch.randn(512, 256)
         with torch.no_grad():
-            kept.append(model(x)[1:])
+            kept.append(model(x))
         h, mean, spread = model(x)
         before = kept[step * 5 % len(kept)]
-        step_of(optimizer, (h.mean() + mean - before[0] + spread - before[1]).square().mean())
+        step_of(optimizer, (h.mean() + mean - before[1] + spread - before[2]).square().mean())
 
 
 @standalone("denoiser")
@@ -149,6 +149,56 @@ def optimizer_replaced(phases=6, steps=4):
         for _ in range(steps):
             x = torch.randn(32, 600)
             step_of(optimizer, functional.mse_loss(model(x), x))
+
+
+@standalone("pyramid")
+def features_of_all_stages(steps=10):
+    """A backbone that returns every stage; a bank of them, without graphs, while it is trained."""
+
+    class Stages(nn.Module):
+        def __init__(self):
+            super().__init__()
+            sizes = [(3, 16), (16, 32), (32, 64), (64, 64)]
+            self.stages = nn.ModuleList(nn.Conv2d(i, o, 3, 2, 1) for i, o in sizes)
+
+        def forward(self, x):
+            made = []
+            for stage in self.stages:
+                x = functional.relu(stage(x))
+                made.append(x)
+            return made
+
+    backbone, head = Stages(), nn.Linear(64, 5)
+    optimizer = torch.optim.SGD([*backbone.parameters(), *head.parameters()], lr=0.01)
+
+    def train():
+        top = backbone(torch.rand(4, 3, 64, 64))[-1]
+        step_of(optimizer, head(top.mean((2, 3))).square().mean())
+
+    for _ in range(steps):
+        train()
+    with torch.no_grad():
+        bank = [backbone(torch.rand(8, 3, 128, 128)) for _ in range(12)]
+    for _ in range(3):
+        train()
+    print(len(bank))
+
+
+@standalone("stateful")
+def outputs_and_states_kept(epochs=4):
+    """A recurrent network evaluated chunk by chunk; its outputs and states are kept."""
+    cell, head = nn.LSTM(32, 256, batch_first=True), nn.Linear(256, 32)
+    optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()])
+    for _ in range(epochs):
+        for _ in range(8):
+            x = torch.randn(8, 20, 32)
+            step_of(optimizer, functional.mse_loss(head(cell(x)[0]), x))
+        state, kept = None, []
+        with torch.no_grad():
+            for _ in range(60):
+                out, state = cell(torch.randn(64, 4, 32), state)
+                kept.append((out, state))
+        print(len(kept))
 
 
 NAMES = [name for name in PROGRAMS if name not in BEFORE]

@@ -88,7 +88,7 @@ def sampling_with_graph(steps=12):
 @standalone("dynamics")
 def evaluation_rolled_out_with_graph(steps=12):
     model = nn.Sequential(
-        nn.Linear(256, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 256)
+        nn.Linear(256, 512), nn.SiLU(), nn.Linear(512, 512), nn.SiLU(), nn.Linear(512, 256)
     )
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(steps):

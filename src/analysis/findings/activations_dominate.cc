@@ -27,6 +27,8 @@ constexpr double kShareOfChildren = 0.8;
 constexpr double kSmallestBlock = 0.05;
 constexpr std::size_t kBlocksNamed = 4;
 constexpr double kLeastInBlocks = 0.2;
+// Of the peak: for less nobody computes a forward twice.
+constexpr double kLeastSaving = 0.02;
 // A function that makes as much, and is no forward, is worth a checkpoint.
 constexpr double kShareOfFunction = 0.5;
 
@@ -163,7 +165,10 @@ void add_blocks(Peak& peak, Measure measure, std::uint64_t bytes, report::Findin
   finding.evidence.push_back(counted(blocks.size(), "layer") + " side by side hold " +
                              bytes_text(held) + " of it, the largest, " + blocks.front()->layer +
                              ", " + bytes_text(largest) + ".");
-  if (finding.saving_bytes == 0) return;
+  if (!is_at_least(finding.saving_bytes, kLeastSaving, peak.bytes())) {
+    finding.saving_bytes = 0;
+    return;
+  }
   finding.next_step =
       "Run " + names_of(blocks) +
       " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): the inside of a layer "

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/backward_use.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
@@ -22,6 +23,8 @@ constexpr double kShareOfCaller = 0.5;
 // Fewer are a model with two inputs, or an operator that makes two tensors.
 constexpr std::size_t kFewestRuns = 5;
 constexpr double kShareOfEarlier = 0.1;
+// Results that nobody needs for backward are kept for something else.
+constexpr double kShareOfFreed = 0.5;
 
 // The line outside all forwards that leads to the allocation: its own, if it is in none.
 std::string caller_of(const Peak& peak, const PeakAllocation& allocation) {
@@ -29,9 +32,16 @@ std::string caller_of(const Peak& peak, const PeakAllocation& allocation) {
   return caller.empty() ? peak.line_label(allocation) : caller;
 }
 
-// The most tensors that one operator of one layer has made on one stack and that are live.
-std::size_t runs_of(const Peak& peak, const Explanation& explanation, const std::string& caller) {
-  std::map<std::array<std::uint32_t, 3>, std::size_t> runs;
+struct Runs {
+  std::size_t most = 0;     // tensors of one operator of one layer, on one stack
+  std::uint64_t bytes = 0;  // made in forward
+  std::uint64_t freed = 0;  // of these, by a backward
+};
+
+Runs runs_of(const Peak& peak, const Explanation& explanation, const std::string& caller) {
+  Runs runs;
+  std::map<std::array<std::uint32_t, 3>, std::size_t> calls;
+  const BackwardUse use(peak);
   const model::Events& events = peak.trace().events;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -39,12 +49,13 @@ std::size_t runs_of(const Peak& peak, const Explanation& explanation, const std:
     if (peak.category(allocation) != model::kActivation) continue;
     if (events.layer[allocation.event] == model::StringId{}) continue;
     if (caller_of(peak, allocation) != caller) continue;
-    ++runs[{allocation.stack.value, events.layer[allocation.event].value,
-            events.op[allocation.event].value}];
+    const std::size_t count = ++calls[{allocation.stack.value, events.layer[allocation.event].value,
+                                       events.op[allocation.event].value}];
+    runs.most = std::max(runs.most, count);
+    runs.bytes += allocation.size_bytes;
+    if (use.is_freed_by_backward(allocation)) runs.freed += allocation.size_bytes;
   }
-  std::size_t most = 0;
-  for (const auto& [call, count] : runs) most = std::max(most, count);
-  return most;
+  return runs;
 }
 
 // Made by a backward that has ended, and no gradient of a parameter.
@@ -114,16 +125,24 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   const auto most =
       std::ranges::max_element(callers, {}, [](const auto& caller) { return caller.second; });
   if (most == callers.end()) return;
-  const std::size_t runs = runs_of(peak, explanation, most->first);
+  const Runs runs = runs_of(peak, explanation, most->first);
   const bool is_repeated =
-      runs >= kFewestRuns && is_at_least(most->second, kShareOfCaller, explanation.bytes);
+      runs.most >= kFewestRuns && is_at_least(most->second, kShareOfCaller, explanation.bytes);
   if (is_repeated) {
     finding.evidence.push_back(bytes_text(most->second) + " of it are made by what " + most->first +
-                               " calls, again and again: " + std::to_string(runs) +
+                               " calls, again and again: " + std::to_string(runs.most) +
                                " tensors of the same operator of one layer are live.");
   }
   const std::uint64_t left = left_by_backward(peak, explanation);
-  if (!is_at_least(left, kShareOfEarlier, explanation.bytes)) return;
+  const bool is_left = is_at_least(left, kShareOfEarlier, explanation.bytes);
+  if (is_repeated && !is_left && is_at_least(runs.freed, kShareOfFreed, runs.bytes)) {
+    finding.next_step =
+        "If the rounds at " + most->first +
+        " are independent, call backward() after each: gradients add up, and one graph is live at "
+        "a time. If each needs the one before, detach between some of them. " +
+        finding.next_step;
+  }
+  if (!is_left) return;
   finding.evidence.push_back(bytes_text(left) +
                              " of it are tensors of a backward that has ended: create_graph=True "
                              "keeps them, and the graph behind them, for another backward.");

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <map>
 #include <ranges>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,10 +26,13 @@ constexpr double kWeight = 2.0;
 constexpr double kKeptShare = 0.45;
 constexpr std::size_t kFewestKept = 6;
 // A smaller module keeps fewer. What it returns is live without a graph too, so such a forward
-// counts if several are live, as in a buffer, and if most of its bytes are not those of its result.
+// counts if several are live, as in a buffer, if most of its bytes are not those of its result, and
+// if it keeps the first tensor that it makes, which few modules return.
 constexpr std::size_t kFewestOfSmall = 3;
 constexpr std::size_t kFewestSmallForwards = 3;
 constexpr double kMostInResult = 0.5;
+// Several forwards of a fused operator (aten::lstm) may leave nothing but results.
+constexpr std::size_t kFewestCalls = 3;
 // Or as much as a training forward of the module keeps, where there is one.
 constexpr double kShareOfTraining = 0.6;
 // A backward frees most of what its forward kept.
@@ -43,6 +47,7 @@ struct Made {
   bool is_last_of_recording = false;  // the recording ends in its forward, or just after it
   std::size_t allocations = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> calls;  // by layer and operator
+  std::uint64_t first_call = 0;
 
   // Allocations of one forward: how often most of its operators ran is how often it ran.
   std::size_t in_one_forward() const {
@@ -56,6 +61,13 @@ struct Made {
     return allocations / std::max<std::uint32_t>(1, forwards);
   }
 };
+
+// A layer's operator.
+std::uint64_t call_of(const Peak& peak, const PeakAllocation& allocation) {
+  const model::Events& events = peak.trace().events;
+  return std::uint64_t{events.layer[allocation.event].value} << 32 |
+         events.op[allocation.event].value;
+}
 
 // How many of the sorted births lie in [first, last].
 std::size_t count_between(const std::vector<std::uint32_t>& births, std::uint32_t first,
@@ -87,7 +99,10 @@ bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made,
   if (parts.size() < kFewestOfSmall || !is_graph(made, parts.size(), window)) return false;
   const std::uint64_t in_result = peak.live()[parts.back()].size_bytes;
   const bool is_result = !is_at_least(bytes_of(peak, parts), 1 / kMostInResult, in_result);
-  if (parts.size() < kFewestKept && is_result) return false;
+  const bool keeps_first = std::ranges::any_of(parts, [&](std::uint32_t part) {
+    return call_of(peak, peak.live()[part]) == made.first_call;
+  });
+  if (parts.size() < kFewestKept && (is_result || !keeps_first)) return false;
   const std::size_t freed = count_between(made.freed_by_backward, peak.live()[parts.front()].born,
                                           peak.live()[parts.back()].born);
   PeakAllocation last = peak.live()[parts.back()];
@@ -157,12 +172,12 @@ void explain_graph(Peak& peak, Explanations& out) {
     const bool is_forward = peak.phase(allocation) == model::Phase::kForward;
     last_root = is_forward ? root_of(layer_now) : std::string_view();
     if (!is_forward_activation(peak, allocation)) return;
-    const model::StringId layer = trace.events.layer[allocation.event];
-    const auto found = made_by.find(root_of(trace.strings[layer]));
+    const auto found = made_by.find(root_of(layer_now));
     if (found == made_by.end()) return;
     Made& made = found->second;
-    ++made.calls[std::uint64_t{layer.value} << 32 | trace.events.op[allocation.event].value];
-    ++made.allocations;
+    const std::uint64_t call = call_of(peak, allocation);
+    if (made.allocations++ == 0) made.first_call = call;
+    ++made.calls[call];
     if (allocation.born > peak.event()) return;
     made.births.push_back(allocation.born);
     if (!use.is_freed_by_backward(allocation)) return;
@@ -187,6 +202,11 @@ void explain_graph(Peak& peak, Explanations& out) {
     if (forwards.size() < kFewestSmallForwards) {
       std::erase_if(forwards, [](Parts each) { return each.size() < kFewestKept; });
     }
+    std::set<std::uint64_t> calls;
+    for (const std::uint32_t part : forwards | std::views::join) {
+      calls.insert(call_of(peak, peak.live()[part]));
+    }
+    if (forwards.size() > 1 && calls.size() < kFewestCalls) continue;
     Explanation explanation;
     bool outlives_backward = false;
     for (const std::uint32_t part : forwards | std::views::join) {

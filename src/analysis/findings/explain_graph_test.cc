@@ -84,6 +84,25 @@ TEST(ExplainGraph, one_small_forward_may_be_an_evaluation_at_its_peak) {
   EXPECT_THAT(buffer(1, 40, false).run(explain_graph), IsEmpty());
 }
 
+// What autograd keeps of a small forward begins with its first tensor; a backbone that returns its
+// stages without a graph frees it.
+TEST(ExplainGraph, small_forwards_that_free_their_first_tensor_may_have_returned_the_rest) {
+  for (const bool frees_first : {false, true}) {
+    Case c;
+    for (std::uint64_t step = 0; step < 8; ++step) {
+      const std::uint64_t kept = 100 + 10 * step;
+      forward(c, kept, 5, 4);
+      if (frees_first) c.maker.free(kept, 4 * kMib);
+      forward(c, 1, 5, 4);
+      if (frees_first) c.maker.free(1, 4 * kMib).alloc(1, 4 * kMib);
+      backward(c, 1, 5, 4);
+    }
+    c.peak_at_event = 8 * (frees_first ? 10 + 2 + 3 + 3 + 8 : 10 + 3 + 10) - 1;
+    c.maker.begin_backward().end_backward().alloc(98, 1);
+    EXPECT_THAT(c.run(explain_graph), SizeIs(frees_first ? 0 : 1));
+  }
+}
+
 TEST(ExplainGraph, small_forwards_of_which_the_result_is_most_are_kept_results) {
   Case c;
   for (std::uint64_t step = 0; step < 8; ++step) {

@@ -30,7 +30,8 @@ bool is_outside_model(const Peak& peak, const PeakAllocation& allocation) {
   const std::string_view category = peak.category(allocation);
   const model::Phase phase = peak.phase(allocation);
   if (category == model::kActivationGradient) return is_of_own_backward(peak, allocation);
-  const bool is_kind = category == model::kOther || category == model::kInput;
+  const bool is_kind =
+      category == model::kOther || category == model::kInput || category == model::kBuffer;
   return is_kind && (phase == model::Phase::kOther || phase == model::Phase::kData);
 }
 
@@ -56,9 +57,14 @@ void explain_many(Peak& peak, Explanations& out) {
                     " of " + bytes_text(peak.bytes()) + " at " + label;
     finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) +
                                callers_text(peak, first) + ", live simultaneously.");
-    finding.next_step = "Keep fewer of the tensors that " + label +
-                        " makes: use each when it is made and drop it, make it again when it is "
-                        "needed (random numbers from their seed), or keep them in a smaller dtype.";
+    const bool are_buffers = peak.category(first) == model::kBuffer;
+    if (are_buffers) finding.evidence.emplace_back("They are buffers of modules.");
+    finding.next_step =
+        "Keep fewer of the tensors that " + label + " makes: " +
+        (are_buffers ? "share one among the modules, make it when it is needed, or keep it in a "
+                       "smaller dtype (torch.bool for a mask)."
+                     : "use each when it is made and drop it, make it again when it is needed "
+                       "(random numbers from their seed), or keep them in a smaller dtype.");
     out.push_back(std::move(explanation));
   }
 }

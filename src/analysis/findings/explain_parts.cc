@@ -300,9 +300,12 @@ void explain_parameter(Peak& peak, Explanations& out) {
     }
     explanation.weight = kWeight;
     finding.id = "one_tensor_dominates";
-    finding.title = "One parameter fills " + share_text(peak, explanation.bytes) + ": " +
-                    std::string(name) + " holds " + bytes_text(explanation.bytes) + " of " +
-                    bytes_text(peak.bytes()) + " with what belongs to it";
+    const std::string_view kind = peak.category(peak.live()[explanation.parts.front()]);
+    finding.title =
+        std::string(kind == model::kBuffer ? "One buffer fills " : "One parameter fills ") +
+        share_text(peak, explanation.bytes) + ": " + std::string(name) + " holds " +
+        bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +
+        " with what belongs to it";
     finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
     finding.next_step =
         "Make " + std::string(name) + " smaller, shard it, or keep it in a smaller dtype.";

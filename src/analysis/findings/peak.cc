@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -149,7 +150,10 @@ bool Peak::meets_backward(const PeakAllocation& allocation) const {
 
 bool Peak::awaits_backward(const PeakAllocation& allocation) const {
   const auto next = std::ranges::upper_bound(begins_, allocation.born);
-  return next != begins_.end() && *next > event_ && *next <= allocation.died;
+  if (next == begins_.end() || *next <= event_ || *next > allocation.died) return false;
+  // What outlives the backward and the one after it is a variable that nobody has freed.
+  const auto after = std::next(next);
+  return after == begins_.end() || allocation.died <= *after;
 }
 
 std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {
