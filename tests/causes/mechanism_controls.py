@@ -72,7 +72,7 @@ def sampling_without_graph(steps=12):
         noise = torch.randn_like(clean)
         step_of(optimizer, functional.mse_loss(model(clean + noise, 1.0), noise))
         if step % 6 == 5:
-            print(len(draw()))
+            draw()
 
 
 @standalone("unet_small")
@@ -112,7 +112,7 @@ def validation_gathered(epochs=3):
             step_of(optimizer, functional.cross_entropy(model(picture), label))
         with torch.no_grad():
             made = [model(torch.rand(2, 3, 64, 64)).argmax(1) for _ in range(10)]
-        print(torch.cat(made).float().mean().item())
+        torch.cat(made).float().mean().item()
 
 
 @standalone("replay")
@@ -181,7 +181,7 @@ def features_of_all_stages(steps=10):
         bank = [backbone(torch.rand(8, 3, 128, 128)) for _ in range(12)]
     for _ in range(3):
         train()
-    print(len(bank))
+    del bank
 
 
 @standalone("stateful")
@@ -198,7 +198,6 @@ def outputs_and_states_kept(epochs=4):
             for _ in range(60):
                 out, state = cell(torch.randn(64, 4, 32), state)
                 kept.append((out, state))
-        print(len(kept))
 
 
 NAMES = [name for name in PROGRAMS if name not in BEFORE]

@@ -82,7 +82,7 @@ def sampling_with_graph(steps=12):
         noise = torch.randn_like(clean)
         step_of(optimizer, functional.mse_loss(model(clean + noise, 1.0), noise))
         if step % 6 == 5:
-            print(draw().std().item())
+            draw().std().item()
 
 
 @standalone("dynamics")
@@ -97,7 +97,7 @@ def evaluation_rolled_out_with_graph(steps=12):
     state = first = torch.randn(64, 256)
     for _ in range(120):
         state = model(state)
-    print((state - first).abs().mean().item())
+    (state - first).abs().mean().item()
     del state
     step_of(optimizer, functional.mse_loss(model(first), first))
 
@@ -144,7 +144,7 @@ def masks_of_an_epoch(epochs=3, batches=60):
             probabilities.append(logits.detach().softmax(1))
             labels.append(label)
         pairs = zip(probabilities, labels, strict=True)
-        print(sum(made.argmax(1).eq(label).float().mean().item() for made, label in pairs))
+        sum(made.argmax(1).eq(label).float().mean().item() for made, label in pairs)
 
 
 @standalone("forecast")
@@ -179,7 +179,7 @@ def residuals_of_an_epoch(epochs=3, batches=40):
             made = model(x)
             step_of(optimizer, functional.mse_loss(made[:, :-1], x[:, 1:]))
             callback.after_batch(batch, made, x)
-        print(callback.after_epoch())
+        callback.after_epoch()
 
 
 @standalone("adapter")
@@ -248,7 +248,7 @@ def states_of_all_trials(trials=40):
                 p.add_(torch.randn_like(p), alpha=0.01)
             score = model(torch.randn(32, 300)).square().mean().item()
         tried.append((score, {n: p.detach().clone() for n, p in model.named_parameters()}))
-    print(min(score for score, _ in tried))
+    return min(score for score, _ in tried)
 
 
 @standalone("ranker")
