@@ -8,8 +8,9 @@ namespace plimsoll::libtorch {
 SavedContext describe_allocation(ThreadState& thread) {
   plimsoll_context& context = *thread.context;
   if (context.op_instance != 0) {
-    describe_running_operator(thread);
-    return thread.save();
+    SavedContext saved = thread.save();
+    saved.context.stack = describe_running_operator(thread);
+    return saved;
   }
   const SavedContext saved = thread.save();
   if (observe_backward(thread)) {

@@ -17,6 +17,11 @@ inline constexpr std::uint8_t kCpu = 0;  // the recorder's number of the CPU
 struct StackSource {
   // This thread's stack now, as an id; 0 where there is none. Needs no GIL.
   std::uint32_t (*capture)(ThreadState& thread) = nullptr;
+  // The same of Python code that an autograd node runs: its frames, called by those of the forward.
+  std::uint32_t (*capture_in_node)(ThreadState& thread) = nullptr;
+  // Where this thread's Python keeps a pointer that differs while code called from C++ runs; null:
+  // this thread has no Python. Valid while its Python frames stand.
+  const void* const* (*position)() = nullptr;
   // Tells the recorder the stacks this thread met for the first time. Takes the GIL.
   void (*define)(ThreadState& thread) = nullptr;
 };

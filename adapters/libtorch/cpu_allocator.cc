@@ -29,8 +29,9 @@ void record_outside_operator(ThreadState& thread, std::uint64_t address, std::si
 }
 
 void record_in_operator(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
-  describe_running_operator(thread);
+  const std::uint32_t stack = describe_running_operator(thread);
   recorder().alloc(thread.context, kCpu, address, size_bytes);
+  thread.context->stack = stack;
 }
 
 // Without operators only a backward differs from what the context says.

@@ -73,7 +73,7 @@ void end_outermost(ThreadState& thread) {
 bool node_began(ThreadState& thread, const Name& name) {
   observe_backward(thread);
   try {
-    thread.nodes.push_back({thread.save(), thread.depth});
+    thread.nodes.push_back({thread.save(), thread.depth, thread.python_position()});
   } catch (const std::exception&) {
     count_lost_detail();
     return false;
@@ -195,6 +195,11 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
   // call of the layer (record/range_listeners.cc).
   if (thread.depth == thread.layer_depth) leave_parameter_layer(thread);
   if (is_outermost) return;
+  // Called by a hook, whose frames may be gone before the node ends.
+  if (thread.has_new_stacks && thread.runs_python_in_node() &&
+      thread.depth == thread.nodes.back().depth + 1) {
+    define_new_stacks(thread);
+  }
   plimsoll_context& context = *thread.context;
   if (context.op_instance == 0 && record.seqNr() >= 0) {  // an autograd.Function
     const auto sequence = static_cast<std::uint64_t>(record.seqNr());

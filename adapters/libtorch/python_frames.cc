@@ -15,7 +15,9 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "python_interpreter_frame.h"
@@ -34,6 +36,7 @@ struct StackCache {
   };
   std::vector<Slot> slots = std::vector<Slot>(1024);
   std::vector<PythonFrame> frames;
+  std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> by_stack;  // in frames
   std::vector<std::uint32_t> undefined;  // slots' stacks that the recorder awaits
   std::vector<Slot> waiting;
   std::size_t used = 0;
@@ -71,48 +74,73 @@ void insert(std::vector<StackCache::Slot>& slots, const StackCache::Slot& slot) 
   cache.frames.insert(cache.frames.end(), frames, frames + count);
   cache.waiting.push_back(slot);
   insert(cache.slots, slot);
+  cache.by_stack.emplace(slot.stack, std::pair{slot.begin, slot.count});
   ++cache.used;
   thread.has_new_stacks = true;
   return slot.stack;
 }
 
-std::uint32_t capture_or_throw(ThreadState& thread) {
-  PyThreadState* python = PyGILState_GetThisThreadState();
-  if (python == nullptr) return 0;
-  // Outside an operator there is no later moment at which the frames still stand.
-  if (thread.context->op_instance == 0 && PyGILState_Check() == 0) return 0;
+// A chain of frames, innermost first.
+struct Chain {
   PythonFrame frames[kMaxDepth];
   std::size_t count = 0;
   std::uint64_t hash = 0;
-  for (InterpreterFrame* frame = innermost_frame(python); frame != nullptr && count < kMaxDepth;
-       frame = frame_before(frame)) {
-    if (!read_frame(frame, frames[count])) continue;
-    hash = (hash ^ reinterpret_cast<std::uintptr_t>(frames[count].code) ^
-            static_cast<std::uint64_t>(frames[count].offset) << 44U) *
+
+  static std::uint64_t mixed(std::uint64_t hash, const PythonFrame& frame) {
+    hash = (hash ^ reinterpret_cast<std::uintptr_t>(frame.code) ^
+            static_cast<std::uint64_t>(frame.offset) << 44U) *
            0x9E3779B97F4A7C15U;
-    hash ^= hash >> 29U;
-    ++count;
+    return hash ^ hash >> 29U;
   }
-  if (count == 0) return 0;
+  void add(const PythonFrame& frame) {
+    hash = mixed(hash, frame);
+    frames[count++] = frame;
+  }
+  // The frames from `frame` on, up to `end`; null: all.
+  void add_all(InterpreterFrame* frame, const InterpreterFrame* end) {
+    std::size_t size = count;
+    std::uint64_t mix = hash;  // both in registers: most operators come here
+    for (; frame != nullptr && frame != end && size < kMaxDepth; frame = frame_before(frame)) {
+      if (!read_frame(frame, frames[size])) continue;
+      mix = mixed(mix, frames[size++]);
+    }
+    count = size;
+    hash = mix;
+  }
+};
+
+StackCache& cache_of(ThreadState& thread) {
   if (thread.stacks == nullptr) {
     auto cache = std::make_shared<StackCache>();
     thread.stacks = cache.get();
     thread.stacks_owner = std::move(cache);
   }
-  StackCache& cache = *thread.stacks;
-  for (std::size_t at = hash & (cache.slots.size() - 1); cache.slots[at].stack != 0;
+  return *thread.stacks;
+}
+
+std::uint32_t stack_of(ThreadState& thread, const Chain& chain) {
+  if (chain.count == 0) return 0;
+  StackCache& cache = cache_of(thread);
+  for (std::size_t at = chain.hash & (cache.slots.size() - 1); cache.slots[at].stack != 0;
        at = (at + 1) & (cache.slots.size() - 1)) {
     const StackCache::Slot& slot = cache.slots[at];
-    if (slot.hash == hash && slot.count == count &&
-        std::memcmp(&cache.frames[slot.begin], frames, count * sizeof(PythonFrame)) == 0) {
+    if (slot.hash == chain.hash && slot.count == chain.count &&
+        std::memcmp(&cache.frames[slot.begin], chain.frames, chain.count * sizeof(PythonFrame)) ==
+            0) {
       return slot.stack;
     }
   }
-  return remember(thread, cache, frames, count, hash);
+  return remember(thread, cache, chain.frames, chain.count, chain.hash);
 }
 
 std::uint32_t capture(ThreadState& thread) noexcept try {
-  return capture_or_throw(thread);
+  PyThreadState* python = PyGILState_GetThisThreadState();
+  if (python == nullptr) return 0;
+  // Outside an operator there is no later moment at which the frames still stand.
+  if (thread.context->op_instance == 0 && PyGILState_Check() == 0) return 0;
+  Chain chain;
+  chain.add_all(innermost_frame(python), nullptr);
+  return stack_of(thread, chain);
 } catch (const std::exception&) {
   count_lost_detail();
   return 0;
@@ -204,9 +232,48 @@ void define(ThreadState& thread) noexcept {
   PyGILState_Release(gil);
 }
 
+// ---- Python that an autograd node runs --------------------------------------------------------
+
+const void* const* position() {
+  PyThreadState* python = PyGILState_GetThisThreadState();
+  return python == nullptr ? nullptr : position_of(python);
+}
+
+// The line is that of the hook if it is the user's, and else that of the forward. The forward's
+// frames are known to the thread that ran it: another one reports them alone.
+std::uint32_t capture_in_node(ThreadState& thread) noexcept try {
+  const std::uint32_t of_forward = thread.context->stack;
+  // No operator runs in between: as outside one, the frames do not wait for its end.
+  const bool is_called = thread.depth > thread.nodes.back().depth + 1;
+  if (!is_called && PyGILState_Check() == 0) return of_forward;
+  Chain chain;
+  const void* const outside = thread.nodes.back().python_position;
+  chain.add_all(frame_at(thread.python_position()), of_forward == 0 ? nullptr : frame_at(outside));
+  if (of_forward != 0) {
+    const StackCache& cache = cache_of(thread);
+    const auto found = cache.by_stack.find(of_forward);
+    if (found == cache.by_stack.end()) return of_forward;
+    const auto [begin, count] = found->second;
+    for (std::uint32_t i = 0; i < count && chain.count < kMaxDepth; ++i) {
+      chain.add(cache.frames[begin + i]);
+    }
+  }
+  const std::uint32_t stack = stack_of(thread, chain);
+  if (!is_called && thread.has_new_stacks) define(thread);
+  return stack;
+} catch (const std::exception&) {
+  count_lost_detail();
+  return thread.context->stack;
+}
+
 }  // namespace
 
-StackSource python_stacks() { return {.capture = capture, .define = define}; }
+StackSource python_stacks() {
+  return {.capture = capture,
+          .capture_in_node = capture_in_node,
+          .position = position,
+          .define = define};
+}
 
 void set_runner_folder(const char* path) { runner_folder() = path; }
 

@@ -26,6 +26,12 @@ struct PythonFrame {
 using InterpreterFrame = PyFrameObject;
 
 inline InterpreterFrame* innermost_frame(PyThreadState* thread) { return thread->frame; }
+inline const void* const* position_of(PyThreadState* thread) {
+  return reinterpret_cast<const void* const*>(&thread->frame);
+}
+inline InterpreterFrame* frame_at(const void* position) {
+  return static_cast<InterpreterFrame*>(const_cast<void*>(position));
+}
 inline InterpreterFrame* frame_before(InterpreterFrame* frame) { return frame->f_back; }
 inline bool read_frame(InterpreterFrame* frame, PythonFrame& read) {
   read = {frame->f_code, static_cast<std::int64_t>(frame->f_lasti) * 2};
@@ -64,6 +70,23 @@ inline InterpreterFrame* innermost_frame(PyThreadState* thread) {
   return reinterpret_cast<InterpreterFrame*>(thread->cframe->current_frame);
 #else
   return reinterpret_cast<InterpreterFrame*>(thread->current_frame);
+#endif
+}
+// A pointer that differs while Python code runs that C called.
+inline const void* const* position_of(PyThreadState* thread) {
+#if PY_VERSION_HEX < 0x030D0000
+  return reinterpret_cast<const void* const*>(&thread->cframe);
+#else
+  return reinterpret_cast<const void* const*>(&thread->current_frame);
+#endif
+}
+// The innermost frame at such a position.
+inline InterpreterFrame* frame_at(const void* position) {
+#if PY_VERSION_HEX < 0x030D0000
+  const auto* at = static_cast<const decltype(PyThreadState::cframe)>(const_cast<void*>(position));
+  return at == nullptr ? nullptr : reinterpret_cast<InterpreterFrame*>(at->current_frame);
+#else
+  return static_cast<InterpreterFrame*>(const_cast<void*>(position));
 #endif
 }
 inline InterpreterFrame* frame_before(InterpreterFrame* frame) { return frame->previous; }

@@ -110,6 +110,8 @@ bool observe_backward(ThreadState& thread) {
   if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
   if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
   thread.graph_task = task;
+  const auto position = task >= 0 ? g_attachment.stacks.position : nullptr;
+  thread.python_position_slot = position == nullptr ? nullptr : position();
   thread.backward_ends = g_backward_ends.load(std::memory_order_relaxed);
   thread.hears_backward_end = task >= 0 && watch_end_of_backward(task);
   return task >= 0;

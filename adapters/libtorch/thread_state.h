@@ -39,6 +39,7 @@ struct SavedContext {
 struct RunningNode {
   SavedContext saved;
   std::uint32_t depth;
+  const void* python_position;  // when it began
 };
 
 // A user scope that changed the phase (an optimizer's step, a data loader's next) or began a
@@ -88,7 +89,8 @@ struct ThreadState {
   const void* last_output = nullptr;  // the storage last recorded as a module's output
   std::uint32_t last_output_instance = 0;
 
-  std::vector<RunningNode> nodes;  // outermost first
+  std::vector<RunningNode> nodes;                     // outermost first
+  const void* const* python_position_slot = nullptr;  // in a backward: StackSource::position
   std::vector<UserScope> user_scopes;
   NameCache names;
   std::array<KnownTensor, 256> known_tensors;
@@ -105,6 +107,14 @@ struct ThreadState {
     outermost_depth = saved.outermost_depth;
     outer_sequence = saved.outer_sequence;
     phase_outside = saved.phase_outside;
+  }
+  const void* python_position() const {
+    return python_position_slot == nullptr ? nullptr : *python_position_slot;
+  }
+  // A hook, or the backward of an autograd.Function, in the context of its node.
+  bool runs_python_in_node() const {
+    return !nodes.empty() && nodes.back().depth == outermost_depth &&
+           nodes.back().python_position != python_position();
   }
   // A fresh context: same layer and phase, no operator.
   void leave_operator() {
