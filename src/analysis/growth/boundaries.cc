@@ -7,6 +7,7 @@
 
 #include "analysis/growth/cycles.h"
 #include "analysis/growth/optimizer_rhythm.h"
+#include "analysis/growth/root_calls.h"
 #include "analysis/growth/survivors.h"
 #include "model/steps.h"
 
@@ -123,6 +124,10 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
                      std::to_string(kFewestSteps) + " to see what grows from step to step";
     return found;
   }
+  const RootCalls calls = find_root_calls(trace, device);
+  found.name = "call of " + calls.root;
+  found.are_calls = keep(calls.ends, kFewestSteps, found);
+  if (found.are_calls) return found;
   found.name = "cycle";
   if (keep(find_valleys(trace, device), kFewestCycles, found)) return found;
   found.why_none =

@@ -41,7 +41,8 @@ std::vector<std::uint32_t> callers_of_step(const model::StackTable& stacks,
   return callers;
 }
 
-// Whether most steps are about equally long, in events. Evaluations and the first step may differ.
+}  // namespace
+
 bool is_regular(const std::vector<std::uint32_t>& ends) {
   if (ends.size() < 3) return true;
   std::vector<std::uint32_t> lengths;
@@ -53,8 +54,6 @@ bool is_regular(const std::vector<std::uint32_t>& ends) {
       lengths, [&](std::uint64_t length) { return length * 2 >= median && length <= median * 2; }));
   return alike >= kRegularShare * static_cast<double>(lengths.size());
 }
-
-}  // namespace
 
 std::vector<std::uint32_t> find_optimizer_steps(const model::Trace& trace,
                                                 const model::DeviceTrace& device) {

@@ -15,4 +15,7 @@ namespace plimsoll::analysis::growth {
 std::vector<std::uint32_t> find_optimizer_steps(const model::Trace& trace,
                                                 const model::DeviceTrace& device);
 
+// Whether most steps are about equally long, in events. Evaluations and the first step may differ.
+bool is_regular(const std::vector<std::uint32_t>& ends);
+
 }  // namespace plimsoll::analysis::growth

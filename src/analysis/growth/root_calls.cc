@@ -1,0 +1,61 @@
+#include "analysis/growth/root_calls.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "analysis/growth/optimizer_rhythm.h"
+
+namespace plimsoll::analysis::growth {
+namespace {
+
+using model::Phase;
+using model::StringId;
+
+constexpr std::size_t kFewestCalls = 8;  // found by ourselves: more must agree
+
+struct Begins {
+  std::vector<std::uint32_t> entered;   // after an allocation outside it
+  std::vector<std::uint32_t> repeated;  // or where its first layer runs again
+};
+
+std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }
+
+}  // namespace
+
+RootCalls find_root_calls(const model::Trace& trace, const model::DeviceTrace& device) {
+  const model::Events& events = trace.events;
+  if (!events.layer.present() || !events.phase.present()) return {};
+  std::map<std::string_view, Begins> roots;
+  std::string_view running;
+  StringId first_layer{}, last_layer{};
+  for (std::uint32_t event = 0; event < device.event_count; ++event) {
+    const std::size_t row = device.first_event + event;
+    if (events.action[row] != model::Action::kAlloc) continue;
+    const Phase phase = events.phase[row];
+    if (phase == Phase::kBackward || phase == Phase::kOptimizer) return {};
+    const StringId layer = phase == Phase::kForward ? events.layer[row] : StringId{};
+    const std::string_view root = root_of(trace.strings[layer]);
+    const bool is_entered = !root.empty() && root != running;
+    if (is_entered) roots[root].entered.push_back(event);
+    if (is_entered || (!root.empty() && layer == first_layer && layer != last_layer)) {
+      roots[root].repeated.push_back(event);
+    }
+    if (is_entered) first_layer = layer;
+    running = root;
+    last_layer = layer;
+  }
+  for (const auto member : {&Begins::entered, &Begins::repeated}) {
+    const auto most = std::ranges::max_element(
+        roots, {}, [&](const auto& root) { return (root.second.*member).size(); });
+    if (most == roots.end() || (most->second.*member).size() < kFewestCalls) continue;
+    std::vector<std::uint32_t>& begins = most->second.*member;
+    begins.erase(begins.begin());
+    begins.push_back(static_cast<std::uint32_t>(device.event_count));
+    if (is_regular(begins)) return {std::string(most->first), std::move(begins)};
+  }
+  return {};
+}
+
+}  // namespace plimsoll::analysis::growth
