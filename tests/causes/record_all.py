@@ -16,6 +16,8 @@ from pathlib import Path
 import torch
 from tests.causes import (
     controls,
+    forward_only,
+    forward_only_controls,
     held_out_controls,
     held_out_leaks,
     held_out_peaks,
@@ -29,8 +31,13 @@ from tests.causes.training import PROGRAMS
 import plimsoll
 
 # By being imported.
-REGISTERED = (peaks, leaks, held_out_leaks, held_out_peaks, mechanisms)
-CLEAN = {*controls.NAMES, *held_out_controls.NAMES, *mechanism_controls.NAMES}
+REGISTERED = (peaks, leaks, held_out_leaks, held_out_peaks, mechanisms, forward_only)
+CLEAN = {
+    *controls.NAMES,
+    *held_out_controls.NAMES,
+    *mechanism_controls.NAMES,
+    *forward_only_controls.NAMES,
+}
 
 
 def record(name: str, folder: Path) -> dict:

@@ -18,6 +18,7 @@ constexpr std::size_t kFewestCalls = 8;  // found by ourselves: more must agree
 struct Begins {
   std::vector<std::uint32_t> entered;   // after an allocation outside it
   std::vector<std::uint32_t> repeated;  // or where its first layer runs again
+  std::uint32_t last = 0;               // allocation in it
 };
 
 std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }
@@ -43,6 +44,7 @@ RootCalls find_root_calls(const model::Trace& trace, const model::DeviceTrace& d
       roots[root].repeated.push_back(event);
     }
     if (is_entered) first_layer = layer;
+    if (!root.empty()) roots[root].last = event;
     running = root;
     last_layer = layer;
   }
@@ -52,7 +54,7 @@ RootCalls find_root_calls(const model::Trace& trace, const model::DeviceTrace& d
     if (most == roots.end() || (most->second.*member).size() < kFewestCalls) continue;
     std::vector<std::uint32_t>& begins = most->second.*member;
     begins.erase(begins.begin());
-    begins.push_back(static_cast<std::uint32_t>(device.event_count));
+    begins.push_back(most->second.last + 1);
     if (is_regular(begins)) return {std::string(most->first), std::move(begins)};
   }
   return {};

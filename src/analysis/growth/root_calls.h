@@ -14,9 +14,9 @@ struct RootCalls {
   std::vector<std::uint32_t> ends;  // "the moment before this event", ascending; empty if none
 };
 
-// Each call ends where the next one begins, the last one with the recording. None if the recording
-// has no layers, if a backward or an optimizer runs, or if the calls are irregular. Of several
-// root modules, the one that is called most often.
+// Each call ends where the next one begins, the last one with its last allocation. None if the
+// recording has no layers, if a backward or an optimizer runs, or if the calls are irregular. Of
+// several root modules, the one that is called most often.
 RootCalls find_root_calls(const model::Trace& trace, const model::DeviceTrace& device);
 
 }  // namespace plimsoll::analysis::growth

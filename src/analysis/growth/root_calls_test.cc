@@ -33,7 +33,7 @@ TEST(RootCalls, a_call_ends_where_the_next_one_begins) {
   const auto trace = maker.finish();
   const RootCalls found = find_root_calls(trace, trace.devices[0]);
   EXPECT_EQ(found.root, "Net");
-  EXPECT_THAT(found.ends, ElementsAre(8, 15, 22, 29, 36, 43, 50, 56));
+  EXPECT_THAT(found.ends, ElementsAre(11, 21, 31, 41, 51, 61, 71, 74));
   EXPECT_EQ(find_boundaries(trace, trace.devices[0]).name, "call of Net");
 }
 
@@ -42,7 +42,7 @@ TEST(RootCalls, calls_with_nothing_between_begin_with_their_first_layer) {
   for (std::uint64_t number = 0; number < 8; ++number) call(maker, number);
   const auto trace = maker.finish();
   EXPECT_THAT(find_root_calls(trace, trace.devices[0]).ends,
-              ElementsAre(5, 10, 15, 20, 25, 30, 35, 40));
+              ElementsAre(7, 14, 21, 28, 35, 42, 49, 52));
 }
 
 TEST(RootCalls, few_calls_are_none) {
