@@ -171,6 +171,22 @@ TEST(Growth, tensors_of_several_layers_that_one_line_appends_to_grow) {
   EXPECT_EQ(rows[0].last_bytes, 20 * 600);
 }
 
+// A batch of 60 fields, 100 bytes to 6,000, that one line makes at every step.
+TEST(Growth, fields_of_a_batch_are_not_appended_to_smaller_fields_of_the_one_before) {
+  const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
+    const auto line = maker.stack({{"/data.py", 9, "collate"}});
+    for (std::uint64_t field = 1; field <= 60; ++field) {
+      const std::uint64_t place = 10'000 * field + 3000 * (step % 2);
+      maker.alloc_told(place, 100 * field, {.op = "aten::cat", .stack = line});
+    }
+    if (step == 0) return;
+    for (std::uint64_t field = 1; field <= 60; ++field) {
+      maker.free(10'000 * field + 3000 * ((step - 1) % 2), 100 * field);
+    }
+  });
+  EXPECT_TRUE(run(trace).tables.growth.empty());
+}
+
 TEST(Growth, a_longer_batch_at_every_step_is_not_appended_to_the_one_before) {
   EXPECT_TRUE(run(appended(false)).tables.growth.empty());
 }

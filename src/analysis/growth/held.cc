@@ -6,7 +6,6 @@
 #include <deque>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -86,54 +85,30 @@ struct Link {
   std::size_t after;
 };
 
-// The tensors of a line that nothing has been appended to yet, oldest first. Where a line appends
-// to several tensors in turn, one for each layer, the first is the one that waits longest.
-class Tails {
- public:
-  // Takes the first that `fits`; none: nullopt.
-  template <typename Fits>
-  std::optional<std::size_t> take(Fits&& fits) {
-    const std::size_t asked = std::min(rows_.size(), kMostAsked);
-    const auto end = rows_.begin() + static_cast<std::ptrdiff_t>(asked);
-    const auto found = std::find_if(rows_.begin(), end, fits);
-    if (found == end) return std::nullopt;
-    const std::size_t row = *found;
-    rows_.erase(found);
-    return row;
-  }
-  void add(std::size_t row) { rows_.push_back(row); }
-  template <typename IsGone>
-  void forget(IsGone&& is_gone) {
-    while (!rows_.empty() && is_gone(rows_.front())) rows_.pop_front();
-  }
-
- private:
-  static constexpr std::size_t kMostAsked = 64;  // models have fewer layers of a kind
-
-  std::deque<std::size_t> rows_;
-};
-
 std::vector<Link> links_of(const model::Trace& trace, const model::DeviceTrace& device,
                            const model::UserLines& lines, const std::vector<Held>& held) {
   const model::Events& events = trace.events;
   std::vector<Link> links;
-  std::unordered_map<std::uint32_t, Tails> tails_of;  // by line
+  // By line: the tensors that nothing has been appended to yet, oldest first. A line that appends
+  // to several in turn, one for each layer, comes to the oldest first.
+  std::unordered_map<std::uint32_t, std::deque<std::size_t>> tails_of;
   for (std::size_t row = 0; row < held.size(); ++row) {
     const std::size_t event = device.first_event + held[row].event;
     const bool joins = is_joining(trace.strings[events.op[event]]) ||
                        is_joining(trace.strings[events.inner_op[event]]);
     if (!joins) continue;
-    Tails& tails = tails_of[lines.line(events.stack[event]).value];
+    std::deque<std::size_t>& tails = tails_of[lines.line(events.stack[event]).value];
     const Held& after = held[row];
-    tails.forget([&](std::size_t tail) { return held[tail].beyond < after.first; });
-    const auto before = tails.take([&](std::size_t tail) {
-      const Held& each = held[tail];
-      const bool is_live = each.first < after.first && each.beyond >= after.first;
-      const bool is_replaced = each.beyond <= after.first + 1;
-      return is_live && is_replaced && each.size_bytes < after.size_bytes;
-    });
-    if (before) links.push_back({*before, row});
-    tails.add(row);
+    while (!tails.empty() && held[tails.front()].beyond < after.first) tails.pop_front();
+    if (!tails.empty() && held[tails.front()].first < after.first) {
+      const Held& before = held[tails.front()];
+      const bool is_replaced = before.beyond <= after.first + 1;
+      if (is_replaced && before.size_bytes < after.size_bytes) {
+        links.push_back({tails.front(), row});
+      }
+      tails.pop_front();
+    }
+    tails.push_back(row);
   }
   return links;
 }
