@@ -332,4 +332,64 @@ def inner_rounds_with_graph(steps=6):
         step_of(optimizer, (model(found.detach()) - model(torch.randn(512, 128))).mean())
 
 
+@standalone("regression")
+def loss_broadcast(steps=8):
+    """Targets without the last dimension: the difference is a matrix of all pairs."""
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        x, y = torch.randn(1500, 16), torch.randn(1500)
+        step_of(optimizer, ((model(x) - y) ** 2).mean())
+
+
+class Causal(nn.Module):
+    def __init__(self, width=32, longest=1024):
+        super().__init__()
+        self.both = nn.Linear(width, 2 * width)
+        self.register_buffer("mask", torch.ones(longest, longest).tril())
+
+    def forward(self, x):
+        query, value = self.both(x).chunk(2, -1)
+        mask = self.mask[: x.shape[1], : x.shape[1]]
+        weights = (query @ x.transpose(1, 2)).masked_fill(mask == 0, -1e9).softmax(-1)
+        return x + weights @ value
+
+
+@standalone("causal")
+def mask_in_each_layer(steps=8):
+    model = nn.Sequential(*[Causal() for _ in range(8)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        step_of(optimizer, model(torch.randn(2, 64, 32)).square().mean())
+
+
+@standalone("tasks")
+def losses_summed_before_backward(steps=6, tasks=16):
+    model = nn.Sequential(
+        nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        losses = []
+        for _ in range(tasks):
+            logits = model(torch.randn(512, 64))
+            losses.append(functional.cross_entropy(logits, torch.randint(10, (512,))))
+        step_of(optimizer, torch.stack(losses).mean())
+
+
+@standalone("filter")
+def results_of_evaluation_kept(epochs=3):
+    """The results of an evaluation stay in a variable until the next one."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, padding=1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(epochs):
+        for _ in range(6):
+            step_of(optimizer, model(torch.rand(2, 3, 64, 64)).square().mean())
+        with torch.no_grad():
+            results = []
+            for _ in range(40):
+                results.append(model(torch.rand(4, 3, 64, 64)))
+            torch.cat(results).mean().item()
+
+
 NAMES = [name for name in PROGRAMS if name not in BEFORE]

@@ -146,6 +146,18 @@ bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
   return false;
 }
 
+// Whether these are too many for one place. What backward makes for an expression outside all
+// layers (a loss) comes on top of its tensors, and is none of a loop over layers.
+bool is_loop(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  const model::Events& events = peak.trace().events;
+  const auto counted = std::ranges::count_if(parts, [&](std::uint32_t part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const bool is_outside = events.layer[allocation.event] == model::StringId{};
+    return !is_outside || peak.phase(allocation) != model::Phase::kBackward;
+  });
+  return static_cast<std::size_t>(counted) > kMostTensors || parts.size() > 2 * kMostTensors;
+}
+
 }  // namespace
 
 void explain_line(Peak& peak, Explanations& out) {
@@ -165,7 +177,7 @@ void explain_line(Peak& peak, Explanations& out) {
     }
   }
   for (auto& [place, explanation] : places) {
-    if (explanation.parts.size() > kMostTensors || explanation.bytes < kLeastPeakBytes) continue;
+    if (is_loop(peak, explanation.parts) || explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
     const std::uint32_t largest = std::ranges::max(
         explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; });

@@ -224,6 +224,22 @@ TEST(Explanations, one_line_with_few_large_tensors_is_named_and_a_loop_is_not) {
   }
 }
 
+TEST(Explanations, what_backward_makes_for_a_loss_is_no_loop) {
+  for (const char* layer : {"", "Net.0"}) {
+    Case c;
+    const auto stack = c.maker.stack({{"train.py", 3, "main"}});
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      const bool is_backward = i >= 2;
+      c.maker.alloc_told(1 + i, 20 * kMib,
+                         {.layer = layer,
+                          .category = is_backward ? "activation_gradient" : "activation",
+                          .phase = is_backward ? Phase::kBackward : Phase::kForward,
+                          .stack = stack});
+    }
+    EXPECT_THAT(c.run(explain_line), SizeIs(layer[0] == 0 ? 1 : 0));
+  }
+}
+
 TEST(Explanations, a_parameter_is_told_with_its_gradient_and_state) {
   Case c;
   const auto weight = c.maker.tensor("Net.items.weight");
