@@ -200,4 +200,17 @@ def outputs_and_states_kept(epochs=4):
                 kept.append((out, state))
 
 
+@standalone("curriculum")
+def fields_get_longer(steps=30):
+    """One comprehension joins six fields of a batch, all of them longer at every step."""
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    batch = {}
+    for step in range(steps):
+        length = 100 + 40 * step
+        parts = {i: [torch.randn(4, length, 8 * i) for _ in range(2)] for i in range(1, 7)}
+        batch = {i: torch.cat(halves) for i, halves in parts.items()}
+        step_of(optimizer, model(batch[1]).square().mean())
+
+
 NAMES = [name for name in PROGRAMS if name not in BEFORE]
