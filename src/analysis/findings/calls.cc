@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,11 +27,25 @@ constexpr double kShareOfEarlier = 0.1;
 // Results that nobody needs for backward are kept for something else.
 constexpr double kShareOfFreed = 0.5;
 
-// The line outside all forwards that leads to the allocation: its own, if it is in none.
-std::string caller_of(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string caller = peak.facts().lines.caller(allocation.stack);
-  return caller.empty() ? peak.line_label(allocation) : caller;
-}
+// By stack: the line outside all forwards that leads to what is allocated there; its own, if it is
+// in none. Many allocations have the same stack.
+class Callers {
+ public:
+  explicit Callers(const Peak& peak) : peak_(peak) {}
+
+  const std::string& of(const PeakAllocation& allocation) {
+    const auto [found, is_new] = by_stack_.try_emplace(allocation.stack.value);
+    if (is_new) {
+      found->second = peak_.facts().lines.caller(allocation.stack);
+      if (found->second.empty()) found->second = peak_.line_label(allocation);
+    }
+    return found->second;
+  }
+
+ private:
+  const Peak& peak_;
+  std::unordered_map<std::uint32_t, std::string> by_stack_;
+};
 
 struct Runs {
   std::size_t most = 0;     // tensors of one operator of one layer, on one stack
@@ -38,7 +53,8 @@ struct Runs {
   std::uint64_t freed = 0;  // of these, by a backward
 };
 
-Runs runs_of(const Peak& peak, const Explanation& explanation, const std::string& caller) {
+Runs runs_of(const Peak& peak, const Explanation& explanation, Callers& callers,
+             const std::string& caller) {
   Runs runs;
   std::map<std::array<std::uint32_t, 3>, std::size_t> calls;
   const BackwardUse use(peak);
@@ -48,7 +64,7 @@ Runs runs_of(const Peak& peak, const Explanation& explanation, const std::string
     if (peak.phase(allocation) != model::Phase::kForward) continue;
     if (peak.category(allocation) != model::kActivation) continue;
     if (events.layer[allocation.event] == model::StringId{}) continue;
-    if (caller_of(peak, allocation) != caller) continue;
+    if (callers.of(allocation) != caller) continue;
     const std::size_t count = ++calls[{allocation.stack.value, events.layer[allocation.event].value,
                                        events.op[allocation.event].value}];
     runs.most = std::max(runs.most, count);
@@ -117,15 +133,16 @@ std::pair<std::string, std::uint64_t> function_of_most(const Peak& peak,
 
 void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding) {
   if (peak.is_inferred()) return;
-  std::map<std::string, std::uint64_t> callers;
+  Callers callers(peak);
+  std::map<std::string, std::uint64_t> bytes;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (peak.has_line(allocation)) callers[caller_of(peak, allocation)] += allocation.size_bytes;
+    if (peak.has_line(allocation)) bytes[callers.of(allocation)] += allocation.size_bytes;
   }
   const auto most =
-      std::ranges::max_element(callers, {}, [](const auto& caller) { return caller.second; });
-  if (most == callers.end()) return;
-  const Runs runs = runs_of(peak, explanation, most->first);
+      std::ranges::max_element(bytes, {}, [](const auto& caller) { return caller.second; });
+  if (most == bytes.end()) return;
+  const Runs runs = runs_of(peak, explanation, callers, most->first);
   const bool is_repeated =
       runs.most >= kFewestRuns && is_at_least(most->second, kShareOfCaller, explanation.bytes);
   if (is_repeated) {

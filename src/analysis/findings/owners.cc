@@ -5,6 +5,12 @@
 #include "analysis/findings/text.h"
 
 namespace plimsoll::analysis::findings {
+namespace {
+
+// A file may have names of any length; modules are not nested as deeply.
+constexpr int kMostLevels = 64;
+
+}  // namespace
 
 Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_tensor,
                     double share) {
@@ -12,7 +18,7 @@ Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_te
   for (const auto& [name, bytes] : bytes_by_tensor) owner.bytes += bytes;
   const std::uint64_t whole = owner.bytes;
   owner.tensors = bytes_by_tensor.size();
-  while (true) {
+  for (int level = 0; level < kMostLevels; ++level) {
     // Of the names in the path: by what follows it, up to the next dot.
     std::map<std::string_view, Owner> inside;
     const std::size_t begin = owner.path.empty() ? 0 : owner.path.size() + 1;
@@ -30,6 +36,7 @@ Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_te
     owner = most->second;
     owner.path = std::string(most->first);
   }
+  return owner;
 }
 
 }  // namespace plimsoll::analysis::findings

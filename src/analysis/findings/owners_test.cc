@@ -1,5 +1,7 @@
 #include "analysis/findings/owners.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace plimsoll::analysis::findings {
@@ -25,6 +27,12 @@ TEST(Owners, models_side_by_side_have_no_owner) {
   EXPECT_EQ(owner.path, "");
   EXPECT_EQ(owner.tensors, 2u);
   EXPECT_EQ(owner_of_most({}, 0.8).path, "");
+}
+
+TEST(Owners, a_name_of_many_parts_is_followed_to_a_bounded_depth) {
+  std::string name = "a";
+  for (int i = 0; i < 1000; ++i) name += ".a";
+  EXPECT_LT(owner_of_most({{name, 1}}, 0.8).path.size(), 200u);
 }
 
 }  // namespace
