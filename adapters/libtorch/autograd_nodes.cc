@@ -42,6 +42,7 @@ void tag_accumulated_gradient(ThreadState& thread) {
   if (node == nullptr) return;
   const AccumulateGrad* accumulate = as_accumulate(*node);
   if (accumulate != nullptr && accumulate->variable.defined()) {
+    parameters().note_accumulated();
     parameters().tag_gradient(thread, accumulate->variable);
   }
 }

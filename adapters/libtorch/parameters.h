@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -29,6 +30,11 @@ class Parameters {
   std::string name_text(const at::Tensor& tensor);  // empty if it is unknown
   // Tags the .grad of a known parameter, unless that very storage was tagged already.
   void tag_gradient(ThreadState& thread, const at::Tensor& tensor);
+  // Whether a backward has written gradients since take_accumulated() was last called.
+  void note_accumulated() { has_accumulated_.store(true, std::memory_order_relaxed); }
+  bool take_accumulated() {
+    return has_accumulated_.load(std::memory_order_relaxed) && has_accumulated_.exchange(false);
+  }
   // The storage that was tagged last as the .grad of a known parameter; null if there is none. To
   // be compared only.
   const c10::StorageImpl* gradient_of(const TensorIdentity& tensor);
@@ -47,6 +53,7 @@ class Parameters {
   Entry* find_entry(const at::Tensor& tensor);
   std::mutex mutex_;
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;
+  std::atomic<bool> has_accumulated_ = false;
 };
 
 Parameters& parameters();

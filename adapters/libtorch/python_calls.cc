@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd_nodes.h"
+#include "parameters.h"
 #include "python_modules.h"
 #include "python_objects.h"
 #include "tensor_parts.h"
@@ -155,6 +156,8 @@ void end_ranges(const Call& call) {
   if (!g_attachment.has_operators) thread.context->phase = PLIMSOLL_PHASE_OTHER;  // a step failed
   watch_new_classes();  // a loss, most often, that is called next
   poll_foreign_storages(thread);
+  // A step without an optimizer, such as `p.data = p.data - lr * p.grad`, calls no hook.
+  if (g_attachment.has_walks && parameters().take_accumulated()) modules().tag_changed(thread);
   tag_inputs(thread, args, kwargs);
 }
 

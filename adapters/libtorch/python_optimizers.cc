@@ -180,6 +180,7 @@ void before_step(ThreadState& thread, PyObject* object) {
       tag_gradients(thread, object, *optimizer)) {
     return;
   }
+  parameters().take_accumulated();
   modules().tag_changed(thread);
   if (optimizer == nullptr) return;
   tag_parameters(thread, object, *optimizer, true);

@@ -161,6 +161,21 @@ def test_swapped_data_and_new_parameters_are_found_at_the_step(recorder):
     }
 
 
+def test_parameters_replaced_without_an_optimizer_are_found_at_the_next_forward(recorder):
+    net = Net()
+    weights = []
+    for _ in range(3):
+        net(torch.randn(1, 10)).sum().backward()
+        weight = net.first.weight
+        weight.data = weight.data - 0.1 * weight.grad
+        weight.grad.zero_()
+        weights.append(weight.data_ptr())
+        recorder.take()
+        net(torch.randn(1, 10))
+        named = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), PARAMETER)}
+        assert named == {weights[-1]: "Net.first.weight"}
+
+
 def test_gradients_set_by_hand_are_gradients(recorder):
     parameter = nn.Parameter(torch.zeros(5))
     optimizer = torch.optim.SGD([parameter], lr=0.1)
