@@ -2,6 +2,21 @@
 
 namespace plimsoll::model {
 
+std::int64_t start_of_recording(const Trace& trace, const DeviceTrace& device) {
+  std::int64_t start = kBeforeFirst;
+  for (std::size_t row = 0; row < device.event_count; ++row) {
+    const std::size_t event = device.first_event + row;
+    const Action action = trace.events.action[event];
+    if (action == Action::kAlloc) {
+      if (!has(trace.events.flags[event], EventFlags::kAdopted)) break;
+      start = static_cast<std::int64_t>(row);
+    } else if (action != Action::kSegmentAlloc && action != Action::kSegmentMap) {
+      break;
+    }
+  }
+  return start;
+}
+
 std::vector<std::uint32_t> live_set(const DeviceTrace& device, Liveness liveness,
                                     std::int64_t event) {
   std::vector<std::uint32_t> live;

@@ -41,6 +41,10 @@ inline bool is_live(const Lifetimes& lifetimes, std::size_t row, Liveness livene
   return died == kNone || std::int64_t{died} > event;
 }
 
+// When the recording began: after the first events, as long as they state only what is older than
+// the recording (allocations, and the segments that they are in); else kBeforeFirst.
+std::int64_t start_of_recording(const Trace& trace, const DeviceTrace& device);
+
 // Rows of device.lifetimes, ascending.
 std::vector<std::uint32_t> live_set(const DeviceTrace& device, Liveness liveness,
                                     std::int64_t event);

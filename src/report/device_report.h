@@ -21,11 +21,15 @@ struct SeriesTotals {
   std::optional<std::uint64_t> peak_event;
   std::optional<std::int64_t> peak_time_ns;
   std::int64_t end_bytes = 0;
+  std::int64_t start_bytes = 0;
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
         Field{"baseline_bytes", &SeriesTotals::baseline_bytes, "Before the device's first event."},
+        Field{"start_bytes", &SeriesTotals::start_bytes,
+              "When the recording began: after the device's first events, as long as they state "
+              "memory that is older than the recording; else the baseline."},
         Field{"peak_bytes", &SeriesTotals::peak_bytes,
               "Maximum over the baseline and after each event."},
         Field{"peak_event", &SeriesTotals::peak_event,

@@ -29,7 +29,7 @@ std::string heading(const DeviceReport& device, Color color) {
 }
 
 bool is_same(const SeriesTotals& a, const SeriesTotals& b) {
-  return a.baseline_bytes == b.baseline_bytes && a.peak_bytes == b.peak_bytes &&
+  return a.start_bytes == b.start_bytes && a.peak_bytes == b.peak_bytes &&
          a.end_bytes == b.end_bytes && a.peak_event == b.peak_event;
 }
 
@@ -45,7 +45,7 @@ void add_totals(TextTable& table, const DeviceReport& device, std::string name,
   };
   std::string when = totals.peak_event ? moment_text(device, totals.peak_event, totals.peak_time_ns)
                                        : "from the start";
-  table.add_row({std::move(name), known(totals.baseline_bytes), known(totals.peak_bytes),
+  table.add_row({std::move(name), known(totals.start_bytes), known(totals.peak_bytes),
                  base::format_bytes(totals.end_bytes), std::move(when)});
 }
 

@@ -26,7 +26,7 @@ DeviceReport device(std::int32_t ordinal) {
   made.last_time_ns = 3'000'000'000;
   for (SeriesTotals DeviceReport::* series :
        {&DeviceReport::requested_allocated, &DeviceReport::requested_active}) {
-    made.*series = SeriesTotals{kGiB, 12 * kGiB, 1843, 1'510'000'000, 2 * kGiB};
+    made.*series = SeriesTotals{kGiB, 12 * kGiB, 1843, 1'510'000'000, 2 * kGiB, kGiB};
   }
   return made;
 }

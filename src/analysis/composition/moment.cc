@@ -148,7 +148,7 @@ Found find_on(const PassContext& context, std::size_t d, std::int64_t time_ns) {
     case Moment::Kind::kPeak:
       return FoundMoment{"peak", peak_event(context.report.devices[d])};
     case Moment::Kind::kStart:
-      return FoundMoment{"start", kBeforeFirst};
+      return FoundMoment{"start", model::start_of_recording(context.trace, device)};
     case Moment::Kind::kEnd:
       return FoundMoment{"end", last_event(device)};
     case Moment::Kind::kOom:

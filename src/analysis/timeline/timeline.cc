@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/running_totals.h"
+#include "model/live_set.h"
 #include "report/device_report.h"
 
 namespace plimsoll::analysis::timeline {
@@ -158,9 +159,11 @@ std::size_t event_of_maximum(const EventView& events, const TimelineBucket& buck
   return row;
 }
 
-SeriesTotals totals_of(const EventView& events, const Timeline& timeline, Series which) {
+SeriesTotals totals_of(const EventView& events, const Timeline& timeline, const Totals& start,
+                       Series which) {
   SeriesTotals out;
   out.baseline_bytes = timeline.baseline_bytes[static_cast<std::size_t>(which)];
+  out.start_bytes = as_signed(start[static_cast<std::size_t>(which)]);
   out.peak_bytes = out.end_bytes = out.baseline_bytes;
   if (timeline.levels.empty()) return out;
   const auto& level = timeline.levels.front();
@@ -221,12 +224,16 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
     out.timeline.levels.push_back(std::move(level));
     add_coarser_levels(out.timeline);
   }
-  out.requested_allocated = totals_of(events, out.timeline, Series::kRequestedAllocated);
-  out.requested_active = totals_of(events, out.timeline, Series::kRequestedActive);
-  out.reserved = totals_of(events, out.timeline, Series::kReserved);
-  if (device.tells_blocks) {
-    out.allocated = totals_of(events, out.timeline, Series::kAllocatedRounded);
+  Totals start = baseline;
+  const std::int64_t start_event = model::start_of_recording(trace, device);
+  for (std::int64_t row = 0; row <= start_event; ++row) {
+    events.apply_to(start, static_cast<std::size_t>(row));
   }
+  const auto totals = [&](Series which) { return totals_of(events, out.timeline, start, which); };
+  out.requested_allocated = totals(Series::kRequestedAllocated);
+  out.requested_active = totals(Series::kRequestedActive);
+  out.reserved = totals(Series::kReserved);
+  if (device.tells_blocks) out.allocated = totals(Series::kAllocatedRounded);
   if (device.allocated_before_bytes) {
     // Kineto's running totals count blocks, not requests.
     const auto which =

@@ -187,6 +187,30 @@ TEST(Timeline, without_segments_it_begins_at_what_was_live_before) {
   EXPECT_EQ(report.devices[0].allocated_bytes_end, 1100u);
 }
 
+TEST(Timeline, what_the_first_events_state_of_older_memory_counts_at_the_start) {
+  const tests::Told older = {.flags = model::EventFlags::kAdopted};
+  TraceMaker maker;
+  maker.event(Action::kSegmentAlloc, 0x1000, 4096).alloc_told(0x1000, 100, older);
+  maker.alloc_told(0x1200, 50, older);
+  maker.event(Action::kSegmentAlloc, 0x9000, 8192).alloc(0x9000, 30);
+  maker.alloc_told(0x2000, 7, older);  // met too late: how much lived before it is unknown
+  maker.builder().set_before({model::DeviceType::kCuda, 0}, 0, 0);
+  const auto report = run(maker.finish());
+  const report::DeviceReport& device = report.devices[0];
+  EXPECT_EQ(device.requested_allocated.start_bytes, 150);
+  EXPECT_EQ(device.reserved.start_bytes, 4096);
+  EXPECT_EQ(device.requested_allocated.baseline_bytes, 0);
+  EXPECT_EQ(device.requested_allocated.end_bytes, 187);
+}
+
+TEST(Timeline, without_older_memory_the_start_is_the_baseline) {
+  TraceMaker maker;
+  maker.alloc(0x1000, 100).alloc_told(0x2000, 7, {.flags = model::EventFlags::kAdopted});
+  maker.builder().set_before({model::DeviceType::kCuda, 0}, 1000, 5000);
+  const auto report = run(maker.finish());
+  EXPECT_EQ(report.devices[0].requested_allocated.start_bytes, 1000);
+}
+
 TEST(Timeline, where_the_start_is_told_a_lost_segment_changes_no_series) {
   TraceMaker maker;
   maker.alloc(0x1000, 1000);
