@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import importlib
 import inspect
 import random
@@ -19,10 +18,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll import _record
 from plimsoll._model_copy import Copy, tensors_in, wrong_argument
 from plimsoll._program_errors import Suppressed, leave_to_program
-from plimsoll._watch import stop_monitoring, watch
+from plimsoll._recorded_peak import RecordedPeak
 
 # Optimizers ---------------------------------------------------------------------------------------
 
@@ -168,6 +166,8 @@ class Meter:
             mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             result = function(*args, **(kwargs or {}))
+            if function.name() in _MATRIX_PRODUCTS:
+                _check_dtypes(self._torch, function, args)
             self.count(result)
             return result
 
@@ -197,6 +197,18 @@ class Meter:
         return sum(storages.values())
 
 
+# Fake tensors multiply matrices of different dtypes; every other operator refuses what it would
+# refuse for real.
+_MATRIX_PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mv"}
+
+
+def _check_dtypes(torch: Any, function: Any, args: Any) -> None:
+    dtypes = [each.dtype for each in args if isinstance(each, torch.Tensor)]
+    if len(set(dtypes)) > 1:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise RuntimeError(f"{function.name()} needs tensors of one dtype, but gets {names}")
+
+
 def _storages(tensor: Any) -> Iterator[Any]:
     if tensor.is_sparse:
         for part in (tensor._indices(), tensor._values()):
@@ -204,33 +216,6 @@ def _storages(tensor: Any) -> Iterator[Any]:
         return
     with Suppressed(NotImplementedError, RuntimeError):  # a tensor without a storage
         yield tensor.untyped_storage()
-
-
-class RecordedPeak:
-    """What the recorder counts in this process: also what CPU kernels allocate for themselves."""
-
-    def __init__(self) -> None:
-        self._began_watching = not _record.is_watching()
-        watch()
-        gc.collect()
-        self._span: _record.PeakSpan | None = None
-        self._before = self._cpu().live_bytes
-
-    def begin(self) -> None:
-        self._span = _record.PeakSpan()
-
-    def peak_bytes(self) -> int:
-        """Since `begin`, without what was live before the copy was made; 0: not known."""
-        return max((self._cpu().peak_bytes or 0) - self._before, 0)
-
-    def end(self) -> None:
-        self._span = None
-        if self._began_watching:
-            stop_monitoring()
-
-    def _cpu(self) -> _record.DeviceMemory:
-        devices = _record.take_sample(peak_since=self._span).devices
-        return next(device for device in devices if device.name == "cpu")
 
 
 # Training -----------------------------------------------------------------------------------------

@@ -132,6 +132,7 @@ def estimate(
         >>> print(estimate)  # doctest: +SKIP
     """
     from plimsoll import _dry_run, _model_copy
+    from plimsoll._recorded_peak import RecordedPeak
 
     torch = importlib.import_module("torch")
     if dry_run not in ("auto", "fake", "cpu"):
@@ -171,7 +172,7 @@ def estimate(
                     f"the model cannot run on fake tensors ({type(error).__name__}: {told}), and "
                 )
         _check_that_a_copy_fits(model, reason)
-        recorded = _dry_run.RecordedPeak()
+        recorded = RecordedPeak()
         try:
             copied = _model_copy.cpu_copy(torch, model, sample_input)
             return _of(_dry_run.Training(torch, copied, make_optimizer, loss, recorded), "cpu")

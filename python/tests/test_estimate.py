@@ -179,6 +179,19 @@ def test_any_optimizer_given_as_a_function_or_as_an_instance(name: str, tmp_path
     assert by_function.peak_bytes == pytest.approx(peak, rel=0.05)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+def test_an_input_whose_dtype_the_model_refuses_is_refused(dtype: torch.dtype) -> None:
+    model = nn.Linear(8, 4)
+    with pytest.raises(RuntimeError, match="dtype"):
+        model(torch.ones(2, 8, dtype=dtype))
+    name = str(dtype).removeprefix("torch.")
+    expected = rf"aten::addmm needs tensors of one dtype, but gets float32, {name}, float32"
+    with pytest.raises(RuntimeError, match=expected):
+        plimsoll.estimate(model, torch.ones(2, 8, dtype=dtype), dry_run="fake")
+    with pytest.raises(RuntimeError, match="must have the same dtype"):
+        plimsoll.estimate(model, torch.ones(2, 8, dtype=dtype))
+
+
 def test_parts_are_exact_where_they_can_be_computed() -> None:
     model = Tied().to(torch.bfloat16)
     model.layer.linear1.requires_grad_(False)
