@@ -28,7 +28,8 @@ std::optional<ProcessRank> known_rank() {
   if (const std::int64_t world_size = g_world_size.load(std::memory_order_acquire)) {
     return ProcessRank{.rank = g_rank.load(std::memory_order_relaxed), .world_size = world_size};
   }
-  const auto rank = number_in_environment("RANK");
+  auto rank = number_in_environment("RANK");
+  if (!rank) rank = number_in_environment("LOCAL_RANK");  // as the names of recordings do
   const auto world_size = number_in_environment("WORLD_SIZE");
   if (!rank || !world_size) return std::nullopt;
   return ProcessRank{.rank = *rank, .world_size = *world_size};

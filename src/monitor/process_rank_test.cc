@@ -30,6 +30,7 @@ class ProcessRankTest : public testing::Test {
  private:
   static void forget() {
     ::unsetenv("RANK");
+    ::unsetenv("LOCAL_RANK");
     ::unsetenv("WORLD_SIZE");
     ::unsetenv("PLIMSOLL_MONITOR_PRINT_RANKS");
     set_process_rank({.rank = 0, .world_size = 0});
@@ -52,6 +53,14 @@ TEST_F(ProcessRankTest, torchrun_gives_it_in_the_environment) {
   EXPECT_EQ(with_rank("a line"), "[rank 1] a line");
   EXPECT_EQ(with_rank("two\nlines\n"), "[rank 1] two\n[rank 1] lines\n");
   EXPECT_EQ(with_rank(""), "");
+}
+
+TEST_F(ProcessRankTest, without_a_rank_the_local_one_counts) {
+  ::setenv("WORLD_SIZE", "2", 1);
+  ::setenv("LOCAL_RANK", "1", 1);
+  EXPECT_EQ(process_rank(), (ProcessRank{.rank = 1, .world_size = 2}));
+  ::setenv("RANK", "0", 1);
+  EXPECT_EQ(process_rank(), (ProcessRank{.rank = 0, .world_size = 2}));
 }
 
 TEST_F(ProcessRankTest, what_makes_no_sense_is_no_rank) {

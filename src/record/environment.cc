@@ -3,6 +3,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -41,14 +43,30 @@ std::string default_path() {
          (is_rank(rank) ? "-rank" + rank : "") + "-" + std::to_string(getpid()) + ".plim";
 }
 
+// "rank3" and "run-rank_03" name rank 3; "lora_rank33" and "franks3" do not.
+bool names_rank(std::string_view name, std::string_view rank) {
+  constexpr std::string_view kWord = "rank";
+  for (std::size_t at = name.find(kWord); at != name.npos; at = name.find(kWord, at + 1)) {
+    if (at > 0 && std::isalpha(static_cast<unsigned char>(name[at - 1])) != 0) continue;
+    std::string_view number = name.substr(at + kWord.size());
+    if (number.starts_with('-') || number.starts_with('_')) number.remove_prefix(1);
+    number = number.substr(0, number.find_first_not_of("0123456789"));
+    while (number.size() > rank.size() && number.starts_with('0')) number.remove_prefix(1);
+    if (number == rank) return true;
+  }
+  return false;
+}
+
 // run.plim is run.rank3.plim in rank 3 of several, all of which inherit the same path.
 std::string of_rank(const std::string& path) {
   std::string rank = variable("RANK");
   if (rank.empty()) rank = variable("LOCAL_RANK");
   const std::string ranks = variable("WORLD_SIZE");
   const std::filesystem::path whole(path);
+  const auto is_folder_of_rank = [&](const auto& part) { return part == "rank" + rank; };
   if (!is_rank(rank) || ranks.empty() || ranks == "1" ||
-      whole.filename().string().find("rank") != std::string::npos) {
+      names_rank(whole.filename().string(), rank) ||
+      std::ranges::any_of(whole, is_folder_of_rank)) {
     return path;
   }
   return (whole.parent_path() / whole.stem()).string() + ".rank" + rank +

@@ -101,6 +101,7 @@ void Recording::describe_process(std::int64_t time_ns) {
   format::Process process;
   process.pid = static_cast<std::uint64_t>(getpid());
   process.rank = number_of_environment("RANK");
+  if (process.rank < 0) process.rank = number_of_environment("LOCAL_RANK");
   process.started_ns = time_ns;
   encoder_->process(process);
   encoder_->meta("plimsoll", PLIMSOLL_VERSION);

@@ -103,6 +103,24 @@ def test_ranks_record_into_files_of_their_own(record, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.rank0.plim", "run.rank1.plim"]
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("lora_rank12.plim", "lora_rank12.rank1.plim"),
+        ("franks1.plim", "franks1.rank1.plim"),
+        ("run-rank_01.plim", "run-rank_01.plim"),
+        ("rank1/run.plim", "rank1/run.plim"),
+    ],
+)
+def test_a_name_that_is_the_rank_s_stays(record, tmp_path, name, own):
+    (tmp_path / "rank1").mkdir()
+    ran = record(
+        "alloc:8", options=("-o", name), env={"LOCAL_RANK": "1", "RANK": "", "WORLD_SIZE": "2"}
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.plim")] == [own]
+
+
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_a_file_that_is_no_trace_is_left_alone(record, tmp_path, force):
     mine = tmp_path / "run.plim"
