@@ -156,6 +156,28 @@ TEST(Fork, a_child_that_ends_at_once_leaves_a_readable_file) {
   EXPECT_GE(theirs.live_bytes, 10u);
 }
 
+TEST(Fork, a_child_that_is_killed_in_its_first_moments_leaves_no_empty_file) {
+  const TemporaryPath path("fork_killed");
+  const Recorded recording(file_options(path, 1));
+  for (std::uint64_t i = 1; i <= 50'000; ++i) alloc(64 * i, 10);  // what its file begins with
+  int begun = 0;
+  for (int us = 0; us < 20'000; us += 500) {
+    const pid_t child = spawn([] {
+      alloc(64 * 100'000, 1000);
+      return 0;
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(us));
+    kill(child, SIGKILL);
+    wait_for(child);
+    const OwnPath own(path, child);
+    struct stat status{};
+    if (stat(own.text.c_str(), &status) != 0) continue;
+    ++begun;
+    EXPECT_GT(status.st_size, 0) << "killed after " << us << " us";
+  }
+  EXPECT_GT(begun, 0);
+}
+
 TEST(Fork, a_child_without_events_makes_no_file) {
   const TemporaryPath path("fork_idle");
   const Recorded recording(file_options(path, 1));

@@ -334,11 +334,13 @@ void Recording::let_go() noexcept {
 }
 
 void Recording::begin_in_child() {
-  const std::string path = path_ + "." + std::to_string(getpid());
   restart();
-  const int error = file_.open(path, Earlier::kKeep);
-  has_state_ = error == 0 && file_.is_regular();
+  has_state_ = true;
   reports_failure_ = true;
+}
+
+void Recording::open_in_child() {
+  const int error = file_.open(path_ + "." + std::to_string(getpid()), Earlier::kKeep);
   if (error != 0) fail(error);
 }
 

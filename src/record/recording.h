@@ -104,7 +104,8 @@ class Recording final : public EventReceiver, private format::BlockOutput {
 
   bool follows_forks() const noexcept { return sink_ == PLIMSOLL_SINK_FILE && in_children_; }
   void let_go() noexcept;  // of the parent's file and locks
-  void begin_in_child();   // PATH.PID; may throw std::bad_alloc
+  void begin_in_child();
+  void open_in_child();  // PATH.PID; both may throw std::bad_alloc
 
  private:
   bool is_written() const noexcept { return sink_ != PLIMSOLL_SINK_NULL && !has_failed(); }
