@@ -44,6 +44,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "base", "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
         "plimsoll/recorder_c.h", "plimsoll/tensor_breakdown.h", "plimsoll/training_monitor.h",
         "plimsoll/recorder.h",  # tests alone: the scopes of a program
+        "plimsoll/last_failure_c.h",  # the recorder's last step: part of its C interface
     },
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},

@@ -72,11 +72,14 @@ class Frame {
   std::string bold(std::string_view text) const {
     return report::styled(text, Style::kBold, settings_.color);
   }
-  // A line, and behind it the picture and the change of the last minute, as far as they fit.
+  // A line, and behind it the picture, the change and the growth of the last minute, as far as they
+  // fit.
   void line_with(const std::string& text, std::size_t columns, const Trend& trend) {
-    const std::string change = trend.change();
+    std::string change = trend.change();
     if (change.empty()) return line(text);
     const std::size_t room = settings_.width - std::min(settings_.width, columns);
+    const std::string growth = trend.growth();
+    if (!growth.empty() && change.size() + growth.size() + 4 <= room) change += ", " + growth;
     const std::size_t change_columns = 2 + change.size();
     if (room < change_columns) return line(text);
     const std::size_t left = room - change_columns;

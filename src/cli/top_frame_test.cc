@@ -32,10 +32,12 @@ void expect_golden(const std::string& name, const std::vector<std::string>& line
   EXPECT_EQ(text, expected.str()) << path;
 }
 
-Trend growing(std::uint64_t from, std::uint64_t step) {
+// `steps`: of the program in two seconds; 0: unknown.
+Trend growing(std::uint64_t from, std::uint64_t growth, std::int64_t steps = 0) {
   Trend trend;
   for (std::uint64_t i = 0; i <= 30; ++i) {
-    trend.add(static_cast<std::int64_t>(i) * 2 * kSecond, from + i * step);
+    const auto number = static_cast<std::int64_t>(i);
+    trend.add(number * 2 * kSecond, from + i * growth, (number + 1) * steps);
   }
   return trend;
 }
@@ -104,7 +106,7 @@ TopRun run() {
       {"unet.a_very_long_name_of_a_layer.that.goes.on.and.on.until.it.does.not.fit", 200 * kMib,
        5}};
   device.peak_bytes = 3 * kGib;
-  device.trend = growing(400 * kMib, 20 * kMib);
+  device.trend = growing(400 * kMib, 20 * kMib, 40);
   made.devices = {device};
   device.memory.name = "cuda:0";
   device.memory.reserved_bytes = 2000 * kMib;

@@ -196,7 +196,7 @@ void TopProbe::take_sample(Watched& watched, std::int64_t now_ns) {
   for (const DeviceMemory& device : sample->devices) {
     std::uint64_t& peak = watched.peaks[device.name];
     peak = std::max({peak, held_bytes(device), device.peak_bytes.value_or(0)});
-    watched.trends[device.name].add(now_ns, held_bytes(device));
+    watched.trends[device.name].add(now_ns, held_bytes(device), sample->iteration);
   }
   watched.sample = std::move(sample);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "base/units.h"
@@ -15,8 +16,8 @@ constexpr double kFlat = 0.01;
 
 }  // namespace
 
-void Trend::add(std::int64_t time_ns, std::uint64_t bytes) {
-  points_.push_back({time_ns, bytes});
+void Trend::add(std::int64_t time_ns, std::uint64_t bytes, std::int64_t step) {
+  points_.push_back({time_ns, bytes, step});
   while (points_.front().time_ns < time_ns - kSpanNs) points_.pop_front();
 }
 
@@ -55,6 +56,28 @@ std::string Trend::change() const {
   const std::int64_t seconds = (last.time_ns - first.time_ns + 500'000'000) / 1'000'000'000;
   return (change >= 0 ? "+" : "") + base::format_bytes(change) + " in " + std::to_string(seconds) +
          " s";
+}
+
+std::string Trend::growth() const {
+  constexpr std::size_t kPointsOfThird = 3;
+  constexpr std::int64_t kFewestSteps = 6;
+  const std::size_t third = points_.size() / 3;
+  if (third < kPointsOfThird || points_.front().step <= 0) return {};
+  const auto range_of = [&](std::size_t part) {
+    const auto begin = points_.begin() + static_cast<std::ptrdiff_t>(part * third);
+    const auto end = begin + static_cast<std::ptrdiff_t>(third);
+    return std::ranges::minmax(std::ranges::subrange(begin, end), {}, &Point::bytes);
+  };
+  const auto first = range_of(0);
+  const auto middle = range_of(1);
+  const auto last = range_of(2);
+  const bool rises = first.min.bytes < middle.min.bytes && middle.min.bytes < last.min.bytes &&
+                     first.max.bytes < middle.max.bytes && middle.max.bytes < last.max.bytes;
+  const std::int64_t steps = last.min.step - first.min.step;
+  if (!rises || steps < kFewestSteps) return {};
+  const std::uint64_t grown = last.min.bytes - first.min.bytes;
+  if (static_cast<double>(grown) < kFlat * static_cast<double>(last.max.bytes)) return {};
+  return "+" + base::format_bytes(static_cast<std::int64_t>(grown) / steps) + " per step";
 }
 
 }  // namespace plimsoll::cli

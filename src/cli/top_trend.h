@@ -12,7 +12,8 @@ class Trend {
  public:
   static constexpr std::int64_t kSpanNs = 60'000'000'000;
 
-  void add(std::int64_t time_ns, std::uint64_t bytes);  // times do not go back
+  // Times do not go back. `step`: of the program; 0: unknown.
+  void add(std::int64_t time_ns, std::uint64_t bytes, std::int64_t step = 0);
   bool empty() const { return points_.empty(); }
 
   // `columns` letters from a minute before the newest point to it, a blank where nothing was seen;
@@ -22,10 +23,16 @@ class Trend {
   // "+1.2 GiB in 58 s"; empty before there are two points.
   std::string change() const;
 
+  // "+3.1 MiB per step", if memory rises from each third of the minute to the next: the lowest
+  // value as well as the highest, since a point may lie anywhere in a step. The figure is that of
+  // the lowest values. Empty if it does not rise, by 1% at least, or if that is unknown.
+  std::string growth() const;
+
  private:
   struct Point {
     std::int64_t time_ns;
     std::uint64_t bytes;
+    std::int64_t step;
   };
   std::deque<Point> points_;
 };

@@ -30,6 +30,37 @@ TEST(Trend, a_minute_is_kept) {
   EXPECT_EQ(made.change(), "-2.0 KiB in 25 s");
 }
 
+// 31 points in a minute, four steps between two of them; each lies elsewhere in its step.
+Trend in_steps(std::uint64_t per_step, std::int64_t first_step = 100) {
+  Trend made;
+  for (std::int64_t i = 0; i <= 30; ++i) {
+    const auto in_step = static_cast<std::uint64_t>(i * 7 % 5) * 1'000'000U;
+    const std::uint64_t grown = static_cast<std::uint64_t>(4 * i) * per_step;
+    made.add(2 * i * kSecond, 10'000'000U + in_step + grown, first_step + 4 * i);
+  }
+  return made;
+}
+
+TEST(Trend, growth_is_that_of_the_lowest_values) {
+  EXPECT_EQ(in_steps(1'048'576).growth(), "+1.0 MiB per step");
+  EXPECT_EQ(in_steps(0).growth(), "");
+  EXPECT_EQ(in_steps(100).growth(), "");  // less than 1%
+}
+
+TEST(Trend, growth_needs_steps_and_a_rise_that_goes_on) {
+  EXPECT_EQ(in_steps(1'048'576, -1000).growth(), "");
+  Trend once;
+  for (std::int64_t i = 0; i <= 30; ++i) {
+    once.add(2 * i * kSecond, i < 12 ? 1000U : 2000U, 100 + 4 * i);
+  }
+  EXPECT_EQ(once.growth(), "");
+  Trend slow;  // of one step each 20 s nothing can be stated
+  for (std::int64_t i = 0; i <= 30; ++i) {
+    slow.add(2 * i * kSecond, static_cast<std::uint64_t>(1000 * (i + 1)), 1 + i / 10);
+  }
+  EXPECT_EQ(slow.growth(), "");
+}
+
 TEST(Trend, one_point_is_no_change) {
   EXPECT_EQ(trend({{5, 1}}).change(), "");
   EXPECT_EQ(trend({{5, 1}}).sparkline(3), "  ▅");

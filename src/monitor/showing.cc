@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "monitor/live_status.h"
+#include "monitor/watch.h"
 #include "plimsoll/monitor.h"
 
 namespace plimsoll {
@@ -59,6 +60,7 @@ Status start_showing() {
     options.large_tensors = kLargeTensors;
     options.peak_since = span.get();
     options.iteration = g_iteration.load(std::memory_order_relaxed);
+    if (options.iteration == 0) options.iteration = monitor::last_step();  // no monitor counts
     const double loss = g_loss.load(std::memory_order_relaxed);
     if (!std::isnan(loss)) options.loss = loss;
     MemorySample sample = take_sample(options);

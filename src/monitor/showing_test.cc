@@ -100,6 +100,21 @@ TEST_F(ShowingTest, how_far_the_loop_is_is_seen_too) {
   stop_showing();
 }
 
+TEST_F(ShowingTest, without_a_loop_s_own_count_it_is_the_recording_s_last_step) {
+  plimsoll_recording* recording = record_into_nothing();
+  lend_recording(recording);
+  show_progress(0);
+  ASSERT_TRUE(start_showing().ok());
+  EXPECT_EQ(seen().iteration, 0);
+  api().mark(api().context(), PLIMSOLL_MARK_STEP, 41);
+  stop_showing();
+  ASSERT_TRUE(start_showing().ok());
+  EXPECT_EQ(seen().iteration, 41);
+  stop_showing();
+  take_back_recording(recording);
+  plimsoll_recording_stop(recording, nullptr);
+}
+
 TEST_F(ShowingTest, the_last_stop_ends_it) {
   ASSERT_TRUE(start_showing().ok());
   ASSERT_TRUE(start_showing().ok());

@@ -2,11 +2,14 @@
 
 #include <pthread.h>
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "plimsoll/last_failure_c.h"
 #include "plimsoll/monitor.h"
 
 namespace plimsoll {
@@ -103,6 +106,18 @@ std::vector<plimsoll_usage> what_is_recorded() {
   recorded.resize(256);
   recorded.resize(plimsoll_recording_usage(w.asked(), 0, recorded.data(), recorded.size()));
   return recorded;
+}
+
+std::int64_t last_step() {
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  std::uint64_t step = 0;
+  std::array<std::uint64_t, 6> then;
+  std::array<std::uint64_t, 6> now;
+  const bool has_step =
+      w.asked() != nullptr &&
+      plimsoll_recording_since_step(w.asked(), 0, &step, then.data(), now.data()) != 0;
+  return has_step ? static_cast<std::int64_t>(step) : 0;
 }
 
 BegunSpan begin_span() {

@@ -23,6 +23,9 @@ Held what_is_held(std::uint64_t watch, std::uint64_t span);
 // The recorder's part of it alone, without peaks: nobody else's locks are taken.
 std::vector<plimsoll_usage> what_is_recorded();
 
+// The number of the step that ended last; 0: none has, or nobody records.
+std::int64_t last_step();
+
 // A span of the recorder's, and the number of the watch that it belongs to.
 struct BegunSpan {
   std::uint64_t watch = 0;
