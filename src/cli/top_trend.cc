@@ -59,14 +59,15 @@ std::string Trend::change() const {
 }
 
 std::string Trend::growth() const {
-  constexpr std::size_t kPointsOfThird = 3;
+  constexpr std::ptrdiff_t kPointsOfThird = 3;
   constexpr std::int64_t kFewestSteps = 6;
-  const std::size_t third = points_.size() / 3;
-  if (third < kPointsOfThird || points_.front().step <= 0) return {};
-  const auto range_of = [&](std::size_t part) {
-    const auto begin = points_.begin() + static_cast<std::ptrdiff_t>(part * third);
-    const auto end = begin + static_cast<std::ptrdiff_t>(third);
-    return std::ranges::minmax(std::ranges::subrange(begin, end), {}, &Point::bytes);
+  const auto known =
+      std::ranges::find_if(points_, [](const Point& point) { return point.step > 0; });
+  const std::ptrdiff_t third = (points_.end() - known) / 3;
+  if (third < kPointsOfThird) return {};
+  const auto range_of = [&](std::ptrdiff_t part) {
+    const auto begin = known + part * third;
+    return std::ranges::minmax(std::ranges::subrange(begin, begin + third), {}, &Point::bytes);
   };
   const auto first = range_of(0);
   const auto middle = range_of(1);

@@ -49,6 +49,7 @@ TEST(Trend, growth_is_that_of_the_lowest_values) {
 
 TEST(Trend, growth_needs_steps_and_a_rise_that_goes_on) {
   EXPECT_EQ(in_steps(1'048'576, -1000).growth(), "");
+  EXPECT_EQ(in_steps(1'048'576, -56).growth(), "+1.0 MiB per step");  // the last 16 points
   Trend once;
   for (std::int64_t i = 0; i <= 30; ++i) {
     once.add(2 * i * kSecond, i < 12 ? 1000U : 2000U, 100 + 4 * i);
