@@ -203,7 +203,7 @@ std::uint32_t Modules::name_called(ThreadState& thread, Module& module) {
   if (module.layer != 0) return module.layer;
   if (const Module* parent = module.parent == nullptr ? nullptr : find(module.parent);
       parent != nullptr && parent->layer != 0) {  // added after its parent was named
-    name_tree(thread, module, parent->path + "." + module.attribute, 0);
+    name_tree(thread, module, path_in(*parent, module), 0);
   } else if (thread.module_depth != 0 && thread.context->layer != 0) {
     // Called by a module that it is not registered in: a list of modules, one made on the spot.
     name_tree(thread, module, paths_[thread.context->layer] + "." + class_name(module.object), 0);
@@ -268,14 +268,30 @@ void Modules::name_tree(ThreadState& thread, Module& module, const std::string& 
 }
 
 void Modules::name_all(ThreadState& thread) {
-  std::vector<PyObject*> objects;
-  for (const auto& [object, module] : modules_) objects.push_back(object);
-  for (PyObject* object : objects) {
+  const auto all = [&] {
+    std::vector<PyObject*> objects;
+    for (const auto& [object, module] : modules_) objects.push_back(object);
+    return objects;
+  };
+  for (PyObject* object : all()) {
+    if (Module* module = find(object)) add_children(*module);  // put into it since it was met
+  }
+  for (PyObject* object : all()) {
     Module* module = find(object);
     if (module == nullptr || module->layer != 0) continue;
     Module* root = root_of(*module);
     if (root->layer == 0 && has_tensors(root->object, 0)) name_root(thread, *root);
+    const Module* parent = module->parent == nullptr ? nullptr : find(module->parent);
+    if (module->layer == 0 && parent != nullptr && parent->layer != 0) {
+      name_tree(thread, *module, path_in(*parent, *module), 0);
+    }
   }
+}
+
+std::string Modules::path_in(const Module& parent, const Module& child) {
+  const char* inside = wrapped_attribute(parent.object);
+  const bool is_wrapped = inside != nullptr && child.attribute == inside;
+  return is_wrapped ? parent.path : parent.path + "." + child.attribute;
 }
 
 std::vector<PyObject*>& Modules::named() {

@@ -64,6 +64,7 @@ class Modules {
   Module* root_of(Module& module);
   void name_root(ThreadState& thread, Module& root);
   void name_tree(ThreadState& thread, Module& module, const std::string& path, int nesting);
+  static std::string path_in(const Module& parent, const Module& child);
   void tag_tensors(ThreadState& thread, Module& module);
   void unname(Module& module, int nesting);
   void add_children(Module& module);

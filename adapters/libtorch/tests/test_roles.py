@@ -176,6 +176,18 @@ def test_parameters_replaced_without_an_optimizer_are_found_at_the_next_forward(
         assert named == {weights[-1]: "Net.first.weight"}
 
 
+def test_modules_put_into_a_known_model_are_named_without_a_forward(recorder):
+    model = nn.Sequential(nn.Linear(10, 20, bias=False))
+    model(torch.randn(1, 10))
+    recorder.take()
+    model.append(nn.Sequential(nn.Linear(20, 5, bias=False), nn.BatchNorm1d(5)))
+    recorder.describe()
+    events = recorder.take()
+    named = {e["tensor"]["name"] for e in tags(events, PARAMETER)}
+    assert named == {"Sequential.1.0.weight", "Sequential.1.1.weight", "Sequential.1.1.bias"}
+    assert "Sequential.1.1.running_mean" in {e["tensor"]["name"] for e in tags(events, BUFFER)}
+
+
 def test_gradients_set_by_hand_are_gradients(recorder):
     parameter = nn.Parameter(torch.zeros(5))
     optimizer = torch.optim.SGD([parameter], lr=0.1)
