@@ -37,7 +37,8 @@ def optimizer_maker(torch: Any, model: Any, optimizer: Any) -> Callable[[Copy], 
     make = _by_name(torch, optimizer) if isinstance(optimizer, str) else optimizer
     if not callable(make):
         raise wrong_argument(
-            f"optimizer is a {type(optimizer).__name__}; it must be an optimizer, a class or a name"
+            f"optimizer is of type {type(optimizer).__name__}; "
+            "it must be an optimizer, a class or a name"
         )
     needs_rate = _needs_learning_rate(make)
 
@@ -209,10 +210,22 @@ def _check_dtypes(torch: Any, function: Any, args: Any) -> None:
         raise RuntimeError(f"{function.name()} needs tensors of one dtype, but gets {names}")
 
 
+_SPARSE_PARTS = {
+    "torch.sparse_coo": ("_indices", "_values"),
+    "torch.sparse_csr": ("crow_indices", "col_indices", "values"),
+    "torch.sparse_bsr": ("crow_indices", "col_indices", "values"),
+    "torch.sparse_csc": ("ccol_indices", "row_indices", "values"),
+    "torch.sparse_bsc": ("ccol_indices", "row_indices", "values"),
+}
+
+
 def _storages(tensor: Any) -> Iterator[Any]:
-    if tensor.is_sparse:
-        for part in (tensor._indices(), tensor._values()):
-            yield part.untyped_storage()
+    parts = _SPARSE_PARTS.get(str(tensor.layout))
+    if parts is not None:
+        if type(tensor).__name__ == "FakeTensor":
+            raise NotImplementedError("how many elements a sparse tensor has is in its values")
+        for part in parts:
+            yield getattr(tensor, part)().untyped_storage()
         return
     with Suppressed(NotImplementedError, RuntimeError):  # a tensor without a storage
         yield tensor.untyped_storage()
@@ -350,9 +363,12 @@ class Training:
 
 
 def has_workspaces_on_the_cpu(torch: Any, model: Any) -> bool:
-    """Convolutions and recurrent layers, whose CPU kernels allocate what fake tensors miss."""
+    """Convolutions, recurrent layers and half precision: CPU kernels that allocate workspaces."""
     kinds = (torch.nn.RNNBase, torch.nn.modules.conv._ConvNd)
-    return any(
+    half = (torch.bfloat16, torch.float16)
+    if any(parameter.is_cpu and parameter.dtype in half for parameter in model.parameters()):
+        return True
+    return torch.is_autocast_enabled("cpu") or any(
         isinstance(module, kinds) and all(parameter.is_cpu for parameter in module.parameters())
         for module in model.modules()
     )

@@ -112,7 +112,8 @@ def estimate(
         optimizer: A `torch.optim.Optimizer` of this model, a class or function that makes one from
             parameters, a name such as ``"AdamW"``, or None.
         loss: Makes a scalar tensor from the model's output. Default: ``output.loss`` where there is
-            one, else the sum of the output's floating-point tensors.
+            one; else backward begins at the output's floating-point tensors, with gradients
+                as large as they are.
         dry_run: ``"fake"``: takes no memory, and does not count workspaces of CPU kernels.
             ``"cpu"``: a copy trains on the CPU for two steps, and the recorder counts the peak.
             ``"auto"``: fake tensors, but the CPU for models that cannot run on them, such as those

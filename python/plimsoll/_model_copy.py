@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.errors import InvalidArgumentError
+from plimsoll.errors import InvalidArgumentError, UnsupportedError
 
 
 @dataclass
@@ -51,6 +51,8 @@ def _copy(
     torch: Any, model: Any, sample_input: Any, mode: Any, copied: Callable[[Any], Any]
 ) -> Copy:
     """A deep copy, but each tensor as `copied` makes it from a leaf."""
+    if any(torch.nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
+        raise wrong_argument("the model has lazy parameters: run one batch through it first")
     memo: dict[int, Any] = {}
     for module in model.modules():
         for tensor in tensors_in(torch, [module._parameters, module._buffers, vars(module)]):
@@ -65,13 +67,21 @@ def _copy(
             on_device = on_its_own if device is None else on_its_own.to(device)
         return on_device.requires_grad_(tensor.requires_grad)
 
-    return Copy(copy.deepcopy(model, memo), _mapped(torch, sample_input, batch), mode, parameters)
+    try:
+        model_copy = copy.deepcopy(model, memo)
+    except TypeError as error:  # an attribute such as a lock or an open file
+        raise UnsupportedError(
+            "unsupported", f"plimsoll.estimate runs a copy of the model, and {error}"
+        ) from error
+    return Copy(model_copy, _mapped(torch, sample_input, batch), mode, parameters)
 
 
 def without_wrapper(torch: Any, model: Any) -> Any:
     """The module inside `torch.compile`'s, or inside data parallelism."""
     if not isinstance(model, torch.nn.Module):
-        raise wrong_argument(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
+        raise wrong_argument(
+            f"model is of type {type(model).__name__}; it must be a torch.nn.Module"
+        )
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     while True:
         if isinstance(model, parallel):
