@@ -50,7 +50,7 @@ def is_rank(text: str) -> bool:
 def default_path() -> str:
     """``plimsoll-SCRIPT-PID.plim``, with the rank in it where there are ranks."""
     script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
-    rank = os.environ.get("RANK", "")
+    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
     middle = f"-rank{rank}" if is_rank(rank) else ""
     return f"plimsoll-{script or 'python'}{middle}-{os.getpid()}.plim"
 

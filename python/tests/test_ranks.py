@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll._paths import of_rank
+from plimsoll._paths import default_path, of_rank
 
 TRAIN = """
 import torch, plimsoll
@@ -130,3 +130,12 @@ def test_a_folder_named_after_ranks_does_not_stand_for_one(monkeypatch: pytest.M
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert of_rank("ranks/run.plim") == "ranks/run.rank1.plim"
     assert of_rank("ranks/run-rank1.plim") == "ranks/run-rank1.plim"
+
+
+def test_without_a_rank_the_local_one_is_in_the_default_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "-rank1-" in default_path()

@@ -33,12 +33,17 @@ bool is_rank(const std::string& text) {
          text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+std::string own_rank() {
+  const std::string rank = variable("RANK");
+  return rank.empty() ? variable("LOCAL_RANK") : rank;
+}
+
 // plimsoll-PROGRAM-PID.plim, with the rank in it where there are ranks: as Python names it.
 std::string default_path() {
   std::error_code error;
   const std::string program =
       std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
-  const std::string rank = variable("RANK");
+  const std::string rank = own_rank();
   return "plimsoll-" + (program.empty() ? "program" : program) +
          (is_rank(rank) ? "-rank" + rank : "") + "-" + std::to_string(getpid()) + ".plim";
 }
@@ -59,8 +64,7 @@ bool names_rank(std::string_view name, std::string_view rank) {
 
 // run.plim is run.rank3.plim in rank 3 of several, all of which inherit the same path.
 std::string of_rank(const std::string& path) {
-  std::string rank = variable("RANK");
-  if (rank.empty()) rank = variable("LOCAL_RANK");
+  const std::string rank = own_rank();
   const std::string ranks = variable("WORLD_SIZE");
   const std::filesystem::path whole(path);
   const auto is_folder_of_rank = [&](const auto& part) { return part == "rank" + rank; };
