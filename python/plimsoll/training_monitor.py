@@ -113,7 +113,7 @@ class TrainingMonitor:
             iteration, loss = self._read_iteration(iteration, loss)
         number = self._next if iteration is None else iteration
         self._next = number + 1
-        if self._is_open and self.options.is_due(number):
+        if self._is_open and self._pid == os.getpid() and self.options.is_due(number):
             _attachment.describe()
         with Suppressed(MemoryError):  # the sample is missing, and the training goes on
             self._monitor.step(iteration, loss)
@@ -123,7 +123,7 @@ class TrainingMonitor:
     def _take_batch_size(self, items: Any) -> None:
         """Report what is no whole number once; nothing here may stop the training."""
         try:
-            self.set_batch_size(whole_number("batch_size", items))
+            self.set_batch_size(items)
         except Error as error:
             if not self._has_reported_batch_size:
                 self._has_reported_batch_size = True
@@ -153,7 +153,7 @@ class TrainingMonitor:
 
     def set_batch_size(self, items: int) -> None:
         """Set the number of items in a batch from now on; 0: unknown."""
-        self._monitor.set_batch_size(max(0, whole_number("items", items)))
+        self._monitor.set_batch_size(whole_number("batch_size", items, 0))
 
     def ran_out(self, iteration: int | None = None, *, error: BaseException | None = None) -> None:
         """Report that the current iteration ran out of memory.
@@ -211,8 +211,8 @@ class TrainingMonitor:
             return
         self.close()
         stop_all_recordings()
-        told = f"plimsoll: exit code 1: {self.alerts} memory alerts"
-        print_message(_record.with_rank(told))
+        count = f"{self.alerts} memory alert{'' if self.alerts == 1 else 's'}"
+        print_message(_record.with_rank(f"plimsoll: exit code 1: {count}"))
         if "logging" in sys.modules:  # it flushes its files at exit, too
             sys.modules["logging"].shutdown()
         for stream in (sys.stdout, sys.stderr):

@@ -85,7 +85,7 @@ def test_memory_that_runs_out_is_told_with_the_batch_that_fits(tmp_path: Path) -
     (told,) = (alert for alert in alerts if alert.id == "out_of_memory")
     assert told.title == "Memory of cpu ran out in iteration 2, whose batch has 256 items"
     assert "for each of the 256 items of a batch" in told.text
-    assert "→ Use a batch of less than 256: " in told.text  # memory was not short at all
+    assert "→ Use a batch of fewer than 256 items: " in told.text  # memory was not short at all
     log = Path(monitor.text_log_path).read_text()
     assert "| batch 256 | out of memory of cpu ===" in log
 

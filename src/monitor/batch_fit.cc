@@ -14,6 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kStays = {"parameter", "gradient", "optimizer_state",
                                                     "buffer"};
 constexpr std::int64_t kMostItems = 1'000'000'000;
+constexpr std::uint64_t kLeastPart = 1000;  // of the peak, which grows with the batch
 
 // What of the device this program's tensors could have: all that others do not use.
 struct Room {
@@ -44,7 +45,7 @@ std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
   const std::uint64_t held =
       bytes_of_name(memory.categories, "other") + bytes_of_name(memory.categories, "unknown");
   const std::uint64_t rest = bytes_of_name(memory.at_peak, std::string(kRest));
-  if (std::min(held, rest) > 0) fixed.push_back({"used by others", std::min(held, rest), 0});
+  if (std::min(held, rest) > 0) fixed.push_back({"other", std::min(held, rest), 0});
   return fixed;
 }
 
@@ -97,6 +98,8 @@ std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const Device
   fit.later = come_since_peak(memory);
   fit.later_bytes = sum_of(fit.later);
   if (fit.fixed_bytes >= fit.peak_bytes) return std::nullopt;
+  // A peak in the optimizer, which says nothing of what an item needs.
+  if (fit.peak_bytes - fit.fixed_bytes < fit.peak_bytes / kLeastPart) return std::nullopt;
   fit.item_bytes =
       static_cast<double>(fit.peak_bytes - fit.fixed_bytes) / static_cast<double>(fit.batch);
   fit.total_bytes = room->total_bytes;
@@ -129,7 +132,7 @@ std::vector<std::string> batch_evidence(const BatchFit& fit, const std::string& 
                        " more have been retained" + shares_text(fit.later));
   }
   evidence.push_back("Tensors can have " + bytes_text(fit.room_bytes) + " of the " +
-                     bytes_text(fit.total_bytes) + ": the rest is in use by others");
+                     bytes_text(fit.total_bytes) + "; something else uses the rest");
   return evidence;
 }
 
@@ -138,8 +141,9 @@ std::string batch_advice(const BatchFit& fit) {
     return "Memory ran out with batches of one item: no smaller batch is possible";
   }
   if (fit.failed > 1) {
-    return "Use a batch of less than " + items_text(fit.failed) +
-           ": memory ran out with batches of up to that size, although they would fit if memory "
+    return "Use a batch of fewer than " + items_text(fit.failed) +
+           " items: memory ran out with batches of up to that size, although they would fit if "
+           "memory "
            "grew linearly with the batch";
   }
   const std::string margin = percent_text(BatchFit::kMarginPercent);

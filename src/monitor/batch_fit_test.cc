@@ -50,7 +50,7 @@ TEST(BatchFit, counts_by_hand) {
       ElementsAre("Of the peak of iteration 7, 8.8 GiB, 3.9 GiB do not grow with the batch "
                   "(parameter 2.0 GiB, gradient 1.5 GiB, optimizer_state 500.0 MiB); the "
                   "other 4.9 GiB are 156.2 MiB for each of the 32 items of a batch",
-                  "Tensors can have 13.8 GiB of the 15.6 GiB: the rest is in use by others"));
+                  "Tensors can have 13.8 GiB of the 15.6 GiB; something else uses the rest"));
   EXPECT_EQ(batch_advice(*fit),
             "A batch of 55 would fit with 10.0% left free: about 12.3 GiB at the peak, if memory "
             "grows linearly with the batch");
@@ -137,7 +137,7 @@ TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
   EXPECT_EQ(std::ranges::count(kAlertIds, alerts[0].id), 1);
   EXPECT_EQ(alerts[0].severity, AlertSeverity::kCritical);
   EXPECT_EQ(alerts[0].title, "Memory of cuda:0 ran out in iteration 150, whose batch has 96 items");
-  EXPECT_THAT(alerts[0].evidence[0], HasSubstr("15.1 GiB at most"));
+  EXPECT_THAT(alerts[0].evidence[0], HasSubstr("at most 15.1 GiB"));
   EXPECT_THAT(alerts[0].evidence[1], HasSubstr("Of the peak of iteration 100, 8.8 GiB"));
   EXPECT_THAT(alerts[0].next_step, ::testing::StartsWith("A batch of 55 would fit"));
   EXPECT_EQ(detector.findings()[0].id, "out_of_memory");
@@ -189,8 +189,10 @@ TEST(BatchFit, is_never_one_that_has_failed) {
   const auto advice = [&](Detector detector) { return detector.observe(failed)[0].next_step; };
   Detector experienced;
   EXPECT_TRUE(experienced.observe(sample_of_32()).empty());
-  EXPECT_THAT(advice(Detector()), ::testing::StartsWith("Use a batch of less than 32: memory"));
-  EXPECT_THAT(advice(experienced), ::testing::StartsWith("Use a batch of less than 32: memory"));
+  EXPECT_THAT(advice(Detector()),
+              ::testing::StartsWith("Use a batch of fewer than 32 items: memory"));
+  EXPECT_THAT(advice(experienced),
+              ::testing::StartsWith("Use a batch of fewer than 32 items: memory"));
   failed.batch_size = 1;
   EXPECT_THAT(advice(experienced),
               ::testing::StartsWith("Memory ran out with batches of one item"));

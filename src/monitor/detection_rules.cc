@@ -122,7 +122,7 @@ void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
   if (largest != nullptr && !largest->layer.empty()) {
     const std::uint64_t layer = bytes_of_name(last.layers, largest->layer);
     alert.evidence.push_back("The largest activation, " + bytes_text(largest->size_bytes) +
-                             ", is created by " + largest->layer + ", which holds " +
+                             ", is created by " + largest->layer + ", which uses " +
                              bytes_text(std::max(layer, largest->size_bytes)));
     alert.next_step += std::string(in_float32 > 0 ? "; or" : "") + " checkpoint " + largest->layer +
                        " (torch.utils.checkpoint)";
@@ -132,8 +132,8 @@ void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
   if (history.fit) {
     advise_batch(alert, *history.fit);
   } else if (activations > 0) {
-    alert.next_step += "; a batch of half the size needs about " + bytes_text(activations / 2) +
-                       " less activations";
+    alert.next_step +=
+        "; halving the batch saves about " + bytes_text(activations / 2) + " of activations";
   }
 }
 
@@ -219,9 +219,9 @@ void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
   const bool is_host = load.device == "host";
   const std::string place = !is_host ? load.device : is_share ? "The host" : "This process";
   const std::string at = " at " + options.step + " " + std::to_string(iteration);
-  alert.title =
-      place + (is_share ? " is " + percent_text(level) + " full" : " holds " + bytes_text(level)) +
-      at + ", above " + limit;
+  alert.title = place +
+                (is_share ? " is " + percent_text(level) + " full" : " uses " + bytes_text(level)) +
+                at + ", above " + limit;
   if (is_share) {
     alert.evidence.push_back(bytes_text(*load.used_bytes) + " of " + bytes_text(*load.total_bytes) +
                              " are in use, by all processes");

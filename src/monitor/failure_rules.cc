@@ -83,8 +83,8 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
     alert.title += "; batches had up to " + std::to_string(*sample.batch_size) + " items";
   }
   if (memory.peak_bytes) {
-    alert.evidence.push_back("Tensors held " + bytes_text(*memory.peak_bytes) +
-                             " at most before it failed");
+    alert.evidence.push_back("Tensors used at most " + bytes_text(*memory.peak_bytes) +
+                             " before the failure");
   }
   const auto failing = sample.failed_batch_size ? sample.failed_batch_size : sample.batch_size;
   const std::int64_t failed = failing.value_or(0);

@@ -121,8 +121,8 @@ void Rules::grown(const std::string& device, const DeviceHistory& history,
   if (category.empty()) alert.title.replace(alert.title.find("keep"), 4, "keeps");
   alert.evidence.push_back("In " + std::to_string(trend.values) + " samples it rose from " +
                            bytes_text(static_cast<double>(trend.first)) + " to " +
-                           bytes_text(static_cast<double>(trend.last)) + ", with confidence " +
-                           number_text(trend.confidence) + " of 1 (Kendall's tau)");
+                           bytes_text(static_cast<double>(trend.last)) + " (Kendall's tau " +
+                           number_text(trend.confidence) + ")");
   if (const auto layer = most_grown(history.older_layers.shares, history.last.layers)) {
     alert.evidence.push_back("The layer that grew most is " + layer->first + ", by " +
                              bytes_text(layer->second) + " since " + options.step + " " +
@@ -167,8 +167,8 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
                 std::to_string(trend->first_iteration) + ", " + std::to_string(trend->last) +
                 " at " + std::to_string(trend->last_iteration);
   alert.evidence.push_back("They hold " + bytes_text(history.last.large_bytes) +
-                           " now; confidence " + number_text(trend->confidence) +
-                           " of 1 (Kendall's tau)");
+                           " now (Kendall's tau of their number " + number_text(trend->confidence) +
+                           ")");
   if (!history.last.large_tensors.empty()) {
     const LiveTensor& largest = history.last.large_tensors.front();
     alert.evidence.push_back("The largest is " + bytes_text(largest.size_bytes) +

@@ -128,7 +128,8 @@ Result<MonitorPhase> to_phase(std::string_view text) {
     return wrong("phases: " + quoted(text) + " is not FROM-TO:INTERVAL, such as 0-500:10");
   }
   phase = {.from = *from, .to = *to, .interval = *interval};
-  if (phase.from < 0 || phase.to <= phase.from) {
+  if (phase.from < 0) return wrong("phases: " + range_text(phase) + " begins below 0");
+  if (phase.to <= phase.from) {
     return wrong("phases: " + range_text(phase) + " has no iteration (TO is the first after it)");
   }
   if (phase.interval < 1) {
@@ -278,7 +279,8 @@ template <auto Member, std::int64_t kLeast>
 Status set_count(MonitorOptions& options, const Option& option, std::string_view value) {
   const std::optional<std::int64_t> number = to_number<std::int64_t>(value);
   if (!number || *number < kLeast) {
-    return not_a(option, value, kLeast == 0 ? "a whole number" : "a whole number of at least 1");
+    return not_a(option, value,
+                 kLeast == 0 ? "a whole number, 0 or more" : "a whole number of at least 1");
   }
   options.*Member = *number;
   return {};

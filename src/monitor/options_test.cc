@@ -77,7 +77,7 @@ TEST(MonitorOptions, wrong_values_are_told_with_what_would_be_right_and_change_n
       {{"phases", "a-b:c", ""}, "'a-b:c' is not FROM-TO:INTERVAL"},
       {{"phases", "-", ""}, "'-' is not FROM-TO:INTERVAL"},
       {{"phases", "5-5:1", ""}, "5-5 has no iteration"},
-      {{"phases", "-5-5:1", ""}, "-5-5 has no iteration"},
+      {{"phases", "-5-5:1", ""}, "-5-5 begins below 0"},
       {{"phases", "0-5:0", ""}, "the interval of 0-5 is 0; it must be at least 1"},
       {{"phases", "0-10:1,9-:2", ""}, "0-10 and 9- both hold iteration 9"},
   };

@@ -1,5 +1,7 @@
 #include "plimsoll/training_monitor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -128,6 +130,9 @@ struct TrainingMonitor::State {
     }
   }
 
+  // Files belong to the process that made them: a forked child's steps are not in them.
+  bool is_at_work() const { return is_open && process == ::getpid(); }
+
   const MonitorOptions options;
   const LinePrinter say;
   std::function<void(const MemoryAlert&)> on_alert;
@@ -139,6 +144,7 @@ struct TrainingMonitor::State {
   bool shows_ranges = false;
   bool has_reported_no_memory = false;
   bool is_open = options.enabled;
+  pid_t process = ::getpid();
   std::optional<PeakSpan> span;  // since the sample before
   std::int64_t next_iteration = 0;
   std::int64_t batch = 0;          // items; 0: unknown
@@ -168,7 +174,7 @@ void TrainingMonitor::step(const Loss& loss) { step(state_->next_iteration, loss
 void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   state_->next_iteration = iteration + 1;
   state_->is_batch_told = state_->batch == state_->options.batch_size;  // what all have
-  if (!state_->is_open) return;
+  if (!state_->is_at_work()) return;
   show_progress(iteration);
   if (state_->options.is_due(iteration))
     state_->try_to_take(iteration, loss, State::Ended::kAsUsual);
@@ -184,7 +190,8 @@ void TrainingMonitor::set_batch_size(std::int64_t items) {
 void TrainingMonitor::ran_out(const std::string& error) { ran_out(state_->next_iteration, error); }
 
 void TrainingMonitor::ran_out(std::int64_t iteration, const std::string& error) {
-  if (state_->is_open) state_->try_to_take(iteration, no_loss(), State::Ended::kOutOfMemory, error);
+  if (state_->is_at_work())
+    state_->try_to_take(iteration, no_loss(), State::Ended::kOutOfMemory, error);
 }
 
 void TrainingMonitor::close() {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -87,6 +88,25 @@ TEST_F(TrainingMonitors, writes_samples_at_its_intervals_into_log_and_event_file
   EXPECT_THAT(content_of(monitor.event_file_path()),
               HasSubstr("Memory/Tensor_Category/activations_MB"));
   EXPECT_THAT(said, IsEmpty());
+}
+
+TEST_F(TrainingMonitors, a_forked_child_leaves_its_parent_s_files_alone) {
+  options.tensorboard = "true";
+  options.interval = 1;
+  TrainingMonitor monitor(options, printer());
+  keep(8);
+  monitor.step();
+  const std::string log = content_of(monitor.text_log_path());
+  const std::string events = content_of(monitor.event_file_path());
+  const pid_t child = fork();
+  if (child == 0) {
+    monitor.step();
+    monitor.ran_out("");
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(content_of(monitor.text_log_path()), log);
+  EXPECT_EQ(content_of(monitor.event_file_path()), events);
 }
 
 TEST_F(TrainingMonitors, tells_growth_once_with_its_bytes_and_may_fail_the_run) {
