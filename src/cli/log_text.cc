@@ -97,10 +97,11 @@ std::string shares_text(const std::vector<monitor::ShareSummary>& shares, const 
   std::size_t shown = 0;
   for (const monitor::ShareSummary& share : shares) {
     if (shown++ == options.top) break;
-    table.add_row({bytes_text(share.end_bytes), base::format_percent(share.end_share),
-                   base::format_count(share.end_count),
-                   share.start_bytes ? bytes_text(*share.start_bytes) : "-",
-                   share.name.empty() ? "[none]" : report::printable(share.name)});
+    table.add_row(
+        {bytes_text(share.end_bytes), base::format_percent(share.end_share),
+         base::format_count(share.end_count),
+         share.start_bytes ? bytes_text(*share.start_bytes) : "-",
+         share.name.empty() ? "[no " + std::string(word) + "]" : report::printable(share.name)});
   }
   std::string text = table.to_text(options.width, options.color);
   if (shares.size() > options.top) {

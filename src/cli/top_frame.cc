@@ -411,7 +411,7 @@ void Frame::run_device(const TopRunDevice& device) {
     const MemoryShare& share = shares[i];
     return std::array<std::string, 3>{
         size_text(share.size_bytes), percent_text(share.size_bytes, memory.live_bytes),
-        share.name.empty() ? "(no layer)" : report::printable(share.name)};
+        share.name.empty() ? "[no layer]" : report::printable(share.name)};
   };
   const std::size_t rows =
       std::min(kMostShares, std::max(memory.categories.size(), memory.layers.size()));
