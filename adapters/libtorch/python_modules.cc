@@ -1,9 +1,12 @@
 #include "python_modules.h"
 
 #include <algorithm>
+#include <exception>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "attachment.h"
 #include "gathered_parameters.h"
 #include "parameters.h"
 #include "python_objects.h"
@@ -130,10 +133,12 @@ void Modules::forget(PyObject* object) {
   }
   const auto found = modules_.find(object);
   if (found == modules_.end()) return;
-  Module& module = *found->second;
+  const Module& module = *found->second;
   if (module.root_number != 0) {
-    const std::string name = module.path.substr(0, module.path.find('#'));
-    root_numbers_[name].erase(module.root_number);
+    try {
+      root_numbers_[module.path.substr(0, module.path.find('#'))].erase(module.root_number);
+    } catch (const std::exception&) {  // no memory: the number stays taken
+    }
   }
   PyObject* weak = module.weak;
   recent_of(object) = nullptr;
@@ -152,13 +157,24 @@ void Modules::clear() {
       Py_XDECREF(module->weak);
       continue;
     }
-    KeptNumber& kept = kept_[object];
-    Py_XDECREF(kept.weak);
-    const std::size_t mark = module->path.find('#');
-    kept = {.weak = module->weak, .name = module->path.substr(0, mark), .number = 1};
-    if (mark != std::string::npos)
-      kept.number = static_cast<std::uint32_t>(std::stoul(module->path.substr(mark + 1)));
+    try {
+      keep_number(*module);
+    } catch (const std::exception&) {  // no memory: the next recording numbers it anew
+      count_lost_detail();
+      Py_XDECREF(module->weak);
+    }
   }
+}
+
+// Takes the weak reference over, if it returns.
+void Modules::keep_number(const Module& root) {
+  const std::size_t mark = root.path.find('#');
+  KeptNumber fresh{.weak = root.weak, .name = root.path.substr(0, mark), .number = 1};
+  if (mark != std::string::npos)
+    fresh.number = static_cast<std::uint32_t>(std::stoul(root.path.substr(mark + 1)));
+  KeptNumber& kept = kept_[root.object];
+  Py_XDECREF(kept.weak);
+  kept = std::move(fresh);
 }
 
 void Modules::add_child(PyObject* parent, const char* attribute, PyObject* child) {

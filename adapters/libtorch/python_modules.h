@@ -68,6 +68,7 @@ class Modules {
   void tag_tensors(ThreadState& thread, Module& module);
   void unname(Module& module, int nesting);
   void add_children(Module& module);
+  void keep_number(const Module& root);
   std::uint32_t number_of_root(PyObject* object, const std::string& name);
   // A copy, until the next call: a module that dies meanwhile leaves modules_.
   std::vector<PyObject*>& named();

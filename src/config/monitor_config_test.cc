@@ -81,7 +81,7 @@ TEST(MonitorConfig, ErrorsTellThePlaceAndTheNearestName) {
   EXPECT_EQ(problem_of("plimsoll:\n  verbos_batches: 2\n"),
             "c.yaml:2:3: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?");
   EXPECT_EQ(problem_of("t:\n  memory_monitor_batches: x\n"),
-            "c.yaml:2:3: t: verbose_batches is 'x'; it must be a whole number");
+            "c.yaml:2:3: t: verbose_batches is 'x'; it must be a whole number, 0 or more");
   EXPECT_EQ(problem_of("plimsoll: {interval: {a: 1}}\n"),
             "c.yaml:1:12: plimsoll: a mapping is not a value");
   EXPECT_EQ(problem_of("plimsoll: 7\n"), "c.yaml:1:11: plimsoll is 7; it must hold options");

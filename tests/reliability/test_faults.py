@@ -16,10 +16,19 @@ PROGRAM = Path(__file__).parent / "faults"
         ["--every", "13", *(f"--call={call}" for call in ("open", "write", "mmap", "dlopen"))],
         ["--every", "2", "--call", "pthread_create"],
         ["--last", "60", "--every", "9", "--call", "malloc"],
+        ["--from-end", "12", "--every", "1", "--call", "malloc"],
         ["--at", "300", "--from-on", "--call", "malloc"],
         ["--at", "1", "--from-on", "--call", "malloc"],
     ],
-    ids=["memory", "files", "threads", "memory-at-the-start", "no-more-memory", "no-memory"],
+    ids=[
+        "memory",
+        "files",
+        "threads",
+        "memory-at-the-start",
+        "memory-at-the-end",
+        "no-more-memory",
+        "no-memory",
+    ],
 )
 def test_a_call_that_fails_changes_no_training(words):
     ran = subprocess.run(
