@@ -116,7 +116,8 @@ def test_options_are_taken_as_they_are_and_copied(monkeypatch):
 BAD = [
     ("plimsoll: {verbos_batches: 1}\n",
      "{}: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?"),
-    ("plimsoll: {interval: -1}\n", "{}: plimsoll: interval is '-1'; it must be a whole number, 0 or more"),
+    ("plimsoll: {interval: -1}\n",
+     "{}: plimsoll: interval is '-1'; it must be a whole number, 0 or more"),
     ("plimsoll: {snapshot_at: [1000, soon]}\n",
      "{}: plimsoll: snapshot_at: 'soon' is not an iteration"),
     ("plimsoll: {interval: {a: 1}}\n",
