@@ -119,6 +119,9 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const R
   return text;
 }
 
+// Of a program that trains nothing: it may well collect results on purpose.
+bool is_of_calls(const report::GrowthRow& row) { return row.boundary.starts_with("call of "); }
+
 // `rows` are lines, or, where each line alone grows too little to speak of, categories.
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
   double per_step = 0;
@@ -132,7 +135,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
   report::Finding finding;
   finding.id = "memory_growth";
-  finding.severity = !first.is_certain ? report::FindingSeverity::kInfo
+  finding.severity = !first.is_certain || is_of_calls(first) ? report::FindingSeverity::kInfo
                      : is_at_least(grown, kCriticalShareOfLive, live)
                          ? report::FindingSeverity::kCritical
                          : report::FindingSeverity::kWarning;
@@ -151,6 +154,10 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
       first.is_certain ? first.is_appended ? append_text(first) : retained_text(facts, device, rows)
                        : "Record at least 12 steps: these are too few to distinguish growth from a "
                          "cache that fills.";
+  if (first.is_certain && is_of_calls(first)) {
+    finding.next_step =
+        "If the program collects results on purpose, nothing is wrong. Else: " + finding.next_step;
+  }
   finding.saving_bytes = grown;
   return finding;
 }

@@ -327,6 +327,17 @@ TEST(MemoryGrowth, what_is_not_certain_is_information) {
   EXPECT_THAT(found[0].next_step, HasSubstr("at least 12 steps"));
 }
 
+TEST(MemoryGrowth, of_a_program_that_only_runs_forward_is_information) {
+  Case c;
+  c.report.tables.growth = {growth(100.0 * kMib)};
+  c.report.tables.growth[0].boundary = "call of Net";
+  const Findings found = c.run(memory_growth);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, report::FindingSeverity::kInfo);
+  EXPECT_THAT(found[0].title, HasSubstr("grows by 100.0 MiB a step"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("collects results on purpose, nothing is wrong"));
+}
+
 TEST(MemoryGrowth, what_is_certain_is_told_alone) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib), growth(1.0 * kMib)};
