@@ -134,7 +134,7 @@ def test_lightning_tells_when_memory_ran_out(lightning, options, tmp_path, capsy
         lightning_run(lightning.MemoryCallback(**options), Greedy(4, 1))
     told = capsys.readouterr().err
     assert "CRITICAL Memory of cpu ran out in iteration 1, whose batch has 2 items" in told
-    assert "Tensors held" in told
+    assert "Tensors used" in told
 
 
 # Transformers -------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_memory_above_a_threshold_alerts_once_and_again_after_it_has_fallen(tmp_
     assert [alert.id for alert in alerts] == ["above_threshold"] * 2
     assert [alert.iteration for alert in alerts] == [1, 5]
     assert alerts[0].device == "host"
-    assert alerts[0].title.startswith("This process holds ")
+    assert alerts[0].title.startswith("This process uses ")
     assert "The largest category is" in alerts[0].text
 
 
