@@ -330,8 +330,8 @@ def _text(value: object) -> str:
 
 def _item_text(item: object) -> str:
     """An iteration, or a phase."""
-    if isinstance(item, Integral) and not isinstance(item, bool):
-        return str(int(item))
+    if isinstance(item, Real) and not isinstance(item, bool):
+        return str(int(item)) if isinstance(item, Integral) else str(item)
     return _phase_text(item)
 
 

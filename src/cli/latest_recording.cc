@@ -18,8 +18,8 @@ Result<std::string> latest_recording() {
   const monitor::FoundFile* const newest = found.newest();
   if (newest == nullptr) {
     return make_error(ErrorCode::kNotFound,
-                      "latest: there is no recording *.plim in the current folder or " +
-                          std::to_string(limits.depth) + " folders below" +
+                      "latest: there is no recording *.plim in the current folder or up to " +
+                          std::to_string(limits.depth) + " levels below" +
                           (found.is_complete ? "" : ", as far as searched") +
                           ": record one with plimsoll run, or name the file");
   }

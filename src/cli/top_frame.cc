@@ -348,7 +348,7 @@ void Frame::run(const TopRun& run) {
   }
   line(title);
   if (!run.sample) {
-    line("  has not answered since it was asked " + seconds_text(run.age_ns) + " ago");
+    line("  no answer for " + seconds_text(run.age_ns));
   } else if (run.age_ns > kOldNs) {
     line("  has reported nothing new for " + seconds_text(run.age_ns));
   }

@@ -58,16 +58,17 @@ struct Alert {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"id", &Alert::id, "Stable name of the rule."},
-                      Field{"severity", &Alert::severity, "info, warning or critical."},
-                      Field{"device", &Alert::device, "The device it is about, or host."},
-                      Field{"subject", &Alert::subject, "What of it: a category, or empty."},
-                      Field{"iteration", &Alert::iteration, "The iteration whose sample tells it."},
-                      Field{"title", &Alert::title, "The verdict."},
-                      Field{"evidence", &Alert::evidence, "Why we say so."},
-                      Field{"next_step", &Alert::next_step, "What to do."},
-                      Field{"saving_bytes", &Alert::saving_bytes,
-                            "What that would save; 0 when nothing or not known."}};
+    return std::tuple{
+        Field{"id", &Alert::id, "Stable name of the rule."},
+        Field{"severity", &Alert::severity, "info, warning or critical."},
+        Field{"device", &Alert::device, "The device it is about, or host."},
+        Field{"subject", &Alert::subject, "What of it: a category, or empty."},
+        Field{"iteration", &Alert::iteration, "Iteration of the sample that raised it."},
+        Field{"title", &Alert::title, "The verdict."},
+        Field{"evidence", &Alert::evidence, "Why we say so."},
+        Field{"next_step", &Alert::next_step, "What to do."},
+        Field{"saving_bytes", &Alert::saving_bytes,
+              "What that would save; 0 when nothing or not known."}};
   }
 };
 

@@ -50,12 +50,13 @@ Result<LatestRun> find_latest_run(const std::string& folder, const SearchLimits&
   const FoundFiles search = find_files(folder, is_text_log_name, limits);
   const FoundFile* const newest = search.newest();
   if (newest == nullptr) {
-    return make_error(
-        ErrorCode::kNotFound,
-        "there is no text log " + (fs::path(kProfilesFolder) / kTextLogPrefix).string() + "*" +
-            std::string(kTextLogSuffix) + " in " + folder + " or " + std::to_string(limits.depth) +
-            " folders below" + (search.is_complete ? "" : ", as far as searched") +
-            ": train with profile_tensors on, or name the file or --dir");
+    return make_error(ErrorCode::kNotFound,
+                      "there is no text log " +
+                          (fs::path(kProfilesFolder) / kTextLogPrefix).string() + "*" +
+                          std::string(kTextLogSuffix) + " in " + folder + " or up to " +
+                          std::to_string(limits.depth) + " levels below" +
+                          (search.is_complete ? "" : ", as far as searched") +
+                          ": train with profile_tensors on, or name the file or --dir");
   }
   LatestRun run;
   run.is_complete = search.is_complete;

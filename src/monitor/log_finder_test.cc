@@ -79,7 +79,7 @@ TEST_F(LogFinder, ends_at_its_limits_and_reports_it) {
   EXPECT_FALSE(latest(limits)->is_complete);
   limits = {};
   limits.depth = 3;
-  EXPECT_THAT(latest(limits).error().message, HasSubstr("3 folders below"));
+  EXPECT_THAT(latest(limits).error().message, HasSubstr("3 levels below"));
   limits = {};
   limits.time_ns = -1;
   EXPECT_THAT(latest(limits).error().message, HasSubstr("as far as searched"));

@@ -55,7 +55,7 @@ struct Figure {
               "used and not reserved by PyTorch), fragmentation_percent, "
               "tensors, tensor_bytes, large_tensors, large_tensor_bytes; of the host "
               "process_bytes, used_bytes, cpu_percent; or loss."},
-        Field{"start", &Figure::start, "In the first sample that tells it."},
+        Field{"start", &Figure::start, "In the first sample that has it."},
         Field{"end", &Figure::end, "In the last one."},
         Field{"least", &Figure::least, "Of all."},
         Field{"most", &Figure::most, "Of all."},
@@ -119,7 +119,7 @@ struct DeviceSummary {
         Field{"total_bytes", &DeviceSummary::total_bytes, "What the device has."},
         Field{"large_tensor_bytes", &DeviceSummary::large_tensor_bytes,
               "The size above which its tensors are large; null where none are counted."},
-        Field{"figures", &DeviceSummary::figures, "Those that were told."},
+        Field{"figures", &DeviceSummary::figures, "The figures that were recorded."},
         Field{"categories", &DeviceSummary::categories, "Largest at the end first."},
         Field{"dtypes", &DeviceSummary::dtypes, "The same."},
         Field{"layers", &DeviceSummary::layers, "The same; those that the log names."},
@@ -152,7 +152,7 @@ struct LogSummary {
         Field{"last_time_ns", &LogSummary::last_time_ns, "Since 1970."},
         Field{"devices", &LogSummary::devices, "Each device that any sample tells."},
         Field{"host", &LogSummary::host, "Figures of the machine."},
-        Field{"training", &LogSummary::training, "The loss, where it was told."},
+        Field{"training", &LogSummary::training, "The loss, where it was recorded."},
         Field{"jumps", &LogSummary::jumps, "Of memory and loss."},
         Field{"findings", &LogSummary::findings, "Gravest first."}};
   }

@@ -79,7 +79,7 @@ struct DeviceReport {
               "Requested bytes from alloc to free_completed."},
         Field{"reserved", &DeviceReport::reserved, "Segment bytes held from the driver."},
         Field{"allocated", &DeviceReport::allocated,
-              "Bytes of the blocks handed out, from alloc to free_requested, which is "
+              "Bytes of the blocks in use, from alloc to free_requested, which is "
               "torch.cuda.memory_allocated(); null where the events do not tell them."},
         Field{"allocated_bytes_end", &DeviceReport::allocated_bytes_end,
               "Sizes of the allocated blocks at the end, after rounding."},

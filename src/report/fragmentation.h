@@ -136,7 +136,7 @@ struct Fragmentation {
             "or segment type."},
         Field{"segments", &Fragmentation::segments,
               "Partly free segments, most pinned bytes first."},
-        Field{"pinning_lines", &Fragmentation::pinning_lines, "Who pins them."},
+        Field{"pinning_lines", &Fragmentation::pinning_lines, "The lines that pin them."},
         Field{"at_reserved_peak", &Fragmentation::at_reserved_peak,
               "What was stranded when most was reserved."}};
   }

@@ -84,7 +84,8 @@ struct OomDetails {
               "beyond the first 200 of a device, which are not examined."},
         Field{"top_lines", &OomDetails::top_lines,
               "What filled the device then, in the bytes that its tables count."},
-        Field{"pinning_lines", &OomDetails::pinning_lines, "Who pins the stranded bytes."}};
+        Field{"pinning_lines", &OomDetails::pinning_lines,
+              "The lines that pin the stranded bytes."}};
   }
 };
 

@@ -210,7 +210,7 @@ struct Tables {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"moments", &Tables::moments, "The moment the by_* tables speak of."},
+        Field{"moments", &Tables::moments, "The point in time of the by_* tables."},
         Field{"by_line", &Tables::by_line, "Live bytes by source line."},
         Field{"by_stack", &Tables::by_stack, "Live bytes by whole stack."},
         Field{"by_library", &Tables::by_library,
