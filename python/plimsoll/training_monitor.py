@@ -76,6 +76,9 @@ class TrainingMonitor:
 
     def _begin(self) -> None:
         options = self.options
+        if options.interval == 0 and not options.phases:
+            message = "plimsoll: interval is 0 and there are no phases: no iteration is sampled"
+            print_message(_record.with_rank(message))
         if options.fail_on_alert:
             atexit.register(self._exit_with_failure)
         if options.record:

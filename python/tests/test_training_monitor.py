@@ -294,3 +294,14 @@ def test_an_alert_fails_the_run_at_its_end_if_asked(
 def test_a_wrong_option_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(plimsoll.InvalidArgumentError, match="did you mean 'interval'"):
         plimsoll.TrainingMonitor(intervall=5)
+
+
+def test_an_interval_of_zero_without_phases_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plimsoll.TrainingMonitor(interval=0, output_dir=tmp_path).close()
+    told = "plimsoll: interval is 0 and there are no phases: no iteration is sampled\n"
+    assert capsys.readouterr().err == told
+    plimsoll.TrainingMonitor(interval=0, phases="0-5:1", output_dir=tmp_path).close()
+    plimsoll.TrainingMonitor(interval=0, enabled=False).close()
+    assert capsys.readouterr().err == ""
