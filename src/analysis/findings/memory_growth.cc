@@ -6,6 +6,7 @@
 
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
+#include "base/growth_rule.h"
 #include "base/path_text.h"
 #include "base/units.h"
 #include "model/user_line.h"
@@ -23,7 +24,8 @@ using Rows = std::vector<report::GrowthRow>;
 Rows rows_of(const Rows& table, std::int32_t device) {
   Rows rows;
   for (const report::GrowthRow& row : table) {
-    if (row.device == device && row.bytes_per_step >= kLeastGrowthPerStep) rows.push_back(row);
+    if (row.device == device && row.bytes_per_step >= base::kLeastGrowthPerStep)
+      rows.push_back(row);
   }
   // What is certain is a story of its own.
   if (std::ranges::any_of(rows, &report::GrowthRow::is_certain)) {

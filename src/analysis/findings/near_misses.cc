@@ -9,6 +9,7 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
+#include "base/growth_rule.h"
 #include "base/units.h"
 #include "model/categories.h"
 
@@ -58,7 +59,7 @@ void add_growth(const Facts& facts, const DeviceFacts& device, std::vector<NearM
   }
   if (most == nullptr) return;
   add(device, "memory_growth", most->line + " leaves " + rate_text(most->bytes_per_step),
-      most->bytes_per_step, kLeastGrowthPerStep, rate_text(kLeastGrowthPerStep), out);
+      most->bytes_per_step, base::kLeastGrowthPerStep, rate_text(base::kLeastGrowthPerStep), out);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "analysis/backwards.h"
 #include "analysis/findings/live.h"
+#include "base/growth_rule.h"
 #include "base/path_text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -69,7 +70,7 @@ std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t d
   std::unordered_set<std::string> lines;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
     if (row.device != device || !row.is_certain) continue;
-    if (row.bytes_per_step >= kLeastGrowthPerStep) lines.insert(row.line);
+    if (row.bytes_per_step >= base::kLeastGrowthPerStep) lines.insert(row.line);
   }
   return lines;
 }

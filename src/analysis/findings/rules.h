@@ -37,10 +37,6 @@ std::vector<DeviceFacts> devices_of(const Facts& facts);
 
 using Findings = std::vector<report::Finding>;
 
-// What grows by less is no finding: in ten thousand steps this is 640 MiB. A list of scalar losses
-// (512 B a step) is far below.
-inline constexpr double kLeastGrowthPerStep = 64.0 * 1024;
-
 Findings out_of_memory(const Facts& facts);
 Findings stranded_memory(const Facts& facts);
 Findings memory_growth(const Facts& facts);

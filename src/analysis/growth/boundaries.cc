@@ -8,7 +8,7 @@
 #include "analysis/growth/cycles.h"
 #include "analysis/growth/optimizer_rhythm.h"
 #include "analysis/growth/root_calls.h"
-#include "analysis/growth/survivors.h"
+#include "base/growth_rule.h"
 #include "model/steps.h"
 
 namespace plimsoll::analysis::growth {
@@ -104,29 +104,30 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   const auto own_steps = marked_events(trace, device);
   std::size_t most_steps = own_steps.size();
   found.name = "step";
-  if (keep(own_steps, kFewestSteps, found)) return found;
+  if (keep(own_steps, base::kFewestGrowthSteps, found)) return found;
   for (const std::string_view prefix : {kOptimizerStep, kProfilerStep}) {
     const MarkedSteps steps = marked_steps(trace, device, prefix);
     const auto events = first_events_after(trace, device, steps.ends_ns);
     most_steps = std::max(most_steps, events.size());
     found.name = steps.name;
-    if (keep(events, kFewestSteps, found)) return found;
+    if (keep(events, base::kFewestGrowthSteps, found)) return found;
   }
   if (most_steps == 0) {
     const auto events = find_optimizer_steps(trace, device);
     most_steps = events.size();
     found.name = "optimizer step, by its stacks";
-    if (keep(events, kFewestSteps, found)) return found;
+    if (keep(events, base::kFewestGrowthSteps, found)) return found;
   }
   if (most_steps > 0) {
     found.why_none = "the recording has " + std::to_string(most_steps) +
                      (most_steps == 1 ? " step" : " steps") + ": record at least " +
-                     std::to_string(kFewestSteps) + " to see what grows from step to step";
+                     std::to_string(base::kFewestGrowthSteps) +
+                     " to see what grows from step to step";
     return found;
   }
   const RootCalls calls = find_root_calls(trace, device);
   found.name = "call of " + calls.root;
-  found.are_calls = keep(calls.ends, kFewestSteps, found);
+  found.are_calls = keep(calls.ends, base::kFewestGrowthSteps, found);
   if (found.are_calls) return found;
   found.name = "cycle";
   if (keep(find_valleys(trace, device), kFewestCycles, found)) return found;

@@ -12,7 +12,7 @@
 
 #include "analysis/growth/boundaries.h"
 #include "analysis/growth/held.h"
-#include "analysis/growth/survivors.h"
+#include "base/growth_rule.h"
 #include "model/categories.h"
 #include "model/layers.h"
 
@@ -25,19 +25,16 @@ using report::GrowthRow;
 class Site {
  public:
   explicit Site(std::size_t steps)
-      : ages_(ages_of(steps)), born_counts_(steps), born_bytes_(steps), aged_counts_(steps) {}
+      : ages_(base::ages_of(steps)), born_counts_(steps), born_bytes_(steps), aged_counts_(steps) {}
 
   void fill(std::span<const Held> group) {
     first_bytes_ = last_bytes_ = appended_bytes_ = 0;
-    retired_ = born_since_ = 0;
+    retired_ = 0;
     for (auto* series : {&born_counts_, &born_bytes_, &aged_counts_}) std::ranges::fill(*series, 0);
     for (const Held& held : group) add(held);
     std::partial_sum(aged_counts_.begin(), aged_counts_.end(), aged_counts_.begin());
   }
-  std::optional<Growth> growth() const {
-    if (retired_ * 2 >= born_since_) return std::nullopt;
-    return growth_of({born_counts_, born_bytes_, aged_counts_});
-  }
+  base::SiteSeries series() const { return {born_counts_, born_bytes_, aged_counts_, retired_}; }
   std::int64_t first_bytes() const { return first_bytes_; }        // live at the end of the warm-up
   std::int64_t appended_bytes() const { return appended_bytes_; }  // of the last
   std::int64_t last_bytes() const { return last_bytes_; }
@@ -46,7 +43,6 @@ class Site {
   void add(const Held& held) {
     const std::size_t steps = born_counts_.size();
     if (held.first == 0 && held.beyond > ages_.warm_up && held.beyond < steps) ++retired_;
-    if (held.first > 0 && held.beyond == steps) ++born_since_;
     if (held.first <= ages_.warm_up && held.beyond > ages_.warm_up) first_bytes_ += held.size_bytes;
     if (held.beyond == steps) {
       last_bytes_ += held.size_bytes;
@@ -61,15 +57,12 @@ class Site {
     if (held.beyond < steps) aged_counts_[held.beyond] -= 1;
   }
 
-  Ages ages_;
+  base::Ages ages_;
   std::vector<std::int64_t> born_counts_, born_bytes_, aged_counts_;
   std::int64_t first_bytes_ = 0;
   std::int64_t last_bytes_ = 0;
   std::int64_t appended_bytes_ = 0;
-  // Of a queue that was filled in the first step, or before it, one element goes for each that
-  // comes: those that went after the warm-up, and those that came after the first step and stay.
-  std::size_t retired_ = 0;
-  std::size_t born_since_ = 0;
+  std::int64_t retired_ = 0;
 };
 
 // A device with its steps.
@@ -93,20 +86,21 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
     const auto end =
         std::ranges::upper_bound(begin, steps.held.end(), begin->group, {}, &Held::group);
     site.fill({begin, end});
-    if (const auto growth = site.growth()) {
+    if (const auto growth = base::growth_of(site.series())) {
       GrowthRow row;
       row.device = steps.device.device.ordinal;
       row.key = name_of(begin->group);
       row.steps = boundaries.steps;
       // Steps that are not compared lie before the others.
       const std::size_t compared = boundaries.events.size();
-      row.first_step =
-          boundaries.steps - (compared - 1 - ages_of(compared).warm_up) * boundaries.steps_each;
+      row.first_step = boundaries.steps -
+                       (compared - 1 - base::ages_of(compared).warm_up) * boundaries.steps_each;
       row.first_bytes = site.first_bytes();
       row.last_bytes = site.last_bytes();
       row.bytes_per_step = growth->bytes_per_step / boundaries.steps_each;
-      row.low_bytes_per_step = growth->low_bytes_per_step / boundaries.steps_each;
-      row.high_bytes_per_step = growth->high_bytes_per_step / boundaries.steps_each;
+      const base::RateInterval interval = base::interval_of(site.series());
+      row.low_bytes_per_step = interval.low_bytes_per_step / boundaries.steps_each;
+      row.high_bytes_per_step = interval.high_bytes_per_step / boundaries.steps_each;
       row.grown_bytes = growth->grown_bytes;
       row.survivors = growth->survivors;
       row.is_certain = growth->is_certain;

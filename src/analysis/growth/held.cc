@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "analysis/growth/survivors.h"
+#include "base/growth_rule.h"
 #include "model/categories.h"
 #include "model/live_set.h"
 
@@ -41,7 +41,7 @@ class LateBelongings {
   LateBelongings(const model::Trace& trace, const model::DeviceTrace& device,
                  const std::vector<Held>& held, std::size_t steps)
       : trace_(trace), device_(device), steps_(steps) {
-    const std::size_t warm_up = ages_of(steps).warm_up;
+    const std::size_t warm_up = base::ages_of(steps).warm_up;
     for (const Held& each : held) {
       const bool is_old = each.first < warm_up && each.beyond == steps;
       if (is_old && category(each) == model::kParameter) parameters_.insert(name(each));

@@ -1,12 +1,11 @@
-#include "analysis/growth/survivors.h"
+#include "base/growth_rule.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <random>
 #include <vector>
 
-namespace plimsoll::analysis::growth {
+namespace plimsoll::base {
 namespace {
 
 using Series = std::span<const std::int64_t>;
@@ -54,23 +53,6 @@ bool goes_on(Series aged) {
   return grown_since(last - (last + 2) / 5) >= kLeastInLastFifth * growth;
 }
 
-// The 2.5 % and 97.5 % points of the mean of resampled values. The same for the same values on
-// every machine.
-std::array<double, 2> interval_of_mean(Series values) {
-  constexpr std::size_t kResamplings = 1000;
-  std::mt19937 random(0);
-  std::vector<double> means(kResamplings);
-  for (double& mean : means) {
-    double total = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      total += static_cast<double>(values[random() % values.size()]);
-    }
-    mean = total / static_cast<double>(values.size());
-  }
-  std::ranges::sort(means);
-  return {means[kResamplings / 40], means[kResamplings - 1 - kResamplings / 40]};
-}
-
 // Of each step no more than the largest of those that count: before them a site may have made what
 // stays anyway, and in the last one it holds what the next will replace.
 std::int64_t grown_bytes(Series born_bytes, Series counted) {
@@ -89,21 +71,38 @@ Ages ages_of(std::size_t steps) {
 
 std::optional<Growth> growth_of(const SiteSeries& site) {
   const std::size_t steps = site.born_counts.size();
-  if (steps < kFewestSteps) return std::nullopt;
+  if (steps < kFewestGrowthSteps) return std::nullopt;
   const auto [warm_up, of_age] = ages_of(steps);
   const std::size_t counted = steps - warm_up - of_age;
+  if (site.retired * 2 >= sum(site.born_counts.subspan(1))) return std::nullopt;
   const Series counts = site.born_counts.subspan(warm_up, counted);
   const std::size_t birth_steps = steps_with_survivors(counts);
   if (birth_steps < kFewBirthSteps || !are_spread(counts)) return std::nullopt;
   if (!goes_on(site.aged_counts.subspan(warm_up + of_age))) return std::nullopt;
   const Series bytes = site.born_bytes.subspan(warm_up, counted);
-  const auto [low, high] = interval_of_mean(bytes);
   return Growth{.bytes_per_step = static_cast<double>(sum(bytes)) / static_cast<double>(counted),
-                .low_bytes_per_step = low,
-                .high_bytes_per_step = high,
                 .grown_bytes = grown_bytes(site.born_bytes, bytes),
                 .survivors = static_cast<std::uint64_t>(sum(counts)),
                 .is_certain = steps >= kCertainSteps || birth_steps == counted};
 }
 
-}  // namespace plimsoll::analysis::growth
+RateInterval interval_of(const SiteSeries& site) {
+  constexpr std::size_t kResamplings = 1000;
+  const std::size_t steps = site.born_bytes.size();
+  const auto [warm_up, of_age] = ages_of(steps);
+  const Series values = site.born_bytes.subspan(warm_up, steps - warm_up - of_age);
+  std::mt19937 random(0);
+  std::vector<double> means(kResamplings);
+  for (double& mean : means) {
+    double total = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      total += static_cast<double>(values[random() % values.size()]);
+    }
+    mean = total / static_cast<double>(values.size());
+  }
+  std::ranges::sort(means);
+  return {.low_bytes_per_step = means[kResamplings / 40],
+          .high_bytes_per_step = means[kResamplings - 1 - kResamplings / 40]};
+}
+
+}  // namespace plimsoll::base

@@ -1,4 +1,4 @@
-#include "analysis/growth/survivors.h"
+#include "base/growth_rule.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plimsoll::analysis::growth {
+namespace plimsoll::base {
 namespace {
 
 // What a site makes: in which step, how large, and at the end of how many steps it is live.
@@ -20,20 +20,29 @@ struct Made {
 constexpr std::size_t kForEver = 1'000'000;
 
 // The series, by looking at each allocation at the end of each step.
-std::optional<Growth> judge(std::size_t steps, const std::vector<Made>& all) {
-  std::vector<std::int64_t> counts(steps);
-  std::vector<std::int64_t> bytes(steps);
-  std::vector<std::int64_t> aged(steps);
-  for (const Made& made : all) {
-    const auto is_live = [&](std::size_t end) {
-      return end >= made.step && end - made.step < made.lasts;
-    };
-    if (is_live(steps - 1)) counts[made.step] += 1, bytes[made.step] += made.bytes;
-    for (std::size_t end = 0; end < steps; ++end) {
-      if (made.step > 0 && is_live(end) && end - made.step >= ages_of(steps).of_age) ++aged[end];
+struct Judged {
+  std::vector<std::int64_t> counts, bytes, aged;
+  std::int64_t retired = 0;
+
+  Judged(std::size_t steps, const std::vector<Made>& all)
+      : counts(steps), bytes(steps), aged(steps) {
+    const auto [warm_up, of_age] = ages_of(steps);
+    for (const Made& made : all) {
+      const auto is_live = [&](std::size_t end) {
+        return end >= made.step && end - made.step < made.lasts;
+      };
+      if (is_live(steps - 1)) counts[made.step] += 1, bytes[made.step] += made.bytes;
+      if (made.step == 0 && is_live(warm_up) && !is_live(steps - 1)) ++retired;
+      for (std::size_t end = 0; end < steps; ++end) {
+        if (made.step > 0 && is_live(end) && end - made.step >= of_age) ++aged[end];
+      }
     }
   }
-  return growth_of({counts, bytes, aged});
+  SiteSeries series() const { return {counts, bytes, aged, retired}; }
+};
+
+std::optional<Growth> judge(std::size_t steps, const std::vector<Made>& all) {
+  return growth_of(Judged(steps, all).series());
 }
 
 using Random = std::mt19937;
@@ -87,7 +96,7 @@ std::vector<Made> window_of(std::size_t length, std::size_t steps) {
   return each_step(steps, [&](std::size_t step) { return Made{step, 100, length}; });
 }
 
-TEST(Survivors, clean_sites_do_not_grow) {
+TEST(GrowthRule, clean_sites_do_not_grow) {
   for (const std::size_t steps : {8u, 12u, 20u, 50u, 200u}) {
     SCOPED_TRACE(steps);
     EXPECT_EQ(flagged(steps, batches_of_varying_size), 0);
@@ -96,13 +105,21 @@ TEST(Survivors, clean_sites_do_not_grow) {
   }
 }
 
-TEST(Survivors, a_window_that_is_full_does_not_grow) {
+TEST(GrowthRule, a_window_that_is_full_does_not_grow) {
   EXPECT_EQ(judge(50, window_of(16, 50)), std::nullopt);
   EXPECT_EQ(judge(200, window_of(16, 200)), std::nullopt);
   EXPECT_EQ(judge(200, window_of(128, 200)), std::nullopt);
 }
 
-TEST(Survivors, leaks_grow) {
+TEST(GrowthRule, a_queue_that_was_filled_in_the_first_step_does_not_grow) {
+  // 20 in the first step; then each step adds one, and takes the oldest one away.
+  std::vector<Made> all;
+  for (std::size_t i = 0; i < 20; ++i) all.push_back({0, 100, i + 1});
+  for (std::size_t step = 1; step < 18; ++step) all.push_back({step, 100, 20});
+  EXPECT_EQ(judge(18, all), std::nullopt);
+}
+
+TEST(GrowthRule, leaks_grow) {
   for (const std::size_t steps : {6u, 8u, 12u, 20u, 50u, 128u}) {
     SCOPED_TRACE(steps);
     const auto found = judge(steps, window_of(kForEver, steps));
@@ -113,17 +130,19 @@ TEST(Survivors, leaks_grow) {
   }
 }
 
-TEST(Survivors, a_leak_at_the_ends_of_epochs_grows_and_its_rate_has_an_interval) {
+TEST(GrowthRule, a_leak_at_the_ends_of_epochs_grows_and_its_rate_has_an_interval) {
   std::vector<Made> all = inputs_that_get_longer(120, *std::make_unique<Random>(0));
   for (std::size_t step = 10; step < 120; step += 10) all.push_back({step, 1000, kForEver});
-  const auto found = judge(120, all);
+  const Judged judged(120, all);
+  const auto found = growth_of(judged.series());
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->bytes_per_step, 100, 15);
-  EXPECT_LT(found->low_bytes_per_step, 80);
-  EXPECT_GT(found->high_bytes_per_step, 120);
+  const RateInterval interval = interval_of(judged.series());
+  EXPECT_LT(interval.low_bytes_per_step, 80);
+  EXPECT_GT(interval.high_bytes_per_step, 120);
 }
 
-TEST(Survivors, what_was_made_once_is_no_part_of_what_grew) {
+TEST(GrowthRule, what_was_made_once_is_no_part_of_what_grew) {
   std::vector<Made> all = window_of(kForEver, 20);
   all.push_back({0, 1'000'000, kForEver});
   all.push_back({19, 1'000'000, kForEver});
@@ -132,7 +151,7 @@ TEST(Survivors, what_was_made_once_is_no_part_of_what_grew) {
   EXPECT_EQ(found->grown_bytes, 20 * 100);
 }
 
-TEST(Survivors, few_steps_of_which_some_left_nothing_are_not_certain) {
+TEST(GrowthRule, few_steps_of_which_some_left_nothing_are_not_certain) {
   std::vector<Made> all = window_of(kForEver, 10);
   std::erase_if(all, [](const Made& made) { return made.step == 5; });
   const auto found = judge(10, all);
@@ -140,7 +159,7 @@ TEST(Survivors, few_steps_of_which_some_left_nothing_are_not_certain) {
   EXPECT_FALSE(found->is_certain);
 }
 
-TEST(Survivors, five_steps_tell_nothing) { EXPECT_FALSE(judge(5, window_of(kForEver, 5))); }
+TEST(GrowthRule, five_steps_are_too_few) { EXPECT_FALSE(judge(5, window_of(kForEver, 5))); }
 
 }  // namespace
-}  // namespace plimsoll::analysis::growth
+}  // namespace plimsoll::base
