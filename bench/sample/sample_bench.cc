@@ -12,6 +12,7 @@
 
 #include "plimsoll/monitor.h"
 #include "plimsoll/recorder_c.h"
+#include "plimsoll/training_monitor.h"
 
 namespace {
 
@@ -85,6 +86,11 @@ int main() {
   for (const std::uint64_t count : {1'000U, 10'000U, 100'000U}) {
     tensors.live(count);
     report(count, "take_sample", tensors, 200, [] { plimsoll::take_sample({}); });
+    plimsoll::MonitorOptions options;
+    options.interval = 1;
+    options.text_log = false;
+    plimsoll::TrainingMonitor monitor(options, [](const std::string&) {});
+    report(count, "a TrainingMonitor's sample, alerts", tensors, 200, [&] { monitor.step(); });
     report(count, "a block and its peak", tensors, 2000,
            [] { static_cast<void>(PeakSpan().usage()); });
   }

@@ -124,7 +124,7 @@ std::vector<Alert> Detector::observe_failure(const MemorySample& sample) {
   return alerts;
 }
 
-std::vector<Alert> Detector::observe(const MemorySample& sample) {
+std::vector<Alert> Detector::observe(const MemorySample& sample, const Survivors* survivors) {
   if (sample.ran_out) return observe_failure(sample);
   remember(sample);
   count_jumps(sample);
@@ -147,9 +147,11 @@ std::vector<Alert> Detector::observe(const MemorySample& sample) {
   for (const DeviceMemory& device : sample.devices) {
     const auto history = devices_.find(device.name);
     if (history == devices_.end()) continue;
-    lasting.growth(device.name, history->second);
-    lasting.peak_growth(device.name, history->second);
-    lasting.more_large_tensors(device.name, history->second);
+    if (survivors != nullptr && survivors->knows(device.name)) {
+      lasting.growth(device.name, history->second, *survivors);
+    } else {
+      lasting.growth(device.name, history->second);
+    }
   }
   lasting.host_growth(host_rss_, cpu());
 
@@ -194,8 +196,6 @@ std::vector<Alert> Detector::findings() const {
   const Rules rules{options_, iteration_, found};
   for (const auto& [device, history] : devices_) {
     rules.growth(device, history);
-    rules.peak_growth(device, history);
-    rules.more_large_tensors(device, history);
   }
   rules.host_growth(host_rss_, cpu());
   for (const auto& [key, suspicion] : worst_) found.push_back(suspicion);

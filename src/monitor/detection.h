@@ -25,6 +25,8 @@
 
 namespace plimsoll::monitor {
 
+class Survivors;
+
 enum class AlertSeverity : std::uint8_t { kInfo, kWarning, kCritical };
 
 inline const char* to_string(AlertSeverity severity) {
@@ -147,7 +149,11 @@ class Detector {
   explicit Detector(const DetectionOptions& options = {}) : options_(options) {}
 
   // What is to be told now.
-  std::vector<Alert> observe(const MemorySample& sample);
+  std::vector<Alert> observe(const MemorySample& sample) { return observe(sample, nullptr); }
+  // The same where it is known which allocations stay.
+  std::vector<Alert> observe(const MemorySample& sample, const Survivors& survivors) {
+    return observe(sample, &survivors);
+  }
 
   // Only the thresholds of alert_above: the other rules are off.
   std::vector<Alert> observe_thresholds(const MemorySample& sample);
@@ -163,6 +169,7 @@ class Detector {
     double magnitude = 0;
   };
 
+  std::vector<Alert> observe(const MemorySample& sample, const Survivors* survivors);
   void remember(const MemorySample& sample);
   void remember_device(const MemorySample& sample, const DeviceMemory& device);
   std::vector<Alert> observe_failure(const MemorySample& sample);

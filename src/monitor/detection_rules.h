@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "monitor/detection.h"
+#include "monitor/survivors.h"
 
 namespace plimsoll::monitor {
 
@@ -41,8 +42,10 @@ struct Rules {
 
   // What keeps rising, by category where categories are known; and peaks, where these rise alone.
   void growth(const std::string& device, const DeviceHistory& history) const;
-  void peak_growth(const std::string& device, const DeviceHistory& history) const;
-  void more_large_tensors(const std::string& device, const DeviceHistory& history) const;
+  // The same of a device whose allocations are known: what stays of them counts, not what they sum
+  // to. Peaks count if the device would be full before the run is twice as long.
+  void growth(const std::string& device, const DeviceHistory& history,
+              const Survivors& survivors) const;
   void host_growth(const Series& rss, const DeviceHistory* cpu) const;
 
   // What holds for the newest sample alone.
@@ -66,8 +69,17 @@ struct Rules {
   bool has_percent_threshold() const;
   void advise_batch(Alert& alert, const KnownFit& known) const;
   std::optional<Trend> rising(const Series& series, const Series& whole) const;
+  enum class Peaks : std::uint8_t { kAll, kThatRunOut };
+  void peak_growth(const std::string& device, const DeviceHistory& history, Peaks peaks) const;
+  void more_large_tensors(const std::string& device, const DeviceHistory& history) const;
+  bool is_large_enough(const LeftBehind& left, const DeviceMemory& device) const;
+  void left_behind(const std::string& device, const DeviceHistory& history,
+                   const CategoryGrowth& growth) const;
   void grown(const std::string& device, const DeviceHistory& history, const std::string& category,
              const Trend& trend) const;
+  Alert& suspect_growth(const std::string& device, const std::string& category,
+                        const Trend& trend) const;
+  void add_time_left(Alert& alert, const DeviceHistory& history, double bytes_per_iteration) const;
 };
 
 // The device whose memory ran out, as the error's text tells it ("CUDA out of memory. ... GPU 1 has

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "monitor/detection_rules.h"
+#include "monitor/live_rows.h"
 #include "monitor/rule_words.h"
 
 namespace plimsoll::monitor {
@@ -66,6 +67,13 @@ std::string capital(std::string text) {
   return text;
 }
 
+std::optional<double> iterations_left(const DeviceMemory& device, double bytes_per_iteration) {
+  if (!device.used_bytes || !device.total_bytes || *device.total_bytes <= *device.used_bytes) {
+    return std::nullopt;
+  }
+  return static_cast<double>(*device.total_bytes - *device.used_bytes) / bytes_per_iteration;
+}
+
 }  // namespace
 
 // The trend that shows it, of the whole run or of its newest part. `whole` is what it is a part of.
@@ -89,6 +97,8 @@ std::optional<Trend> Rules::rising(const Series& series, const Series& whole) co
 }
 
 void Rules::growth(const std::string& device, const DeviceHistory& history) const {
+  peak_growth(device, history, Peaks::kAll);
+  more_large_tensors(device, history);
   if (history.categories.empty()) {
     if (const auto trend = rising(history.total, history.total)) grown(device, history, "", *trend);
     return;
@@ -106,8 +116,72 @@ void Rules::growth(const std::string& device, const DeviceHistory& history) cons
   }
 }
 
+void Rules::growth(const std::string& device, const DeviceHistory& history,
+                   const Survivors& survivors) const {
+  const auto growing = survivors.growing_on(device);
+  if (!growing.empty()) more_large_tensors(device, history);
+  peak_growth(device, history, Peaks::kThatRunOut);
+  const bool is_model =
+      std::ranges::find(growing, "parameter", &CategoryGrowth::category) != growing.end();
+  for (const CategoryGrowth& growth : growing) {
+    const std::string& category = growth.category;
+    // A model that grows has more gradients and optimizer state, too.
+    if (is_model && (category == "gradient" || category == "optimizer_state")) continue;
+    if (is_large_enough(growth.all, history.last)) left_behind(device, history, growth);
+  }
+}
+
+// A queue that is small for the device may fill for as long as it takes to know.
+bool Rules::is_large_enough(const LeftBehind& left, const DeviceMemory& device) const {
+  if (left.samples >= kManySamples) return true;
+  const auto grown = static_cast<double>(left.bytes);
+  const double before = static_cast<double>(device.live_bytes) - grown;
+  return before <= 0 || share_percent(grown, before) >= options.growth_percent;
+}
+
+void Rules::left_behind(const std::string& device, const DeviceHistory& history,
+                        const CategoryGrowth& growth) const {
+  const LeftBehind& all = growth.all;
+  Trend trend;
+  trend.last = static_cast<std::int64_t>(all.bytes);
+  trend.per_iteration = all.bytes_per_iteration;
+  trend.first_iteration = all.first_iteration;
+  trend.last_iteration = all.last_iteration;
+  Alert& alert = suspect_growth(device, growth.category, trend);
+  alert.evidence.push_back(std::to_string(all.allocations) + " allocations made in these " +
+                           options.step + "s are still live at " + options.step + " " +
+                           std::to_string(all.live_at_iteration));
+  if (!growth.sites.empty()) {
+    const LeftBehind& site = growth.sites.front();
+    const std::string layer = text_of(site.site.layer);
+    const std::string op = text_of(site.site.op);
+    const std::string count = std::to_string(site.allocations);
+    alert.evidence.push_back(
+        (layer.empty() ? std::string("Code outside of layers") : "The layer " + layer) +
+        " leaves most: " + bytes_text(site.bytes_per_iteration) + " per " + options.step + ", in " +
+        count + (site.allocations == 1 ? " allocation" : " allocations") +
+        (op.empty() ? "" : " by " + op));
+  }
+  add_time_left(alert, history, all.bytes_per_iteration);
+}
+
 void Rules::grown(const std::string& device, const DeviceHistory& history,
                   const std::string& category, const Trend& trend) const {
+  Alert& alert = suspect_growth(device, category, trend);
+  alert.evidence.push_back("In " + std::to_string(trend.values) + " samples it rose from " +
+                           bytes_text(static_cast<double>(trend.first)) + " to " +
+                           bytes_text(static_cast<double>(trend.last)) + " (Kendall's tau " +
+                           number_text(trend.confidence) + ")");
+  if (const auto layer = most_grown(history.older_layers.shares, history.last.layers)) {
+    alert.evidence.push_back("The layer that grew most is " + layer->first + ", by " +
+                             bytes_text(layer->second) + " since " + options.step + " " +
+                             std::to_string(history.older_layers.iteration));
+  }
+  add_time_left(alert, history, trend.per_iteration);
+}
+
+Alert& Rules::suspect_growth(const std::string& device, const std::string& category,
+                             const Trend& trend) const {
   const GrowthWords& words = words_for(category);
   const std::string what =
       words.category == "*" ? "tensors of category " + category : std::string(words.what);
@@ -119,31 +193,32 @@ void Rules::grown(const std::string& device, const DeviceHistory& history,
                 span_text(trend, options.step) + ", " + bytes_text(trend.per_iteration) + " per " +
                 options.step;
   if (category.empty()) alert.title.replace(alert.title.find("keep"), 4, "keeps");
-  alert.evidence.push_back("In " + std::to_string(trend.values) + " samples it rose from " +
-                           bytes_text(static_cast<double>(trend.first)) + " to " +
-                           bytes_text(static_cast<double>(trend.last)) + " (Kendall's tau " +
-                           number_text(trend.confidence) + ")");
-  if (const auto layer = most_grown(history.older_layers.shares, history.last.layers)) {
-    alert.evidence.push_back("The layer that grew most is " + layer->first + ", by " +
-                             bytes_text(layer->second) + " since " + options.step + " " +
-                             std::to_string(history.older_layers.iteration));
-  }
-  const DeviceMemory& last = history.last;
-  if (last.used_bytes && last.total_bytes && *last.total_bytes > *last.used_bytes) {
-    const auto free = static_cast<double>(*last.total_bytes - *last.used_bytes);
-    alert.evidence.push_back(
-        "At this rate the " + bytes_text(free) + " that the device has left last for " +
-        number_text(free / trend.per_iteration, "%.0f") + " " + options.step + "s");
-  }
   alert.next_step = words.next_step;
   alert.saving_bytes = static_cast<std::uint64_t>(trend.grown());
+  return alert;
+}
+
+void Rules::add_time_left(Alert& alert, const DeviceHistory& history,
+                          double bytes_per_iteration) const {
+  const auto left = iterations_left(history.last, bytes_per_iteration);
+  if (!left) return;
+  const std::uint64_t free = *history.last.total_bytes - *history.last.used_bytes;
+  alert.evidence.push_back("At this rate the " + bytes_text(free) +
+                           " that the device has left last for " + number_text(*left, "%.0f") +
+                           " " + options.step + "s");
 }
 
 // What an iteration needs besides what lives between iterations.
-void Rules::peak_growth(const std::string& device, const DeviceHistory& history) const {
+void Rules::peak_growth(const std::string& device, const DeviceHistory& history,
+                        Peaks peaks) const {
   if (!history.highest_peak_bytes) return;
   const auto trend = rising(history.height, history.height);
   if (!trend) return;
+  if (peaks == Peaks::kThatRunOut) {
+    const auto left = iterations_left(history.last, trend->per_iteration);
+    const auto seen = static_cast<double>(trend->last_iteration - trend->first_iteration);
+    if (!left || *left > seen) return;
+  }
   const auto live = history.total.long_trend();
   if (live && live->grown() >= trend->grown() / 2) return;  // that is told already
   grown(device, history, "peak", *trend);

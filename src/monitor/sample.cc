@@ -16,7 +16,9 @@
 #include "base/tensor_owner.h"
 #include "monitor/device_watch.h"
 #include "monitor/host_memory.h"
+#include "monitor/live_rows.h"
 #include "monitor/rule_words.h"
+#include "monitor/survivors.h"
 #include "monitor/watch.h"
 #include "monitor/words.h"
 #include "plimsoll/monitor.h"
@@ -24,41 +26,11 @@
 namespace plimsoll {
 namespace {
 
+using monitor::category_of;
 using monitor::kCategories;
-
-// An index into kCategories: DESIGN section 5, as far as it is known while the allocation lives;
-// between two operators there are no temporaries.
-constexpr std::uint32_t index_of(std::string_view category) {
-  return static_cast<std::uint32_t>(std::ranges::find(kCategories, category) - kCategories.begin());
-}
-
-std::uint32_t category_of(const plimsoll_live& row) {
-  switch (row.role) {
-    case PLIMSOLL_ROLE_PARAMETER:
-      return index_of("parameter");
-    case PLIMSOLL_ROLE_GRADIENT:
-      return index_of("gradient");
-    case PLIMSOLL_ROLE_OPTIMIZER_STATE:
-      return index_of("optimizer_state");
-    case PLIMSOLL_ROLE_BUFFER:
-      return index_of("buffer");
-    case PLIMSOLL_ROLE_INPUT:
-      return index_of("input");
-    default:
-      break;
-  }
-  if (row.is_adopted != 0) return index_of("unknown");
-  if (row.phase == PLIMSOLL_PHASE_FORWARD) return index_of("activation");
-  return row.phase == PLIMSOLL_PHASE_BACKWARD ? index_of("activation_gradient") : index_of("other");
-}
+using monitor::text_of;
 
 std::string category_text(std::uint32_t index) { return std::string(kCategories[index]); }
-
-std::string text_of(std::uint32_t name) {
-  std::size_t size_bytes = 0;
-  const char* text = plimsoll_name_text(name, &size_bytes);
-  return {text, size_bytes};
-}
 
 void sort_largest_first(std::vector<MemoryShare>& shares) {
   std::ranges::sort(shares, [](const MemoryShare& a, const MemoryShare& b) {
@@ -284,7 +256,7 @@ void tell_bars(std::vector<DeviceMemory>& devices) {
 }  // namespace
 
 struct SampleTaker {
-  static MemorySample take(const SampleOptions& options) {
+  static MemorySample take(const SampleOptions& options, monitor::Survivors* survivors) {
     MemorySample sample;
     sample.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                          std::chrono::system_clock::now().time_since_epoch())
@@ -301,6 +273,7 @@ struct SampleTaker {
     const PeakSpan* span = options.peak_since;
     monitor::Held held =
         monitor::what_is_held(span != nullptr ? span->watch_ : 0, span != nullptr ? span->id_ : 0);
+    if (survivors != nullptr) survivors->observe(options.iteration, rows, held.recorded);
     const Owners owners(rows);
     std::vector<DeviceSums> sums(held.recorded.size());
     for (const plimsoll_live& row : rows) {
@@ -324,6 +297,12 @@ struct SampleTaker {
   }
 };
 
-MemorySample take_sample(const SampleOptions& options) { return SampleTaker::take(options); }
+MemorySample take_sample(const SampleOptions& options) {
+  return SampleTaker::take(options, nullptr);
+}
+
+MemorySample monitor::take_sample(const SampleOptions& options, Survivors& survivors) {
+  return SampleTaker::take(options, &survivors);
+}
 
 }  // namespace plimsoll

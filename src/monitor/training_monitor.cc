@@ -13,6 +13,7 @@
 #include "monitor/event_file.h"
 #include "monitor/scalars.h"
 #include "monitor/snapshots.h"
+#include "monitor/survivors.h"
 #include "monitor/text_log.h"
 #include "plimsoll/process_rank.h"
 
@@ -102,10 +103,14 @@ struct TrainingMonitor::State {
   }
 
   void take(std::int64_t iteration, const Loss& loss, Ended ended, const std::string& error) {
-    MemorySample sample = take_sample({.iteration = iteration,
-                                       .loss = loss ? loss() : std::nullopt,
-                                       .large_tensor_bytes = options.large_tensor_bytes(),
-                                       .peak_since = &*span});
+    const SampleOptions wanted{.iteration = iteration,
+                               .loss = loss ? loss() : std::nullopt,
+                               .large_tensor_bytes = options.large_tensor_bytes(),
+                               .peak_since = &*span};
+    // An iteration that failed in its middle is no part of any series.
+    const bool is_of_series = options.alerts && ended == Ended::kAsUsual;
+    MemorySample sample =
+        is_of_series ? monitor::take_sample(wanted, survivors) : take_sample(wanted);
     if (largest_batch > 0) sample.batch_size = largest_batch;
     sample.ran_out = ended == Ended::kOutOfMemory;
     if (sample.ran_out) sample.ran_out_of = monitor::device_that_ran_out(error, sample.devices);
@@ -123,8 +128,8 @@ struct TrainingMonitor::State {
                                                        .top_layers = top_layers})));
     }
     if (on_sample) on_sample(sample);
-    for (const monitor::Alert& alert :
-         options.alerts ? detector.observe(sample) : detector.observe_thresholds(sample)) {
+    for (const monitor::Alert& alert : options.alerts ? detector.observe(sample, survivors)
+                                                      : detector.observe_thresholds(sample)) {
       ++alerts;
       on_alert ? on_alert(told(alert)) : say(alert_text(alert));
     }
@@ -139,6 +144,7 @@ struct TrainingMonitor::State {
   std::function<void(const MemorySample&)> on_sample;
   monitor::TextLog log;
   monitor::EventFile events;
+  monitor::Survivors survivors;
   monitor::Detector detector;
   monitor::Snapshots snapshots;
   bool shows_ranges = false;

@@ -126,7 +126,8 @@ void bind_detector(nb::module_& module) {
           nb::arg("growth_percent") = DetectionOptions{}.growth_percent,
           nb::arg("fragmentation_percent") = DetectionOptions{}.fragmentation_percent,
           nb::arg("alert_every") = DetectionOptions{}.alert_every)
-      .def("observe", &Detector::observe, nb::arg("sample"), "What is to be told now.")
+      .def("observe", nb::overload_cast<const MemorySample&>(&Detector::observe), nb::arg("sample"),
+           "What is to be told now.")
       .def("findings", &Detector::findings, "All findings of the run so far.");
 }
 
