@@ -72,6 +72,18 @@ def test_the_command_finds_in_the_log_what_the_run_was_told(plimsoll_command, tm
     ]
 
 
+def test_a_sample_has_every_field_in_python():
+    made = _record.MemorySample()
+    made.batch_size, made.failed_batch_size = 32, 48
+    made.ran_out, made.ran_out_of = True, "cuda:0"
+    device = _record.DeviceMemory()
+    device.at_peak = [share("parameter", 40)]
+    made.devices = [device]
+    assert (made.batch_size, made.failed_batch_size, made.ran_out) == (32, 48, True)
+    assert made.devices[0].at_peak[0].size_bytes == 40 * MB
+    assert "| batch 32 | out of memory of cuda:0 ===" in _record.text_log_snapshot(made)
+
+
 KILLED = """
 import os, sys
 sys.path.insert(0, os.path.dirname(sys.argv[2]))

@@ -7,24 +7,61 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+
+#include "monitor/sample_fields.h"
+#include "monitor/words.h"
 
 namespace plimsoll::monitor {
 namespace {
 
-constexpr std::size_t kMostDevices = 16;
-constexpr std::size_t kMostShares = 24;
-constexpr std::size_t kMostTensors = 12;
 constexpr std::size_t kMostNameBytes = 96;
-constexpr std::size_t kShareBytes = 2 + kMostNameBytes + 2 * 8;
-constexpr std::size_t kTensorBytes = 5 * (2 + kMostNameBytes) + 8;
-constexpr std::size_t kMostParts = 16;
-constexpr std::size_t kBarBytes = 1 + 3 * 8 + 2 + kMostParts * (2 * (2 + kMostNameBytes) + 3 * 8);
-constexpr std::size_t kDeviceBytes = 2 * (2 + kMostNameBytes) + kBarBytes + 4 * 8 + 5 * 9 +
-                                     3 * (2 + (kMostShares + 1) * kShareBytes) + 2 +
-                                     kMostTensors * kTensorBytes;
-static_assert(256 + kMostDevices * kDeviceBytes <= kMostSampleBytes);
+
+// How long a list may be; what is beyond is cut off.
+template <typename T>
+constexpr std::size_t kMost = 0;
+template <>
+constexpr std::size_t kMost<MemoryShare> = 25;  // with the rest as one
+template <>
+constexpr std::size_t kMost<LiveTensor> = 12;
+template <>
+constexpr std::size_t kMost<DevicePart> = 16;
+template <>
+constexpr std::size_t kMost<DeviceMemory> = 16;
+
+template <typename T>
+constexpr std::size_t most_bytes();
+
+template <typename T>
+constexpr std::size_t most_bytes_of(const std::vector<T>*) {
+  return 2 + kMost<T> * most_bytes<T>();
+}
+template <typename T>
+constexpr std::size_t most_bytes_of(const std::optional<T>*) {
+  return 1 + most_bytes<T>();
+}
+template <typename T>
+constexpr std::size_t most_bytes_of(const T*) {
+  if constexpr (HasSampleFields<T>) {
+    std::size_t bytes = 0;
+    for_each_field<T>([&](const auto& field) {
+      bytes += most_bytes<typename std::remove_cvref_t<decltype(field)>::Type>();
+    });
+    return bytes;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return 2 + kMostNameBytes;
+  } else {
+    return sizeof(T);
+  }
+}
+template <typename T>
+constexpr std::size_t most_bytes() {
+  return most_bytes_of(static_cast<const T*>(nullptr));
+}
+static_assert(most_bytes<MemorySample>() <= kMostSampleBytes);
 
 // Numbers as the machine has them: the file is read where it is written.
 class Writer {
@@ -33,11 +70,6 @@ class Writer {
   void number(T value) {
     const auto bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  }
-  template <typename T>
-  void optional(const std::optional<T>& value) {
-    number<std::uint8_t>(value ? 1 : 0);
-    number<T>(value.value_or(0));
   }
   void size(std::size_t value) { number(static_cast<std::uint16_t>(value)); }
   void text(std::string_view value) {
@@ -66,12 +98,10 @@ class Reader {
     std::ranges::copy(from, bytes.begin());
     return std::bit_cast<T>(bytes);
   }
-  template <typename T = std::uint64_t>
-  std::optional<T> optional() {
-    const auto is_there = number<std::uint8_t>();
-    const auto value = number<T>();
-    if (is_there > 1) ok_ = false;
-    return is_there == 1 ? std::optional(value) : std::nullopt;
+  bool truth() {
+    const auto value = number<std::uint8_t>();
+    if (value > 1) ok_ = false;
+    return ok_ && value == 1;
   }
   std::size_t size(std::size_t most) {
     const std::size_t value = number<std::uint16_t>();
@@ -96,170 +126,102 @@ class Reader {
   bool ok_ = true;
 };
 
-void write_shares(Writer& writer, const std::vector<MemoryShare>& shares) {
-  MemoryShare rest;
-  rest.name = "(rest)";
-  for (std::size_t i = kMostShares; i < shares.size(); ++i) {
+// What a list of shares has beyond its limit becomes one share.
+std::vector<MemoryShare> shortened(const std::vector<MemoryShare>& shares) {
+  constexpr std::size_t kWhole = kMost<MemoryShare> - 1;
+  if (shares.size() <= kWhole) return shares;
+  std::vector<MemoryShare> shorter(shares.begin(), shares.begin() + kWhole);
+  MemoryShare& rest = shorter.emplace_back();
+  rest.name = kRest;
+  for (std::size_t i = kWhole; i < shares.size(); ++i) {
     rest.size_bytes += shares[i].size_bytes;
     rest.count += shares[i].count;
   }
-  const std::size_t whole = std::min(shares.size(), kMostShares);
-  const bool is_cut = shares.size() > kMostShares;
-  const auto write = [&](const MemoryShare& share) {
-    writer.text(share.name);
-    writer.number(share.size_bytes);
-    writer.number(share.count);
-  };
-  writer.size(whole + (is_cut ? 1 : 0));
-  for (std::size_t i = 0; i < whole; ++i) write(shares[i]);
-  if (is_cut) write(rest);
-}
-
-std::vector<MemoryShare> read_shares(Reader& reader) {
-  std::vector<MemoryShare> shares(reader.size(kMostShares + 1));
-  for (MemoryShare& share : shares) {
-    share.name = reader.text();
-    share.size_bytes = reader.number<std::uint64_t>();
-    share.count = reader.number<std::uint64_t>();
-  }
-  return shares;
-}
-
-void write_tensors(Writer& writer, const std::vector<LiveTensor>& tensors) {
-  const std::size_t count = std::min(tensors.size(), kMostTensors);
-  writer.size(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const LiveTensor& tensor = tensors[i];
-    for (const auto* text :
-         {&tensor.name, &tensor.category, &tensor.dtype, &tensor.shape, &tensor.layer}) {
-      writer.text(*text);
-    }
-    writer.number(tensor.size_bytes);
-  }
-}
-
-std::vector<LiveTensor> read_tensors(Reader& reader) {
-  std::vector<LiveTensor> tensors(reader.size(kMostTensors));
-  for (LiveTensor& tensor : tensors) {
-    for (auto* text :
-         {&tensor.name, &tensor.category, &tensor.dtype, &tensor.shape, &tensor.layer}) {
-      *text = reader.text();
-    }
-    tensor.size_bytes = reader.number<std::uint64_t>();
-  }
-  return tensors;
+  return shorter;
 }
 
 // What has more parts is not shown: a part of a bar is no bar.
-void write_bar(Writer& writer, const std::optional<DeviceBar>& bar) {
-  const bool is_told = bar && bar->parts.size() <= kMostParts;
-  writer.number<std::uint8_t>(is_told ? 1 : 0);
-  if (!is_told) return;
-  writer.number(bar->used_bytes);
-  writer.number(bar->total_bytes);
-  writer.number(bar->time_ns);
-  writer.size(bar->parts.size());
-  for (const DevicePart& part : bar->parts) {
-    writer.text(part.kind);
-    writer.text(part.name);
-    writer.number(part.size_bytes);
-    writer.number(part.pid);
-    writer.number(part.count);
+bool is_shown(const DeviceBar& bar) { return bar.parts.size() <= kMost<DevicePart>; }
+template <typename T>
+bool is_shown(const T& /*value*/) {
+  return true;
+}
+
+template <typename T>
+void write(Writer& writer, const T& value);
+
+template <typename T>
+void write_list(Writer& writer, const std::vector<T>& list) {
+  const std::size_t count = std::min(list.size(), kMost<T>);
+  writer.size(count);
+  for (std::size_t i = 0; i < count; ++i) write(writer, list[i]);
+}
+
+template <typename T>
+void write_optional(Writer& writer, const std::optional<T>& value) {
+  const bool is_there = value && is_shown(*value);
+  writer.number<std::uint8_t>(is_there ? 1 : 0);
+  if (is_there) write(writer, *value);
+}
+
+template <typename T>
+void write(Writer& writer, const T& value) {
+  if constexpr (HasSampleFields<T>) {
+    for_each_field<T>([&](const auto& field) { write(writer, field.of(value)); });
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    writer.text(value);
+  } else if constexpr (std::is_same_v<T, std::vector<MemoryShare>>) {
+    write_list(writer, shortened(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    writer.number<std::uint8_t>(value ? 1 : 0);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    writer.number(value);
+  } else if constexpr (requires { value.has_value(); }) {
+    write_optional(writer, value);
+  } else {
+    write_list(writer, value);
   }
 }
 
-std::optional<DeviceBar> read_bar(Reader& reader) {
-  if (reader.number<std::uint8_t>() == 0) return std::nullopt;
-  DeviceBar bar;
-  bar.used_bytes = reader.number<std::uint64_t>();
-  bar.total_bytes = reader.number<std::uint64_t>();
-  bar.time_ns = reader.number<std::int64_t>();
-  bar.parts.resize(reader.size(kMostParts));
-  for (DevicePart& part : bar.parts) {
-    part.kind = reader.text();
-    part.name = reader.text();
-    part.size_bytes = reader.number<std::int64_t>();
-    part.pid = reader.number<std::int64_t>();
-    part.count = reader.number<std::uint64_t>();
+template <typename T>
+void read(Reader& reader, T& value);
+
+template <typename T>
+void read(Reader& reader, std::vector<T>& list) {
+  const std::size_t count = reader.size(kMost<T>);
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) read(reader, list.emplace_back());
+}
+
+template <typename T>
+void read(Reader& reader, std::optional<T>& value) {
+  if (reader.truth()) read(reader, value.emplace());
+}
+
+template <typename T>
+void read(Reader& reader, T& value) {
+  if constexpr (HasSampleFields<T>) {
+    for_each_field<T>([&](const auto& field) { read(reader, value.*field.member); });
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    value = reader.text();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    value = reader.truth();
+  } else {
+    value = reader.template number<T>();
   }
-  return bar;
-}
-
-// The same order for both directions.
-template <typename Device, typename Use>
-void for_each_optional(Device& device, const Use& use) {
-  use(device.allocated_bytes);
-  use(device.reserved_bytes);
-  use(device.peak_bytes);
-  use(device.used_bytes);
-  use(device.total_bytes);
-}
-
-void write_device(Writer& writer, const DeviceMemory& device) {
-  writer.text(device.name);
-  writer.number(device.live_bytes);
-  writer.number(device.live_count);
-  writer.number(device.large_count);
-  writer.number(device.large_bytes);
-  write_shares(writer, device.categories);
-  write_shares(writer, device.dtypes);
-  write_shares(writer, device.layers);
-  write_tensors(writer, device.large_tensors);
-  for_each_optional(device, [&](const auto& value) { writer.optional(value); });
-  writer.text(device.uuid);
-  write_bar(writer, device.bar);
-}
-
-DeviceMemory read_device(Reader& reader) {
-  DeviceMemory device;
-  device.name = reader.text();
-  device.live_bytes = reader.number<std::uint64_t>();
-  device.live_count = reader.number<std::uint64_t>();
-  device.large_count = reader.number<std::uint64_t>();
-  device.large_bytes = reader.number<std::uint64_t>();
-  device.categories = read_shares(reader);
-  device.dtypes = read_shares(reader);
-  device.layers = read_shares(reader);
-  device.large_tensors = read_tensors(reader);
-  for_each_optional(device, [&](auto& value) { value = reader.optional(); });
-  device.uuid = reader.text();
-  device.bar = read_bar(reader);
-  return device;
 }
 
 }  // namespace
 
 std::vector<std::byte> encode_sample(const MemorySample& sample) {
   Writer writer;
-  writer.number(sample.time_ns);
-  writer.number(sample.iteration);
-  writer.optional(sample.loss);
-  writer.number(sample.large_tensor_bytes);
-  writer.optional(sample.host.rss_bytes);
-  writer.optional(sample.host.used_bytes);
-  writer.optional(sample.host.total_bytes);
-  writer.optional(sample.host.cpu_percent);
-  const std::size_t devices = std::min(sample.devices.size(), kMostDevices);
-  writer.size(devices);
-  for (std::size_t i = 0; i < devices; ++i) write_device(writer, sample.devices[i]);
+  write(writer, sample);
   return writer.take();
 }
 
 std::optional<MemorySample> decode_sample(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   MemorySample sample;
-  sample.time_ns = reader.number<std::int64_t>();
-  sample.iteration = reader.number<std::int64_t>();
-  sample.loss = reader.optional<double>();
-  sample.large_tensor_bytes = reader.number<std::uint64_t>();
-  sample.host.rss_bytes = reader.optional();
-  sample.host.used_bytes = reader.optional();
-  sample.host.total_bytes = reader.optional();
-  sample.host.cpu_percent = reader.optional<double>();
-  const std::size_t devices = reader.size(kMostDevices);
-  for (std::size_t i = 0; i < devices && reader.ok(); ++i) {
-    sample.devices.push_back(read_device(reader));
-  }
+  read(reader, sample);
   if (!reader.ok() || !reader.is_at_end()) return std::nullopt;
   return sample;
 }

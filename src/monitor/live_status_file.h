@@ -27,7 +27,7 @@ namespace plimsoll::monitor {
 
 struct LiveStatusHeader {
   char magic[8] = {'P', 'L', 'I', 'M', 'L', 'I', 'V', 'E'};
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0;
   std::uint64_t pid_namespace = 0;

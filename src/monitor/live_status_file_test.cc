@@ -65,6 +65,23 @@ TEST(LiveStatusFile, a_sample_comes_back) {
   EXPECT_EQ(first.used_bytes, std::nullopt);
 }
 
+TEST(LiveStatusFile, an_iteration_that_failed_comes_back_with_its_peak) {
+  MemorySample failed = sample(3);
+  failed.batch_size = 32;
+  failed.ran_out = true;
+  failed.ran_out_of = "cuda:0";
+  failed.failed_batch_size = 48;
+  failed.devices[0].at_peak = {{"parameter", 40, 0}, {"(rest)", 900, 0}};
+  const auto back = decode_sample(encode_sample(failed));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->batch_size, 32);
+  EXPECT_TRUE(back->ran_out);
+  EXPECT_EQ(back->ran_out_of, "cuda:0");
+  EXPECT_EQ(back->failed_batch_size, 48);
+  ASSERT_EQ(back->devices[0].at_peak.size(), 2U);
+  EXPECT_EQ(back->devices[0].at_peak[1].size_bytes, 900U);
+}
+
 TEST(LiveStatusFile, who_holds_the_device_comes_back) {
   MemorySample told = sample(3);
   told.devices[0].uuid = "MIG-1";

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/device_bar.h"
 #include "monitor/fragmentation_note.h"
+#include "monitor/sample_fields.h"
 #include "monitor/words.h"
 
 namespace plimsoll::monitor {
@@ -27,6 +27,16 @@ void note(std::vector<Figure>& figures, std::string_view name, double value,
 void note(std::vector<Figure>& figures, std::string_view name,
           const std::optional<std::uint64_t>& bytes, std::int64_t iteration) {
   if (bytes) note(figures, name, static_cast<double>(*bytes), iteration);
+}
+
+template <typename Owner>
+void note_figures(std::vector<Figure>& figures, const Owner& owner, std::int64_t iteration) {
+  for_each_figure<Owner>([&](const auto& figure) {
+    if (figure.uses.figure == nullptr) return;
+    if (const auto value = figure_value(figure, owner)) {
+      note(figures, figure.uses.figure, *value, iteration);
+    }
+  });
 }
 
 std::vector<ShareSummary> compared(const std::vector<MemoryShare>& first,
@@ -79,11 +89,7 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
   std::vector<Figure>& figures = known.summary.figures;
   const bool has_tensors = !device.categories.empty();
   if (device.total_bytes) known.summary.total_bytes = device.total_bytes;
-  note(figures, "allocated_bytes", device.allocated_bytes, iteration);
-  note(figures, "reserved_bytes", device.reserved_bytes, iteration);
-  if (const auto ratio = fragmentation_ratio(device)) {
-    note(figures, "fragmentation_percent", *ratio * 100, iteration);
-  }
+  note_figures(figures, device, iteration);
   if (device.allocated_bytes && device.reserved_bytes) {
     known.allocator.name = device.name;
     known.allocator.allocated_bytes = device.allocated_bytes;
@@ -92,11 +98,6 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
   }
   if (device.peak_bytes) {
     known.highest_peak_bytes = std::max(known.highest_peak_bytes.value_or(0), *device.peak_bytes);
-  }
-  note(figures, "peak_bytes", device.peak_bytes, iteration);
-  note(figures, "used_bytes", device.used_bytes, iteration);
-  if (device.bar) {
-    note(figures, "non_pytorch_bytes", base::outside_bytes(*device.bar), iteration);
   }
   if (!has_tensors) return;
   note(figures, "tensors", std::optional(device.live_count), iteration);
@@ -127,11 +128,7 @@ void LogSummarizer::add(const MemorySample& sample) {
       add_device(device, sample);
     }
   }
-  note(summary_.host, "process_bytes", sample.host.rss_bytes, iteration);
-  note(summary_.host, "used_bytes", sample.host.used_bytes, iteration);
-  if (sample.host.cpu_percent) {
-    note(summary_.host, "cpu_percent", *sample.host.cpu_percent, iteration);
-  }
+  note_figures(summary_.host, sample.host, iteration);
   if (sample.loss) note(summary_.training, "loss", *sample.loss, iteration);
   static_cast<void>(detector_.observe(sample));
 }

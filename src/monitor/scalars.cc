@@ -5,9 +5,10 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
-#include "base/device_bar.h"
+#include "monitor/sample_fields.h"
 #include "monitor/words.h"
 
 namespace plimsoll::monitor {
@@ -15,10 +16,6 @@ namespace {
 
 constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kNoLayer = "(none)";
-
-double percent(std::uint64_t part, std::uint64_t whole) {
-  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
-}
 
 // A module and its children's children, as one: "unet.down" of "unet.down.1.conv".
 std::string component_of(const std::string& layer) {
@@ -51,8 +48,8 @@ class Tags {
     prefix_ = options_.section + "/" + (device.empty() ? "" : device + "/");
   }
   void add_tensors(const DeviceMemory& device);
-  void add_allocator(const DeviceMemory& device);
-  void add_host(const HostMemory& host);
+  template <typename Owner>
+  void add_figures(const Owner& owner);  // those that have a tag
 
   std::vector<Scalar> take() { return std::move(scalars_); }
 
@@ -112,30 +109,14 @@ void Tags::add_tensors(const DeviceMemory& device) {
   add_components(device.layers);
 }
 
-void Tags::add_allocator(const DeviceMemory& device) {
-  if (const auto ratio = fragmentation_ratio(device)) add("fragmentation_percent", *ratio * 100.0);
-  add_size("vram_allocated", device.allocated_bytes);
-  add_size("vram_reserved", device.reserved_bytes);
-  add_size("vram_peak", device.peak_bytes);
-  add_size("vram_used", device.used_bytes);
-  if (device.bar) {
-    // Below zero where the figures do not agree.
-    if (const auto bytes = base::outside_bytes(*device.bar)) {
-      add_size("vram_non_pytorch", static_cast<double>(*bytes));
-    }
-  }
-  if (device.used_bytes && device.total_bytes && *device.total_bytes > 0) {
-    add("vram_percent", percent(*device.used_bytes, *device.total_bytes));
-  }
-}
-
-void Tags::add_host(const HostMemory& host) {
-  add_size("ram_process", host.rss_bytes);
-  add_size("ram_used", host.used_bytes);
-  if (host.used_bytes && host.total_bytes && *host.total_bytes > 0) {
-    add("ram_percent", percent(*host.used_bytes, *host.total_bytes));
-  }
-  if (host.cpu_percent) add("cpu_percent", *host.cpu_percent);
+template <typename Owner>
+void Tags::add_figures(const Owner& owner) {
+  for_each_figure<Owner>([&](const auto& figure) {
+    if (figure.uses.tag == nullptr) return;
+    const auto value = figure_value(figure, owner);
+    if (!value) return;
+    is_size(figure) ? add_size(figure.uses.tag, *value) : add(figure.uses.tag, *value);
+  });
 }
 
 std::vector<MemoryShare> shares_together(const std::vector<const DeviceMemory*>& devices,
@@ -169,23 +150,19 @@ std::optional<std::uint64_t> sum(const std::vector<const DeviceMemory*>& devices
 
 DeviceMemory together(const std::vector<const DeviceMemory*>& devices) {
   DeviceMemory all;
-  for (const DeviceMemory* device : devices) {
-    all.live_bytes += device->live_bytes;
-    all.live_count += device->live_count;
-    all.large_count += device->large_count;
-    all.large_bytes += device->large_bytes;
-  }
-  for (const auto member :
-       {&DeviceMemory::categories, &DeviceMemory::dtypes, &DeviceMemory::layers}) {
-    all.*member = shares_together(devices, member);
-  }
-  for (const auto member : {&DeviceMemory::allocated_bytes, &DeviceMemory::reserved_bytes,
-                            &DeviceMemory::used_bytes, &DeviceMemory::total_bytes}) {
-    all.*member = sum(devices, member);
-  }
-  // Peaks of several devices need not be at one time, and each has a bar of its own.
-  if (devices.size() == 1) all.peak_bytes = devices.front()->peak_bytes;
-  if (devices.size() == 1) all.bar = devices.front()->bar;
+  for_each_field<DeviceMemory>([&](const auto& field) {
+    auto& member = all.*field.member;
+    using Type = std::remove_cvref_t<decltype(member)>;
+    if (!field.uses.is_summed) {
+      if (devices.size() == 1) member = devices.front()->*field.member;
+    } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
+      member = shares_together(devices, field.member);
+    } else if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
+      member = sum(devices, field.member);
+    } else if constexpr (std::is_same_v<Type, std::uint64_t>) {
+      for (const DeviceMemory* device : devices) member += device->*field.member;
+    }
+  });
   return all;
 }
 
@@ -206,21 +183,21 @@ std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& 
   if (!accelerators.empty()) {
     const DeviceMemory all = together(accelerators);
     tags.add_tensors(all);
-    tags.add_allocator(all);
+    tags.add_figures(all);
   } else if (cpu != nullptr) {
     tags.add_tensors(*cpu);
   }
   if (cpu != nullptr && !cpu->categories.empty())
     tags.add_size("cpu_allocated", std::optional(cpu->live_bytes));
   if (cpu != nullptr) tags.add_size("cpu_peak", cpu->peak_bytes);
-  tags.add_host(sample.host);
+  tags.add_figures(sample.host);
   if (sample.loss) tags.add("loss", *sample.loss);
 
   if (accelerators.size() > 1) {
     for (const DeviceMemory* device : accelerators) {
       tags.speak_of(device->name);
       tags.add_tensors(*device);
-      tags.add_allocator(*device);
+      tags.add_figures(*device);
     }
   }
   if (!accelerators.empty() && cpu != nullptr) {

@@ -11,8 +11,11 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "monitor/sample_fields.h"
 #include "monitor/timestamps.h"
 #include "monitor/words.h"
 #include "plimsoll/process_rank.h"
@@ -65,9 +68,11 @@ class Snapshot {
 
  private:
   void add_shares(std::string_view key, const std::vector<MemoryShare>& shares, std::size_t most);
-  void add_at_peak(const DeviceMemory& device);
-  void add_bar(const DeviceBar& bar);
-  void add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes);
+  void add_by_hand(const Uses& uses, const DeviceMemory& device, std::uint64_t large_tensor_bytes);
+  void add_at_peak(std::string_view key, const DeviceMemory& device);
+  void add_bar(std::string_view key, const DeviceBar& bar);
+  void add_large_tensors(std::string_view key, const DeviceMemory& device,
+                         std::uint64_t large_tensor_bytes);
 
   const TextLogOptions& options_;
   std::string text_;
@@ -104,15 +109,15 @@ void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& 
   line(key, list);
 }
 
-void Snapshot::add_at_peak(const DeviceMemory& device) {
+void Snapshot::add_at_peak(std::string_view key, const DeviceMemory& device) {
   std::string list;
   for (const MemoryShare& share : device.at_peak) {
     list += (list.empty() ? "" : ", ") + word(share.name) + " " + mb_text(share.size_bytes);
   }
-  if (!list.empty()) line("At peak", list);
+  if (!list.empty()) line(key, list);
 }
 
-void Snapshot::add_bar(const DeviceBar& bar) {
+void Snapshot::add_bar(std::string_view key, const DeviceBar& bar) {
   std::string list;
   for (const DevicePart& part : bar.parts) {
     list += (list.empty() ? "" : ", ") + part.kind;
@@ -120,12 +125,13 @@ void Snapshot::add_bar(const DeviceBar& bar) {
     const auto bytes = static_cast<std::uint64_t>(part.size_bytes);
     list += part.size_bytes < 0 ? " -" + mb_text(0 - bytes) : " " + mb_text(bytes);
   }
-  line("Device bar", list);
+  line(key, list);
 }
 
-void Snapshot::add_large_tensors(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
-  line("Large tensors", std::to_string(device.large_count) + " in " + mb_text(device.large_bytes) +
-                            ", each above " + mb_text(large_tensor_bytes));
+void Snapshot::add_large_tensors(std::string_view key, const DeviceMemory& device,
+                                 std::uint64_t large_tensor_bytes) {
+  line(key, std::to_string(device.large_count) + " in " + mb_text(device.large_bytes) +
+                ", each above " + mb_text(large_tensor_bytes));
   const std::size_t shown = std::min(device.large_tensors.size(), options_.top_large_tensors);
   for (std::size_t i = 0; i < shown; ++i) {
     const LiveTensor& tensor = device.large_tensors[i];
@@ -135,31 +141,54 @@ void Snapshot::add_large_tensors(const DeviceMemory& device, std::uint64_t large
   }
 }
 
-void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
+void Snapshot::add_by_hand(const Uses& uses, const DeviceMemory& device,
+                           std::uint64_t large_tensor_bytes) {
   const bool has_tensors = !device.categories.empty();
-  line("Device", word(device.name));
-  if (is_cpu(device.name)) {
-    if (has_tensors) mb_line("Allocated", device.live_bytes);
-  } else {
-    mb_line("Allocated", device.allocated_bytes);
+  switch (uses.log) {
+    case LogForm::kAllocated:
+      if (!is_cpu(device.name)) return mb_line(uses.log_key, device.allocated_bytes);
+      if (has_tensors) mb_line(uses.log_key, device.live_bytes);
+      return;
+    case LogForm::kSizes:
+      return add_at_peak(uses.log_key, device);
+    case LogForm::kUsed:
+      if (!device.used_bytes) return;
+      return line(uses.log_key,
+                  mb_text(*device.used_bytes) +
+                      (device.total_bytes ? " of " + mb_text(*device.total_bytes) : ""));
+    case LogForm::kBar:
+      if (device.bar) add_bar(uses.log_key, *device.bar);
+      return;
+    case LogForm::kTensors:
+      if (!has_tensors) return;
+      return line(uses.log_key,
+                  std::to_string(device.live_count) + " in " + mb_text(device.live_bytes));
+    case LogForm::kLarge:
+      if (has_tensors) add_large_tensors(uses.log_key, device, large_tensor_bytes);
+      return;
+    default:
+      return;
   }
-  mb_line("Reserved", device.reserved_bytes);
-  if (const auto ratio = fragmentation_ratio(device)) {
-    line("Fragmentation", percent_text(*ratio * 100));
-  }
-  mb_line("Peak", device.peak_bytes);
-  add_at_peak(device);
-  if (device.used_bytes) {
-    line("Device used", mb_text(*device.used_bytes) +
-                            (device.total_bytes ? " of " + mb_text(*device.total_bytes) : ""));
-  }
-  if (device.bar) add_bar(*device.bar);
-  if (!has_tensors) return;
-  line("Tensors", std::to_string(device.live_count) + " in " + mb_text(device.live_bytes));
-  add_shares("Categories", device.categories, device.categories.size());
-  add_shares("Dtypes", device.dtypes, device.dtypes.size());
-  add_shares("Layers", device.layers, options_.top_layers);
-  add_large_tensors(device, large_tensor_bytes);
+}
+
+void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
+  line(kDeviceKey, word(device.name));
+  for_each_figure<DeviceMemory>([&](const auto& field) {
+    const Uses& uses = field.uses;
+    const auto& value = field.of(device);
+    using Type = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
+      if (uses.log == LogForm::kSize) return mb_line(uses.log_key, value);
+    } else if constexpr (std::is_same_v<Type, std::optional<double>>) {
+      if (uses.log == LogForm::kPercent && value) return line(uses.log_key, percent_text(*value));
+    } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
+      if (uses.log == LogForm::kShares) return add_shares(uses.log_key, value, value.size());
+      if (uses.log == LogForm::kLargestShares) {
+        return add_shares(uses.log_key, value, options_.top_layers);
+      }
+    }
+    add_by_hand(uses, device, large_tensor_bytes);
+  });
 }
 
 // Where there is an accelerator, "Allocated:" is to speak of it alone.

@@ -4,10 +4,12 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "monitor/log_numbers.h"
+#include "monitor/sample_fields.h"
 #include "monitor/timestamps.h"
 #include "monitor/words.h"
 
@@ -272,7 +274,7 @@ bool TextLogReader::take(std::string_view line) {
   if (colon == std::string_view::npos) return false;
   const std::string_view key = line.substr(0, colon);
   const std::string_view value = line.substr(colon + 2);
-  if (key == "Device") {
+  if (key == kDeviceKey) {
     if (sample_->devices.size() == kMostDevices) return false;
     sample_->devices.emplace_back().name = name_in(value);
     speaking_of_ = sample_->devices.size();
@@ -286,27 +288,48 @@ bool TextLogReader::take(std::string_view line) {
 
 bool TextLogReader::take_device_value(std::string_view key, std::string_view value) {
   DeviceMemory& told = *device();
-  if (key == "Allocated") {
-    const auto bytes = mb_in(value);
-    if (is_cpu(told.name)) {
-      told.live_bytes = bytes.value_or(0);
-    } else {
-      told.allocated_bytes = bytes;
+  std::optional<bool> taken;  // none: no field has this key
+  for_each_figure<DeviceMemory>([&](const auto& field) {
+    if (field.uses.log_key == nullptr || key != field.uses.log_key) return;
+    if constexpr (!IsDerived<std::remove_cvref_t<decltype(field)>>::value) {
+      auto& member = told.*field.member;
+      using Type = std::remove_cvref_t<decltype(member)>;
+      if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
+        if (field.uses.log == LogForm::kSize) taken = (member = mb_in(value)).has_value();
+      } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
+        taken = field.uses.log == LogForm::kSizes ? take_at_peak(value, member)
+                                                  : take_shares(value, member);
+      }
     }
-    return bytes.has_value();
+    if (!taken) taken = take_by_hand(field.uses.log, value, told);
+  });
+  return taken.value_or(false);
+}
+
+bool TextLogReader::take_by_hand(LogForm form, std::string_view value, DeviceMemory& told) {
+  switch (form) {
+    case LogForm::kAllocated: {
+      const auto bytes = mb_in(value);
+      if (is_cpu(told.name)) {
+        told.live_bytes = bytes.value_or(0);
+      } else {
+        told.allocated_bytes = bytes;
+      }
+      return bytes.has_value();
+    }
+    case LogForm::kPercent:  // follows from sizes
+      return percent_in(value).has_value();
+    case LogForm::kUsed:
+      return take_used(value, told.used_bytes, told.total_bytes);
+    case LogForm::kBar:
+      return take_bar(value, told.bar);
+    case LogForm::kTensors:
+      return take_tensors(value, told);
+    case LogForm::kLarge:
+      return take_large(value, told, sample_->large_tensor_bytes);
+    default:
+      return false;
   }
-  if (key == "Reserved") return (told.reserved_bytes = mb_in(value)).has_value();
-  if (key == "Peak") return (told.peak_bytes = mb_in(value)).has_value();
-  if (key == "At peak") return take_at_peak(value, told.at_peak);
-  if (key == "Fragmentation") return percent_in(value).has_value();  // of the two above
-  if (key == "Device used") return take_used(value, told.used_bytes, told.total_bytes);
-  if (key == "Device bar") return take_bar(value, told.bar);
-  if (key == "Tensors") return take_tensors(value, told);
-  if (key == "Categories") return take_shares(value, told.categories);
-  if (key == "Dtypes") return take_shares(value, told.dtypes);
-  if (key == "Layers") return take_shares(value, told.layers);
-  if (key == "Large tensors") return take_large(value, told, sample_->large_tensor_bytes);
-  return false;
 }
 
 }  // namespace plimsoll::monitor

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "monitor/sample_fields.h"
 #include "plimsoll/memory_sample.h"
 
 namespace plimsoll::monitor {
@@ -37,6 +38,7 @@ class TextLogReader {
   bool take(std::string_view line);
   bool take_header(std::string_view line);
   bool take_device_value(std::string_view key, std::string_view value);
+  bool take_by_hand(LogForm form, std::string_view value, DeviceMemory& told);
   DeviceMemory* device();
   DeviceMemory& cpu_beside();
 

@@ -48,6 +48,7 @@ inline constexpr std::string_view kProfilesFolder = "profiles";
 inline constexpr std::string_view kTextLogPrefix = "tensor_profile_";
 inline constexpr std::string_view kTextLogSuffix = ".log";
 inline constexpr std::string_view kTextLogMagic = "# Plimsoll tensor profile, format";
+inline constexpr std::string_view kDeviceKey = "Device";  // of a snapshot's lines: the next device
 inline constexpr const char* kRanOut = "out of memory";
 inline constexpr const char* kRanOutOf = " of ";     // then the device, where it is known
 inline constexpr std::string_view kRest = "(rest)";  // what a list does not tell by name
