@@ -51,10 +51,9 @@ struct Figure {
     using base::Field;
     return std::tuple{
         Field{"name", &Figure::name,
-              "allocated_bytes, reserved_bytes, peak_bytes, used_bytes, non_pytorch_bytes (what is "
-              "used and not reserved by PyTorch), fragmentation_percent, "
-              "tensors, tensor_bytes, large_tensors, large_tensor_bytes; of the host "
-              "process_bytes, used_bytes, cpu_percent; or loss."},
+              "That of the sample's field, or non_pytorch_bytes (what is used and not reserved by "
+              "PyTorch), fragmentation_percent, tensors, tensor_bytes, large_tensors, "
+              "large_tensor_bytes; of the host process_bytes, used_bytes, cpu_percent; or loss."},
         Field{"start", &Figure::start, "In the first sample that has it."},
         Field{"end", &Figure::end, "In the last one."},
         Field{"least", &Figure::least, "Of all."},
