@@ -71,6 +71,9 @@ struct DeviceMemory {
   // What was live at the peak, by role: parameter, gradient, optimizer_state, buffer, input, and
   // everything else as (rest). The shares have no count and sum to peak_bytes; empty: unknown.
   std::vector<MemoryShare> at_peak;
+  // Bytes that each iteration leaves behind, by what is still live of earlier ones; 0: none. Known
+  // after some samples, 20 at least (docs/monitoring.md, "Growth while it runs").
+  std::optional<std::uint64_t> growth_bytes;
   // Of the device: used by all processes, and total.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> total_bytes;

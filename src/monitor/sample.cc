@@ -287,6 +287,7 @@ struct SampleTaker {
         memory.peak_bytes = device.peak_bytes;
         tell_at_peak(memory, held.at_peak[device.device]);
       }
+      if (survivors != nullptr) memory.growth_bytes = survivors->growth_bytes_on(memory.name);
       if (device.has_segments == 0) continue;
       memory.allocated_bytes = device.live_bytes;
       memory.reserved_bytes = device.reserved_bytes;

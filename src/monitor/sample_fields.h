@@ -177,6 +177,13 @@ struct SampleFields<DeviceMemory> {
           {.log = LogForm::kSize, .log_key = "Peak", .tag = "vram_peak", .figure = "peak_bytes"}},
       SampleField{
           "at_peak", &DeviceMemory::at_peak, {.log = LogForm::kSizes, .log_key = "At peak"}},
+      SampleField{"growth_bytes",
+                  &DeviceMemory::growth_bytes,
+                  {.log = LogForm::kSize,
+                   .log_key = "Growth per iteration",
+                   .tag = "vram_growth",
+                   .figure = "growth_bytes",
+                   .is_summed = true}},
       SampleField{"used_bytes",
                   &DeviceMemory::used_bytes,
                   {.log = LogForm::kUsed,

@@ -71,6 +71,13 @@ TEST(Scalars, sum_layers_by_component_and_keep_the_largest) {
               Not(Contains(Pair("Memory/Tensor_Layer/unet.up_MB", 1000))));
 }
 
+TEST(Scalars, have_what_an_iteration_leaves_behind) {
+  MemorySample sample = made_sample();
+  EXPECT_FALSE(values_of(sample).contains("Memory/vram_growth"));
+  sample.devices[1].growth_bytes = testing::kMb;
+  EXPECT_EQ(values_of(sample)["Memory/vram_growth_bytes"], testing::kMb);
+}
+
 TEST(Scalars, stand_in_the_section_asked_for) {
   for (const Scalar& scalar : scalars_of(made_sample(), {"TensorProfiling", 3})) {
     EXPECT_THAT(scalar.tag, StartsWith("TensorProfiling/"));

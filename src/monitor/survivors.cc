@@ -1,6 +1,7 @@
 #include "monitor/survivors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -229,7 +230,7 @@ std::optional<LeftBehind> BirthHistory::growth_of(const Site& site) const {
 
 std::vector<LeftBehind> BirthHistory::growing() const {
   std::vector<LeftBehind> growing;
-  if (iterations_.size() < fewest_) return growing;
+  if (!is_known()) return growing;
   for (const Site& site : sites_) {
     if (const auto left = growth_of(site)) growing.push_back(*left);
   }
@@ -274,7 +275,8 @@ std::optional<CategoryGrowth> category_growth(std::span<const LeftBehind> growin
 
 void Survivors::observe(std::int64_t iteration, std::span<const plimsoll_live> rows,
                         std::span<const plimsoll_usage> devices) {
-  if (iteration_ && iteration <= *iteration_) *this = Survivors();
+  if (iteration_ && iteration == *iteration_) return;
+  if (iteration_ && iteration < *iteration_) *this = Survivors();
   iteration_ = iteration;
   for (const plimsoll_usage& device : devices) {
     devices_.insert_or_assign(device_name(device.device_type, device.ordinal), device.device);
@@ -295,6 +297,13 @@ std::vector<CategoryGrowth> Survivors::growing_on(const std::string& device) con
     if (found) growing.push_back(std::move(*found));
   }
   return growing;
+}
+
+std::optional<std::uint64_t> Survivors::growth_bytes_on(const std::string& device) const {
+  if (!knows(device) || !whole_.is_known()) return std::nullopt;
+  double bytes = 0;
+  for (const CategoryGrowth& growth : growing_on(device)) bytes += growth.all.bytes_per_iteration;
+  return static_cast<std::uint64_t>(std::llround(bytes));
 }
 
 }  // namespace plimsoll::monitor

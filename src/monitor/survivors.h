@@ -62,6 +62,7 @@ class BirthHistory {
 
   // Whether the sample is kept; others are merged with the next one.
   bool add(std::int64_t iteration, std::span<const plimsoll_live> rows);
+  bool is_known() const { return iterations_.size() >= fewest_; }
   // The sites that grow, however slowly; steepest first.
   std::vector<LeftBehind> growing() const;
 
@@ -106,12 +107,14 @@ struct CategoryGrowth {
 
 class Survivors {
  public:
-  // `devices`: those that are recorded. An iteration that is not after the one before begins a new
-  // run.
+  // `devices`: those that are recorded. One iteration counts once; an earlier one than before
+  // begins a new run.
   void observe(std::int64_t iteration, std::span<const plimsoll_live> rows,
                std::span<const plimsoll_usage> devices);
   bool knows(const std::string& device) const { return devices_.contains(device); }
   std::vector<CategoryGrowth> growing_on(const std::string& device) const;
+  // Per iteration, of all categories; nullopt: not known yet.
+  std::optional<std::uint64_t> growth_bytes_on(const std::string& device) const;
 
  private:
   static constexpr std::size_t kMostSamples = 64;

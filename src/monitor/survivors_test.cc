@@ -47,6 +47,7 @@ class Program {
     if (!growing().empty() && found_at_ == 0) found_at_ = step_;
   }
   std::vector<CategoryGrowth> growing() const { return survivors_.growing_on("cpu"); }
+  std::optional<std::uint64_t> growth_bytes() const { return survivors_.growth_bytes_on("cpu"); }
   // After how many samples growth was found first; 0: never.
   std::size_t found_at() const { return found_at_; }
   std::size_t step() const { return step_; }
@@ -223,6 +224,14 @@ TEST(Survivors, a_leak_spread_over_many_layers_is_that_of_their_category) {
   EXPECT_LE(growing[0].sites.size(), 256);
 }
 
+TEST(Survivors, what_an_iteration_leaves_behind_is_known_after_20_samples) {
+  const Step leak = [](Program& program, std::size_t) { program.make(kMib, kForEver); };
+  EXPECT_EQ(run(19, leak).growth_bytes(), std::nullopt);
+  EXPECT_EQ(run(20, leak).growth_bytes(), kMib);
+  EXPECT_EQ(run(20, kVaryingBatch).growth_bytes(), 0);
+  EXPECT_EQ(Survivors().growth_bytes_on("cuda:0"), std::nullopt);
+}
+
 TEST(Survivors, slow_growth_is_not_reported) {
   const Step step = [](Program& program, std::size_t) { program.make(60 * kKib, kForEver); };
   EXPECT_THAT(run(100, step).growing(), IsEmpty());
@@ -241,6 +250,8 @@ TEST(Survivors, a_new_run_begins_anew) {
   }
   EXPECT_THAT(survivors.growing_on("cpu"), SizeIs(1));
   EXPECT_THAT(survivors.growing_on("cuda:0"), IsEmpty());
+  survivors.observe(39, rows, {&cpu, 1});
+  EXPECT_THAT(survivors.growing_on("cpu"), SizeIs(1));
   survivors.observe(0, rows, {&cpu, 1});
   EXPECT_THAT(survivors.growing_on("cpu"), IsEmpty());
 }

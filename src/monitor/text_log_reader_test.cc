@@ -42,6 +42,7 @@ TEST(TextLogReader, reads_what_was_written) {
   sample.ran_out_of = "cuda:0";
   sample.devices[1].bar = testing::made_bar();
   sample.devices[1].at_peak = {{"parameter", 2000 * kMb, 0}, {"(rest)", 7000 * kMb, 0}};
+  sample.devices[1].growth_bytes = kMb / 4;
   const std::string snapshot = text_log_snapshot(sample, {});
   const Read result = read(text_log_header(5) + snapshot);
   EXPECT_EQ(result.unread_lines, 0U);
@@ -55,6 +56,7 @@ TEST(TextLogReader, reads_what_was_written) {
   EXPECT_EQ(back.devices[0].name, "cpu");
   EXPECT_EQ(back.devices[0].live_bytes, 30 * kMb);
   EXPECT_EQ(back.devices[1].reserved_bytes, 10'130 * kMb);
+  EXPECT_EQ(back.devices[1].growth_bytes, kMb / 4);
   ASSERT_TRUE(back.devices[1].bar);
   EXPECT_EQ(back.devices[1].bar->used_bytes, 12'000 * kMb);
   EXPECT_EQ(back.devices[1].bar->parts[4].pid, 77);

@@ -121,6 +121,7 @@ TEST_F(TrainingMonitors, tells_growth_once_with_its_bytes_and_may_fail_the_run) 
   }
   ASSERT_FALSE(said.empty());
   EXPECT_THAT(said[0], AllOf(HasSubstr("grow"), HasSubstr("MiB")));
+  EXPECT_THAT(content_of(monitor.text_log_path()), HasSubstr("Growth per iteration: 10.000 MB\n"));
   EXPECT_TRUE(monitor.should_fail());
 }
 
