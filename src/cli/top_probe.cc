@@ -196,7 +196,9 @@ void TopProbe::take_sample(Watched& watched, std::int64_t now_ns) {
   for (const DeviceMemory& device : sample->devices) {
     std::uint64_t& peak = watched.peaks[device.name];
     peak = std::max({peak, held_bytes(device), device.peak_bytes.value_or(0)});
-    watched.trends[device.name].add(now_ns, held_bytes(device), sample->iteration);
+    Trend& trend = watched.trends[device.name];
+    trend.add(now_ns, held_bytes(device), sample->iteration);
+    if (!device.categories.empty()) trend.set_left_behind(device.growth_bytes);
   }
   watched.sample = std::move(sample);
 }

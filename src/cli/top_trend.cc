@@ -58,7 +58,16 @@ std::string Trend::change() const {
          " s";
 }
 
+void Trend::set_left_behind(std::optional<std::uint64_t> bytes_per_step) {
+  knows_allocations_ = true;
+  left_behind_ = bytes_per_step;
+}
+
 std::string Trend::growth() const {
+  if (knows_allocations_) {
+    if (left_behind_.value_or(0) == 0) return {};
+    return "+" + base::format_bytes(static_cast<std::int64_t>(*left_behind_)) + " per step";
+  }
   constexpr std::ptrdiff_t kPointsOfThird = 3;
   constexpr std::int64_t kFewestSteps = 6;
   const auto known =

@@ -62,6 +62,16 @@ TEST(Trend, growth_needs_steps_and_a_rise_that_goes_on) {
   EXPECT_EQ(slow.growth(), "");
 }
 
+TEST(Trend, growth_is_what_stays_where_allocations_are_known) {
+  Trend made = in_steps(1'048'576);
+  made.set_left_behind(std::nullopt);
+  EXPECT_EQ(made.growth(), "");
+  made.set_left_behind(0);
+  EXPECT_EQ(made.growth(), "");
+  made.set_left_behind(262'144);
+  EXPECT_EQ(made.growth(), "+256.0 KiB per step");
+}
+
 TEST(Trend, one_point_is_no_change) {
   EXPECT_EQ(trend({{5, 1}}).change(), "");
   EXPECT_EQ(trend({{5, 1}}).sparkline(3), "  ▅");

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "monitor/live_status.h"
+#include "monitor/survivors.h"
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
 
@@ -55,7 +56,8 @@ Status start_showing() {
   const std::lock_guard lock(now.mutex);
   if (now.users++ > 0 || is_switched_off()) return {};
   const auto span = std::make_shared<PeakSpan>();
-  const auto take = [span] {
+  const auto survivors = std::make_shared<monitor::Survivors>();
+  const auto take = [span, survivors] {
     SampleOptions options;
     options.large_tensors = kLargeTensors;
     options.peak_since = span.get();
@@ -63,7 +65,7 @@ Status start_showing() {
     if (options.iteration == 0) options.iteration = monitor::last_step();  // no monitor counts
     const double loss = g_loss.load(std::memory_order_relaxed);
     if (!std::isnan(loss)) options.loss = loss;
-    MemorySample sample = take_sample(options);
+    MemorySample sample = monitor::take_sample(options, *survivors);
     const bool is_stale = !sample.devices.empty() && !sample.devices.front().peak_bytes;
     if (is_stale) *span = PeakSpan();  // another recording is asked than when it began
     return sample;
