@@ -300,8 +300,8 @@ def test_an_interval_of_zero_without_phases_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plimsoll.TrainingMonitor(interval=0, output_dir=tmp_path).close()
-    told = "plimsoll: interval is 0 and there are no phases: no iteration is sampled\n"
-    assert capsys.readouterr().err == told
+    message = "plimsoll: interval is 0 and there are no phases: no iteration is sampled\n"
+    assert capsys.readouterr().err == message
     plimsoll.TrainingMonitor(interval=0, phases="0-5:1", output_dir=tmp_path).close()
     plimsoll.TrainingMonitor(interval=0, enabled=False).close()
     assert capsys.readouterr().err == ""

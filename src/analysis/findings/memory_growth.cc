@@ -122,7 +122,6 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const R
 }
 
 // Of a program that trains nothing: it may well collect results on purpose.
-bool is_of_calls(const report::GrowthRow& row) { return row.boundary.starts_with("call of "); }
 
 // `rows` are lines, or, where each line alone grows too little to speak of, categories.
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
@@ -137,7 +136,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
   report::Finding finding;
   finding.id = "memory_growth";
-  finding.severity = !first.is_certain || is_of_calls(first) ? report::FindingSeverity::kInfo
+  finding.severity = !first.is_certain || first.is_of_calls ? report::FindingSeverity::kInfo
                      : is_at_least(grown, kCriticalShareOfLive, live)
                          ? report::FindingSeverity::kCritical
                          : report::FindingSeverity::kWarning;
@@ -156,7 +155,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
       first.is_certain ? first.is_appended ? append_text(first) : retained_text(facts, device, rows)
                        : "Record at least 12 steps: these are too few to distinguish growth from a "
                          "cache that fills.";
-  if (first.is_certain && is_of_calls(first)) {
+  if (first.is_certain && first.is_of_calls) {
     finding.next_step =
         "If the program collects results on purpose, nothing is wrong. Else: " + finding.next_step;
   }

@@ -330,7 +330,7 @@ TEST(MemoryGrowth, what_is_not_certain_is_information) {
 TEST(MemoryGrowth, of_a_program_that_only_runs_forward_is_information) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib)};
-  c.report.tables.growth[0].boundary = "call of Net";
+  c.report.tables.growth[0].is_of_calls = true;
   const Findings found = c.run(memory_growth);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].severity, report::FindingSeverity::kInfo);

@@ -110,6 +110,7 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
         begin = end;
         continue;
       }
+      row.is_of_calls = boundaries.are_calls;
       row.boundary = boundaries.name;
       describe(row, std::span<const Held>(begin, end));
       rows.push_back(std::move(row));

@@ -1,4 +1,4 @@
-"""A gated residual network whose gate is an autograd function of our own."""
+"""A gated residual network whose gate is a custom autograd function."""
 
 import torch
 from torch import nn
