@@ -59,7 +59,7 @@ def recorded_program(pkg_config, tmp_path_factory) -> Path:
 def libtorch_programs(installed_package) -> Path:
     """The LibTorch example and the test programs, built against the package. Their folder."""
     pytest.importorskip("torch")
-    from plimsoll._cuda_half import header_folders
+    from plimsoll._cuda.cuda_half import header_folders
 
     build = ROOT / "build/libtorch-programs"
     ccache = shutil.which("ccache")

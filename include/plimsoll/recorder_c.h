@@ -151,7 +151,8 @@ enum plimsoll_notice {
   PLIMSOLL_NOTICE_DEVICE_UNSEEN = 5,     /* device memory is not recorded at all; text: why */
   PLIMSOLL_NOTICE_FAILURES_UNTOLD = 6,   /* recorded, but not printed while the program ran */
   PLIMSOLL_NOTICE_NAMES_REFUSED = 7,     /* events with a name or stack beyond the limit */
-  PLIMSOLL_NOTICE_DETAILS_LOST = 8       /* no memory for layers, lines or tensors */
+  PLIMSOLL_NOTICE_DETAILS_LOST = 8,      /* no memory for layers, lines or tensors */
+  PLIMSOLL_NOTICE_REPORT_FAILED = 9      /* of a failed request; text: the error */
 };
 
 /* Ranges: named spans of a thread's time. Their begin and end are reported to a listener that shows

@@ -10,9 +10,9 @@ Example:
 import os
 
 from plimsoll import _record
-from plimsoll._estimate import LayerEstimate, MemoryEstimate, estimate
+from plimsoll._estimation.estimate import LayerEstimate, MemoryEstimate, estimate
+from plimsoll._monitoring.watch import stop_monitoring
 from plimsoll._record import MemoryAlert, MonitorOptions
-from plimsoll._watch import stop_monitoring
 from plimsoll.config import add_arguments, load_options
 from plimsoll.errors import (
     AdapterError,
@@ -56,7 +56,7 @@ except ModuleNotFoundError as error:
 __version__ = _record.version()
 
 if os.environ.get("PLIMSOLL", "0") not in ("", "0"):
-    from plimsoll._run import begin_as_environment_says
+    from plimsoll._command.environment import begin_as_environment_says
 
     begin_as_environment_says()
 

@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     words = sys.argv[1:]
     if words and words[0] == "run":
-        from plimsoll._launch import interpreter_words, launch
+        from plimsoll._command.launch import interpreter_words, launch
 
         launch(words[1:], list(interpreter_words(sys.orig_argv[1:])))
     beside = os.path.dirname(os.path.abspath(sys.executable))

@@ -16,11 +16,11 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from plimsoll._messages import print_message
-from plimsoll._names import name_of
-from plimsoll._program_errors import leave_to_program
-from plimsoll._record import MonitorOptions, monitor_options_help, with_rank
-from plimsoll._yaml_file import read_yaml
+from plimsoll._monitoring.yaml_file import read_yaml
+from plimsoll._process.messages import print_notice
+from plimsoll._process.names import name_of
+from plimsoll._process.program_errors import leave_to_program
+from plimsoll._record import MonitorOptions, monitor_options_help
 from plimsoll.errors import (
     Error,
     InvalidArgumentError,
@@ -129,8 +129,8 @@ def _report_what_has_no_effect(found: Iterable[_Setting], given: Iterable[_Setti
     if first is not None:
         shown = first.place + (first.shown or first.name)
         how = "--profile_tensors True" if first.place else "enabled=True"
-        message = f"plimsoll: monitoring is off, so {shown} has no effect: add {how}"
-        print_message(with_rank(message))
+        message = f"monitoring is off, so {shown} has no effect: add {how}"
+        print_notice(message)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
-from plimsoll import _record
-from plimsoll._arguments import flag, whole_number
-from plimsoll._attachment import Mode
-from plimsoll._messages import print_message
-from plimsoll._paths import path_text
-from plimsoll._traced_models import NO_LAYER, TracedModels
+from plimsoll._process.arguments import flag, whole_number
+from plimsoll._process.messages import print_notice
+from plimsoll._process.paths import path_text
+from plimsoll._torch.hooks import Mode
+from plimsoll._torch.traced_models import NO_LAYER, TracedModels
 from plimsoll._tracer_results import (
     COLUMNS,
     LayerMemoryStats,
@@ -263,10 +262,10 @@ class MemoryTracer:
                 if key == "dropped":
                     advice = "its threads allocated faster than they could be recorded"
                 message = (
-                    f"plimsoll: MemoryTracer {how.format(state[key])} events of a block;"
+                    f"MemoryTracer {how.format(state[key])} events of a block;"
                     f" statistics of layers lack them: {advice}"
                 )
-                print_message(_record.with_rank(message))
+                print_notice(message)
 
     def _holds_much(self) -> bool:
         """Whether unread blocks hold more events, or bytes, than a tracer should keep."""
@@ -284,7 +283,7 @@ class MemoryTracer:
         self._is_device_checked = True
         problem = _problem_of(self._device)
         if problem is not None:
-            print_message(_record.with_rank(f"plimsoll: {problem}; MemoryTracer traces the CPU"))
+            print_notice(f"{problem}; MemoryTracer traces the CPU")
             self._device = "cpu"
 
     # What was traced ------------------------------------------------------------------------------

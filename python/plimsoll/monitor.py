@@ -22,12 +22,13 @@ from collections.abc import AsyncIterator, Callable
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar, overload
 
-from plimsoll import _attachment, _record
-from plimsoll._arguments import bad_argument, flag, text, whole_number
-from plimsoll._names import name_of
-from plimsoll._profiler_ranges import profiled_mark, profiled_range
-from plimsoll._text_log import LogFile, Writer, add_scalars, append_snapshot
-from plimsoll._watch import watch
+from plimsoll import _record
+from plimsoll._monitoring.profiler_ranges import profiled_mark, profiled_range
+from plimsoll._monitoring.text_log import LogFile, Writer, add_scalars, append_snapshot
+from plimsoll._monitoring.watch import watch
+from plimsoll._process.arguments import bad_argument, flag, text, whole_number
+from plimsoll._process.names import name_of
+from plimsoll._torch import attachment
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -362,14 +363,14 @@ def log_tensor_memory_breakdown(
         raise bad_argument("large_tensor_mb", large_tensor_mb, "it must be a number from 0 on")
     watch()  # also before the first one is due, which then knows what came before it
     if iteration % interval == 0:
-        _attachment.describe()
+        attachment.describe()
         sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
         if writer is not None:
             add_scalars(writer, _record.scalars_of(sample, section, top_layers), iteration)
         if log_file is not None:
             append_snapshot(log_file, sample, top_layers)
-        _attachment.learn(_has_activations(sample))
-    _attachment.observe_if_needed((iteration + 1) % interval == 0)
+        attachment.learn(_has_activations(sample))
+    attachment.observe_if_needed((iteration + 1) % interval == 0)
 
 
 def _has_activations(sample: _record.MemorySample) -> bool:

@@ -12,21 +12,24 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from plimsoll import _attachment, _cuda, _live, _record
-from plimsoll._arguments import check_choice, flag, whole_number
-from plimsoll._attachment import Adapter, Mode
-from plimsoll._command import command_text
-from plimsoll._messages import print_message
-from plimsoll._names import name_of
-from plimsoll._paths import absolute, default_path, is_rank
-from plimsoll._profiler_ranges import nvtx_is_asked_for, profiled_range
-from plimsoll._program_errors import Suppressed, is_of_program, leave_to_program
+from plimsoll import _record
+from plimsoll._cuda import cuda_hooks
+from plimsoll._monitoring import live
+from plimsoll._monitoring.profiler_ranges import nvtx_is_asked_for, profiled_range
+from plimsoll._process import recordings
+from plimsoll._process.arguments import check_choice, flag, whole_number
+from plimsoll._process.command_text import command_text
+from plimsoll._process.messages import print_notice
+from plimsoll._process.names import name_of
+from plimsoll._process.paths import absolute, default_path, is_rank
+from plimsoll._process.program_errors import Suppressed, is_of_program, leave_to_program
+from plimsoll._torch import attachment
+from plimsoll._torch.hooks import Adapter, Mode, Survey
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
     from plimsoll.trace import Trace
 
-_running: list[Recording] = []  # no lock: each access is one operation of the list
 _steps = 0
 
 
@@ -126,7 +129,7 @@ class Recording:
         self._in_children = flag("in_children", in_children)
         self._adapter = adapter
         self._nvtx = nvtx_is_asked_for() if nvtx is None else nvtx
-        self._last_survey: _attachment.Survey = "all"
+        self._last_survey: Survey = "all"
         self._recording: _record.Recording | None = None
         self._stop_lock = threading.RLock()
         self._shows_nvtx = False
@@ -143,7 +146,7 @@ class Recording:
         """Begins; returns the recording itself."""
         if self._recording is not None or self.state:
             raise InvalidArgumentError("invalid_argument", "a recording can be started only once")
-        kind = _attachment.prepare(self._adapter, _say, _say)
+        kind = attachment.prepare(self._adapter, print_notice, print_notice)
         try:
             self._begin(kind)
         except BaseException:
@@ -161,10 +164,10 @@ class Recording:
             leave_to_program(error)
             raise OSError(str(error).rstrip(".")) from error
         self._pid = os.getpid()
-        _attachment.attach(self, kind, self._mode, self._stacks)
+        attachment.attach(self, kind, self._mode, self._stacks)
         self._note_path(self._recording)
-        _running.append(self)
-        _live.begin(self)
+        recordings.add(self)
+        live.begin(self)
         if self._nvtx:
             self._begin_nvtx()
         atexit.register(self._stop_at_exit)
@@ -175,15 +178,14 @@ class Recording:
         if self._shows_nvtx:
             self._shows_nvtx = False
             _record.stop_nvtx()
-        _live.end(self)
-        _attachment.detach(self)
-        with Suppressed(ValueError):
-            _running.remove(self)
+        live.end(self)
+        attachment.detach(self)
+        recordings.remove(self)
 
     def _note_path(self, recording: _record.Recording) -> None:
         path = os.fsdecode(recording.path())
         if path != self.path:
-            _say(f"{self.path} exists; this run is recorded into {path}")
+            print_notice(f"{self.path} exists; this run is recorded into {path}")
             self.path = path
 
     def _begin_nvtx(self) -> None:
@@ -191,7 +193,7 @@ class Recording:
             _record.start_nvtx()
             self._shows_nvtx = True
         except Error as error:
-            _say(f"NVTX: {error}")
+            print_notice(f"NVTX: {error}")
 
     def stop(self) -> None:
         """Ends the recording; its file is complete then. Ending it twice does no harm."""
@@ -219,10 +221,10 @@ class Recording:
         self._let_go()
 
     def _measure(self, recording: _record.Recording) -> None:
-        attached = _attachment.attached()
+        attached = attachment.attached()
         if attached is not None:
             attached.survey(self._last_survey)  # what no hook reported
-        _cuda.attach_history(recording)
+        cuda_hooks.attach_history(recording)
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
 
@@ -234,7 +236,7 @@ class Recording:
     def attach_cuda_history(self) -> None:
         """Puts torch's own history of its allocator into the file, where that records CUDA."""
         if self._recording is not None:
-            _cuda.attach_history(self._recording)
+            cuda_hooks.attach_history(self._recording)
 
     def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]:
         """Figures of the last failed request on a device, from the recorder alone."""
@@ -348,28 +350,17 @@ class MemoryRecording(Recording):
         return state
 
 
-def running() -> list[Recording]:
-    """The recordings of this process that have begun and not ended."""
-    return [each for each in list(_running) if each._pid == os.getpid()]
-
-
-def stop_all_recordings() -> None:
-    """Ends every recording of this process."""
-    for recording in list(_running):
-        recording.stop()
-
-
 def step() -> None:
     """End a step of the training loop. Without it, each step of the first optimizer ends one.
 
     Does nothing while nothing is recorded.
     """
     global _steps
-    attached = _attachment.attached()
+    attached = attachment.attached()
     if attached is not None:
         attached.user_marks_steps()
     if _record.is_recording():
-        _cuda.renew()
+        cuda_hooks.renew()
         _steps += 1
         _record.mark_step(_steps)
 
@@ -391,7 +382,3 @@ def region(name: str) -> Iterator[None]:
     finally:
         with Suppressed(MemoryError):
             _record.end_region(name)
-
-
-def _say(message: str) -> None:
-    print_message(f"plimsoll: {message}")

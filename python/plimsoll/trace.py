@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from plimsoll import _core
-from plimsoll._arguments import flag, text, whole_number
 from plimsoll._core import Table
-from plimsoll._paths import path_text
+from plimsoll._process.arguments import flag, text, whole_number
+from plimsoll._process.paths import path_text
 from plimsoll.errors import Error, InvalidArgumentError
 
 Progress = Callable[[str, int, int], object]

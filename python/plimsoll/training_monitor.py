@@ -10,20 +10,22 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from plimsoll import _attachment, _record
-from plimsoll._arguments import bad_argument, whole_number
-from plimsoll._messages import print_message
-from plimsoll._names import name_of
-from plimsoll._paths import of_rank
-from plimsoll._profiler_ranges import profiled_mark
-from plimsoll._program_errors import Suppressed, leave_to_program
+from plimsoll import _record
+from plimsoll._monitoring.profiler_ranges import profiled_mark
+from plimsoll._monitoring.snapshots import Snapshots
+from plimsoll._monitoring.wandb_log import WandbLog
+from plimsoll._monitoring.watch import watch
+from plimsoll._process import recordings
+from plimsoll._process.arguments import bad_argument, whole_number
+from plimsoll._process.messages import print_notice
+from plimsoll._process.names import name_of
+from plimsoll._process.paths import of_rank
+from plimsoll._process.program_errors import Suppressed, leave_to_program
 from plimsoll._record import MemoryAlert, MonitorOptions
-from plimsoll._snapshots import Snapshots
-from plimsoll._wandb_log import WandbLog
-from plimsoll._watch import watch
+from plimsoll._torch import attachment
 from plimsoll.config import Source, load_options
 from plimsoll.errors import Error
-from plimsoll.recording import Recording, record, stop_all_recordings
+from plimsoll.recording import Recording, record
 
 
 class TrainingMonitor:
@@ -77,8 +79,8 @@ class TrainingMonitor:
     def _begin(self) -> None:
         options = self.options
         if options.interval == 0 and not options.phases:
-            message = "plimsoll: interval is 0 and there are no phases: no iteration is sampled"
-            print_message(_record.with_rank(message))
+            message = "interval is 0 and there are no phases: no iteration is sampled"
+            print_notice(message)
         if options.fail_on_alert:
             atexit.register(self._exit_with_failure)
         if options.record:
@@ -97,7 +99,7 @@ class TrainingMonitor:
             action()
         except (Error, OSError, MemoryError) as error:
             leave_to_program(error)
-            print_message(_record.with_rank(f"plimsoll: {error}"))
+            print_notice(f"{error}")
 
     def step(
         self, iteration: int | None = None, loss: Any = None, *, batch_size: int | None = None
@@ -117,7 +119,7 @@ class TrainingMonitor:
         number = self._next if iteration is None else iteration
         self._next = number + 1
         if self._is_open and self._pid == os.getpid() and self.options.is_due(number):
-            _attachment.describe()
+            attachment.describe()
         with Suppressed(MemoryError):  # the sample is missing, and the training goes on
             self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
@@ -130,8 +132,8 @@ class TrainingMonitor:
         except Error as error:
             if not self._has_reported_batch_size:
                 self._has_reported_batch_size = True
-                message = f"plimsoll: TrainingMonitor.step(): {error}"
-                print_message(_record.with_rank(message))
+                message = f"TrainingMonitor.step(): {error}"
+                print_notice(message)
 
     def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
         """Use anything but a whole number as the loss; nothing here may stop the training."""
@@ -143,16 +145,16 @@ class TrainingMonitor:
         if not self._has_reported_iteration:
             self._has_reported_iteration = True
             message = (
-                f"plimsoll: TrainingMonitor.step() got a {type(iteration).__name__} as the"
+                f"TrainingMonitor.step() got a {type(iteration).__name__} as the"
                 " iteration. It is used as the loss, and iterations are counted: pass it as loss=…"
             )
-            print_message(_record.with_rank(message))
+            print_notice(message)
         return None, iteration if loss is None else loss
 
     def _prepare_for(self, iteration: int) -> None:
         """Observes operators in this iteration only if it ends in a sample."""
         if self._is_open and self.options.profile_tensors:
-            _attachment.observe(self.options.is_due(iteration))
+            attachment.observe(self.options.is_due(iteration))
 
     def set_batch_size(self, items: int) -> None:
         """Set the number of items in a batch from now on; 0: unknown."""
@@ -173,7 +175,7 @@ class TrainingMonitor:
             iteration = whole_number("iteration", iteration)
         told = "" if error is None else f"{type(error).__name__}: {error}"
         if self._is_open:
-            _attachment.describe()
+            attachment.describe()
         self._monitor.ran_out(iteration, name_of(told))
 
     def close(self) -> None:
@@ -181,7 +183,7 @@ class TrainingMonitor:
         if not self._is_open:
             return
         if self.options.profile_tensors:
-            _attachment.observe(False)
+            attachment.observe(False)
         self._is_open = False
         with Suppressed(MemoryError):
             self._monitor.close()
@@ -213,9 +215,9 @@ class TrainingMonitor:
         if self._pid != os.getpid() or not self._monitor.should_fail:
             return
         self.close()
-        stop_all_recordings()
+        recordings.stop_all()
         count = f"{self.alerts} memory alert{'' if self.alerts == 1 else 's'}"
-        print_message(_record.with_rank(f"plimsoll: exit code 1: {count}"))
+        print_notice(f"exit code 1: {count}")
         if "logging" in sys.modules:  # it flushes its files at exit, too
             sys.modules["logging"].shutdown()
         for stream in (sys.stdout, sys.stderr):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll import _adapter, _adapter_cache, _supervised, _trusted_files
-from plimsoll._trusted_files import UntrustedError
+from plimsoll._torch import adapter, adapter_cache, supervised, trusted_files
+from plimsoll._torch.trusted_files import UntrustedError
 from plimsoll.errors import AdapterError
 
-SUPERVISED = Path(_adapter.__file__).with_name("_supervised.py")
+SUPERVISED = Path(adapter.__file__).with_name("supervised.py")
 MODULE = """
 #include <Python.h>
 #include <cstdio>
@@ -34,9 +34,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 def cache(tmp_path, monkeypatch):
     """An empty cache for this process alone."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr(_adapter_cache, "_folders", lambda: [str(folder)])
-    monkeypatch.setattr(_adapter, "_loaded", {})
-    monkeypatch.setattr(_adapter, "_problems", {})
+    monkeypatch.setattr(adapter_cache, "_folders", lambda: [str(folder)])
+    monkeypatch.setattr(adapter, "_loaded", {})
+    monkeypatch.setattr(adapter, "_problems", {})
     return folder
 
 
@@ -47,18 +47,18 @@ def small(tmp_path, monkeypatch):
     (root / "adapters/small").mkdir(parents=True)
     (root / "include/plimsoll").mkdir(parents=True)
     (root / "include/plimsoll/recorder_c.h").write_text("")
-    monkeypatch.setattr(_adapter, "sources", lambda half: root / "adapters/small")
+    monkeypatch.setattr(adapter, "sources", lambda half: root / "adapters/small")
 
-    def make(statement: str = "") -> _adapter.Half:
+    def make(statement: str = "") -> adapter.Half:
         text = MODULE.replace("AT_INIT", statement)
         (root / "adapters/small/small.cc").write_text(text)
-        return _adapter.Half("_small", "small", "small.cc", libraries=(), seconds=1)
+        return adapter.Half("_small", "small", "small.cc", libraries=(), seconds=1)
 
     return make
 
 
 def load(half):
-    return _adapter.load_half(half, lambda _: None, lambda module: module.problem())
+    return adapter.load_half(half, lambda _: None, lambda module: module.problem())
 
 
 def library_in(cache) -> Path:
@@ -70,7 +70,7 @@ def library_in(cache) -> Path:
 
 
 def opened(path, **how):
-    os.close(_trusted_files.open_folder(str(path), **how))
+    os.close(trusted_files.open_folder(str(path), **how))
     return True
 
 
@@ -141,32 +141,32 @@ def test_only_regular_files_that_others_cannot_write_are_read(tmp_path, kind):
     else:
         path.write_bytes(b"content")
         path.chmod(0o666)
-    folder = _trusted_files.open_folder(str(tmp_path))
-    assert _trusted_files.read(folder, "real", "") == b"content"
+    folder = trusted_files.open_folder(str(tmp_path))
+    assert trusted_files.read(folder, "real", "") == b"content"
     with pytest.raises((OSError, UntrustedError)):
-        _trusted_files.read(folder, "file", "")
+        trusted_files.read(folder, "file", "")
     os.close(folder)
 
 
 def test_a_file_is_published_whole_or_not_at_all(tmp_path, monkeypatch):
-    folder = _trusted_files.open_folder(str(tmp_path))
-    _trusted_files.publish(folder, "file", b"old")
+    folder = trusted_files.open_folder(str(tmp_path))
+    trusted_files.publish(folder, "file", b"old")
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(OSError, match="full"):
-        _trusted_files.publish(folder, "file", b"new")
+        trusted_files.publish(folder, "file", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
     os.close(folder)
 
 
 def test_a_seal_breaks_with_any_byte():
-    whole = _adapter_cache.seal(b"library")
-    assert _adapter_cache.unseal(whole) == b"library"
+    whole = adapter_cache.seal(b"library")
+    assert adapter_cache.unseal(whole) == b"library"
     for size in range(len(whole)):
-        assert _adapter_cache.unseal(whole[:size]) is None
+        assert adapter_cache.unseal(whole[:size]) is None
         changed = bytes([*whole[:size], whole[size] ^ 1, *whole[size + 1 :]])
-        assert _adapter_cache.unseal(changed) is None
-    assert _adapter_cache.unseal(whole + b"\0") is None
+        assert adapter_cache.unseal(changed) is None
+    assert adapter_cache.unseal(whole + b"\0") is None
 
 
 # ---- the cache ----------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_an_adapter_is_compiled_once_and_used_without_a_compiler(cache, small, m
     first = load(half)
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(_adapter, "_loaded", {})
+    monkeypatch.setattr(adapter, "_loaded", {})
     assert load(half) is not first
     assert sorted(path.name for path in library_in(cache).parent.iterdir()) == [
         "_small.so",
@@ -196,9 +196,9 @@ def test_a_damaged_adapter_is_compiled_again(cache, small, damage, monkeypatch):
         path.chmod(0o666)
     else:
         path.write_bytes({"cut": good[:4096], "empty": b"", "garbage": b"x" * len(good)}[damage])
-    monkeypatch.setattr(_adapter, "_loaded", {})
+    monkeypatch.setattr(adapter, "_loaded", {})
     said = []
-    _adapter.load_half(half, said.append, lambda module: module.problem())
+    adapter.load_half(half, said.append, lambda module: module.problem())
     assert len(said) == 1
     assert path.read_bytes() == good
     assert path.stat().st_mode & 0o777 == 0o600
@@ -212,14 +212,14 @@ def test_an_adapter_that_another_user_could_have_placed_is_not_loaded(
     half = small(f'std::fclose(std::fopen("{tmp_path}/loaded", "w"));')
     load(half)
     (tmp_path / "loaded").unlink()
-    monkeypatch.setattr(_adapter, "_loaded", {})
+    monkeypatch.setattr(adapter, "_loaded", {})
     if planted == "owner":
         os.chown(library_in(cache).parent, 1234, 1234)
     else:
         cache.chmod(0o777)
     said = []
     with pytest.raises(AdapterError, match="no folder for the adapter"):
-        _adapter.load_half(half, said.append, lambda module: module.problem())
+        adapter.load_half(half, said.append, lambda module: module.problem())
     assert not (tmp_path / "loaded").exists()
     assert f"the adapter cache {cache} is not used" in said[0]
 
@@ -231,7 +231,7 @@ def test_another_folder_takes_the_place_of_one_that_cannot_be_used(
     shared.mkdir()
     shared.chmod(0o777)
     folders = ["/proc/nowhere", str(shared), str(cache)]
-    monkeypatch.setattr(_adapter_cache, "_folders", lambda: folders)
+    monkeypatch.setattr(adapter_cache, "_folders", lambda: folders)
     before = set(os.listdir("/tmp"))
     load(small())
     assert library_in(cache).is_file()
@@ -241,10 +241,10 @@ def test_another_folder_takes_the_place_of_one_that_cannot_be_used(
 
 def test_the_folders_of_the_cache(monkeypatch):
     monkeypatch.setenv("PLIMSOLL_CACHE", "/chosen")
-    assert _adapter_cache._folders()[0] == "/chosen"
+    assert adapter_cache._folders()[0] == "/chosen"
     monkeypatch.delenv("PLIMSOLL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/base")
-    first, *others = _adapter_cache._folders()
+    first, *others = adapter_cache._folders()
     assert first == "/base/plimsoll"
     assert all(str(os.geteuid()) in folder for folder in others)
 
@@ -302,12 +302,12 @@ def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
     cache, small, hanging, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("CXX", str(hanging))
-    monkeypatch.setattr(_adapter, "_HANG_SECONDS", 2)
+    monkeypatch.setattr(adapter, "_HANG_SECONDS", 2)
     half, said, problems = small(), [], []
 
     def rank():
         try:
-            _adapter.compiled(half, said.append)
+            adapter.compiled(half, said.append)
         except AdapterError as error:
             problems.append(str(error))
 
@@ -336,7 +336,7 @@ def test_a_compiler_that_computes_is_not_taken_for_one_that_hangs(tmp_path):
 def test_a_command_that_waits_for_a_processor_is_slow_and_does_not_hang(code, is_slow):
     program = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     try:
-        wait_until(lambda: _supervised._use_of(program.pid)[1] == is_slow)
+        wait_until(lambda: supervised._use_of(program.pid)[1] == is_slow)
     finally:
         program.kill()
         program.wait()

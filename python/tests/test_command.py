@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from plimsoll._command import command_text
+from plimsoll._process.command_text import command_text
 
 SECRET = "s3cr3t-value-0123456789"
 

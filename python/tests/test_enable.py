@@ -11,7 +11,7 @@ import pytest
 import plimsoll
 
 PACKAGE = Path(plimsoll.__file__).parent
-ENABLE = PACKAGE / "_enable.py"
+ENABLE = PACKAGE / "_command/enable.py"
 
 
 @pytest.fixture

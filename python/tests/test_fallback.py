@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils.flop_counter import FlopCounterMode
 
 import plimsoll
-from plimsoll._dispatch_stack import take_out
+from plimsoll._torch.dispatch_stack import take_out
 
 
 class Counting(TorchDispatchMode):
@@ -155,7 +155,7 @@ def test_that_there_is_no_compiler_is_said_once(tmp_path, monkeypatch, capsys):
     def fail(say):
         raise plimsoll.AdapterError("there is no compiler")
 
-    monkeypatch.setattr("plimsoll._adapter.load", fail)
+    monkeypatch.setattr("plimsoll._torch.adapter.load", fail)
     for name in ("a", "b"):
         with plimsoll.record(tmp_path / f"{name}.plim"):
             torch.ones(3)

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import plimsoll
-from plimsoll import _cuda, _record
-from plimsoll._program_errors import Suppressed, leave_to_program
+from plimsoll import _record
+from plimsoll._cuda import cuda_hooks
+from plimsoll._process.program_errors import Suppressed, leave_to_program
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -165,25 +166,26 @@ def test_a_report_of_a_failed_allocation_leaves_what_a_signal_raises(handler, mo
     class Half:
         tell_settings = staticmethod(raised_by_call)
 
-    monkeypatch.setattr(_cuda, "_half", Half)
-    monkeypatch.setattr("plimsoll._flight.out_of_memory", lambda _: raised_by_call())
-    _cuda._ran_out(0, 1, 2, 3, 4, 5)
-    monkeypatch.setattr("plimsoll._flight.out_of_memory", lambda _: raised_by_signal())
+    monkeypatch.setattr(cuda_hooks, "_half", Half)
+    monkeypatch.setattr("plimsoll._oom.oom_report._report", lambda *_: raised_by_call())
+    cuda_hooks._ran_out(0, 1, 2, 3, 4, 5)
+    monkeypatch.setattr("plimsoll._oom.oom_report._report", lambda *_: raised_by_signal())
     with pytest.raises(TimedOutError):
-        _cuda._ran_out(0, 1, 2, 3, 4, 5)
+        cuda_hooks._ran_out(0, 1, 2, 3, 4, 5)
 
 
 PARTIAL = """
 import functools, os, signal, torch, plimsoll
-from plimsoll import _attachment, _record
+from plimsoll import _record
+from plimsoll._torch import attachment
 def handler(number, frame): raise TimeoutError
 signal.signal(signal.SIGUSR1, handler)
-install = _attachment.LibtorchAttachment.{method}
+install = attachment.LibtorchAttachment.{method}
 def interrupted(self, *words):  # the first time
-    _attachment.LibtorchAttachment.{method} = install
+    attachment.LibtorchAttachment.{method} = install
     install(self, *words)
     os.kill(os.getpid(), signal.SIGUSR1)
-_attachment.LibtorchAttachment.{method} = interrupted
+attachment.LibtorchAttachment.{method} = interrupted
 recording = plimsoll.record("run.plim", adapter="libtorch")
 try:
     with recording:
@@ -191,7 +193,7 @@ try:
     raise AssertionError
 except TimeoutError:
     pass
-assert not _attachment._wanted and _attachment.attached() is None
+assert not attachment._wanted and attachment.attached() is None
 assert not _record.is_recording()
 with plimsoll.record("again.plim", adapter="libtorch"):
     torch.zeros(3)

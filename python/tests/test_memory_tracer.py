@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import plimsoll
-from plimsoll import MemoryTracer, _attachment
+from plimsoll import MemoryTracer
+from plimsoll._torch import attachment
 from plimsoll.memory_tracer import NO_LAYER, LayerMemoryStats, MemoryEvent
 
 nn = torch.nn
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
     yield
-    assert _attachment.attached() is None
+    assert attachment.attached() is None
     assert not plimsoll._record.is_recording()
 
 
@@ -111,7 +112,7 @@ def test_nested_blocks_are_one():
     with tracer.trace(model):
         with tracer.trace(model):
             train_step(model)
-        assert _attachment.attached() is not None
+        assert attachment.attached() is not None
         train_step(model)
     types = [event.event_type for event in tracer.events if event.layer_name == "act"]
     assert types.count("layer_enter") == types.count("layer_exit") == 2
@@ -156,7 +157,7 @@ def test_hooks_go_when_an_exception_leaves_the_block():
     model, tracer = nn.Sequential(nn.Linear(4, 4), Failing()), MemoryTracer()
     with pytest.raises(RuntimeError, match="not today"), tracer.trace(model):
         train_step(model, 4)
-    assert _attachment.attached() is None
+    assert attachment.attached() is None
     assert tracer.get_layer_stats()["0"].parameter_bytes == 4 * (4 * 4 + 4)
     with tracer.trace(model[0]):
         train_step(model[0], 4)

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import plimsoll
-from plimsoll import MemoryTracer, _attachment, memory_tracer
+from plimsoll import MemoryTracer, memory_tracer
+from plimsoll._torch import attachment
 
 nn = torch.nn
 
@@ -114,10 +115,10 @@ def test_performance_overhead_is_nothing_outside_of_blocks():
     before = [dict(each) for each in registries]
     for _ in range(3):
         with tracer.trace(model):
-            assert _attachment.attached() is not None
+            assert attachment.attached() is not None
             assert model._forward_hooks == model._forward_pre_hooks == {}
         assert [dict(each) for each in registries] == before
-        assert _attachment.attached() is None
+        assert attachment.attached() is None
         assert threading.active_count() == 1
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from plimsoll._messages import print_message
+from plimsoll._process.messages import print_lines
 
 PROGRAM = """
 import plimsoll
@@ -52,11 +52,11 @@ def test_the_file_does_not_take_the_place_of_a_closed_stderr(tmp_path):
 
 def test_an_object_in_place_of_stderr_may_raise(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Broken())
-    print_message("plimsoll: unheard")
+    print_lines("plimsoll: unheard")
 
 
 def test_what_drives_a_terminal_is_escaped(capsys):
-    print_message("plimsoll: a\nb\x1b[31m\u202e\udcff", "  é 文")
+    print_lines("plimsoll: a\nb\x1b[31m\u202e\udcff", "  é 文")
     assert capsys.readouterr().err == "plimsoll: a\\nb\\x1b[31m\\u202e\\udcff\n  é 文\n"
 
 

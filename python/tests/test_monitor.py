@@ -354,7 +354,8 @@ def test_the_child_of_a_fork_watches_for_itself(tmp_path: Path) -> None:
 
 OFF = """
 import os, sys, torch, plimsoll
-from plimsoll import _attachment, _record
+from plimsoll import _record
+from plimsoll._torch import attachment
 net = torch.nn.Linear(4, 4)
 net(torch.randn(2, 4)).sum().backward()
 before = (len(os.listdir("/proc/self/task")), os.listdir("."))
@@ -365,7 +366,7 @@ net(torch.randn(2, 4)).sum().backward()
 monitors[0].on_epoch_start(); monitors[0].on_batch_end(0, 1.0); monitors[0].on_epoch_end()
 monitors[1].on_start(); monitors[1].on_loss_evaluation(1.0); monitors[1].on_end()
 monitors[2].checkpoint("a"); monitors[2].print_summary()
-assert _attachment.attached() is None
+assert attachment.attached() is None
 assert not _record.is_watching() and not _record.is_recording()
 assert "_plimsoll_torch" not in sys.modules
 assert before == (len(os.listdir("/proc/self/task")), os.listdir("."))

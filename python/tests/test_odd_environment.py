@@ -27,7 +27,7 @@ def test_what_cannot_be_understood_is_named_and_the_program_runs(variable, tmp_p
     # One process for all values: __init__ does at import what this does again.
     code = f"""
 import os, sys, plimsoll
-from plimsoll._run import begin_as_environment_says
+from plimsoll._command.environment import begin_as_environment_says
 for value in {ODD!r}:
     os.environ["PLIMSOLL_{variable}"] = value
     print("asked", file=sys.stderr)

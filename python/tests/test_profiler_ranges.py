@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import plimsoll
-from plimsoll._profiler_ranges import profiled_mark, profiled_range
+from plimsoll._monitoring.profiler_ranges import profiled_mark, profiled_range
 
 pytestmark = pytest.mark.usefixtures("unwatched")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll._paths import default_path, of_rank
+from plimsoll._process.paths import default_path, of_rank
 
 TRAIN = """
 import torch, plimsoll

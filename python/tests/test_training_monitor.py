@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import plimsoll
-from plimsoll import _attachment, _record
-from plimsoll._snapshots import Snapshots
+from plimsoll import _record
+from plimsoll._monitoring.snapshots import Snapshots
+from plimsoll._torch import attachment
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +145,7 @@ def test_off_there_is_no_hook_no_thread_and_no_file(tmp_path: Path) -> None:
     threads = threading.active_count()
     with plimsoll.TrainingMonitor(output_dir=str(tmp_path), enabled=False) as monitor:
         train(monitor, 3)
-    assert _attachment.attached() is None
+    assert attachment.attached() is None
     assert not _record.is_watching()
     assert not list(tmp_path.iterdir())
     assert threading.active_count() == threads
@@ -194,8 +195,8 @@ def test_after_a_snapshot_the_hooks_see_as_little_as_before(tmp_path: Path) -> N
         modes = []
         for _ in range(4):
             train(monitor, 1)
-            attached = _attachment.attached()
-            assert isinstance(attached, _attachment.LibtorchAttachment)
+            attached = attachment.attached()
+            assert isinstance(attached, attachment.LibtorchAttachment)
             modes.append(attached._mode)
     assert modes == ["watch", "full", "watch", "watch"]
 

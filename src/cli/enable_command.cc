@@ -13,7 +13,7 @@ namespace plimsoll::cli {
 namespace {
 
 int change(const std::string& word) {
-  std::vector<std::string> words = package_file("_enable.py");
+  std::vector<std::string> words = package_file("_command/enable.py");
   words.push_back(word);
   const Result<int> status = run_program(words);
   if (!status) return complain(status.error());

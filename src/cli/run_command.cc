@@ -118,7 +118,7 @@ int run_words(const std::vector<std::string>& words) {
     return run_program({words.begin(), at}, {at + 1, words.end()});
   }
   if (has_before_script(words, "--cuda-driver")) return run_program({}, {});
-  std::vector<std::string> line = package_file("_launch.py");
+  std::vector<std::string> line = package_file("_command/launch.py");
   line.insert(line.end(), words.begin(), words.end());
   return become(line);
 }

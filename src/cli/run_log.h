@@ -39,7 +39,7 @@ std::string output_path(const std::string& output, const std::string& program);
 
 // Whether a recording can begin at this absolute path: else the program would run for nothing.
 // What only writing shows, such as a full disk, ends the recording and not the program. The same
-// for scripts is in plimsoll/_launch.py.
+// for scripts is in plimsoll/_command/launch.py.
 Status check_output(const std::string& path);
 
 // Removes an earlier trace, so that the program records into that path itself; not one that a

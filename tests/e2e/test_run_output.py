@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll import _launch
+from plimsoll._command import launch
 
 from .running import complains
 
@@ -97,11 +97,11 @@ def test_a_folder_that_is_not_writable_is_refused(plimsoll, locked):
 def test_a_folder_that_is_not_writable_is_refused_for_scripts_too(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     path = str(tmp_path / "run.plim")
-    assert _launch._trouble_with(path) == f"the folder {tmp_path} is not writable"
+    assert launch._trouble_with(path) == f"the folder {tmp_path} is not writable"
     (tmp_path / "run.plim").touch()
-    assert _launch._trouble_with(path) == "it is not writable"
+    assert launch._trouble_with(path) == "it is not writable"
     (tmp_path / "run.plim").write_text("an earlier trace: the next free name is used")
-    assert _launch._trouble_with(path) == f"the folder {tmp_path} is not writable"
+    assert launch._trouble_with(path) == f"the folder {tmp_path} is not writable"
 
 
 def test_the_environment_variable_is_checked_too(plimsoll, tmp_path):

@@ -118,7 +118,7 @@ def test_sums_that_differ_are_told(monkeypatch):
 
     state = {"allocated_bytes": 100, "reserved_bytes": 200}
     monkeypatch.setattr(cases._record, "take_sample", Sample)
-    monkeypatch.setattr(cases._cuda, "state", lambda: [state])
+    monkeypatch.setattr(cases.cuda_hooks, "state", lambda: [state])
     monkeypatch.setattr(cases.torch.cuda, "memory_allocated", lambda device: 100)
     monkeypatch.setattr(cases.torch.cuda, "memory_reserved", lambda device: 200)
     sums = cases.Sums()

@@ -31,7 +31,7 @@ def lend_fake_devices() -> None:
     """From now on `.cuda()` works in this process: host memory behind a fake allocator."""
     import torch
 
-    from plimsoll import _cuda_half
+    from plimsoll._cuda import cuda_half
 
     sys.path.insert(0, str(CUDA_TESTS))
     import fake_history
@@ -42,7 +42,7 @@ def lend_fake_devices() -> None:
     for name in ("fake_allocated", "fake_reserved", "fake_total"):
         getattr(fake, name).restype = ctypes.c_uint64
     folders = (Path(allocator).parent,)
-    _cuda_half.HALF = dataclasses.replace(_cuda_half.HALF, library_folders=folders)
+    cuda_half.HALF = dataclasses.replace(cuda_half.HALF, library_folders=folders)
     fake_torch.pretend(fake)
     ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
     fake_history.History(fake)

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import plimsoll
-from plimsoll import _attachment
+from plimsoll._torch import attachment
 
 KINDS_OF_ERROR = (Exception, OSError, TimeoutError, RuntimeError, BaseException)
 KINDS_OF_ERROR += (KeyboardInterrupt, SystemExit)
@@ -98,7 +98,7 @@ def surveyed(folder):
 
         def survey():
             step()
-            _attachment.attached().survey()
+            attachment.attached().survey()
 
         yield survey
     del heap
@@ -160,7 +160,7 @@ def main():
             step()  # what is imported on first use: Python's importer takes an OSError for its own
         signals.run(step)
         step()
-    assert _attachment.attached() is None or kind.startswith("monitor")
+    assert attachment.attached() is None or kind.startswith("monitor")
     print()
     json.dump({"raised": signals.raised, "caught": signals.caught}, sys.stdout)
 

@@ -19,7 +19,7 @@ import torch
 import torch._dynamo  # the optimizers import it
 
 import plimsoll
-from plimsoll._run import begin_as_environment_says
+from plimsoll._command.environment import begin_as_environment_says
 
 HANG_SECONDS = 60
 

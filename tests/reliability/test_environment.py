@@ -70,9 +70,9 @@ INDIRECT = {
     "src/cli/nsys_command.cc": 1,  # PLIMSOLL_MONITOR_NVTX
     "src/monitor/process_rank.cc": 1,
     "adapters/cuda_driver/roll.cc": 1,
-    "python/plimsoll/_run.py": 1,
+    "python/plimsoll/_command/environment.py": 1,
     "python/plimsoll/recording.py": 2,  # ranks
-    "python/plimsoll/_cuda_half.py": 2,  # CUDA_HOME and CUDA_PATH
+    "python/plimsoll/_cuda/cuda_half.py": 2,  # CUDA_HOME and CUDA_PATH
 }
 
 

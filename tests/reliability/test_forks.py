@@ -7,7 +7,8 @@ PROGRAM = """
 import os, signal, sys, threading
 import torch, plimsoll
 import torch._dynamo
-import plimsoll._attachment, plimsoll._cuda, plimsoll._estimate, plimsoll._live, plimsoll._watch
+import plimsoll._torch.attachment, plimsoll._cuda.cuda_hooks, plimsoll._estimation.estimate
+import plimsoll._monitoring.live, plimsoll._monitoring.watch
 kinds = (type(threading.Lock()), type(threading.RLock()))
 recording = plimsoll.record("run.plim", adapter="none").start()
 tracer = plimsoll.MemoryTracer()

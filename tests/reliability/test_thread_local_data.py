@@ -9,13 +9,14 @@ import subprocess
 
 import pytest
 
-from plimsoll import _adapter, _record
+from plimsoll import _record
+from plimsoll._torch import adapter
 
 MOST_BYTES = 256
 
 
 def libraries():
-    return {"recorder": _record.__file__, "adapter": _adapter.compiled(_adapter.MAIN, print).path}
+    return {"recorder": _record.__file__, "adapter": adapter.compiled(adapter.MAIN, print).path}
 
 
 @pytest.mark.parametrize("which", ["recorder", "adapter"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll._attachment import LibtorchAttachment
+from plimsoll._torch.attachment import LibtorchAttachment
 
 HERE = Path(__file__).resolve().parent
 OTHER, FORWARD, BACKWARD, OPTIMIZER, DATA = range(5)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from plimsoll import _adapter, _cuda_half
+from plimsoll._cuda import cuda_half
+from plimsoll._torch import adapter
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "libtorch" / "tests"))  # the recorder that writes down
@@ -35,13 +36,13 @@ def built(source, output, extra):
     words += ["-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE"]
     for path in (root / "include", root / "include/torch/csrc/api/include"):
         words += ["-isystem", str(path)]
-    for path in _cuda_half.header_folders():
+    for path in cuda_half.header_folders():
         words += ["-isystem", str(path)]
     words += [str(source), *extra, f"-L{root / 'lib'}", "-lc10"]
     digest = hashlib.sha256(" ".join(words).encode() + torch.__version__.encode())
     for path in sorted([*HERE.glob("*.h"), source]):
         digest.update(path.read_bytes())
-    folder = _adapter.cache_folder() / f"test-{output}-{digest.hexdigest()[:16]}"
+    folder = adapter.cache_folder() / f"test-{output}-{digest.hexdigest()[:16]}"
     if not (folder / output).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f"{output}.{os.getpid()}"
@@ -63,8 +64,8 @@ def fake():
     loaded.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
     loaded.fake_set_fraction.argtypes = [ctypes.c_int, ctypes.c_double]
     loaded.fake_enlarge_next.argtypes = [ctypes.c_int, ctypes.c_uint64]
-    half = dataclasses.replace(_cuda_half.HALF, library_folders=(path.parent,))
-    _cuda_half.HALF = half
+    half = dataclasses.replace(cuda_half.HALF, library_folders=(path.parent,))
+    cuda_half.HALF = half
     return loaded
 
 
@@ -105,14 +106,14 @@ def compiled(fake):
     for version in (CUDA_VERSION, torch.version.cuda):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(torch.version, "cuda", version)
-            for each in (_adapter.MAIN, _cuda_half.HALF):
-                _adapter.compiled(each, print)
+            for each in (adapter.MAIN, cuda_half.HALF):
+                adapter.compiled(each, print)
 
 
 @pytest.fixture(scope="session")
 def half(fake, compiled):
     """The CUDA half, compiled as on a user's machine."""
-    return _adapter.load_half(_cuda_half.HALF, print, lambda module: module.problem())
+    return adapter.load_half(cuda_half.HALF, print, lambda module: module.problem())
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def recorder(library, half):
     from watching import Recorder
 
     recorder = Recorder(library)
-    main = _adapter.load(print)
+    main = adapter.load(print)
     failures = []
     half.attach(
         library.counting_recorder(),

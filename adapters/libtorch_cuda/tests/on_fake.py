@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import fake_torch
 import torch
 
-from plimsoll import _cuda_half
+from plimsoll._cuda import cuda_half
 
 allocator, device, *case = sys.argv[1:]
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "gpu"))
@@ -26,7 +26,7 @@ for name in ("fake_allocated", "fake_reserved", "fake_total"):
 fake.fake_record_stream.argtypes = [ctypes.c_int, ctypes.c_uint64]
 fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
 folders = (Path(allocator).parent,)
-_cuda_half.HALF = dataclasses.replace(_cuda_half.HALF, library_folders=folders)
+cuda_half.HALF = dataclasses.replace(cuda_half.HALF, library_folders=folders)
 fake_torch.pretend(fake)
 ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
 

@@ -14,7 +14,9 @@ import fake_torch
 import torch
 
 import plimsoll
-from plimsoll import _adapter, _cuda, _cuda_half
+from plimsoll._cuda import cuda_half, cuda_hooks
+from plimsoll._oom import memory_lines
+from plimsoll._torch import adapter
 from plimsoll.errors import AdapterError
 
 MIB = 1 << 20
@@ -28,7 +30,7 @@ fake.fake_free.argtypes = [ctypes.c_uint64]
 fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
 fake.fake_set_fraction.argtypes = [ctypes.c_int, ctypes.c_double]
 fake.fake_enlarge_next.argtypes = [ctypes.c_int, ctypes.c_uint64]
-_cuda_half.HALF = dataclasses.replace(_cuda_half.HALF, library_folders=(Path(library).parent,))
+cuda_half.HALF = dataclasses.replace(cuda_half.HALF, library_folders=(Path(library).parent,))
 devices = fake_torch.pretend(fake)
 
 kept = []
@@ -60,7 +62,7 @@ class Model(torch.nn.Module):
 
 
 def same_sums():
-    for device, row in enumerate(_cuda.state()):
+    for device, row in enumerate(cuda_hooks.state()):
         assert row["allocated_bytes"] == fake.fake_allocated(device), row
         assert row["reserved_bytes"] == fake.fake_reserved(device), row
         assert row["disproved"] == 0, row
@@ -69,12 +71,12 @@ def same_sums():
 model, x = Model(), torch.ones(3)
 if case == "late":  # CUDA is initialised while recording runs
     with plimsoll.record(trace) as recording:
-        assert _cuda.state() == []
+        assert cuda_hooks.state() == []
         torch.cuda.init()
         model(x)
         same_sums()
-        assert [row["allocated_bytes"] for row in _cuda.state()] == [3 * MIB, 0]
-    assert _cuda.state() == []
+        assert [row["allocated_bytes"] for row in cuda_hooks.state()] == [3 * MIB, 0]
+    assert cuda_hooks.state() == []
     assert recording.peaks["cuda:0"] == 3 * MIB
 elif case == "early":  # and before it, with something alive
     torch.cuda.init()
@@ -82,7 +84,7 @@ elif case == "early":  # and before it, with something alive
     with plimsoll.record(trace):
         model(x)
         same_sums()
-        assert [row["allocated_bytes"] for row in _cuda.state()] == [3 * MIB, 40 * MIB]
+        assert [row["allocated_bytes"] for row in cuda_hooks.state()] == [3 * MIB, 40 * MIB]
 elif case == "twice":
     for turn in range(2):
         with plimsoll.record(f"{trace}.{turn}"):
@@ -126,6 +128,18 @@ elif case == "alone":  # no engine is installed
         for index in (0, *range(2, 8), 9, 10, 11):  # leaves one block in each segment
             fake.fake_free(kept[index])
         fake.fake_alloc(0, 30 * MIB, 0)
+elif case == "faulty":  # an error in the lines of what fills the device
+
+    def of_trace(*_):
+        yield "device       of the first lines"
+        raise KeyError("reserved_bytes")
+
+    memory_lines.of_trace = of_trace
+    torch.cuda.init()
+    fake.fake_set_limit(0, 20 * MIB)
+    with plimsoll.record(trace):
+        fake.fake_alloc(0, 30 * MIB, 0)
+        print("went on")
 elif case == "limited":  # the device has room, and the process may not have it
     torch.cuda.init()
     fake.fake_set_limit(0, 200 * MIB)
@@ -169,18 +183,18 @@ elif case == "never":  # a CUDA build, and a program that uses no CUDA
     with plimsoll.record(trace):
         model = torch.nn.Linear(3, 3)
         model(x)
-    assert _cuda.state() == []
-    assert "plimsoll._cuda_half" in sys.modules  # this program itself imports it
+    assert cuda_hooks.state() == []
+    assert "plimsoll._cuda.cuda_half" in sys.modules  # this program itself imports it
 elif case in ("refused", "python"):
     if case == "refused":
-        load = _adapter.load_half
+        load = adapter.load_half
 
         def refuse(half, *words):
-            if half is _cuda_half.HALF:
+            if half is cuda_half.HALF:
                 raise AdapterError("there are no headers of CUDA")
             return load(half, *words)
 
-        _adapter.load_half = refuse
+        adapter.load_half = refuse
     told = []
     torch.cuda.memory._record_memory_history = lambda enabled="all", **words: told.append(enabled)
     torch.cuda.memory._snapshot = fake_torch.snapshot

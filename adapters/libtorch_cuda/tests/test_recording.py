@@ -159,6 +159,23 @@ def test_the_recorder_alone_tells_what_it_knows(run, tmp_path):
     assert f"request {details['largest_usable_bytes'] / MIB:.1f} MiB" in told["device"]
 
 
+def test_an_error_in_the_report_is_printed_and_recorded(run, tmp_path):
+    ran = run("faulty")
+    first, *others, error = ran.stderr.splitlines()
+    assert "30.0 MiB asked for" in first
+    assert "  device       of the first lines" in others
+    assert re.fullmatch(
+        r"plimsoll: out of memory on cuda:0; its report is incomplete: "
+        r"KeyError: 'reserved_bytes' \(program\.py:\d+\)",
+        error,
+    )
+    assert "went on" in ran.stdout
+    assert "of the first lines" in (tmp_path / "run.oom.txt").read_text()
+    count, example = diagnostics(opened(tmp_path / "run.plim", device="cuda:0"))["report_failed"]
+    assert count == 1
+    assert "KeyError: 'reserved_bytes'" in example
+
+
 def test_a_limit_that_was_set_is_named(run, tmp_path):
     ran = run("limited")
     assert ran.stderr.splitlines()[0] == (
@@ -264,7 +281,7 @@ def test_without_the_adapter_there_is_torchs_own_history(run, tmp_path):
     ],
 )
 def test_torchs_history_is_asked_for_as_each_version_takes_it(signature, wanted):
-    from plimsoll._cuda_history import arguments
+    from plimsoll._cuda.cuda_history import arguments
 
     scope = {}
     exec(f"def _record_memory_history{signature}: pass", scope)
@@ -287,7 +304,7 @@ with plimsoll.record("again.plim"):
     torch.ones(3)
 assert len(torch.cuda._queued_calls) == queued
 assert not [c for c, _ in torch.cuda._queued_calls if "plimsoll" in c.__module__]
-for name in ("_cuda_half", "_cuda_history", "_flight"):
+for name in ("_cuda.cuda_half", "_cuda.cuda_history", "_oom.oom_report"):
     assert f"plimsoll.{name}" not in sys.modules, name
 assert "_plimsoll_torch_cuda" not in sys.modules
 assert not torch.cuda.is_initialized()

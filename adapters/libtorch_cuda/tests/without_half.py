@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import plimsoll
-from plimsoll import _cuda, _cuda_history
+from plimsoll._cuda import cuda_history, cuda_hooks
 
 case, allocator, device, path = sys.argv[1:]
 fake = ctypes.CDLL(allocator, mode=ctypes.RTLD_GLOBAL)
@@ -100,8 +100,8 @@ elif case == "oom":
         except torch.cuda.OutOfMemoryError:
             print("went on", file=sys.stderr)
 elif case == "killed":
-    _cuda_history._SOONEST_S = 0.0
-    _cuda_history._COST = 0
+    cuda_history._SOONEST_S = 0.0
+    cuda_history._COST = 0
     recording = plimsoll.record(path, adapter=adapter).start()
     model = Net().cuda()
     told = train(model, 3)
@@ -123,11 +123,12 @@ elif case == "report":
 else:
     raise SystemExit(f"no case {case}")
 
-assert not _cuda_history.is_on()
+assert not cuda_history.is_on()
 assert torch._C._cuda_record_memory_history == history.switch
 told.pop("keep", None)
 print(
     json.dumps(
-        told | {"calls": history.calls, "snapshots": history.snapshots, "problem": _cuda.problem()}
+        told
+        | {"calls": history.calls, "snapshots": history.snapshots, "problem": cuda_hooks.problem()}
     )
 )

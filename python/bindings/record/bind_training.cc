@@ -21,7 +21,7 @@ namespace {
 void say(const std::string& line) {
   try {
     const nb::tuple lines(decoded(with_rank(line)).attr("splitlines")());
-    nb::module_::import_("plimsoll._messages").attr("print_message")(*lines);
+    nb::module_::import_("plimsoll._process.messages").attr("print_lines")(*lines);
   } catch (nb::python_error& error) {
     if (is_programs(error)) throw;
     error.discard_as_unraisable("plimsoll");

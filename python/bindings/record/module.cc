@@ -341,6 +341,7 @@ void notice(const std::string& what, std::uint8_t device, std::uint64_t count,
   const std::uint8_t number = what == "history_stands_in" ? PLIMSOLL_NOTICE_HISTORY_STANDS_IN
                               : what == "device_unseen"   ? PLIMSOLL_NOTICE_DEVICE_UNSEEN
                               : what == "failures_untold" ? PLIMSOLL_NOTICE_FAILURES_UNTOLD
+                              : what == "report_failed"   ? PLIMSOLL_NOTICE_REPORT_FAILED
                                                           : 0;
   if (number == 0) throw std::invalid_argument("no notice '" + what + "'");
   recorder().notice(number, device, count, name_id(text));

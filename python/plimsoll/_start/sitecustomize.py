@@ -46,7 +46,7 @@ def _begin(options: str, folders: list[str]) -> None:
     finder = _OwnImports(folders)
     sys.meta_path.insert(0, finder)
     try:
-        from plimsoll._run import begin_run
+        from plimsoll._command.environment import begin_run
     finally:
         sys.meta_path.remove(finder)
     for name in set(sys.modules) - before:

@@ -121,8 +121,6 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const R
   return text;
 }
 
-// Of a program that trains nothing: it may well collect results on purpose.
-
 // `rows` are lines, or, where each line alone grows too little to speak of, categories.
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
   double per_step = 0;

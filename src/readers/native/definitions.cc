@@ -119,6 +119,8 @@ const base::DiagnosticKind& kind_of(std::uint8_t notice) {
       return kNamesRefused;
     case PLIMSOLL_NOTICE_DETAILS_LOST:
       return kDetailsLost;
+    case PLIMSOLL_NOTICE_REPORT_FAILED:
+      return kReportFailed;
     default:
       return kLaterVersion;
   }

@@ -109,5 +109,9 @@ inline constexpr base::DiagnosticKind kDetailsLost{
     "details_lost", base::Severity::kDataLoss,
     "The process had no memory left for some details: allocations may lack their layer, line, "
     "category or name. Their bytes are counted."};
+inline constexpr base::DiagnosticKind kReportFailed{
+    "report_failed", base::Severity::kInfo,
+    "When memory ran out, an error in Plimsoll cut off the report that it prints: please report "
+    "it. The recording itself is complete."};
 
 }  // namespace plimsoll::readers::native

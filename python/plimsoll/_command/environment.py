@@ -1,0 +1,131 @@
+"""Recordings that begin when torch has been imported: `plimsoll run` and ``PLIMSOLL=1``."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+from typing import Any
+
+from plimsoll._process.messages import print_notice
+from plimsoll._process.paths import default_path, of_rank
+from plimsoll._process.program_errors import Suppressed, leave_to_program
+from plimsoll._process.sizes import size_text
+from plimsoll._start.torch_import import call_after_torch
+from plimsoll.errors import Error, InvalidArgumentError
+from plimsoll.recording import Recording, record
+
+
+def begin_run(text: str) -> None:
+    """Begins the recording of `plimsoll run`; the options are the JSON of `launch`."""
+    options = json.loads(text)
+    output, folder = options.pop("output"), options.pop("folder")
+    output = output or os.environ.get("PLIMSOLL_OUT")
+    begin_with_torch(os.path.join(folder, of_rank(output) if output else default_path()), **options)
+
+
+def begin_with_torch(path: str, **options: Any) -> None:
+    """Records from the moment torch has been imported, and says at the end where it lies.
+
+    Not earlier: a script may still set what torch reads when it is imported.
+    """
+    try:
+        recording = record(path, **options)
+    except (Error, OSError) as error:  # of the environment's values: the program runs without
+        leave_to_program(error)
+        print_notice(f"{error}; nothing is recorded")
+        return
+    pid = os.getpid()
+    atexit.register(lambda: _tell(recording) if os.getpid() == pid else None)
+
+    def begin() -> None:
+        try:
+            recording.start()
+        except Exception as error:
+            leave_to_program(error)
+            print_notice(f"{error}; nothing is recorded")
+        else:
+            _list_in_run_log(recording.path)
+
+    call_after_torch(begin)
+
+
+def _tell(recording: Recording) -> None:
+    recording.stop()
+    if not recording.state:
+        if "torch" not in sys.modules:
+            print_notice("torch was not imported, so nothing was recorded")
+        return
+    if os.environ.get("PLIMSOLL_RUN_LOG"):
+        return  # the command that runs this program reports it
+    path = _shown(recording.path)
+    peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
+    # Without other devices, the name of the CPU is left out.
+    peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
+    print_notice(
+        f"{path}: {_held(recording.state)}, peak {peak}; to see it: plimsoll report {path}"
+    )
+
+
+def _held(state: dict[str, int]) -> str:
+    if state["error"]:
+        return f"incomplete ({os.strerror(state['error'])})"
+    events = f"{state['events']:,} event" + ("" if state["events"] == 1 else "s")
+    return f"the newest of {events}" if state["evicted"] else events
+
+
+def _shown(path: str) -> str:
+    try:
+        relative = os.path.relpath(path)
+    except FileNotFoundError:  # the current folder has been removed
+        return path
+    return path if relative.startswith("..") else relative
+
+
+def begin_as_environment_says() -> None:
+    """What ``PLIMSOLL=1`` does at ``import plimsoll``; children of multiprocessing do nothing."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        return
+    path = os.environ.get("PLIMSOLL_OUT")
+    try:
+        options: dict[str, Any] = {
+            "max_events": _event_limit(),
+            "stacks": _choice("PLIMSOLL_STACKS", ("1", "0")) == "1",
+            "mode": _choice("PLIMSOLL_MODE", ("full", "lite")),
+            "in_children": _choice("PLIMSOLL_IN_CHILDREN", ("0", "1")) == "1",
+            "adapter": _choice("PLIMSOLL_ADAPTER", ("auto", "libtorch", "python", "none")),
+        }
+    except InvalidArgumentError as error:
+        print_notice(f"{error}; nothing is recorded")
+        return
+    begin_with_torch(of_rank(path) if path else default_path(), **options)
+
+
+def _choice(variable: str, choices: tuple[str, ...]) -> str:
+    """The value of an environment variable; the first choice if it is empty or not set."""
+    value = os.environ.get(variable) or choices[0]
+    if value in choices:
+        return value
+    message = f"{variable}={value!r} must be one of {', '.join(choices)}"
+    raise InvalidArgumentError("invalid_argument", message)
+
+
+def _event_limit() -> int | None:
+    value = os.environ.get("PLIMSOLL_MAX_EVENTS") or "0"
+    if value.isascii() and value.isdigit() and len(value) < 19:
+        return int(value) or None
+    message = f"PLIMSOLL_MAX_EVENTS={value!r} is not a whole number"
+    raise InvalidArgumentError("invalid_argument", message)
+
+
+def _list_in_run_log(path: str) -> None:
+    """Reports the file to ``plimsoll run -- PROGRAM``, as src/record/environment.cc does."""
+    log = os.environ.get("PLIMSOLL_RUN_LOG")
+    if not log:
+        return
+    line = b"recording %d %s\n" % (os.getpid(), os.fsencode(path))
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC  # reading, too: a pipe opens without a reader
+    with Suppressed(OSError, ValueError), open(os.open(log, flags), "wb") as file:
+        file.write(line)  # where that fails, the run is recorded and not reported

@@ -1,0 +1,174 @@
+"""``plimsoll run SCRIPT ARGS…``: replaces this process by the Python that runs the script.
+
+The command executes this file by its path, so that neither plimsoll nor a module of the current
+folder is imported. It imports nothing of plimsoll.
+"""
+
+import argparse
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+_LONG = ("-W", "-X", "--")  # options of Python that are not single letters
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_START = os.path.join(_PACKAGE, "_start")
+
+
+def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
+    """Starts Python anew, for a script or module and with `_start/sitecustomize.py`.
+
+    Args:
+        words: What follows ``plimsoll run``.
+        interpreter_words: Options for the interpreter, such as ``-X dev``.
+    """
+    options = _options(words)
+    if set("EIS") & set("".join(each for each in interpreter_words if each[:2] not in _LONG)):
+        _fail("nothing can be recorded under python -E, -I or -S; leave them out")
+    if os.pathsep in _START:
+        _fail(f"plimsoll is installed in {_START}, and PYTHONPATH cannot hold a '{os.pathsep}'")
+    target = ["-m", *options.script] if options.module else options.script
+    del options.script, options.module, options.cuda_driver
+    _check_output(options.output or os.environ.get("PLIMSOLL_OUT") or "plimsoll.plim")
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:  # it has been removed
+        folder = ""
+    environment = _first_environment()
+    old = environment.get(b"PYTHONPATH")
+    if old is not None:
+        environment[b"PLIMSOLL_RUN_PYTHONPATH"] = old
+    path = os.fsencode(_START)
+    environment[b"PYTHONPATH"] = path + b":" + old if old else path
+    environment[b"PLIMSOLL_RUN_OPTIONS"] = json.dumps(vars(options) | {"folder": folder}).encode()
+    python = sys.executable or sys.orig_argv[0]
+    os.execve(python, [sys.orig_argv[0], *interpreter_words, *target], environment)
+
+
+def interpreter_words(words: Sequence[str]) -> Iterator[str]:
+    """The options before ``-m plimsoll`` in a command line of Python.
+
+    Example:
+        >>> list(interpreter_words(["-X", "dev", "-bm", "plimsoll", "run", "train.py"]))
+        ['-X', 'dev', '-b']
+    """
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("--"):
+            yield word
+            if word == "--check-hash-based-pycs":
+                yield next(rest)
+            continue
+        for index, letter in enumerate(word[1:], start=1):
+            if letter == "m":
+                if index > 1:
+                    yield word[:index]
+                return
+            if letter in "WX":
+                yield word
+                if index == len(word) - 1:
+                    yield next(rest)
+                break
+        else:
+            yield word
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(
+        prog="plimsoll run", description="Run a Python script and record what it does to memory."
+    )
+    parser.add_argument("-o", "--output", metavar="PATH", help="the trace file")
+    parser.add_argument(
+        "--force", dest="overwrite", action="store_true", help="replace an earlier trace at PATH"
+    )
+    parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name")
+    parser.add_argument("--max-events", type=_events, metavar="N", help="keep the newest N, about")
+    parser.add_argument("--mode", choices=("full", "lite"), default="full")
+    parser.add_argument(
+        "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
+    )
+    parser.add_argument("--in-children", action="store_true", help="forked children record too")
+    parser.add_argument("--adapter", choices=("auto", "libtorch", "python", "none"), default="auto")
+    parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
+    parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
+    options = parser.parse_args(list(words))
+    if options.cuda_driver:
+        parser.error(
+            "--cuda-driver needs the command: plimsoll run --cuda-driver -- PROGRAM; if only the "
+            "recorder is built, preload libplimsoll_cuda_driver.so (docs/cuda-driver.md)"
+        )
+    if options.script and options.script[0] == "--":
+        del options.script[0]
+    if not options.script:
+        parser.error("no script given")
+    return options
+
+
+def _check_output(path: str) -> None:
+    """End if no recording can be made: the script would run for nothing.
+
+    What only writing shows, such as a full disk, ends the recording and not the script.
+    """
+    try:
+        trouble = _trouble_with(path)
+    except FileNotFoundError:
+        trouble = "the working folder has been removed; give an absolute path"
+    except OSError as error:
+        trouble = os.strerror(error.errno or 0)
+    if trouble:
+        _fail(f"cannot record into {path}: {trouble}")
+
+
+def _trouble_with(path: str) -> str:
+    folder = os.path.dirname(os.path.abspath(path))
+    if path.endswith("/") or os.path.isdir(path):
+        return "it is a folder; give the name of a file in it"
+    while not os.path.lexists(folder):  # missing folders are created
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder"
+    can_create = os.access(folder, os.W_OK | os.X_OK)
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return "" if can_create else f"the folder {folder} is not writable"
+    if stat.S_ISSOCK(there.st_mode):
+        return "it is a socket"
+    is_used = not stat.S_ISREG(there.st_mode) or there.st_size == 0  # else the next free name is
+    if is_used and not os.access(path, os.W_OK):
+        return "it is not writable"
+    return "" if is_used or can_create else f"the folder {folder} is not writable"
+
+
+def _events(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text[:19]) < 10**18:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Ends in one sentence; --help prints the usage."""
+        _fail(f"{message} (plimsoll run --help)")
+
+
+def _first_environment() -> dict[bytes, bytes]:
+    """The environment that this process was started with: Python sets LC_CTYPE in its own."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            pairs = file.read().split(b"\0")
+    except OSError:
+        return dict(os.environb)
+    return dict(pair.split(b"=", 1) for pair in pairs if b"=" in pair)
+
+
+def _fail(sentence: str) -> NoReturn:
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in sentence)
+    print(f"plimsoll run: {shown}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    launch(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The peak of a model before it is trained."""

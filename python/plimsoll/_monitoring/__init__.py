@@ -1,0 +1,1 @@
+"""What monitors share: the watch, logs, snapshots, profiler ranges."""

@@ -1,0 +1,77 @@
+"""Blocks, regions and steps as ranges of `torch.profiler`, with the bytes, while it records.
+
+Without a profiler each call costs one lookup in ``sys.modules``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from plimsoll import _record
+from plimsoll._process.messages import print_notice
+from plimsoll._process.program_errors import leave_to_program
+from plimsoll.errors import Error
+
+_MB = 1024 * 1024
+
+
+@contextlib.contextmanager
+def profiled_range(name: str) -> Iterator[None]:
+    """A range for a block, which ends in a `profiled_mark` with the bytes then."""
+    profiler = _recording_profiler()
+    if profiler is None:
+        yield
+        return
+    before = _tensor_bytes()
+    with profiler.record_function(f"plimsoll: {name}"):
+        try:
+            yield
+        finally:
+            _mark(profiler, name, before)
+
+
+def profiled_mark(name: str) -> None:
+    """An empty range whose name has the bytes now."""
+    profiler = _recording_profiler()
+    if profiler is not None:
+        _mark(profiler, name, None)
+
+
+def _mark(profiler: Any, name: str, before: int | None) -> None:
+    place, now = _place(), _tensor_bytes()
+    told = f"{place} unknown" if now is None else f"{place} {now / _MB:.1f} MB"
+    if now is not None and before is not None:
+        told += f" ({(now - before) / _MB:+.1f} MB)"
+    with profiler.record_function(f"plimsoll: {name}: {told}"):
+        pass
+
+
+def _recording_profiler() -> Any:
+    profiler: Any = sys.modules.get("torch.autograd.profiler")
+    return profiler if getattr(profiler, "_is_profiler_enabled", False) else None
+
+
+def _place() -> str:
+    return "CPU tensors" if _record.current_usage().gpu is None else "GPU"
+
+
+def _tensor_bytes() -> int | None:
+    usage = _record.current_usage()
+    return (usage.cpu if usage.gpu is None else usage.gpu).allocated_bytes
+
+
+def nvtx_is_asked_for() -> bool:
+    """Whether the environment asks recordings to show their ranges."""
+    value = os.environ.get("PLIMSOLL_MONITOR_NVTX", "false")
+    said = _record.MonitorOptions()
+    try:
+        said.set("nvtx", value)
+    except Error as error:
+        leave_to_program(error)
+        print_notice(f"PLIMSOLL_MONITOR_NVTX={value!r} is ignored: {error}")
+        return False
+    return said.nvtx

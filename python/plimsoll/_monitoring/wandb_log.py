@@ -1,0 +1,57 @@
+"""The option ``wandb: true`` of a monitor: its samples, logged to the active W&B run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Any
+
+from plimsoll import _record
+from plimsoll._process.messages import print_notice
+from plimsoll._process.program_errors import leave_to_program
+from plimsoll._record import MemorySample, MonitorOptions
+
+
+class WandbLog:
+    """Takes each sample of a monitor. Says once why it cannot log one; training goes on."""
+
+    def __init__(self, options: MonitorOptions) -> None:
+        self._options = options
+        self._run: Any = None
+        self._writer: Any = None
+        self._has_complained = False
+
+    def add(self, sample: MemorySample) -> None:
+        try:
+            if not self._follow_active_run():
+                return
+            scalars = _record.scalars_of(
+                sample, self._options.tensorboard_section, self._options.top_layers
+            )
+            for tag, value in scalars:
+                self._writer.add_scalar(tag, value, sample.iteration)
+        except Exception as error:  # W&B's own
+            leave_to_program(error)
+            self._complain(f"{type(error).__name__}: {error}")
+
+    def _follow_active_run(self) -> bool:
+        """The run may begin after the monitor, and another one may follow it."""
+        wandb: Any = sys.modules.get("wandb")
+        run = getattr(wandb, "run", None)
+        if run is None:
+            if importlib.util.find_spec("wandb") is None:
+                self._complain("the package is not installed: pip install wandb")
+            elif _record.process_rank() in (None, 0):  # usually only rank 0 has a run
+                self._complain("no run is active: call wandb.init() before the first sample")
+            return False
+        if run is not self._run:
+            integration = importlib.import_module("plimsoll.integrations.wandb")
+            self._run, self._writer = run, integration.Writer(run)
+        return True
+
+    def _complain(self, trouble: str) -> None:
+        if self._has_complained:
+            return
+        self._has_complained = True
+        print_notice(f"wandb: {trouble}; memory is not logged there")

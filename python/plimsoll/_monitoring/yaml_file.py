@@ -1,0 +1,98 @@
+"""Reads YAML files as src/config does: scalars stay text, and no file takes long or much memory."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from plimsoll._process.paths import path_text
+from plimsoll._process.program_errors import leave_to_program
+from plimsoll.errors import (
+    CorruptError,
+    Error,
+    InputOutputError,
+    LimitError,
+    NoPermissionError,
+    NotFoundError,
+    UnsupportedError,
+)
+
+_MOST_BYTES = 16 << 20
+_MOST_PAIRS = 100_000  # that a mapping merges
+
+
+def read_yaml(path: Path) -> Mapping[Any, Any]:
+    try:
+        yaml = importlib.import_module("yaml")
+    except ModuleNotFoundError:
+        raise UnsupportedError(
+            "unsupported",
+            f"{path}: reading YAML needs PyYAML (pip install pyyaml); or give a dict",
+        ) from None
+    try:
+        with open(path_text(path), "rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise LimitError("limit", f"{path}: is larger than 16 MiB")
+        config = yaml.load(text, Loader=_text_loader(yaml))
+    except Error:
+        raise
+    except FileNotFoundError:
+        raise NotFoundError("not_found", f"{path}: there is no such file") from None
+    except PermissionError:
+        raise NoPermissionError("permission", f"{path}: permission denied") from None
+    except OSError as error:
+        leave_to_program(error)
+        raise InputOutputError("io", f"{path}: {error.strerror}") from error
+    except RecursionError:
+        raise CorruptError("corrupt", f"{path}: nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        leave_to_program(error)
+        raise CorruptError("corrupt", _yaml_trouble(path, error)) from error
+    if not isinstance(config, Mapping | None):
+        raise CorruptError(
+            "corrupt", f"{path}: holds a {type(config).__name__}, not names with values"
+        )
+    return config or {}
+
+
+def _text_loader(yaml: Any) -> Any:
+    """A loader whose scalars stay the text they were written as.
+
+    What "yes" or "010" means is the option's business, as in C++ (src/config). But nothing is
+    nothing, and ``<<`` merges.
+    """
+    resolvers = {
+        first: [pair for pair in known if pair[0].endswith((":null", ":merge"))]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def flatten_mapping(self: Any, node: Any) -> None:
+        """PyYAML copies merged mappings: a few lines can expand to millions of pairs."""
+        merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
+        size = 0
+        for each in merged:
+            for part in each.value if isinstance(each, yaml.SequenceNode) else [each]:
+                if isinstance(part, yaml.MappingNode):
+                    self.flatten_mapping(part)
+                    size += 1 + len(part.value)
+                if size > _MOST_PAIRS:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, "<< merges too much", node.start_mark
+                    )
+        yaml.SafeLoader.flatten_mapping(self, node)
+
+    members = {"yaml_implicit_resolvers": resolvers, "flatten_mapping": flatten_mapping}
+    loader: Any = type("TextLoader", (yaml.SafeLoader,), members)
+    for kind in ("bool", "int", "float", "timestamp"):
+        loader.add_constructor(f"tag:yaml.org,2002:{kind}", yaml.SafeLoader.construct_yaml_str)
+    return loader
+
+
+def _yaml_trouble(path: Path, error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+    return f"{place}: invalid YAML: {str(problem).splitlines()[0]}"

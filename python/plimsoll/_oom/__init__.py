@@ -1,0 +1,1 @@
+"""What is printed when a CUDA device runs out of memory."""

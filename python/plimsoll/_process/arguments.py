@@ -1,0 +1,80 @@
+"""Arguments as the engine takes them. Each error names the argument and its value."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from plimsoll._process.program_errors import leave_to_program
+from plimsoll.errors import InvalidArgumentError
+
+_MOST = 2**63 - 1
+
+
+def whole_number(name: str, value: Any, least: int = -_MOST, most: int = _MOST) -> int:
+    """A number of 64 bits, from an int or what converts to one without loss.
+
+    Raises:
+        InvalidArgumentError: It is none, or not from `least` to `most`.
+
+    Example:
+        >>> whole_number("top", 5)
+        5
+        >>> whole_number("top", "5")
+        Traceback (most recent call last):
+        plimsoll.errors.InvalidArgumentError: top='5': it must be a whole number
+    """
+    try:
+        number: int = int(value) if _is_whole_float(value) else operator.index(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        leave_to_program(error)
+        raise bad_argument(name, value, "it must be a whole number") from None
+    if number < least:
+        ends = {0: "0 or more", 1: "positive"}
+        raise bad_argument(name, value, f"it must be {ends.get(least, f'{least} or more')}")
+    if number > most:
+        raise bad_argument(name, value, f"it must be {most} or less")
+    return number
+
+
+def _is_whole_float(value: object) -> bool:
+    return isinstance(value, float) and value.is_integer()
+
+
+def flag(name: str, value: Any) -> bool:
+    """A bool, from a bool or a number; text such as "no" is refused.
+
+    Raises:
+        InvalidArgumentError: It is something else.
+    """
+    try:
+        return bool(operator.index(value))
+    except (TypeError, ValueError, RuntimeError) as error:
+        leave_to_program(error)
+    if type(value).__name__ in ("bool_", "bool"):  # NumPy's, which is not a number
+        return bool(value)
+    raise bad_argument(name, value, "it must be True or False")
+
+
+def text(name: str, value: Any) -> str:
+    """A str.
+
+    Raises:
+        InvalidArgumentError: It is something else.
+    """
+    if not isinstance(value, str):
+        raise bad_argument(name, value, "it must be a str")
+    return value
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise an error that lists the choices if the value is none of them."""
+    if value not in choices:
+        known = ", ".join(choices)
+        raise InvalidArgumentError("invalid_argument", f"no {name} '{value}': one of {known}")
+
+
+def bad_argument(name: str, value: object, sentence: str) -> InvalidArgumentError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return InvalidArgumentError("invalid_argument", f"{name}={shown}: {sentence}")

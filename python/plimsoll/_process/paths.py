@@ -1,0 +1,73 @@
+"""Paths as users give them, and where a recording goes that is given none."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+
+from plimsoll.errors import InvalidArgumentError
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """The path as text.
+
+    Raises:
+        TypeError: It is bytes.
+        InvalidArgumentError: It has a zero byte in it, where the system takes it to end.
+    """
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(
+            f"the path {text!r} is bytes; plimsoll takes str and pathlib.Path: "
+            "convert it with os.fsdecode"
+        )
+    if "\0" in text:
+        raise InvalidArgumentError("invalid_argument", f"the path {text!r} contains a zero byte")
+    return text
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """The path from the root on: the program may change its working folder.
+
+    Raises:
+        FileNotFoundError: The path is relative, and the working folder has been removed.
+    """
+    text = path_text(path)
+    try:
+        return os.path.abspath(text)
+    except FileNotFoundError:
+        reason = "the working folder has been removed; give an absolute path"
+        raise FileNotFoundError(errno.ENOENT, reason, text) from None
+
+
+def is_rank(text: str) -> bool:
+    """Whether a launcher's variable holds the number of a process."""
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def default_path() -> str:
+    """``plimsoll-SCRIPT-PID.plim``, with the rank in it where there are ranks."""
+    script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
+    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
+    middle = f"-rank{rank}" if is_rank(rank) else ""
+    return f"plimsoll-{script or 'python'}{middle}-{os.getpid()}.plim"
+
+
+def of_rank(path: str) -> str:
+    """The path with the rank in it, where several processes are given the same one by a launcher.
+
+    Example:
+        >>> from plimsoll._process.paths import of_rank
+        >>> of_rank("run.plim")  # with RANK=3 and WORLD_SIZE=8: run.rank3.plim
+        'run.plim'
+    """
+    name = os.path.basename(path)
+    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
+    is_alone = not is_rank(rank) or os.environ.get("WORLD_SIZE", "") in ("", "1")
+    own = rf"(?<![a-zA-Z])rank[-_]?0*{rank}(?!\d)"  # "rank3", "rank_03", not that of "lora_rank33"
+    if is_alone or re.search(own, name) or f"rank{rank}" in path.split(os.sep):
+        return path
+    stem, ending = os.path.splitext(path)
+    return f"{stem}.rank{rank}{ending}"

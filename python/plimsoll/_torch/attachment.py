@@ -1,0 +1,296 @@
+"""Which hooks are installed in torch, for which recordings and monitors.
+
+The first one attaches, the last one detaches: while none runs there is not one hook. The hooks see
+what the most demanding of them wants.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from plimsoll import _record
+from plimsoll._cuda import cuda_hooks
+from plimsoll._process import notebook
+from plimsoll._process.program_errors import leave_to_program
+from plimsoll._torch.hooks import Adapter, Attached, Mode, Survey
+from plimsoll.errors import AdapterError
+
+_MODES = ("full", "lite", "watch")  # as the adapter numbers them
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class LibtorchAttachment:
+    """The compiled adapter, and torch's own registries of hooks, which call into it."""
+
+    kind: Adapter = "libtorch"
+
+    def __init__(self, mode: Mode, stacks: bool, api_address: int | None = None) -> None:
+        from plimsoll._torch.adapter import load
+
+        self._mode, self._stacks, self._api_address = mode, stacks, api_address
+        self._has_user_steps = False
+        # For samples: whether operators are observed now, and whether the next one needs it.
+        self._is_observing, self.needs_operators = False, True
+        self._adapter = load(lambda _: None)
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        import torch
+
+        api_address = self._api_address
+        try:
+            self._adapter.attach(
+                _record.api_address() if api_address is None else api_address,
+                _MODES.index(self._mode),
+                int(self._stacks and self._mode == "full"),
+                torch.nn.Module,
+                torch.optim.Optimizer,
+                _PACKAGE,
+                notebook.cells(),
+            )
+        except RuntimeError as error:
+            leave_to_program(error)
+            raise AdapterError(str(error)) from error
+        self._register()
+        if self._has_user_steps:
+            self._adapter.user_marks_steps()
+        self.survey()
+
+    def _register(self) -> None:
+        modules = importlib.import_module("torch.nn.modules.module")
+        optimizers = importlib.import_module("torch.optim.optimizer")
+        adapter = self._adapter
+        for register, hook in (
+            (modules.register_module_module_registration_hook, adapter.module_registered),
+            (modules.register_module_parameter_registration_hook, adapter.tensor_registered),
+            (modules.register_module_buffer_registration_hook, adapter.tensor_registered),
+            (optimizers.register_optimizer_step_pre_hook, adapter.step_begins),
+            (optimizers.register_optimizer_step_post_hook, adapter.step_ends),
+        ):
+            self._handles.append(register(hook))
+
+    def survey(self, what: Survey = "all") -> None:
+        cuda_hooks.renew()
+        self._adapter.survey(what)
+
+    def describe(self) -> None:
+        """Records what is new since the last time: right before a sample."""
+        self._adapter.describe()
+
+    def layer_of(self, module: Any) -> str:
+        path: str = self._adapter.layer_of(module)
+        return path
+
+    def observe(self, is_wanted: bool) -> None:
+        """Observes operators, or no more, in the mode `watch`."""
+        self._is_observing = is_wanted
+        self._adapter.observe(is_wanted)
+
+    def learn(self, has_activations: bool) -> None:
+        """What a sample has shown: only one whose operators were observed shows all activations."""
+        unsure = self.needs_operators and not self._is_observing
+        self.needs_operators = has_activations or unsure
+
+    def user_marks_steps(self) -> None:
+        self._has_user_steps = True
+        self._adapter.user_marks_steps()
+
+    def is_on(self) -> bool:
+        return bool(self._adapter.is_attached())
+
+    def sees_less(self, mode: Mode, stacks: bool) -> bool:
+        has_less = _MODES.index(mode) < _MODES.index(self._mode)
+        return has_less or (mode == "full" and stacks and not self._stacks)
+
+    def see_more(self, mode: Mode, stacks: bool) -> None:
+        """Detaches, and attaches anew."""
+        self.detach()
+        self._mode, self._stacks = mode, stacks
+        self.install()
+
+    def see_less(self, mode: Mode) -> None:
+        """Goes back to a cheaper mode, without a gap."""
+        if _MODES.index(mode) > _MODES.index(self._mode):
+            self._adapter.see_less(_MODES.index(mode))
+            self._mode = mode
+
+    def detach(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._adapter.detach()
+
+
+_lock = threading.RLock()
+_attached: Attached | None = None
+_wanted: dict[object, tuple[Mode, bool]] = {}  # mode and stacks, for each recording and the watch
+_complaints: set[str] = set()  # that have been printed
+_pid = os.getpid()
+
+
+def prepare(
+    wanted: Adapter, say: Callable[[str], object], complain: Callable[[str], object]
+) -> Adapter:
+    """Which adapter there will be: "libtorch", "python" or "none". Compiles it if need be.
+
+    Raises:
+        AdapterError: `wanted` is "libtorch", which is not to be had.
+    """
+    with _lock:
+        _drop_parents()
+        if _attached is not None:
+            return _attached.kind
+    if wanted in ("none", "python"):
+        return wanted
+    from plimsoll._torch.adapter import load
+
+    try:
+        load(say)
+        cuda_hooks.prepare(say)
+        return "libtorch"
+    except (AdapterError, ImportError, OSError) as error:
+        leave_to_program(error)
+        if wanted == "libtorch":
+            raise AdapterError(str(error)) from error
+        kind: Adapter = "none" if isinstance(error, ImportError) else "python"
+        problem = "torch is not installed here, so its tensors are not recorded"
+        if kind == "python":
+            problem = f"{error}: recording from Python instead, which is slower and sees less"
+        if problem not in _complaints:
+            _complaints.add(problem)
+            complain(problem)
+        return kind
+
+
+def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool) -> None:
+    """Installs the hooks for one more recording, until it passes itself to `detach`."""
+    with _lock:
+        _drop_parents()
+        try:
+            _wanted[owner] = mode, stacks
+            _install(kind, mode, stacks)
+        except BaseException:
+            _leave(owner)
+            raise
+
+
+def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
+    global _attached
+    if _attached is not None:
+        _see_more(mode, stacks)
+    elif kind == "libtorch":
+        from plimsoll._torch.adapter import load
+
+        # CUDA first: of the tensors that are told next it must know the blocks.
+        cuda_hooks.begin(load(lambda _: None), _survey)
+        _attached = LibtorchAttachment(mode, stacks)
+        _attached.install()
+    elif kind == "python":
+        from plimsoll._torch.fallback import PythonAttachment
+
+        _attached = PythonAttachment()
+        _attached.install()
+        cuda_hooks.begin(None, _survey)
+
+
+def _survey() -> None:
+    if _attached is not None:
+        _attached.survey()
+
+
+def _drop_parents() -> None:
+    """In a forked child: remove the hooks that the parent installed and nothing uses."""
+    global _attached, _pid
+    if _pid == os.getpid():
+        return
+    _pid = os.getpid()
+    cuda_hooks.forget()
+    if _attached is not None and not _attached.is_on():
+        _attached.detach()
+        _attached = None
+        _wanted.clear()
+
+
+def _see_more(mode: Mode, stacks: bool) -> None:
+    if isinstance(_attached, LibtorchAttachment) and _attached.sees_less(mode, stacks):
+        try:
+            _attached.see_more(mode, stacks)
+        except BaseException:  # of a signal's handler: the others keep their hooks
+            _attached.see_more(mode, stacks)
+            raise
+
+
+def want_more(owner: object, mode: Mode) -> None:
+    """Enable stacks for one who attached without them."""
+    with _lock:
+        _wanted[owner] = mode, False
+        _see_more(mode, stacks=False)
+
+
+def detach(owner: object) -> None:
+    """One recording less: the hooks see what the others want, and with the last one they go.
+
+    Does nothing for one that is not attached.
+    """
+    with _lock:
+        try:
+            _leave(owner)
+        except BaseException:  # of a signal's handler: it waits until the hooks have gone
+            _leave(owner)
+            raise
+
+
+def _leave(owner: object) -> None:
+    global _attached
+    _wanted.pop(owner, None)
+    if not _wanted:
+        if _attached is not None:
+            _attached.detach()
+            _attached = None
+        cuda_hooks.end()
+    elif isinstance(_attached, LibtorchAttachment):
+        _attached.see_less(min((each for each, _ in _wanted.values()), key=_MODES.index))
+
+
+def observe(is_wanted: bool) -> None:
+    """Has operators observed, or no more, where hooks describe tensors only for samples."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.observe(is_wanted)
+
+
+def observe_if_needed(is_due: bool) -> None:
+    """The same, where a sample ends the next iteration and the last ones have shown a need."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.observe(is_due and _attached.needs_operators)
+
+
+def learn(has_activations: bool) -> None:
+    """What a sample has shown, for `observe_if_needed`."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.learn(has_activations)
+
+
+def describe() -> None:
+    """Records what is new since the last time: right before a sample."""
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.describe()
+
+
+def _renew_lock() -> None:
+    """A thread that the child of a fork does not have may have held it."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def attached() -> Attached | None:
+    """What is installed now."""
+    return _attached

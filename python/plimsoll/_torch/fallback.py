@@ -1,0 +1,264 @@
+"""Recording without a compiler: what a dispatch mode sees, reported from Python.
+
+It sees the storages that operators return, not the allocator: what lives and dies inside one
+operator is missed, layers come from module hooks, and it costs microseconds an operator. Only the
+thread that started the recording is seen, and the backward passes that it starts.
+
+What is called when an object dies is compiled code: Python drops what a signal's handler raises in
+the middle of a weak reference's callback.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import weakref
+from collections.abc import Sequence
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from plimsoll import _record
+from plimsoll._cuda import cuda_history
+from plimsoll._process import notebook
+from plimsoll._torch.dispatch_stack import push_beneath, take_out
+from plimsoll._torch.forward_layers import ForwardLayers
+from plimsoll._torch.hooks import Adapter, Survey
+from plimsoll._torch.tensor_memory import gradient_of, is_computed, kind_of, memory_of
+
+_PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
+_KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
+_TORCH = str(importlib.import_module("torch").__path__[0])
+_DEPTH = 64
+
+
+def _never() -> bool:
+    return False
+
+
+# True while torch.compile or torch.export reads the hooks as part of the model.
+_is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", _never)
+
+
+class PythonAttachment(TorchDispatchMode):
+    """The mode, while it is installed."""
+
+    kind: Adapter = "python"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._storages: dict[int, weakref.ref[Any]] = {}
+        self._layers: list[str] = []
+        self._forward_layers = ForwardLayers()
+        self._names: dict[int, tuple[weakref.ref[Any], str]] = {}  # by the module's id
+        self._in_optimizer = 0
+        self._instances = 0
+        self._steps = 0
+        self._user_steps = False
+        self._is_over = False
+        self._stacks: dict[tuple[tuple[Any, int], ...], int] = {}
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        modules = importlib.import_module("torch.nn.modules.module")
+        optimizers = importlib.import_module("torch.optim.optimizer")
+        add = self._handles.append
+        add(modules.register_module_forward_pre_hook(self._enter_module))
+        add(modules.register_module_forward_hook(self._leave_module, always_call=True))
+        add(optimizers.register_optimizer_step_pre_hook(self._step_begins))
+        add(optimizers.register_optimizer_step_post_hook(self._step_ends))
+        self.survey()
+        push_beneath(self)
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """What the program compiles stays compiled: torch asks this, and would run it eagerly."""
+        return True
+
+    def is_on(self) -> bool:
+        return _record.is_recording()
+
+    def detach(self) -> None:
+        self._is_over = True  # where it cannot be taken out: on another thread, within an operator
+        take_out(self)
+        for handle in self._handles:
+            handle.remove()
+        self._storages.clear()
+        _record.set_context("", "", 0, 0, _PHASE_OTHER)
+
+    def user_marks_steps(self) -> None:
+        if not self._user_steps and self._steps > 0:
+            _record.mark_own_steps()
+        self._user_steps = True
+
+    def survey(self, what: Survey = "all") -> None:
+        objects: Sequence[Any] = gc.get_objects() if isinstance(what, str) else what
+        modules, optimizers = [], []
+        for each in objects:
+            if issubclass(type(each), torch.Tensor):
+                self._tell(each, _KNOWN, "")
+            elif issubclass(type(each), torch.nn.Module):
+                modules.append(each)
+            elif issubclass(type(each), torch.optim.Optimizer):
+                optimizers.append(each)
+        inner = {id(child) for each in modules for child in each.children()}
+        for module in sorted(modules, key=lambda each: id(each) in inner):  # roots first
+            self._tell_module(module)
+        for optimizer in optimizers:
+            self._tell_state(optimizer)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._is_over:
+            return func(*args, **(kwargs or {}))
+        self._instances = self._instances % 0xFFFFFFFF + 1
+        self._doing(func._schema.name)
+        try:
+            result = func(*args, **(kwargs or {}))
+        except BaseException:
+            self._doing("")
+            raise
+        layer = self._layer()
+        told = False
+        for tensor in tree_leaves(result):
+            memory = memory_of(tensor) if isinstance(tensor, torch.Tensor) else None
+            if memory is None or memory[0]._cdata in self._storages:
+                continue
+            if not told:
+                op = func._schema.name
+                _record.set_context(layer, op, self._stack(), self._instances, self._phase())
+                told = True
+            _record.alloc(self._watch(*memory), *memory[1:])
+            self._tell(tensor, _KNOWN, "")
+        _record.set_context(layer, "", 0, 0, self._phase())
+        self._doing("")
+        return result
+
+    def _doing(self, op: str) -> None:
+        """What this thread does, for CUDA's allocations, of which others tell the time alone."""
+        if cuda_history.is_on():
+            layer = self._layer()
+            _record.set_context(layer, op, 0, self._instances if op else 0, self._phase())
+            _record.mark_doing()
+
+    # ---- storages ------------------------------------------------------------------------------
+
+    def _watch(self, storage: Any, address: int, size: int) -> int:
+        device = _record.device(storage.device.type, storage.device.index or 0)
+        handle = storage._cdata
+        if handle not in self._storages:
+            died = partial(_record.storage_died, self._storages, handle, device, address)
+            self._storages[handle] = weakref.ref(storage, died)
+        return device
+
+    def _tell(self, tensor: torch.Tensor, role: int, name: str) -> None:
+        memory = memory_of(tensor)
+        if memory is not None:
+            known = _record.tensor(role, name, *kind_of(tensor))
+            _record.adopt(self._watch(*memory), *memory[1:], known)
+
+    def _stack(self) -> int:
+        chain: list[tuple[Any, int]] = []
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and len(chain) < _DEPTH:
+            chain.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        key = tuple(chain)
+        if key not in self._stacks:
+            cells = notebook.cells()
+            told = [
+                (notebook.file_name(code.co_filename, cells), code.co_name, line)
+                for code, line in key
+            ]
+            self._stacks[key] = _record.stack(told)
+        return self._stacks[key]
+
+    def _layer(self) -> str:
+        if self._layers:  # also of a block that is computed again in backward
+            return self._layers[-1]
+        in_backward = torch._C._current_graph_task_id() >= 0
+        return self._forward_layers.of_running_node() if in_backward else ""
+
+    def _phase(self) -> int:
+        if torch._C._current_graph_task_id() >= 0:
+            return _PHASE_BACKWARD
+        if self._in_optimizer:
+            return _PHASE_OPTIMIZER
+        return _PHASE_FORWARD if self._layers else _PHASE_OTHER
+
+    # ---- modules and optimizers ----------------------------------------------------------------
+
+    def _tell_module(self, module: torch.nn.Module) -> None:
+        if id(module) in self._names:
+            return
+        root = type(module).__name__
+        for path, each in module.named_modules():
+            if id(each) not in self._names:
+                died = partial(self._names.pop, id(each))
+                name = f"{root}.{path}" if path else root
+                self._names[id(each)] = weakref.ref(each, died), name
+        for path, parameter in module.named_parameters():
+            self._tell(parameter, _PARAMETER, f"{root}.{path}")
+            self._tell_gradient(parameter, f"{root}.{path}")
+        for path, buffer in module.named_buffers():
+            self._tell(buffer, _BUFFER, f"{root}.{path}")
+
+    def _tell_gradient(self, parameter: torch.Tensor, name: str) -> None:
+        gradient = gradient_of(parameter)
+        if gradient is not None:
+            self._tell(gradient, _GRADIENT, name)
+
+    def _tell_state(self, optimizer: Any) -> None:
+        for tensor in tree_leaves(list(optimizer.state.values())):
+            if isinstance(tensor, torch.Tensor):
+                self._tell(tensor, _OPTIMIZER_STATE, "")
+
+    def layer_of(self, module: torch.nn.Module) -> str:
+        self._tell_module(module)
+        return self._names[id(module)][1]
+
+    def _enter_module(self, module: torch.nn.Module, args: Any) -> None:
+        if _is_compiling():
+            return
+        if not self._layers:
+            self._tell_module(module)
+            for tensor in tree_leaves(args):
+                if isinstance(tensor, torch.Tensor) and not is_computed(tensor):
+                    self._tell(tensor, _INPUT, "")
+        known = self._names.get(id(module))
+        self._layers.append(known[1] if known is not None else type(module).__name__)
+        self._forward_layers.changed(self._layers[-1])
+        self._doing("")
+        _record.begin_layer(self._layers[-1])
+
+    def _leave_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if _is_compiling():
+            return
+        if self._layers:
+            _record.end_layer(self._layers.pop())
+            self._forward_layers.changed(self._layers[-1] if self._layers else "")
+        self._doing("")
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if _is_compiling():
+            return
+        self._in_optimizer += 1
+        self._doing("")
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._tell(parameter, _PARAMETER, "")
+                self._tell_gradient(parameter, "")
+
+    def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if _is_compiling():
+            return
+        self._in_optimizer = max(0, self._in_optimizer - 1)
+        self._doing("")
+        self._tell_state(optimizer)
+        if not self._user_steps:
+            self._steps += 1
+            _record.mark_step(self._steps)
