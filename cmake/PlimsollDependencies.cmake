@@ -5,7 +5,6 @@
 #   ZLIB::ZLIB            readers (.gz)                    no build
 #   tsl::robin_map        model, readers (interning)       no build
 #   CLI11::CLI11          cli                              no build
-#   fmt::fmt-header-only  cli                              no build
 #   yaml-cpp              config                           no build
 #   GTest::gmock_main     tests                            -DPLIMSOLL_TESTS=OFF
 #   benchmark::benchmark  bench                            -DPLIMSOLL_BENCH=OFF
@@ -16,7 +15,6 @@ if(NOT PLIMSOLL_ENGINE)
 endif()
 find_package(ZLIB REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
-find_package(fmt CONFIG REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
 find_package(tsl-robin-map CONFIG REQUIRED)
 

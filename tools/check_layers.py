@@ -69,10 +69,7 @@ FOR_ALL = {"plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h"
 THIRD_PARTY: dict[str, set[str]] = {
     "rapidjson/": {"readers", "readers/*", "report", "exporters", "exporters/*", "engine", "cli"},
     "zlib.h": {"readers", "readers/*", "exporters", "exporters/*"},
-    "zstd.h": {"readers", "readers/*", "exporters", "exporters/*"},
     "tsl/": {"model", "readers", "readers/*", "analysis", "analysis/*", "exporters", "exporters/*"},
-    "xxhash.h": {"model", "readers", "readers/*"},
-    "fmt/": {"cli"},
     "yaml-cpp/": {"config"},
     "CLI/": {"cli"},
     "Python.h": {"python/bindings", "adapters/*"},

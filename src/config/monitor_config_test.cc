@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace plimsoll {
 namespace {
 
@@ -159,9 +161,8 @@ TEST(MonitorConfig, ErrorsQuoteTheBeginningOfALongText) {
 }
 
 TEST(MonitorConfig, AFileGoesBehindTheEnvironment) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("plimsoll_config_test_" + std::to_string(::getpid()));
-  std::filesystem::create_directory(folder);
+  const tests::TemporaryFolder of_test;
+  const std::filesystem::path folder = of_test.path();
   const std::string path = (folder / "c.yaml").string();
   std::ofstream(path) << "plimsoll: {interval: 7, alert_every: 3}\n";
   ::setenv("PLIMSOLL_MONITOR_INTERVAL", "9", 1);

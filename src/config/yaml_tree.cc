@@ -39,12 +39,7 @@ bool is_allowed(std::string_view sequence) {
   return sequence != "\xEF\xBF\xBE" && sequence != "\xEF\xBF\xBF";  // U+FFFE, U+FFFF
 }
 
-bool is_utf16(std::string_view yaml) {
-  return yaml.starts_with("\xFF\xFE") || yaml.starts_with("\xFE\xFF");
-}
-
 Status check_characters(std::string_view yaml, const std::string& name) {
-  if (is_utf16(yaml)) return {};
   int line = 1;
   int column = 1;
   while (!yaml.empty()) {
@@ -96,7 +91,6 @@ bool is_known_tag(std::string_view tag) {
 // Takes yaml-cpp's events. Throws its exceptions, as that does.
 class YamlBuilder : public YAML::EventHandler {
  public:
-  // `yaml` is what is parsed, if it is UTF-8.
   YamlBuilder(YamlTree& tree, std::string_view yaml) : tree_(tree), yaml_(yaml) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -216,7 +210,7 @@ Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name)
 // With a line behind it, it does not.
 Status YamlTree::check_end(std::string_view yaml) const {
   const bool ends_itself = yaml.starts_with("...") || yaml.find("\n...") != std::string_view::npos;
-  if (block_column_ < 0 || ends_itself || is_utf16(yaml)) return {};
+  if (block_column_ < 0 || ends_itself) return {};
   std::string longer(yaml);
   longer += "\n" + std::string(static_cast<std::size_t>(block_column_), ' ') + "end: ~\n";
   YamlTree probe;
@@ -228,7 +222,7 @@ Status YamlTree::check_end(std::string_view yaml) const {
 }
 
 Status YamlTree::read(std::string_view yaml) {
-  YamlBuilder builder(*this, is_utf16(yaml) ? std::string_view() : yaml);
+  YamlBuilder builder(*this, yaml);
   try {
     std::istringstream stream{std::string(yaml)};
     YAML::Parser parser(stream);

@@ -1,7 +1,7 @@
 // A YAML document as values that stay the text they were written as: what "yes" or "0x10" means is
 // the business of the option that has it. Python's reader (config.py) keeps to the same rules.
 //
-// One document in UTF-8 or UTF-16. Aliases lead to what they name and copy nothing; keys are
+// One document in UTF-8. Aliases lead to what they name and copy nothing; keys are
 // scalars; of a key that stands twice the later one counts; `<<` merges. Tags of the program's own
 // (!include) are an error.
 #pragma once

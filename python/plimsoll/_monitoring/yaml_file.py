@@ -36,7 +36,7 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
             text = file.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise LimitError("limit", f"{path}: is larger than 16 MiB")
-        config = yaml.load(text, Loader=_text_loader(yaml))
+        config = yaml.load(text.decode("utf-8-sig"), Loader=_text_loader(yaml))
     except Error:
         raise
     except FileNotFoundError:
