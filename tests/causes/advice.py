@@ -9,6 +9,7 @@ import contextlib
 import copy
 import functools
 import gc
+import inspect
 import itertools
 import re
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from tests.causes import leaks, peaks
+from tests.causes import leaks, mechanisms, peaks  # noqa: F401
 from tests.causes.training import PROGRAMS, Training
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -87,6 +88,21 @@ def without_cache(finding: dict) -> contextlib.AbstractContextManager:
     return mock.patch.object(leaks, "functools", cache)
 
 
+def edited(program: str, old: str, new: str) -> Fix:
+    """The program with one piece of its text replaced."""
+
+    def fix(finding: dict) -> contextlib.AbstractContextManager:
+        written = PROGRAMS[program]
+        text = inspect.getsource(written)
+        assert text.count(old) == 1, program
+        text = text[text.index("def ") :].replace(old, new)
+        names = dict(vars(inspect.getmodule(written)))
+        exec(compile(text, "<edited>", "exec"), names)
+        return mock.patch.dict(PROGRAMS, {program: names[written.__name__]})
+
+    return fix
+
+
 ADVICE: dict[str, tuple[str, Fix]] = {
     "transformer/activations": ("activations_dominate", checkpoint_layers),
     "cnn/activations": ("activations_dominate", checkpoint_layers),
@@ -99,6 +115,44 @@ ADVICE: dict[str, tuple[str, Fix]] = {
     "cnn/prefetched_batches": ("batches_kept", short_queue),
     "vit/prefetched_batches": ("batches_kept", short_queue),
     "transformer/lru_cache": ("memory_growth", without_cache),
+    "two_banks/both_banks_concatenated": (
+        "memory_growth",
+        edited(
+            "two_banks/both_banks_concatenated", "for name in banks}", "[-512:] for name in banks}"
+        ),
+    ),
+    "hidden_histories/histories_stacked": (
+        "memory_growth",
+        edited("hidden_histories/histories_stacked", "[None]])", "[None]])[-1:]"),
+    ),
+    "segmentation/masks_of_an_epoch": (
+        "batches_kept",
+        edited(
+            "segmentation/masks_of_an_epoch",
+            "            labels.append(label)",
+            "            labels.append(label)\n            del probabilities[:-1], labels[:-1]",
+        ),
+    ),
+    "forecast/residuals_of_an_epoch": (
+        "batches_kept",
+        edited("forecast/residuals_of_an_epoch", "self.kept[number] =", "self.kept[0] ="),
+    ),
+    "adapter/base_with_gradients": (
+        "gradients_kept",
+        edited(
+            "adapter/base_with_gradients",
+            "    model = Adapted()",
+            "    model = Adapted()\n    model.base.requires_grad_(False)",
+        ),
+    ),
+    "phases/optimizer_of_each_phase": (
+        "optimizer_state_dominates",
+        edited(
+            "phases/optimizer_of_each_phase",
+            "        history[phase] =",
+            "        history.clear()\n        history[phase] =",
+        ),
+    ),
 }
 
 

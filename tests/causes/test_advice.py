@@ -8,4 +8,4 @@ from tests.causes.advice import ADVICE, apply
 def test_advice_saves_what_it_promises(program, tmp_path):
     promised, measured = apply(program, tmp_path)
     assert promised > 0
-    assert measured == pytest.approx(promised, rel=0.1)
+    assert promised == pytest.approx(measured, rel=0.1)

@@ -1,5 +1,7 @@
 // memory_growth: lines that leave something behind at every step.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "base/growth_rule.h"
 #include "base/path_text.h"
 #include "base/units.h"
+#include "model/live_set.h"
 #include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
@@ -121,18 +124,39 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const R
   return text;
 }
 
+// While torch.cat runs, the tensor that it makes and the one before it are live. With a bound, each
+// of them is what one step appends.
+std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
+                              const report::GrowthRow& row) {
+  const auto grown = static_cast<std::uint64_t>(row.grown_bytes);
+  const std::optional<std::uint64_t> peak = device.report.held().peak_event;
+  if (!peak) return grown;
+  double saving = 0;
+  for (const std::uint32_t lifetime :
+       model::live_set(device.trace, model::held(device.trace), static_cast<std::int64_t>(*peak))) {
+    const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
+    const auto size = static_cast<double>(facts.trace.held_bytes(device.trace, lifetime));
+    if (size > row.bytes_per_step && facts.lines.label(line) == row.line) {
+      saving += size - row.bytes_per_step;
+    }
+  }
+  return std::max(static_cast<std::uint64_t>(saving), grown);
+}
+
 // `rows` are lines, or, where each line alone grows too little to speak of, categories.
 report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
+  report::Finding finding;
   double per_step = 0;
   std::uint64_t grown = 0;
   for (const report::GrowthRow& row : rows) {
     per_step += row.bytes_per_step;
     grown += static_cast<std::uint64_t>(row.grown_bytes);
+    finding.saving_bytes += row.is_appended ? saving_of_bound(facts, device, row)
+                                            : static_cast<std::uint64_t>(row.grown_bytes);
   }
   const report::GrowthRow& first = rows.front();
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
-  report::Finding finding;
   finding.id = "memory_growth";
   finding.severity = !first.is_certain || first.is_of_calls ? report::FindingSeverity::kInfo
                      : is_at_least(grown, kCriticalShareOfLive, live)
@@ -157,7 +181,6 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
     finding.next_step =
         "If the program collects results on purpose, nothing is wrong. Else: " + finding.next_step;
   }
-  finding.saving_bytes = grown;
   return finding;
 }
 
