@@ -12,7 +12,8 @@ namespace plimsoll::cli {
 std::string python();
 
 // The beginning of a command line that runs a file of the package by its path, such as
-// "_command/launch.py"; the file's own words follow. The current folder is not searched for modules.
+// "_command/launch.py"; the file's own words follow. The current folder is not searched for
+// modules.
 std::vector<std::string> package_file(const std::string& file);
 
 // The package's folder. An error where plimsoll, or the module that is needed with it, is not

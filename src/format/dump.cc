@@ -58,8 +58,7 @@ constexpr std::array kFigures = {"total",   "free",           "driver",
 constexpr std::array kSettingTypes = {"truth", "integer", "number", "text"};
 constexpr std::array kNotices = {
     "none",          "sizes_mended",    "sums_unexplained", "sizes_unproved", "history_stands_in",
-    "device_unseen", "failures_untold", "names_refused",    "details_lost",
-    "report_failed"};
+    "device_unseen", "failures_untold", "names_refused",    "details_lost",   "report_failed"};
 constexpr std::array kDevices = {"cpu", "cuda", "hip", "xpu", "pinned_host", "other"};
 
 }  // namespace

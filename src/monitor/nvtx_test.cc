@@ -24,10 +24,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// The same in both processes of a test, and another for each test: they run side by side.
+// The same in both processes of a test, and another for each test and each build: they run side by
+// side.
 std::string log_path() {
   const char* test = testing::UnitTest::GetInstance()->current_test_info()->name();
-  return testing::TempDir() + "plimsoll_nvtx_test." + test + ".log";
+  return std::filesystem::current_path() / ("plimsoll_nvtx_test." + std::string(test) + ".log");
 }
 
 // Without the thread's number.

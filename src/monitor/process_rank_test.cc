@@ -10,6 +10,7 @@
 
 #include "monitor/log_finder.h"
 #include "plimsoll/training_monitor.h"
+#include "tests/support/temporary_folder.h"
 
 namespace plimsoll {
 namespace {
@@ -88,8 +89,8 @@ TEST_F(ProcessRankTest, by_option_only_the_first_prints) {
 }
 
 TEST_F(ProcessRankTest, each_rank_has_its_own_log_and_event_file) {
-  const std::string folder = testing::TempDir() + "process_rank_test";
-  std::filesystem::remove_all(folder);
+  const tests::TemporaryFolder of_test;
+  const std::string& folder = of_test.path();
   MonitorOptions options;
   options.output_dir = folder;
   options.tensorboard = "true";

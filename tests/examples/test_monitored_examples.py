@@ -1,6 +1,6 @@
 """The examples with their monitors on: what they print and write, from real runs made small.
 
-Off, they print and write nothing of it. Goldens have their numbers masked: `pytest --bless`.
+Off, they print and write nothing of it. Goldens: `pytest --bless`.
 """
 
 import importlib.util

@@ -14,6 +14,7 @@
 #include "tests/support/export_made.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/samples.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/trace_difference.h"
 #include "tests/support/trace_maker.h"
 
@@ -30,12 +31,10 @@ model::Trace read(const fs::path& path) {
 }
 
 model::Trace written_and_read(const model::Trace& trace) {
-  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-  const fs::path path = fs::path(testing::TempDir()) / (std::string(test.name()) + ".pickle");
+  const TemporaryFolder folder;
+  const fs::path path = fs::path(folder.path()) / "written.pickle";
   std::ofstream(path, std::ios::binary) << exported(*exporters::torch_snapshot::make(), trace);
-  model::Trace again = read(path);
-  fs::remove(path);
-  return again;
+  return read(path);
 }
 
 TEST(SnapshotIdentity, of_every_sample) {
