@@ -37,6 +37,9 @@ std::string absolute(const std::string& path) {
 // Any other error means that the file system has no locks.
 bool is_taken(int lock_error) { return lock_error == EWOULDBLOCK; }
 
+// A file without a name gets one through this folder.
+bool can_publish() { return access("/proc/self/fd", X_OK) == 0; }
+
 bool make_folder_of(const std::string& path) {
   std::error_code error;
   return std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
@@ -51,14 +54,39 @@ bool holds_trace(base::OutputFile& file) {
 
 int FileSink::open(const std::string& wanted, Earlier earlier) {
   for (int number = 1; number <= kMostNumbers; ++number) {
-    path_ = numbered(wanted, number);
-    place_ = absolute(path_);
+    aim_at(wanted, number);
     const int error = take(number == 1 ? earlier : Earlier::kKeep);
     if (error == 0) return 0;
     file_.close();
     if (error != EEXIST) return error;
   }
   return EEXIST;
+}
+
+int FileSink::open_unnamed(const std::string& wanted) {
+  aim_at(wanted, 1);
+  const std::string folder = std::filesystem::path(place_).parent_path().string();
+  is_unnamed_ = can_publish() && file_.create_unnamed(folder.c_str()) == 0;
+  if (!is_unnamed_) return open(wanted, Earlier::kKeep);
+  file_.lock();
+  return 0;
+}
+
+int FileSink::publish() {
+  const std::string wanted = path_;
+  for (int number = 1; number <= kMostNumbers; ++number) {
+    aim_at(wanted, number);
+    const int error = file_.publish(place_.c_str());
+    if (error == EEXIST) continue;
+    is_made_ = error == 0;
+    return error;
+  }
+  return EEXIST;
+}
+
+void FileSink::aim_at(const std::string& wanted, int number) {
+  path_ = numbered(wanted, number);
+  place_ = absolute(path_);
 }
 
 // EEXIST where the name is taken.
@@ -121,7 +149,10 @@ int FileSink::close() noexcept {
 
 int FileSink::append(std::span<const std::byte> bytes) noexcept try {
   if (replacement_.is_open()) since_.insert(since_.end(), bytes.begin(), bytes.end());
-  return file_.write(bytes);
+  const int error = file_.write(bytes);
+  if (error != 0 || !is_unnamed_) return error;
+  is_unnamed_ = false;
+  return publish();
 } catch (...) {
   return ENOMEM;
 }
@@ -130,8 +161,7 @@ int FileSink::begin_replacement() noexcept try {
   since_.clear();
   const std::string folder = std::filesystem::path(place_).parent_path().string();
   // Without a name until it is whole, so that a killed program leaves no half of it behind.
-  const bool can_publish = access("/proc/self/fd", X_OK) == 0;
-  int error = can_publish ? replacement_.create_unnamed(folder.c_str()) : EOPNOTSUPP;
+  int error = can_publish() ? replacement_.create_unnamed(folder.c_str()) : EOPNOTSUPP;
   if (error != 0)
     error = replacement_.create((place_ + ".tmp." + std::to_string(getpid())).c_str());
   if (error == 0) replacement_.lock();

@@ -22,6 +22,10 @@ class FileSink {
   // Makes the file. An existing file is used only if it is empty and regular, or a pipe or device.
   // 0 or the errno. May throw std::bad_alloc.
   int open(const std::string& wanted, Earlier earlier);
+  // The same, keeping what has the name; the file appears with the first bytes that are appended,
+  // so that a process that is killed before leaves no empty one. Where that is not possible, it
+  // appears now.
+  int open_unnamed(const std::string& wanted);
   // Of a recording that could not begin: what open() has made.
   void remove() noexcept;
   int close() noexcept;
@@ -52,12 +56,15 @@ class FileSink {
   }
 
  private:
+  void aim_at(const std::string& wanted, int number);
   int take(Earlier earlier);
+  int publish();
   int take_existing(Earlier earlier);
 
   std::string path_;
   std::string place_;  // absolute: the program may change its folder
   bool is_made_ = false;
+  bool is_unnamed_ = false;
   base::OutputFile file_;
   base::OutputFile replacement_;
   std::vector<std::byte> since_;  // appended since begin_replacement()

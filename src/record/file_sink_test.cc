@@ -57,6 +57,27 @@ TEST_F(FileSinkTest, takes_a_name_that_is_free) {
   EXPECT_EQ(contents(at("run.plim")), "mine");
 }
 
+TEST_F(FileSinkTest, without_a_name_appears_with_its_first_bytes) {
+  FileSink sink;
+  ASSERT_EQ(sink.open_unnamed(at("child.plim")), 0);
+  EXPECT_FALSE(std::filesystem::exists(at("child.plim")));
+  EXPECT_EQ(sink.append(bytes_of("mi")), 0);
+  EXPECT_EQ(contents(at("child.plim")), "mi");
+  EXPECT_EQ(sink.append(bytes_of("ne")), 0);
+  EXPECT_EQ(contents(at("child.plim")), "mine");
+  EXPECT_EQ(sink.path(), at("child.plim"));
+}
+
+TEST_F(FileSinkTest, without_a_name_takes_the_next_one_that_is_free) {
+  FileSink sink;
+  ASSERT_EQ(sink.open_unnamed(at("child.plim")), 0);
+  write_text(at("child.plim"), "of another");
+  EXPECT_EQ(sink.append(bytes_of("mine")), 0);
+  EXPECT_EQ(contents(at("child.plim")), "of another");
+  EXPECT_EQ(contents(at("child.2.plim")), "mine");
+  EXPECT_EQ(sink.path(), at("child.2.plim"));
+}
+
 TEST_F(FileSinkTest, lets_nobody_else_read_a_new_file) {
   const mode_t before = umask(0);
   FileSink sink;

@@ -617,7 +617,7 @@ void Recorder::attach_all_in_child() noexcept {
       attach(recording);
       recording->seal(Recording::Due::kAll, now_ns());
     }
-    // Last, right before they are written: a child that is killed meanwhile leaves no empty file.
+    // Last: what a child that is killed meanwhile leaves behind is no file.
     for (const auto& recording : recordings) recording->open_in_child();
   } catch (...) {
     break_off();

@@ -161,7 +161,8 @@ TEST(Fork, a_child_that_is_killed_in_its_first_moments_leaves_no_empty_file) {
   const Recorded recording(file_options(path, 1));
   for (std::uint64_t i = 1; i <= 50'000; ++i) alloc(64 * i, 10);  // what its file begins with
   int begun = 0;
-  for (int us = 0; us < 20'000; us += 500) {
+  // On a busy machine later, too, until one has begun.
+  for (int us = 0; us < 20'000 || (begun == 0 && us < 200'000); us += 500) {
     const pid_t child = spawn([] {
       alloc(64 * 100'000, 1000);
       return 0;

@@ -340,7 +340,7 @@ void Recording::begin_in_child() {
 }
 
 void Recording::open_in_child() {
-  const int error = file_.open(path_ + "." + std::to_string(getpid()), Earlier::kKeep);
+  const int error = file_.open_unnamed(path_ + "." + std::to_string(getpid()));
   if (error != 0) fail(error);
 }
 
