@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from tests.causes import leaks, mechanisms, peaks  # noqa: F401
+from tests.causes import leaks, mechanisms, peaks
 from tests.causes.training import PROGRAMS, Training
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -96,7 +96,7 @@ def edited(program: str, old: str, new: str) -> Fix:
         text = inspect.getsource(written)
         assert text.count(old) == 1, program
         text = text[text.index("def ") :].replace(old, new)
-        names = dict(vars(inspect.getmodule(written)))
+        names = dict(vars(mechanisms))
         exec(compile(text, "<edited>", "exec"), names)
         return mock.patch.dict(PROGRAMS, {program: names[written.__name__]})
 
