@@ -12,7 +12,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "monitor/sample_fields.h"
 #include "monitor/words.h"
 
 namespace plimsoll::monitor {

@@ -3,7 +3,7 @@
 // disk, or somebody who cuts the file, is an error that is returned, not a signal.
 //
 //   0   "PLIMLIVE"
-//   8   u32 version, i32 pid
+//   8   u32 kSampleVersion, i32 pid
 //   16  u64 start of the process, in ticks since boot   (with the pid: this process and no other)
 //   24  u64 the namespace that the pid is of
 //   32  i64 wanted until, CLOCK_MONOTONIC ns            (written by watchers, read by the process)
@@ -21,13 +21,14 @@
 #include <string>
 #include <vector>
 
+#include "monitor/sample_fields.h"
 #include "plimsoll/memory_sample.h"
 
 namespace plimsoll::monitor {
 
 struct LiveStatusHeader {
   char magic[8] = {'P', 'L', 'I', 'M', 'L', 'I', 'V', 'E'};
-  std::uint32_t version = 3;
+  std::uint32_t version = kSampleVersion;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0;
   std::uint64_t pid_namespace = 0;

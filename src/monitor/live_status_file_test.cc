@@ -102,6 +102,13 @@ TEST(LiveStatusFile, who_holds_the_device_comes_back) {
   EXPECT_FALSE(decode_sample(encode_sample(told))->devices[0].bar);
 }
 
+TEST(LiveStatusFile, the_version_is_that_of_the_fields_in_their_order) {
+  EXPECT_NE(list_version<MemoryShare>(), list_version<LiveTensor>());
+  EXPECT_NE(list_version<MemoryShare>(list_version<LiveTensor>()),
+            list_version<LiveTensor>(list_version<MemoryShare>()));
+  EXPECT_NE(LiveStatusHeader().version, 2U);  // before there was a list
+}
+
 TEST(LiveStatusFile, a_long_list_is_cut_and_still_sums) {
   const auto back = decode_sample(encode_sample(sample(500)));
   ASSERT_TRUE(back);

@@ -250,6 +250,22 @@ constexpr void for_each_field(Visitor&& visitor) {
   });
 }
 
+// A number that changes with every field, so that readers of another list can tell: of the names,
+// in their order (FNV-1a).
+template <typename T>
+constexpr std::uint32_t list_version(std::uint32_t before = 2'166'136'261U) {
+  std::uint32_t version = before;
+  for_each_field<T>([&](const auto& field) {
+    for (const char* at = field.name; *at != '\0'; ++at) {
+      version = (version ^ static_cast<unsigned char>(*at)) * 16'777'619U;
+    }
+  });
+  return version;
+}
+inline constexpr std::uint32_t kSampleVersion = list_version<MemorySample>(
+    list_version<HostMemory>(list_version<DeviceMemory>(list_version<DeviceBar>(
+        list_version<DevicePart>(list_version<LiveTensor>(list_version<MemoryShare>()))))));
+
 // The value of a figure, and whether it is a size; nullopt: unknown, or no figure.
 template <typename Owner, typename Figure>
 std::optional<double> figure_value(const Figure& figure, const Owner& owner) {
