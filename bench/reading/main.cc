@@ -126,7 +126,25 @@ void decode(std::span<const std::byte> bytes) {
 
 struct ReadTimes {
   double reading_s, pairing_s;
+  std::uint64_t model_bytes;  // events, lifetimes and sites, as far as they are used
 };
+
+std::uint64_t bytes_of(const model::Trace& trace) {
+  std::uint64_t bytes = trace.sites.memory_bytes();
+  for (const model::DeviceTrace& device : trace.devices) {
+    // Columns grow by doubling; what is not used yet costs no memory.
+    const auto used = [](const auto& column) { return column.size() * sizeof(column[0]); };
+    const model::Events& events = device.events;
+    const model::Lifetimes& lifetimes = device.lifetimes;
+    bytes += used(events.action) + used(events.address) + used(events.size_bytes) +
+             used(events.time_ns) + used(events.site);
+    bytes += used(lifetimes.alloc) + used(lifetimes.free_requested) +
+             used(lifetimes.free_completed) + lifetimes.category.memory_bytes() +
+             lifetimes.tensor.memory_bytes() + lifetimes.flags.memory_bytes() +
+             lifetimes.block.memory_bytes();
+  }
+  return bytes;
+}
 
 ReadTimes read(std::span<const std::byte> bytes) {
   base::Diagnostics diagnostics;
@@ -142,6 +160,7 @@ ReadTimes read(std::span<const std::byte> bytes) {
   auto trace = Result<model::Trace>(model::Trace{});
   times.pairing_s = seconds([&] { trace = builder.finish(reader->name(), progress); });
   if (!trace.ok()) std::exit(1);
+  times.model_bytes = bytes_of(*trace);
   return times;
 }
 
@@ -160,9 +179,12 @@ int main(int argc, char** argv) {
   for (int round = 0; round < kRounds; ++round) {
     const double decoding_s = seconds([&] { decode(file.bytes()); });
     const ReadTimes times = read(file.bytes());
-    std::printf("M events a CPU second: decode %.1f; into the model %.1f, with pairing %.1f\n",
-                events / decoding_s / 1e6, events / times.reading_s / 1e6,
-                events / (times.reading_s + times.pairing_s) / 1e6);
+    std::printf(
+        "M events a CPU second: decode %.1f; into the model %.1f, with pairing %.1f; %.1f bytes an "
+        "event\n",
+        events / decoding_s / 1e6, events / times.reading_s / 1e6,
+        events / (times.reading_s + times.pairing_s) / 1e6,
+        static_cast<double>(times.model_bytes) / events);
   }
   return 0;
 }

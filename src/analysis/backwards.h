@@ -22,8 +22,8 @@ inline std::vector<std::uint32_t> backward_begins(const model::Trace& trace,
   return begins;
 }
 
-// The bytes held at each of `begins` of what was allocated in the recording by an event (a row of
-// Trace::events) for which `is_wanted`. Sums wrap: a file may name any size.
+// The bytes held at each of `begins` of what was allocated in the recording, of the lifetimes
+// (rows) for which `is_wanted`. Sums wrap: a file may name any size.
 template <typename IsWanted>
 std::vector<std::uint64_t> held_at(const std::vector<std::uint32_t>& begins,
                                    const model::Trace& trace, const model::DeviceTrace& device,
@@ -36,7 +36,7 @@ std::vector<std::uint64_t> held_at(const std::vector<std::uint32_t>& begins,
   };
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const std::uint32_t born = lifetimes.alloc[row];
-    if (!is_wanted(device.first_event + born)) continue;
+    if (!is_wanted(row)) continue;
     const std::uint64_t size = trace.held_bytes(device, row);
     place_after(born) += size;
     place_after(model::death(lifetimes, row, model::held(device))) -= size;

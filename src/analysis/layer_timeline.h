@@ -48,7 +48,7 @@ template <typename Visit>
 class LayerTimeline {
  public:
   LayerTimeline(const model::Trace& trace, const model::DeviceTrace& device, Visit& visit)
-      : trace_(trace), device_(device), events_(view_of(trace, device)), visit_(visit) {
+      : trace_(trace), device_(device), events_(view_of(device)), visit_(visit) {
     for (std::size_t row = 0; row < events_.count; ++row) {
       const std::uint64_t sign = segment_sign(row);
       has_segments_ = has_segments_ || sign != 0;
@@ -87,8 +87,7 @@ class LayerTimeline {
   void born(std::uint32_t lifetime, std::uint32_t event) {
     advance(event);
     const std::uint64_t size_bytes = trace_.held_bytes(device_, lifetime);
-    const auto flags = trace_.events.flags[device_.first_event + event];
-    const bool is_met = has(flags, model::EventFlags::kAdopted);
+    const bool is_met = has(device_.lifetimes.flags[lifetime], model::LifetimeFlags::kAdopted);
     if (!is_met) flush();
     allocated_ += size_bytes;
     if (is_met) {

@@ -15,7 +15,7 @@ namespace plimsoll::analysis {
 template <typename Born, typename Died>
 void replay(const model::DeviceTrace& device, model::Liveness liveness, Born&& born, Died&& died) {
   const model::Lifetimes& lifetimes = device.lifetimes;
-  std::vector<std::uint32_t> ended(device.event_count, model::kNone);
+  std::vector<std::uint32_t> ended(device.events.size(), model::kNone);
   for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
     const std::uint32_t event = model::death(lifetimes, row, liveness);
     if (event < ended.size()) ended[event] = row;

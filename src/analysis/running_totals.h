@@ -94,24 +94,20 @@ struct EventView {
   std::size_t count;
   // If the device has blocks.
   const model::OptionalColumn<std::uint64_t>* slack_bytes;
-  std::size_t first;
 
   std::uint64_t block_bytes(std::size_t row) const {
     if (slack_bytes == nullptr) return rounded(size_bytes[row]);
-    return size_bytes[row] + (*slack_bytes)[first + row];
+    return size_bytes[row] + (*slack_bytes)[row];
   }
   void apply_to(Totals& totals, std::size_t row) const {
     apply(action[row], size_bytes[row], block_bytes(row), totals);
   }
 };
 
-inline EventView view_of(const model::Trace& trace, const model::DeviceTrace& device) {
-  return {trace.events.action.data() + device.first_event,
-          trace.events.size_bytes.data() + device.first_event,
-          trace.events.time_ns.data() + device.first_event,
-          device.event_count,
-          device.tells_blocks ? &trace.events.slack_bytes : nullptr,
-          device.first_event};
+inline EventView view_of(const model::DeviceTrace& device) {
+  return {device.events.action.data(), device.events.size_bytes.data(),
+          device.events.time_ns.data(), device.events.size(),
+          device.tells_blocks ? &device.events.slack_bytes : nullptr};
 }
 
 }  // namespace plimsoll::analysis

@@ -95,12 +95,12 @@ TEST(Attachments, history_stands_in_the_place_of_the_devices_tensors) {
     ASSERT_EQ(read.trace.devices.size(), 2u);
     const model::DeviceTrace& cuda = read.trace.devices[0];
     EXPECT_EQ(to_string(cuda.device), "cuda:0");
-    ASSERT_EQ(cuda.event_count, 7u);  // torch's own
+    ASSERT_EQ(cuda.events.size(), 7u);  // torch's own
     EXPECT_TRUE(cuda.has_final_state);
-    const model::Event buffer = read.trace.events.at(cuda.first_event + 2);
-    EXPECT_EQ(read.trace.strings[buffer.category], "buffer");
+    const model::Event buffer = read.trace.event(cuda, 2);
+    EXPECT_EQ(read.trace.strings[read.trace.category(cuda, cuda.lifetimes.born_at(2))], "buffer");
     EXPECT_EQ(read.trace.strings[buffer.layer], "Net");
-    EXPECT_EQ(read.trace.devices[1].event_count, 1u);
+    EXPECT_EQ(read.trace.devices[1].events.size(), 1u);
     EXPECT_FALSE(read.trace.devices[1].has_final_state);
     EXPECT_TRUE(read.trace.has_settings);
     EXPECT_EQ(read.trace.annotations.size(), 1u);
@@ -136,7 +136,7 @@ TEST(Attachments, one_that_cannot_be_read_leaves_the_recording_as_it_is) {
 TEST(Attachments, of_an_unknown_format_are_passed_over) {
   const Loaded read = loaded(recording({{"other", snapshot()}}));
   EXPECT_EQ(first(read, "attachment_of_unknown_format"), "said other");
-  EXPECT_EQ(read.trace.devices[0].event_count, 1u);
+  EXPECT_EQ(read.trace.devices[0].events.size(), 1u);
 }
 
 TEST(Attachments, one_that_was_cut_off_is_told) {
@@ -144,7 +144,7 @@ TEST(Attachments, one_that_was_cut_off_is_told) {
   bytes.resize(bytes.size() - format::kAttachmentPieceBytes);
   const Loaded read = loaded(bytes);
   EXPECT_EQ(first(read, "attachment_cut"), "said torch_snapshot");
-  EXPECT_EQ(read.trace.events.size(), 2u);
+  EXPECT_EQ(read.trace.event_count(), 2u);
 }
 
 }  // namespace

@@ -1,6 +1,12 @@
-// The table `events`: one row an event, device by device, in the order of the recording.
+// The table `events`: one row an event. One batch a device, because the model holds one set of
+// columns a device; rows are in the order of the recording.
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/table_builder.h"
 #include "engine/tables.h"
@@ -8,7 +14,9 @@
 namespace plimsoll::engine {
 namespace {
 
-using model::Events;
+using model::DeviceTrace;
+using model::Site;
+using model::StringId;
 
 std::shared_ptr<const Dictionary> action_names() {
   auto names = std::make_shared<Dictionary>();
@@ -18,119 +26,170 @@ std::shared_ptr<const Dictionary> action_names() {
   return names;
 }
 
-// The device of each row of `events`: rows stand device by device.
-void add_device_and_number(TableBuilder& table) {
-  const auto& devices = table.trace().devices;
-  std::size_t at = 0;
-  const auto device_of = [&](std::size_t row) {
-    while (row < devices[at].first_event ||
-           row >= devices[at].first_event + devices[at].event_count) {
-      at = at + 1 < devices.size() ? at + 1 : 0;
-    }
-    return at;
-  };
-  table.add("device", "such as cuda:0", table.devices(device_of));
-  table.add("event", "number of the event on its device, from 0",
-            table.compute<std::uint32_t>([&](std::size_t row) {
-              return static_cast<std::uint32_t>(row - devices[device_of(row)].first_event);
-            }));
-}
-
-void add_optional(TableBuilder& table, const char* name, const char* description,
-                  const model::OptionalColumn<model::StringId>& column) {
-  if (!column.present()) return;
-  Cells cells = table.strings([&](std::size_t row) { return column[row]; });
-  table.add(name, description, table.with_nulls(std::move(cells), [&](std::size_t row) {
-    return column[row] == model::StringId{};
-  }));
-}
-
-void add_pool(TableBuilder& table, const Events& events) {
-  if (!events.pool.present()) return;
+std::shared_ptr<const Dictionary> phase_names() {
   auto names = std::make_shared<Dictionary>();
-  for (const model::Pool& pool : table.trace().pools) {
-    TableBuilder::append(
-        *names, "(" + std::to_string(pool.first) + ", " + std::to_string(pool.second) + ")");
+  for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
+    TableBuilder::append(*names, to_string(static_cast<model::Phase>(phase)));
   }
-  Cells cells =
-      table.compute<std::uint32_t>([&](std::size_t row) { return events.pool[row].value; });
-  cells.dictionary = std::move(names);
-  table.add("pool", "memory pool, as PyTorch's pair of numbers",
-            table.with_nulls(std::move(cells),
-                             [&](std::size_t row) { return events.pool[row] == model::PoolId{}; }));
+  return names;
 }
 
-void add_phase_and_flags(TableBuilder& table, const Events& events) {
-  if (events.phase.present()) {
-    auto names = std::make_shared<Dictionary>();
-    for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
-      TableBuilder::append(*names, to_string(static_cast<model::Phase>(phase)));
+template <typename IsPresent>
+bool on_some_device(const model::Trace& trace, IsPresent&& is_present) {
+  return std::ranges::any_of(trace.devices, is_present);
+}
+
+class EventTable {
+ public:
+  explicit EventTable(TableBuilder& table) : table_(table), trace_(table.trace()) {}
+
+  void add_batch(const DeviceTrace& device, std::size_t number) {
+    device_ = &device;
+    number_lifetimes();
+    table_.begin_batch(device.events.size());
+    add_what(number);
+    table_.add("stream", "handle of the stream, 0 for the default",
+               table_.compute<std::uint64_t>(
+                   [&](std::size_t row) { return trace_.streams[site(row).stream.index()]; }));
+    table_.add("stack", "row of the table stacks",
+               table_.compute<model::StackId>([&](std::size_t row) { return site(row).stack; }));
+    add_pool();
+    if (trace_.has_categories()) {
+      add_text("category", "as in the file; for snapshots inferred", [&](std::size_t row) {
+        return lifetime_[row] == kNone ? site(row).category
+                                       : trace_.category(*device_, lifetime_[row]);
+      });
     }
-    Cells cells = table.compute<std::uint8_t>(
-        [&](std::size_t row) { return static_cast<std::uint8_t>(events.phase[row]); });
-    cells.dictionary = std::move(names);
-    table.add("phase", "phase of the thread", std::move(cells));
-  }
-  if (!events.flags.present()) return;
-  const auto add = [&](const char* name, const char* description, model::EventFlags flag) {
-    table.add(name, description,
-              table.flags([&](std::size_t row) { return has(events.flags[row], flag); }));
-  };
-  using enum model::EventFlags;
-  add("is_temporary", "freed before the operator that allocated it returned", kTemporary);
-  add("is_saved_for_backward", "created in forward, live when backward began", kSavedForBackward);
-  add("is_adopted", "allocated before the recorder first saw it", kAdopted);
-}
-
-void add_tensor(TableBuilder& table, const Events& events) {
-  if (!events.tensor.present()) return;
-  const auto add = [&](const char* name, const char* description, auto member) {
-    const auto id = [&](std::size_t row) {
-      return table.trace().tensors[events.tensor[row].index()].*member;
+    add_site("operator", "the outermost operator that ran", &Site::op);
+    add_site("inner_operator", "the innermost one", &Site::inner_op);
+    add_site("forward_operator", "in backward: the operator that created the autograd node",
+             &Site::forward_op);
+    add_site("layer", "path of the module", &Site::layer);
+    add_phase_and_flags();
+    add_tensor();
+    add_site("compile_context", "of torch.compile", &Site::compile_context);
+    const auto has_metadata = [](const DeviceTrace& each) {
+      return each.events.user_metadata.present();
     };
-    table.add(name, description, table.with_nulls(table.strings(id), [&](std::size_t row) {
-      return id(row) == model::StringId{};
+    if (on_some_device(trace_, has_metadata)) {
+      add_text("user_metadata", "what the program attached",
+               [&](std::size_t row) { return device_->events.user_metadata[row]; });
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = model::kNone;
+
+  const Site& site(std::size_t row) const { return trace_.site(*device_, row); }
+
+  void number_lifetimes() {
+    lifetime_.assign(device_->events.size(), kNone);
+    const model::Lifetimes& rows = device_->lifetimes;
+    for (std::uint32_t row = rows.baseline_count; row < rows.size(); ++row) {
+      lifetime_[rows.alloc[row]] = row;
+    }
+  }
+
+  void add_what(std::size_t number) {
+    const model::Events& events = device_->events;
+    table_.add("device", "such as cuda:0", table_.devices([&](std::size_t) { return number; }));
+    table_.add("event", "number of the event on its device, from 0",
+               table_.compute<std::uint32_t>(
+                   [](std::size_t row) { return static_cast<std::uint32_t>(row); }));
+    Cells actions = table_.borrow(events.action.data());
+    actions.dictionary = action_names();
+    table_.add("action", "as in PyTorch's snapshots; free: requested and completed simultaneously",
+               std::move(actions));
+    table_.add("address", "of the block or segment; of oom: the device's free bytes",
+               table_.borrow(events.address.data()));
+    table_.add("size_bytes", "requested bytes; of segment actions: the segment's",
+               table_.borrow(events.size_bytes.data()));
+    table_.add("time_ns", "as recorded",
+               table_.with_nulls(table_.borrow(events.time_ns.data()), [&](std::size_t row) {
+                 return events.time_ns[row] == model::kNoTime;
+               }));
+  }
+
+  template <typename IdOf>
+  void add_text(const char* name, const char* description, IdOf&& id_of) {
+    Cells cells = table_.strings(words_[name], id_of);
+    table_.add(name, description, table_.with_nulls(std::move(cells), [&](std::size_t row) {
+      return id_of(row) == StringId{};
     }));
-  };
-  add("tensor", "the tensor's name, where it has one", &model::Tensor::name);
-  add("dtype", "of the tensor in the memory, where one is known", &model::Tensor::dtype);
-  add("shape", "of the same tensor", &model::Tensor::shape);
-}
+  }
+  void add_site(const char* name, const char* description, StringId Site::* field) {
+    if (!trace_.sites.states(field)) return;
+    add_text(name, description, [&](std::size_t row) { return site(row).*field; });
+  }
+
+  void add_pool() {
+    if (!trace_.sites.states(&Site::pool)) return;
+    auto names = std::make_shared<Dictionary>();
+    for (const model::Pool& pool : trace_.pools) {
+      TableBuilder::append(
+          *names, "(" + std::to_string(pool.first) + ", " + std::to_string(pool.second) + ")");
+    }
+    Cells cells =
+        table_.compute<std::uint32_t>([&](std::size_t row) { return site(row).pool.value; });
+    cells.dictionary = std::move(names);
+    table_.add("pool", "memory pool, as PyTorch's pair of numbers",
+               table_.with_nulls(std::move(cells), [&](std::size_t row) {
+                 return site(row).pool == model::PoolId{};
+               }));
+  }
+
+  void add_phase_and_flags() {
+    if (trace_.has_phases()) {
+      Cells cells = table_.compute<std::uint8_t>(
+          [&](std::size_t row) { return static_cast<std::uint8_t>(site(row).phase); });
+      cells.dictionary = phase_names();
+      table_.add("phase", "phase of the thread", std::move(cells));
+    }
+    const auto has_flags = [](const DeviceTrace& each) { return each.lifetimes.flags.present(); };
+    if (!trace_.has_attribution && !on_some_device(trace_, has_flags)) return;
+    const auto add = [&](const char* name, const char* description, model::LifetimeFlags flag) {
+      table_.add(name, description, table_.flags([&](std::size_t row) {
+        return lifetime_[row] != kNone && has(device_->lifetimes.flags[lifetime_[row]], flag);
+      }));
+    };
+    using enum model::LifetimeFlags;
+    add("is_temporary", "freed before the operator that allocated it returned", kTemporary);
+    add("is_saved_for_backward", "created in forward, live when backward began", kSavedForBackward);
+    add("is_adopted", "allocated before the recorder first saw it", kAdopted);
+  }
+
+  void add_tensor() {
+    if (!trace_.has_tensors()) return;
+    const auto add = [&](const char* name, const char* description,
+                         StringId model::Tensor::* member) {
+      add_text(name, description, [&](std::size_t row) {
+        const std::uint32_t lifetime = lifetime_[row];
+        if (lifetime == kNone) return StringId{};
+        return trace_.tensors[device_->lifetimes.tensor[lifetime].index()].*member;
+      });
+    };
+    add("tensor", "the tensor's name, where it has one", &model::Tensor::name);
+    add("dtype", "of the tensor in the memory, where one is known", &model::Tensor::dtype);
+    add("shape", "of the same tensor", &model::Tensor::shape);
+  }
+
+  TableBuilder& table_;
+  const model::Trace& trace_;
+  const DeviceTrace* device_ = nullptr;
+  std::vector<std::uint32_t> lifetime_;      // by alloc event of the device; kNone: others
+  std::map<std::string_view, Words> words_;  // by column
+};
 
 }  // namespace
 
 Table event_table(const StatePtr& state) {
   TableBuilder table("events", state);
-  const Events& events = table.trace().events;
-  table.begin_batch(events.size());
-  add_device_and_number(table);
-  Cells actions = table.borrow(events.action.data());
-  actions.dictionary = action_names();
-  table.add("action", "as in PyTorch's snapshots; free: requested and completed simultaneously",
-            std::move(actions));
-  table.add("address", "of the block or segment; of oom: the device's free bytes",
-            table.borrow(events.address.data()));
-  table.add("size_bytes", "requested bytes; of segment actions: the segment's",
-            table.borrow(events.size_bytes.data()));
-  table.add("time_ns", "as recorded",
-            table.with_nulls(table.borrow(events.time_ns.data()), [&](std::size_t row) {
-              return events.time_ns[row] == model::kNoTime;
-            }));
-  table.add("stream", "handle of the stream, 0 for the default",
-            table.compute<std::uint64_t>(
-                [&](auto row) { return table.trace().streams[events.stream[row].index()]; }));
-  table.add("stack", "row of the table stacks", table.borrow(events.stack.data()));
-  add_pool(table, events);
-  add_optional(table, "category", "as in the file; for snapshots inferred", events.category);
-  add_optional(table, "operator", "the outermost operator that ran", events.op);
-  add_optional(table, "inner_operator", "the innermost one", events.inner_op);
-  add_optional(table, "forward_operator",
-               "in backward: the operator that created the autograd node", events.forward_op);
-  add_optional(table, "layer", "path of the module", events.layer);
-  add_phase_and_flags(table, events);
-  add_tensor(table, events);
-  add_optional(table, "compile_context", "of torch.compile", events.compile_context);
-  add_optional(table, "user_metadata", "what the program attached", events.user_metadata);
+  EventTable events(table);
+  const auto& devices = table.trace().devices;
+  for (std::size_t number = 0; number < devices.size(); ++number) {
+    events.add_batch(devices[number], number);
+  }
+  if (devices.empty()) events.add_batch(DeviceTrace{}, 0);
   return table.finish();
 }
 

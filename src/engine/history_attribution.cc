@@ -11,9 +11,8 @@
 namespace plimsoll::engine {
 namespace {
 
-using model::Event;
-using model::EventFlags;
 using model::kNone;
+using model::LifetimeFlags;
 using model::Phase;
 using readers::Doing;
 
@@ -53,7 +52,7 @@ class Device {
  private:
   std::int64_t time_of(std::uint32_t event, std::int64_t otherwise) const {
     if (event == kNone || event == model::kBeforeRecording) return otherwise;
-    return history_.events.time_ns[device_.first_event + event];
+    return device_.events.time_ns[event];
   }
   std::int64_t born_ns(std::size_t row) const {
     return time_of(device_.lifetimes.alloc[row], model::kNoTime);
@@ -61,7 +60,7 @@ class Device {
   std::int64_t died_ns(std::size_t row) const {
     return time_of(device_.lifetimes.free_requested[row], kEver);
   }
-  void take_tensor(Attribution& into, const Event& told) const;
+  void take_tensor(Attribution& into, const model::DeviceTrace& tensors, std::size_t row) const;
   void take_moment(Attribution& into, std::size_t row) const;
   std::string_view category(const Attribution& of, std::size_t row, std::size_t at) const;
 
@@ -83,35 +82,34 @@ void Device::by_tensors(const model::DeviceTrace& tensors) {
   std::ranges::stable_sort(blocks, {}, key);
   for (std::size_t row = 0; row < tensors.lifetimes.size(); ++row) {
     if (tensors.lifetimes.alloc[row] == kNone) continue;
-    const Event told = recorded_.events.at(tensors.first_event + tensors.lifetimes.alloc[row]);
-    const auto after =
-        std::ranges::upper_bound(blocks, std::pair(told.address, told.time_ns), {}, key);
+    const std::uint32_t born = tensors.lifetimes.alloc[row];
+    const std::uint64_t address = tensors.events.address[born];
+    const std::int64_t time_ns = tensors.events.time_ns[born];
+    const auto after = std::ranges::upper_bound(blocks, std::pair(address, time_ns), {}, key);
     if (after == blocks.begin()) continue;
     const Block& block = *(after - 1);
-    const bool is_in = block.address == told.address &&
-                       told.size_bytes <= history_.block_bytes(device_, block.lifetime) &&
-                       told.time_ns <= died_ns(block.lifetime);
-    if (is_in) take_tensor(attributions_[block.lifetime], told);
+    const bool is_in =
+        block.address == address &&
+        tensors.events.size_bytes[born] <= history_.block_bytes(device_, block.lifetime) &&
+        time_ns <= died_ns(block.lifetime);
+    if (is_in) take_tensor(attributions_[block.lifetime], tensors, row);
   }
 }
 
 // The first tensor tells where the block was made, the gravest one what it is for.
-void Device::take_tensor(Attribution& into, const Event& told) const {
-  const std::string_view category = recorded_.strings[told.category];
+void Device::take_tensor(Attribution& into, const model::DeviceTrace& tensors,
+                         std::size_t row) const {
+  const std::string_view category = recorded_.strings[recorded_.category(tensors, row)];
+  const LifetimeFlags flags = tensors.lifetimes.flags[row];
   const bool is_first = into.how != Attribution::How::kByTensor;
-  if (is_first && !has(told.flags, EventFlags::kAdopted)) {
+  if (is_first && !has(flags, LifetimeFlags::kAdopted)) {
     into.how = Attribution::How::kByTensor;
-    into.layer = told.layer;
-    into.op = told.op;
-    into.inner_op = told.inner_op;
-    into.forward_op = told.forward_op;
-    into.stack = told.stack;
-    into.phase = told.phase;
-    into.flags = told.flags;
+    into.site = recorded_.birth(tensors, row);
+    into.flags = flags;
   }
   const bool is_graver = gravity(category) > gravity(into.category);
   if (is_graver || (is_told(category) && !is_told(into.category))) into.category = category;
-  if (is_graver || into.tensor == model::TensorId{}) into.tensor = told.tensor;
+  if (is_graver || into.tensor == model::TensorId{}) into.tensor = tensors.lifetimes.tensor[row];
 }
 
 void Device::by_time() {
@@ -122,7 +120,7 @@ void Device::by_time() {
       each.how = Attribution::How::kByTensor;  // what it is for, not where it was made
     }
     if (each.category == model::kActivation && timeline_.has_backward(born_ns(row), died_ns(row))) {
-      each.flags = each.flags | EventFlags::kSavedForBackward;
+      each.flags = each.flags | LifetimeFlags::kSavedForBackward;
     }
   }
 }
@@ -133,20 +131,20 @@ void Device::take_moment(Attribution& into, std::size_t row) const {
   if (at == Timeline::kNothing) return;
   const Doing& doing = timeline_[at];
   into.how = is_told(into.category) ? Attribution::How::kByTensor : Attribution::How::kByTime;
-  into.layer = doing.layer;
-  into.op = into.inner_op = doing.op;
-  into.phase = doing.phase;
+  into.site.layer = doing.layer;
+  into.site.op = into.site.inner_op = doing.op;
+  into.site.phase = doing.phase;
   // Without operators nobody knows what is temporary.
   if (is_told(into.category) || !timeline_.tells_operators()) return;
   into.category = category(into, row, at);
-  if (into.category == model::kTemporary) into.flags = EventFlags::kTemporary;
+  if (into.category == model::kTemporary) into.flags = LifetimeFlags::kTemporary;
 }
 
 // As the recorder's own: docs/recording.md.
 std::string_view Device::category(const Attribution& of, std::size_t row, std::size_t at) const {
   if (timeline_.is_in_op(at, died_ns(row))) return model::kTemporary;
-  if (of.phase == Phase::kForward) return model::kActivation;
-  if (of.phase == Phase::kBackward) return model::kActivationGradient;
+  if (of.site.phase == Phase::kForward) return model::kActivation;
+  if (of.site.phase == Phase::kBackward) return model::kActivationGradient;
   return model::kOther;
 }
 

@@ -23,11 +23,9 @@ struct Attribution {
 
   How how = How::kNot;
   std::string_view category;  // as of model/categories.h; empty: unknown
-  model::StringId layer, op, inner_op, forward_op;
-  model::StackId stack;
+  model::Site site;           // where it was made
   model::TensorId tensor;
-  model::Phase phase = model::Phase::kOther;
-  model::EventFlags flags = model::EventFlags::kNothing;
+  model::LifetimeFlags flags = model::LifetimeFlags::kNothing;
 };
 
 // What the program was doing, by time.

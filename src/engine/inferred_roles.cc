@@ -51,7 +51,7 @@ class DeviceRoles {
     for (std::size_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
       const std::uint32_t born = lifetimes_.alloc[row];
       const std::uint32_t died = model::death(lifetimes_, row, model::Liveness::kAllocated);
-      const Activity activity = activities[trace.events.stack[device.first_event + born].index()];
+      const Activity activity = activities[trace.site(device, born).stack.index()];
       if (is_of_training(activity)) last = activity;
       history_.push_back({born, died == model::kNone ? kNever : died, trace.size_bytes(device, row),
                           activity, last});
@@ -64,7 +64,8 @@ class DeviceRoles {
     Next next;
     for (auto made = history_.rbegin(); made != history_.rend(); ++made) {
       const std::string_view category = category_of(*made, next);
-      trace_.events.category.set(device_.first_event + made->born, trace_.strings.intern(category));
+      const auto later = static_cast<std::size_t>(made - history_.rbegin());
+      lifetimes_.category.set(lifetimes_.size() - 1 - later, trace_.strings.intern(category));
       if (category == model::kGradient) count_gradient(made->size_bytes, next);
       if (made->activity == Activity::kForward) next.forward = made->born;
       if (is_backward(made->activity)) next.backward = made->born;
@@ -234,8 +235,10 @@ class DeviceRoles {
       }
     }
     count_parameters(baseline, bytes);
-    device_.baseline_category.resize(lifetimes_.baseline_count,
-                                     trace_.strings.intern(model::kUnknownCategory));
+    const StringId unknown = trace_.strings.intern(model::kUnknownCategory);
+    for (std::uint32_t row = 0; row < lifetimes_.baseline_count; ++row) {
+      lifetimes_.category.set(row, unknown);
+    }
     for (const auto& [size_bytes, copies] : baseline) {
       const auto found = parameters_of_size_.find(size_bytes);
       if (found != parameters_of_size_.end()) share_out(copies, found->second);
@@ -249,7 +252,7 @@ class DeviceRoles {
                           std::size_t count, std::string_view category) {
       const StringId word = trace_.strings.intern(category);
       for (std::size_t i = first; i < std::min(first + count, rows.size()); ++i) {
-        device_.baseline_category[rows[i]] = word;
+        lifetimes_.category.set(rows[i], word);
       }
     };
     take(copies.kept, 0, parameters, model::kParameter);
@@ -275,7 +278,7 @@ class DeviceRoles {
 
   Trace& trace_;
   DeviceTrace& device_;
-  const Lifetimes& lifetimes_;
+  Lifetimes& lifetimes_;
   std::vector<Made> history_;  // in order of birth
   std::unordered_set<std::uint64_t> model_sizes_;
   std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by backward
@@ -284,9 +287,11 @@ class DeviceRoles {
 
 // Some allocation of the history has a stack with frames.
 bool has_stacks(const Trace& trace) {
-  for (std::size_t row = 0; row < trace.events.size(); ++row) {
-    const bool is_alloc = trace.events.action[row] == Action::kAlloc;
-    if (is_alloc && !trace.stacks.frames(trace.events.stack[row]).empty()) return true;
+  for (const DeviceTrace& device : trace.devices) {
+    for (std::size_t row = 0; row < device.events.size(); ++row) {
+      const bool is_alloc = device.events.action[row] == Action::kAlloc;
+      if (is_alloc && !trace.stacks.frames(trace.site(device, row).stack).empty()) return true;
+    }
   }
   return false;
 }
@@ -294,12 +299,12 @@ bool has_stacks(const Trace& trace) {
 }  // namespace
 
 void infer_roles(Trace& trace) {
-  if (trace.events.category.present() || !has_stacks(trace)) return;
+  if (trace.has_categories() || !has_stacks(trace)) return;
   const std::vector<Activity> activities = activities_of_stacks(trace);
   for (DeviceTrace& device : trace.devices) {
-    if (device.event_count > 0) DeviceRoles(trace, device, activities).infer();
+    if (device.events.size() > 0) DeviceRoles(trace, device, activities).infer();
   }
-  trace.has_inferred_roles = trace.events.category.present();
+  trace.has_inferred_roles = trace.has_categories();
 }
 
 }  // namespace plimsoll::engine

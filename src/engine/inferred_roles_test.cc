@@ -46,9 +46,11 @@ class InferredRoles : public testing::Test {
     trace_ = maker_.finish();
     infer_roles(trace_);
     std::vector<std::string> words;
-    for (std::size_t row = 0; row < trace_.events.size(); ++row) {
-      if (trace_.events.action[row] != model::Action::kAlloc) continue;
-      words.emplace_back(trace_.strings[trace_.events.category[row]]);
+    for (const model::DeviceTrace& device : trace_.devices) {
+      const model::Lifetimes& lifetimes = device.lifetimes;
+      for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+        words.emplace_back(trace_.strings[trace_.category(device, row)]);
+      }
     }
     return words;
   }

@@ -48,8 +48,9 @@ void add_batch(TableBuilder& table, const DeviceTrace& device, std::size_t numbe
     return trace.stack(device, row);
   }));
   table.add("block", "row of the table blocks; null: freed, or no final state",
-            table.with_nulls(table.borrow(rows.block.data()),
-                             [&](std::size_t row) { return rows.block[row] == model::kNone; }));
+            table.with_nulls(
+                table.compute<std::uint32_t>([&](std::size_t row) { return rows.block[row]; }),
+                [&](std::size_t row) { return rows.block[row] == model::kNone; }));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
   source.path = path;
   source.format = loaded.trace.format;
   source.bytes = loaded.file_bytes;
-  source.events = loaded.trace.events.size();
+  source.events = loaded.trace.event_count();
   source.rank = loaded.trace.rank;
   source.command = loaded.trace.program.command;
   source.host = loaded.trace.program.host;

@@ -23,8 +23,8 @@ std::int64_t begin_of(const model::Trace& trace) {
   std::int64_t begin = trace.started_ns;
   if (begin != model::kNoTime) return begin;
   for (const model::DeviceTrace& device : trace.devices) {
-    if (device.event_count == 0) continue;
-    const std::int64_t first = trace.events.time_ns[device.first_event];
+    if (device.events.size() == 0) continue;
+    const std::int64_t first = device.events.time_ns[0];
     if (first == model::kNoTime) continue;
     begin = begin == model::kNoTime ? first : std::min(begin, first);
   }

@@ -24,6 +24,12 @@ struct Cells {
   bool may_be_null = false;
 };
 
+// The texts of a column, as far as they have occurred.
+struct Words {
+  std::vector<std::uint32_t> rows_by_id;
+  std::shared_ptr<Dictionary> dictionary = std::make_shared<Dictionary>();
+};
+
 class TableBuilder {
  public:
   TableBuilder(std::string name, std::shared_ptr<const Session::State> state);
@@ -54,15 +60,20 @@ class TableBuilder {
   // Text, with a dictionary of just the strings that occur; `id_at` names rows of trace().strings.
   template <typename Function>
   Cells strings(Function&& id_at) {
-    std::vector<std::uint32_t> rows_by_id(trace().strings.size(), model::kNone);
-    auto dictionary = std::make_shared<Dictionary>();
+    Words words;
+    return strings(words, id_at);
+  }
+  // The same in several batches, which share their words.
+  template <typename Function>
+  Cells strings(Words& words, Function&& id_at) {
+    words.rows_by_id.resize(trace().strings.size(), model::kNone);
     Cells cells = compute<std::uint32_t>([&](std::size_t row) {
       const model::StringId id = id_at(row);
-      std::uint32_t& place = rows_by_id[id.index()];
-      if (place == model::kNone) place = append(*dictionary, trace().strings[id]);
+      std::uint32_t& place = words.rows_by_id[id.index()];
+      if (place == model::kNone) place = append(*words.dictionary, trace().strings[id]);
       return place;
     });
-    cells.dictionary = std::move(dictionary);
+    cells.dictionary = words.dictionary;
     return cells;
   }
   // `number_at` names rows of trace().devices.

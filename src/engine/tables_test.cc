@@ -78,14 +78,13 @@ TEST(tables, columns_of_the_model_are_borrowed) {
   TraceMaker maker;
   maker.alloc(0x100, 10).free(0x100, 10).alloc(0x200, 20);
   const StatePtr state = state_of(maker);
-  const model::Events& events = state->trace.events;
+  const model::Events& events = state->trace.devices[0].events;
 
   const Table table = table_of(state, "events");
   EXPECT_EQ(column(table, "action").values, events.action.data());
   EXPECT_EQ(column(table, "address").values, events.address.data());
   EXPECT_EQ(column(table, "size_bytes").values, events.size_bytes.data());
   EXPECT_EQ(column(table, "time_ns").values, events.time_ns.data());
-  EXPECT_EQ(column(table, "stack").values, events.stack.data());
 
   const model::Lifetimes& lifetimes = state->trace.devices[0].lifetimes;
   const Table rows = table_of(state, "lifetimes");

@@ -34,7 +34,6 @@ struct Row {
   TimelineRow happened;
   std::uint32_t device = 0;  // row of Trace::devices
   std::uint32_t layer = 0;
-  std::size_t event = model::kNone;  // row of Trace::events that allocated the memory
 };
 
 class Rows {
@@ -79,9 +78,7 @@ class Rows {
     if (happened.mark != model::kNone) {
       row.layer = layers_.named(trace.strings[trace.marks[happened.mark].name]).value;
     } else if (happened.lifetime != model::kNone) {
-      const std::uint32_t born = device.lifetimes.alloc[happened.lifetime];
-      if (born != model::kNone) row.event = device.first_event + born;
-      if (born != model::kNone) row.layer = layers_.of(row.event).value;
+      row.layer = layers_.of(device, happened.lifetime).value;
     }
     return row;
   }
@@ -106,29 +103,37 @@ class Rows {
   // Facts of the memory that is allocated or freed.
   void add_memory() {
     const model::Trace& trace = table_.trace();
-    const auto is_none = [&](std::size_t row) { return rows_[row].event == model::kNone; };
+    const auto device = [&](std::size_t row) -> const model::DeviceTrace& {
+      return trace.devices[rows_[row].device];
+    };
+    const auto is_none = [&](std::size_t row) {
+      const std::uint32_t lifetime = rows_[row].happened.lifetime;
+      return lifetime == model::kNone || device(row).lifetimes.alloc[lifetime] == model::kNone;
+    };
     const auto address = [&](std::size_t row) {
       const std::uint32_t lifetime = rows_[row].happened.lifetime;
-      return lifetime == model::kNone ? 0
-                                      : trace.address(trace.devices[rows_[row].device], lifetime);
+      return lifetime == model::kNone ? 0 : trace.address(device(row), lifetime);
     };
     table_.add("address", "of the memory",
                table_.with_nulls(table_.compute<std::uint64_t>(address), [&](std::size_t row) {
                  return rows_[row].happened.lifetime == model::kNone;
                }));
-    const auto add_text = [&](const char* name, const char* description, const auto& column) {
+    const auto add_text = [&](const char* name, const char* description, const auto& text) {
       const auto id = [&](std::size_t row) {
-        return is_none(row) ? model::StringId{} : column[rows_[row].event];
+        return is_none(row) ? model::StringId{} : text(device(row), rows_[row].happened.lifetime);
       };
       table_.add(name, description, table_.with_nulls(table_.strings(id), [&](std::size_t row) {
         return id(row) == model::StringId{};
       }));
     };
-    add_text("operator", "that allocated the memory", trace.events.op);
-    add_text("category", "of the memory", trace.events.category);
+    add_text("operator", "that allocated the memory",
+             [&](const auto& on, std::uint32_t lifetime) { return trace.birth(on, lifetime).op; });
+    add_text("category", "of the memory",
+             [&](const auto& on, std::uint32_t lifetime) { return trace.category(on, lifetime); });
     Cells phases = table_.compute<std::uint8_t>([&](std::size_t row) {
-      return static_cast<std::uint8_t>(is_none(row) ? model::Phase::kOther
-                                                    : trace.events.phase[rows_[row].event]);
+      return static_cast<std::uint8_t>(
+          is_none(row) ? model::Phase::kOther
+                       : trace.birth(device(row), rows_[row].happened.lifetime).phase);
     });
     phases.dictionary = phase_names();
     table_.add("phase", "in which the memory was allocated",

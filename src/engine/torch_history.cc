@@ -37,7 +37,7 @@ constexpr base::DiagnosticKind kNoOperators{
     "temporary memory cannot be distinguished from retained memory. Their category is unknown."};
 
 bool is_empty(const DeviceTrace& device) {
-  return device.event_count == 0 && device.segment_count == 0;
+  return device.events.size() == 0 && device.segment_count == 0;
 }
 
 const DeviceTrace* find(const Trace& trace, model::Device device) {
@@ -45,7 +45,13 @@ const DeviceTrace* find(const Trace& trace, model::Device device) {
   return found == trace.devices.end() ? nullptr : &*found;
 }
 
-// The events of one device, told to the builder in order, as far as a moment.
+// One event, and what hindsight shows of it if it is an alloc.
+struct Row {
+  Event event;
+  model::Hindsight hindsight;
+};
+
+// The events of one device, given to the builder in order, as far as a moment.
 class DeviceRows {
  public:
   DeviceRows(const DeviceTrace& device, TraceCopy& copy, model::TraceBuilder& builder)
@@ -57,14 +63,20 @@ class DeviceRows {
   const DeviceTrace& device() const { return device_; }
   // As far as a moment: so many of the recording's events of the device, or a time.
   virtual void until(std::uint32_t recorded_events, std::int64_t time_ns) = 0;
-  void rest() { rows_until(static_cast<std::uint32_t>(device_.event_count)); }
+  void rest() { rows_until(static_cast<std::uint32_t>(device_.events.size())); }
 
  protected:
-  virtual Event event(std::uint32_t number) { return copy_.event(device_.first_event + number); }
+  virtual Row row(std::uint32_t number) { return {copy_.event(device_, number), {}}; }
   void rows_until(std::uint32_t end) {
-    for (; next_ < end; ++next_) add(event(next_));
+    for (; next_ < end; ++next_) add(row(next_));
   }
-  void add(const Event& event) { builder_.place(device_.device, builder_.add_event(event), 1); }
+  void add(const Row& row) {
+    if (row.event.action == model::Action::kAlloc) {
+      builder_.add_alloc(device_.device, row.event, row.hindsight);
+    } else {
+      builder_.add_event(device_.device, row.event);
+    }
+  }
 
   const DeviceTrace& device_;
   TraceCopy& copy_;
@@ -76,6 +88,15 @@ class RecordedRows final : public DeviceRows {
  public:
   using DeviceRows::DeviceRows;
   void until(std::uint32_t recorded_events, std::int64_t) override { rows_until(recorded_events); }
+
+ protected:
+  Row row(std::uint32_t number) override {
+    Row row = DeviceRows::row(number);
+    if (row.event.action == model::Action::kAlloc) {
+      row.hindsight = copy_.hindsight(device_, device_.lifetimes.born_at(number));
+    }
+    return row;
+  }
 };
 
 class HistoryRows final : public DeviceRows {
@@ -88,15 +109,12 @@ class HistoryRows final : public DeviceRows {
         recorded_copy_(recorded_copy),
         timeline_(timeline),
         attributions_(std::move(attributions)) {
-    lifetime_of_.resize(device.event_count, kNone);
-    for (std::uint32_t row = device.lifetimes.baseline_count; row < device.lifetimes.size(); ++row)
-      lifetime_of_[device.lifetimes.alloc[row]] = row;
     if (device.history != model::History::kTruncated) adopt_baseline();
   }
 
   void until(std::uint32_t, std::int64_t time_ns) override {
     std::uint32_t end = next_;
-    while (end < device_.event_count && time_of(end) <= time_ns) ++end;
+    while (end < device_.events.size() && time_of(end) <= time_ns) ++end;
     if (end > next_) rows_until(end);
   }
   // A history that was cut begins with what lived then, and not before.
@@ -106,55 +124,57 @@ class HistoryRows final : public DeviceRows {
   }
 
  protected:
-  Event event(std::uint32_t number) override {
+  Row row(std::uint32_t number) override {
     if (!is_adopted_) adopt_baseline();
-    Event event = DeviceRows::event(number);
-    if (lifetime_of_[number] != kNone) {
-      tell(event, attributions_[lifetime_of_[number]]);
-    } else if (event.action == model::Action::kOom) {
-      tell_moment(event);
+    Row row = DeviceRows::row(number);
+    if (row.event.action == model::Action::kAlloc) {
+      tell(row, attributions_[device_.lifetimes.born_at(number)]);
+    } else if (row.event.action == model::Action::kOom) {
+      tell_moment(row.event);
     }
-    return event;
+    return row;
   }
 
  private:
-  std::int64_t time_of(std::uint32_t event) const {
-    return history_.events.time_ns[device_.first_event + event];
-  }
+  std::int64_t time_of(std::uint32_t event) const { return device_.events.time_ns[event]; }
 
   // What lived before the first event: met there, as in a recording.
   void adopt_baseline() {
     is_adopted_ = true;
     const model::Lifetimes& lifetimes = device_.lifetimes;
     for (std::uint32_t row = 0; row < lifetimes.baseline_count; ++row) {
-      Event event;
+      Row adopted;
+      Event& event = adopted.event;
       event.action = model::Action::kAlloc;
       event.address = history_.address(device_, row);
       event.size_bytes = history_.size_bytes(device_, row);
-      event.time_ns = device_.event_count > 0 ? time_of(0) : model::kNoTime;
+      event.time_ns = device_.events.size() > 0 ? time_of(0) : model::kNoTime;
       event.stream = copy_.stream(history_.stream(device_, row));
       event.stack = copy_.stack(history_.stack(device_, row));
-      tell(event, attributions_[row]);
-      event.flags = event.flags | model::EventFlags::kAdopted;
-      add(event);
+      tell(adopted, attributions_[row]);
+      model::LifetimeFlags& flags = adopted.hindsight.flags;
+      flags = flags | model::LifetimeFlags::kAdopted;
+      add(adopted);
       if (lifetimes.free_requested[row] != model::kBeforeRecording) continue;
       event.action = model::Action::kFreeRequested;
-      add(event);
+      add(adopted);
     }
   }
 
-  void tell(Event& event, const Attribution& told) {
+  void tell(Row& row, const Attribution& told) {
     const bool is_known = !told.category.empty();
-    event.category = builder_.strings().intern(is_known ? told.category : model::kUnknownCategory);
-    event.layer = recorded_copy_.text(told.layer);
-    event.op = recorded_copy_.text(told.op);
-    event.inner_op = recorded_copy_.text(told.inner_op);
-    event.forward_op = recorded_copy_.text(told.forward_op);
-    event.tensor = recorded_copy_.tensor(told.tensor);
-    event.phase = told.phase;
-    event.flags = told.flags;
+    row.hindsight.category =
+        builder_.strings().intern(is_known ? told.category : model::kUnknownCategory);
+    row.hindsight.tensor = recorded_copy_.tensor(told.tensor);
+    row.hindsight.flags = told.flags;
+    Event& event = row.event;
+    event.layer = recorded_copy_.text(told.site.layer);
+    event.op = recorded_copy_.text(told.site.op);
+    event.inner_op = recorded_copy_.text(told.site.inner_op);
+    event.forward_op = recorded_copy_.text(told.site.forward_op);
+    event.phase = told.site.phase;
     if (event.stack.value <= model::kEmptyStack.value) {
-      event.stack = recorded_copy_.stack(told.stack);
+      event.stack = recorded_copy_.stack(told.site.stack);
     }
   }
   void tell_moment(Event& event) {
@@ -169,7 +189,6 @@ class HistoryRows final : public DeviceRows {
   TraceCopy& recorded_copy_;
   const Timeline& timeline_;
   const std::vector<Attribution> attributions_;
-  std::vector<std::uint32_t> lifetime_of_;  // by alloc event
   bool is_adopted_ = false;
 };
 

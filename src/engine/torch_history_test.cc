@@ -15,7 +15,7 @@ namespace {
 
 using model::Action;
 using model::DeviceTrace;
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using model::Trace;
 using tests::Told;
@@ -51,11 +51,14 @@ class TorchHistory : public testing::Test {
   const DeviceTrace& device(model::Device wanted = kCuda) const {
     return *std::ranges::find(trace_.devices, wanted, &DeviceTrace::device);
   }
-  model::Event event(std::size_t number) const {
-    return trace_.events.at(device().first_event + number);
+  model::Event event(std::size_t number) const { return trace_.event(device(), number); }
+  std::size_t lifetime(std::size_t number) const {
+    return device().lifetimes.born_at(static_cast<std::uint32_t>(number));
   }
   std::string text(model::StringId id) const { return std::string(trace_.strings[id]); }
-  std::string category(std::size_t number) const { return text(event(number).category); }
+  std::string category(std::size_t number) const {
+    return text(trace_.category(device(), lifetime(number)));
+  }
   std::uint64_t counted(std::string_view name) const {
     for (const base::Diagnostic& each : diagnostics_.all()) {
       if (name == each.kind->name) return each.count;
@@ -85,11 +88,12 @@ TEST_F(TorchHistory, gives_a_block_what_is_known_of_the_tensor_in_it) {
                             .op = "aten::empty",
                             .tensor = weight});
   join();
-  ASSERT_EQ(device().event_count, 1u);
+  ASSERT_EQ(device().events.size(), 1u);
   EXPECT_EQ(category(0), "parameter");
   EXPECT_EQ(text(event(0).layer), "Net.fc");
   EXPECT_EQ(text(event(0).op), "aten::empty");
-  EXPECT_EQ(text(trace_.tensors[event(0).tensor.index()].name), "Net.fc.weight");
+  EXPECT_EQ(text(trace_.tensors[device().lifetimes.tensor[lifetime(0)].index()].name),
+            "Net.fc.weight");
   EXPECT_EQ(event(0).time_ns, 100'000);  // the allocator's own
   EXPECT_EQ(counted("torch_history"), 1u);
   EXPECT_EQ(counted("history_unattributed"), 0u);
@@ -124,7 +128,7 @@ TEST_F(TorchHistory, takes_what_a_tensor_is_for_from_the_gravest_that_it_held) {
   history(100).alloc(kBase, 512);
   recorded(105).alloc_told(kBase, 512, {.layer = "Net.fc", .category = "activation_gradient"});
   recorded(110).free_at_once(kBase, 512);
-  recorded(120).alloc_told(kBase, 512, {.category = "gradient", .flags = EventFlags::kAdopted});
+  recorded(120).alloc_told(kBase, 512, {.category = "gradient", .flags = LifetimeFlags::kAdopted});
   join();
   EXPECT_EQ(category(0), "gradient");
   EXPECT_EQ(text(event(0).layer), "Net.fc");
@@ -143,11 +147,11 @@ TEST_F(TorchHistory, explains_the_rest_by_what_the_program_did_then) {
   history(55).alloc(kBase + 2048, 512);
   join();
   EXPECT_EQ(category(0), "temporary");
-  EXPECT_TRUE(has(event(0).flags, EventFlags::kTemporary));
+  EXPECT_TRUE(has(device().lifetimes.flags[lifetime(0)], LifetimeFlags::kTemporary));
   EXPECT_EQ(text(event(0).op), "aten::mm");
   EXPECT_EQ(text(event(0).layer), "Net.fc");
   EXPECT_EQ(category(1), "activation");
-  EXPECT_TRUE(has(event(1).flags, EventFlags::kSavedForBackward));
+  EXPECT_TRUE(has(device().lifetimes.flags[lifetime(1)], LifetimeFlags::kSavedForBackward));
   EXPECT_EQ(category(4), "activation_gradient");
   EXPECT_EQ(event(4).phase, Phase::kBackward);
   EXPECT_EQ(category(5), "other");
@@ -191,7 +195,7 @@ TEST_F(TorchHistory, puts_what_the_driver_told_between_them_too) {
 }
 
 TEST_F(TorchHistory, meets_what_lived_before_it_at_its_beginning) {
-  recorded(10).alloc_told(kBase, 1000, {.category = "parameter", .flags = EventFlags::kAdopted});
+  recorded(10).alloc_told(kBase, 1000, {.category = "parameter", .flags = LifetimeFlags::kAdopted});
   recorded(20).step(1);
   history(100).alloc(kBase + 4096, 512);
   history(110).event(Action::kFreeRequested, kBase + 8192, 512);
@@ -201,11 +205,11 @@ TEST_F(TorchHistory, meets_what_lived_before_it_at_its_beginning) {
                     TraceMaker::block(kBase + 1024, 3072, 0, model::BlockState::kInactive),
                     TraceMaker::block(kBase + 4096, 512, 512)});
   join();
-  ASSERT_EQ(device().event_count, 5u);
+  ASSERT_EQ(device().events.size(), 5u);
   EXPECT_EQ(device().lifetimes.baseline_count, 0u);
   std::map<std::string, std::uint64_t> adopted;
   for (const std::size_t number : {0u, 1u}) {
-    EXPECT_TRUE(has(event(number).flags, EventFlags::kAdopted));
+    EXPECT_TRUE(has(device().lifetimes.flags[lifetime(number)], LifetimeFlags::kAdopted));
     adopted[category(number)] += event(number).size_bytes;
   }
   EXPECT_EQ(adopted, (std::map<std::string, std::uint64_t>{{"parameter", 1000}, {"unknown", 512}}));
@@ -221,7 +225,7 @@ TEST_F(TorchHistory, begins_a_cut_history_where_it_begins) {
   join();
   EXPECT_EQ(device().history, model::History::kTruncated);
   EXPECT_THAT(device().mark_events.span(), testing::ElementsAre(0u));
-  EXPECT_EQ(device().event_count, 3u);
+  EXPECT_EQ(device().events.size(), 3u);
 }
 
 TEST_F(TorchHistory, leaves_other_devices_as_they_were_recorded) {
@@ -231,11 +235,11 @@ TEST_F(TorchHistory, leaves_other_devices_as_they_were_recorded) {
   join();
   ASSERT_EQ(trace_.devices.size(), 3u);
   const auto& cpu = device(kCpu);
-  ASSERT_EQ(cpu.event_count, 1u);
-  EXPECT_EQ(text(trace_.events.category[cpu.first_event]), "input");
+  ASSERT_EQ(cpu.events.size(), 1u);
+  EXPECT_EQ(text(trace_.category(cpu, 0)), "input");
   const auto& other = device({model::DeviceType::kCuda, 1});
-  ASSERT_EQ(other.event_count, 1u);
-  EXPECT_EQ(text(trace_.events.category[other.first_event]), "buffer");
+  ASSERT_EQ(other.events.size(), 1u);
+  EXPECT_EQ(text(trace_.category(other, 0)), "buffer");
 }
 
 TEST_F(TorchHistory, knows_no_tensor_where_torch_wrote_no_times) {
@@ -254,7 +258,7 @@ TEST_F(TorchHistory, keeps_what_a_failure_elsewhere_found) {
   failed.shortage = recorded_.builder().add_shortage({.limit_bytes = 500, .total_bytes = 800});
   recorded(110, kCpu).event(failed);
   join();
-  const model::Event there = trace_.events.at(device(kCpu).first_event);
+  const model::Event there = trace_.event(device(kCpu), 0);
   ASSERT_LT(there.shortage.index(), trace_.shortages.size());
   EXPECT_EQ(trace_.shortages[there.shortage.index()].limit_bytes, 500u);
   EXPECT_EQ(trace_.shortages[there.shortage.index()].total_bytes, 800u);

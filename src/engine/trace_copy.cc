@@ -66,12 +66,11 @@ model::PoolId TraceCopy::pool(model::PoolId id) {
   return id == model::PoolId{} ? id : to_.pool(from_.pools[id.index()]);
 }
 
-model::Event TraceCopy::event(std::size_t row) {
-  model::Event event = from_.events.at(row);
+model::Event TraceCopy::event(const model::DeviceTrace& device, std::size_t row) {
+  model::Event event = from_.event(device, row);
   event.stream = stream(event.stream);
   event.stack = stack(event.stack);
   event.pool = pool(event.pool);
-  event.tensor = tensor(event.tensor);
   if (event.shortage != model::ShortageId{}) {
     event.shortage = to_.add_shortage(from_.shortages[event.shortage.index()]);
   }
@@ -80,6 +79,11 @@ model::Event TraceCopy::event(std::size_t row) {
     *word = text(*word);
   }
   return event;
+}
+
+model::Hindsight TraceCopy::hindsight(const model::DeviceTrace& device, std::size_t lifetime) {
+  const model::Lifetimes& rows = device.lifetimes;
+  return {text(rows.category[lifetime]), tensor(rows.tensor[lifetime]), rows.flags[lifetime]};
 }
 
 void TraceCopy::final_state(const model::DeviceTrace& device) {

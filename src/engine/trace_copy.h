@@ -15,7 +15,9 @@ class TraceCopy {
   // Both outlive it.
   TraceCopy(const model::Trace& from, model::TraceBuilder& to);
 
-  model::Event event(std::size_t row);
+  model::Event event(const model::DeviceTrace& device, std::size_t row);
+  // What hindsight shows of a lifetime.
+  model::Hindsight hindsight(const model::DeviceTrace& device, std::size_t lifetime);
   model::StringId text(model::StringId id);
   model::StackId stack(model::StackId id);
   model::TensorId tensor(model::TensorId id);

@@ -46,7 +46,7 @@ class DeviceStacks {
       if (born == kNone) {
         older += size;
       } else {
-        bytes[key_of(device_.first_event + born)] += size;
+        bytes[key_of(row)] += size;
       }
     }
     std::vector<LayerStack> rows;
@@ -57,12 +57,13 @@ class DeviceStacks {
   }
 
  private:
-  Key key_of(std::size_t event) {
+  Key key_of(std::uint32_t lifetime) {
+    const model::Site& site = trace_.birth(device_, lifetime);
     Key key;
-    key.layer = layers_.of(event);
-    key.op = trace_.events.op[event];
-    key.category = trace_.events.category[event];
-    key.line = input_.lines.line(trace_.events.stack[event]);
+    key.layer = layers_.of(device_, lifetime);
+    key.op = site.op;
+    key.category = trace_.category(device_, lifetime);
+    key.line = input_.lines.line(site.stack);
     if (is_owned(trace_.strings[key.category])) key.op = {};
     if (key.op != StringId{}) key.category = {};
     return key;

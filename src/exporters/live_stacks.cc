@@ -39,7 +39,7 @@ std::vector<DeviceMoment> device_moments(const ExportInput& input) {
   std::size_t next = 0;
   for (const model::DeviceTrace& device : input.trace.devices) {
     if (rows.empty()) {
-      moments.push_back({&device, "end", static_cast<std::int64_t>(device.event_count) - 1});
+      moments.push_back({&device, "end", static_cast<std::int64_t>(device.events.size()) - 1});
       continue;
     }
     if (next == rows.size() || rows[next].device != device.device.ordinal) continue;

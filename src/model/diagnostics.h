@@ -40,9 +40,6 @@ inline constexpr base::DiagnosticKind kHistoryTruncated{
     "event is unknown. Record with a larger limit (max_entries of PyTorch, max_events of "
     "Plimsoll), "
     "or for fewer steps."};
-inline constexpr base::DiagnosticKind kUnplacedEvents{
-    "unplaced_events", base::Severity::kDataLoss,
-    "Events outside the list of any device. They are left out."};
 inline constexpr base::DiagnosticKind kImplausibleSize{
     "implausible_size", base::Severity::kDataLoss,
     "Impossible sizes, above 1 PiB (of a failed request, 1 EiB). They are read as 1 PiB (1 EiB), "

@@ -34,41 +34,59 @@ const char* to_string(Action action) {
   return "unknown";
 }
 
-const char* to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kOther:
-      return "other";
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kOptimizer:
-      return "optimizer";
-    case Phase::kData:
-      return "data";
-  }
-  return "other";
+void Events::make_room() {
+  const std::size_t room = std::max<std::size_t>(64, 2 * size());
+  const auto reserve = [&](auto& column) { column.reserve(room); };
+  reserve(action);
+  reserve(address);
+  reserve(size_bytes);
+  reserve(time_ns);
+  reserve(site);
+  room_ = room;
 }
 
-void Events::make_room(std::size_t count) {
-  const std::size_t wanted = size() + count;
-  const auto grow = [&](auto& column) {
-    if (column.capacity() < wanted) column.reserve(std::max(wanted, 2 * column.capacity()));
+void Events::append(const Events& from, std::size_t first, std::size_t count) {
+  const std::size_t before = size();
+  const auto append = [&](auto& to, const auto& column) { to.append(column.span(first, count)); };
+  append(action, from.action);
+  append(address, from.address);
+  append(size_bytes, from.size_bytes);
+  append(time_ns, from.time_ns);
+  append(site, from.site);
+  from.user_metadata.append_to(user_metadata, before, first, count);
+  from.slack_bytes.append_to(slack_bytes, before, first, count);
+  from.shortage.append_to(shortage, before, first, count);
+  room_ = size();
+}
+
+void Events::truncate(std::size_t count) {
+  if (count >= size()) return;
+  const auto cut = [&](auto& column) {
+    column.resize(count);
+    column.shrink_to_fit();
   };
-  grow(action);
-  grow(address);
-  grow(size_bytes);
-  grow(time_ns);
-  grow(stack);
+  cut(action);
+  cut(address);
+  cut(size_bytes);
+  cut(time_ns);
+  cut(site);
+  user_metadata.truncate(count);
+  slack_bytes.truncate(count);
+  shortage.truncate(count);
+  room_ = size();
+}
+
+Events Events::split_off(std::size_t first) {
+  if (first == 0) return std::exchange(*this, Events{});
+  Events rest;
+  rest.append(*this, first, size() - first);
+  truncate(first);
+  return rest;
 }
 
 std::size_t Events::memory_bytes() const {
   return action.memory_bytes() + address.memory_bytes() + size_bytes.memory_bytes() +
-         time_ns.memory_bytes() + stream.memory_bytes() + stack.memory_bytes() +
-         pool.memory_bytes() + category.memory_bytes() + op.memory_bytes() +
-         inner_op.memory_bytes() + forward_op.memory_bytes() + layer.memory_bytes() +
-         tensor.memory_bytes() + phase.memory_bytes() + flags.memory_bytes() +
-         compile_context.memory_bytes() + user_metadata.memory_bytes() +
+         time_ns.memory_bytes() + site.memory_bytes() + user_metadata.memory_bytes() +
          slack_bytes.memory_bytes() + shortage.memory_bytes();
 }
 

@@ -59,11 +59,12 @@ class Bounds {
   Sum sum_;
 };
 
-void bound_events(Events& events, Bounds& bounds) {
+void bound_events(DeviceTrace& device, Bounds& bounds) {
+  Events& events = device.events;
   std::uint64_t* const slack =
       events.slack_bytes.present() ? events.slack_bytes.rows(events.size()) : nullptr;
   for (std::size_t row = 0; row < events.size(); ++row) {
-    const auto place = [&] { return "event " + std::to_string(row); };
+    const auto place = [&] { return to_string(device.device) + " event " + std::to_string(row); };
     if (events.action[row] == Action::kOom) {  // which holds free bytes instead of an address
       bounds.size(events.address[row], place);
       bounds.lower(events.size_bytes[row], kMostRequestBytes, place);  // which are never summed
@@ -129,7 +130,7 @@ void bound_times(Trace& trace, Bounds& bounds) {
 
 Status bound_figures(Trace& trace, base::Diagnostics& diagnostics) {
   Bounds bounds(diagnostics);
-  bound_events(trace.events, bounds);
+  for (DeviceTrace& device : trace.devices) bound_events(device, bounds);
   bound_final_state(trace, bounds);
   bound_looks(trace, bounds);
   bound_times(trace, bounds);
@@ -139,7 +140,7 @@ Status bound_figures(Trace& trace, base::Diagnostics& diagnostics) {
     if (each.kind == &kImplausibleSize) first = "; the first above 1 PiB is " + each.first_example;
   }
   return make_error(ErrorCode::kCorrupt,
-                    "the sizes of its " + std::to_string(trace.events.size()) + " events and " +
+                    "the sizes of its " + std::to_string(trace.event_count()) + " events and " +
                         std::to_string(trace.blocks.size()) +
                         " blocks add up to more than 2 EiB: the file is damaged" + first);
 }

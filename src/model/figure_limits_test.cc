@@ -23,12 +23,14 @@ TEST(FigureLimits, sizes_that_no_machine_has_are_lowered_and_the_first_is_named)
   maker.alloc(4096, kMostBytes).alloc(8192, kMost).alloc(12288, kMostBytes + 1);
   maker.segment(4096, kMost, {TraceMaker::block(4096, kMost, kMost)});
   const Trace trace = maker.finish();
-  for (std::size_t row = 0; row < 3; ++row) EXPECT_EQ(trace.events.size_bytes[row], kMostBytes);
+  for (std::size_t row = 0; row < 3; ++row)
+    EXPECT_EQ(trace.devices.at(0).events.size_bytes[row], kMostBytes);
   EXPECT_EQ(trace.segments[0].total_size, kMostBytes);
   EXPECT_EQ(trace.blocks[0].size, kMostBytes);
   EXPECT_EQ(trace.blocks[0].requested_size, kMostBytes);
   EXPECT_EQ(maker.diagnostics().count(kImplausibleSize), 5u);
-  EXPECT_EQ(maker.diagnostics().all().front().first_example, "event 1: 18446744073709551615 bytes");
+  EXPECT_EQ(maker.diagnostics().all().front().first_example,
+            "cuda:0 event 1: 18446744073709551615 bytes");
 }
 
 TEST(FigureLimits, a_request_that_no_machine_can_meet_is_no_damage) {
@@ -36,9 +38,9 @@ TEST(FigureLimits, a_request_that_no_machine_can_meet_is_no_damage) {
   TraceMaker maker;
   maker.event(Action::kOom, 1 << 30, kMistake).event(Action::kOom, kMost, kMost);
   const Trace trace = maker.finish();
-  EXPECT_EQ(trace.events.size_bytes[0], kMistake);
-  EXPECT_EQ(trace.events.size_bytes[1], kMostRequestBytes);
-  EXPECT_EQ(trace.events.address[1], kMostBytes);
+  EXPECT_EQ(trace.devices.at(0).events.size_bytes[0], kMistake);
+  EXPECT_EQ(trace.devices.at(0).events.size_bytes[1], kMostRequestBytes);
+  EXPECT_EQ(trace.devices.at(0).events.address[1], kMostBytes);
   EXPECT_EQ(maker.diagnostics().count(kImplausibleSize), 2u);
 }
 
@@ -49,8 +51,8 @@ TEST(FigureLimits, differences_of_times_fit) {
   maker.annotation("step", kNoTime, std::numeric_limits<std::int64_t>::max());
   const Trace trace = maker.finish();
   std::int64_t difference = 0;
-  EXPECT_FALSE(
-      __builtin_sub_overflow(trace.events.time_ns[0], trace.events.time_ns[1], &difference));
+  EXPECT_FALSE(__builtin_sub_overflow(trace.devices.at(0).events.time_ns[0],
+                                      trace.devices.at(0).events.time_ns[1], &difference));
   EXPECT_EQ(trace.annotations[0].begin_ns, kNoTime);
   EXPECT_EQ(trace.annotations[0].end_ns, kLatestNs);
   EXPECT_EQ(maker.diagnostics().count(kImplausibleTime), 3u);
@@ -62,7 +64,7 @@ TEST(FigureLimits, slack_counts_too) {
   event.action = Action::kAlloc;
   event.slack_bytes = kMost;
   maker.event(event);
-  EXPECT_EQ(maker.finish().events.slack_bytes[0], kMostBytes);
+  EXPECT_EQ(maker.finish().devices.at(0).events.slack_bytes[0], kMostBytes);
 }
 
 TEST(FigureLimits, a_file_whose_sizes_add_up_to_more_than_can_be_summed_is_refused) {
@@ -74,9 +76,8 @@ TEST(FigureLimits, a_file_whose_sizes_add_up_to_more_than_can_be_summed_is_refus
     event.action = Action::kAlloc;
     event.address = i;
     event.size_bytes = kMost - i;
-    builder.add_event(event);
+    builder.add_event({}, event);
   }
-  builder.place({}, 0, count);
   base::Progress progress;
   const auto trace = builder.finish("made_by_hand", progress);
   ASSERT_FALSE(trace.ok());

@@ -74,8 +74,7 @@ Trace one_allocation(std::uint64_t requested) {
   event.action = Action::kAlloc;
   event.address = 20 * kMib;
   event.size_bytes = requested;
-  builder.add_event(event);
-  builder.place(Device{}, 0, 1);
+  builder.add_event(Device{}, event);
   return std::move(builder.finish("test", progress)).value();
 }
 

@@ -11,6 +11,7 @@ namespace plimsoll::model {
 using StringId = base::StrongId<struct StringTag>;      // 0: the empty string, also "not recorded"
 using FrameId = base::StrongId<struct FrameTag>;        // a (file, function, line)
 using StackId = base::StrongId<struct StackTag>;        // 0: no stack was recorded
+using SiteId = base::StrongId<struct SiteTag>;          // row in Trace::sites; 0: nothing is known
 using LineId = base::StrongId<struct LineTag>;          // what stacks are charged to: see UserLines
 using StreamId = base::StrongId<struct StreamTag>;      // row in Trace::streams
 using PoolId = base::StrongId<struct PoolTag>;          // row in Trace::pools; 0: not recorded

@@ -27,17 +27,16 @@ Layers::Layers(const Trace& trace) : trace_(trace), by_word_(trace.strings.size(
   for (const Tensor& tensor : trace.tensors) tensor_names_.insert(trace.strings[tensor.name]);
 }
 
-LayerId Layers::of(std::size_t event) {
-  const Events& events = trace_.events;
-  if (const TensorId tensor = events.tensor[event]; tensor != TensorId{}) {
+LayerId Layers::of(const DeviceTrace& device, std::size_t lifetime) {
+  if (const TensorId tensor = device.lifetimes.tensor[lifetime]; tensor != TensorId{}) {
     const StringId name = trace_.tensors[tensor.index()].name;
-    const StringId category = events.category[event];
+    const StringId category = trace_.category(device, lifetime);
     const std::uint64_t key = std::uint64_t{name.value} << 32 | category.value;
     const auto [place, is_new] = by_name_.try_emplace(key, kNoLayer.value);
     if (is_new) place->second = owner_of(name, category).value;
     if (place->second != kNoLayer.value) return LayerId{place->second};
   }
-  const StringId word = events.layer[event];
+  const StringId word = trace_.birth(device, lifetime).layer;
   std::uint32_t& known = by_word_[word.index()];
   if (known == kNone) known = named(trace_.strings[word]).value;
   return LayerId{known};

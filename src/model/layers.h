@@ -27,9 +27,9 @@ class Layers {
   explicit Layers(const Trace& trace);
 
   // Whether anything in the trace can tell a layer.
-  static bool are_known(const Trace& trace) { return trace.events.layer.present(); }
+  static bool are_known(const Trace& trace) { return trace.has_layers(); }
 
-  LayerId of(std::size_t event);  // a row of Trace::events
+  LayerId of(const DeviceTrace& device, std::size_t lifetime);
   LayerId named(std::string_view path);
   LayerId find(std::string_view path) const;  // kNoLayer: it has not been met
 

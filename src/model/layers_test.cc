@@ -16,11 +16,11 @@ TEST(Layers, an_allocation_belongs_to_the_layer_that_ran) {
   maker.alloc_told(1, 10, {.layer = "Net.down.0.conv"}).alloc(2, 10);
   const Trace trace = maker.finish();
   Layers layers(trace);
-  const LayerId conv = layers.of(0);
+  const LayerId conv = layers.of(trace.devices.at(0), 0);
   EXPECT_EQ(layers.path(conv), "Net.down.0.conv");
   EXPECT_EQ(layers.path(layers.parent(conv)), "Net.down.0");
   EXPECT_EQ(layers.parent(layers.named("Net")), kNoLayer);
-  EXPECT_EQ(layers.of(1), kNoLayer);
+  EXPECT_EQ(layers.of(trace.devices.at(0), 1), kNoLayer);
   EXPECT_EQ(layers.size(), 5u);
   EXPECT_LT(layers.parent(conv), conv);
 }
@@ -41,7 +41,9 @@ TEST(Layers, what_a_module_owns_belongs_to_its_owner_whoever_made_it) {
       .alloc_told(7, 1, {.layer = "Net.relu", .category = "gradient", .tensor = nameless});
   const Trace trace = maker.finish();
   Layers layers(trace);
-  const auto path = [&](std::size_t event) { return layers.path(layers.of(event)); };
+  const auto path = [&](std::size_t event) {
+    return layers.path(layers.of(trace.devices.at(0), event));
+  };
   for (const std::size_t event : {0U, 1U, 2U, 3U}) EXPECT_EQ(path(event), "Net.fc") << event;
   EXPECT_EQ(path(4), "Net.bn");
   EXPECT_EQ(path(5), "Net.relu");
@@ -55,8 +57,8 @@ TEST(Layers, state_of_a_parameter_that_nobody_named_loses_two_words) {
   maker.alloc_told(2, 1, {.category = "gradient", .tensor = maker.tensor("loose")});
   const Trace trace = maker.finish();
   Layers layers(trace);
-  EXPECT_EQ(layers.path(layers.of(0)), "a");
-  EXPECT_EQ(layers.of(1), kNoLayer);
+  EXPECT_EQ(layers.path(layers.of(trace.devices.at(0), 0)), "a");
+  EXPECT_EQ(layers.of(trace.devices.at(0), 1), kNoLayer);
 }
 
 TEST(Layers, absurd_paths_are_cut_into_few_layers) {
@@ -65,8 +67,8 @@ TEST(Layers, absurd_paths_are_cut_into_few_layers) {
   maker.alloc_told(2, 1, {.layer = "..a..b."});
   const Trace trace = maker.finish();
   Layers layers(trace);
-  EXPECT_EQ(layers.path(layers.of(0)).size(), 100'000u);
-  EXPECT_EQ(layers.path(layers.of(1)), "..a..b.");
+  EXPECT_EQ(layers.path(layers.of(trace.devices.at(0), 0)).size(), 100'000u);
+  EXPECT_EQ(layers.path(layers.of(trace.devices.at(0), 1)), "..a..b.");
   EXPECT_LT(layers.size(), 100u);
 }
 

@@ -22,8 +22,9 @@ std::uint32_t LifetimePairing::add_row(Lifetimes& table, std::uint32_t alloc,
   table.alloc.push_back(alloc);
   table.free_requested.push_back(requested);
   table.free_completed.push_back(completed);
-  table.block.push_back(block);
-  return static_cast<std::uint32_t>(table.size() - 1);
+  const auto row = static_cast<std::uint32_t>(table.size() - 1);
+  table.block.set(row, block);
+  return row;
 }
 
 void LifetimePairing::run(base::Progress& progress) {
@@ -33,9 +34,9 @@ void LifetimePairing::run(base::Progress& progress) {
 }
 
 void LifetimePairing::pair_events(base::Progress& progress) {
-  const auto count = static_cast<std::uint32_t>(device_.event_count);
-  const Action* const action = trace_.events.action.data() + device_.first_event;
-  const std::uint64_t* const address = trace_.events.address.data() + device_.first_event;
+  const auto count = static_cast<std::uint32_t>(device_.events.size());
+  const Action* const action = device_.events.action.data();
+  const std::uint64_t* const address = device_.events.address.data();
   for (std::uint32_t event = 0; event < count; ++event) {
     if (event % kProgressEvery == 0) {
       progress.advance("pairing allocations with frees", event, count);
@@ -78,9 +79,8 @@ void LifetimePairing::on_alloc(std::uint32_t event, std::uint64_t address) {
 }
 
 void LifetimePairing::check_size(std::uint32_t lifetime, std::uint32_t event) {
-  const auto& sizes = trace_.events.size_bytes;
-  const std::uint64_t allocated = sizes[device_.first_event + seen_.alloc[lifetime]];
-  if (allocated != sizes[device_.first_event + event]) {
+  const auto& sizes = device_.events.size_bytes;
+  if (sizes[seen_.alloc[lifetime]] != sizes[event]) {
     diagnostics_.add(kFreeSizeDiffers, 1, place(device_, event));
   }
 }
@@ -131,10 +131,10 @@ void LifetimePairing::match_final_blocks() {
       }
       const std::uint32_t row = found->second;
       live_.erase(block.address, AddressHash{}(block.address));
-      seen_.block[row] = b;
+      seen_.block.set(row, b);
       const std::uint32_t told =
           seen_.alloc[row] != kNone ? seen_.alloc[row] : seen_.free_requested[row];
-      if (trace_.events.size_bytes[device_.first_event + told] != block.requested_size) {
+      if (device_.events.size_bytes[told] != block.requested_size) {
         diagnostics_.add(kBlockSizeDiffers, 1, place(device_, told));
       }
       const bool is_freed = seen_.free_requested[row] != kNone;
@@ -143,7 +143,7 @@ void LifetimePairing::match_final_blocks() {
       }
     }
   }
-  if (device_.event_count > 0) {
+  if (device_.events.size() > 0) {
     diagnostics_.add(kLiveBeforeRecording, before_.size(), to_string(device_.device));
   }
   for (const auto& [address, row] : live_) {
@@ -169,7 +169,6 @@ void LifetimePairing::join() {
   all.alloc.reserve(total);
   all.free_requested.reserve(total);
   all.free_completed.reserve(total);
-  all.block.reserve(total);
   auto copy = [&](const Lifetimes& from, std::size_t row) {
     add_row(all, from.alloc[row], from.free_requested[row], from.free_completed[row],
             from.block[row]);

@@ -2,14 +2,14 @@
 
 namespace plimsoll::model {
 
-std::int64_t start_of_recording(const Trace& trace, const DeviceTrace& device) {
+std::int64_t start_of_recording(const DeviceTrace& device) {
   std::int64_t start = kBeforeFirst;
-  for (std::size_t row = 0; row < device.event_count; ++row) {
-    const std::size_t event = device.first_event + row;
-    const Action action = trace.events.action[event];
+  std::size_t lifetime = device.lifetimes.baseline_count;
+  for (std::size_t event = 0; event < device.events.size(); ++event) {
+    const Action action = device.events.action[event];
     if (action == Action::kAlloc) {
-      if (!has(trace.events.flags[event], EventFlags::kAdopted)) break;
-      start = static_cast<std::int64_t>(row);
+      if (!has(device.lifetimes.flags[lifetime++], LifetimeFlags::kAdopted)) break;
+      start = static_cast<std::int64_t>(event);
     } else if (action != Action::kSegmentAlloc && action != Action::kSegmentMap) {
       break;
     }

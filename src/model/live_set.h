@@ -43,7 +43,7 @@ inline bool is_live(const Lifetimes& lifetimes, std::size_t row, Liveness livene
 
 // When the recording began: after the first events, as long as they state only what is older than
 // the recording (allocations, and the segments that they are in); else kBeforeFirst.
-std::int64_t start_of_recording(const Trace& trace, const DeviceTrace& device);
+std::int64_t start_of_recording(const DeviceTrace& device);
 
 // Rows of device.lifetimes, ascending.
 std::vector<std::uint32_t> live_set(const DeviceTrace& device, Liveness liveness,

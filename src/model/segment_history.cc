@@ -140,10 +140,10 @@ std::vector<std::vector<SegmentRange>> segments_at(const Trace& trace, const Dev
   PLIMSOLL_DCHECK(std::is_sorted(events.begin(), events.end()));
   std::vector<std::vector<SegmentRange>> moments(events.size());
   Ranges ranges(final_segments(trace, device));
-  auto next = static_cast<std::int64_t>(device.event_count) - 1;  // the latest event not undone
+  auto next = static_cast<std::int64_t>(device.events.size()) - 1;  // the latest event not undone
   for (std::size_t moment = events.size(); moment > 0; --moment) {
     for (; next > events[moment - 1]; --next) {
-      ranges.undo(trace.events.at(device.first_event + static_cast<std::size_t>(next)));
+      ranges.undo(trace.event(device, static_cast<std::size_t>(next)));
     }
     moments[moment - 1] = ranges.all();
   }

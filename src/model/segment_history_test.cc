@@ -104,8 +104,7 @@ Trace build(const std::vector<Event>& events, const Heap& end) {
   base::Diagnostics diagnostics;
   base::Progress progress;
   TraceBuilder builder(diagnostics);
-  for (const Event& event : events) builder.add_event(event);
-  builder.place(Device{}, 0, events.size());
+  for (const Event& event : events) builder.add_event(Device{}, event);
   for (const SegmentRange& range : end.ranges()) {
     Segment segment;
     segment.address = range.address;
@@ -152,8 +151,7 @@ TEST(SegmentHistory, a_range_mapped_again_takes_the_type_and_pool_of_its_neighbo
   base::Diagnostics diagnostics;
   base::Progress progress;
   TraceBuilder builder(diagnostics);
-  builder.add_event(unmap);
-  builder.place(Device{}, 0, 1);
+  builder.add_event(Device{}, unmap);
   Segment segment;
   segment.address = kExpandable;
   segment.total_size = kPage;

@@ -7,34 +7,6 @@
 
 namespace plimsoll::model {
 
-template <typename Equal>
-std::uint32_t* StackTable::RowSet::find(std::uint64_t hash, Equal&& equal) {
-  if (slots_.empty()) return nullptr;
-  const std::size_t mask = slots_.size() - 1;
-  for (std::size_t at = hash & mask; slots_[at] != kNone; at = (at + 1) & mask) {
-    if (equal(slots_[at])) return &slots_[at];
-  }
-  return nullptr;
-}
-
-void StackTable::RowSet::insert(std::uint64_t hash, std::uint32_t row) {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t at = hash & mask;
-  while (slots_[at] != kNone) at = (at + 1) & mask;
-  slots_[at] = row;
-  ++used_;
-}
-
-template <typename HashOf>
-void StackTable::RowSet::grow(HashOf&& hash_of) {
-  std::vector<std::uint32_t> old(std::max<std::size_t>(64, slots_.size() * 2), kNone);
-  old.swap(slots_);
-  used_ = 0;
-  for (std::uint32_t row : old) {
-    if (row != kNone) insert(hash_of(row), row);
-  }
-}
-
 StackTable::StackTable() {
   starts_.push_back(0);  // stack 0: none
   starts_.push_back(0);  // stack 1: empty
@@ -53,26 +25,23 @@ std::uint64_t StackTable::hash_of_stack(std::uint32_t row) const {
 
 FrameId StackTable::intern_frame(Frame frame) {
   const std::uint64_t hash = base::hash_bytes(&frame, sizeof frame);
-  if (auto* row = frame_rows_.find(hash, [&](std::uint32_t r) { return frames_[r] == frame; })) {
-    return FrameId{*row};
-  }
-  if (frame_rows_.must_grow()) frame_rows_.grow([&](auto row) { return hash_of_frame(row); });
+  const auto is_same = [&](std::uint32_t row) { return frames_[row] == frame; };
+  if (const auto known = frame_rows_.find(hash, is_same); known != kNone) return FrameId{known};
   const auto row = static_cast<std::uint32_t>(frames_.size());
+  frame_rows_.insert(hash, row, [&](std::uint32_t old) { return hash_of_frame(old); });
   frames_.push_back(frame);
-  frame_rows_.insert(hash, row);
   return FrameId{row};
 }
 
 StackId StackTable::intern_stack(std::span<const FrameId> ids) {
   if (ids.empty()) return kEmptyStack;
   const std::uint64_t hash = base::hash_bytes(ids.data(), ids.size_bytes());
-  auto same = [&](std::uint32_t row) { return std::ranges::equal(frames(StackId{row}), ids); };
-  if (auto* row = stack_rows_.find(hash, same)) return StackId{*row};
-  if (stack_rows_.must_grow()) stack_rows_.grow([&](auto row) { return hash_of_stack(row); });
+  auto is_same = [&](std::uint32_t row) { return std::ranges::equal(frames(StackId{row}), ids); };
+  if (const auto known = stack_rows_.find(hash, is_same); known != kNone) return StackId{known};
   const auto row = static_cast<std::uint32_t>(starts_.size() - 1);
+  stack_rows_.insert(hash, row, [&](std::uint32_t old) { return hash_of_stack(old); });
   frame_ids_.append(ids);
   starts_.push_back(frame_ids_.size());
-  stack_rows_.insert(hash, row);
   return StackId{row};
 }
 

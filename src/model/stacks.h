@@ -11,6 +11,7 @@
 
 #include "base/column.h"
 #include "model/ids.h"
+#include "model/row_set.h"
 
 namespace plimsoll::model {
 
@@ -52,22 +53,6 @@ class StackTable {
   std::size_t memory_bytes() const;
 
  private:
-  // Open-addressing tables of row numbers: the keys stand in the columns already.
-  class RowSet {
-   public:
-    template <typename Equal>
-    std::uint32_t* find(std::uint64_t hash, Equal&& equal);
-    void insert(std::uint64_t hash, std::uint32_t row);
-    bool must_grow() const { return (used_ + 1) * 2 > slots_.size(); }
-    template <typename HashOf>
-    void grow(HashOf&& hash_of);
-    std::size_t memory_bytes() const { return slots_.capacity() * sizeof(std::uint32_t); }
-
-   private:
-    std::vector<std::uint32_t> slots_;
-    std::size_t used_ = 0;
-  };
-
   std::uint64_t hash_of_frame(std::uint32_t row) const;
   std::uint64_t hash_of_stack(std::uint32_t row) const;
 

@@ -51,12 +51,12 @@ std::size_t Trace::telling_event(const DeviceTrace& device, std::size_t lifetime
   std::uint32_t event = rows.alloc[lifetime];
   if (event == kNone) event = rows.free_requested[lifetime];
   if (event == kNone || event == kBeforeRecording) event = rows.free_completed[lifetime];
-  return event == kNone ? kNone : device.first_event + event;
+  return event;
 }
 
 std::uint64_t Trace::size_bytes(const DeviceTrace& device, std::size_t lifetime) const {
   const std::size_t event = telling_event(device, lifetime);
-  if (event != kNone) return events.size_bytes[event];
+  if (event != kNone) return device.events.size_bytes[event];
   return blocks[device.lifetimes.block[lifetime]].requested_size;
 }
 
@@ -64,24 +64,24 @@ std::uint64_t Trace::block_bytes(const DeviceTrace& device, std::size_t lifetime
   const std::uint32_t block = device.lifetimes.block[lifetime];
   if (block != kNone) return blocks[block].size;
   const std::size_t event = telling_event(device, lifetime);
-  return event != kNone ? events.size_bytes[event] + events.slack_bytes[event] : 0;
+  return event != kNone ? device.events.size_bytes[event] + device.events.slack_bytes[event] : 0;
 }
 
 std::uint64_t Trace::address(const DeviceTrace& device, std::size_t lifetime) const {
   const std::size_t event = telling_event(device, lifetime);
-  if (event != kNone) return events.address[event];
+  if (event != kNone) return device.events.address[event];
   return blocks[device.lifetimes.block[lifetime]].address;
 }
 
 StackId Trace::stack(const DeviceTrace& device, std::size_t lifetime) const {
   const std::size_t event = telling_event(device, lifetime);
-  if (event != kNone) return events.stack[event];
+  if (event != kNone) return site(device, event).stack;
   return blocks[device.lifetimes.block[lifetime]].stack;
 }
 
 StreamId Trace::stream(const DeviceTrace& device, std::size_t lifetime) const {
   const std::size_t event = telling_event(device, lifetime);
-  if (event != kNone) return events.stream[event];
+  if (event != kNone) return site(device, event).stream;
   const std::uint32_t block = device.lifetimes.block[lifetime];
   // The segment that holds the block: the last one of the device that starts at or before it.
   const Segment* const first = segments.begin() + device.first_segment;
@@ -89,6 +89,42 @@ StreamId Trace::stream(const DeviceTrace& device, std::size_t lifetime) const {
   const Segment* holder = std::upper_bound(
       first, last, block, [](std::uint32_t b, const Segment& s) { return b < s.first_block; });
   return holder == first ? StreamId{} : (holder - 1)->stream;
+}
+
+Event Trace::event_of(const Events& events, std::size_t row) const {
+  Event event;
+  static_cast<Site&>(event) = sites[events.site[row]];
+  event.action = events.action[row];
+  event.address = events.address[row];
+  event.size_bytes = events.size_bytes[row];
+  event.time_ns = events.time_ns[row];
+  event.user_metadata = events.user_metadata[row];
+  event.slack_bytes = events.slack_bytes[row];
+  event.shortage = events.shortage[row];
+  return event;
+}
+
+std::uint64_t Trace::event_count() const {
+  std::uint64_t count = 0;
+  for (const DeviceTrace& device : devices) count += device.events.size();
+  return count;
+}
+
+bool Trace::has_categories() const {
+  return has_attribution || sites.states(&Site::category) ||
+         std::ranges::any_of(devices, [](const DeviceTrace& device) {
+           return device.lifetimes.category.present();
+         });
+}
+
+bool Trace::has_tensors() const {
+  return std::ranges::any_of(
+      devices, [](const DeviceTrace& device) { return device.lifetimes.tensor.present(); });
+}
+
+std::size_t Lifetimes::born_at(std::uint32_t event) const {
+  const auto* const first = alloc.begin() + baseline_count;
+  return static_cast<std::size_t>(std::lower_bound(first, alloc.end(), event) - alloc.begin());
 }
 
 }  // namespace plimsoll::model

@@ -1,10 +1,11 @@
 // Trace: one recording, whatever file it came from, as columns. Read only; TraceBuilder is the only
 // door in.
 //
-//   streams, pools, strings, stacks    the small tables that rows point into
-//   events                             what happened, sliced by device
-//   segments, blocks                   the allocator's final state, when the file has it
-//   devices[d].lifetimes               each allocation from alloc to free, paired by the builder
+//   devices[d].events       what happened on the device
+//   devices[d].lifetimes    each allocation from alloc to free, and what hindsight shows of it
+//   sites                   where: the stack, layer, operators, ... that an event names by one id
+//   strings, stacks, streams, pools, tensors    the small tables that rows point into
+//   segments, blocks        the allocator's final state, when the file has it
 #pragma once
 
 #include <cstdint>
@@ -133,38 +134,65 @@ enum class History : std::uint8_t {
 };
 const char* to_string(History history);
 
+// What hindsight shows of an allocation.
+enum class LifetimeFlags : std::uint8_t {
+  kNothing = 0,
+  kTemporary = 1,         // freed before the outermost operator that allocated it returned
+  kSavedForBackward = 2,  // made in forward, live when backward began
+  kAdopted = 4,           // it lived before it was first met: the alloc event is when it was met
+};
+inline LifetimeFlags operator|(LifetimeFlags a, LifetimeFlags b) {
+  return static_cast<LifetimeFlags>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+inline bool has(LifetimeFlags flags, LifetimeFlags flag) {
+  return (static_cast<unsigned>(flags) & static_cast<unsigned>(flag)) != 0;
+}
+
+struct Hindsight {
+  StringId category;  // 0: as the alloc event states it
+  TensorId tensor;    // row in Trace::tensors; 0: unknown
+  LifetimeFlags flags = LifetimeFlags::kNothing;
+};
+
 // Allocations from birth to death. Baseline lifetimes (born before the first event) come first,
-// then the others in order of birth. Event numbers count from the device's first event; kNone where
+// then the others in order of birth. Event numbers are rows of the device's events; kNone where
 // there is no such event, and free_requested is kBeforeRecording where the free was asked for
 // before the first event.
 struct Lifetimes {
   base::Column<std::uint32_t> alloc;
   base::Column<std::uint32_t> free_requested;
   base::Column<std::uint32_t> free_completed;
-  base::Column<std::uint32_t>
-      block;  // the final block of a lifetime alive at the end, a row of Trace::blocks
+  // The final block of a lifetime that is live at the end, a row of Trace::blocks.
+  OptionalColumn<std::uint32_t, kNone> block;
+  OptionalColumn<StringId> category;  // 0: as the alloc event states it
+  OptionalColumn<TensorId> tensor;
+  OptionalColumn<LifetimeFlags> flags;
   std::uint32_t baseline_count = 0;
 
   std::size_t size() const { return alloc.size(); }
+  // The lifetime that an alloc event of the device begins.
+  std::size_t born_at(std::uint32_t event) const;
+  std::size_t memory_bytes() const {
+    return alloc.memory_bytes() + free_requested.memory_bytes() + free_completed.memory_bytes() +
+           block.memory_bytes() + category.memory_bytes() + tensor.memory_bytes() +
+           flags.memory_bytes();
+  }
 };
 
 struct DeviceTrace {
   Device device;
-  std::size_t first_event = 0;  // rows [first_event, first_event + event_count) of Trace::events
-  std::size_t event_count = 0;
+  Events events;
   History history = History::kNoEvents;
   bool has_final_state = false;     // its segments and blocks are known
-  bool tells_blocks = false;        // its events tell the sizes of blocks, in slack_bytes
+  bool tells_blocks = false;        // its events state the sizes of blocks, in slack_bytes
   std::uint32_t first_segment = 0;  // rows of Trace::segments, which are sorted by device
   std::uint32_t segment_count = 0;
   Lifetimes lifetimes;
   // For each row of Trace::marks: how many of the device's events came before it.
   base::Column<std::uint32_t> mark_events;
-  // Of each lifetime from before the first event, where categories are inferred; else empty.
-  base::Column<StringId> baseline_category;
-  // What was allocated and reserved before the first event, where a trace tells it: Kineto's by
-  // running totals, our own because everything in it is an event. What is held at the end is then
-  // the sum of the events, also where a final state that has lost a segment tells less.
+  // What was allocated and reserved before the first event, where a trace states it: Kineto's by
+  // running totals, native ones because everything in them is an event. What is held at the end is
+  // then the sum of the events, also where a final state that has lost a segment states less.
   std::optional<std::uint64_t> allocated_before_bytes;
   std::optional<std::uint64_t> reserved_before_bytes;
 };
@@ -183,7 +211,7 @@ struct Trace {
   StackTable stacks;
   std::vector<std::uint64_t> streams;  // stream handles as numbers; row 0 is the default stream 0
   std::vector<Pool> pools;             // row 0: not recorded
-  Events events;
+  SiteTable sites;
   base::Column<Segment> segments;
   base::Column<Block> blocks;
   std::vector<Setting> settings;
@@ -198,6 +226,8 @@ struct Trace {
   bool has_settings = false;
   bool has_final_state = false;       // segments and blocks of some device are known
   bool has_inferred_roles = false;    // categories are not the file's own (engine/inferred_roles.h)
+  bool has_attribution = false;       // phases and categories are the recorder's, also where all
+                                      // are "other"
   bool has_layer_calls = false;       // kLayerBegin and kLayerEnd are recorded
   std::int64_t started_ns = kNoTime;  // of the recording, where the file states it
   bool has_native_lines =
@@ -217,15 +247,32 @@ struct Trace {
   std::uint64_t address(const DeviceTrace& device, std::size_t lifetime) const;
   StackId stack(const DeviceTrace& device, std::size_t lifetime) const;
   StreamId stream(const DeviceTrace& device, std::size_t lifetime) const;
-  // Of its alloc event; of memory from before the first event only where it is inferred.
+  // As hindsight shows it, or else as its alloc event states it.
   StringId category(const DeviceTrace& device, std::size_t lifetime) const {
-    const std::uint32_t born = device.lifetimes.alloc[lifetime];
-    if (born != kNone) return events.category[device.first_event + born];
-    const base::Column<StringId>& inferred = device.baseline_category;
-    return lifetime < inferred.size() ? inferred[lifetime] : StringId{};
+    const StringId known = device.lifetimes.category[lifetime];
+    return known != StringId{} ? known : birth(device, lifetime).category;
   }
-  // The row in `events` that tells most about the lifetime; kNone if only its block is known.
+  // Where its alloc event happened; a site with nothing in it where there is no such event.
+  const Site& birth(const DeviceTrace& device, std::size_t lifetime) const {
+    const std::uint32_t born = device.lifetimes.alloc[lifetime];
+    return born == kNone ? sites[SiteId{}] : site(device, born);
+  }
+  // The event of the device that says most of the lifetime; kNone if only its block is known.
   std::size_t telling_event(const DeviceTrace& device, std::size_t lifetime) const;
+
+  const Site& site(const DeviceTrace& device, std::size_t event) const {
+    return sites[device.events.site[event]];
+  }
+  Event event(const DeviceTrace& device, std::size_t event) const {
+    return event_of(device.events, event);
+  }
+  Event event_of(const Events& events, std::size_t row) const;
+  std::uint64_t event_count() const;
+  // Whether the recording knows any.
+  bool has_layers() const { return sites.states(&Site::layer); }
+  bool has_phases() const { return has_attribution || sites.states(&Site::phase); }
+  bool has_categories() const;
+  bool has_tensors() const;
 };
 
 }  // namespace plimsoll::model

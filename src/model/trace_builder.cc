@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -37,29 +36,58 @@ PoolId TraceBuilder::pool(Pool pool) {
   return known->second;
 }
 
-void TraceBuilder::place(Device device, std::uint64_t first, std::uint64_t count) {
-  name_device(device);
-  if (count == 0) return;
-  if (!slices_.empty()) {
-    Slice& last = slices_.back();
-    if (last.device == device && last.first + last.count == first) {
-      last.count += count;
-      return;
-    }
-  }
-  slices_.push_back(Slice{device, first, count});
-}
-
 DeviceTrace& TraceBuilder::device_trace(Device device) {
-  auto found = std::ranges::lower_bound(trace_.devices, device, {}, &DeviceTrace::device);
-  if (found == trace_.devices.end() || found->device != device) {
-    found = trace_.devices.emplace(found);
-    found->device = device;
+  const auto [known, is_new] = devices_.try_emplace(device);
+  DeviceTrace& trace = known->second;
+  if (is_new) {
+    trace.device = device;
+    trace.mark_events.resize(trace_.marks.size(), 0);
   }
-  return *found;
+  return trace;
 }
 
-void TraceBuilder::name_device(Device device) { device_trace(device); }
+bool TraceBuilder::rename_device(Device from, Device to) {
+  if (devices_.contains(to) || !devices_.contains(from)) return false;
+  auto row = devices_.extract(from);
+  row.key() = row.mapped().device = to;
+  devices_.insert(std::move(row));
+  return true;
+}
+
+std::uint32_t TraceBuilder::add_event(Device device, const Event& event) {
+  Events& rows = events(device);
+  rows.push_back(event, trace_.sites.intern(event));
+  return static_cast<std::uint32_t>(rows.size() - 1);
+}
+
+std::uint32_t TraceBuilder::add_alloc(Device device, const Event& event,
+                                      const Hindsight& hindsight) {
+  const std::uint32_t row = add_event(device, event);
+  Lifetimes& rows = lifetimes(device);
+  const std::size_t lifetime = rows.size();
+  rows.alloc.push_back(row);
+  rows.category.set(lifetime, hindsight.category);
+  rows.tensor.set(lifetime, hindsight.tensor);
+  rows.flags.set(lifetime, hindsight.flags);
+  return row;
+}
+
+std::uint64_t TraceBuilder::event_count() const {
+  std::uint64_t count = 0;
+  for (const auto& [name, device] : devices_) count += device.events.size();
+  return count;
+}
+
+std::uint64_t TraceBuilder::memory_bytes() const {
+  std::uint64_t bytes = trace_.stacks.memory_bytes() + trace_.sites.memory_bytes() +
+                        trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
+                        (trace_.streams.size() + trace_.pools.size()) * kIdBytes + look_bytes_;
+  for (const auto& [name, device] : devices_) {
+    bytes += device.events.memory_bytes() + device.lifetimes.memory_bytes() +
+             device.mark_events.memory_bytes();
+  }
+  return bytes;
+}
 
 void TraceBuilder::add_segment(const Segment& segment, std::span<const Block> blocks) {
   name_device(segment.device);
@@ -95,7 +123,9 @@ ShortageId TraceBuilder::add_shortage(const Shortage& shortage) {
 
 void TraceBuilder::add_mark(const Mark& mark) {
   trace_.marks.push_back(mark);
-  mark_rows_.push_back(event_count());
+  for (auto& [name, device] : devices_) {
+    device.mark_events.push_back(static_cast<std::uint32_t>(device.events.size()));
+  }
 }
 
 void TraceBuilder::drop_steps() {
@@ -103,58 +133,30 @@ void TraceBuilder::drop_steps() {
   for (std::size_t row = 0; row < trace_.marks.size(); ++row) {
     if (trace_.marks[row].kind == MarkKind::kStep) continue;
     trace_.marks[kept] = trace_.marks[row];
-    mark_rows_[kept] = mark_rows_[row];
+    for (auto& [name, device] : devices_) device.mark_events[kept] = device.mark_events[row];
     ++kept;
   }
   trace_.marks.resize(kept);
-  mark_rows_.resize(kept);
+  for (auto& [name, device] : devices_) device.mark_events.resize(kept);
+}
+
+std::vector<std::uint32_t> TraceBuilder::marks_of(Device device, MarkKind kind) {
+  const DeviceTrace& trace = device_trace(device);
+  std::vector<std::uint32_t> events;
+  for (std::size_t row = 0; row < trace_.marks.size(); ++row) {
+    if (trace_.marks[row].kind == kind) events.push_back(trace.mark_events[row]);
+  }
+  return events;
 }
 
 void TraceBuilder::add_look(DeviceLook look) {
-  name_device(look.device);
   constexpr std::size_t kProcessBytes = sizeof(base::DeviceProcess) + 64;
   look_bytes_ += sizeof(look) + look.figures.processes.size() * kProcessBytes;
+  look.events_before = static_cast<std::uint32_t>(events(look.device).size());
   trace_.looks.push_back(std::move(look));
-  look_rows_.push_back(event_count());
 }
 
 void TraceBuilder::mark_truncated(Device device) { truncated_.push_back(device); }
-
-// Makes each device's events one run of rows, in the order of the devices. Mostly they are so
-// already.
-Status TraceBuilder::gather_slices() {
-  std::ranges::stable_sort(slices_, {}, &Slice::device);
-  std::uint64_t next = 0;
-  bool in_place = true;
-  for (const Slice& slice : slices_) {
-    in_place = in_place && slice.first == next;
-    next += slice.count;
-  }
-  in_place = in_place && next == trace_.events.size();
-  const std::uint64_t left_out =
-      trace_.events.size() - std::min<std::uint64_t>(next, trace_.events.size());
-  diagnostics_.add(kUnplacedEvents, left_out);
-  if (next > trace_.events.size()) {
-    return make_error(ErrorCode::kCorrupt, "the same events are in the lists of two devices");
-  }
-  if (!in_place) {
-    Events ordered;
-    for (const Slice& slice : slices_) {
-      for (std::uint64_t row = slice.first; row < slice.first + slice.count; ++row) {
-        ordered.push_back(trace_.events.at(row));
-      }
-    }
-    trace_.events = std::move(ordered);
-  }
-  std::uint64_t first = 0;
-  for (const Slice& slice : slices_) {
-    DeviceTrace& device = device_trace(slice.device);
-    if (device.event_count == 0) device.first_event = first;
-    device.event_count += slice.count;
-    first += slice.count;
-  }
-  return {};
-}
 
 void TraceBuilder::sort_segments() {
   auto key = [](const Segment& segment) { return std::pair(segment.device, segment.address); };
@@ -172,50 +174,10 @@ void TraceBuilder::sort_segments() {
     trace_.blocks = std::move(blocks);
   }
   for (std::uint32_t row = 0; row < trace_.segments.size(); ++row) {
-    DeviceTrace& device = device_trace(trace_.segments[row].device);
+    DeviceTrace& device = *std::ranges::lower_bound(trace_.devices, trace_.segments[row].device, {},
+                                                    &DeviceTrace::device);
     if (device.segment_count == 0) device.first_segment = row;
     ++device.segment_count;
-  }
-}
-
-// How many events of a device come before a row, for rows that ascend, as the slices of a device
-// do: each slice is passed once.
-class TraceBuilder::EventsBefore {
- public:
-  EventsBefore(const std::vector<Slice>& slices, Device device)
-      : device_(device),
-        slice_(std::ranges::find(slices, device, &Slice::device)),
-        end_(slices.end()) {}
-
-  std::uint32_t count(std::uint64_t row) {
-    for (; is_here() && slice_->first + slice_->count <= row; ++slice_) passed_ += slice_->count;
-    const bool is_within = is_here() && slice_->first < row;
-    return static_cast<std::uint32_t>(passed_ + (is_within ? row - slice_->first : 0));
-  }
-
- private:
-  bool is_here() const { return slice_ != end_ && slice_->device == device_; }
-
-  Device device_;
-  std::vector<Slice>::const_iterator slice_;
-  std::vector<Slice>::const_iterator end_;
-  std::uint64_t passed_ = 0;  // events of the slices before
-};
-
-void TraceBuilder::place_marks() {
-  if (mark_rows_.empty()) return;
-  for (DeviceTrace& device : trace_.devices) {
-    EventsBefore before(slices_, device.device);
-    for (const std::uint64_t row : mark_rows_) device.mark_events.push_back(before.count(row));
-  }
-}
-
-void TraceBuilder::place_looks() {
-  std::map<Device, EventsBefore> before;
-  for (std::size_t i = 0; i < look_rows_.size(); ++i) {
-    DeviceLook& look = trace_.looks[i];
-    const auto found = before.try_emplace(look.device, slices_, look.device).first;
-    look.events_before = found->second.count(look_rows_[i]);
   }
 }
 
@@ -235,24 +197,32 @@ void TraceBuilder::sort_annotations() {
   });
 }
 
-// The pairs that the reader gave, as the lifetimes of the only device. False: there are none, or
-// several devices, whose events have moved.
-bool TraceBuilder::take_pairs(DeviceTrace& device) {
-  if (!has_pairs_ || device.event_count != trace_.events.size()) return false;
-  device.lifetimes = std::move(pairs_);
-  device.lifetimes.free_completed.append(device.lifetimes.free_requested.span());
-  device.lifetimes.block.resize(device.lifetimes.alloc.size(), kNone);
-  return true;
+// The pairs that the reader gave, or by address.
+void TraceBuilder::pair(DeviceTrace& device, base::Progress& progress) {
+  Lifetimes& rows = device.lifetimes;
+  if (std::ranges::find(with_pairs_, device.device) != with_pairs_.end()) {
+    rows.free_completed.append(rows.free_requested.span());
+    return;
+  }
+  Lifetimes given = std::exchange(rows, Lifetimes{});
+  LifetimePairing(trace_, device, diagnostics_).run(progress);
+  // In order of birth too, but for those from before the first event.
+  const auto take = [&](auto& column, auto& of_births) {
+    of_births.shift(rows.baseline_count);
+    column = std::move(of_births);
+  };
+  take(rows.category, given.category);
+  take(rows.tensor, given.tensor);
+  take(rows.flags, given.flags);
 }
 
 Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& progress) {
   trace_.format = format;
-  if (trace_.events.size() >= kBeforeRecording || trace_.blocks.size() >= kNone) {
+  if (event_count() >= kBeforeRecording || trace_.blocks.size() >= kNone) {
     return make_error(ErrorCode::kLimit, "more than 4,294,967,293 events or blocks in one file");
   }
-  PLIMSOLL_TRY(gather_slices());
-  place_marks();
-  place_looks();
+  for (auto& [name, device] : devices_) trace_.devices.push_back(std::move(device));
+  devices_.clear();
   sort_segments();
   PLIMSOLL_TRY(bound_figures(trace_, diagnostics_));
   sort_annotations();
@@ -260,17 +230,17 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
     const bool is_without =
         std::ranges::find(without_final_state_, device.device) != without_final_state_.end();
     device.has_final_state = trace_.has_final_state && !is_without;
-    if (!take_pairs(device)) LifetimePairing(trace_, device, diagnostics_).run(progress);
+    pair(device, progress);
     if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while pairing");
-    if (device.event_count == 0) continue;
+    if (device.events.size() == 0) continue;
     const bool is_told = std::ranges::find(truncated_, device.device) != truncated_.end();
     const bool is_truncated = is_told || (device.lifetimes.baseline_count > 0 &&
-                                          looks_like_ring_size(device.event_count));
+                                          looks_like_ring_size(device.events.size()));
     device.history = is_truncated ? History::kTruncated : History::kComplete;
     if (is_truncated) {
       diagnostics_.add(kHistoryTruncated, 1,
                        to_string(device.device) + " holds exactly " +
-                           std::to_string(device.event_count) + " events");
+                           std::to_string(device.events.size()) + " events");
     }
   }
   return std::move(trace_);

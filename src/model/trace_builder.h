@@ -1,9 +1,10 @@
-// TraceBuilder: the only door into the model. Readers tell it what a file says, in any order;
-// finish() sorts devices, pairs allocs with frees into lifetimes, matches them with the final
-// blocks, decides whether history is complete, and counts what does not fit. One thread.
+// TraceBuilder: the only entry point of the model. Readers give it what a file states, in any
+// order; finish() sorts devices, pairs allocs with frees into lifetimes, matches them with the
+// final blocks, decides whether history is complete, and counts what does not fit. One thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,40 +33,41 @@ class TraceBuilder {
   StreamId stream(std::uint64_t handle);
   PoolId pool(Pool pool);
 
-  // Adds an event and returns its row. It belongs to no device until place() says so.
-  std::uint64_t add_event(const Event& event) {
-    trace_.events.push_back(event);
-    return trace_.events.size() - 1;
-  }
-  std::uint64_t event_count() const { return trace_.events.size(); }
-  std::uint64_t memory_bytes() const {
-    return trace_.events.memory_bytes() + trace_.stacks.memory_bytes() +
-           trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
-           slices_.capacity() * sizeof(Slice) + pairs_.alloc.memory_bytes() +
-           pairs_.free_requested.memory_bytes() +
-           (trace_.streams.size() + trace_.pools.size()) * kIdBytes + look_bytes_;
-  }
-  Event event(std::uint64_t row) const { return trace_.events.at(row); }
-  // For what is known with hindsight only: the columns of an event that was added already.
-  Events& events() { return trace_.events; }
+  SiteTable& sites() { return trace_.sites; }
+
+  // The next event of the device. Returns its row among the device's events.
+  std::uint32_t add_event(Device device, const Event& event);
+  // The same of an alloc, with what hindsight shows of it. A device whose allocs are added so has
+  // all of them added so.
+  std::uint32_t add_alloc(Device device, const Event& event, const Hindsight& hindsight);
+  std::uint64_t event_count() const;
+  std::uint64_t memory_bytes() const;
+
+  // The tables of a device, which the file then names, for readers of many events. They stay where
+  // they are until finish().
+  //
+  // A reader that knows which free ends which allocation, or what hindsight shows, fills the
+  // lifetimes as it goes: `alloc`, a row for each alloc event in order; the columns of hindsight;
+  // and `free_requested`, if it says in the end (pairs_known) that nothing was live before and that
+  // each allocation is ended by one event. Without that, frees are paired by address.
+  Events& events(Device device) { return device_trace(device).events; }
+  Lifetimes& lifetimes(Device device) { return device_trace(device).lifetimes; }
+  void pairs_known(Device device) { with_pairs_.push_back(device); }
+  // The file names this device, perhaps with nothing on it.
+  void name_device(Device device) { device_trace(device); }
+  // What was added to `from` is on `to`. False: the file names both.
+  bool rename_device(Device from, Device to);
+
   TensorId add_tensor(Tensor tensor);  // always a new row: intern before
   ShortageId add_shortage(const Shortage& shortage);
   // Between the last event added and the next, on every device.
   void add_mark(const Mark& mark);
   // Marks of steps so far are taken back.
   void drop_steps();
+  // After how many of the device's events each mark of the kind so far is.
+  std::vector<std::uint32_t> marks_of(Device device, MarkKind kind);
   // Where it comes among the device's events: now.
   void add_look(DeviceLook look);
-  // Rows [first, first + count) are the next events of `device`. Each row at most once.
-  void place(Device device, std::uint64_t first, std::uint64_t count);
-  // For a reader whose file says which free ends which allocation: rows of allocs in order of birth
-  // (`alloc`) and of their frees (`free_requested`). It fills them as it goes, and says in the end
-  // whether every alloc and free is among them and nothing was live before; without that, or on
-  // several devices, frees are paired by address.
-  Lifetimes& pairs() { return pairs_; }
-  void pairs_known() { has_pairs_ = true; }
-  // The file names this device, perhaps with nothing on it.
-  void name_device(Device device);
 
   void add_segment(const Segment& segment,
                    std::span<const Block> blocks);  // also means: the final state is known
@@ -74,6 +76,8 @@ class TraceBuilder {
   void final_state_unknown(Device device) { without_final_state_.push_back(device); }
   // Each event of the device tells its block's size, as slack.
   void blocks_told(Device device) { device_trace(device).tells_blocks = true; }
+  // Phases and categories are the recorder's.
+  void attribution_known() { trace_.has_attribution = true; }
   void add_setting(Setting setting);
   void set_rank(std::int64_t rank) { trace_.rank = rank; }
   Program& program() { return trace_.program; }
@@ -88,12 +92,6 @@ class TraceBuilder {
   Result<Trace> finish(std::string_view format, base::Progress& progress);
 
  private:
-  struct Slice {
-    Device device;
-    std::uint64_t first;
-    std::uint64_t count;
-  };
-
   // A file may name as many streams and pools as it has events.
   struct IdHash {
     std::size_t operator()(std::uint64_t stream) const { return base::hash_u64(stream); }
@@ -103,13 +101,8 @@ class TraceBuilder {
   };
   static constexpr std::uint64_t kIdBytes = 128;  // of a stream or pool, in tables half full
 
-  class EventsBefore;
-
   DeviceTrace& device_trace(Device device);
-  bool take_pairs(DeviceTrace& device);
-  Status gather_slices();
-  void place_marks();
-  void place_looks();
+  void pair(DeviceTrace& device, base::Progress& progress);
   void sort_segments();
   void sort_annotations();
 
@@ -117,14 +110,11 @@ class TraceBuilder {
   Trace trace_;
   tsl::robin_map<std::uint64_t, StreamId, IdHash> stream_ids_;
   tsl::robin_map<Pool, PoolId, IdHash> pool_ids_;
-  std::vector<Slice> slices_;
-  std::vector<std::uint64_t> mark_rows_;  // by mark: how many events had been added
-  std::vector<std::uint64_t> look_rows_;  // the same by look
+  std::map<Device, DeviceTrace> devices_;  // until finish()
   std::uint64_t look_bytes_ = 0;
   std::vector<Device> truncated_;
   std::vector<Device> without_final_state_;
-  Lifetimes pairs_;
-  bool has_pairs_ = false;
+  std::vector<Device> with_pairs_;
 };
 
 }  // namespace plimsoll::model

@@ -15,65 +15,58 @@ using tests::TraceMaker;
 constexpr Device kFirst{DeviceType::kCuda, 0};
 constexpr Device kSecond{DeviceType::kCuda, 1};
 
-std::vector<std::uint64_t> sizes_of(const Trace& trace, const DeviceTrace& device) {
-  const auto sizes = trace.events.size_bytes.span(device.first_event, device.event_count);
+std::vector<std::uint64_t> sizes_of(const DeviceTrace& device) {
+  const auto sizes = device.events.size_bytes.span();
   return {sizes.begin(), sizes.end()};
 }
 
-TEST(TraceBuilder, events_of_a_device_become_neighbours_and_keep_their_order) {
+TEST(TraceBuilder, events_of_a_device_keep_their_order) {
   TraceMaker maker;
   maker.on(kSecond).alloc(1, 10).on(kFirst).alloc(1, 20).on(kSecond).alloc(2, 11);
   maker.on(kFirst).alloc(2, 21);
   const Trace trace = maker.finish();
   ASSERT_EQ(trace.devices.size(), 2u);
   EXPECT_EQ(trace.devices[0].device, kFirst);
-  EXPECT_THAT(sizes_of(trace, trace.devices[0]), ElementsAre(20, 21));
-  EXPECT_THAT(sizes_of(trace, trace.devices[1]), ElementsAre(10, 11));
+  EXPECT_THAT(sizes_of(trace.devices[0]), ElementsAre(20, 21));
+  EXPECT_THAT(sizes_of(trace.devices[1]), ElementsAre(10, 11));
 }
 
-TEST(TraceBuilder, optional_columns_follow_their_events) {
+TEST(TraceBuilder, events_name_their_sites) {
   TraceMaker maker;
   Event event;
   event.action = Action::kAlloc;
   event.layer = maker.string("blocks.0");
   maker.on(kSecond).alloc(1, 10).event(event).on(kFirst).alloc(1, 20);
   const Trace trace = maker.finish();
-  EXPECT_TRUE(trace.events.layer.present());
-  EXPECT_EQ(trace.events.layer[2], event.layer);
-  EXPECT_EQ(trace.events.layer[0], StringId{});
-  EXPECT_FALSE(trace.events.category.present());
+  EXPECT_TRUE(trace.has_layers());
+  EXPECT_EQ(trace.site(trace.devices[1], 1).layer, event.layer);
+  EXPECT_EQ(trace.site(trace.devices[0], 0).layer, StringId{});
+  EXPECT_FALSE(trace.has_categories());
 }
 
-TEST(TraceBuilder, events_outside_any_device_are_left_out_and_counted) {
+// Hindsight comes with the allocs in their order; pairing puts what is older before them.
+TEST(TraceBuilder, hindsight_stays_with_its_allocation) {
   TraceMaker maker;
-  maker.builder().add_event(Event{});
-  maker.alloc(1, 10);
+  const StringId gradient = maker.string("gradient");
+  maker.event(Action::kFree, 64, 1);  // of before
+  maker.alloc(128, 1).alloc_told(256, 2, {.category = "gradient"}).alloc(512, 3);
   const Trace trace = maker.finish();
-  EXPECT_EQ(trace.devices.at(0).event_count, 1u);
-  EXPECT_EQ(trace.events.size(), 1u);
-  EXPECT_EQ(maker.diagnostics().count(kUnplacedEvents), 1u);
+  const DeviceTrace& device = trace.devices.at(0);
+  ASSERT_EQ(device.lifetimes.baseline_count, 1u);
+  EXPECT_EQ(device.lifetimes.born_at(2), 2u);
+  EXPECT_EQ(trace.category(device, 2), gradient);
+  for (const std::size_t other : {0u, 1u, 3u}) EXPECT_EQ(trace.category(device, other), StringId{});
 }
 
-TEST(TraceBuilder, events_after_the_last_device_are_left_out_too) {
-  base::Diagnostics diagnostics;
-  TraceBuilder builder(diagnostics);
-  for (int i = 0; i < 3; ++i) builder.add_event(Event{});
-  builder.place(Device{}, 0, 2);
-  base::Progress progress;
-  const auto trace = builder.finish("test", progress);
-  ASSERT_TRUE(trace.ok());
-  EXPECT_EQ(trace->events.size(), 2u);
-  EXPECT_EQ(diagnostics.count(kUnplacedEvents), 1u);
-}
-
-TEST(TraceBuilder, the_same_event_twice_is_an_error) {
+TEST(TraceBuilder, a_device_can_get_its_name_late) {
   TraceMaker maker;
   maker.on(kFirst).alloc(1, 10);
-  maker.builder().place(kSecond, 0, 1);
-  base::Progress progress;
-  const auto trace = maker.builder().finish("made_by_hand", progress);
-  ASSERT_FALSE(trace.ok());
-  EXPECT_EQ(trace.error().code, ErrorCode::kCorrupt);
+  EXPECT_TRUE(maker.builder().rename_device(kFirst, kSecond));
+  maker.on(kSecond).alloc(2, 20).on(kFirst).alloc(3, 30);
+  EXPECT_FALSE(maker.builder().rename_device(kFirst, kSecond));
+  const Trace trace = maker.finish();
+  EXPECT_THAT(sizes_of(trace.devices.at(0)), ElementsAre(30));
+  EXPECT_THAT(sizes_of(trace.devices.at(1)), ElementsAre(10, 20));
 }
 
 TEST(TraceBuilder, segments_are_sorted_and_their_blocks_go_with_them) {
@@ -111,25 +104,23 @@ TEST(TraceBuilder, history_is_truncated_where_a_round_number_of_events_begins_la
 }
 
 // Two allocations at one address, of which the older is freed last: only the file can know.
-TEST(TraceBuilder, pairs_as_the_file_says_on_one_device_and_by_address_on_several) {
-  const auto lifetimes_of = [](bool is_alone) {
-    TraceMaker maker;
-    if (!is_alone) maker.on({DeviceType::kCpu, -1}).alloc(7, 1).on({DeviceType::kCuda, 0});
-    maker.alloc(64, 10).alloc(64, 20).alloc(128, 30);
+TEST(TraceBuilder, pairs_as_the_file_says_on_the_devices_of_which_it_does) {
+  TraceMaker maker;
+  for (const Device device : {kFirst, kSecond}) {
+    maker.on(device).alloc(64, 10).alloc(64, 20).alloc(128, 30);
     maker.event(Action::kFree, 64, 20).event(Action::kFree, 64, 10);
-    Lifetimes& pairs = maker.builder().pairs();
-    for (const std::uint32_t row : {0u, 1u, 2u}) pairs.alloc.push_back(row);
+    Lifetimes& pairs = maker.builder().lifetimes(device);
     for (const std::uint32_t row : {4u, 3u, kNone}) pairs.free_requested.push_back(row);
-    maker.builder().pairs_known();
-    return std::move(maker.finish().devices.front().lifetimes);
-  };
-  const Lifetimes said = lifetimes_of(true);
+  }
+  maker.builder().pairs_known(kSecond);
+  const Trace trace = maker.finish();
+  const Lifetimes& said = trace.devices.at(1).lifetimes;
   EXPECT_THAT(said.alloc, ElementsAre(0, 1, 2));
   EXPECT_THAT(said.free_requested, ElementsAre(4, 3, kNone));
   EXPECT_THAT(said.free_completed, ElementsAre(4, 3, kNone));
-  EXPECT_THAT(said.block, ElementsAre(kNone, kNone, kNone));
+  EXPECT_FALSE(said.block.present());
   EXPECT_EQ(said.baseline_count, 0u);
-  EXPECT_EQ(lifetimes_of(false).baseline_count, 1u);
+  EXPECT_EQ(trace.devices.at(0).lifetimes.baseline_count, 1u);
 }
 
 TEST(TraceBuilder, a_file_that_says_so_is_truncated) {
@@ -167,7 +158,7 @@ void add_alloc(TraceBuilder& builder, Device device, std::uint64_t address) {
   event.action = Action::kAlloc;
   event.address = address;
   event.size_bytes = 64;
-  builder.place(device, builder.add_event(event), 1);
+  builder.add_alloc(device, event, {});
 }
 
 TEST(TraceBuilder, steps_that_are_taken_back_leave_the_other_marks_in_their_places) {

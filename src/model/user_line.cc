@@ -196,7 +196,7 @@ std::string UserLines::label(StackId stack) const {
       break;
     case NoLine::kNotRecorded:
       // Recordings of our own (only they tell phases) can say which of two it is.
-      if (!trace_.events.phase.present()) return "[no stack recorded]";
+      if (!trace_.has_phases()) return "[no stack recorded]";
       return trace_.stacks.frame_count() == 0 ? "[recorded without Python lines]"
                                               : "[no Python frame on this thread]";
     case NoLine::kAutograd:

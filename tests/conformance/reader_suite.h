@@ -91,7 +91,7 @@ TEST_P(ReaderSuite, knows_its_own_and_no_other) {
 TEST_P(ReaderSuite, gives_the_same_trace_whatever_the_pieces) {
   const Outcome whole = read(bytes_);
   ASSERT_TRUE(whole.status.ok());
-  EXPECT_GT(whole.trace.events.size() + whole.trace.segments.size(), 0u);
+  EXPECT_GT(whole.trace.event_count() + whole.trace.segments.size(), 0u);
   for (const std::size_t piece : {1U, 2U, 7U, 64U, 4096U}) {
     const Outcome pieces = read(bytes_, piece);
     ASSERT_TRUE(pieces.status.ok());

@@ -124,8 +124,8 @@ class Replay {
   }
 
   void run() {
-    for (std::size_t e = 0; e < device_.event_count; ++e) {
-      const model::Event event = trace_.events.at(device_.first_event + e);
+    for (std::size_t e = 0; e < device_.events.size(); ++e) {
+      const model::Event event = trace_.event(device_, e);
       const std::uint64_t misfits = heap_.unexplained();
       step(event);
       if (heap_.unexplained() != misfits && first_misfit_.empty()) {
@@ -246,11 +246,11 @@ TEST(SnapshotReplay, ends_with_the_blocks_of_every_sample) {
         ADD_FAILURE() << "ours " << (a != ours.end() ? text_of(*a) : "ends") << ", torch's "
                       << (b != theirs.end() ? text_of(*b) : "ends");
       }
-      std::cout << name << " " << to_string(device.device) << ": " << device.event_count
+      std::cout << name << " " << to_string(device.device) << ": " << device.events.size()
                 << " events, " << theirs.size() << " blocks";
       if (!tails.empty()) std::cout << ", " << tails.size() << " tails known with hindsight";
       std::cout << "\n";
-      events += device.event_count;
+      events += device.events.size();
       ++replayed;
     }
   }

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto trace = builder.finish(reader->name(), progress);
   PLIMSOLL_CHECK(trace.ok());
   for (const auto& device : trace->devices) {
-    PLIMSOLL_CHECK(device.event_count > 0 && device.allocated_before_bytes.has_value());
+    PLIMSOLL_CHECK(device.events.size() > 0 && device.allocated_before_bytes.has_value());
   }
   return 0;
 }

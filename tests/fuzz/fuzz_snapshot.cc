@@ -18,11 +18,10 @@ using namespace plimsoll;
 
 // Every row that a trace points with is there, and lifetimes are in order.
 void check_promises(const model::Trace& trace) {
-  std::size_t placed = 0;
   for (const model::DeviceTrace& device : trace.devices) {
-    PLIMSOLL_CHECK(device.first_event == placed || device.event_count == 0);
-    placed += device.event_count;
-    PLIMSOLL_CHECK(placed <= trace.events.size());
+    for (const model::SiteId site : device.events.site) {
+      PLIMSOLL_CHECK(site.index() < trace.sites.size());
+    }
     PLIMSOLL_CHECK(device.first_segment + device.segment_count <= trace.segments.size());
     const model::Lifetimes& lifetimes = device.lifetimes;
     PLIMSOLL_CHECK(lifetimes.baseline_count <= lifetimes.size());
@@ -32,7 +31,7 @@ void check_promises(const model::Trace& trace) {
       PLIMSOLL_CHECK(trace.stream(device, row).index() < trace.streams.size());
       static_cast<void>(trace.address(device, row));
       if (lifetimes.free_completed[row] != model::kNone) {
-        PLIMSOLL_CHECK(lifetimes.free_completed[row] < device.event_count);
+        PLIMSOLL_CHECK(lifetimes.free_completed[row] < device.events.size());
       }
     }
     const auto live = model::live_set(device, model::Liveness::kActive, model::kBeforeFirst);
@@ -51,7 +50,7 @@ void check_promises(const model::Trace& trace) {
 void check_categories(const model::Trace& trace) {
   if (!trace.has_inferred_roles) return;
   for (const model::DeviceTrace& device : trace.devices) {
-    for (std::size_t row = 0; row < device.lifetimes.size() && device.event_count > 0; ++row) {
+    for (std::size_t row = 0; row < device.lifetimes.size() && device.events.size() > 0; ++row) {
       PLIMSOLL_CHECK(trace.category(device, row) != model::StringId{});
     }
   }

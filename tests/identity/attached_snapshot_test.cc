@@ -78,7 +78,7 @@ TEST(AttachedSnapshot, tells_what_it_tells_alone) {
     const model::Trace joined = loaded(recording_with(bytes));
     ASSERT_EQ(joined.format, "plimsoll");
     for (const model::DeviceTrace& device : alone.devices) {
-      if (device.event_count == 0 && device.segment_count == 0) continue;
+      if (device.events.size() == 0 && device.segment_count == 0) continue;
       SCOPED_TRACE(to_string(device.device));
       const auto same =
           std::ranges::find(joined.devices, device.device, &model::DeviceTrace::device);

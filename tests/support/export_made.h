@@ -27,17 +27,16 @@ class TextOutput final : public exporters::Output {
 };
 
 // One level, one bucket an event; each series holds the number of the event in bytes.
-inline report::Timeline counting_timeline(const model::Trace& trace,
-                                          const model::DeviceTrace& device) {
+inline report::Timeline counting_timeline(const model::DeviceTrace& device) {
   report::Timeline timeline;
-  if (device.event_count == 0) return timeline;
+  if (device.events.size() == 0) return timeline;
   timeline.levels.emplace_back();
-  for (std::uint64_t event = 0; event < std::min<std::uint64_t>(device.event_count, 5000);
+  for (std::uint64_t event = 0; event < std::min<std::uint64_t>(device.events.size(), 5000);
        ++event) {
     report::TimelineBucket bucket;
     bucket.first_event = event;
     bucket.event_count = 1;
-    bucket.first_time_ns = bucket.last_time_ns = trace.events.time_ns[device.first_event + event];
+    bucket.first_time_ns = bucket.last_time_ns = device.events.time_ns[event];
     const auto bytes = static_cast<std::int64_t>(event);
     bucket.series.fill(report::SeriesBucket{bytes, bytes, bytes});
     timeline.levels.back().push_back(bucket);
@@ -53,13 +52,13 @@ inline report::Report report_at_end(const model::Trace& trace) {
     report::DeviceReport row;
     row.device = device.device.ordinal;
     row.device_type = model::to_string(device.device.type);
-    row.events = device.event_count;
-    row.timeline = counting_timeline(trace, device);
+    row.events = device.events.size();
+    row.timeline = counting_timeline(device);
     report.devices.push_back(row);
     report::MomentRow moment;
     moment.device = device.device.ordinal;
     moment.name = "end";
-    if (device.event_count > 0) moment.event = device.event_count - 1;
+    if (device.events.size() > 0) moment.event = device.events.size() - 1;
     report.tables.moments.push_back(moment);
   }
   return report;

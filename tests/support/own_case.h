@@ -36,8 +36,10 @@ class Case {
     trace.has_inferred_roles = is_snapshot;
     if (!category_before.empty()) {
       auto& first = trace.devices.at(0);
-      first.baseline_category.resize(first.lifetimes.baseline_count,
-                                     trace.strings.intern(category_before));
+      const model::StringId word = trace.strings.intern(category_before);
+      for (std::uint32_t row = 0; row < first.lifetimes.baseline_count; ++row) {
+        first.lifetimes.category.set(row, word);
+      }
     }
     const model::UserLines lines(trace);
     report.devices.resize(1);
@@ -46,7 +48,7 @@ class Case {
     moment.phase = peak_phase;
     moment.layer = peak_layer;
     const auto& device = trace.devices.at(0);
-    moment.event = peak_at_event.value_or(device.event_count - 1);
+    moment.event = peak_at_event.value_or(device.events.size() - 1);
     const auto event = static_cast<std::int64_t>(*moment.event);
     for (const auto row : model::live_set(device, model::Liveness::kActive, event)) {
       moment.live_bytes += trace.size_bytes(device, row);

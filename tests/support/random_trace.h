@@ -94,7 +94,7 @@ class RandomTrace {
     told.category = kCategories[below(kCategories.size())];
     told.op = kOps[below(kOps.size())];
     told.phase = static_cast<model::Phase>(below(5));
-    told.flags = static_cast<model::EventFlags>(below(8));
+    told.flags = static_cast<model::LifetimeFlags>(below(8));
     told.stack = below(4) == 0 ? model::kNoStack : stack;
     if (below(2) == 0) {
       told.tensor = maker_.tensor(kTensors[below(kTensors.size())],

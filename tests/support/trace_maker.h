@@ -31,7 +31,7 @@ struct Told {
   model::Phase phase = model::Phase::kOther;
   std::string_view op = {};
   std::string_view forward_op = {};
-  model::EventFlags flags = model::EventFlags::kNothing;
+  model::LifetimeFlags flags = model::LifetimeFlags::kNothing;
   model::TensorId tensor = {};
   model::StackId stack = model::kNoStack;
 };
@@ -70,7 +70,11 @@ class TraceMaker {
   TraceMaker& event(model::Event event) {
     if (has_times_) event.time_ns = time_ns_;
     time_ns_ += 1'000;
-    builder_.place(device_, builder_.add_event(event), 1);
+    if (event.action == model::Action::kAlloc) {
+      builder_.add_alloc(device_, event, std::exchange(hindsight_, {}));
+    } else {
+      builder_.add_event(device_, event);
+    }
     return *this;
   }
   TraceMaker& event(model::Action action, std::uint64_t address, std::uint64_t size_bytes,
@@ -92,12 +96,10 @@ class TraceMaker {
     row.address = address;
     row.size_bytes = size_bytes;
     row.layer = string(told.layer);
-    row.category = string(told.category);
     row.phase = told.phase;
     row.op = string(told.op);
     row.forward_op = string(told.forward_op);
-    row.flags = told.flags;
-    row.tensor = told.tensor;
+    hindsight_ = {string(told.category), told.tensor, told.flags};
     row.stack = told.stack;
     return event(row);
   }
@@ -182,6 +184,7 @@ class TraceMaker {
   base::Diagnostics diagnostics_;
   model::TraceBuilder builder_{diagnostics_};
   model::Device device_{model::DeviceType::kCuda, 0};
+  model::Hindsight hindsight_;  // of the next alloc
   std::int64_t time_ns_ = 1'000'000;
   bool has_times_ = true;
 };

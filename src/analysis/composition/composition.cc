@@ -30,12 +30,11 @@ void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32
   const auto ends = model::step_ends(trace, device);
   const std::size_t step = model::step_of(ends, event);
   if (step < ends.size()) row.step = ends[step].step;
-  const std::size_t at = device.first_event + event;
-  const model::Events& events = trace.events;
-  if (!events.phase.present() || events.action[at] != model::Action::kAlloc) return;
-  row.phase = to_string(events.phase[at]);
-  row.layer = trace.strings[events.layer[at]];
-  row.op = trace.strings[events.op[at]];
+  if (!trace.has_phases() || device.events.action[event] != model::Action::kAlloc) return;
+  const model::Site& site = trace.site(device, event);
+  row.phase = to_string(site.phase);
+  row.layer = trace.strings[site.layer];
+  row.op = trace.strings[site.op];
 }
 
 // What is said to be something because of its size and count alone; nothing where no category is
@@ -60,15 +59,14 @@ MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMomen
   row.name = moment.name;
   if (moment.event != model::kBeforeFirst) {
     row.event = static_cast<std::uint64_t>(moment.event);
-    const std::int64_t time_ns = context.trace.events.time_ns[device.first_event + *row.event];
+    const std::int64_t time_ns = device.events.time_ns[*row.event];
     if (time_ns != model::kNoTime) row.time_ns = time_ns;
     add_doing(context.trace, device, static_cast<std::uint32_t>(*row.event), row);
   }
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;
   row.inferred_by_size_bytes = inferred_by_size(context.trace, live);
-  const std::int64_t total =
-      held_bytes_at(context.trace, device, context.report.devices[d], moment.event);
+  const std::int64_t total = held_bytes_at(device, context.report.devices[d], moment.event);
   row.unexplained_bytes =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(total) - row.live_bytes);
   return row;
@@ -148,8 +146,7 @@ class DeviceTables {
     std::vector<std::uint32_t> ids;
     ids.reserve(grouping_.live().size());
     for (const LiveAllocation& live : grouping_.live()) {
-      const auto op = grouping_.told(live, trace_.events.op, model::StringId{});
-      ids.push_back(operators.id(op, live.stack));
+      ids.push_back(operators.id(grouping_.birth(live).op, live.stack));
     }
     std::size_t next = 0;
     grouping_.group(

@@ -253,8 +253,8 @@ std::uint64_t replayed_bytes(const model::Trace& trace, std::int64_t event) {
   };
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::map<std::uint64_t, Life> lives;
-  for (std::size_t row = 0; row < trace.events.size(); ++row) {
-    const auto e = trace.events.at(row);
+  for (std::size_t row = 0; row < trace.event_count(); ++row) {
+    const auto e = trace.event(trace.devices.at(0), row);
     const auto now = static_cast<std::int64_t>(row);
     const Life unborn{e.size_bytes, -1, kNever};
     if (e.action == Action::kAlloc) lives[e.address] = Life{e.size_bytes, now, kNever};

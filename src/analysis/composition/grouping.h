@@ -44,10 +44,9 @@ class Grouping {
     append_rows(groups.take(), top_, moment_, describe, out);
   }
 
-  // What the event that allocated it says in a column, or `if_before` where there is none.
-  template <typename Column, typename Value>
-  Value told(const LiveAllocation& live, const Column& column, Value if_before) const {
-    return live.born == model::kNone ? if_before : column[device_.first_event + live.born];
+  // Where it was allocated; a site with nothing in it if that was before the recording.
+  const model::Site& birth(const LiveAllocation& live) const {
+    return trace_.birth(device_, live.lifetime);
   }
 
  private:

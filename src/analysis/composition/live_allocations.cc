@@ -19,8 +19,8 @@ class Gather {
   LiveAllocation at(std::uint32_t lifetime) const {
     const std::uint32_t block = device_.lifetimes.block[lifetime];
     const std::uint32_t alloc = device_.lifetimes.alloc[lifetime];
-    LiveAllocation live =
-        alloc == kNone ? born_before(lifetime) : born_at(device_.first_event + alloc);
+    LiveAllocation live = alloc == kNone ? born_before(lifetime) : born_at(lifetime);
+    live.lifetime = lifetime;
     live.size_bytes = trace_.held_bytes(device_, lifetime);
     live.born = alloc;
     live.category = trace_.category(device_, lifetime);
@@ -29,15 +29,15 @@ class Gather {
   }
 
  private:
-  LiveAllocation born_at(std::size_t event) const {
-    const model::Events& events = trace_.events;
+  LiveAllocation born_at(std::uint32_t lifetime) const {
+    const model::Site& site = trace_.birth(device_, lifetime);
     LiveAllocation live;
-    live.stack = events.stack[event];
-    const bool is_adopted = has(events.flags[event], model::EventFlags::kAdopted);
+    live.stack = site.stack;
+    const bool is_adopted = has(device_.lifetimes.flags[lifetime], model::LifetimeFlags::kAdopted);
     const bool is_nameless = is_adopted && trace_.stacks.frames(live.stack).empty();
     live.line = is_nameless ? before_recording(lines_) : lines_.line(live.stack);
-    live.stream = events.stream[event];
-    live.pool = events.pool[event];
+    live.stream = site.stream;
+    live.pool = site.pool;
     return live;
   }
 
@@ -47,11 +47,11 @@ class Gather {
     live.stream = trace_.stream(device_, lifetime);
     const std::size_t event = trace_.telling_event(device_, lifetime);
     if (event != kNone) {
-      live.pool = trace_.events.pool[event];
+      live.pool = trace_.site(device_, event).pool;
     } else {
       live.stack = trace_.stack(device_, lifetime);
     }
-    const bool is_nameless = trace_.stacks.frames(live.stack).empty() && device_.event_count > 0;
+    const bool is_nameless = trace_.stacks.frames(live.stack).empty() && device_.events.size() > 0;
     live.line = is_nameless ? before_recording(lines_) : lines_.line(live.stack);
     return live;
   }

@@ -12,6 +12,7 @@ namespace plimsoll::analysis::composition {
 
 struct LiveAllocation {
   std::uint64_t size_bytes = 0;       // held bytes
+  std::uint32_t lifetime = 0;         // row of the device's lifetimes
   std::uint32_t born = model::kNone;  // event of the device; kNone: before the recording
   model::LineId line;  // one past the last line: allocated before recording, nobody knows where
   model::StackId stack;

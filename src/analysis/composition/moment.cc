@@ -21,7 +21,7 @@ struct TimeRange {
 };
 
 std::int64_t last_event(const DeviceTrace& device) {
-  return static_cast<std::int64_t>(device.event_count) - 1;
+  return static_cast<std::int64_t>(device.events.size()) - 1;
 }
 
 std::int64_t peak_event(const report::DeviceReport& totals) {
@@ -29,9 +29,9 @@ std::int64_t peak_event(const report::DeviceReport& totals) {
   return event ? static_cast<std::int64_t>(*event) : kBeforeFirst;
 }
 
-std::vector<std::int64_t> ooms_of(const Trace& trace, const DeviceTrace& device) {
+std::vector<std::int64_t> ooms_of(const DeviceTrace& device) {
   std::vector<std::int64_t> events;
-  const auto actions = trace.events.action.span(device.first_event, device.event_count);
+  const auto actions = device.events.action.span();
   for (std::size_t event = 0; event < actions.size(); ++event) {
     if (actions[event] == model::Action::kOom) events.push_back(static_cast<std::int64_t>(event));
   }
@@ -39,8 +39,8 @@ std::vector<std::int64_t> ooms_of(const Trace& trace, const DeviceTrace& device)
 }
 
 // The last one is what ended the program, if anything did: those before were caught.
-Found nth_oom(const Trace& trace, const DeviceTrace& device, std::uint64_t nth) {
-  const std::vector<std::int64_t> events = ooms_of(trace, device);
+Found nth_oom(const DeviceTrace& device, std::uint64_t nth) {
+  const std::vector<std::int64_t> events = ooms_of(device);
   if (nth == 0) nth = events.size();
   if (nth == 0 || nth > events.size()) return std::nullopt;
   return FoundMoment{events.size() == 1 ? "oom" : "oom:" + std::to_string(nth), events[nth - 1]};
@@ -62,8 +62,8 @@ std::optional<TimeRange> time_range(const PassContext& context) {
 }
 
 // The last event at or before that time.
-FoundMoment at_time(const Trace& trace, const DeviceTrace& device, std::int64_t time_ns) {
-  const auto times = trace.events.time_ns.span(device.first_event, device.event_count);
+FoundMoment at_time(const DeviceTrace& device, std::int64_t time_ns) {
+  const auto times = device.events.time_ns.span();
   std::int64_t event = last_event(device);
   const auto is_later = [&](std::int64_t e) {
     const std::int64_t time = times[static_cast<std::size_t>(e)];
@@ -98,7 +98,7 @@ Error no_such_moment(const PassContext& context) {
   std::size_t most_ooms = 0;
   for (const DeviceTrace& device : context.trace.devices) {
     if (context.options.device && device.device != *context.options.device) continue;
-    most_ooms = std::max(most_ooms, ooms_of(context.trace, device).size());
+    most_ooms = std::max(most_ooms, ooms_of(device).size());
   }
   if (moment.kind == Moment::Kind::kOom && most_ooms > 0) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -114,9 +114,9 @@ Error no_such_moment(const PassContext& context) {
   const DeviceTrace* longest = nullptr;
   for (const DeviceTrace& device : context.trace.devices) {
     if (context.options.device && device.device != *context.options.device) continue;
-    if (longest == nullptr || device.event_count > longest->event_count) longest = &device;
+    if (longest == nullptr || device.events.size() > longest->events.size()) longest = &device;
   }
-  if (longest == nullptr || longest->event_count == 0) {
+  if (longest == nullptr || longest->events.size() == 0) {
     return make_error(
         ErrorCode::kInvalidArgument,
         "this file has no events to choose a point in time from, only the final state");
@@ -124,7 +124,7 @@ Error no_such_moment(const PassContext& context) {
   return make_error(ErrorCode::kInvalidArgument,
                     "event " + std::to_string(moment.event) +
                         " is outside the recording: " + to_string(longest->device) +
-                        " has events 0 to " + std::to_string(longest->event_count - 1));
+                        " has events 0 to " + std::to_string(longest->events.size() - 1));
 }
 
 Status check_device(const PassContext& context) {
@@ -148,17 +148,17 @@ Found find_on(const PassContext& context, std::size_t d, std::int64_t time_ns) {
     case Moment::Kind::kPeak:
       return FoundMoment{"peak", peak_event(context.report.devices[d])};
     case Moment::Kind::kStart:
-      return FoundMoment{"start", model::start_of_recording(context.trace, device)};
+      return FoundMoment{"start", model::start_of_recording(device)};
     case Moment::Kind::kEnd:
       return FoundMoment{"end", last_event(device)};
     case Moment::Kind::kOom:
-      return nth_oom(context.trace, device, moment.nth);
+      return nth_oom(device, moment.nth);
     case Moment::Kind::kEvent:
-      if (moment.event >= device.event_count) return std::nullopt;
+      if (moment.event >= device.events.size()) return std::nullopt;
       return FoundMoment{"event " + std::to_string(moment.event),
                          static_cast<std::int64_t>(moment.event)};
     case Moment::Kind::kTime:
-      return at_time(context.trace, device, time_ns);
+      return at_time(device, time_ns);
   }
   return std::nullopt;
 }
@@ -186,8 +186,8 @@ Result<std::vector<Found>> find_moments(const PassContext& context) {
   return found;
 }
 
-std::int64_t held_bytes_at(const Trace& trace, const DeviceTrace& device,
-                           const report::DeviceReport& totals, std::int64_t event) {
+std::int64_t held_bytes_at(const DeviceTrace& device, const report::DeviceReport& totals,
+                           std::int64_t event) {
   if (event == kBeforeFirst) return totals.held().baseline_bytes;
   // The timeline knows the total before the bucket that holds the event; the rest is added up.
   const Series series = device.tells_blocks ? Series::kAllocatedRounded : Series::kRequestedActive;
@@ -198,7 +198,7 @@ std::int64_t held_bytes_at(const Trace& trace, const DeviceTrace& device,
       bucket == 0 ? totals.held().baseline_bytes : level[bucket - 1].of(series).last_bytes;
   Totals now{};
   of(now, series) = static_cast<std::uint64_t>(before);
-  const EventView events = view_of(trace, device);
+  const EventView events = view_of(device);
   for (std::uint64_t row = level[bucket].first_event; row <= wanted; ++row) {
     events.apply_to(now, row);
   }

@@ -23,7 +23,7 @@ struct FoundMoment {
 Result<std::vector<std::optional<FoundMoment>>> find_moments(const PassContext& context);
 
 // Held bytes after `event`.
-std::int64_t held_bytes_at(const model::Trace& trace, const model::DeviceTrace& device,
-                           const report::DeviceReport& totals, std::int64_t event);
+std::int64_t held_bytes_at(const model::DeviceTrace& device, const report::DeviceReport& totals,
+                           std::int64_t event);
 
 }  // namespace plimsoll::analysis::composition

@@ -76,8 +76,7 @@ void by_layer(const Grouping& grouping, Tables& tables) {
   std::vector<std::uint32_t> ids;
   ids.reserve(grouping.live().size());
   for (const LiveAllocation& live : grouping.live()) {
-    const bool is_told = live.born != kNone;
-    ids.push_back(is_told ? layers.of(grouping.device().first_event + live.born).value : 0);
+    ids.push_back(layers.of(grouping.device(), live.lifetime).value);
   }
   std::size_t next = 0;
   grouping.group(
@@ -94,8 +93,7 @@ void by_phase(const Grouping& grouping, Tables& tables) {
       kBeforeId + 1,
       [&](const LiveAllocation& live) -> std::uint32_t {
         if (live.born == kNone) return kBeforeId;
-        return static_cast<std::uint32_t>(
-            grouping.told(live, grouping.trace().events.phase, model::Phase::kOther));
+        return static_cast<std::uint32_t>(grouping.birth(live).phase);
       },
       [](std::uint32_t id) {
         return std::string(id == kBeforeId ? kBefore : to_string(static_cast<model::Phase>(id)));
@@ -150,7 +148,7 @@ void by_region(const Grouping& grouping, Tables& tables) {
 
 const model::Tensor& tensor_of(const Grouping& grouping, const LiveAllocation& live) {
   const model::Trace& trace = grouping.trace();
-  return trace.tensors[grouping.told(live, trace.events.tensor, model::TensorId{}).index()];
+  return trace.tensors[grouping.device().lifetimes.tensor[live.lifetime].index()];
 }
 
 void by_dtype(const Grouping& grouping, Tables& tables) {
@@ -194,8 +192,7 @@ void unknown_by_reason(const Grouping& grouping, Tables& tables) {
                                 : "neither stack nor lifetime identifies it";
     }
     if (live.born == kNone) return "allocated before recording, and not identified";
-    const auto flags = grouping.told(live, trace.events.flags, model::EventFlags::kNothing);
-    if (has(flags, model::EventFlags::kAdopted)) {
+    if (has(grouping.device().lifetimes.flags[live.lifetime], model::LifetimeFlags::kAdopted)) {
       return "allocated before recording, and owned by no module or optimizer";
     }
     return "the recording does not identify it";
@@ -209,13 +206,13 @@ void fill_told_tables(const Grouping& grouping, Tables& tables) {
   const model::Trace& trace = grouping.trace();
   // Where everything is unknown, that is worth a table only if the recorder could have known.
   const bool is_told = !trace.has_inferred_roles || has_categories(trace, grouping.live());
-  if (trace.events.category.present() && is_told) {
+  if (trace.has_categories() && is_told) {
     by_category(grouping, tables);
     unknown_by_reason(grouping, tables);
   }
   if (model::Layers::are_known(trace)) by_layer(grouping, tables);
-  if (trace.events.phase.present()) by_phase(grouping, tables);
-  if (trace.events.tensor.present()) {
+  if (trace.has_phases()) by_phase(grouping, tables);
+  if (trace.has_tensors()) {
     by_dtype(grouping, tables);
     by_tensor(grouping, tables);
   }

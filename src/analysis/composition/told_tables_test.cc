@@ -13,7 +13,7 @@
 namespace plimsoll::analysis::composition {
 namespace {
 
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using report::GroupRow;
 using testing::ElementsAre;
@@ -44,8 +44,8 @@ model::Trace two_steps() {
   const auto output = maker.tensor("", "bfloat16", "[8, 3]");
   maker
       .alloc_told(1, 1000,
-                  {.category = "parameter", .flags = EventFlags::kAdopted, .tensor = weight})
-      .alloc_told(2, 64, {.category = "unknown", .flags = EventFlags::kAdopted})
+                  {.category = "parameter", .flags = LifetimeFlags::kAdopted, .tensor = weight})
+      .alloc_told(2, 64, {.category = "unknown", .flags = LifetimeFlags::kAdopted})
       .begin_region("train")
       .alloc_told(3, 200,
                   {.layer = "Net.fc",

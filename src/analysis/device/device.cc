@@ -26,9 +26,9 @@ constexpr std::int64_t kAtOnceNs = 2'000'000'000;
 // What the allocator held, from one look to the next.
 class Held {
  public:
-  Held(const Trace& trace, const DeviceTrace& device, const report::DeviceReport& totals)
+  Held(const DeviceTrace& device, const report::DeviceReport& totals)
       : device_(device),
-        view_(view_of(trace, device)),
+        view_(view_of(device)),
         totals_(baseline_totals(totals.timeline)),
         has_segments_(of(totals_, Series::kReserved) != 0) {}
 
@@ -38,7 +38,7 @@ class Held {
       has_segments_ = has_segments_ || of(totals_, Series::kReserved) != 0;
     }
     base::DeviceFigures figures = look.figures;
-    if (device_.event_count == 0) return figures;  // nobody told of the allocator
+    if (device_.events.size() == 0) return figures;  // nobody told of the allocator
     figures.allocated_bytes =
         of(totals_, device_.tells_blocks ? Series::kAllocatedRounded : Series::kRequestedAllocated);
     if (has_segments_) figures.reserved_bytes = of(totals_, Series::kReserved);
@@ -72,18 +72,17 @@ std::int64_t distance(std::int64_t a_ns, std::int64_t b_ns) {
 }
 
 // The time of the device's last failure; kNoTime: there was none, or its time is unknown.
-std::int64_t last_oom(const Trace& trace, const DeviceTrace& device) {
-  for (std::size_t event = device.event_count; event > 0; --event) {
-    const std::size_t row = device.first_event + event - 1;
-    if (trace.events.action[row] == Action::kOom) return trace.events.time_ns[row];
+std::int64_t last_oom(const DeviceTrace& device) {
+  for (std::size_t event = device.events.size(); event > 0; --event) {
+    if (device.events.action[event - 1] == Action::kOom) return device.events.time_ns[event - 1];
   }
   return model::kNoTime;
 }
 
 std::vector<report::BarReport> bars_of(const Trace& trace, const DeviceTrace& device,
                                        const report::DeviceReport& totals) {
-  Held held(trace, device, totals);
-  const std::int64_t oom_ns = last_oom(trace, device);
+  Held held(device, totals);
+  const std::int64_t oom_ns = last_oom(device);
   std::optional<report::BarReport> fullest;
   std::optional<report::BarReport> at_oom;
   std::int64_t nearest_ns = kAtOnceNs;

@@ -118,7 +118,7 @@ std::uint64_t saving_of_checkpoints(Peak& peak, const Rows& blocks) {
   for (const LayerRow* block : blocks) runs[layers.named(block->layer).value];
   std::vector<std::uint32_t> block_of;  // by layer: the block around it, or 0
   const auto run_of = [&](const PeakAllocation& allocation) {
-    const model::LayerId layer = layers.of(allocation.event);
+    const model::LayerId layer = peak.layer(allocation);
     for (auto id = static_cast<std::uint32_t>(block_of.size()); id < layers.size(); ++id) {
       const bool is_block = id == 0 || runs.contains(id);
       block_of.push_back(is_block ? id : block_of[layers.parent(model::LayerId{id}).index()]);

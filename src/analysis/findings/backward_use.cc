@@ -38,7 +38,7 @@ std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.
 bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation) {
   return peak.category(allocation) == model::kActivation &&
          peak.phase(allocation) == model::Phase::kForward &&
-         !has(peak.trace().events.flags[allocation.event], model::EventFlags::kAdopted);
+         !has(peak.flags(allocation), model::LifetimeFlags::kAdopted);
 }
 
 BackwardUse::BackwardUse(const Peak& peak)
@@ -61,7 +61,7 @@ BackwardUse::BackwardUse(const Peak& peak)
 }
 
 std::string_view BackwardUse::root(const PeakAllocation& allocation) const {
-  return root_of(peak_.trace().strings[peak_.trace().events.layer[allocation.event]]);
+  return root_of(peak_.trace().strings[peak_.site(allocation).layer]);
 }
 
 std::size_t BackwardUse::backward_at(std::uint32_t event) const {

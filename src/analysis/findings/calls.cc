@@ -58,15 +58,14 @@ Runs runs_of(const Peak& peak, const Explanation& explanation, Callers& callers,
   Runs runs;
   std::map<std::array<std::uint32_t, 3>, std::size_t> calls;
   const BackwardUse use(peak);
-  const model::Events& events = peak.trace().events;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.phase(allocation) != model::Phase::kForward) continue;
     if (peak.category(allocation) != model::kActivation) continue;
-    if (events.layer[allocation.event] == model::StringId{}) continue;
+    const model::Site& site = peak.site(allocation);
+    if (site.layer == model::StringId{}) continue;
     if (callers.of(allocation) != caller) continue;
-    const std::size_t count = ++calls[{allocation.stack.value, events.layer[allocation.event].value,
-                                       events.op[allocation.event].value}];
+    const std::size_t count = ++calls[{allocation.stack.value, site.layer.value, site.op.value}];
     runs.most = std::max(runs.most, count);
     runs.bytes += allocation.size_bytes;
     if (use.is_freed_by_backward(allocation)) runs.freed += allocation.size_bytes;
@@ -118,7 +117,7 @@ std::pair<std::string, std::uint64_t> function_of_most(const Peak& peak,
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (allocation.born == model::kNone || !peak.has_line(allocation)) continue;
-    const bool is_in_layer = !trace.strings[trace.events.layer[allocation.event]].empty();
+    const bool is_in_layer = !trace.strings[peak.site(allocation).layer].empty();
     if (is_in_layer) add_callers(peak, allocation, callers);
     const model::Frame& frame = trace.stacks.frame(peak.facts().lines.frame(allocation.stack));
     functions[function_in(frame)] += allocation.size_bytes;

@@ -64,9 +64,8 @@ struct Made {
 
 // A layer's operator.
 std::uint64_t call_of(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Events& events = peak.trace().events;
-  return std::uint64_t{events.layer[allocation.event].value} << 32 |
-         events.op[allocation.event].value;
+  const model::Site& site = peak.site(allocation);
+  return std::uint64_t{site.layer.value} << 32 | site.op.value;
 }
 
 // How many of the sorted births lie in [first, last].
@@ -159,7 +158,7 @@ void explain_graph(Peak& peak, Explanations& out) {
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (!is_forward_activation(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
-    unused[root_of(trace.strings[trace.events.layer[allocation.event]])].push_back(part);
+    unused[root_of(trace.strings[peak.site(allocation).layer])].push_back(part);
   }
   const std::vector<std::uint32_t> losses = std::exchange(unused[{}], {});  // of no module
   std::erase_if(unused, [](const auto& parts) { return parts.second.size() < kFewestKept; });
@@ -168,7 +167,7 @@ void explain_graph(Peak& peak, Explanations& out) {
   for (const auto& [root, parts] : unused) made_by[root];
   std::string_view last_root;  // of the forward that allocates last
   peak.for_each([&](const PeakAllocation& allocation) {
-    const std::string_view layer_now = trace.strings[trace.events.layer[allocation.event]];
+    const std::string_view layer_now = trace.strings[peak.site(allocation).layer];
     const bool is_forward = peak.phase(allocation) == model::Phase::kForward;
     last_root = is_forward ? root_of(layer_now) : std::string_view();
     if (!is_forward_activation(peak, allocation)) return;

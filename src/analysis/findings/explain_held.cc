@@ -121,7 +121,7 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
     if (category != model::kOther && category != model::kUnknownCategory) continue;
     if (peak.phase(allocation) == model::Phase::kOptimizer) continue;
     if (allocation.size_bytes < 4 * kSmallBytes || !peak.has_line(allocation)) continue;
-    const std::string_view op = peak.trace().strings[peak.trace().events.op[allocation.event]];
+    const std::string_view op = peak.trace().strings[peak.site(allocation).op];
     if (is_random(op)) continue;
     Snapshot& line = lines[peak.line(allocation).value];
     line.is_copied &= op == "aten::clone" || op == "aten::to" || op == "aten::_to_copy";
@@ -166,10 +166,11 @@ std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t 
 }
 
 bool has_forward(const model::Trace& trace) {
-  for (std::size_t row = 0; row < trace.events.size(); ++row) {
-    if (trace.events.phase[row] == model::Phase::kForward) return true;
-  }
-  return false;
+  return std::ranges::any_of(trace.devices, [&](const model::DeviceTrace& device) {
+    return std::ranges::any_of(device.events.site, [&](model::SiteId site) {
+      return trace.sites[site].phase == model::Phase::kForward;
+    });
+  });
 }
 
 }  // namespace

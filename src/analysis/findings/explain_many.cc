@@ -22,7 +22,7 @@ constexpr std::uint64_t kSmallBytes = 4096;
 // whose nodes have no number ("GateBackward"), as those of torch have ("MulBackward0").
 bool is_of_own_backward(const Peak& peak, const PeakAllocation& allocation) {
   if (peak.phase(allocation) != model::Phase::kBackward) return false;
-  return peak.trace().strings[peak.trace().events.op[allocation.event]].ends_with("Backward");
+  return peak.trace().strings[peak.site(allocation).op].ends_with("Backward");
 }
 
 bool is_outside_model(const Peak& peak, const PeakAllocation& allocation) {

@@ -39,7 +39,7 @@ std::uint64_t most_in_training(const Peak& peak) {
       [&](std::uint32_t row, std::uint32_t event) {
         advance(event);
         live += trace.held_bytes(device, row);
-        const model::Phase phase = trace.events.phase[device.first_event + event];
+        const model::Phase phase = trace.site(device, event).phase;
         const bool is_training =
             begun > ended || phase == model::Phase::kBackward || phase == model::Phase::kOptimizer;
         if (is_training) most = std::max(most, live);
@@ -56,7 +56,6 @@ std::uint64_t most_in_training(const Peak& peak) {
 bool ends_in_the_middle_of_a_forward(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (peak.moment().phase != "forward" || begins.back() > peak.event()) return false;
-  const model::Events& events = peak.trace().events;
   const auto& strings = peak.trace().strings;
   using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
   std::set<Call> ends;                                   // of forwards that a backward follows
@@ -65,10 +64,10 @@ bool ends_in_the_middle_of_a_forward(const Peak& peak) {
   bool is_forward = false;
   peak.for_each([&](const PeakAllocation& allocation) {
     for (; begin != begins.end() && *begin <= allocation.born; ++begin) ends.insert(last);
-    is_forward = peak.phase(allocation) == model::Phase::kForward &&
-                 !strings[events.layer[allocation.event]].empty();
+    const model::Site& site = peak.site(allocation);
+    is_forward = site.phase == model::Phase::kForward && !strings[site.layer].empty();
     if (!is_forward) return;
-    last = {events.layer[allocation.event].value, events.op[allocation.event].value};
+    last = {site.layer.value, site.op.value};
   });
   return is_forward && !ends.contains(last);
 }

@@ -57,7 +57,7 @@ std::vector<std::uint32_t> layers_inside(Peak& peak) {
   std::set<std::uint32_t> made;
   peak.for_each([&](const PeakAllocation& allocation) {
     if (peak.category(allocation) != model::kActivation) return;
-    made.insert(layers.of(allocation.event).value);
+    made.insert(peak.layer(allocation).value);
   });
   made.erase(0);
   std::vector<std::uint32_t> inside(layers.size());
@@ -101,7 +101,7 @@ Explanation tell_line(const Peak& peak, Explanation explanation, bool is_one_lin
                   " of " + bytes_text(peak.bytes()) + " at " + line;
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) +
                              callers_text(peak, first) + ".");
-  const std::string_view layer = peak.trace().strings[peak.trace().events.layer[first.event]];
+  const std::string_view layer = peak.trace().strings[peak.site(first).layer];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
   finding.next_step =
       "Avoid the full-size tensor at " + line +
@@ -128,7 +128,7 @@ Place function_of(Peak& peak, const PeakAllocation& allocation) {
   if (model::is_forward(name) || name == "<module>") return {};
   return {.file = frame.file.value,
           .function = frame.function.value,
-          .layer = peak.trace().events.layer[allocation.event].value};
+          .layer = peak.site(allocation).layer.value};
 }
 
 // Whether a module's forward calls the function that makes the allocation.
@@ -149,10 +149,9 @@ bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
 // Whether these are too many for one place. What backward makes for an expression outside all
 // layers (a loss) comes on top of its tensors, and is none of a loop over layers.
 bool is_loop(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  const model::Events& events = peak.trace().events;
   const auto counted = std::ranges::count_if(parts, [&](std::uint32_t part) {
     const PeakAllocation& allocation = peak.live()[part];
-    const bool is_outside = events.layer[allocation.event] == model::StringId{};
+    const bool is_outside = peak.site(allocation).layer == model::StringId{};
     return !is_outside || peak.phase(allocation) != model::Phase::kBackward;
   });
   return static_cast<std::size_t>(counted) > kMostTensors || parts.size() > 2 * kMostTensors;
@@ -212,7 +211,7 @@ void explain_layer(Peak& peak, Explanations& out) {
     const PeakAllocation& allocation = peak.live()[part];
     if (!is_of_training(peak.category(allocation))) continue;
     whole += allocation.size_bytes;
-    members.emplace_back(layers.of(allocation.event), part);
+    members.emplace_back(peak.layer(allocation), part);
   }
   const std::vector<std::uint32_t> inside = layers_inside(peak);
   if (inside[0] < kFewestLayers) return;

@@ -7,17 +7,17 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr auto kSaved = EventFlags::kSavedForBackward;
+constexpr auto kSaved = LifetimeFlags::kSavedForBackward;
 
 // One forward of eight layers, each of which keeps `mib`.
-void forward(Case& c, std::uint64_t first, std::uint64_t mib, EventFlags flags) {
+void forward(Case& c, std::uint64_t first, std::uint64_t mib, LifetimeFlags flags) {
   for (std::uint64_t i = 0; i < 8; ++i) {
     const std::string layer = "Net." + std::to_string(i);
     c.maker.alloc_told(first + i, mib * kMib,
@@ -39,7 +39,7 @@ Case validation() {
   c.maker.begin_backward();
   free_all(c, 1, 2);
   c.maker.end_backward();
-  forward(c, 11, 10, EventFlags::kNothing);
+  forward(c, 11, 10, LifetimeFlags::kNothing);
   c.peak_at_event = 8 + 16 + 7;
   c.maker.alloc(90, 1).free(90, 1);
   c.peak_phase = "forward";
@@ -73,7 +73,7 @@ TEST(Explanations, a_forward_that_a_backward_follows_or_that_keeps_little_is_hea
 // A training step between the forward in question and the peak, which is in another forward.
 Case graph_that_outlives_backward(bool is_freed_by_it) {
   Case c;
-  forward(c, 1, 10, EventFlags::kNothing);
+  forward(c, 1, 10, LifetimeFlags::kNothing);
   forward(c, 11, 1, kSaved);
   c.maker.begin_backward();
   c.maker.alloc_told(50, 1, {.layer = "Net.1", .category = "gradient", .phase = Phase::kBackward});
@@ -124,7 +124,7 @@ TEST(Explanations, a_recording_that_ends_in_a_backward_does_not_show_what_it_wou
 
 TEST(Explanations, a_recording_that_ends_in_a_forward_does_not_show_what_would_have_used_it) {
   Case c;
-  forward(c, 1, 10, EventFlags::kNothing);
+  forward(c, 1, 10, LifetimeFlags::kNothing);
   c.peak_phase = "forward";
   EXPECT_THAT(c.run(explain_graph), IsEmpty());
 }
@@ -142,7 +142,7 @@ TEST(Explanations, a_forward_that_begins_with_what_it_does_not_keep_is_training)
         c.peak_at_event = 2 * (8 + 16 + 2);
         c.maker.free(90, 100 * kMib);
         if (is_evaluation) {
-          forward(c, 71, 1, EventFlags::kNothing);
+          forward(c, 71, 1, LifetimeFlags::kNothing);
           free_all(c, 71, 1);
         }
       }
@@ -350,7 +350,7 @@ Case larger_forward(const char* last) {
                           .category = "activation",
                           .phase = Phase::kForward,
                           .op = "aten::linear",
-                          .flags = step == 2 ? EventFlags::kNothing : kSaved});
+                          .flags = step == 2 ? LifetimeFlags::kNothing : kSaved});
       if (step == 2 && layer == std::string_view(last)) break;
     }
     if (step == 2) break;

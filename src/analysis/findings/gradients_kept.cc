@@ -26,8 +26,8 @@ std::uint64_t least_kept(const Peak& peak) {
   const model::Trace& trace = peak.trace();
   const auto& begins = peak.backward_begins();
   if (begins.size() < kFewestBackwards) return 0;
-  const auto bytes = held_at(begins, trace, peak.device().trace, [&](std::size_t event) {
-    return trace.strings[trace.events.category[event]] == model::kGradient;
+  const auto bytes = held_at(begins, trace, peak.device().trace, [&](std::size_t row) {
+    return trace.strings[trace.category(peak.device().trace, row)] == model::kGradient;
   });
   return *std::min_element(bytes.begin() + 1, bytes.end());
 }

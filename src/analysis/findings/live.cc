@@ -12,7 +12,7 @@ const report::MomentRow* peak_moment(const Facts& facts, const DeviceFacts& devi
 }
 
 const report::MomentRow* own_peak(const Facts& facts, const DeviceFacts& device) {
-  return facts.trace.events.phase.present() ? peak_moment(facts, device) : nullptr;
+  return facts.trace.has_phases() ? peak_moment(facts, device) : nullptr;
 }
 
 }  // namespace plimsoll::analysis::findings

@@ -65,11 +65,10 @@ void find_stale(const Peak& peak, const Explanation& explanation, State& state) 
 std::set<std::string_view> embeddings_of(const Peak& peak) {
   std::set<std::string_view> layers;
   const model::StringTable& strings = peak.trace().strings;
-  const model::Events& events = peak.trace().events;
   peak.for_each([&](const PeakAllocation& allocation) {
-    const std::string_view op = strings[events.op[allocation.event]];
+    const std::string_view op = strings[peak.site(allocation).op];
     if (op != "aten::embedding" && op != "aten::embedding_bag") return;
-    layers.insert(strings[events.layer[allocation.event]]);
+    layers.insert(strings[peak.site(allocation).layer]);
   });
   return layers;
 }

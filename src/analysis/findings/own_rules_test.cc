@@ -9,7 +9,7 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using testing::Contains;
 using testing::HasSubstr;

@@ -40,19 +40,19 @@ constexpr std::size_t kFollowersAsked = 8;
 bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
                         const report::MomentRow& moment, const std::vector<std::uint32_t>& begins) {
   if (moment.phase != "forward" || moment.layer.empty() || begins.empty()) return false;
-  const model::Events& events = facts.trace.events;
   const std::string_view root = std::string_view(moment.layer).substr(0, moment.layer.find('.'));
   using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
   std::set<Call> unkept;                                 // calls since a backward last used one
   std::vector<Call> followers;
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-    const std::size_t event = device.trace.first_event + lifetimes.alloc[row];
-    if (facts.trace.strings[events.category[event]] != model::kActivation) continue;
-    const std::string_view layer = facts.trace.strings[events.layer[event]];
+    const std::string_view category = facts.trace.strings[facts.trace.category(device.trace, row)];
+    if (category != model::kActivation) continue;
+    const model::Site& site = facts.trace.birth(device.trace, row);
+    const std::string_view layer = facts.trace.strings[site.layer];
     if (layer.substr(0, layer.find('.')) != root) continue;
-    const Call call{events.layer[event].value, events.op[event].value};
-    if (!has(events.flags[event], model::EventFlags::kSavedForBackward)) {
+    const Call call{site.layer.value, site.op.value};
+    if (!has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward)) {
       unkept.insert(call);
     } else if (lifetimes.alloc[row] <= *moment.event) {
       unkept.clear();
@@ -81,8 +81,7 @@ PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std:
   allocation.born = device.trace.lifetimes.alloc[row];
   allocation.died = model::death(device.trace.lifetimes, row, model::held(device.trace));
   if (allocation.born != kNone) {
-    allocation.event = device.trace.first_event + allocation.born;
-    allocation.stack = facts.trace.events.stack[allocation.event];
+    allocation.stack = facts.trace.site(device.trace, allocation.born).stack;
   } else if (device.trace.lifetimes.block[row] != kNone) {
     // Only the final block remembers who allocated it.
     allocation.stack = facts.trace.stack(device.trace, row);
@@ -126,9 +125,8 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRo
     const bool is_from_before = device.trace.lifetimes.alloc[row] == kNone;
     if (is_from_before && !is_inferred()) continue;
     const PeakAllocation allocation = allocation_of(facts, device, row);
-    const auto flags =
-        is_from_before ? model::EventFlags::kNothing : facts.trace.events.flags[allocation.event];
-    if (has(flags, model::EventFlags::kSavedForBackward) && awaits_backward(allocation)) {
+    const bool is_saved = has(flags(allocation), model::LifetimeFlags::kSavedForBackward);
+    if (is_saved && awaits_backward(allocation)) {
       is_in_training_ = true;
     }
     if (!growing.empty() && growing.contains(line_label(allocation))) continue;
@@ -180,7 +178,7 @@ std::uint64_t Peak::saving(const Death& death) const {
 }
 
 std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
-  std::vector<std::uint64_t> saved(device_->trace.event_count + 1);  // sums wrap
+  std::vector<std::uint64_t> saved(device_->trace.events.size() + 1);  // sums wrap
   for_each([&](const PeakAllocation& allocation) {
     const auto [from, to] = absent(allocation);
     const std::uint32_t gone = std::max(from, allocation.born);
@@ -190,7 +188,7 @@ std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
     if (back < saved.size()) saved[back] -= allocation.size_bytes;
   });
   const model::Lifetimes& lifetimes = device_->trace.lifetimes;
-  std::vector<std::uint64_t> change(device_->trace.event_count + 1);
+  std::vector<std::uint64_t> change(device_->trace.events.size() + 1);
   std::uint64_t live = 0;
   for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
     const std::uint64_t size = trace().held_bytes(device_->trace, row);
@@ -204,7 +202,7 @@ std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
     if (died < change.size()) change[died] -= size;
   }
   std::uint64_t most = 0;
-  for (std::size_t event = 0; event < device_->trace.event_count; ++event) {
+  for (std::size_t event = 0; event < device_->trace.events.size(); ++event) {
     live += change[event] - saved[event];
     if (live < std::uint64_t{1} << 63) most = std::max(most, live);
   }

@@ -23,7 +23,6 @@ struct PeakAllocation {
   std::uint32_t lifetime = 0;  // row of the device's lifetimes
   std::uint32_t born = 0;      // event of the device; kNone: before the history of a snapshot
   std::uint32_t died = 0;      // kNone: never
-  std::size_t event = 0;       // row of Trace::events, unless it was born before
   model::StackId stack;
   std::uint64_t size_bytes = 0;
 };
@@ -47,13 +46,17 @@ class Peak {
   std::string_view category(const PeakAllocation& allocation) const {
     return trace().strings[trace().category(device_->trace, allocation.lifetime)];
   }
-  // Of native recordings, as are tensor, layers and what is said of backward and steps.
-  model::Phase phase(const PeakAllocation& allocation) const {
-    return trace().events.phase[allocation.event];
+  // Where it was allocated; a site with nothing in it if that was before the history.
+  const model::Site& site(const PeakAllocation& allocation) const {
+    return trace().birth(device_->trace, allocation.lifetime);
   }
+  model::LifetimeFlags flags(const PeakAllocation& allocation) const {
+    return device_->trace.lifetimes.flags[allocation.lifetime];
+  }
+  // Of native recordings, as are tensor, layers and what is said of backward and steps.
+  model::Phase phase(const PeakAllocation& allocation) const { return site(allocation).phase; }
   const model::Tensor& tensor(const PeakAllocation& allocation) const {
-    const bool is_recorded = allocation.born != model::kNone;
-    return trace().tensors[is_recorded ? trace().events.tensor[allocation.event].index() : 0];
+    return trace().tensors[device_->trace.lifetimes.tensor[allocation.lifetime].index()];
   }
   model::LineId line(const PeakAllocation& allocation) const {
     return facts_->lines.line(allocation.stack);
@@ -67,6 +70,9 @@ class Peak {
   // Inside an optimizer's step.
   bool is_of_optimizer(const PeakAllocation& allocation) const;
   model::Layers& layers() { return layers_; }
+  model::LayerId layer(const PeakAllocation& allocation) {
+    return layers_.of(device_->trace, allocation.lifetime);
+  }
 
   // Events before which a backward begins, and ends; ascending.
   const std::vector<std::uint32_t>& backward_begins() const { return begins_; }

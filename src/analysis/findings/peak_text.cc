@@ -41,9 +41,9 @@ std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stac
 // number ("GateBackward"), the operator that it calls.
 std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
   if (allocation.born == model::kNone) return {};
-  const model::Events& events = peak.trace().events;
-  const std::string_view outer = peak.trace().strings[events.op[allocation.event]];
-  const std::string_view inner = peak.trace().strings[events.inner_op[allocation.event]];
+  const model::Site& site = peak.site(allocation);
+  const std::string_view outer = peak.trace().strings[site.op];
+  const std::string_view inner = peak.trace().strings[site.inner_op];
   return outer.ends_with("Backward") && !inner.empty() ? inner : outer;
 }
 

@@ -54,7 +54,7 @@ report::Finding told_to_forget(const DeviceFacts& device) {
   finding.id = "history_truncated";
   finding.severity = report::FindingSeverity::kInfo;
   finding.title = "The recording keeps only its newest events (max_events), " +
-                  base::format_count(device.trace.event_count) + " on " + device.name;
+                  base::format_count(device.trace.events.size()) + " on " + device.name;
   finding.evidence.push_back(
       "What was live before them is known, with its stacks; a higher peak before, if there was "
       "one, is not.");
@@ -67,7 +67,11 @@ report::Finding told_to_forget(const DeviceFacts& device) {
 Findings recording_was_empty(const Facts& facts) {
   const model::Trace& trace = facts.trace;
   if (!trace.has_final_state) return {};
-  if (std::ranges::count_if(trace.events.action, is_allocation_event) > kMostOfNoHistory) return {};
+  std::ptrdiff_t events = 0;
+  for (const model::DeviceTrace& device : trace.devices) {
+    events += std::ranges::count_if(device.events.action, is_allocation_event);
+  }
+  if (events > kMostOfNoHistory) return {};
   std::uint64_t active = 0, bytes = 0;
   for (const model::Block& block : trace.blocks) {
     if (block.state == model::BlockState::kInactive) continue;
@@ -115,11 +119,11 @@ Findings history_truncated(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
     if (device.trace.history != model::History::kTruncated) continue;
-    if (facts.trace.events.phase.present()) {
+    if (facts.trace.has_phases()) {
       findings.push_back(told_to_forget(device));
       break;  // the same for all devices
     }
-    const std::uint64_t events = device.trace.event_count;
+    const std::uint64_t events = device.trace.events.size();
     report::Finding finding;
     finding.id = "history_truncated";
     finding.severity = report::FindingSeverity::kWarning;

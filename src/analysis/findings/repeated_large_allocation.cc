@@ -42,15 +42,14 @@ bool takes_segment(model::Action action) {
 
 // Of large sizes; those with most bytes first.
 std::vector<Population> populations_of(const Facts& facts, const DeviceFacts& device) {
-  const model::Events& events = facts.trace.events;
+  const model::Events& events = device.trace.events;
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
   std::map<std::pair<std::uint32_t, std::uint64_t>, Population> by_size;
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const std::uint32_t born = lifetimes.alloc[row];
-    const std::size_t event = device.trace.first_event + born;
-    const std::uint64_t size = events.size_bytes[event];
+    const std::uint64_t size = events.size_bytes[born];
     if (size < kLeastBytes) continue;
-    const model::StackId stack = events.stack[event];
+    const model::StackId stack = facts.trace.site(device.trace, born).stack;
     const model::LineId line = facts.lines.line(stack);
     Population& population = by_size[{line.value, size}];
     const std::uint32_t died = lifetimes.free_completed[row];
@@ -60,7 +59,7 @@ std::vector<Population> populations_of(const Facts& facts, const DeviceFacts& de
     population.size_bytes = size;
     ++population.count;
     population.temporary += is_temporary ? 1 : 0;
-    population.from_driver += born > 0 && takes_segment(events.action[event - 1]) ? 1 : 0;
+    population.from_driver += born > 0 && takes_segment(events.action[born - 1]) ? 1 : 0;
     population.in_packages += facts.lines.is_in_package(stack) ? 1 : 0;
   }
   std::vector<Population> populations;

@@ -51,11 +51,10 @@ class Waves {
 
 Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
                    const model::DeviceTrace& device) {
-  const model::Events& events = trace.events;
+  const model::Events& events = device.events;
   Traffic traffic;
   Waves waves(trace, lines);
-  const std::size_t last = device.first_event + device.event_count;
-  for (std::size_t row = device.first_event; row < last; ++row) {
+  for (std::size_t row = 0; row < events.size(); ++row) {
     const Action action = events.action[row];
     if (action == Action::kAlloc) {
       ++traffic.allocations;
@@ -64,7 +63,7 @@ Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
       waves.take(traffic);
       ++traffic.segments_taken;
     } else if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) {
-      waves.give(events.stack[row]);
+      waves.give(trace.site(device, row).stack);
       ++traffic.segments_given;
       traffic.given_bytes += events.size_bytes[row];
     }

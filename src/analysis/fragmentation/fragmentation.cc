@@ -18,17 +18,22 @@ using model::Trace;
 
 constexpr std::array<const char*, 1> kDependsOn{"timeline"};
 
+Request request_of(const Trace& trace, const DeviceTrace& device, std::size_t event) {
+  const model::Site& site = trace.site(device, event);
+  return {device.events.size_bytes[event], site.stream, site.pool};
+}
+
 std::optional<Request> request_to_measure_against(const Trace& trace, const DeviceTrace& device) {
   std::optional<std::size_t> failed, largest;
-  const std::size_t last = device.first_event + device.event_count;
-  for (std::size_t row = device.first_event; row < last; ++row) {
-    if (trace.events.action[row] == Action::kOom) failed = row;
-    if (trace.events.action[row] != Action::kAlloc) continue;
-    if (!largest || trace.events.size_bytes[row] > trace.events.size_bytes[*largest]) largest = row;
+  const model::Events& events = device.events;
+  for (std::size_t row = 0; row < events.size(); ++row) {
+    if (events.action[row] == Action::kOom) failed = row;
+    if (events.action[row] != Action::kAlloc) continue;
+    if (!largest || events.size_bytes[row] > events.size_bytes[*largest]) largest = row;
   }
   const std::optional<std::size_t> row = failed ? failed : largest;
   if (!row) return {};
-  return Request{trace.events.size_bytes[*row], trace.events.stream[*row], trace.events.pool[*row]};
+  return request_of(trace, device, *row);
 }
 
 struct AllocatedBytes {
@@ -73,11 +78,10 @@ report::Fragmentation measure(const Trace& trace, const DeviceTrace& device,
 }
 
 // The request behind the event that made reserved bytes rise: the allocation that follows it.
-std::optional<std::size_t> next_request(const Trace& trace, const DeviceTrace& device,
-                                        std::size_t event) {
-  for (std::size_t e = event + 1; e < device.event_count; ++e) {
-    const Action action = trace.events.action[device.first_event + e];
-    if (action == Action::kAlloc || action == Action::kOom) return device.first_event + e;
+std::optional<std::size_t> next_request(const DeviceTrace& device, std::size_t event) {
+  for (std::size_t e = event + 1; e < device.events.size(); ++e) {
+    const Action action = device.events.action[e];
+    if (action == Action::kAlloc || action == Action::kOom) return e;
   }
   return {};
 }
@@ -86,16 +90,15 @@ report::ReservedPeak measure_reserved_peak(const PassContext& context, const Dev
                                            std::optional<std::uint64_t> peak_event) {
   if (!peak_event) return {};
   const Trace& trace = context.trace;
-  const auto row = next_request(trace, device, *peak_event);
+  const auto row = next_request(device, *peak_event);
   if (!row) return {};
-  const Request request{trace.events.size_bytes[*row], trace.events.stream[*row],
-                        trace.events.pool[*row]};
+  const Request request = request_of(trace, device, *row);
   const std::array<std::int64_t, 1> moment{static_cast<std::int64_t>(*peak_event)};
   const auto live = model::live_set(device, model::Liveness::kActive, moment[0]);
   const auto layout =
       model::layout_of(trace, device, model::segments_at(trace, device, moment)[0], live);
   Pinning pinning = find_pinning(trace, layout, context.lines, request);
-  return report::ReservedPeak{peak_event, context.lines.label(trace.events.stack[*row]),
+  return report::ReservedPeak{peak_event, context.lines.label(trace.site(device, *row).stack),
                               request.size_bytes, pinning.stranded_bytes, std::move(pinning.lines)};
 }
 

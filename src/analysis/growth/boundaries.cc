@@ -56,12 +56,12 @@ MarkedSteps marked_steps(const Trace& trace, const DeviceTrace& device, std::str
   return steps;
 }
 
-// For each time the first event after it, or event_count; each event once. A boundary before the
+// For each time the first event after it, or their number; each event once. A boundary before the
 // first event compares nothing and is left out.
-std::vector<std::uint32_t> first_events_after(const Trace& trace, const DeviceTrace& device,
+std::vector<std::uint32_t> first_events_after(const DeviceTrace& device,
                                               const std::vector<std::int64_t>& times_ns) {
   std::vector<std::uint32_t> events;
-  const auto times = trace.events.time_ns.span(device.first_event, device.event_count);
+  const auto times = device.events.time_ns.span();
   std::uint32_t event = 0;
   for (const std::int64_t time_ns : times_ns) {
     while (event < times.size() && times[event] <= time_ns) ++event;
@@ -97,7 +97,7 @@ bool keep(const std::vector<std::uint32_t>& events, std::size_t fewest, Boundari
 
 Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   Boundaries found;
-  if (device.event_count == 0) {
+  if (device.events.size() == 0) {
     found.why_none = "needs events: this file has only the final state";
     return found;
   }
@@ -107,7 +107,7 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   if (keep(own_steps, base::kFewestGrowthSteps, found)) return found;
   for (const std::string_view prefix : {kOptimizerStep, kProfilerStep}) {
     const MarkedSteps steps = marked_steps(trace, device, prefix);
-    const auto events = first_events_after(trace, device, steps.ends_ns);
+    const auto events = first_events_after(device, steps.ends_ns);
     most_steps = std::max(most_steps, events.size());
     found.name = steps.name;
     if (keep(events, base::kFewestGrowthSteps, found)) return found;
@@ -130,7 +130,7 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   found.are_calls = keep(calls.ends, base::kFewestGrowthSteps, found);
   if (found.are_calls) return found;
   found.name = "cycle";
-  if (keep(find_valleys(trace, device), kFewestCycles, found)) return found;
+  if (keep(find_valleys(device), kFewestCycles, found)) return found;
   found.why_none =
       "no steps are marked in the recording, and memory does not rise and fall in a regular way: "
       "record several optimizer steps";

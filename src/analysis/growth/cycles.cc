@@ -26,11 +26,11 @@ double as_bytes(std::uint64_t total) {
   return static_cast<double>(static_cast<std::int64_t>(total));
 }
 
-std::vector<Sample> sample_total(const model::Trace& trace, const model::DeviceTrace& device) {
+std::vector<Sample> sample_total(const model::DeviceTrace& device) {
   std::vector<Sample> samples;
-  const Action* const action = trace.events.action.data() + device.first_event;
-  const std::uint64_t* const size = trace.events.size_bytes.data() + device.first_event;
-  const auto count = static_cast<std::uint32_t>(device.event_count);
+  const Action* const action = device.events.action.data();
+  const std::uint64_t* const size = device.events.size_bytes.data();
+  const auto count = static_cast<std::uint32_t>(device.events.size());
   const auto every = static_cast<std::uint32_t>(count / kSamples + 1);
   std::uint64_t total = 0;
   std::uint32_t next = 0;
@@ -90,9 +90,8 @@ bool are_steps(const std::vector<Valley>& valleys) {
 
 }  // namespace
 
-std::vector<std::uint32_t> find_valleys(const model::Trace& trace,
-                                        const model::DeviceTrace& device) {
-  const auto samples = sample_total(trace, device);
+std::vector<std::uint32_t> find_valleys(const model::DeviceTrace& device) {
+  const auto samples = sample_total(device);
   const auto [low, high] = std::ranges::minmax(samples, {}, &Sample::bytes);
   const double range = high.bytes - low.bytes;
   // Deep humps first: the shallower ones inside a step are layers.

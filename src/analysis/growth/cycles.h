@@ -10,7 +10,6 @@ namespace plimsoll::analysis::growth {
 
 // Event numbers of the valleys ("the moment before this event"), ascending; empty if the total does
 // not rise and fall, or if it grows by more than half of what it falls: then humps are no steps.
-std::vector<std::uint32_t> find_valleys(const model::Trace& trace,
-                                        const model::DeviceTrace& device);
+std::vector<std::uint32_t> find_valleys(const model::DeviceTrace& device);
 
 }  // namespace plimsoll::analysis::growth

@@ -72,12 +72,12 @@ struct Steps {
   std::vector<Held> held;
 };
 
-// The groups that grow, steepest first; `group_of` numbers them by the event that allocates,
+// The groups that grow, steepest first; `group_of` numbers them by lifetime,
 // `name_of` makes the key of a row, `describe` fills in the rest of it.
 template <typename GroupOf, typename NameOf, typename Describe>
 std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_of,
                                Describe&& describe) {
-  for (Held& held : steps.held) held.group = group_of(steps.device.first_event + held.event);
+  for (Held& held : steps.held) held.group = group_of(held.lifetime);
   std::ranges::sort(steps.held, {}, &Held::group);
   const Boundaries& boundaries = steps.boundaries;
   std::vector<GrowthRow> rows;
@@ -131,8 +131,8 @@ std::string caller_of(const PassContext& context, const Steps& steps, std::span<
   std::map<std::string, std::int64_t> callers;
   for (const Held& held : line) {
     if (held.beyond < steps.boundaries.events.size()) continue;
-    const std::size_t event = steps.device.first_event + held.event;
-    callers[context.lines.caller(context.trace.events.stack[event])] += held.size_bytes;
+    const model::Site& site = context.trace.birth(steps.device, held.lifetime);
+    callers[context.lines.caller(site.stack)] += held.size_bytes;
   }
   const auto most =
       std::ranges::max_element(callers, {}, [](const auto& caller) { return caller.second; });
@@ -140,9 +140,11 @@ std::string caller_of(const PassContext& context, const Steps& steps, std::span<
 }
 
 void append_lines(PassContext& context, Steps& steps) {
-  const auto& stacks = context.trace.events.stack;
   auto rows = growing(
-      steps, [&](std::size_t event) { return context.lines.line(stacks[event]).value; },
+      steps,
+      [&](std::uint32_t row) {
+        return context.lines.line(context.trace.birth(steps.device, row).stack).value;
+      },
       [&](std::uint32_t line) { return context.lines.label(model::LineId{line}); },
       [&](GrowthRow& row, std::span<const Held> line) {
         row.line = row.key;
@@ -155,7 +157,7 @@ void append_layers(PassContext& context, Steps& steps) {
   if (!model::Layers::are_known(context.trace)) return;
   model::Layers layers(context.trace);
   auto rows = growing(
-      steps, [&](std::size_t event) { return layers.of(event).value; },
+      steps, [&](std::uint32_t row) { return layers.of(steps.device, row).value; },
       [&](std::uint32_t layer) {
         return layer == 0 ? std::string("[no layer]") : layers.path(model::LayerId{layer});
       },
@@ -165,11 +167,11 @@ void append_layers(PassContext& context, Steps& steps) {
 
 void append_categories(PassContext& context, Steps& steps) {
   const model::Trace& trace = context.trace;
-  if (!trace.events.category.present()) return;
+  if (!trace.has_categories()) return;
   auto rows = growing(
       steps,
-      [&](std::size_t event) {
-        const model::StringId word = trace.events.category[event];
+      [&](std::uint32_t row) {
+        const model::StringId word = trace.category(steps.device, row);
         return trace.strings[word] == model::kUnknownCategory ? 0 : word.value;
       },
       [&](std::uint32_t word) {
@@ -188,7 +190,7 @@ class GrowthPass final : public Pass {
     for (const model::DeviceTrace& device : trace.devices) {
       const Boundaries boundaries = find_boundaries(trace, device);
       if (!boundaries.events.empty()) return {};
-      if (device.event_count > 0) reason = boundaries.why_none;
+      if (device.events.size() > 0) reason = boundaries.why_none;
     }
     return reason;
   }

@@ -29,7 +29,7 @@ std::vector<Held> all_held(const model::Trace& trace, const model::DeviceTrace& 
     const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
     if (died < ends[step]) continue;  // kNone is larger than any event
     const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
-    all.push_back({born, 0, step, static_cast<std::uint32_t>(beyond),
+    all.push_back({static_cast<std::uint32_t>(row), 0, step, static_cast<std::uint32_t>(beyond),
                    static_cast<std::int64_t>(trace.held_bytes(device, row)), false});
   }
   return all;
@@ -59,10 +59,10 @@ class LateBelongings {
 
  private:
   std::string_view category(const Held& held) const {
-    return trace_.strings[trace_.events.category[device_.first_event + held.event]];
+    return trace_.strings[trace_.category(device_, held.lifetime)];
   }
   std::string_view name(const Held& held) const {
-    const model::TensorId tensor = trace_.events.tensor[device_.first_event + held.event];
+    const model::TensorId tensor = device_.lifetimes.tensor[held.lifetime];
     return trace_.strings[trace_.tensors[tensor.index()].name];
   }
 
@@ -87,17 +87,16 @@ struct Link {
 
 std::vector<Link> links_of(const model::Trace& trace, const model::DeviceTrace& device,
                            const model::UserLines& lines, const std::vector<Held>& held) {
-  const model::Events& events = trace.events;
   std::vector<Link> links;
   // By line: the tensors that nothing has been appended to yet, oldest first. A line that appends
   // to several in turn, one for each layer, comes to the oldest first.
   std::unordered_map<std::uint32_t, std::deque<std::size_t>> tails_of;
   for (std::size_t row = 0; row < held.size(); ++row) {
-    const std::size_t event = device.first_event + held[row].event;
-    const bool joins = is_joining(trace.strings[events.op[event]]) ||
-                       is_joining(trace.strings[events.inner_op[event]]);
+    const model::Site& site = trace.birth(device, held[row].lifetime);
+    const bool joins =
+        is_joining(trace.strings[site.op]) || is_joining(trace.strings[site.inner_op]);
     if (!joins) continue;
-    std::deque<std::size_t>& tails = tails_of[lines.line(events.stack[event]).value];
+    std::deque<std::size_t>& tails = tails_of[lines.line(site.stack).value];
     const Held& after = held[row];
     while (!tails.empty() && held[tails.front()].beyond < after.first) tails.pop_front();
     if (!tails.empty() && held[tails.front()].first < after.first) {
@@ -121,7 +120,7 @@ void keep_proven(const model::Trace& trace, const model::DeviceTrace& device,
   for (std::size_t i = 0; i < links.size(); ++i) {
     const auto [before, after] = links[i];
     open[static_cast<std::uint64_t>(held[after].size_bytes - held[before].size_bytes)].emplace(
-        held[after].event, i);
+        device.lifetimes.alloc[held[after].lifetime], i);
   }
   if (open.empty()) return;
   std::vector<bool> is_proven(links.size());

@@ -10,9 +10,9 @@
 namespace plimsoll::analysis::growth {
 
 struct Held {
-  std::uint32_t event;  // of the device, that allocated it
-  std::uint32_t group;  // a line, a layer or a category: numbered by who asks
-  std::uint32_t first;  // live at the ends of steps [first, beyond)
+  std::uint32_t lifetime;  // of the device
+  std::uint32_t group;     // a line, a layer or a category: numbered by who asks
+  std::uint32_t first;     // live at the ends of steps [first, beyond)
   std::uint32_t beyond;
   std::int64_t size_bytes;
   bool is_appended;  // the bytes that torch.cat added to the tensor before it

@@ -60,10 +60,9 @@ std::vector<std::uint32_t> find_optimizer_steps(const model::Trace& trace,
   const std::vector<std::uint32_t> callers = callers_of_step(trace.stacks, trace.strings);
   std::map<std::uint32_t, std::vector<std::uint32_t>> ends;  // by caller
   std::uint32_t last = kNone, running = kNone;
-  for (std::uint32_t event = 0; event < device.event_count; ++event) {
-    const std::size_t row = device.first_event + event;
-    if (trace.events.action[row] != model::Action::kAlloc) continue;
-    const std::uint32_t caller = callers[trace.events.stack[row].index()];
+  for (std::uint32_t event = 0; event < device.events.size(); ++event) {
+    if (device.events.action[event] != model::Action::kAlloc) continue;
+    const std::uint32_t caller = callers[trace.site(device, event).stack.index()];
     if (running != kNone && caller != running) ends[running].push_back(last + 1);
     running = caller;
     last = event;

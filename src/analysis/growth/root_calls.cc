@@ -26,17 +26,16 @@ std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.
 }  // namespace
 
 RootCalls find_root_calls(const model::Trace& trace, const model::DeviceTrace& device) {
-  const model::Events& events = trace.events;
-  if (!events.layer.present() || !events.phase.present()) return {};
+  if (!trace.has_layers() || !trace.has_phases()) return {};
   std::map<std::string_view, Begins> roots;
   std::string_view running;
   StringId first_layer{}, last_layer{};
-  for (std::uint32_t event = 0; event < device.event_count; ++event) {
-    const std::size_t row = device.first_event + event;
-    if (events.action[row] != model::Action::kAlloc) continue;
-    const Phase phase = events.phase[row];
+  for (std::uint32_t event = 0; event < device.events.size(); ++event) {
+    if (device.events.action[event] != model::Action::kAlloc) continue;
+    const model::Site& site = trace.site(device, event);
+    const Phase phase = site.phase;
     if (phase == Phase::kBackward || phase == Phase::kOptimizer) return {};
-    const StringId layer = phase == Phase::kForward ? events.layer[row] : StringId{};
+    const StringId layer = phase == Phase::kForward ? site.layer : StringId{};
     const std::string_view root = root_of(trace.strings[layer]);
     const bool is_entered = !root.empty() && root != running;
     if (is_entered) roots[root].entered.push_back(event);

@@ -19,7 +19,7 @@ namespace plimsoll::analysis::layers {
 namespace {
 
 using model::Action;
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using report::LayerCalls;
 using testing::ElementsAre;
@@ -144,7 +144,7 @@ std::vector<std::string> rows_of(TraceMaker& maker) {
 TEST(LayerTimeline, memory_that_was_live_before_is_a_snapshot) {
   TraceMaker maker;
   const auto older = [&](std::uint64_t address, std::uint64_t size_bytes) {
-    maker.alloc_told(address, size_bytes, {.flags = EventFlags::kAdopted});
+    maker.alloc_told(address, size_bytes, {.flags = LifetimeFlags::kAdopted});
   };
   older(1, 100);
   older(2, 50);

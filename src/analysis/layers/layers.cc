@@ -36,9 +36,7 @@ class DeviceLayers {
     const model::Lifetimes& lifetimes = device.lifetimes;
     of_lifetime_.reserve(lifetimes.size());
     for (std::size_t row = 0; row < lifetimes.size(); ++row) {
-      const std::uint32_t born = lifetimes.alloc[row];
-      of_lifetime_.push_back(born == kNone ? model::kNoLayer
-                                           : layers_.of(device.first_event + born));
+      of_lifetime_.push_back(layers_.of(device, row));
     }
     if (trace.has_layer_calls) calls_ = count_calls(trace, device, of_lifetime_, layers_);
     rows_.resize(layers_.size());
@@ -65,10 +63,8 @@ class DeviceLayers {
     for (std::size_t row = 0; row < lifetimes.size(); ++row) {
       LayerBytes& own = rows_[of_lifetime_[row].index()].own;
       if (is_live(lifetimes, row, model::held(device_), moments.now)) add(row, own);
-      const std::uint32_t born = lifetimes.alloc[row];
-      if (!moments.saved || born == kNone) continue;
-      const auto flags = trace_.events.flags[device_.first_event + born];
-      if (has(flags, model::EventFlags::kSavedForBackward) &&
+      if (!moments.saved) continue;
+      if (has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward) &&
           is_live(lifetimes, row, model::held(device_), *moments.saved)) {
         own.saved_bytes += trace_.held_bytes(device_, row);
       }
@@ -77,15 +73,11 @@ class DeviceLayers {
 
   void add(std::size_t row, LayerBytes& own) {
     const std::uint64_t size = trace_.held_bytes(device_, row);
-    const std::uint32_t born = device_.lifetimes.alloc[row];
-    const bool is_told = born != kNone;
-    const std::size_t event = device_.first_event + born;
     own.bytes += size;
     ++own.count;
-    const model::Phase phase = is_told ? trace_.events.phase[event] : model::Phase::kOther;
-    own.*of_phase(phase) += size;
-    const auto category = is_told ? trace_.events.category[event] : model::StringId{};
-    if (const auto kind = of_category(trace_.strings[category])) own.*kind += size;
+    own.*of_phase(trace_.birth(device_, row).phase) += size;
+    const std::string_view category = trace_.strings[trace_.category(device_, row)];
+    if (const auto kind = of_category(category)) own.*kind += size;
   }
 
   static std::uint64_t LayerBytes::* of_phase(model::Phase phase) {
@@ -179,7 +171,7 @@ class DeviceLayers {
 
   void add_time(LayerBytes& row) const {
     if (!row.peak_event) return;
-    const std::int64_t time_ns = trace_.events.time_ns[device_.first_event + *row.peak_event];
+    const std::int64_t time_ns = device_.events.time_ns[*row.peak_event];
     if (time_ns != model::kNoTime) row.peak_time_ns = time_ns;
   }
 

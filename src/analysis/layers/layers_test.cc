@@ -15,7 +15,7 @@
 namespace plimsoll::analysis::layers {
 namespace {
 
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using report::LayerRow;
 using tests::TraceMaker;
@@ -44,19 +44,19 @@ model::Trace one_step() {
   const auto state = maker.tensor("Net.fc.weight.exp_avg");
   maker
       .alloc_told(1, 1000,
-                  {.category = "parameter", .flags = EventFlags::kAdopted, .tensor = weight})
+                  {.category = "parameter", .flags = LifetimeFlags::kAdopted, .tensor = weight})
       .alloc_told(2, 400,
                   {.layer = "Net.fc",
                    .category = "activation",
                    .phase = Phase::kForward,
-                   .flags = EventFlags::kSavedForBackward})
+                   .flags = LifetimeFlags::kSavedForBackward})
       .alloc_told(3, 300, {.layer = "Net.fc", .category = "temporary", .phase = Phase::kForward})
       .free(3, 300)
       .alloc_told(4, 200,
                   {.layer = "Net.act",
                    .category = "activation",
                    .phase = Phase::kForward,
-                   .flags = EventFlags::kSavedForBackward})
+                   .flags = LifetimeFlags::kSavedForBackward})
       .begin_backward()
       .alloc_told(5, 1000,
                   {.category = "gradient", .phase = Phase::kBackward, .tensor = weight})  // 6
@@ -138,9 +138,8 @@ std::map<std::string, Slow> slow_layers(const model::Trace& trace, std::int64_t 
   model::Layers layers(trace);
   std::map<std::string, Slow> rows;
   for (const auto row : live_set(device, model::Liveness::kActive, moment)) {
-    const std::uint32_t born = device.lifetimes.alloc[row];
     const std::uint64_t size = trace.size_bytes(device, row);
-    std::string path = born == model::kNone ? "" : layers.path(layers.of(born));
+    std::string path = layers.path(layers.of(device, row));
     rows[path].own += size;
     rows[path].inclusive += size;
     for (std::size_t dot = path.rfind('.'); dot != std::string::npos; dot = path.rfind('.')) {

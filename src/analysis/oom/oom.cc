@@ -31,24 +31,23 @@ constexpr std::size_t kMostExamined = 200;
 // The events and the totals of all; who asked, and no more.
 std::vector<report::OomDetails> list_ooms(const PassContext& context, const DeviceTrace& device,
                                           const report::DeviceReport& known) {
-  const model::Events& events = context.trace.events;
-  const EventView view = view_of(context.trace, device);
+  const model::Events& events = device.events;
+  const EventView view = view_of(device);
   Totals totals = baseline_totals(known.timeline);
   const auto now = [&](Series which) { return static_cast<std::int64_t>(of(totals, which)); };
   std::vector<report::OomDetails> ooms;
-  for (std::size_t event = 0; event < device.event_count; ++event) {
-    const std::size_t row = device.first_event + event;
+  for (std::size_t event = 0; event < device.events.size(); ++event) {
     view.apply_to(totals, event);
-    if (events.action[row] != Action::kOom) continue;
+    if (events.action[event] != Action::kOom) continue;
     report::OomDetails oom;
     oom.event = event;
-    if (events.time_ns[row] != model::kNoTime) oom.time_ns = events.time_ns[row];
-    oom.requested_bytes = events.size_bytes[row];
-    oom.device_free_bytes = events.address[row];
-    const model::Shortage& shortage = context.trace.shortages[events.shortage[row].index()];
+    if (events.time_ns[event] != model::kNoTime) oom.time_ns = events.time_ns[event];
+    oom.requested_bytes = events.size_bytes[event];
+    oom.device_free_bytes = events.address[event];
+    const model::Shortage& shortage = context.trace.shortages[events.shortage[event].index()];
     if (shortage.total_bytes != 0) oom.device_total_bytes = shortage.total_bytes;
     if (shortage.limit_bytes != 0) oom.limit_bytes = shortage.limit_bytes;
-    oom.line = context.lines.label(events.stack[row]);
+    oom.line = context.lines.label(context.trace.site(device, event).stack);
     oom.requested_allocated_bytes = now(Series::kRequestedAllocated);
     oom.requested_active_bytes = now(Series::kRequestedActive);
     oom.reserved_bytes = now(Series::kReserved);
@@ -155,8 +154,8 @@ class Examiner {
   void examine(report::OomDetails& oom, std::span<const std::uint32_t> live,
                std::vector<model::SegmentRange> segments) {
     const Trace& trace = context_.trace;
-    const std::size_t row = device_.first_event + oom.event;
-    const Request request{oom.requested_bytes, trace.events.stream[row], trace.events.pool[row]};
+    const model::Site& site = trace.site(device_, oom.event);
+    const Request request{oom.requested_bytes, site.stream, site.pool};
     const auto layout = model::layout_of(trace, device_, std::move(segments), live);
     const Pinning pinning = find_pinning(trace, layout, context_.lines, request);
     oom.largest_free_bytes = pinning.largest_free_bytes;

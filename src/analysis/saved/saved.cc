@@ -18,21 +18,21 @@ namespace {
 using model::kNone;
 using report::SavedRow;
 
-bool is_saved(const model::Trace& trace, std::size_t event) {
-  return has(trace.events.flags[event], model::EventFlags::kSavedForBackward);
+bool is_saved(const model::DeviceTrace& device, std::size_t lifetime) {
+  return has(device.lifetimes.flags[lifetime], model::LifetimeFlags::kSavedForBackward);
 }
 
 // Which of the backwards sees most; the first of them.
 std::size_t largest(const model::Trace& trace, const model::DeviceTrace& device,
                     const std::vector<std::uint32_t>& begins) {
   const auto bytes =
-      held_at(begins, trace, device, [&](std::size_t event) { return is_saved(trace, event); });
+      held_at(begins, trace, device, [&](std::size_t row) { return is_saved(device, row); });
   return static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
 }
 
 class DeviceSaved {
   struct Saved {
-    std::size_t event;  // that allocated it
+    std::uint32_t lifetime;
     std::uint64_t size_bytes;
   };
 
@@ -55,7 +55,7 @@ class DeviceSaved {
     row.device = device_.device.ordinal;
     if (begin > 0) {
       row.event = begin - 1;
-      const std::int64_t time_ns = trace_.events.time_ns[device_.first_event + begin - 1];
+      const std::int64_t time_ns = device_.events.time_ns[begin - 1];
       if (time_ns != model::kNoTime) row.time_ns = time_ns;
     }
     const auto ends = model::step_ends(trace_, device_);
@@ -65,11 +65,10 @@ class DeviceSaved {
     for (const std::uint32_t live : live_set(device_, model::held(device_), moment)) {
       const std::uint64_t size = trace_.held_bytes(device_, live);
       row.live_bytes += size;
-      const std::uint32_t born = device_.lifetimes.alloc[live];
-      if (born == kNone || !is_saved(trace_, device_.first_event + born)) continue;
+      if (!is_saved(device_, live)) continue;
       row.bytes += size;
       ++row.count;
-      saved_.push_back({device_.first_event + born, size});
+      saved_.push_back({live, size});
     }
     return row;
   }
@@ -81,9 +80,9 @@ class DeviceSaved {
     Groups by_operator(trace_.strings.size());
     model::Layers layers(trace_);
     std::vector<model::LayerId> layer_of;
-    for (const auto& [event, size] : saved_) {
-      by_operator.add(trace_.events.op[event].value, size);
-      layer_of.push_back(layers.of(event));
+    for (const auto& [lifetime, size] : saved_) {
+      by_operator.add(trace_.birth(device_, lifetime).op.value, size);
+      layer_of.push_back(layers.of(device_, lifetime));
     }
     Groups by_layer(layers.size());
     for (std::size_t i = 0; i < saved_.size(); ++i) {

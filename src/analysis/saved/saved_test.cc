@@ -14,7 +14,7 @@
 namespace plimsoll::analysis::saved {
 namespace {
 
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using report::GroupRow;
 using testing::ElementsAre;
@@ -39,7 +39,7 @@ Told saved(std::string_view layer, std::string_view op) {
           .category = "activation",
           .phase = Phase::kForward,
           .op = op,
-          .flags = EventFlags::kSavedForBackward};
+          .flags = LifetimeFlags::kSavedForBackward};
 }
 
 TEST(Saved, the_backward_that_begins_with_most_is_told) {
@@ -106,10 +106,11 @@ TEST(Saved, random_traces_agree_with_the_definition) {
       for (const auto row : live_set(device, model::Liveness::kActive, moment)) {
         const std::uint32_t born = device.lifetimes.alloc[row];
         if (born == model::kNone) continue;
-        if (!has(trace.events.flags[born], EventFlags::kSavedForBackward)) continue;
-        bytes += trace.events.size_bytes[born];
-        const std::string& path = layers.path(layers.of(born));
-        layers_now[path.empty() ? "[no layer]" : path] += trace.events.size_bytes[born];
+        if (!has(device.lifetimes.flags[row], LifetimeFlags::kSavedForBackward)) continue;
+        bytes += trace.devices.at(0).events.size_bytes[born];
+        const std::string& path = layers.path(layers.of(device, row));
+        layers_now[path.empty() ? "[no layer]" : path] +=
+            trace.devices.at(0).events.size_bytes[born];
       }
       if (bytes > most) most = bytes, by_layer = layers_now;
     }

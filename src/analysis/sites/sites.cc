@@ -34,9 +34,9 @@ class DeviceSites {
   DeviceSites(PassContext& context, const model::DeviceTrace& device)
       : context_(context),
         device_(device),
-        sizes_(context.trace.events.size_bytes.data() + device.first_event),
-        times_(context.trace.events.time_ns.data() + device.first_event),
-        stacks_(context.trace.events.stack.data() + device.first_event) {}
+        sizes_(device.events.size_bytes.data()),
+        times_(device.events.time_ns.data()),
+        sites_(device.events.site.data()) {}
 
   void append_rows(std::vector<SiteRow>& out) {
     add_up();
@@ -50,10 +50,14 @@ class DeviceSites {
   }
 
  private:
+  model::StackId stack_of(std::uint32_t born) const {
+    return context_.trace.sites[sites_[born]].stack;
+  }
+
   void add_up() {
     sums_.resize(context_.lines.line_count());
     const model::Lifetimes& lifetimes = device_.lifetimes;
-    const std::int64_t last_ns = device_.event_count > 0 ? times_[device_.event_count - 1] : 0;
+    const std::int64_t last_ns = device_.events.size() > 0 ? times_[device_.events.size() - 1] : 0;
     for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
       if (row % kLifetimesPerProgress == 0) {
         context_.progress.advance("sites", row, lifetimes.size());
@@ -62,9 +66,10 @@ class DeviceSites {
       const std::uint32_t born = lifetimes.alloc[row];
       const std::uint32_t died = lifetimes.free_completed[row];
       const std::uint64_t size = sizes_[born];
-      SiteSums& site = sums_[context_.lines.line(stacks_[born]).index()];
+      const model::StackId stack = stack_of(born);
+      SiteSums& site = sums_[context_.lines.line(stack).index()];
       ++site.allocations;
-      if (context_.lines.is_in_package(stacks_[born])) ++site.in_packages;
+      if (context_.lines.is_in_package(stack)) ++site.in_packages;
       site.bytes += size;
       site.largest_bytes = std::max(site.largest_bytes, size);
       if (died != kNone && died - born <= SiteRow::kTemporaryEvents) {
@@ -139,7 +144,7 @@ class DeviceSites {
     const model::Lifetimes& lifetimes = device_.lifetimes;
     for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
       const std::uint32_t born = lifetimes.alloc[row];
-      const std::uint32_t line = place[context_.lines.line(stacks_[born]).index()];
+      const std::uint32_t line = place[context_.lines.line(stack_of(born)).index()];
       if (line != kNone) sizes.add(line, sizes_[born]);
     }
     const auto& commonest = sizes.find();
@@ -153,7 +158,7 @@ class DeviceSites {
   const model::DeviceTrace& device_;
   const std::uint64_t* sizes_;
   const std::int64_t* times_;
-  const model::StackId* stacks_;
+  const model::SiteId* sites_;
   std::vector<SiteSums> sums_;  // by line
 };
 
@@ -161,7 +166,7 @@ class SitesPass final : public Pass {
  public:
   const char* name() const override { return "sites"; }
   std::string why_not(const model::Trace& trace) const override {
-    return trace.events.size() > 0 ? "" : "needs events: this file has only the final state";
+    return trace.event_count() > 0 ? "" : "needs events: this file has only the final state";
   }
   Status run(PassContext& context) const override {
     for (const model::DeviceTrace& device : context.trace.devices) {

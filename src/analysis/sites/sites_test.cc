@@ -121,8 +121,8 @@ std::map<std::string, SiteRow> slow_rows(const model::Trace& trace) {
   const model::UserLines lines(trace);
   std::map<std::string, SiteRow> rows;
   std::map<std::string, std::map<std::uint64_t, std::uint64_t>> sizes;
-  for (std::size_t born = 0; born < trace.events.size(); ++born) {
-    const auto alloc = trace.events.at(born);
+  for (std::size_t born = 0; born < trace.event_count(); ++born) {
+    const auto alloc = trace.event(trace.devices.at(0), born);
     if (alloc.action != Action::kAlloc) continue;
     const std::string line = lines.label(alloc.stack);
     SiteRow& row = rows[line];
@@ -131,9 +131,9 @@ std::map<std::string, SiteRow> slow_rows(const model::Trace& trace) {
     ++sizes[line][alloc.size_bytes];
     row.largest_bytes = std::max(row.largest_bytes, alloc.size_bytes);
     bool is_freed = false;
-    auto end_ns = trace.events.time_ns.back();
-    for (std::size_t died = born; died < trace.events.size(); ++died) {
-      const auto free = trace.events.at(died);
+    auto end_ns = trace.devices.at(0).events.time_ns.back();
+    for (std::size_t died = born; died < trace.event_count(); ++died) {
+      const auto free = trace.event(trace.devices.at(0), died);
       if (free.address != alloc.address) continue;
       is_freed = is_freed || free.action == Action::kFreeRequested;
       if (free.action != Action::kFreeCompleted) continue;

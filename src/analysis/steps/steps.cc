@@ -53,8 +53,7 @@ class DeviceSteps {
     const model::Lifetimes& lifetimes = device.lifetimes;
     category_of_.resize(lifetimes.size());
     for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-      const std::size_t event = device.first_event + lifetimes.alloc[row];
-      category_of_[row] = categories_.number(trace.events.category[event]);
+      category_of_[row] = categories_.number(trace.category(device, row));
     }
   }
 
@@ -62,7 +61,7 @@ class DeviceSteps {
     make_rows();
     if (rows_.empty()) return;
     find_peaks();
-    if (trace_.events.category.present()) add_categories();
+    if (trace_.has_categories()) add_categories();
     std::ranges::move(rows_, std::back_inserter(out));
   }
 
@@ -77,7 +76,7 @@ class DeviceSteps {
       rows_.push_back(std::move(row));
       first = end.event;
     }
-    const auto last = static_cast<std::uint32_t>(device_.event_count);
+    const auto last = static_cast<std::uint32_t>(device_.events.size());
     if (last > first) {
       rows_.push_back(row_of(ends.back().step + 1, first, last));
       rows_.back().is_complete = false;
@@ -131,7 +130,7 @@ class DeviceSteps {
           advance_to(event);
           died(trace_.held_bytes(device_, row), category_of_[row]);
         });
-    advance_to(device_.event_count);
+    advance_to(device_.events.size());
   }
 
   void find_peaks() {

@@ -91,10 +91,8 @@ Slow slow_live(const model::Trace& trace, std::int64_t event) {
   const auto& device = trace.devices.at(0);
   Slow slow;
   for (const auto row : live_set(device, model::Liveness::kActive, event)) {
-    const std::uint32_t born = device.lifetimes.alloc[row];
     const std::uint64_t size = trace.size_bytes(device, row);
-    std::string category;
-    if (born != model::kNone) category = trace.strings[trace.events.category[born]];
+    const std::string category(trace.strings[trace.category(device, row)]);
     slow.bytes += size;
     slow.by_category[category.empty() ? "unknown" : category] += size;
   }

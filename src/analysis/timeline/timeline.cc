@@ -209,10 +209,10 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   DeviceReport out;
   out.device = device.device.ordinal;
   out.device_type = model::to_string(device.device.type);
-  out.events = device.event_count;
+  out.events = device.events.size();
   out.history = model::to_string(device.history);
   out.frees_without_alloc = frees_without_alloc(device.lifetimes);
-  const EventView events = view_of(trace, device);
+  const EventView events = view_of(device);
   add_times(events, out);
 
   Totals sum{};
@@ -225,7 +225,7 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
     add_coarser_levels(out.timeline);
   }
   Totals start = baseline;
-  const std::int64_t start_event = model::start_of_recording(trace, device);
+  const std::int64_t start_event = model::start_of_recording(device);
   for (std::int64_t row = 0; row <= start_event; ++row) {
     events.apply_to(start, static_cast<std::size_t>(row));
   }

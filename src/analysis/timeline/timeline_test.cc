@@ -60,8 +60,8 @@ std::int64_t end_of(const model::Trace& trace, Series which) {
 // The running sum: [0] is the baseline, [e + 1] what holds after event e.
 std::vector<std::int64_t> curve_of(const model::Trace& trace, Series which) {
   std::vector<std::int64_t> curve{0};
-  for (std::size_t row = 0; row < trace.events.size(); ++row) {
-    curve.push_back(curve.back() + change_of(trace.events.at(row), which));
+  for (std::size_t row = 0; row < trace.event_count(); ++row) {
+    curve.push_back(curve.back() + change_of(trace.event(trace.devices.at(0), row), which));
   }
   const std::int64_t shift = trace.has_final_state ? end_of(trace, which) - curve.back() : 0;
   for (auto& value : curve) value += shift;
@@ -188,7 +188,7 @@ TEST(Timeline, without_segments_it_begins_at_what_was_live_before) {
 }
 
 TEST(Timeline, what_the_first_events_state_of_older_memory_counts_at_the_start) {
-  const tests::Told older = {.flags = model::EventFlags::kAdopted};
+  const tests::Told older = {.flags = model::LifetimeFlags::kAdopted};
   TraceMaker maker;
   maker.event(Action::kSegmentAlloc, 0x1000, 4096).alloc_told(0x1000, 100, older);
   maker.alloc_told(0x1200, 50, older);
@@ -205,7 +205,7 @@ TEST(Timeline, what_the_first_events_state_of_older_memory_counts_at_the_start) 
 
 TEST(Timeline, without_older_memory_the_start_is_the_baseline) {
   TraceMaker maker;
-  maker.alloc(0x1000, 100).alloc_told(0x2000, 7, {.flags = model::EventFlags::kAdopted});
+  maker.alloc(0x1000, 100).alloc_told(0x2000, 7, {.flags = model::LifetimeFlags::kAdopted});
   maker.builder().set_before({model::DeviceType::kCuda, 0}, 1000, 5000);
   const auto report = run(maker.finish());
   EXPECT_EQ(report.devices[0].requested_allocated.start_bytes, 1000);

@@ -9,12 +9,11 @@ void visit_allocations(const model::Trace& trace, const model::DeviceTrace& devi
                        std::size_t window, std::vector<std::size_t>& last_window, Add&& add) {
   last_window.assign(trace.stacks.stack_count(), 0);
   std::size_t allocations = 0;
-  const model::Events& events = trace.events;
-  const std::size_t end = device.first_event + device.event_count;
-  for (std::size_t row = device.first_event; row < end; ++row) {
+  const model::Events& events = device.events;
+  for (std::size_t row = 0; row < events.size(); ++row) {
     if (events.action[row] != model::Action::kAlloc) continue;
     const std::size_t number = 1 + allocations++ / window;
-    const model::StackId stack = events.stack[row];
+    const model::StackId stack = trace.site(device, row).stack;
     std::size_t& last = last_window[stack.index()];
     add(stack, events.size_bytes[row], last != number);
     last = number;
@@ -30,7 +29,7 @@ std::vector<Sample> allocation_samples(const model::Trace& trace, const model::D
   for (std::size_t count = 0;; window *= 2, count = 0) {
     visit_allocations(trace, device, window, last_window,
                       [&](model::StackId, std::uint64_t, bool is_first) { count += is_first; });
-    if (count <= most || window >= device.event_count) break;
+    if (count <= most || window >= device.events.size()) break;
   }
   std::vector<Sample> samples;
   std::vector<std::size_t> sample_of(trace.stacks.stack_count());

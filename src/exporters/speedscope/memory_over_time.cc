@@ -67,12 +67,11 @@ class Walk {
     model::Layers layers(trace_);
     std::vector<std::uint32_t> part_of = {parts_.rest()};  // by layer
     const model::Lifetimes& lifetimes = device.lifetimes;
-    died_.assign(device.event_count, kNone);
+    died_.assign(device.events.size(), kNone);
     for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
       const std::uint32_t death = model::death(lifetimes, row, model::held(device));
       if (death < died_.size()) died_[death] = row;
-      const std::uint32_t born = lifetimes.alloc[row];
-      const LayerId layer = born == kNone ? model::kNoLayer : layers.of(device.first_event + born);
+      const LayerId layer = layers.of(device, row);
       while (part_of.size() < layers.size()) {
         const LayerId next{static_cast<std::uint32_t>(part_of.size())};
         const std::uint32_t own = parts_.find(layers.path(next));
@@ -140,7 +139,7 @@ class Walk {
   }
 
   void see(std::uint32_t event) {
-    const std::int64_t time_ns = trace_.events.time_ns[device_.first_event + event];
+    const std::int64_t time_ns = device_.events.time_ns[event];
     if (time_ns == model::kNoTime) return;
     last_ns_ = std::max(last_ns_, time_ns);
     add(last_ns_, bytes_);

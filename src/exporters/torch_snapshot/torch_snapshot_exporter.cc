@@ -61,7 +61,7 @@ class Snapshot {
   void write_traces();
   void write_events_of(const model::DeviceTrace& device);
   void write_host(const model::DeviceTrace& host);
-  void write_event(std::size_t row, model::Action action);
+  void write_event(const model::Event& event);
   void write_annotations();
   void write_stage(const Stage& stage);
 
@@ -140,17 +140,18 @@ void Snapshot::write_traces() {
 }
 
 void Snapshot::write_events_of(const model::DeviceTrace& device) {
-  const std::size_t end = device.first_event + device.event_count;
-  for (std::size_t row = device.first_event; row < end && pickle_.ok(); ++row) {
-    const model::Action action = trace_.events.action[row];
+  std::size_t lifetime = device.lifetimes.baseline_count;  // of the next alloc
+  for (std::size_t row = 0; row < device.events.size() && pickle_.ok(); ++row) {
+    model::Event event = trace_.event(device, row);
+    if (event.action == model::Action::kAlloc) event.category = trace_.category(device, lifetime++);
+    const bool is_both = event.action == model::Action::kFree;
+    if (is_both) event.action = model::Action::kFreeRequested;  // a snapshot has the two apart
     pickle_.item();
-    if (action != model::Action::kFree) {
-      write_event(row, action);
-      continue;
-    }
-    write_event(row, model::Action::kFreeRequested);  // a snapshot tells the two apart
+    write_event(event);
+    if (!is_both) continue;
+    event.action = model::Action::kFreeCompleted;
     pickle_.item();
-    write_event(row, model::Action::kFreeCompleted);
+    write_event(event);
   }
 }
 
@@ -166,24 +167,23 @@ void Snapshot::write_host(const model::DeviceTrace& host) {
   pickle_.end_list();
 }
 
-void Snapshot::write_event(std::size_t row, model::Action action) {
-  const model::Events& events = trace_.events;
+void Snapshot::write_event(const model::Event& event) {
   pickle_.dict();
   pickle_.begin_dict_items();
-  shared_.member(Word::kAction, word_of(action));
-  shared_.member(action == model::Action::kOom ? Word::kDeviceFree : Word::kAddr,
-                 events.address[row]);
-  shared_.member(Word::kSize, events.size_bytes[row]);
-  shared_.member(Word::kStream, trace_.streams[events.stream[row].index()]);
-  if (events.time_ns[row] != model::kNoTime) {
+  shared_.member(Word::kAction, word_of(event.action));
+  shared_.member(event.action == model::Action::kOom ? Word::kDeviceFree : Word::kAddr,
+                 event.address);
+  shared_.member(Word::kSize, event.size_bytes);
+  shared_.member(Word::kStream, trace_.streams[event.stream.index()]);
+  if (event.time_ns != model::kNoTime) {
     shared_.word(Word::kTimeUs);
-    pickle_.integer(microseconds(events.time_ns[row]));
+    pickle_.integer(microseconds(event.time_ns));
   }
-  shared_.optional_member(Word::kCompileContext, events.compile_context[row]);
-  shared_.optional_member(Word::kUserMetadata, events.user_metadata[row]);
-  if (!trace_.has_inferred_roles) shared_.optional_member(Word::kCategory, events.category[row]);
-  shared_.optional_member(Word::kPoolId, events.pool[row]);
-  shared_.optional_member(Word::kFrames, events.stack[row]);
+  shared_.optional_member(Word::kCompileContext, event.compile_context);
+  shared_.optional_member(Word::kUserMetadata, event.user_metadata);
+  if (!trace_.has_inferred_roles) shared_.optional_member(Word::kCategory, event.category);
+  shared_.optional_member(Word::kPoolId, event.pool);
+  shared_.optional_member(Word::kFrames, event.stack);
   pickle_.end_dict_items();
 }
 

@@ -31,7 +31,8 @@ struct Bytes {
 void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
   const auto& events = recording_.events;
   std::ranges::stable_sort(rows, {}, [&](std::uint32_t row) { return events[row].time_ns; });
-  const std::uint64_t first = builder_.event_count();
+  device_ = device;
+  builder_.name_device(device);
   set_before(device, rows);
   for (const std::uint32_t row : rows) {
     const MemoryEvent& event = events[row];
@@ -48,7 +49,6 @@ void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
     }
     check_total(device, event);
   }
-  builder_.place(device, first, builder_.event_count() - first);
 }
 
 // What was live before the first event: what the allocator's first total says, but no less than
@@ -98,7 +98,7 @@ void DeviceEvents::add_alloc(const MemoryEvent& event, const Place& place) {
   row.stack = place.stack;
   row.op = place.op;
   row.layer = place.layer;
-  builder_.add_event(row);
+  builder_.add_event(device_, row);
 }
 
 void DeviceEvents::add_free(const MemoryEvent& event) {
@@ -107,9 +107,9 @@ void DeviceEvents::add_free(const MemoryEvent& event) {
   row.size_bytes = magnitude(event.bytes);
   row.address = address_of_free(event, row.size_bytes);
   row.time_ns = event.time_ns;
-  builder_.add_event(row);
+  builder_.add_event(device_, row);
   row.action = Action::kFreeCompleted;
-  builder_.add_event(row);
+  builder_.add_event(device_, row);
 }
 
 // What the driver had left, which the model keeps instead of the address, is not reported.
@@ -121,7 +121,7 @@ void DeviceEvents::add_out_of_memory(const MemoryEvent& event, const Place& plac
   row.stack = place.stack;
   row.op = place.op;
   row.layer = place.layer;
-  builder_.add_event(row);
+  builder_.add_event(device_, row);
   diagnostics_.add(kDriverFreeUnknown);
 }
 
@@ -136,7 +136,7 @@ void DeviceEvents::add_segment_change(const MemoryEvent& event) {
   row.size_bytes = magnitude(change);
   row.address = new_address(row.size_bytes);
   row.time_ns = event.time_ns;
-  builder_.add_event(row);
+  builder_.add_event(device_, row);
   diagnostics_.add(kSyntheticSegments);
 }
 

@@ -47,6 +47,7 @@ class DeviceEvents {
   const std::vector<Place>& places_;
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
+  model::Device device_;
   std::int64_t allocated_ = MemoryEvent::kNotTold;
   std::int64_t reserved_ = MemoryEvent::kNotTold;
   // Addresses of our own making lie where no allocator puts any: above 2^62.

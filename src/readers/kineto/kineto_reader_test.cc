@@ -51,8 +51,8 @@ std::string describe(const model::Trace& trace) {
   std::ostringstream out;
   for (const model::DeviceTrace& device : trace.devices) {
     out << to_string(device.device) << "\n";
-    for (std::size_t i = 0; i < device.event_count; ++i) {
-      const model::Event event = trace.events.at(device.first_event + i);
+    for (std::size_t i = 0; i < device.events.size(); ++i) {
+      const model::Event event = trace.event(device, i);
       out << "  " << to_string(event.action) << " " << event.size_bytes << " @" << event.time_ns;
       for (const model::FrameId id : trace.stacks.frames(event.stack)) {
         const model::Frame& frame = trace.stacks.frame(id);
@@ -311,7 +311,7 @@ TEST(KinetoReader, addresses_in_names_of_builtins_are_left_out) {
 TEST(KinetoReader, a_trace_without_memory_events_says_so) {
   const Outcome outcome = read(trace_of(span("cpu_op", "aten::mul", 0, 5)));
   ASSERT_TRUE(outcome.trace.ok());
-  EXPECT_EQ(outcome.trace->events.size(), 0u);
+  EXPECT_EQ(outcome.trace->event_count(), 0u);
   EXPECT_EQ(outcome.count(kNoMemoryEvents), 1u);
 }
 
@@ -382,7 +382,10 @@ TEST(KinetoReader, nesting_strings_and_memory_have_bounds) {
   for (int i = 0; i < 5000; ++i) nested += span("cpu_op", "aten::mul", i, 10000) + ",";
   const Outcome deep_stack = read(trace_of(nested + memory("6000", kCpu4)));
   ASSERT_TRUE(deep_stack.trace.ok());
-  EXPECT_EQ(deep_stack.trace->stacks.frames(deep_stack.trace->events.at(0).stack).size(), 1024u);
+  EXPECT_EQ(deep_stack.trace->stacks
+                .frames(deep_stack.trace->event(deep_stack.trace->devices.at(0), 0).stack)
+                .size(),
+            1024u);
   std::string devices;
   for (int i = 0; i < 2000; ++i) {
     devices +=
@@ -454,8 +457,8 @@ TEST(KinetoReader, samples_keep_every_memory_event_and_agree_with_the_allocator)
       const model::DeviceTrace& device = trace.devices[d];
       EXPECT_EQ(to_string(device.device), sample.memory_events[d].first) << sample.file;
       std::size_t count = 0;
-      for (std::size_t i = 0; i < device.event_count; ++i) {
-        const model::Action action = trace.events.action[device.first_event + i];
+      for (std::size_t i = 0; i < device.events.size(); ++i) {
+        const model::Action action = device.events.action[i];
         count += action == model::Action::kAlloc || action == model::Action::kFreeRequested;
       }
       EXPECT_EQ(count, sample.memory_events[d].second) << sample.file;

@@ -23,8 +23,10 @@ SegmentType type_by_request(std::uint64_t requested_bytes) {
 // Where an allocation was made, and in which segment: the last one that begins at or before it.
 struct Live {
   std::size_t segment = 0;
-  std::uint32_t row = 0;
+  std::uint64_t address = 0;
+  std::uint32_t row = 0;  // of the device's events
   BlockState state = BlockState::kActiveAllocated;
+  std::uint8_t device = 0;
 };
 
 std::size_t segment_around(std::span<const Segment> segments, model::Device device,
@@ -96,7 +98,7 @@ std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
     if (held.size_bytes == 0) return;
     const format::Site* const site = definitions.find_site(held.site);
     Segment row;
-    if (held.site < places.size()) row.stack = places[held.site].stack;
+    if (held.site < places.size()) row.stack = places[held.site].site.stack;
     row.device = definitions.device(held.device);
     row.address = held.address;
     row.total_size = held.size_bytes;
@@ -121,39 +123,42 @@ std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
   return segments;
 }
 
-void Caches::tell(const base::Column<Allocation>& allocations, const std::vector<Place>& places,
-                  Definitions& definitions, ReadContext& context) const {
-  if (!are_there()) return;
+void Caches::tell(const base::Column<Allocation>& allocations, const DeviceTables& tables,
+                  const std::vector<Place>& places, Definitions& definitions,
+                  ReadContext& context) const {
+  if (devices_.none()) return;
   model::TraceBuilder& builder = context.builder;
-  const model::Events& events = builder.events();
-  const model::Lifetimes& pairs = builder.pairs();
   std::vector<Segment> segments = final_segments(places, definitions, builder);
   std::vector<Live> live;
   std::uint64_t outside = 0;
-  for (std::size_t i = 0; i < allocations.size(); ++i) {
-    const Allocation& allocation = allocations[i];
+  for (const Allocation& allocation : allocations) {
     if (!with_segments_.test(allocation.device)) continue;
-    const std::uint32_t row = pairs.alloc[i];
+    const model::Device device = definitions.device(allocation.device);
+    const model::Events& events = *tables[allocation.device].events;
+    const model::Lifetimes& lifetimes = *tables[allocation.device].lifetimes;
+    const std::uint32_t row = lifetimes.alloc[allocation.lifetime];
     const bool is_pending = (allocation.flags & Allocation::kIsPending) != 0;
-    const bool is_live = is_pending || pairs.free_requested[i] == model::kNone;
-    const std::size_t at =
-        segment_around(segments, definitions.device(allocation.device), events.address[row]);
+    const bool is_live =
+        is_pending || lifetimes.free_requested[allocation.lifetime] == model::kNone;
+    const std::size_t at = segment_around(segments, device, events.address[row]);
     if (at == segments.size()) {
       outside += is_live ? 1 : 0;
       continue;
     }
     // A segment that tells no pool is of that of what was allocated in it: torch before 2.8 knows
     // the pools of segments in snapshots alone.
-    if (segments[at].pool == model::PoolId{}) segments[at].pool = events.pool[row];
+    if (segments[at].pool == model::PoolId{}) {
+      segments[at].pool = builder.sites()[events.site[row]].pool;
+    }
     if (segments[at].is_expandable && segments[at].type != SegmentType::kSmall) {
       segments[at].type = type_by_request(events.size_bytes[row]);
     }
     if (!is_live) continue;
-    live.push_back(
-        {at, row, is_pending ? BlockState::kActivePendingFree : BlockState::kActiveAllocated});
+    live.push_back({at, events.address[row], row,
+                    is_pending ? BlockState::kActivePendingFree : BlockState::kActiveAllocated,
+                    allocation.device});
   }
-  std::ranges::sort(live, {},
-                    [&](const Live& l) { return std::pair(l.segment, events.address[l.row]); });
+  std::ranges::sort(live, {}, [](const Live& l) { return std::pair(l.segment, l.address); });
   auto next = live.begin();
   for (std::size_t at = 0; at < segments.size(); ++at) {
     Segment& segment = segments[at];
@@ -162,11 +167,12 @@ void Caches::tell(const base::Column<Allocation>& allocations, const std::vector
     }
     Tiles tiles(segment);
     for (; next != live.end() && next->segment == at; ++next) {
+      const model::Events& events = *tables[next->device].events;
       Block block;
-      block.address = events.address[next->row];
+      block.address = next->address;
       block.requested_size = events.size_bytes[next->row];
       block.size = block.requested_size + events.slack_bytes[next->row];
-      block.stack = events.stack[next->row];
+      block.stack = builder.sites()[events.site[next->row]].stack;
       block.state = next->state;
       outside += tiles.add(block) ? 0 : 1;
     }

@@ -27,12 +27,12 @@ class Caches {
   SegmentChange add(const format::Segment& segment);
   // This device has one, whether segments are told or not.
   void are_on(std::uint8_t device) { devices_.set(device); }
-  bool are_there() const { return devices_.any(); }
+  bool is_on(std::uint8_t device) const { return devices_.test(device); }
   std::uint64_t memory_bytes() const { return segment_events_ * kSegmentBytes; }
 
   // Once every event has its place: gives the builder the final state.
-  void tell(const base::Column<Allocation>& allocations, const std::vector<Place>& places,
-            Definitions& definitions, ReadContext& context) const;
+  void tell(const base::Column<Allocation>& allocations, const DeviceTables& tables,
+            const std::vector<Place>& places, Definitions& definitions, ReadContext& context) const;
 
  private:
   static constexpr std::uint64_t kSegmentBytes = 256;  // of the rows that one event adds

@@ -68,8 +68,8 @@ class Caches : public testing::Test {
   }
   std::vector<std::string> actions(const model::DeviceTrace& device) const {
     std::vector<std::string> all;
-    for (std::size_t e = 0; e < device.event_count; ++e) {
-      all.emplace_back(to_string(trace.events.action[device.first_event + e]));
+    for (std::size_t e = 0; e < device.events.size(); ++e) {
+      all.emplace_back(to_string(device.events.action[e]));
     }
     return all;
   }
@@ -143,7 +143,7 @@ TEST_F(Caches, streams_and_pools_are_those_of_the_site) {
   free(1);
   const model::DeviceTrace& device = finish();
   for (const std::size_t e : {1u, 2u}) {
-    const model::Event event = trace.events.at(device.first_event + e);
+    const model::Event event = trace.event(device, e);
     EXPECT_EQ(trace.streams[event.stream.index()], 7u);
     EXPECT_EQ(trace.pools[event.pool.index()], (model::Pool{4, 5}));
   }
@@ -160,7 +160,7 @@ TEST_F(Caches, a_segment_that_nothing_was_allocated_in_has_its_pool) {
   EXPECT_EQ(trace.pools[trace.segments[0].pool.index()], (model::Pool{4, 5}));
   EXPECT_EQ(trace.pools[trace.segments[1].pool.index()], (model::Pool{4, 5}));
   EXPECT_EQ(trace.segments[2].pool, model::PoolId{});
-  EXPECT_EQ(trace.pools[trace.events.pool[device.first_event].index()], (model::Pool{4, 5}));
+  EXPECT_EQ(trace.pools[trace.site(device, 0).pool.index()], (model::Pool{4, 5}));
 }
 
 TEST_F(Caches, the_settings_of_the_allocator_are_those_told_last) {
@@ -203,7 +203,7 @@ TEST_F(Caches, what_the_recorder_noticed_is_told_once_with_its_last_count) {
 TEST_F(Caches, running_out_of_memory_tells_who_asked_and_what_was_left) {
   encoder.out_of_memory({now, 1, 3, 5 * kMiB, 77, 8 * kMiB, 9 * kMiB});
   const model::DeviceTrace& device = finish();
-  const model::Event event = trace.events.at(device.first_event);
+  const model::Event event = trace.event(device, 0);
   EXPECT_EQ(event.action, Action::kOom);
   EXPECT_EQ(event.address, 77u);
   EXPECT_EQ(event.size_bytes, 5 * kMiB);
@@ -252,7 +252,8 @@ TEST_F(Caches, reserved_bytes_are_those_of_the_segments_held) {
   EXPECT_EQ(diagnostics.count(kSegmentsContradict), 4u);
   EXPECT_THAT(actions(device), ElementsAre("segment_alloc", "segment_map", "segment_unmap",
                                            "segment_map", "segment_unmap"));
-  EXPECT_THAT(std::vector(trace.events.size_bytes.begin(), trace.events.size_bytes.end()),
+  EXPECT_THAT(std::vector(trace.devices.at(0).events.size_bytes.begin(),
+                          trace.devices.at(0).events.size_bytes.end()),
               ElementsAre(2 * kMiB, 40 * kMiB, 20 * kMiB, 20 * kMiB, 40 * kMiB));
 }
 

@@ -31,9 +31,10 @@ bool is_in_their_files(model::StackId stack, model::TraceBuilder& builder) {
 
 bool is_communication(const Place& place, model::TraceBuilder& builder) {
   const model::StringTable& strings = builder.strings();
-  return strings[place.inner_op].starts_with("fsdp::") || strings[place.op].starts_with("fsdp::") ||
-         strings[place.op].starts_with("RegisterPostBackwardFunction") ||
-         is_in_their_files(place.stack, builder);
+  return strings[place.site.inner_op].starts_with("fsdp::") ||
+         strings[place.site.op].starts_with("fsdp::") ||
+         strings[place.site.op].starts_with("RegisterPostBackwardFunction") ||
+         is_in_their_files(place.site.stack, builder);
 }
 
 }  // namespace plimsoll::readers::native

@@ -19,13 +19,13 @@ class Communication : public testing::Test {
       frames.push_back(builder_.stacks().intern_frame({builder_.strings().intern(file), {}, 1, 0}));
     }
     Place place;
-    place.stack = builder_.stacks().intern_stack(frames);
+    place.site.stack = builder_.stacks().intern_stack(frames);
     return is_communication(place, builder_);
   }
   bool of_operators(const char* outer, const char* inner) {
     Place place;
-    place.op = builder_.strings().intern(outer);
-    place.inner_op = builder_.strings().intern(inner);
+    place.site.op = builder_.strings().intern(outer);
+    place.site.inner_op = builder_.strings().intern(inner);
     return is_communication(place, builder_);
   }
 

@@ -37,6 +37,23 @@ model::Phase phase_of(std::uint8_t phase) {
   }
 }
 
+model::Device device_of(const format::Device& device) {
+  switch (device.type) {
+    case PLIMSOLL_DEVICE_CPU:
+      return {DeviceType::kCpu, -1};
+    case PLIMSOLL_DEVICE_PINNED_HOST:
+      return {DeviceType::kPinnedHost, -2};
+    case PLIMSOLL_DEVICE_CUDA:
+      return {DeviceType::kCuda, device.ordinal};
+    case PLIMSOLL_DEVICE_HIP:
+      return {DeviceType::kHip, device.ordinal};
+    case PLIMSOLL_DEVICE_XPU:
+      return {DeviceType::kXpu, device.ordinal};
+    default:
+      return {DeviceType::kOther, device.ordinal};
+  }
+}
+
 std::uint64_t Definitions::limit(std::uint64_t least_bytes) const {
   return kFreeIds + end_ / least_bytes;
 }
@@ -61,28 +78,6 @@ void Definitions::site(std::uint32_t id, const format::Site& site) {
 
 void Definitions::tensor(std::uint32_t id, const format::Tensor& tensor) {
   check(tensors_.define(id, limit(kTensorBytes), tensor));
-}
-
-void Definitions::device(std::uint8_t id, const format::Device& device) {
-  switch (device.type) {
-    case PLIMSOLL_DEVICE_CPU:
-      devices_[id] = {DeviceType::kCpu, -1};
-      break;
-    case PLIMSOLL_DEVICE_PINNED_HOST:
-      devices_[id] = {DeviceType::kPinnedHost, -2};
-      break;
-    case PLIMSOLL_DEVICE_CUDA:
-      devices_[id] = {DeviceType::kCuda, device.ordinal};
-      break;
-    case PLIMSOLL_DEVICE_HIP:
-      devices_[id] = {DeviceType::kHip, device.ordinal};
-      break;
-    case PLIMSOLL_DEVICE_XPU:
-      devices_[id] = {DeviceType::kXpu, device.ordinal};
-      break;
-    default:
-      devices_[id] = {DeviceType::kOther, device.ordinal};
-  }
 }
 
 namespace {
@@ -227,13 +222,16 @@ std::vector<Place> Definitions::places() {
   for (std::uint32_t id = 0; id < places.size(); ++id) {
     const format::Site* const site = sites_.find(id);
     if (site == nullptr) continue;
-    Place& place = places[id];
-    place.layer = name(site->layer);
-    place.op = name(site->outer_op);
-    place.inner_op = name(site->inner_op);
-    place.forward_op = name(site->forward_op);
-    if (site->stack < stacks.size()) place.stack = stacks[site->stack];
-    place.phase = phase_of(site->phase);
+    model::Site& row = places[id].site;
+    row.layer = name(site->layer);
+    row.op = name(site->outer_op);
+    row.inner_op = name(site->inner_op);
+    row.forward_op = name(site->forward_op);
+    if (site->stack < stacks.size()) row.stack = stacks[site->stack];
+    row.stream = builder_.stream(site->stream);
+    row.pool = pool(site->pool);
+    row.phase = phase_of(site->phase);
+    places[id].row = builder_.sites().intern(row);
   }
   return places;
 }

@@ -16,15 +16,15 @@
 
 namespace plimsoll::readers::native {
 
-// Where memory was allocated, in the model's words.
+// Where memory was allocated, as the model has it.
 struct Place {
-  model::StringId layer, op, inner_op, forward_op;
-  model::StackId stack;
-  model::Phase phase = model::Phase::kOther;
+  model::Site site;
+  model::SiteId row;              // of `site`
   bool is_communication = false;  // see communication.h
 };
 
 model::Phase phase_of(std::uint8_t phase);
+model::Device device_of(const format::Device& device);
 
 // Rows by id. A file cannot make it hold more than in proportion to itself: ids count from 0.
 template <typename T>
@@ -64,7 +64,7 @@ class Definitions {
   void stack(std::uint32_t id, std::span<const format::Frame> frames);
   void site(std::uint32_t id, const format::Site& site);
   void tensor(std::uint32_t id, const format::Tensor& tensor);
-  void device(std::uint8_t id, const format::Device& device);
+  void device(std::uint8_t id, model::Device device) { devices_[id] = device; }
   void setting(const format::Setting& setting);
   void notice(const format::Notice& notice);
 
@@ -77,7 +77,7 @@ class Definitions {
   std::size_t memory_bytes() const;
 
   // Once everything has been read.
-  std::vector<Place> places();                 // by site id
+  std::vector<Place> places();                 // by site id; their sites are the model's
   std::vector<model::TensorId> tensor_rows();  // by tensor id
   void tell_settings();                        // to the builder
   void tell_notices();                         // to the diagnostics

@@ -70,11 +70,6 @@ void tell_damage(const Decoder& decoder, base::Diagnostics& diagnostics) {
   diagnostics.add(kLaterVersion, damage.unknown_kinds + decoder.unknown_records());
 }
 
-std::int64_t last_event_ns(model::TraceBuilder& builder) {
-  const auto& times = builder.events().time_ns;
-  return times.size() == 0 ? 0 : times[times.size() - 1];
-}
-
 class NativeReader final : public Reader {
  public:
   const char* name() const override { return "plimsoll"; }
@@ -95,13 +90,13 @@ class NativeReader final : public Reader {
     if (recording.failure()) return *recording.failure();
     tell_damage(decoder, context.diagnostics);
     if (!decoder.is_ended()) {
-      tell_end(recording, last_event_ns(context.builder), decoder.damage(), context.diagnostics);
+      tell_end(recording, recording.last_event_ns(), decoder.damage(), context.diagnostics);
     }
     recording.attribute();
     if (context.builder.event_count() == 0)
       context.diagnostics.add(decoder.is_ended() ? kNoEvents : kNoEventsWritten);
     // Where frees may be lost, an allocation ends at the latest when another takes its address.
-    if (decoder.damage().blocks == 0 && recording.frees_at_once()) context.builder.pairs_known();
+    if (decoder.damage().blocks == 0) recording.pairs_known();
     return {};
   }
 };

@@ -20,7 +20,7 @@ namespace plimsoll::readers::native {
 namespace {
 
 using model::Action;
-using model::EventFlags;
+using model::LifetimeFlags;
 using model::Phase;
 using testing::HasSubstr;
 using tests::AnyEvent;
@@ -33,7 +33,11 @@ struct Read {
   base::Diagnostics diagnostics;
 
   std::string_view text(model::StringId id) const { return trace.strings[id]; }
-  std::string_view category(std::size_t row) const { return text(trace.events.category[row]); }
+  const model::DeviceTrace& device() const { return trace.devices.at(0); }
+  std::size_t lifetime(std::uint32_t event) const { return device().lifetimes.born_at(event); }
+  std::string_view category(std::uint32_t event) const {
+    return text(trace.category(device(), lifetime(event)));
+  }
 };
 
 Read read(std::span<const std::byte> bytes, std::size_t piece = SIZE_MAX) {
@@ -225,8 +229,8 @@ TEST(NativeReader, tells_an_allocation_with_all_that_is_known_of_it) {
   encoder.free({123'456'999, 6, 1'000, 0, false});
   const Read read = writer.finish();
   ASSERT_TRUE(read.status.ok());
-  ASSERT_EQ(read.trace.events.size(), 2u);
-  const model::Event event = read.trace.events.at(0);
+  ASSERT_EQ(read.trace.event_count(), 2u);
+  const model::Event event = read.trace.event(read.trace.devices.at(0), 0);
   EXPECT_EQ(event.action, Action::kAlloc);
   EXPECT_EQ(event.address, 0x7f00'0000'0040u);
   EXPECT_EQ(event.size_bytes, 400u);
@@ -236,17 +240,17 @@ TEST(NativeReader, tells_an_allocation_with_all_that_is_known_of_it) {
   EXPECT_EQ(read.text(event.inner_op), "aten::addmm");
   EXPECT_EQ(read.text(event.forward_op), "AddmmBackward0");
   EXPECT_EQ(event.phase, Phase::kBackward);
-  EXPECT_EQ(read.text(event.category), "parameter");
+  EXPECT_EQ(read.category(0), "parameter");
   const auto frames = read.trace.stacks.frames(event.stack);
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(read.text(read.trace.stacks.frame(frames[0]).file), "train.py");
   EXPECT_EQ(read.trace.stacks.frame(frames[0]).line, 12u);
   EXPECT_EQ(read.trace.stacks.frame(frames[1]).line, model::kUnknownLine);
-  const model::Tensor& tensor = read.trace.tensors[event.tensor.index()];
+  const model::Tensor& tensor = read.trace.tensors[read.device().lifetimes.tensor[0].index()];
   EXPECT_EQ(read.text(tensor.name), "fc1.weight");
   EXPECT_EQ(read.text(tensor.dtype), "float32");
   EXPECT_EQ(read.text(tensor.shape), "[10, 10]");
-  const model::Event freed = read.trace.events.at(1);
+  const model::Event freed = read.trace.event(read.trace.devices.at(0), 1);
   EXPECT_EQ(freed.action, Action::kFree);
   EXPECT_EQ(freed.address, event.address);
   EXPECT_EQ(freed.size_bytes, 400u);
@@ -273,15 +277,17 @@ TEST(NativeReader, decides_categories_with_hindsight) {
   writer.encoder().set_phase({10, PLIMSOLL_PHASE_FORWARD});
   const Read read = writer.finish();
   std::vector<std::string_view> words;
-  for (std::size_t row = 0; row < read.trace.events.size(); ++row) {
-    if (read.trace.events.action[row] == Action::kAlloc) words.push_back(read.category(row));
+  for (std::uint32_t row = 0; row < read.trace.event_count(); ++row) {
+    if (read.trace.devices.at(0).events.action[row] == Action::kAlloc)
+      words.push_back(read.category(row));
   }
   EXPECT_THAT(words, testing::ElementsAre("unknown", "parameter", "activation", "temporary",
                                           "activation_gradient", "other", "gradient",
                                           "optimizer_state", "buffer", "input", "activation"));
-  EXPECT_EQ(read.trace.events.phase[read.trace.events.size() - 1], Phase::kForward);
-  EXPECT_EQ(read.trace.events.flags[0], EventFlags::kAdopted);
-  EXPECT_EQ(read.trace.events.flags[3], EventFlags::kTemporary);
+  EXPECT_EQ(read.trace.birth(read.device(), read.device().lifetimes.size() - 1).phase,
+            Phase::kForward);
+  EXPECT_EQ(read.device().lifetimes.flags[read.lifetime(0)], LifetimeFlags::kAdopted);
+  EXPECT_EQ(read.device().lifetimes.flags[read.lifetime(3)], LifetimeFlags::kTemporary);
   EXPECT_EQ(read.diagnostics.count(kAllocatedBeforeRecording), 1u);
 }
 
@@ -292,9 +298,9 @@ TEST(NativeReader, what_an_optimizer_keeps_beyond_its_step_is_no_scratch) {
   writer.alloc(3, 1).free(1).free(3);  // the last step was not ended
   const Read read = writer.finish();
   std::map<std::uint64_t, std::string_view> words;  // by serial
-  for (std::size_t row = 0; row < read.trace.events.size(); ++row) {
-    if (read.trace.events.action[row] != Action::kAlloc) continue;
-    words[read.trace.events.address[row] / 64 - 1] = read.category(row);
+  for (std::uint32_t row = 0; row < read.trace.event_count(); ++row) {
+    if (read.trace.devices.at(0).events.action[row] != Action::kAlloc) continue;
+    words[read.trace.devices.at(0).events.address[row] / 64 - 1] = read.category(row);
   }
   EXPECT_EQ(words[0], "optimizer_scratch");
   EXPECT_EQ(words[1], "other");
@@ -310,10 +316,10 @@ TEST(NativeReader, flags_what_is_alive_when_its_backward_begins) {
   writer.mark(PLIMSOLL_MARK_BACKWARD_BEGIN).alloc(4, 1);
   const Read read = writer.finish();
   std::map<std::uint64_t, bool> saved;  // by serial
-  for (std::size_t row = 0; row < read.trace.events.size(); ++row) {
-    if (read.trace.events.action[row] != Action::kAlloc) continue;
-    saved[read.trace.events.address[row] / 64 - 1] =
-        has(read.trace.events.flags[row], EventFlags::kSavedForBackward);
+  for (std::uint32_t row = 0; row < read.trace.event_count(); ++row) {
+    if (read.trace.devices.at(0).events.action[row] != Action::kAlloc) continue;
+    saved[read.trace.devices.at(0).events.address[row] / 64 - 1] =
+        has(read.device().lifetimes.flags[read.lifetime(row)], LifetimeFlags::kSavedForBackward);
   }
   EXPECT_EQ(saved, (std::map<std::uint64_t, bool>{
                        {0, false}, {1, true}, {2, false}, {3, true}, {4, false}}));
@@ -344,7 +350,7 @@ TEST(NativeReader, keeps_devices_apart_that_alternate) {
   std::map<std::string, std::uint64_t> live;
   for (const auto& device : read.trace.devices) {
     for (const auto row : live_set(device, model::Liveness::kAllocated,
-                                   static_cast<std::int64_t>(device.event_count))) {
+                                   static_cast<std::int64_t>(device.events.size()))) {
       live[to_string(device.device)] += read.trace.size_bytes(device, row);
     }
   }
@@ -436,9 +442,9 @@ TEST(NativeReader, tells_that_memory_ran_out) {
   Writer writer;
   writer.site(1, 0).alloc(0, 1).mark(PLIMSOLL_MARK_OUT_OF_MEMORY, 1 << 30);
   const Read read = writer.finish();
-  ASSERT_EQ(read.trace.events.size(), 2u);
-  EXPECT_EQ(read.trace.events.action[1], Action::kOom);
-  EXPECT_EQ(read.trace.events.size_bytes[1], 1u << 30);
+  ASSERT_EQ(read.trace.event_count(), 2u);
+  EXPECT_EQ(read.trace.devices.at(0).events.action[1], Action::kOom);
+  EXPECT_EQ(read.trace.devices.at(0).events.size_bytes[1], 1u << 30);
 }
 
 TEST(NativeReader, refuses_what_it_cannot_read) {
@@ -550,19 +556,18 @@ TEST(NativeReader, agrees_with_an_obvious_reference) {
         if (fate.device == id) expected.insert(fate.text());
       }
       std::uint64_t now = 0, peak = 0;
-      const model::Events& events = read.trace.events;
-      for (std::size_t row = device->first_event; row < device->first_event + device->event_count;
-           ++row) {
+      const model::Events& events = device->events;
+      for (std::size_t row = 0; row < events.size(); ++row) {
         const bool is_alloc = events.action[row] == Action::kAlloc;
         now += is_alloc ? events.size_bytes[row] : 0 - events.size_bytes[row];
         peak = std::max(peak, now);
       }
       for (std::size_t life = 0; life < device->lifetimes.size(); ++life) {
-        const std::size_t row = device->first_event + device->lifetimes.alloc[life];
-        const model::Event event = events.at(row);
-        const bool is_saved = has(event.flags, EventFlags::kSavedForBackward);
+        const std::size_t row = device->lifetimes.alloc[life];
+        const model::Event event = read.trace.event(*device, row);
+        const bool is_saved = has(device->lifetimes.flags[life], LifetimeFlags::kSavedForBackward);
         const bool is_freed = device->lifetimes.free_completed[life] != model::kNone;
-        found.insert(std::string(read.text(event.category)) + " " +
+        found.insert(std::string(read.text(read.trace.category(*device, life))) + " " +
                      std::to_string(static_cast<int>(event.phase)) + " " +
                      std::to_string(event.size_bytes) + (is_saved ? " saved" : "") +
                      (is_freed ? " freed" : ""));

@@ -1,48 +1,29 @@
 #include "readers/native/recording.h"
 
 #include <algorithm>
-#include <bitset>
 #include <string>
 #include <utility>
 
 #include "base/units.h"
-#include "model/categories.h"
 #include "plimsoll/recorder_c.h"
-#include "readers/native/communication.h"
 #include "readers/native/diagnostics.h"
 
 namespace plimsoll::readers::native {
-namespace {
 
 using model::Action;
 using model::Event;
-using model::EventFlags;
-using model::Phase;
-
-// KNOWN says nothing of what the memory is for: any role is graver.
-unsigned gravity(std::uint8_t role) {
-  return role == PLIMSOLL_ROLE_KNOWN || role > PLIMSOLL_ROLE_INPUT ? 0 : 255u - role;
-}
-
-}  // namespace
-
-// ---- while reading ----------------------------------------------------------------------------
 
 void Recording::on_block(const format::Block& block) {
   definitions_.set_end(block.offset + block.payload.size());
   events_in_blocks_ += block.head.events;
-  if (block.head.kind == format::BlockKind::kEvents) {
-    // An event is two bytes or more, whatever the head says.
-    context_.builder.events().make_room(block.payload.size() / 2 + 1);
-  }
   check_limits();
 }
 
 void Recording::check_limits() {
   const std::uint64_t memory_bytes = context_.builder.memory_bytes() + definitions_.memory_bytes() +
                                      serials_.memory_bytes() + allocations_.memory_bytes() +
-                                     others_.memory_bytes() + caches_.memory_bytes() +
-                                     besides_.memory_bytes();
+                                     others_.memory_bytes() + free_sites_.memory_bytes() +
+                                     caches_.memory_bytes() + besides_.memory_bytes();
   if (memory_bytes > context_.limits.memory_bytes && !failure_) {
     failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
                                                  std::to_string(context_.limits.memory_bytes) +
@@ -75,48 +56,54 @@ void Recording::on_stack(std::uint32_t id, std::span<const format::Frame> frames
   if (!failure_) definitions_.stack(id, frames);
 }
 
-// Events are rows in the order of the file; a run of one device's is told to the builder whole.
-void Recording::set_device(std::uint8_t device) {
-  if (device == device_) return;
-  end_run();
-  device_ = device;
+// A definition may follow the first events of its device. Of two numbers for one device, only a
+// damaged file can say so late.
+void Recording::on_device(std::uint8_t id, const format::Device& device) {
+  const model::Device before = definitions_.device(id);
+  const model::Device now = device_of(device);
+  const bool is_renamed = tables_[id].events != nullptr && now != before;
+  if (is_renamed && !context_.builder.rename_device(before, now)) return;
+  definitions_.device(id, now);
 }
 
-void Recording::end_run() {
-  const std::uint64_t end = context_.builder.event_count();
-  if (end > run_first_) {
-    context_.builder.place(definitions_.device(device_), run_first_, end - run_first_);
+Tables& Recording::tables_of(std::uint8_t device) {
+  last_device_ = device;
+  Tables& tables = tables_[device];
+  if (tables.events == nullptr) {
+    const model::Device name = definitions_.device(device);
+    tables = {&context_.builder.events(name), &context_.builder.lifetimes(name)};
   }
-  run_first_ = end;
+  return tables;
 }
 
 void Recording::on_alloc(const format::Alloc& alloc) {
   const format::Site* const site = definitions_.find_site(alloc.site);
   if (site == nullptr) ++counts_.undefined_sites;
-  const std::uint8_t device = site == nullptr ? std::uint8_t{0} : site->device;
-  set_device(device);
-  model::Events& events = context_.builder.events();
   Allocation allocation;
-  model::Lifetimes& pairs = context_.builder.pairs();
-  pairs.alloc.push_back(static_cast<std::uint32_t>(events.size()));
-  pairs.free_requested.push_back(model::kNone);
-  const std::size_t row = events.size();
-  events.push_back_plain(Action::kAlloc, alloc.address, alloc.size_bytes, alloc.time_ns,
-                         model::StackId{alloc.site});  // until attribute()
-  if (site != nullptr) set_stream(row, *site);
-  if (alloc.slack_bytes != 0) {
-    events.slack_bytes.set(row, alloc.slack_bytes);
-    caches_.are_on(device);
-  }
-  allocation.device = device;
+  allocation.device = site == nullptr ? std::uint8_t{0} : site->device;
   allocation.flags = alloc.is_adopted ? Allocation::kIsAdopted : std::uint8_t{0};
+  const auto [events, lifetimes] = tables_of(allocation.device);
+  const std::size_t row = events->size();
+  events->push_back_plain(Action::kAlloc, alloc.address, alloc.size_bytes, alloc.time_ns,
+                          model::SiteId{alloc.site});
+  if (alloc.slack_bytes != 0) {
+    events->slack_bytes.set(row, alloc.slack_bytes);
+    caches_.are_on(allocation.device);
+  }
+  allocation.lifetime = static_cast<std::uint32_t>(lifetimes->size());
+  lifetimes->alloc.push_back(static_cast<std::uint32_t>(row));
+  lifetimes->free_requested.push_back(model::kNone);
   allocations_.push_back(allocation);
   serials_.add(alloc.serial);
 }
 
+// The event that asked for it; kNone: none yet.
+std::uint32_t& Recording::free_of(const Allocation& allocation) {
+  return tables_[allocation.device].lifetimes->free_requested[allocation.lifetime];
+}
+
 void Recording::on_free(const format::Free& free) {
   const std::uint32_t index = serials_.find(free.serial);
-  model::Lifetimes& pairs = context_.builder.pairs();
   if (index == SerialIndex::kNotSeen) {
     ++counts_.unseen_frees;
     return;
@@ -124,55 +111,65 @@ void Recording::on_free(const format::Free& free) {
   Allocation& allocation = allocations_[index];
   if ((allocation.flags & Allocation::kIsPending) != 0) {
     allocation.flags &= static_cast<std::uint8_t>(~Allocation::kIsPending);
-    add_free(Action::kFreeCompleted, index, free.time_ns);
+    add_free(Action::kFreeCompleted, allocation, free.time_ns);
     return;
   }
-  if (pairs.free_requested[index] != model::kNone) {
+  std::uint32_t& freed = free_of(allocation);
+  if (freed != model::kNone) {
     ++counts_.unseen_frees;
     return;
   }
-  pairs.free_requested[index] = add_free(Action::kFree, index, free.time_ns);
+  freed = add_free(Action::kFree, allocation, free.time_ns);
   if (free.in_op) allocation.flags |= Allocation::kInOp;
 }
 
 void Recording::on_free_requested(const format::FreeRequested& free) {
   const std::uint32_t index = serials_.find(free.serial);
-  model::Lifetimes& pairs = context_.builder.pairs();
-  if (index == SerialIndex::kNotSeen || pairs.free_requested[index] != model::kNone) return;
+  if (index == SerialIndex::kNotSeen) return;
   Allocation& allocation = allocations_[index];
+  std::uint32_t& freed = free_of(allocation);
+  if (freed != model::kNone) return;
   allocation.flags |= Allocation::kIsPending;
   if (free.in_op) allocation.flags |= Allocation::kInOp;
   caches_.are_on(allocation.device);
-  pairs.free_requested[index] = add_free(Action::kFreeRequested, index, free.time_ns);
+  freed = add_free(Action::kFreeRequested, allocation, free.time_ns);
 }
 
 // Returns its row.
-std::uint32_t Recording::add_free(Action action, std::uint32_t index, std::int64_t time_ns) {
-  set_device(allocations_[index].device);
-  model::Events& events = context_.builder.events();
-  const std::size_t row = events.size();
-  const std::uint32_t born = context_.builder.pairs().alloc[index];
-  events.push_back_plain(action, events.address[born], events.size_bytes[born], time_ns,
-                         model::kNoStack);
-  events.stream.set(row, events.stream[born]);
-  events.pool.set(row, events.pool[born]);
-  events.slack_bytes.set(row, events.slack_bytes[born]);
+std::uint32_t Recording::add_free(Action action, const Allocation& allocation,
+                                  std::int64_t time_ns) {
+  const auto [events, lifetimes] = tables_of(allocation.device);
+  const std::size_t row = events->size();
+  const std::uint32_t born = lifetimes->alloc[allocation.lifetime];
+  events->push_back_plain(action, events->address[born], events->size_bytes[born], time_ns,
+                          has_streams_ ? site_of_free(events->site[born].value) : model::SiteId{});
+  if (events->slack_bytes.present()) events->slack_bytes.set(row, events->slack_bytes[born]);
   return static_cast<std::uint32_t>(row);
 }
 
-void Recording::set_stream(std::size_t row, const format::Site& site) {
-  if (site.stream == 0 && site.pool == 0) return;
-  model::Events& events = context_.builder.events();
-  events.stream.set(row, context_.builder.stream(site.stream));
-  events.pool.set(row, definitions_.pool(site.pool));
+// On the stream and in the pool of the allocation; of a free nothing else is known.
+model::SiteId Recording::site_of_free(std::uint32_t site_id) {
+  if (site_id < free_sites_.size() && free_sites_[site_id] != model::kNone) {
+    return model::SiteId{free_sites_[site_id]};
+  }
+  const format::Site* const site = definitions_.find_site(site_id);
+  if (site == nullptr) return {};
+  model::Site row;
+  row.stream = context_.builder.stream(site->stream);
+  row.pool = definitions_.pool(site->pool);
+  if (site_id >= free_sites_.size()) {
+    free_sites_.resize(std::size_t{site_id} + 1, model::kNone);
+  }
+  const model::SiteId id = context_.builder.sites().intern(row);
+  free_sites_[site_id] = id.value;
+  return id;
 }
 
-// An event that is told with its place, and that is no allocation.
-void Recording::add_placed(Event event, std::uint32_t site_id, std::uint8_t device) {
-  set_device(device);
-  const auto row = static_cast<std::uint32_t>(context_.builder.add_event(event));
-  others_.push_back({row, site_id});
-  if (const format::Site* site = definitions_.find_site(site_id)) set_stream(row, *site);
+// An event that is recorded with its place, and that is no allocation.
+void Recording::add_placed(const Event& event, std::uint32_t site, std::uint8_t device) {
+  model::Events& events = *tables_of(device).events;
+  others_.push_back({static_cast<std::uint32_t>(events.size()), site, device});
+  events.push_back(event, model::SiteId{});
 }
 
 void Recording::on_segment(const format::Segment& segment) {
@@ -209,7 +206,7 @@ void Recording::on_out_of_memory(const format::OutOfMemory& failed) {
   if (failed.limit_bytes + failed.device_total_bytes != 0) {
     event.shortage = context_.builder.add_shortage({failed.limit_bytes, failed.device_total_bytes});
   }
-  add_placed(event, failed.site, site != nullptr ? site->device : device_);
+  add_placed(event, failed.site, site != nullptr ? site->device : last_device_);
 }
 
 void Recording::on_tag(const format::Tag& tag) {
@@ -217,9 +214,10 @@ void Recording::on_tag(const format::Tag& tag) {
   const format::Tensor* const tensor = definitions_.find_tensor(tag.tensor);
   if (index == SerialIndex::kNotSeen || tensor == nullptr) return;
   Allocation& allocation = allocations_[index];
+  model::Lifetimes& lifetimes = *tables_[allocation.device].lifetimes;
   const bool is_tagged = (allocation.flags & Allocation::kIsTagged) != 0;
-  if (is_tagged && gravity(tensor->role) <= gravity(allocation.role)) return;
-  allocation.tensor = tag.tensor;
+  if (is_tagged && precedence(tensor->role) <= precedence(allocation.role)) return;
+  lifetimes.tensor.rows(allocation.lifetime + 1)[allocation.lifetime] = model::TensorId{tag.tensor};
   allocation.role = tensor->role;
   allocation.flags |= Allocation::kIsTagged;
 }
@@ -242,11 +240,9 @@ void Recording::on_mark(const format::Mark& mark) {
     case PLIMSOLL_MARK_STEP:
       row.kind = model::MarkKind::kStep;
       row.step = mark.value;
-      step_rows_.push_back(static_cast<std::uint32_t>(context_.builder.event_count()));
       break;
     case PLIMSOLL_MARK_OWN_STEPS:
       context_.builder.drop_steps();
-      step_rows_.clear();
       return;
     case PLIMSOLL_MARK_REGION_BEGIN:
     case PLIMSOLL_MARK_REGION_END:
@@ -262,7 +258,6 @@ void Recording::on_mark(const format::Mark& mark) {
       break;
     case PLIMSOLL_MARK_BACKWARD_BEGIN:
       row.kind = model::MarkKind::kBackwardBegin;
-      backward_rows_.push_back(static_cast<std::uint32_t>(context_.builder.event_count()));
       break;
     case PLIMSOLL_MARK_BACKWARD_END:
       row.kind = model::MarkKind::kBackwardEnd;
@@ -290,7 +285,7 @@ void Recording::out_of_memory(const format::Mark& mark) {
   event.action = Action::kOom;
   event.size_bytes = mark.value;
   event.time_ns = mark.time_ns;
-  context_.builder.add_event(event);
+  tables_of(last_device_).events->push_back(event, model::SiteId{});
   context_.diagnostics.add(kDeviceFreeUnknown);
 }
 
@@ -312,159 +307,21 @@ void Recording::on_evicted(const format::Evicted& evicted) {
 
 void Recording::on_end(const format::End& end) { context_.diagnostics.add(kLostRecords, end.lost); }
 
-// ---- with hindsight ---------------------------------------------------------------------------
-
-// The words of DESIGN section 5, as the model's strings.
-struct Recording::Words {
-  explicit Words(model::StringTable& strings)
-      : roles{{},
-              strings.intern("parameter"),
-              strings.intern("gradient"),
-              strings.intern("optimizer_state"),
-              strings.intern("buffer"),
-              strings.intern("input")},
-        activation(strings.intern("activation")),
-        activation_gradient(strings.intern("activation_gradient")),
-        temporary(strings.intern("temporary")),
-        communication(strings.intern(model::kCommunication)),
-        optimizer_scratch(strings.intern(model::kOptimizerScratch)),
-        other(strings.intern("other")),
-        unknown(strings.intern("unknown")) {}
-
-  model::StringId roles[PLIMSOLL_ROLE_INPUT + 1];
-  model::StringId activation, activation_gradient, temporary, communication, optimizer_scratch,
-      other, unknown;
-};
-
-// Was it alive when the first backward after its birth began?
-bool Recording::is_saved(std::uint32_t row, std::uint32_t freed_row) const {
-  const auto* const next = std::upper_bound(backward_rows_.begin(), backward_rows_.end(), row);
-  return next != backward_rows_.end() && *next <= freed_row;
+void Recording::pairs_known() {
+  for (std::size_t id = 0; id < tables_.size(); ++id) {
+    const auto device = static_cast<std::uint8_t>(id);
+    if (tables_[id].events == nullptr || caches_.is_on(device)) continue;
+    context_.builder.pairs_known(definitions_.device(device));
+  }
 }
 
-// Was it gone when the step it was made in ended?
-bool Recording::is_scratch(std::uint32_t row, std::uint32_t freed_row) const {
-  if (freed_row == model::kNone) return false;
-  const auto* const next = std::upper_bound(step_rows_.begin(), step_rows_.end(), row);
-  return next == step_rows_.end() || freed_row < *next;
-}
-
-Phase Recording::phase_of_allocation(const Allocation& allocation, const Place& place) const {
-  return allocation.phase == Allocation::kPhaseOfSite ? place.phase : phase_of(allocation.phase);
-}
-
-model::StringId Recording::category(const Allocation& allocation, std::uint64_t size_bytes,
-                                    const Place& place, const Words& words) {
-  if (gravity(allocation.role) > 0) return words.roles[allocation.role];
-  if ((allocation.flags & Allocation::kIsAdopted) != 0) {
-    ++counts_.adopted_unknown;
-    std::uint64_t& bytes = counts_.adopted_unknown_bytes;
-    if (__builtin_add_overflow(bytes, size_bytes, &bytes)) bytes = UINT64_MAX;
-    return words.unknown;
+std::int64_t Recording::last_event_ns() const {
+  std::int64_t last_ns = 0;
+  for (const Tables& tables : tables_) {
+    if (tables.events == nullptr || tables.events->size() == 0) continue;
+    last_ns = std::max(last_ns, tables.events->time_ns.back());
   }
-  if ((allocation.flags & Allocation::kInOp) != 0) return words.temporary;
-  if (place.is_communication) return words.communication;
-  const Phase phase = phase_of_allocation(allocation, place);
-  if (phase == Phase::kForward) return words.activation;
-  if (phase == Phase::kBackward) return words.activation_gradient;
-  return phase == Phase::kOptimizer ? words.optimizer_scratch : words.other;
-}
-
-// The columns that hindsight fills, as many as this recording needs.
-class Recording::Columns {
- public:
-  Columns(model::Events& events, const std::vector<Place>& places, bool has_tensors)
-      : stack_(events.stack.data()),
-        category_(events.category.rows(events.size())),
-        phase_(events.phase.rows(events.size())),
-        flags_(events.flags.rows(events.size())) {
-    const auto rows = [&](auto& column, auto field) -> model::StringId* {
-      const auto is_told = [&](const Place& place) { return place.*field != model::StringId{}; };
-      return std::ranges::any_of(places, is_told) ? column.rows(events.size()) : nullptr;
-    };
-    op_ = rows(events.op, &Place::op);
-    inner_op_ = rows(events.inner_op, &Place::inner_op);
-    forward_op_ = rows(events.forward_op, &Place::forward_op);
-    layer_ = rows(events.layer, &Place::layer);
-    if (has_tensors) tensor_ = events.tensor.rows(events.size());
-  }
-
-  void set(std::size_t row, const Place& place, Phase phase, EventFlags flags,
-           model::StringId category, model::TensorId tensor) const {
-    stack_[row] = place.stack;
-    category_[row] = category;
-    phase_[row] = phase;
-    flags_[row] = flags;
-    if (op_ != nullptr) op_[row] = place.op;
-    if (inner_op_ != nullptr) inner_op_[row] = place.inner_op;
-    if (forward_op_ != nullptr) forward_op_[row] = place.forward_op;
-    if (layer_ != nullptr) layer_[row] = place.layer;
-    if (tensor_ != nullptr) tensor_[row] = tensor;
-  }
-
- private:
-  model::StackId* stack_;
-  model::StringId* category_;
-  Phase* phase_;
-  EventFlags* flags_;
-  model::StringId *op_, *inner_op_, *forward_op_, *layer_;
-  model::TensorId* tensor_ = nullptr;
-};
-
-void Recording::attribute() {
-  end_run();
-  besides_.finish();
-  std::vector<Place> places = definitions_.places();
-  for (Place& place : places) place.is_communication = is_communication(place, context_.builder);
-  const std::vector<model::TensorId> tensors = definitions_.tensor_rows();
-  const Words words(context_.builder.strings());
-  const Place nowhere;
-  model::Events& events = context_.builder.events();
-  const Columns columns(events, places, !tensors.empty());
-  const model::Lifetimes& pairs = context_.builder.pairs();
-  for (std::size_t index = 0; index < allocations_.size(); ++index) {
-    const Allocation& allocation = allocations_[index];
-    const std::uint32_t row = pairs.alloc[index];
-    const std::uint32_t site = events.stack[row].value;
-    const Place& place = site < places.size() ? places[site] : nowhere;
-    const Phase phase = phase_of_allocation(allocation, place);
-    model::StringId word = category(allocation, events.size_bytes[row], place, words);
-    if (word == words.optimizer_scratch && !is_scratch(row, pairs.free_requested[index])) {
-      word = words.other;
-    }
-    EventFlags flags = EventFlags::kNothing;
-    if ((allocation.flags & Allocation::kInOp) != 0) flags = flags | EventFlags::kTemporary;
-    if ((allocation.flags & Allocation::kIsAdopted) != 0) flags = flags | EventFlags::kAdopted;
-    if (word == words.activation && is_saved(row, pairs.free_requested[index])) {
-      flags = flags | EventFlags::kSavedForBackward;
-    }
-    const model::TensorId tensor =
-        allocation.tensor < tensors.size() ? tensors[allocation.tensor] : model::TensorId{};
-    columns.set(row, place, phase, flags, word, tensor);
-  }
-  for (const Placed& other : others_) {
-    const Place& place = other.site < places.size() ? places[other.site] : nowhere;
-    columns.set(other.row, place, place.phase, EventFlags::kNothing, {}, {});
-  }
-  caches_.tell(allocations_, places, definitions_, context_);
-  definitions_.tell_settings();
-  tell_counts();
-}
-
-void Recording::tell_counts() {
-  base::Diagnostics& diagnostics = context_.diagnostics;
-  diagnostics.add(kUnseenFree, counts_.unseen_frees);
-  diagnostics.add(kUndefined, counts_.undefined_sites);
-  diagnostics.add(kAllocatedBeforeRecording, counts_.adopted_unknown,
-                  std::to_string(counts_.adopted_unknown_bytes) + " bytes in all");
-  definitions_.tell_notices();
-  if (!is_limited_) return;
-  std::bitset<256> devices;
-  for (const Allocation& allocation : allocations_) devices.set(allocation.device);
-  for (std::size_t id = 0; id < devices.size(); ++id) {
-    if (!devices.test(id)) continue;
-    context_.builder.mark_truncated(definitions_.device(static_cast<std::uint8_t>(id)));
-  }
+  return last_ns;
 }
 
 }  // namespace plimsoll::readers::native

@@ -1,6 +1,6 @@
 // Recording: takes the records of a trace file and puts the events into the model as they come,
-// with what is known of them then. What hindsight shows (tags, phases, when something was freed) is
-// kept beside each allocation; attribute() writes it into the model at the end.
+// with what is known of them then. Until attribute(), which fills in what hindsight shows (tags,
+// phases, when something was freed), sites and tensors in the model's columns are ids of the file.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,14 @@ class Recording : public format::NoRecords {
   void on_meta(std::string_view key, std::string_view value);
   void on_name(std::uint32_t id, std::string_view text) { definitions_.name(id, text); }
   void on_stack(std::uint32_t id, std::span<const format::Frame> frames);
-  void on_site(std::uint32_t id, const format::Site& site) { definitions_.site(id, site); }
+  void on_site(std::uint32_t id, const format::Site& site) {
+    definitions_.site(id, site);
+    has_streams_ = has_streams_ || site.stream != 0 || site.pool != 0;
+  }
   void on_tensor(std::uint32_t id, const format::Tensor& tensor) {
     definitions_.tensor(id, tensor);
   }
-  void on_device(std::uint8_t id, const format::Device& device) { definitions_.device(id, device); }
+  void on_device(std::uint8_t id, const format::Device& device);
   void on_setting(const format::Setting& setting) { definitions_.setting(setting); }
   void on_notice(const format::Notice& notice) { definitions_.notice(notice); }
   void on_alloc(const format::Alloc& alloc);
@@ -64,8 +67,10 @@ class Recording : public format::NoRecords {
   const std::optional<Error>& failure() const { return failure_; }
   // Everything has been read: fills in what hindsight shows.
   void attribute();
-  // Whether each allocation is ended by one event, the one that the file says.
-  bool frees_at_once() const { return !caches_.are_there(); }
+  // No event of the file is missing: where there is no cache, each allocation is ended by the one
+  // event that the file names.
+  void pairs_known();
+  std::int64_t last_event_ns() const;
 
  private:
   struct Counts {
@@ -74,20 +79,18 @@ class Recording : public format::NoRecords {
   };
   struct Words;
 
-  void set_device(std::uint8_t device);
-  void end_run();
-  std::uint32_t add_free(model::Action action, std::uint32_t index, std::int64_t time_ns);
-  void add_placed(model::Event event, std::uint32_t site, std::uint8_t device);
-  void set_stream(std::size_t row, const format::Site& site);
+  Tables& tables_of(std::uint8_t device);
+  std::uint32_t& free_of(const Allocation& allocation);
+  std::uint32_t add_free(model::Action action, const Allocation& allocation, std::int64_t time_ns);
+  model::SiteId site_of_free(std::uint32_t site);
+  void add_placed(const model::Event& event, std::uint32_t site, std::uint8_t device);
   void out_of_memory(const format::Mark& mark);
   model::StringId name_of(const format::Mark& mark);
   void check_limits();
-  bool is_saved(std::uint32_t row, std::uint32_t freed_row) const;
-  bool is_scratch(std::uint32_t row, std::uint32_t freed_row) const;
-  class Columns;
-  model::Phase phase_of_allocation(const Allocation& allocation, const Place& place) const;
-  model::StringId category(const Allocation& allocation, std::uint64_t size_bytes,
-                           const Place& place, const Words& words);
+  class OnDevice;
+  model::StringId category(const Allocation& allocation, const Place& place, model::Phase phase,
+                           const Words& words);
+  void count_unknown(std::uint64_t size_bytes);
   void tell_counts();
 
   ReadContext& context_;
@@ -100,13 +103,14 @@ class Recording : public format::NoRecords {
   struct Placed {
     std::uint32_t row = 0;
     std::uint32_t site = 0;
+    std::uint8_t device = 0;
   };
-  base::Column<Placed> others_;                // events that are no allocations and have a place
-  base::Column<std::uint32_t> backward_rows_;  // rows added before each backward began
-  base::Column<std::uint32_t> step_rows_;      // and before each step ended
-  std::uint8_t device_ = 0;                    // of the events being added
-  std::uint64_t run_first_ = 0;                // the first row of them
-  bool is_limited_ = false;                    // by max_events
+  base::Column<Placed> others_;  // events that are no allocations and have a place
+  DeviceTables tables_;
+  base::Column<std::uint32_t> free_sites_;  // by the file's site of the allocation; kNone: not yet
+  std::uint8_t last_device_ = 0;            // that an event was added to
+  bool has_streams_ = false;                // some site is not on the default stream and pool
+  bool is_limited_ = false;                 // by max_events
   Counts counts_;
   std::optional<format::FileState> file_state_;
   std::int64_t started_ns_ = 0;

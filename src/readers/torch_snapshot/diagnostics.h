@@ -29,5 +29,8 @@ inline constexpr base::DiagnosticKind kUnpairedAnnotation{
     "unpaired_annotation", base::Severity::kInfo,
     "Annotations whose START or END is not in the file: they began before the recording or had not "
     "ended."};
+inline constexpr base::DiagnosticKind kUnplacedEvents{
+    "unplaced_events", base::Severity::kDataLoss,
+    "Events outside the list of any device. They are left out."};
 
 }  // namespace plimsoll::readers::torch_snapshot

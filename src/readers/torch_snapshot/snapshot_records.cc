@@ -58,7 +58,7 @@ SnapshotRecords::SnapshotRecords(model::TraceBuilder& builder, base::Diagnostics
 }
 
 std::uint64_t SnapshotRecords::memory_bytes() const {
-  return builder_.memory_bytes() + blocks_.capacity() * sizeof(RawBlock);
+  return builder_.memory_bytes() + events_.memory_bytes() + blocks_.capacity() * sizeof(RawBlock);
 }
 
 // --- dicts -------------------------------------------------------------------------------------
@@ -91,7 +91,8 @@ Value SnapshotRecords::make_event(const Fields& fields, const PickleArena& arena
   if (fields.has(Key::kCompileContext))
     event.compile_context = string_of(fields, Key::kCompileContext);
   if (fields.has(Key::kUserMetadata)) event.user_metadata = string_of(fields, Key::kUserMetadata);
-  return Value{Tag::kEvent, kNoMemo, builder_.add_event(event)};
+  events_.push_back(event, builder_.sites().intern(event));
+  return Value{Tag::kEvent, kNoMemo, events_.size() - 1};
 }
 
 Action SnapshotRecords::action_of(const Value& value) {

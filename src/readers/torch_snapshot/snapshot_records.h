@@ -1,6 +1,7 @@
 // SnapshotRecords: recognizes the dicts and lists of a snapshot by their keys, as the machine
-// completes them, and turns them into rows: frames and stacks are interned, events go straight into
-// the builder's columns. So a trace of millions of events never exists as millions of dicts.
+// completes them, and turns them into rows: frames, stacks and sites are interned, events become
+// rows of one table, from which the walk takes those of each device. So a trace of millions of
+// events never exists as millions of dicts.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ class SnapshotRecords final : public RecordMaker {
 
   const SnapshotKeys& keys() const { return keys_; }
   const RawBlock& block(const Value& value) const { return blocks_[value.bits]; }
+  model::Events& events() { return events_; }  // in the order of the file
 
   // Readings of one value. A missing or impossible one is counted, and zero, or unknown.
   std::uint64_t unsigned_of(const Fields& fields, Key key, const char* record);
@@ -56,6 +58,7 @@ class SnapshotRecords final : public RecordMaker {
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
   SnapshotKeys keys_;
+  model::Events events_;
   std::vector<RawBlock> blocks_;
   std::vector<model::FrameId> frame_ids_;  // scratch
   std::vector<std::uint8_t> actions_;      // by string row: 1 + Action, or 0

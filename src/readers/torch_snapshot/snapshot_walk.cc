@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ Status SnapshotWalk::walk(const Value& root) {
     }
     builder_.final_state_known();
     walk_segments(root, DeviceType::kCuda);
+    place_events();
     return {};
   }
   if (root.tag != Tag::kDict) {
@@ -68,6 +70,7 @@ Status SnapshotWalk::walk(const Value& root) {
     walk_segments(*host, DeviceType::kPinnedHost);
   if (const Value* host = fields.find(Key::kHostTraces))
     walk_traces(*host, DeviceType::kPinnedHost);
+  place_events();
   if (const Value* settings = fields.find(Key::kAllocatorSettings)) {
     builder_.settings_known();
     walk_settings(*settings, "", 0);
@@ -197,26 +200,62 @@ void SnapshotWalk::walk_traces(const Value& list, DeviceType type) {
 void SnapshotWalk::walk_trace(const Value& list, Device device) {
   builder_.name_device(device);
   traced_.push_back(device);
-  if (list.tag == Tag::kEventRange) {
-    const EventRange& range = arena_.ranges[list.bits];
-    if (placed_.insert(list.bits).second) return builder_.place(device, range.first, range.count);
-    // The same list again: its events happen again.
-    for (std::uint64_t row = range.first; row < range.first + range.count; ++row) {
-      builder_.place(device, builder_.add_event(builder_.event(row)), 1);
-    }
-    return;
-  }
+  if (list.tag == Tag::kEventRange) return add_run(device, arena_.ranges[list.bits]);
   const Items* items = items_of(list, "device_traces");
   if (items == nullptr) return;
-  // Events that do not stand in successive rows: the same dict twice, or shared between lists. Each
-  // use is an event.
+  // Events that are not in successive rows: the same dict twice, or shared between lists. Each use
+  // is an event.
   for (const Value& item : *items) {
     if (item.tag != Tag::kEvent) {
       diagnostics_.add(kForeignItem, 1, "device_traces");
       continue;
     }
-    builder_.place(device, builder_.add_event(builder_.event(item.bits)), 1);
+    add_run(device, {item.bits, 1});
   }
+}
+
+void SnapshotWalk::add_run(Device device, EventRange rows) {
+  if (!runs_.empty() && runs_.back().device == device) {
+    EventRange& last = runs_.back().rows;
+    if (last.first + last.count == rows.first) {
+      last.count += rows.count;
+      return;
+    }
+  }
+  runs_.push_back({device, rows});
+}
+
+// Whether each device has one run of rows, and the runs follow each other: as PyTorch writes it.
+bool SnapshotWalk::are_runs_apart() const {
+  std::set<Device> devices;
+  std::uint64_t end = 0;
+  for (const auto& [device, rows] : runs_) {
+    if (rows.first < end || !devices.insert(device).second) return false;
+    end = rows.first + rows.count;
+  }
+  return true;
+}
+
+void SnapshotWalk::place_events() {
+  model::Events& events = records_.events();
+  std::uint64_t unplaced = events.size();
+  if (are_runs_apart()) {
+    for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
+      events.truncate(run->rows.first + run->rows.count);
+      builder_.events(run->device) = events.split_off(run->rows.first);
+      unplaced -= run->rows.count;
+    }
+  } else {
+    std::vector<bool> is_placed(events.size());
+    for (const auto& [device, rows] : runs_) {
+      builder_.events(device).append(events, rows.first, rows.count);
+      for (std::uint64_t row = rows.first; row < rows.first + rows.count; ++row) {
+        unplaced -= is_placed[row] ? 0 : 1;
+        is_placed[row] = true;
+      }
+    }
+  }
+  diagnostics_.add(kUnplacedEvents, unplaced);
 }
 
 // --- settings and annotations ------------------------------------------------------------------

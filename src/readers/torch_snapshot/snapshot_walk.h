@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "model/trace_builder.h"
@@ -28,6 +27,9 @@ class SnapshotWalk {
   void walk_segment(const Value& dict, model::DeviceType type);
   void walk_traces(const Value& list, model::DeviceType type);
   void walk_trace(const Value& list, model::Device device);
+  void add_run(model::Device device, EventRange rows);
+  bool are_runs_apart() const;
+  void place_events();
   void walk_settings(const Value& dict, const std::string& prefix, int depth);
   void walk_annotations(const Value& list);
   const Items* items_of(const Value& value, const char* what);
@@ -37,7 +39,11 @@ class SnapshotWalk {
   SnapshotRecords& records_;
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
-  std::unordered_set<std::uint64_t> placed_;  // event ranges that belong to a device already
+  struct Run {  // successive rows of the records' events that are a device's next
+    model::Device device;
+    EventRange rows;
+  };
+  std::vector<Run> runs_;
   std::vector<model::Device> traced_;
   std::size_t settings_seen_ = 0;
   bool has_overflowed_ = false;  // the file says that the recorder's ring was full

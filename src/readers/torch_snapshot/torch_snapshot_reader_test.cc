@@ -49,8 +49,8 @@ std::string seed(const std::string& name) {
 std::string picture(const model::Trace& trace) {
   std::string text;
   auto say = [&](auto value) { text += std::to_string(value) + " "; };
-  for (std::size_t row = 0; row < trace.events.size(); ++row) {
-    const model::Event event = trace.events.at(row);
+  for (std::size_t row = 0; row < trace.event_count(); ++row) {
+    const model::Event event = trace.event(trace.devices.at(0), row);
     text += std::string(to_string(event.action)) + " ";
     say(event.address), say(event.size_bytes), say(event.time_ns), say(event.pool.value);
     for (model::FrameId id : trace.stacks.frames(event.stack)) {
@@ -78,7 +78,7 @@ std::string error_of(std::string_view bytes) {
 TEST(TorchSnapshotReader, any_protocol_and_any_chunking_gives_the_same_trace) {
   const Outcome whole = read(seed("snapshot/python_4.pickle"));
   ASSERT_TRUE(whole.trace.ok()) << whole.trace.error().message;
-  EXPECT_EQ(whole.trace->events.size(), 7U);
+  EXPECT_EQ(whole.trace->event_count(), 7U);
   const std::string expected = picture(*whole.trace);
   for (const char* name :
        {"snapshot/python_2.pickle", "snapshot/python_3.pickle", "snapshot/python_4.pickle",
@@ -181,7 +181,7 @@ constexpr std::string_view kSharedEvent =
 TEST(TorchSnapshotReader, an_event_that_stands_twice_is_two_events) {
   const Outcome outcome = read(kSharedEvent);
   ASSERT_TRUE(outcome.trace.ok()) << outcome.trace.error().message;
-  EXPECT_EQ(outcome.trace->devices[0].event_count, 2U);
+  EXPECT_EQ(outcome.trace->devices[0].events.size(), 2U);
   EXPECT_EQ(outcome.diagnostics.count(model::kAllocOverLive), 1U);
   EXPECT_EQ(outcome.diagnostics.count(kMissingKey), 1U);  // 'segments'
 }
