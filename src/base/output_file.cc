@@ -59,11 +59,16 @@ class QuietWriting {
 constexpr int kReaderTries = 250;
 constexpr long kReaderPauseNs = 20'000'000;
 
-// In place of 0, 1 or 2, which the next file gets where the program has closed one of them: what
-// the program prints would land in the file.
-int above_standard_streams(int file) noexcept {
-  if (file < 0 || file > STDERR_FILENO) return file;
-  const int higher = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+// A high number in place of the lowest free one, which a program gets that opens the next file: it
+// may rely on it. If the limit of the process is too low, at least none of 0, 1 and 2: what the
+// program prints would land in the file.
+constexpr int kFirstNumber = 512;
+
+int with_high_number(int file) noexcept {
+  if (file < 0) return file;
+  int higher = fcntl(file, F_DUPFD_CLOEXEC, kFirstNumber);
+  if (higher < 0 && file > STDERR_FILENO) return file;
+  if (higher < 0) higher = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int error = errno;
   ::close(file);
   errno = error;
@@ -112,7 +117,7 @@ int OutputFile::publish(const char* path) noexcept {
 int OutputFile::open_as(const char* path, int flags) noexcept {
   close();
   do {
-    fd_ = above_standard_streams(::open(path, flags | O_CLOEXEC | O_NOCTTY, kFileMode));
+    fd_ = with_high_number(::open(path, flags | O_CLOEXEC | O_NOCTTY, kFileMode));
   } while (fd_ < 0 && errno == EINTR);
   return fd_ < 0 ? errno : know_file();
 }
@@ -135,7 +140,14 @@ int OutputFile::lock() noexcept {
 }
 
 void OutputFile::unlock() noexcept {
-  if (fd_ >= 0) flock(fd_, LOCK_UN);
+  if (fd_ >= 0 && has_number()) flock(fd_, LOCK_UN);
+}
+
+// False if the program has closed it, as os.closerange() does: the number may be another file's.
+bool OutputFile::has_number() const noexcept {
+  struct stat status{};
+  return fstat(fd_, &status) == 0 && device_ == static_cast<std::uint64_t>(status.st_dev) &&
+         inode_ == static_cast<std::uint64_t>(status.st_ino);
 }
 
 std::int64_t OutputFile::size_bytes() const noexcept {
@@ -155,6 +167,7 @@ bool OutputFile::is_at(const char* path) const noexcept {
 }
 
 int OutputFile::write(std::span<const std::byte> bytes) noexcept {
+  if (!has_number()) return EBADF;
   const QuietWriting quiet;
   const auto size = static_cast<std::int64_t>(bytes.size());
   while (!bytes.empty()) {
@@ -174,6 +187,7 @@ int OutputFile::write(std::span<const std::byte> bytes) noexcept {
 }
 
 int OutputFile::overwrite(std::int64_t offset, std::span<const std::byte> bytes) noexcept {
+  if (!has_number()) return EBADF;
   const QuietWriting quiet;
   while (!bytes.empty()) {
     const ssize_t count = pwrite(fd_, bytes.data(), bytes.size(), offset);
@@ -187,6 +201,10 @@ int OutputFile::overwrite(std::int64_t offset, std::span<const std::byte> bytes)
 
 int OutputFile::close() noexcept {
   if (fd_ < 0) return 0;
+  if (!has_number()) {
+    fd_ = -1;
+    return EBADF;
+  }
   const int error = ::close(fd_) == 0 || errno == EINTR ? 0 : errno;
   fd_ = -1;
   return error;
@@ -208,7 +226,7 @@ int open_existing(const char* path) noexcept {
     file = ::open(path, kFlags);
   }
   if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
-  return above_standard_streams(file);
+  return with_high_number(file);
 }
 
 }  // namespace plimsoll::base

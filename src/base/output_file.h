@@ -29,7 +29,8 @@ class OutputFile {
   // For this open file alone, until it is closed. EWOULDBLOCK: another one has it.
   int lock() noexcept;
   void unlock() noexcept;  // in forked children that have not closed it yet, too
-  // All of it. After a failure a regular file ends where the last whole write() ended.
+  // All of it. After a failure a regular file ends where the last whole write() ended. EBADF if the
+  // program has closed the file, and nothing is written to what has its number now.
   int write(std::span<const std::byte> bytes) noexcept;
   // Over what is there already.
   int overwrite(std::int64_t offset, std::span<const std::byte> bytes) noexcept;
@@ -45,6 +46,7 @@ class OutputFile {
  private:
   int open_as(const char* path, int flags) noexcept;
   int know_file() noexcept;
+  bool has_number() const noexcept;
 
   int fd_ = -1;
   bool is_regular_ = false;

@@ -1,0 +1,52 @@
+"""A program that closes files it has not opened, as daemons do: nothing is written into its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, sys, time
+import torch, plimsoll
+{begin}
+torch.ones(1000)
+os.closerange(3, 2000)
+mine = [open(f"mine{{i}}.txt", "w") for i in range(8)]
+kept = []
+for step in range(200):
+    kept.append(torch.ones(1000) + step)
+    {step}
+time.sleep(0.3)
+for file in mine:
+    file.write("six by")
+    file.close()
+{end}
+print("went on")
+"""
+RECORDED = {
+    "begin": 'recording = plimsoll.record("run.plim").start()',
+    "step": "plimsoll.step()",
+    "end": "recording.stop()",
+}
+MONITORED = {
+    "begin": 'monitor = plimsoll.TrainingMonitor(interval=1, tensorboard="true")',
+    "step": "monitor.step()",
+    "end": "monitor.close()",
+}
+
+
+@pytest.mark.parametrize("words", [RECORDED, MONITORED], ids=["record", "monitor"])
+def test_files_of_the_program_hold_what_it_wrote(words: dict[str, str], tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(**words)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "went on" in ran.stdout
+    for file in tmp_path.glob("mine*.txt"):
+        assert file.read_text() == "six by", file
