@@ -40,7 +40,8 @@ int wait_for(pid_t child) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Signals as they are where nothing has been done to them: we ignore SIGPIPE, which is inherited.
+// We ignore SIGPIPE, which would be inherited. Signals that whoever started us ignores stay
+// ignored.
 class SpawnAttributes {
  public:
   SpawnAttributes() {
@@ -48,7 +49,6 @@ class SpawnAttributes {
     sigset_t usual;
     sigemptyset(&usual);
     sigaddset(&usual, SIGPIPE);
-    sigaddset(&usual, SIGINT);
     posix_spawnattr_setsigdefault(&attributes_, &usual);
     posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
   }

@@ -12,6 +12,8 @@ extern "C" void note_interruption(int /*signal*/) { interrupted = 1; }
 }  // namespace
 
 void watch_for_interruption() {
+  struct sigaction before{};
+  if (sigaction(SIGINT, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) return;
   struct sigaction action{};
   action.sa_handler = note_interruption;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
