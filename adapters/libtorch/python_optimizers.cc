@@ -34,7 +34,11 @@ std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
   return all.get();
 }
 
-PyObject* g_stepping = nullptr;  // the optimizer that marks the steps; not owned
+PyObject* g_stepping = nullptr;     // the optimizer that marks the steps; not owned
+std::size_t g_steps_of_others = 0;  // since its last step
+
+// More than a generator waits for its discriminator: another part of the training has begun.
+constexpr std::size_t kMostStepsOfOthers = 20;
 bool g_user_steps = false;
 std::uint64_t g_steps = 0;
 
@@ -191,8 +195,11 @@ bool after_step(ThreadState& thread, PyObject* object) {
   Optimizer* optimizer = find_or_add(object);
   if (optimizer == nullptr) return false;
   if (g_attachment.has_walks) tag_state(thread, object, *optimizer);
-  if (g_stepping == nullptr) g_stepping = object;
+  if (g_stepping != object && (g_stepping == nullptr || ++g_steps_of_others > kMostStepsOfOthers)) {
+    g_stepping = object;
+  }
   if (g_stepping != object) return false;
+  g_steps_of_others = 0;
   poll_foreign_storages(thread);
   if (g_attachment.has_walks) parameters().forget_dead();
   ++g_steps;
@@ -225,6 +232,7 @@ void forget_optimizers() {
   all.swap(optimizers());
   for (auto& [object, optimizer] : all) Py_XDECREF(optimizer->weak);
   g_stepping = nullptr;
+  g_steps_of_others = 0;
   g_user_steps = false;
   g_steps = 0;
 }
