@@ -24,6 +24,10 @@ SECRET = "s3cr3t-value-0123456789"
         [f"--hub=hf_{SECRET}"],
         [f"glpat-{SECRET}"],
         [f"--maps=AIza{SECRET}"],
+        ["--pwd", SECRET],
+        [f"--db-pass={SECRET}"],
+        ["--header", f"Authorization: Basic {SECRET}"],
+        [f"--header=X-Api-Key: {SECRET}"],
     ],
 )
 def test_secrets_are_hidden(words):
@@ -33,6 +37,7 @@ def test_secrets_are_hidden(words):
 
 def test_all_else_stays():
     words = ["train.py", "--lr", "0.1", "model=unet", "--tokenizer", "bert", "--key-dim=64", "a b"]
+    words += ["--passes", "3", "--compass=n"]
     assert command_text(words) == " ".join(words)
 
 

@@ -8,12 +8,16 @@ from collections.abc import Iterable
 _HIDDEN = "***"
 # The last word of an option's name: not --tokenizer, not --key-dim.
 _SECRET = re.compile(
-    r"(^|[-_.])(api)?(key|token|secret|password|passwd|passphrase|credentials?|auth)$",
+    r"(^|[-_.])(api)?(key|token|secret|password|passwd|passphrase|pass|pwd|pat|credentials?|auth)$",
     re.IGNORECASE,
 )
 # Of Hugging Face, OpenAI and its like, GitHub, GitLab, Slack, AWS, Google, npm; JSON web tokens.
 _KNOWN_FORM = re.compile(
     r"^(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza|npm_|eyJ)\S{8,}"
+)
+# --header "Authorization: Basic dXNlcjpwYXNz"
+_HEADER = re.compile(
+    r"^((?:\S+=)?[\w-]*(?:authorization|key|token|cookie)\s*:\s*)\S.*$", re.IGNORECASE
 )
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 
@@ -39,6 +43,8 @@ def command_text(words: Iterable[str]) -> str:
             shown.append(f"{name}={_HIDDEN}")
         elif _KNOWN_FORM.match(word):
             shown.append(_HIDDEN)
+        elif _HEADER.match(word):
+            shown.append(_HEADER.sub(rf"\1{_HIDDEN}", word))
         else:
             shown.append(_LOGIN.sub(f"{_HIDDEN}@", word))
     return " ".join(shown)
