@@ -143,6 +143,7 @@ struct GrowthRow {
   std::uint64_t survivors = 0;
   bool is_appended = false;  // a tensor grows: each is the one before it and what is appended
   bool is_certain = false;   // else the steps are few, and not every one left something
+  bool is_of_lbfgs = false;  // the history of torch.optim.LBFGS
   bool is_of_calls = false;  // of a program that only runs forward: a step is a call of its model
   std::string boundary;      // what marked the steps: the annotation's name, or "cycle"
 

@@ -177,6 +177,13 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
       first.is_certain ? first.is_appended ? append_text(first) : retained_text(facts, device, rows)
                        : "Record at least 12 steps: these are too few to distinguish growth from a "
                          "cache that fills.";
+  if (first.is_of_lbfgs) {
+    finding.severity = report::FindingSeverity::kInfo;
+    finding.next_step =
+        "L-BFGS keeps its last history_size updates (100 if it is not set): memory grows for as "
+        "many "
+        "steps and then stays. If that is too much, pass a smaller history_size.";
+  }
   if (first.is_certain && first.is_of_calls) {
     finding.next_step =
         "If the program collects results on purpose, nothing is wrong. Else: " + finding.next_step;

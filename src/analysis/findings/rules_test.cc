@@ -327,6 +327,16 @@ TEST(MemoryGrowth, what_is_not_certain_is_information) {
   EXPECT_THAT(found[0].next_step, HasSubstr("at least 12 steps"));
 }
 
+TEST(MemoryGrowth, of_the_history_of_lbfgs_is_information) {
+  Case c;
+  c.report.tables.growth = {growth(100.0 * kMib)};
+  c.report.tables.growth[0].is_of_lbfgs = true;
+  const Findings found = c.run(memory_growth);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, report::FindingSeverity::kInfo);
+  EXPECT_THAT(found[0].next_step, HasSubstr("history_size"));
+}
+
 TEST(MemoryGrowth, of_a_program_that_only_runs_forward_is_information) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib)};

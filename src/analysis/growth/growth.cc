@@ -72,6 +72,33 @@ struct Steps {
   std::vector<Held> held;
 };
 
+// Whether what the site leaves behind takes the place of older memory of any line: a buffer that
+// another line has filled, weights that are replaced one by one. Then the memory that is live for
+// longer does not grow. What goes in one step counts only up to four times what the site leaves in
+// a step, so that data that is freed once hides no leak.
+bool is_exchange(const std::vector<Held>& all, std::span<const std::int64_t> born_bytes) {
+  constexpr std::int64_t kMostAtOnce = 4;
+  const std::size_t steps = born_bytes.size();
+  const base::Ages ages = base::ages_of(steps);
+  if (ages.warm_up + ages.of_age >= steps) return false;
+  const std::size_t first = ages.warm_up;
+  const std::size_t count = steps - ages.of_age - first;
+  const auto window = born_bytes.subspan(first, count);
+  const std::int64_t own = std::accumulate(window.begin(), window.end(), std::int64_t{0});
+  std::vector<std::int64_t> gone(count);
+  std::int64_t net = 0;
+  for (const Held& held : all) {
+    if (held.beyond - held.first < ages.of_age) continue;
+    if (held.first >= first && held.first - first < count) net += held.size_bytes;
+    if (held.beyond >= first && held.beyond - first < count) {
+      gone[held.beyond - first] += held.size_bytes;
+    }
+  }
+  const std::int64_t most = kMostAtOnce * own / static_cast<std::int64_t>(count);
+  for (const std::int64_t bytes : gone) net -= std::min(bytes, most);
+  return net * 2 < own;
+}
+
 // The groups that grow, steepest first; `group_of` numbers them by lifetime,
 // `name_of` makes the key of a row, `describe` fills in the rest of it.
 template <typename GroupOf, typename NameOf, typename Describe>
@@ -86,7 +113,8 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
     const auto end =
         std::ranges::upper_bound(begin, steps.held.end(), begin->group, {}, &Held::group);
     site.fill({begin, end});
-    if (const auto growth = base::growth_of(site.series())) {
+    const auto growth = base::growth_of(site.series());
+    if (growth && !is_exchange(steps.held, site.series().born_bytes)) {
       GrowthRow row;
       row.device = steps.device.device.ordinal;
       row.key = name_of(begin->group);
@@ -139,6 +167,12 @@ std::string caller_of(const PassContext& context, const Steps& steps, std::span<
   return most == callers.end() ? std::string() : most->first;
 }
 
+bool is_of_lbfgs(const model::Trace& trace, model::StackId stack) {
+  return std::ranges::any_of(trace.stacks.frames(stack), [&](model::FrameId id) {
+    return trace.strings[trace.stacks.frame(id).file].ends_with("torch/optim/lbfgs.py");
+  });
+}
+
 void append_lines(PassContext& context, Steps& steps) {
   auto rows = growing(
       steps,
@@ -149,6 +183,8 @@ void append_lines(PassContext& context, Steps& steps) {
       [&](GrowthRow& row, std::span<const Held> line) {
         row.line = row.key;
         row.caller = caller_of(context, steps, line);
+        const model::Site& site = context.trace.birth(steps.device, line.back().lifetime);
+        row.is_of_lbfgs = is_of_lbfgs(context.trace, site.stack);
       });
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth));
 }

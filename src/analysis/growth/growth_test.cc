@@ -74,6 +74,39 @@ TEST(Growth, batches_that_get_larger_at_every_step_do_not_grow) {
   EXPECT_TRUE(run(trace).tables.growth.empty());
 }
 
+TEST(Growth, what_takes_the_place_of_older_memory_of_another_line_does_not_grow) {
+  for (const std::uint64_t old : {100u, 300u}) {
+    const auto trace = train(20, [&](TraceMaker& maker, std::uint64_t step) {
+      for (std::uint64_t i = 0; step == 0 && i < 30; ++i) {
+        maker.alloc(500 + i, old, maker.stack({{"/train.py", 4, "fill"}}));
+      }
+      maker.alloc(1000 + step, 100, maker.stack({{"/train.py", 9, "step"}}));
+      maker.free(500 + step, old);
+    });
+    EXPECT_TRUE(run(trace).tables.growth.empty()) << old;
+  }
+}
+
+TEST(Growth, memory_that_is_freed_once_hides_no_leak) {
+  const auto trace = train(20, [&](TraceMaker& maker, std::uint64_t step) {
+    if (step == 0) maker.alloc(500, 100'000, maker.stack({{"/train.py", 4, "fill"}}));
+    maker.alloc(1000 + step, 100, maker.stack({{"/train.py", 9, "step"}}));
+    if (step == 12) maker.free(500, 100'000);
+  });
+  ASSERT_EQ(run(trace).tables.growth.size(), 1u);
+  EXPECT_EQ(run(trace).tables.growth[0].line, "/train.py:9 (step)");
+}
+
+TEST(Growth, a_leak_beside_a_queue_of_larger_memory_is_found) {
+  const auto trace = train(40, [&](TraceMaker& maker, std::uint64_t step) {
+    maker.alloc(5000 + step, 2000, maker.stack({{"/train.py", 4, "push"}}));
+    if (step >= 8) maker.free(5000 + step - 8, 2000);
+    maker.alloc(1000 + step, 100, maker.stack({{"/train.py", 9, "step"}}));
+  });
+  ASSERT_EQ(run(trace).tables.growth.size(), 1u);
+  EXPECT_EQ(run(trace).tables.growth[0].line, "/train.py:9 (step)");
+}
+
 TEST(Growth, a_leak_is_found_on_a_line_that_also_holds_larger_memory_of_varying_size) {
   const std::uint64_t sizes[] = {16'000, 48'000, 8'000, 30'000, 21'000, 44'000, 12'000};
   const auto trace = train(21, [&](TraceMaker& maker, std::uint64_t step) {
