@@ -1,5 +1,7 @@
 #include "model/sites.h"
 
+#include <array>
+
 #include "base/hash.h"
 
 namespace plimsoll::model {
@@ -11,12 +13,10 @@ std::uint64_t both(High high, Low low) {
 }
 
 std::uint64_t hash_of(const Site& site) {
-  std::uint64_t hash = base::hash_u64(both(site.stack, site.layer));
-  hash = base::hash_mix(hash, ~both(site.op, site.inner_op));
-  hash = base::hash_mix(hash, ~both(site.forward_op, site.category));
-  hash = base::hash_mix(hash, ~both(site.stream, site.pool));
-  return base::hash_mix(hash,
-                        ~both(site.compile_context, StringId{static_cast<unsigned>(site.phase)}));
+  const std::array words{both(site.stack, site.layer), both(site.op, site.inner_op),
+                         both(site.forward_op, site.category), both(site.stream, site.pool),
+                         both(site.compile_context, StringId{static_cast<unsigned>(site.phase)})};
+  return base::hash_bytes(words.data(), sizeof words);
 }
 
 template <typename Field>

@@ -35,6 +35,25 @@ TEST(SiteTable, keeps_each_distinct_site_once) {
   EXPECT_EQ(sites.size(), 5001u);
 }
 
+// A file can name so many: if their hashes were the same, they would take the square of their
+// number.
+TEST(SiteTable, sites_may_be_many) {
+  SiteTable sites;
+  constexpr std::uint32_t kCount = 300'000;
+  for (const int round : {1, 2}) {
+    SCOPED_TRACE(round);
+    for (std::uint32_t i = 1; i <= kCount; ++i) {
+      Site on_stack, in_layer, on_stream;
+      on_stack.stack = StackId{i};
+      in_layer.layer = StringId{i};
+      on_stream.stream = StreamId{i};
+      ASSERT_EQ(sites.intern(on_stack).index(), 3 * i - 2);
+      ASSERT_EQ(sites.intern(in_layer).index(), 3 * i - 1);
+      ASSERT_EQ(sites.intern(on_stream).index(), 3 * i);
+    }
+  }
+}
+
 // Each field makes another site.
 TEST(SiteTable, distinguishes_sites_by_every_field) {
   SiteTable sites;
