@@ -59,10 +59,10 @@ class QuietWriting {
 constexpr int kReaderTries = 250;
 constexpr long kReaderPauseNs = 20'000'000;
 
-// A high number in place of the lowest free one, which a program gets that opens the next file: it
-// may rely on it. If the limit of the process is too low, at least none of 0, 1 and 2: what the
-// program prints would land in the file.
 constexpr int kFirstNumber = 512;
+constexpr mode_t kFileMode = 0600;  // a trace names files, functions and the command
+
+}  // namespace
 
 int with_high_number(int file) noexcept {
   if (file < 0) return file;
@@ -74,10 +74,6 @@ int with_high_number(int file) noexcept {
   errno = error;
   return higher;
 }
-
-constexpr mode_t kFileMode = 0600;  // a trace names files, functions and the command
-
-}  // namespace
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   if (this == &other) return *this;

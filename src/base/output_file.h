@@ -55,6 +55,11 @@ class OutputFile {
   std::int64_t written_bytes_ = 0;
 };
 
+// The same open file under a high number: the lowest free one is what the program gets for the next
+// file that it opens, and it may rely on that. If the limit of the process is too low, at least
+// none of 0, 1 and 2: what the program prints would land in the file.
+int with_high_number(int file) noexcept;
+
 // A descriptor to write to what exists, such as a device; -1 with errno where there is none. A pipe
 // gets 5 seconds to find a reader: ENXIO where it finds none.
 int open_existing(const char* path) noexcept;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/output_file.h"
 #include "base/worker.h"
 #include "monitor/live_status_folder.h"
 #include "monitor/process_memory.h"
@@ -31,12 +32,17 @@ struct LiveStatusPublisher::State {
   LiveStatusOptions options;
   std::string path;
   int fd = -1;
+  struct stat made{};  // the file that was opened
   pid_t owner = 0;
   LiveStatusHeader header;
   base::Worker worker{"plimsoll-live"};
 
   Status make_file();
+  bool is_made(const struct stat& file) const noexcept {
+    return file.st_ino == made.st_ino && file.st_dev == made.st_dev;
+  }
   bool has_its_file() const noexcept;
+  bool has_its_number() const noexcept;
   bool look_after_file();
   void run() noexcept;
   bool is_wanted() const noexcept;
@@ -47,6 +53,7 @@ struct LiveStatusPublisher::State {
 
 bool LiveStatusPublisher::State::is_wanted() const noexcept {
   std::int64_t until_ns = 0;
+  if (!has_its_number()) return false;
   if (::pread(fd, &until_ns, sizeof(until_ns), kWantedAt) != sizeof(until_ns)) return false;
   const std::int64_t now_ns = live_status_clock_ns();
   return until_ns > now_ns && until_ns - now_ns <= kLongestWish;
@@ -54,6 +61,7 @@ bool LiveStatusPublisher::State::is_wanted() const noexcept {
 
 // All but the watchers' own field.
 bool LiveStatusPublisher::State::write_header() noexcept {
+  if (!has_its_number()) return false;
   const auto* bytes = reinterpret_cast<const char*>(&header);
   const auto put = [&](std::size_t from, std::size_t to) {
     const auto size = static_cast<ssize_t>(to - from);
@@ -65,6 +73,7 @@ bool LiveStatusPublisher::State::write_header() noexcept {
 
 bool LiveStatusPublisher::State::show() {
   const std::vector<std::byte> bytes = encode_sample(take());
+  if (!has_its_number()) return false;
   ++header.sample_number;
   header.sample_bytes = bytes.size();
   header.sample_checksum = sample_checksum(header.sample_number, bytes);
@@ -115,25 +124,29 @@ Status LiveStatusPublisher::State::make_file() {
     path = folder + "/" + std::to_string(owner);
     ::unlink(path.c_str());
     constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    fd = ::open(path.c_str(), kFlags, 0600);
-    if (fd >= 0) return {};
+    fd = base::with_high_number(::open(path.c_str(), kFlags, 0600));
+    if (fd >= 0 && ::fstat(fd, &made) == 0) return {};
     status = file_error(path, errno);
   }
   return status;
 }
 
 bool LiveStatusPublisher::State::has_its_file() const noexcept {
-  struct stat ours{};
   struct stat there{};
-  return ::fstat(fd, &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
-         ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+  return ::lstat(path.c_str(), &there) == 0 && is_made(there);
+}
+
+// False if the program has closed it, as os.closerange() does: the number may be another file's.
+bool LiveStatusPublisher::State::has_its_number() const noexcept {
+  struct stat now{};
+  return fd >= 0 && ::fstat(fd, &now) == 0 && is_made(now);
 }
 
 // Only where there is none at all: a later publisher of this process may have put its own there.
 bool LiveStatusPublisher::State::look_after_file() {
   struct stat there{};
   if (::lstat(path.c_str(), &there) == 0) return true;
-  ::close(fd);
+  if (has_its_number()) ::close(fd);
   fd = -1;
   return make_file().ok() && write_header();
 }
@@ -169,7 +182,7 @@ LiveStatusPublisher::~LiveStatusPublisher() {
   }
   state_->worker.stop();
   if (state_->has_its_file()) ::unlink(state_->path.c_str());
-  if (state_->fd >= 0) ::close(state_->fd);
+  if (state_->has_its_number()) ::close(state_->fd);
 }
 
 Result<LiveStatusReader> LiveStatusReader::open(const LiveStatusPlace& place) {
