@@ -65,37 +65,48 @@ class Site {
   std::int64_t retired_ = 0;
 };
 
+// What lives for long, of all groups: made between the warm-up and coming of age, and gone then.
+struct LongLived {
+  LongLived(const std::vector<Held>& held, std::size_t steps) {
+    const base::Ages ages = base::ages_of(steps);
+    if (steps < base::kFewestGrowthSteps) return;
+    first = ages.warm_up;
+    gone_bytes.resize(steps - ages.of_age - first);
+    for (const Held& each : held) {
+      if (each.beyond - each.first < ages.of_age) continue;
+      if (is_between(each.first)) born_bytes += each.size_bytes;
+      if (is_between(each.beyond)) gone_bytes[each.beyond - first] += each.size_bytes;
+    }
+  }
+  bool is_between(std::size_t step) const {
+    return step >= first && step - first < gone_bytes.size();
+  }
+
+  std::size_t first = 0;  // of these steps
+  std::int64_t born_bytes = 0;
+  std::vector<std::int64_t> gone_bytes;  // by step
+};
+
 // A device with its steps.
 struct Steps {
   const model::DeviceTrace& device;
   Boundaries boundaries;
   std::vector<Held> held;
+  LongLived long_lived;
 };
 
 // Whether what the site leaves behind takes the place of older memory of any line: a buffer that
 // another line has filled, weights that are replaced one by one. Then the memory that is live for
 // longer does not grow. What goes in one step counts only up to four times what the site leaves in
 // a step, so that data that is freed once hides no leak.
-bool is_exchange(const std::vector<Held>& all, std::span<const std::int64_t> born_bytes) {
+bool is_exchange(const LongLived& all, std::span<const std::int64_t> born_bytes) {
   constexpr std::int64_t kMostAtOnce = 4;
-  const std::size_t steps = born_bytes.size();
-  const base::Ages ages = base::ages_of(steps);
-  if (ages.warm_up + ages.of_age >= steps) return false;
-  const std::size_t first = ages.warm_up;
-  const std::size_t count = steps - ages.of_age - first;
-  const auto window = born_bytes.subspan(first, count);
-  const std::int64_t own = std::accumulate(window.begin(), window.end(), std::int64_t{0});
-  std::vector<std::int64_t> gone(count);
-  std::int64_t net = 0;
-  for (const Held& held : all) {
-    if (held.beyond - held.first < ages.of_age) continue;
-    if (held.first >= first && held.first - first < count) net += held.size_bytes;
-    if (held.beyond >= first && held.beyond - first < count) {
-      gone[held.beyond - first] += held.size_bytes;
-    }
-  }
+  const std::size_t count = all.gone_bytes.size();
+  const auto between = born_bytes.subspan(all.first, count);
+  const std::int64_t own = std::accumulate(between.begin(), between.end(), std::int64_t{0});
   const std::int64_t most = kMostAtOnce * own / static_cast<std::int64_t>(count);
-  for (const std::int64_t bytes : gone) net -= std::min(bytes, most);
+  std::int64_t net = all.born_bytes;
+  for (const std::int64_t bytes : all.gone_bytes) net -= std::min(bytes, most);
   return net * 2 < own;
 }
 
@@ -114,7 +125,7 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
         std::ranges::upper_bound(begin, steps.held.end(), begin->group, {}, &Held::group);
     site.fill({begin, end});
     const auto growth = base::growth_of(site.series());
-    if (growth && !is_exchange(steps.held, site.series().born_bytes)) {
+    if (growth && !is_exchange(steps.long_lived, site.series().born_bytes)) {
       GrowthRow row;
       row.device = steps.device.device.ordinal;
       row.key = name_of(begin->group);
@@ -233,10 +244,12 @@ class GrowthPass final : public Pass {
   Status run(PassContext& context) const override {
     for (const model::DeviceTrace& device : context.trace.devices) {
       if (context.options.device && device.device != *context.options.device) continue;
-      Steps steps{
-          .device = device, .boundaries = find_boundaries(context.trace, device), .held = {}};
-      if (steps.boundaries.events.empty()) continue;
-      steps.held = held_at_ends(context.trace, device, context.lines, steps.boundaries.events);
+      const Boundaries boundaries = find_boundaries(context.trace, device);
+      if (boundaries.events.empty()) continue;
+      std::vector<Held> held =
+          held_at_ends(context.trace, device, context.lines, boundaries.events);
+      const LongLived long_lived(held, boundaries.events.size());
+      Steps steps{device, boundaries, std::move(held), long_lived};
       append_lines(context, steps);
       append_layers(context, steps);
       append_categories(context, steps);
