@@ -59,10 +59,10 @@ class QuietWriting {
 constexpr int kReaderTries = 250;
 constexpr long kReaderPauseNs = 20'000'000;
 
+// The same open file under a high number: the lowest free one is what the program gets for the next
+// file that it opens, and it may rely on that. If the limit of the process is too low, at least
+// none of 0, 1 and 2: what the program prints would land in the file.
 constexpr int kFirstNumber = 512;
-constexpr mode_t kFileMode = 0600;  // a trace names files, functions and the command
-
-}  // namespace
 
 int with_high_number(int file) noexcept {
   if (file < 0) return file;
@@ -74,6 +74,10 @@ int with_high_number(int file) noexcept {
   errno = error;
   return higher;
 }
+
+constexpr mode_t kFileMode = 0600;  // a trace names files, functions and the command
+
+}  // namespace
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   if (this == &other) return *this;
@@ -97,7 +101,7 @@ int OutputFile::open_unlinked(const char* path) noexcept {
 }
 
 int OutputFile::create(const char* path) noexcept {
-  return open_as(path, O_WRONLY | O_CREAT | O_EXCL);
+  return open_as(path, O_RDWR | O_CREAT | O_EXCL);
 }
 
 int OutputFile::create_unnamed(const char* folder) noexcept {
@@ -151,7 +155,8 @@ std::int64_t OutputFile::size_bytes() const noexcept {
   return is_regular_ && fstat(fd_, &status) == 0 ? std::int64_t{status.st_size} : 0;
 }
 
-std::size_t OutputFile::read_head(std::span<std::byte> head) noexcept {
+std::size_t OutputFile::read_head(std::span<std::byte> head) const noexcept {
+  if (!has_number()) return 0;
   const ssize_t count = pread(fd_, head.data(), head.size(), 0);
   return count > 0 ? static_cast<std::size_t>(count) : 0;
 }

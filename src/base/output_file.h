@@ -40,7 +40,7 @@ class OutputFile {
   bool is_regular() const noexcept { return is_regular_; }
   std::int64_t size_bytes() const noexcept;  // 0 for what is no regular file
   // The bytes at its beginning; fewer where there are no more, or none may be read.
-  std::size_t read_head(std::span<std::byte> head) noexcept;
+  std::size_t read_head(std::span<std::byte> head) const noexcept;
   bool is_at(const char* path) const noexcept;  // and not only reached through a link
 
  private:
@@ -54,11 +54,6 @@ class OutputFile {
   std::uint64_t inode_ = 0;
   std::int64_t written_bytes_ = 0;
 };
-
-// The same open file under a high number: the lowest free one is what the program gets for the next
-// file that it opens, and it may rely on that. If the limit of the process is too low, at least
-// none of 0, 1 and 2: what the program prints would land in the file.
-int with_high_number(int file) noexcept;
 
 // A descriptor to write to what exists, such as a device; -1 with errno where there is none. A pipe
 // gets 5 seconds to find a reader: ENXIO where it finds none.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/output_file.h"
@@ -31,18 +32,12 @@ struct LiveStatusPublisher::State {
   TakeSample take;
   LiveStatusOptions options;
   std::string path;
-  int fd = -1;
-  struct stat made{};  // the file that was opened
+  base::OutputFile file;
   pid_t owner = 0;
   LiveStatusHeader header;
   base::Worker worker{"plimsoll-live"};
 
   Status make_file();
-  bool is_made(const struct stat& file) const noexcept {
-    return file.st_ino == made.st_ino && file.st_dev == made.st_dev;
-  }
-  bool has_its_file() const noexcept;
-  bool has_its_number() const noexcept;
   bool look_after_file();
   void run() noexcept;
   bool is_wanted() const noexcept;
@@ -52,34 +47,27 @@ struct LiveStatusPublisher::State {
 };
 
 bool LiveStatusPublisher::State::is_wanted() const noexcept {
-  std::int64_t until_ns = 0;
-  if (!has_its_number()) return false;
-  if (::pread(fd, &until_ns, sizeof(until_ns), kWantedAt) != sizeof(until_ns)) return false;
+  LiveStatusHeader seen;
+  if (file.read_head(std::as_writable_bytes(std::span(&seen, 1))) != sizeof(seen)) return false;
+  const std::int64_t until_ns = seen.wanted_until_ns;
   const std::int64_t now_ns = live_status_clock_ns();
   return until_ns > now_ns && until_ns - now_ns <= kLongestWish;
 }
 
 // All but the watchers' own field.
 bool LiveStatusPublisher::State::write_header() noexcept {
-  if (!has_its_number()) return false;
-  const auto* bytes = reinterpret_cast<const char*>(&header);
-  const auto put = [&](std::size_t from, std::size_t to) {
-    const auto size = static_cast<ssize_t>(to - from);
-    return ::pwrite(fd, bytes + from, to - from, static_cast<off_t>(from)) == size;
-  };
+  const auto bytes = std::as_bytes(std::span(&header, 1));
   constexpr std::size_t kBehind = kWantedAt + sizeof(header.wanted_until_ns);
-  return put(0, kWantedAt) && put(kBehind, sizeof(header));
+  return file.overwrite(0, bytes.first(kWantedAt)) == 0 &&
+         file.overwrite(kBehind, bytes.subspan(kBehind)) == 0;
 }
 
 bool LiveStatusPublisher::State::show() {
   const std::vector<std::byte> bytes = encode_sample(take());
-  if (!has_its_number()) return false;
   ++header.sample_number;
   header.sample_bytes = bytes.size();
   header.sample_checksum = sample_checksum(header.sample_number, bytes);
-  return ::pwrite(fd, bytes.data(), bytes.size(), sizeof(header)) ==
-             static_cast<ssize_t>(bytes.size()) &&
-         write_header();
+  return file.overwrite(sizeof(header), bytes) == 0 && write_header();
 }
 
 void LiveStatusPublisher::State::sweep() const noexcept {
@@ -123,31 +111,17 @@ Status LiveStatusPublisher::State::make_file() {
     if (!status) continue;
     path = folder + "/" + std::to_string(owner);
     ::unlink(path.c_str());
-    constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    fd = base::with_high_number(::open(path.c_str(), kFlags, 0600));
-    if (fd >= 0 && ::fstat(fd, &made) == 0) return {};
-    status = file_error(path, errno);
+    const int error = file.create(path.c_str());
+    if (error == 0) return {};
+    status = file_error(path, error);
   }
   return status;
-}
-
-bool LiveStatusPublisher::State::has_its_file() const noexcept {
-  struct stat there{};
-  return ::lstat(path.c_str(), &there) == 0 && is_made(there);
-}
-
-// False if the program has closed it, as os.closerange() does: the number may be another file's.
-bool LiveStatusPublisher::State::has_its_number() const noexcept {
-  struct stat now{};
-  return fd >= 0 && ::fstat(fd, &now) == 0 && is_made(now);
 }
 
 // Only where there is none at all: a later publisher of this process may have put its own there.
 bool LiveStatusPublisher::State::look_after_file() {
   struct stat there{};
   if (::lstat(path.c_str(), &there) == 0) return true;
-  if (has_its_number()) ::close(fd);
-  fd = -1;
   return make_file().ok() && write_header();
 }
 
@@ -181,8 +155,7 @@ LiveStatusPublisher::~LiveStatusPublisher() {
     return;
   }
   state_->worker.stop();
-  if (state_->has_its_file()) ::unlink(state_->path.c_str());
-  if (state_->has_its_number()) ::close(state_->fd);
+  if (state_->file.is_at(state_->path.c_str())) ::unlink(state_->path.c_str());
 }
 
 Result<LiveStatusReader> LiveStatusReader::open(const LiveStatusPlace& place) {
