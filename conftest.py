@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,12 @@ def fail_if_skipped_in_ci(report) -> None:
     if not any(each in why for each in ALLOWED_SKIPS):
         report.outcome = "failed"
         report.longrepr = f"{why}\nUnder CI this is a failure: see ALLOWED_SKIPS in conftest.py."
+
+
+def pytest_configure():
+    # A shell starts its background jobs with SIGINT ignored, which programs under test inherit.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -70,3 +70,12 @@ function(plimsoll_test name)
   endif()
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 ${labels})
 endfunction()
+
+# plimsoll_fake_library(<target> <source in tests/support> <file name> <folder of the build>): a shared library that tests load by its path.
+function(plimsoll_fake_library target source name folder)
+  add_library(${target} MODULE ${PROJECT_SOURCE_DIR}/tests/support/${source})
+  set_target_properties(
+    ${target} PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder}
+  )
+  target_link_libraries(${target} PRIVATE plimsoll_options)
+endfunction()

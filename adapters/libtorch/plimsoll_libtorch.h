@@ -1,7 +1,7 @@
 // The adapter's doors for a C++ program: give it the recorder, and torch's memory is recorded.
 //
 // The adapter is compiled against the torch that is installed, by one command, and sees nothing of
-// Plimsoll but recorder_c.h. Python programs come in through python_module.cc.
+// Plimsoll but recorder_c.h. Python programs come in through python/module.cc.
 #pragma once
 
 #include <cstdint>

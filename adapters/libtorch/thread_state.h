@@ -62,7 +62,7 @@ struct KnownTensor {
   std::array<std::int64_t, kDimensions> sizes{};
 };
 
-struct StackCache;  // python_frames.cc
+struct StackCache;  // python/frames.cc
 
 struct ThreadState {
   plimsoll_context* context = nullptr;

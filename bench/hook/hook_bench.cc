@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "plimsoll/recorder_c.h"
-#include "record/ticks.h"
+#include "record/hot/ticks.h"
 
 namespace {
 

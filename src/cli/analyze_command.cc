@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alerts/detection.h"
 #include "base/json_writer.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
@@ -15,11 +16,10 @@
 #include "cli/log_text.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
-#include "monitor/detection.h"
-#include "monitor/log_comparison.h"
-#include "monitor/log_finder.h"
-#include "monitor/log_reader.h"
-#include "monitor/log_summary.h"
+#include "logs/comparison.h"
+#include "logs/finder.h"
+#include "logs/reader.h"
+#include "logs/summary.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -45,7 +45,7 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
       continue;
     }
     const std::string folder = word == "latest" ? arguments.value("--dir", ".") : word;
-    PLIMSOLL_TRY_ASSIGN(monitor::LatestRun run, monitor::find_latest_run(folder));
+    PLIMSOLL_TRY_ASSIGN(logs::LatestRun run, logs::find_latest_run(folder));
     if (!run.is_complete) {
       complain(folder +
                " has too many files to search; a newer log may exist: name the run's folder");
@@ -55,16 +55,16 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
   return logs;
 }
 
-Result<monitor::LogSummary> summary_of(const std::string& file) {
+Result<logs::LogSummary> summary_of(const std::string& file) {
   ProgressBar bar(file);
-  auto summary = monitor::summarize_log(file, [&](std::uint64_t done, std::uint64_t total) {
+  auto summary = logs::summarize_log(file, [&](std::uint64_t done, std::uint64_t total) {
     return bar.advance("reading", done, total);
   });
   bar.clear();
   return summary;
 }
 
-int show_one(const monitor::LogSummary& summary, const Arguments& arguments,
+int show_one(const logs::LogSummary& summary, const Arguments& arguments,
              const LogTextOptions& options) {
   const Status status =
       print(arguments.has("--json") ? json_of(summary) : to_text(summary, options));
@@ -74,8 +74,8 @@ int show_one(const monitor::LogSummary& summary, const Arguments& arguments,
 
 int compare(const std::vector<std::string>& logs, const Arguments& arguments,
             const LogTextOptions& options) {
-  std::vector<monitor::LogSummary> summaries;
-  std::vector<monitor::UnreadLog> unread;
+  std::vector<logs::LogSummary> summaries;
+  std::vector<logs::UnreadLog> unread;
   bool is_to_fail = false;
   for (const std::string& log : logs) {
     auto summary = summary_of(log);
@@ -89,7 +89,7 @@ int compare(const std::vector<std::string>& logs, const Arguments& arguments,
     summaries.push_back(*std::move(summary));
   }
   if (summaries.empty()) return kUnreadableInput;
-  monitor::LogComparison comparison = monitor::compare_logs(std::move(summaries));
+  logs::LogComparison comparison = logs::compare_logs(std::move(summaries));
   comparison.unread = std::move(unread);
   const Status status =
       print(arguments.has("--json") ? json_of(comparison) : to_text(comparison, options));
@@ -133,7 +133,7 @@ Command analyze_command() {
       {"--json", "", "",
        "Print one JSON object, described by `plimsoll schema analyze` (for several logs: "
        "`comparison`)."},
-      fail_on_option(monitor::kAlertIds),
+      fail_on_option(alerts::kAlertIds),
       color_option(),
   };
   command.sections = {

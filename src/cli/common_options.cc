@@ -23,7 +23,7 @@ Option color_option() {
           {"auto", "always", "never"}};
 }
 
-report::Color chosen_color(const Arguments& arguments) {
+text::Color chosen_color(const Arguments& arguments) {
   return output_color(arguments.value("--color", "auto"));
 }
 

@@ -9,7 +9,7 @@
 
 #include "cli/command.h"
 #include "plimsoll/result.h"
-#include "report/text_style.h"
+#include "text/style.h"
 
 namespace plimsoll::cli {
 
@@ -17,7 +17,7 @@ namespace plimsoll::cli {
 Positional recording_positional(const std::string& help, Count count = Count::kOne);
 
 Option color_option();  // --color
-report::Color chosen_color(const Arguments& arguments);
+text::Color chosen_color(const Arguments& arguments);
 
 // --top, checked.
 Result<std::size_t> chosen_top(const Arguments& arguments, std::size_t if_not_given);

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "base/units.h"
-#include "report/text_layout.h"
-#include "report/text_table.h"
+#include "text/layout.h"
+#include "text/table.h"
 
 namespace plimsoll::cli {
 namespace {
 
-using monitor::ComparedFigure;
-using monitor::LogComparison;
-using report::TextTable;
+using logs::ComparedFigure;
+using logs::LogComparison;
+using text::TextTable;
 
 // More than these, and a run is no longer a column.
 constexpr std::size_t kMostColumns = 4;
@@ -47,7 +47,7 @@ std::string value_text(const ComparedFigure& figure, const std::optional<double>
 }
 
 std::string name_of(const ComparedFigure& figure) {
-  std::string name = report::printable(figure.name.empty() ? "(none)" : figure.name);
+  std::string name = text::printable(figure.name.empty() ? "(none)" : figure.name);
   if (figure.group == "category" || figure.group == "dtype") return "  " + name;
   for (const std::string_view unit : {"_bytes", "_percent"}) {
     if (name.ends_with(unit)) name.resize(name.size() - unit.size());
@@ -71,7 +71,7 @@ std::string difference_text(const ComparedFigure& figure) {
 }
 
 std::string label(const LogComparison& comparison, std::uint64_t run) {
-  return report::printable(comparison.runs[run].label);
+  return text::printable(comparison.runs[run].label);
 }
 
 std::string odd_text(const LogComparison& comparison, const ComparedFigure& figure) {
@@ -101,7 +101,7 @@ std::vector<std::string> extremes_text(const LogComparison& comparison,
 }
 
 std::vector<TextTable::Column> columns_of(const LogComparison& comparison) {
-  using enum TextTable::Align;
+  using enum text::TextTable::Align;
   std::vector<TextTable::Column> columns = {{"", kWords}};
   if (comparison.runs.size() > kMostColumns) {
     for (const char* const header : {"median", "least", "most", "odd"}) {
@@ -175,7 +175,7 @@ std::string verdict_of_two(const LogComparison& comparison) {
     }
   }
   if (largest != nullptr) {
-    text += " At the end, category " + report::printable(largest->name) +
+    text += " At the end, category " + text::printable(largest->name) +
             " differs most: " + difference_text(*largest) + ".";
   }
   return text;
@@ -205,22 +205,21 @@ std::string verdict_of_many(const LogComparison& comparison) {
 
 std::string runs_text(const LogComparison& comparison, const LogTextOptions& options) {
   std::string text;
-  for (const monitor::ComparedRun& run : comparison.runs) {
-    std::string line = report::printable(run.label) + " \u00B7 " +
-                       (run.device.empty() ? "no device" : report::printable(run.device)) +
-                       " \u00B7 " + report::printable(run.summary.source.path);
-    text += report::wrap(line, 0, options.width) + "\n";
-    for (const monitor::Alert& finding : run.summary.findings) {
+  for (const logs::ComparedRun& run : comparison.runs) {
+    std::string line = text::printable(run.label) + " \u00B7 " +
+                       (run.device.empty() ? "no device" : text::printable(run.device)) +
+                       " \u00B7 " + text::printable(run.summary.source.path);
+    text += text::wrap(line, 0, options.width) + "\n";
+    for (const alerts::Alert& finding : run.summary.findings) {
       text += "  " +
-              report::wrap(std::string(to_string(finding.severity)) + ": " +
-                               report::printable(finding.title),
-                           2, options.width) +
+              text::wrap(
+                  std::string(to_string(finding.severity)) + ": " + text::printable(finding.title),
+                  2, options.width) +
               "\n";
     }
   }
-  for (const monitor::UnreadLog& unread : comparison.unread) {
-    text +=
-        report::wrap("not compared: " + report::printable(unread.reason), 0, options.width) + "\n";
+  for (const logs::UnreadLog& unread : comparison.unread) {
+    text += text::wrap("not compared: " + text::printable(unread.reason), 0, options.width) + "\n";
   }
   return text;
 }
@@ -230,7 +229,7 @@ std::string runs_text(const LogComparison& comparison, const LogTextOptions& opt
 std::string to_text(const LogComparison& comparison, const LogTextOptions& options) {
   const std::string verdict =
       comparison.runs.size() == 2 ? verdict_of_two(comparison) : verdict_of_many(comparison);
-  return report::wrap(verdict, 0, options.width) + "\n\n" + table_text(comparison, options) + "\n" +
+  return text::wrap(verdict, 0, options.width) + "\n\n" + table_text(comparison, options) + "\n" +
          runs_text(comparison, options);
 }
 

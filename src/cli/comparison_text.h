@@ -4,10 +4,10 @@
 #include <string>
 
 #include "cli/log_text.h"
-#include "monitor/log_comparison.h"
+#include "logs/comparison.h"
 
 namespace plimsoll::cli {
 
-std::string to_text(const monitor::LogComparison& comparison, const LogTextOptions& options);
+std::string to_text(const logs::LogComparison& comparison, const LogTextOptions& options);
 
 }  // namespace plimsoll::cli

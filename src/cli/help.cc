@@ -7,7 +7,7 @@
 #include "base/suggestion.h"
 #include "cli/commands.h"
 #include "plimsoll/version.h"
-#include "report/text_layout.h"
+#include "text/layout.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -27,8 +27,8 @@ std::string two_columns(const Rows& rows) {
   for (const auto& row : rows) widest = std::max(widest, row.first.size());
   std::string text;
   for (const auto& [left, right] : rows) {
-    text += report::pad_right("  " + left, widest + 4);
-    text += report::wrap(right, widest + 4, kWidth) + "\n";
+    text += text::pad_right("  " + left, widest + 4);
+    text += text::wrap(right, widest + 4, kWidth) + "\n";
   }
   return text;
 }
@@ -91,7 +91,7 @@ std::string overview() {
 
 std::string help_of(const Command& which) {
   std::string text =
-      "usage: " + usage(which) + "\n\n" + report::wrap(which.description, 0, kWidth) + "\n";
+      "usage: " + usage(which) + "\n\n" + text::wrap(which.description, 0, kWidth) + "\n";
   const Rows rows = option_rows(which);
   if (!rows.empty()) text += "\n" + two_columns(rows);
   for (const Section& section : which.sections) {

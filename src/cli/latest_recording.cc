@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
-#include "monitor/file_search.h"
+#include "logs/file_search.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -13,9 +13,9 @@ namespace {
 bool is_recording_name(const std::string& name) { return name.ends_with(".plim"); }
 
 Result<std::string> latest_recording() {
-  const monitor::SearchLimits limits;
-  const monitor::FoundFiles found = monitor::find_files(".", is_recording_name, limits);
-  const monitor::FoundFile* const newest = found.newest();
+  const logs::SearchLimits limits;
+  const logs::FoundFiles found = logs::find_files(".", is_recording_name, limits);
+  const logs::FoundFile* const newest = found.newest();
   if (newest == nullptr) {
     return make_error(ErrorCode::kNotFound,
                       "latest: there is no recording *.plim in the current folder or up to " +

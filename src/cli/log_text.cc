@@ -9,19 +9,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/timestamps.h"
 #include "base/units.h"
 #include "cli/profile_summary_text.h"
-#include "monitor/timestamps.h"
+#include "exporters/terminal/report.h"
 #include "report/finding.h"
-#include "report/text_layout.h"
-#include "report/text_report.h"
-#include "report/text_table.h"
+#include "text/layout.h"
+#include "text/table.h"
 
 namespace plimsoll::cli {
 namespace {
 
-using monitor::Figure;
-using report::TextTable;
+using logs::Figure;
+using text::TextTable;
 
 std::string bytes_text(double bytes) {
   return base::format_bytes(static_cast<std::int64_t>(std::llround(bytes)));
@@ -65,7 +65,7 @@ std::string spoken(std::string name) {
 
 std::string figures_text(const std::vector<Figure>& figures, const std::string& step,
                          const LogTextOptions& options) {
-  using enum TextTable::Align;
+  using enum text::TextTable::Align;
   TextTable table({{"", kWords},
                    {"start", kNumber},
                    {"end", kNumber},
@@ -82,12 +82,12 @@ std::string figures_text(const std::vector<Figure>& figures, const std::string& 
 }
 
 std::string heading(std::string_view text, const LogTextOptions& options) {
-  return "\n" + report::styled(text, report::Style::kBold, options.color) + "\n";
+  return "\n" + text::styled(text, text::Style::kBold, options.color) + "\n";
 }
 
-std::string shares_text(const std::vector<monitor::ShareSummary>& shares, const char* word,
+std::string shares_text(const std::vector<logs::ShareSummary>& shares, const char* word,
                         const LogTextOptions& options) {
-  using enum TextTable::Align;
+  using enum text::TextTable::Align;
   if (shares.empty()) return "";
   TextTable table({{"bytes", kNumber},
                    {"share", kNumber},
@@ -95,13 +95,13 @@ std::string shares_text(const std::vector<monitor::ShareSummary>& shares, const 
                    {"at the start", kNumber},
                    {word, kWords}});
   std::size_t shown = 0;
-  for (const monitor::ShareSummary& share : shares) {
+  for (const logs::ShareSummary& share : shares) {
     if (shown++ == options.top) break;
     table.add_row(
         {bytes_text(share.end_bytes), base::format_percent(share.end_share),
          base::format_count(share.end_count),
          share.start_bytes ? bytes_text(*share.start_bytes) : "-",
-         share.name.empty() ? "[no " + std::string(word) + "]" : report::printable(share.name)});
+         share.name.empty() ? "[no " + std::string(word) + "]" : text::printable(share.name)});
   }
   std::string text = table.to_text(options.width, options.color);
   if (shares.size() > options.top) {
@@ -110,32 +110,31 @@ std::string shares_text(const std::vector<monitor::ShareSummary>& shares, const 
   return text;
 }
 
-std::string large_tensors_text(const monitor::DeviceSummary& device,
-                               const LogTextOptions& options) {
-  using enum TextTable::Align;
+std::string large_tensors_text(const logs::DeviceSummary& device, const LogTextOptions& options) {
+  using enum text::TextTable::Align;
   if (device.large_tensors.empty()) return "";
   TextTable table({{"bytes", kNumber},
                    {"shape", kWords},
                    {"dtype", kWords},
                    {"category", kWords},
                    {"created by, name", kWords}});
-  for (const monitor::LargeTensorSummary& tensor : device.large_tensors) {
+  for (const logs::LargeTensorSummary& tensor : device.large_tensors) {
     std::string who = tensor.layer;
     if (!tensor.name.empty()) who += (who.empty() ? "" : ", ") + tensor.name;
-    table.add_row({bytes_text(tensor.size_bytes), report::printable(tensor.shape),
-                   report::printable(tensor.dtype), report::printable(tensor.category),
-                   report::printable(who)});
+    table.add_row({bytes_text(tensor.size_bytes), text::printable(tensor.shape),
+                   text::printable(tensor.dtype), text::printable(tensor.category),
+                   text::printable(who)});
   }
   return "\nThe largest tensors at the end\n" + table.to_text(options.width, options.color);
 }
 
-std::string device_text(const monitor::DeviceSummary& device, const std::string& step,
+std::string device_text(const logs::DeviceSummary& device, const std::string& step,
                         const LogTextOptions& options) {
-  std::string title = report::printable(device.device);
+  std::string title = text::printable(device.device);
   if (device.total_bytes) title += ", " + bytes_text(*device.total_bytes);
   std::string text = heading(title, options) + figures_text(device.figures, step, options);
   if (!device.categories.empty()) {
-    text += "\nWhat fills " + report::printable(device.device) + " at the end\n" +
+    text += "\nWhat fills " + text::printable(device.device) + " at the end\n" +
             shares_text(device.categories, "category", options);
   }
   if (!device.dtypes.empty()) text += "\n" + shares_text(device.dtypes, "dtype", options);
@@ -143,7 +142,7 @@ std::string device_text(const monitor::DeviceSummary& device, const std::string&
   return text + large_tensors_text(device, options);
 }
 
-report::Finding as_finding(const monitor::Alert& alert) {
+report::Finding as_finding(const alerts::Alert& alert) {
   report::Finding finding;
   finding.id = alert.id;
   finding.severity = static_cast<report::FindingSeverity>(alert.severity);
@@ -154,40 +153,40 @@ report::Finding as_finding(const monitor::Alert& alert) {
   return finding;
 }
 
-std::string verdict_text(const monitor::LogSummary& summary, const LogTextOptions& options) {
+std::string verdict_text(const logs::LogSummary& summary, const LogTextOptions& options) {
   if (summary.findings.empty()) {
     std::string text = "Nothing wrong found.";
     const std::uint64_t snapshots = summary.source.snapshots;
-    if (snapshots < monitor::Series::kFewestForATrend) {
+    if (snapshots < alerts::Series::kFewestForATrend) {
       text += " To judge whether memory keeps growing takes " +
-              std::to_string(monitor::Series::kFewestForATrend) + " snapshots; this log has " +
+              std::to_string(alerts::Series::kFewestForATrend) + " snapshots; this log has " +
               std::to_string(snapshots) + ".";
     }
-    return report::styled(text, report::Style::kGood, options.color) + "\n";
+    return text::styled(text, text::Style::kGood, options.color) + "\n";
   }
-  report::TextOptions how;
+  exporters::terminal::TextOptions how;
   how.width = options.width;
   how.color = options.color;
   std::vector<report::Finding> findings(summary.findings.size());
   std::ranges::transform(summary.findings, findings.begin(), as_finding);
-  return report::findings_text(findings, how);
+  return exporters::terminal::findings_text(findings, how);
 }
 
-std::string loss_text(const monitor::LogSummary& summary, const std::string& step,
+std::string loss_text(const logs::LogSummary& summary, const std::string& step,
                       const LogTextOptions& options) {
   if (summary.training.empty()) return "";
-  const monitor::JumpCounts& jumps = summary.jumps;
+  const alerts::JumpCounts& jumps = summary.jumps;
   return "\n" + figures_text(summary.training, step, options) +
          "  memory jumps: " + std::to_string(jumps.memory_jumps) +
          ", loss spikes: " + std::to_string(jumps.loss_spikes) +
          ", both together: " + std::to_string(jumps.together) + "\n";
 }
 
-std::string source_text(const monitor::LogSummary& summary, const std::string& step,
+std::string source_text(const logs::LogSummary& summary, const std::string& step,
                         const LogTextOptions& options) {
-  const monitor::LogSource& source = summary.source;
+  const logs::LogSource& source = summary.source;
   const std::string_view path = source.path;
-  std::string text = report::printable(path.substr(path.rfind('/') + 1)) + " \u00B7 " +
+  std::string text = text::printable(path.substr(path.rfind('/') + 1)) + " \u00B7 " +
                      source.format + " \u00B7 " + base::format_count(source.snapshots) +
                      (source.snapshots == 1 ? " snapshot" : " snapshots");
   if (summary.first_iteration && summary.last_iteration) {
@@ -195,10 +194,10 @@ std::string source_text(const monitor::LogSummary& summary, const std::string& s
             std::to_string(*summary.last_iteration);
   }
   if (summary.first_time_ns && summary.last_time_ns) {
-    text += " \u00B7 from " + monitor::utc_text(*summary.first_time_ns) + ", " +
+    text += " \u00B7 from " + base::utc_text(*summary.first_time_ns) + ", " +
             duration_text(*summary.last_time_ns - *summary.first_time_ns);
   }
-  text = report::wrap(text, 0, options.width) + "\n";
+  text = text::wrap(text, 0, options.width) + "\n";
   if (source.cut_snapshots > 0) {
     text += "  incomplete snapshots, left out: " + base::format_count(source.cut_snapshots) + "\n";
   }
@@ -210,12 +209,12 @@ std::string source_text(const monitor::LogSummary& summary, const std::string& s
 
 }  // namespace
 
-std::string to_text(const monitor::LogSummary& summary, const LogTextOptions& options) {
+std::string to_text(const logs::LogSummary& summary, const LogTextOptions& options) {
   const std::string step =
-      summary.source.format == to_string(monitor::LogFormat::kNvidiaSmi) ? "sample" : "iteration";
+      summary.source.format == to_string(logs::LogFormat::kNvidiaSmi) ? "sample" : "iteration";
   std::string text = verdict_text(summary, options) + profile_summary_text(summary);
   for (const bool is_cpu : {false, true}) {  // what is scarcer first
-    for (const monitor::DeviceSummary& device : summary.devices) {
+    for (const logs::DeviceSummary& device : summary.devices) {
       if ((device.device == "cpu") == is_cpu) text += device_text(device, step, options);
     }
   }

@@ -6,17 +6,17 @@
 #include <cstddef>
 #include <string>
 
-#include "monitor/log_summary.h"
-#include "report/text_style.h"
+#include "logs/summary.h"
+#include "text/style.h"
 
 namespace plimsoll::cli {
 
 struct LogTextOptions {
   std::size_t width = 100;
-  report::Color color = report::Color::kOff;
+  text::Color color = text::Color::kOff;
   std::size_t top = 10;  // rows of each table
 };
 
-std::string to_text(const monitor::LogSummary& summary, const LogTextOptions& options);
+std::string to_text(const logs::LogSummary& summary, const LogTextOptions& options);
 
 }  // namespace plimsoll::cli

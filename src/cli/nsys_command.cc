@@ -18,8 +18,8 @@
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
-#include "cli/nsys_summary.h"
 #include "cli/terminal.h"
+#include "nsys/summary.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -44,7 +44,7 @@ Words operator+(Words words, const Words& more) {
 
 Words stats_line(const std::string& report) {
   Words words = {"nsys", "stats"};
-  for (const std::string& name : nsys_reports()) {
+  for (const std::string& name : nsys::nsys_reports()) {
     words.push_back("--report");
     words.push_back(name);
   }
@@ -63,7 +63,7 @@ struct Wish {
   bool with_nvtx = true;
   double attach_s = 0;  // 0: not asked for
   std::string session;
-  report::Color color = report::Color::kOff;
+  text::Color color = text::Color::kOff;
 
   Words output_options() const {
     Words options = {"--output=" + report};
@@ -176,12 +176,12 @@ std::string reason_of(const ProgramOutput& told) {
   return text.empty() ? "exit status " + std::to_string(told.status) : text;
 }
 
-Status summarize(const std::string& report, report::Color color) {
+Status summarize(const std::string& report, text::Color color) {
   if (!exists(report)) {
     return make_error(ErrorCode::kNotFound, "nsys has written no report " + report);
   }
   PLIMSOLL_TRY_ASSIGN(const ProgramOutput told, read_program(stats_line(report)));
-  const NsysSummary summary = read_nsys_stats(told.out);
+  const nsys::NsysSummary summary = nsys::read_nsys_stats(told.out);
   if (told.status != 0 && summary.tables == 0) {
     return make_error(ErrorCode::kUnsupported,
                       "nsys stats cannot read " + report + ": " + reason_of(told));
@@ -191,7 +191,7 @@ Status summarize(const std::string& report, report::Color color) {
                                                    " that Plimsoll can read; try nsys stats " +
                                                    report);
   }
-  return print(nsys_summary_text(summary, output_width(), color) + "\n" + report +
+  return print(nsys::nsys_summary_text(summary, output_width(), color) + "\n" + report +
                ": open it in nsys-ui for the memory over time (rows Memory usage)\n");
 }
 

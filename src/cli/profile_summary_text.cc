@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "monitor/words.h"
-#include "report/text_layout.h"
+#include "sample/names.h"
+#include "text/layout.h"
 
 namespace plimsoll::cli {
 namespace {
 
-using monitor::DeviceSummary;
-using monitor::Figure;
-using monitor::ShareSummary;
+using logs::DeviceSummary;
+using logs::Figure;
+using logs::ShareSummary;
 using Shares = std::vector<std::pair<std::string, std::uint64_t>>;
 
 constexpr std::size_t kRuleWidth = 80;
@@ -45,9 +45,9 @@ std::string line_of(std::string_view title, const Figure* figure, double unit, c
 Shares five_ways(const std::vector<ShareSummary>& categories) {
   std::map<std::string_view, std::uint64_t> bytes;
   for (const ShareSummary& share : categories) {
-    const auto way = std::ranges::find(monitor::kFiveWays, std::string_view(share.name),
+    const auto way = std::ranges::find(sample::kFiveWays, std::string_view(share.name),
                                        [](const auto& pair) { return pair.first; });
-    bytes[way == monitor::kFiveWays.end() ? "other" : way->second] += share.end_bytes;
+    bytes[way == sample::kFiveWays.end() ? "other" : way->second] += share.end_bytes;
   }
   return {bytes.begin(), bytes.end()};
 }
@@ -68,15 +68,15 @@ std::string list_of(std::string_view title, Shares shares) {
   for (const auto& [name, bytes] : shares) {
     if (bytes == 0) continue;
     const double share = 100 * static_cast<double>(bytes) / static_cast<double>(total);
-    std::string shown = report::printable(name.empty() ? "(none)" : name);
+    std::string shown = text::printable(name.empty() ? "(none)" : name);
     shown.resize(std::max<std::size_t>(shown.size(), 15), ' ');
-    text += "  " + shown + ": " + formatted("%8.1f MB", monitor::to_mb(bytes)) + "  (" +
+    text += "  " + shown + ": " + formatted("%8.1f MB", sample::to_mb(bytes)) + "  (" +
             formatted("%5.1f%%", share) + ")\n";
   }
   return text;
 }
 
-std::string block_of(const monitor::LogSummary& summary, const DeviceSummary& device,
+std::string block_of(const logs::LogSummary& summary, const DeviceSummary& device,
                      const std::string& heading) {
   const std::string rule(kRuleWidth, '=');
   std::string text = "\n" + rule + "\n" + heading + "\n" + rule + "\n\n";
@@ -85,7 +85,7 @@ std::string block_of(const monitor::LogSummary& summary, const DeviceSummary& de
             std::to_string(*summary.last_iteration) + "\n";
   }
   text += "Total Snapshots: " + std::to_string(summary.source.snapshots) + "\n\n";
-  constexpr double kMb = monitor::kBytesPerMb;
+  constexpr double kMb = sample::kBytesPerMb;
   const Figure* const allocated = find(device, "allocated_bytes");
   text +=
       line_of("Memory Allocated:", allocated == nullptr ? find(device, "tensor_bytes") : allocated,
@@ -97,7 +97,7 @@ std::string block_of(const monitor::LogSummary& summary, const DeviceSummary& de
   text += list_of("Data Types", dtypes_of(device));
   const Figure* const large = find(device, "large_tensors");
   if (large != nullptr && device.large_tensor_bytes) {
-    text += "\nLarge Tensors (>" + formatted("%g", monitor::to_mb(*device.large_tensor_bytes)) +
+    text += "\nLarge Tensors (>" + formatted("%g", sample::to_mb(*device.large_tensor_bytes)) +
             "MB): " + formatted("%.0f", *large->end) + "\n";
   }
   return text;
@@ -105,12 +105,12 @@ std::string block_of(const monitor::LogSummary& summary, const DeviceSummary& de
 
 }  // namespace
 
-std::string profile_summary_text(const monitor::LogSummary& summary) {
+std::string profile_summary_text(const logs::LogSummary& summary) {
   std::vector<const DeviceSummary*> shown;
   const bool has_accelerator = std::ranges::any_of(
-      summary.devices, [](const auto& device) { return !monitor::is_cpu(device.device); });
+      summary.devices, [](const auto& device) { return !sample::is_cpu(device.device); });
   for (const DeviceSummary& device : summary.devices) {
-    if (has_accelerator && monitor::is_cpu(device.device)) continue;
+    if (has_accelerator && sample::is_cpu(device.device)) continue;
     if (!device.categories.empty() || find(device, "allocated_bytes") != nullptr) {
       shown.push_back(&device);
     }
@@ -118,7 +118,7 @@ std::string profile_summary_text(const monitor::LogSummary& summary) {
   std::string text;
   for (const DeviceSummary* const device : shown) {
     const std::string heading = "TENSOR PROFILING SUMMARY";
-    const std::string name = shown.size() == 1 ? "" : ": " + report::printable(device->device);
+    const std::string name = shown.size() == 1 ? "" : ": " + text::printable(device->device);
     text += block_of(summary, *device, heading + name);
   }
   return text;

@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "monitor/log_summary.h"
+#include "logs/summary.h"
 
 namespace plimsoll::cli {
 
 // One block for each accelerator, or for the CPU where there is none. Empty for logs without
 // tensors. A figure that the log does not have has no line.
-std::string profile_summary_text(const monitor::LogSummary& summary);
+std::string profile_summary_text(const logs::LogSummary& summary);
 
 }  // namespace plimsoll::cli

@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "cli/interruption.h"
 #include "cli/terminal.h"
-#include "report/text_layout.h"
+#include "text/layout.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 // The file's name without its folders.
 std::string base_name(const std::string& path) {
-  return report::printable(path.substr(path.find_last_of('/') + 1));
+  return text::printable(path.substr(path.find_last_of('/') + 1));
 }
 
 std::string amount_text(std::string_view stage, std::uint64_t done, std::uint64_t total) {
@@ -33,12 +33,12 @@ std::string amount_text(std::string_view stage, std::uint64_t done, std::uint64_
 std::string progress_line(std::string_view stage, std::string_view name, std::uint64_t done,
                           std::uint64_t total, std::chrono::milliseconds elapsed) {
   constexpr std::size_t kBar = 20;
-  std::string text = std::string(stage) + " " + report::shorten_place(name, 24);
+  std::string text = std::string(stage) + " " + text::shorten_place(name, 24);
   if (total == 0) return text + amount_text(stage, done, total);
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const auto filled = static_cast<std::size_t>(share * kBar);
   text += "  [" + std::string(filled, '#') + std::string(kBar - filled, ' ') + "] " +
-          report::pad_left(std::to_string(static_cast<int>(share * 100)) + "%", 4) +
+          text::pad_left(std::to_string(static_cast<int>(share * 100)) + "%", 4) +
           amount_text(stage, done, total);
   if (share > 0.01) {
     const double left_s = static_cast<double>(elapsed.count()) / 1000 * (1 - share) / share;
@@ -65,7 +65,7 @@ bool ProgressBar::advance(std::string_view stage, std::uint64_t done, std::uint6
   is_visible_ = true;
   const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - stage_began_);
   const std::string text = progress_line(stage, name_, done, total, elapsed);
-  const std::string line = "\r\x1b[K" + report::shorten_place(text, progress_width() - 1);
+  const std::string line = "\r\x1b[K" + text::shorten_place(text, progress_width() - 1);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   return true;

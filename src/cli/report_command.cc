@@ -10,13 +10,14 @@
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
+#include "comparison/ranks.h"
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
+#include "exporters/terminal/brief.h"
+#include "exporters/terminal/ranks.h"
+#include "exporters/terminal/report.h"
 #include "plimsoll/session.h"
-#include "report/ranks.h"
-#include "report/text_brief.h"
-#include "report/text_layout.h"
-#include "report/text_report.h"
+#include "text/layout.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -27,7 +28,7 @@ constexpr std::size_t kRowsShown = 10;  // of each table, if the user does not s
 struct Question {
   std::vector<std::string> files;
   OpenOptions open;
-  report::TextOptions text;
+  exporters::terminal::TextOptions text;
   bool is_json = false;
   bool is_brief = false;
 };
@@ -52,7 +53,8 @@ Result<Question> make_question(const Arguments& arguments) {
   if (arguments.has("--by")) {
     question.text.tables.clear();
     for (const std::string& name : arguments.values("--by")) {
-      question.text.tables.push_back(*report::table_named(name));  // checked as a choice
+      question.text.tables.push_back(
+          *exporters::terminal::table_named(name));  // checked as a choice
     }
   }
   return question;
@@ -79,21 +81,21 @@ Result<Answer> answer(const std::string& path, const Question& question,
   if (question.is_json) {
     answer.text = session.report_json();
   } else if (question.is_brief) {
-    answer.text = report::to_brief_text(answer.report, question.text);
+    answer.text = exporters::terminal::to_brief_text(answer.report, question.text);
   } else {
-    report::TextOptions how = question.text;
+    exporters::terminal::TextOptions how = question.text;
     how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();
     engine::SourceLines sources(session.state().trace, session.state().lines);
     how.source_of = [&](const std::string& line) { return sources.text_of(line); };
-    answer.text = report::to_text(answer.report, how);
+    answer.text = exporters::terminal::to_text(answer.report, how);
   }
   if (is_to_fail_on(answer.report.findings, arguments)) answer.exit_code = kFindingToFailOn;
   return answer;
 }
 
 std::string heading(const std::string& text, const Question& question) {
-  return report::styled("== " + report::printable(text) + " ==", report::Style::kBold,
-                        question.text.color) +
+  return text::styled("== " + text::printable(text) + " ==", text::Style::kBold,
+                      question.text.color) +
          "\n\n";
 }
 
@@ -118,21 +120,21 @@ class Sequence {
   bool is_first_ = true;
 };
 
-// The ranks of a run beside each other, then the whole report of the one to begin with.
-std::string ranks_text(const report::RankComparison& comparison, const std::vector<Answer>& ranks,
+// The ranks of a run side by side, then the whole report of the one to begin with.
+std::string ranks_text(const comparison::RankComparison& comparison,
+                       const std::vector<report::Report>& reports, const std::vector<Answer>& ranks,
                        const Question& question) {
   std::string text = heading(std::to_string(ranks.size()) + " ranks", question);
-  text +=
-      comparison.findings.empty()
-          ? report::styled("The ranks are alike.", report::Style::kGood, question.text.color) + "\n"
-          : report::findings_text(comparison.findings, question.text);
-  text += "\n" + comparison.table + "\n\n";
+  text += comparison.findings.empty()
+              ? text::styled("The ranks are alike.", text::Style::kGood, question.text.color) + "\n"
+              : exporters::terminal::findings_text(comparison.findings, question.text);
+  text += "\n" + exporters::terminal::ranks_table(comparison, reports, question.text) + "\n\n";
   const Answer& first = ranks[comparison.first_to_read];
   text += heading(first.report.source.path, question) + first.text;
   return text + "\nFor the report of another rank: plimsoll report FILE.\n";
 }
 
-// The gravest exit code of all files; one that cannot be read does not keep the others from it.
+// The most severe exit code of all files. Reads the others also if one cannot be read.
 int run_report(const Arguments& arguments) {
   const auto question = make_question(arguments);
   if (!question) return complain(question.error());
@@ -158,8 +160,8 @@ int run_report(const Arguments& arguments) {
   std::vector<report::Report> reports;
   for (const Answer& rank : ranks) reports.push_back(rank.report);
   std::string rest;
-  if (const auto comparison = report::compare_ranks(reports, question->text)) {
-    rest = ranks_text(*comparison, ranks, *question);
+  if (const auto comparison = comparison::compare_ranks(reports)) {
+    rest = ranks_text(*comparison, reports, ranks, *question);
     if (is_to_fail_on(comparison->findings, arguments)) {
       exit_code = std::max(exit_code, kFindingToFailOn);
     }
@@ -190,7 +192,7 @@ Command report_command() {
       {"--by", "", "TABLE",
        "Tables to print; several as a,b. Default: line; for native recordings category, layer, "
        "line.",
-       report::table_names(), true},
+       exporters::terminal::table_names(), true},
       {"--at", "", "MOMENT",
        "Point in time of the tables: peak (default), start, end, oom (the last failure; oom:1 is "
        "the first), an event number, or a time since the first event such as 1.5s, 300ms, 20us."},

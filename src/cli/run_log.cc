@@ -18,8 +18,8 @@
 #include "cli/terminal.h"
 #include "engine/session_state.h"
 #include "engine/trace_file.h"
+#include "exporters/terminal/words.h"
 #include "plimsoll/session.h"
-#include "report/text_words.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -58,7 +58,7 @@ std::string summary_of(const report::Report& report, const std::string& name) {
     failed += device.ooms.size();
     if (device.events == 0) continue;
     peaks += (peaks.empty() ? ", peak " : ", ") + base::format_bytes(device.held().peak_bytes) +
-             " on " + report::device_name(device);
+             " on " + exporters::terminal::device_name(device);
   }
   return name + ": " + base::format_count(allocations) +
          (allocations == 1 ? " allocation" : " allocations") + peaks +

@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
-#include "monitor/log_comparison.h"
-#include "monitor/log_summary.h"
+#include "logs/comparison.h"
+#include "logs/summary.h"
 #include "report/report.h"
 
 namespace plimsoll::cli {
@@ -21,9 +21,9 @@ int run_schema(const Arguments& arguments) {
     if (what == "report") {
       base::write_json_schema<report::Report>(json, "Plimsoll report");
     } else if (what == "comparison") {
-      base::write_json_schema<monitor::LogComparison>(json, "Plimsoll comparison of logs");
+      base::write_json_schema<logs::LogComparison>(json, "Plimsoll comparison of logs");
     } else {
-      base::write_json_schema<monitor::LogSummary>(json, "Plimsoll summary of a log");
+      base::write_json_schema<logs::LogSummary>(json, "Plimsoll summary of a log");
     }
   }));
   return status ? kFine : complain(status.error());

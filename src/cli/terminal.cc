@@ -11,7 +11,7 @@
 #include <string>
 
 #include "cli/exit_code.h"
-#include "report/text_layout.h"
+#include "text/layout.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -36,8 +36,8 @@ std::size_t output_width(std::size_t widest) {
   return size.ws_col == 0 ? kNoTerminal : std::min<std::size_t>(size.ws_col, widest);
 }
 
-report::Color output_color(std::string_view when) {
-  using report::Color;
+text::Color output_color(std::string_view when) {
+  using text::Color;
   if (when == "always") return Color::kOn;
   if (when == "never" || is_set("NO_COLOR") || is_dumb()) return Color::kOff;
   return ::isatty(STDOUT_FILENO) != 0 ? Color::kOn : Color::kOff;
@@ -63,7 +63,7 @@ Status print(std::string_view text) {
 }
 
 void complain(std::string_view sentence) {
-  const std::string line = "plimsoll: " + report::printable(sentence) + "\n";
+  const std::string line = "plimsoll: " + text::printable(sentence) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

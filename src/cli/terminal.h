@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "plimsoll/result.h"
-#include "report/text_style.h"
+#include "text/style.h"
 
 namespace plimsoll::cli {
 
@@ -14,7 +14,7 @@ std::size_t output_width(std::size_t widest = 100);
 
 // `when`: "auto", "always" or "never". auto: on a terminal that is not dumb, unless NO_COLOR is
 // set.
-report::Color output_color(std::string_view when);
+text::Color output_color(std::string_view when);
 
 bool can_draw_pages();         // stdout is a terminal that is not dumb
 bool can_show_progress();      // stderr is a terminal that can redraw a line

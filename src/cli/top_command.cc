@@ -18,10 +18,10 @@
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
 #include "cli/terminal.h"
-#include "cli/top_frame.h"
-#include "cli/top_probe.h"
-#include "cli/top_screen.h"
-#include "cli/top_text.h"
+#include "top/frame.h"
+#include "top/probe.h"
+#include "top/screen.h"
+#include "top/text.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -51,14 +51,14 @@ Result<int> pid_of(const std::string& text) {
   if (error != std::errc() || end != text.data() + text.size() || pid <= 0) {
     return make_error(ErrorCode::kInvalidArgument, "--pid " + text + " is not a process id");
   }
-  if (!monitor::read_start_ticks(pid)) {
+  if (!probes::read_start_ticks(pid)) {
     return make_error(ErrorCode::kInvalidArgument, "there is no process " + text);
   }
   return pid;
 }
 
-Result<TopSettings> settings_of(const Arguments& arguments) {
-  TopSettings settings;
+Result<top::TopSettings> settings_of(const Arguments& arguments) {
+  top::TopSettings settings;
   settings.color = chosen_color(arguments);
   settings.width = output_width();
   PLIMSOLL_TRY_ASSIGN(settings.interval_s, interval_of(arguments.value("--interval", "2")));
@@ -73,7 +73,7 @@ Result<TopSettings> settings_of(const Arguments& arguments) {
 }
 
 // False: it is time to stop.
-bool sleep_between(const TopSettings& settings) {
+bool sleep_between(const top::TopSettings& settings) {
   const std::int64_t ns = nanoseconds(settings.interval_s);
   timespec rest{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
   while (!is_interrupted() && ::nanosleep(&rest, &rest) != 0 && errno == EINTR) {
@@ -88,7 +88,7 @@ Status print_lines(const std::vector<std::string>& lines) {
 }
 
 // Once: why the lines that follow speak of the host.
-void explain(const TopView& view) {
+void explain(const top::TopView& view) {
   if (!view.gpu_is_known) {
     complain("the NVIDIA driver does not answer; these lines show the host's memory");
   } else if (!view.why_no_gpu.empty()) {
@@ -98,27 +98,27 @@ void explain(const TopView& view) {
   }
 }
 
-int print_one_liners(TopProbe& probe, const TopSettings& settings, bool is_once) {
+int print_one_liners(top::TopProbe& probe, const top::TopSettings& settings, bool is_once) {
   probe.wait_for_answers(kPatienceNs);
   bool is_explained = false;
   do {
-    const TopView view = probe.look_at_devices();
-    const bool is_of_a_gpu = std::ranges::any_of(view.gpus, [](const TopGpu& gpu) {
+    const top::TopView view = probe.look_at_devices();
+    const bool is_of_a_gpu = std::ranges::any_of(view.gpus, [](const top::TopGpu& gpu) {
       return gpu.device.used_bytes && gpu.device.total_bytes;
     });
     if (!is_of_a_gpu && !is_explained) explain(view);
     is_explained = is_explained || !is_of_a_gpu;
-    const Status status = print_lines(top_one_liners(view));
+    const Status status = print_lines(top::top_one_liners(view));
     if (!status) return complain(status.error());
   } while (std::ferror(stdout) == 0 && !is_once && sleep_between(settings));
   return is_interrupted() ? kInterrupted : kFine;
 }
 
-int print_frames(TopProbe& probe, const TopSettings& settings, bool is_once) {
+int print_frames(top::TopProbe& probe, const top::TopSettings& settings, bool is_once) {
   probe.wait_for_answers(kFirstAnswerNs);
   bool is_first = true;
   do {
-    std::vector<std::string> lines = top_lines(probe.look(), settings);
+    std::vector<std::string> lines = top::top_lines(probe.look(), settings);
     if (!is_first) lines.insert(lines.begin(), "");
     is_first = false;
     const Status status = print_lines(lines);
@@ -130,12 +130,12 @@ int print_frames(TopProbe& probe, const TopSettings& settings, bool is_once) {
 // What the user of the screen has set, and how far the page is scrolled.
 class Page {
  public:
-  explicit Page(TopSettings settings) : settings_(std::move(settings)) {}
+  explicit Page(top::TopSettings settings) : settings_(std::move(settings)) {}
 
   bool is_paused() const { return is_paused_; }
   bool has_quit() const { return has_quit_; }
 
-  void press(char key, const TopView& view) {
+  void press(char key, const top::TopView& view) {
     if (shows_help_) {  // any key leads back
       shows_help_ = false;
       return;
@@ -150,37 +150,37 @@ class Page {
     if (key == 'g') scrolled_ = 0;
   }
 
-  std::vector<std::string> lines(const TopView& view, ScreenSize size) {
+  std::vector<std::string> lines(const top::TopView& view, top::ScreenSize size) {
     settings_.width = size.columns;
-    std::vector<std::string> all = shows_help_ ? top_help() : top_lines(view, settings_);
+    std::vector<std::string> all = shows_help_ ? top::top_help() : top::top_lines(view, settings_);
     const std::size_t room = size.rows > 1 ? size.rows - 1 : 1;
     scrolled_ = std::min(scrolled_, all.size() > room ? all.size() - room : 0);
     all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(scrolled_));
     all.resize(room);
-    const std::string footer = top_footer(settings_, is_paused_);
+    const std::string footer = top::top_footer(settings_, is_paused_);
     all.push_back(
-        cut_columns(report::styled(footer, report::Style::kDim, settings_.color), size.columns));
+        top::cut_columns(text::styled(footer, text::Style::kDim, settings_.color), size.columns));
     return all;
   }
 
  private:
   void next_sort() {
     switch (settings_.sort) {
-      case TopSort::kMemory:
-        settings_.sort = TopSort::kPid;
+      case top::TopSort::kMemory:
+        settings_.sort = top::TopSort::kPid;
         break;
-      case TopSort::kPid:
-        settings_.sort = TopSort::kName;
+      case top::TopSort::kPid:
+        settings_.sort = top::TopSort::kName;
         break;
-      case TopSort::kName:
-        settings_.sort = TopSort::kMemory;
+      case top::TopSort::kName:
+        settings_.sort = top::TopSort::kMemory;
         break;
     }
   }
   // All, each GPU, the host.
-  void next_device(const TopView& view) {
+  void next_device(const top::TopView& view) {
     std::vector<std::string> choices = {""};
-    for (const TopGpu& gpu : view.gpus) {
+    for (const top::TopGpu& gpu : view.gpus) {
       if (gpu.device.index.find(':') == std::string::npos) choices.push_back(gpu.device.index);
     }
     choices.emplace_back("cpu");
@@ -189,7 +189,7 @@ class Page {
         now == choices.end() || std::next(now) == choices.end() ? "" : *std::next(now);
   }
 
-  TopSettings settings_;
+  top::TopSettings settings_;
   bool is_paused_ = false;
   bool has_quit_ = false;
   bool shows_help_ = false;
@@ -204,21 +204,21 @@ int end_by(int signal) {
 }
 
 // Until the user quits: 0, or the signal that ended it. The terminal is the shell's again.
-Result<int> watch(TopProbe& probe, const TopSettings& settings) {
-  PLIMSOLL_TRY_ASSIGN(TopScreen screen, TopScreen::open());
+Result<int> watch(top::TopProbe& probe, const top::TopSettings& settings) {
+  PLIMSOLL_TRY_ASSIGN(top::TopScreen screen, top::TopScreen::open());
   Page page(settings);
   const std::int64_t interval_ns = nanoseconds(settings.interval_s);
   probe.wait_for_answers(kFirstGlanceNs);
-  TopView view = probe.look();
-  std::int64_t next_ns = monitor::live_status_clock_ns() + interval_ns;
+  top::TopView view = probe.look();
+  std::int64_t next_ns = live::live_status_clock_ns() + interval_ns;
   while (!page.has_quit()) {
     if (!screen.draw(page.lines(view, screen.size()))) break;
-    const std::int64_t left_ns = next_ns - monitor::live_status_clock_ns();
-    const ScreenNews news = screen.wait(std::max<std::int64_t>(left_ns, 0));
-    if (news.event == ScreenEvent::kSignal) return news.signal;
-    if (news.event == ScreenEvent::kKey) page.press(news.key, view);
-    if (monitor::live_status_clock_ns() < next_ns) continue;
-    next_ns = monitor::live_status_clock_ns() + interval_ns;
+    const std::int64_t left_ns = next_ns - live::live_status_clock_ns();
+    const top::ScreenNews news = screen.wait(std::max<std::int64_t>(left_ns, 0));
+    if (news.event == top::ScreenEvent::kSignal) return news.signal;
+    if (news.event == top::ScreenEvent::kKey) page.press(news.key, view);
+    if (live::live_status_clock_ns() < next_ns) continue;
+    next_ns = live::live_status_clock_ns() + interval_ns;
     if (!page.is_paused()) view = probe.look();
   }
   return 0;
@@ -227,10 +227,10 @@ Result<int> watch(TopProbe& probe, const TopSettings& settings) {
 int run_top(const Arguments& arguments) {
   const auto settings = settings_of(arguments);
   if (!settings) return complain(settings.error());
-  TopSources sources;
+  top::TopSources sources;
   sources.pid = settings->pid;
   sources.interval_ns = nanoseconds(settings->interval_s);
-  TopProbe probe(std::move(sources));
+  top::TopProbe probe(std::move(sources));
   const bool is_once = arguments.has("--once");
   if (arguments.has("--line")) return print_one_liners(probe, *settings, is_once);
   if (is_once || !can_draw_pages()) return print_frames(probe, *settings, is_once);

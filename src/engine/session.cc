@@ -11,7 +11,7 @@
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
 #include "engine/tables.h"
-#include "report/text_report.h"
+#include "exporters/terminal/report.h"
 
 namespace plimsoll {
 namespace {
@@ -111,23 +111,24 @@ std::string Session::report_json() const {
 }
 
 Result<std::string> Session::report_text(const TextOptions& options) const {
-  report::TextOptions how;
+  exporters::terminal::TextOptions how;
   how.width = options.width;
   how.top = options.top;
   how.device = state_->device;
-  how.color = options.has_color ? report::Color::kOn : report::Color::kOff;
+  how.color = options.has_color ? text::Color::kOn : text::Color::kOff;
   how.tables.clear();
   for (const std::string& name : options.tables) {
-    const auto kind = report::table_named(name);
+    const auto kind = exporters::terminal::table_named(name);
     if (!kind) {
-      return make_error(ErrorCode::kInvalidArgument, "there is no table " + name + "; there are " +
-                                                         list_of(report::table_names()));
+      return make_error(ErrorCode::kInvalidArgument,
+                        "there is no table " + name + "; there are " +
+                            list_of(exporters::terminal::table_names()));
     }
     how.tables.push_back(*kind);
   }
   engine::SourceLines sources(state_->trace, state_->lines);
   how.source_of = [&](const std::string& line) { return sources.text_of(line); };
-  return report::to_text(state_->report, how);
+  return exporters::terminal::to_text(state_->report, how);
 }
 
 Result<Table> Session::table(std::string_view name) const {

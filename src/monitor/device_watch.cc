@@ -10,10 +10,10 @@
 #include <optional>
 #include <utility>
 
-#include "monitor/cuda_devices.h"
-#include "monitor/process_memory.h"
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
+#include "probes/cuda_devices.h"
+#include "probes/process_memory.h"
 
 namespace plimsoll {
 namespace monitor {
@@ -47,10 +47,11 @@ std::vector<std::uint64_t> reserved_of(const std::vector<plimsoll_usage>& usage)
 
 }  // namespace
 
-std::vector<GpuDevice> DeviceLooker::look(Nvml& nvml, std::vector<DeviceLook>& looks) {
-  if (uuids_.empty()) uuids_ = cuda_device_uuids(sources_.cuda);
+std::vector<probes::GpuDevice> DeviceLooker::look(probes::Nvml& nvml,
+                                                  std::vector<DeviceLook>& looks) {
+  if (uuids_.empty()) uuids_ = probes::cuda_device_uuids(sources_.cuda);
   std::vector<plimsoll_usage> usage = sources_.usage();
-  std::vector<GpuDevice> devices;
+  std::vector<probes::GpuDevice> devices;
   for (int tries = 0; tries < kTries; ++tries) {
     const auto before = reserved_of(usage);
     devices = nvml.read();
@@ -61,16 +62,16 @@ std::vector<GpuDevice> DeviceLooker::look(Nvml& nvml, std::vector<DeviceLook>& l
   for (const plimsoll_usage& ours : usage) {
     if (is_in_use(ours)) seen_.insert(ours.ordinal);
   }
-  has_nccl_ = has_nccl_ || has_nccl(sources_.root);
+  has_nccl_ = has_nccl_ || probes::has_nccl(sources_.root);
   for (std::size_t ordinal = 0; ordinal < uuids_.size(); ++ordinal) {
-    const GpuDevice* const device = find_gpu(devices, uuids_[ordinal]);
+    const probes::GpuDevice* const device = probes::find_gpu(devices, uuids_[ordinal]);
     if (device == nullptr) continue;
     looks.push_back(look_at(static_cast<std::int32_t>(ordinal), *device, usage));
     looks.back().figures.has_nccl = has_nccl_;
   }
   if (uuids_.empty()) {
     // CUDA is not initialized here, so none of it is ours.
-    for (const GpuDevice& device : devices) without_us_.insert(device.uuid);
+    for (const probes::GpuDevice& device : devices) without_us_.insert(device.uuid);
   }
   return devices;
 }
@@ -81,7 +82,7 @@ bool DeviceLooker::is_urgent() const {
   });
 }
 
-DeviceLook DeviceLooker::look_at(std::int32_t ordinal, const GpuDevice& device,
+DeviceLook DeviceLooker::look_at(std::int32_t ordinal, const probes::GpuDevice& device,
                                  const std::vector<plimsoll_usage>& usage) {
   DeviceLook look{.ordinal = ordinal, .uuid = device.uuid, .time_ns = unix_time_ns()};
   base::DeviceFigures& figures = look.figures;
@@ -99,12 +100,13 @@ DeviceLook DeviceLooker::look_at(std::int32_t ordinal, const GpuDevice& device,
 
 // Which of the processes is ours. In a container the driver's pids are those of the machine
 // outside: there we know ourselves if there is nobody else.
-void DeviceLooker::tell_processes(const GpuDevice& device, base::DeviceFigures& figures) const {
+void DeviceLooker::tell_processes(const probes::GpuDevice& device,
+                                  base::DeviceFigures& figures) const {
   figures.tells_processes = device.tells_processes;
   if (!device.tells_processes) return;
   const auto& all = device.processes;
   const std::uint64_t reserved = figures.reserved_bytes.value_or(0);
-  auto ours = std::ranges::find(all, static_cast<int>(::getpid()), &GpuProcess::pid);
+  auto ours = std::ranges::find(all, static_cast<int>(::getpid()), &probes::GpuProcess::pid);
   if (!sources_.are_pids_ours || ours == all.end()) {
     const bool may_be = all.size() == 1 && all[0].used_bytes && *all[0].used_bytes >= reserved;
     ours = reserved > 0 && may_be ? all.begin() : all.end();
@@ -120,7 +122,8 @@ void DeviceLooker::tell_processes(const GpuDevice& device, base::DeviceFigures& 
     if (each == ours) continue;
     std::string name;
     if (sources_.are_pids_ours) {
-      const auto told = read_process_memory(each->pid, Depth::kQuick, sources_.root);
+      const auto told =
+          probes::read_process_memory(each->pid, probes::Depth::kQuick, sources_.root);
       if (told) name = told->name;
     }
     figures.processes.push_back({each->pid, std::move(name), each->used_bytes});
@@ -184,11 +187,11 @@ void end_device_watch();
 
 // With the thread, which may outlive the watch.
 struct Looks {
-  DeviceLooker looker{{.usage = what_is_recorded, .are_pids_ours = are_driver_pids_ours()}};
+  DeviceLooker looker{{.usage = what_is_recorded, .are_pids_ours = probes::are_driver_pids_ours()}};
   std::mutex mutex;
   std::vector<DeviceLook> newest;
 
-  std::vector<GpuDevice> look(Nvml& nvml) {
+  std::vector<probes::GpuDevice> look(probes::Nvml& nvml) {
     static const int kRegistered = std::atexit(end_device_watch);
     static_cast<void>(kRegistered);
     std::vector<DeviceLook> looks;
@@ -204,7 +207,7 @@ struct DeviceWatch {
   std::mutex mutex;
   int users = 0;
   std::shared_ptr<Looks> looks;
-  std::shared_ptr<NvmlWatcher> watcher;
+  std::shared_ptr<probes::NvmlWatcher> watcher;
 };
 
 // Never destroyed. A child has one of its own: the parent's lock may have been held at the fork.
@@ -219,7 +222,7 @@ DeviceWatch& device_watch() {
 }
 
 // With its lock held. Who releases what it gives waits a moment for the thread: without the lock.
-std::shared_ptr<NvmlWatcher> ended(DeviceWatch& watch) {
+std::shared_ptr<probes::NvmlWatcher> ended(DeviceWatch& watch) {
   watch.users = 0;
   watch.looks.reset();
   return std::move(watch.watcher);
@@ -228,7 +231,7 @@ std::shared_ptr<NvmlWatcher> ended(DeviceWatch& watch) {
 void end_device_watch() {
   DeviceWatch& watch = device_watch();
   std::unique_lock lock(watch.mutex);
-  const std::shared_ptr<NvmlWatcher> watcher = ended(watch);
+  const std::shared_ptr<probes::NvmlWatcher> watcher = ended(watch);
   lock.unlock();
 }
 
@@ -236,7 +239,7 @@ void end_device_watch() {
 
 std::vector<DeviceLook> device_looks(std::int64_t wait_ns) {
   std::shared_ptr<Looks> looks;
-  std::shared_ptr<NvmlWatcher> watcher;
+  std::shared_ptr<probes::NvmlWatcher> watcher;
   {
     DeviceWatch& watch = device_watch();
     const std::lock_guard lock(watch.mutex);
@@ -256,18 +259,18 @@ void start_device_watch() {
   const std::lock_guard lock(watch.mutex);
   if (watch.users++ > 0) return;
   watch.looks = std::make_shared<monitor::Looks>();
-  monitor::NvmlWatcherOptions options;
+  probes::NvmlWatcherOptions options;
   options.times_the_cost = 100;
-  options.read = [looks = watch.looks](monitor::Nvml& nvml) { return looks->look(nvml); };
+  options.read = [looks = watch.looks](probes::Nvml& nvml) { return looks->look(nvml); };
   options.is_urgent = [looks = watch.looks] { return looks->looker.is_urgent(); };
-  watch.watcher = std::make_shared<monitor::NvmlWatcher>(std::move(options));
+  watch.watcher = std::make_shared<probes::NvmlWatcher>(std::move(options));
 }
 
 void stop_device_watch() {
   monitor::DeviceWatch& watch = monitor::device_watch();
   std::unique_lock lock(watch.mutex);
   if (watch.users == 0 || --watch.users > 0) return;
-  const std::shared_ptr<monitor::NvmlWatcher> watcher = monitor::ended(watch);
+  const std::shared_ptr<probes::NvmlWatcher> watcher = monitor::ended(watch);
   lock.unlock();
 }
 

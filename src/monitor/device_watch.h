@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/device_bar.h"
-#include "monitor/nvml.h"
-#include "monitor/nvml_watcher.h"
 #include "plimsoll/recorder_c.h"
+#include "probes/nvml.h"
+#include "probes/nvml_watcher.h"
 
 namespace plimsoll::monitor {
 
@@ -40,14 +40,14 @@ class DeviceLooker {
 
   // The driver's devices, which are read anew where the allocator has taken or given back memory
   // meanwhile, and in `looks` those of this process.
-  std::vector<GpuDevice> look(Nvml& nvml, std::vector<DeviceLook>& looks);
+  std::vector<probes::GpuDevice> look(probes::Nvml& nvml, std::vector<DeviceLook>& looks);
   // Whether memory was taken on a device on which there was none of ours yet.
   bool is_urgent() const;
 
  private:
-  DeviceLook look_at(std::int32_t ordinal, const GpuDevice& device,
+  DeviceLook look_at(std::int32_t ordinal, const probes::GpuDevice& device,
                      const std::vector<plimsoll_usage>& usage);
-  void tell_processes(const GpuDevice& device, base::DeviceFigures& figures) const;
+  void tell_processes(const probes::GpuDevice& device, base::DeviceFigures& figures) const;
   void measure_context(const std::string& uuid, base::DeviceFigures& figures);
 
   Sources sources_;

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "monitor/cuda_devices.h"
-#include "monitor/process_memory.h"
 #include "plimsoll/monitor.h"
+#include "probes/cuda_devices.h"
+#include "probes/process_memory.h"
 #include "tests/support/made_machine.h"
 
 namespace plimsoll::monitor {
@@ -73,7 +73,7 @@ class DeviceWatchTest : public testing::Test {
                          .are_pids_ours = are_pids_ours});
   }
   static std::vector<DeviceLook> look(DeviceLooker& looker) {
-    auto nvml = Nvml::load(std::string(FAKE_NVML_FOLDER) + "/now/libnvidia-ml.so.1");
+    auto nvml = probes::Nvml::load(std::string(FAKE_NVML_FOLDER) + "/now/libnvidia-ml.so.1");
     EXPECT_TRUE(nvml.ok());
     std::vector<DeviceLook> looks;
     looker.look(*nvml, looks);
@@ -99,26 +99,26 @@ class DeviceWatchTest : public testing::Test {
 };
 
 TEST_F(DeviceWatchTest, cuda_tells_the_uuids_of_its_devices_once_it_is_there) {
-  EXPECT_THAT(cuda_device_uuids(kCuda), IsEmpty());  // not initialized
+  EXPECT_THAT(probes::cuda_device_uuids(kCuda), IsEmpty());  // not initialized
   cuda_has(std::string(kHexB) + " " + kHexA);
-  EXPECT_THAT(cuda_device_uuids(kCuda), ElementsAre(kB, kA));
+  EXPECT_THAT(probes::cuda_device_uuids(kCuda), ElementsAre(kB, kA));
   cuda_has(std::string("odd ") + kHexA);
-  EXPECT_THAT(cuda_device_uuids(kCuda), ElementsAre("", kA));
-  EXPECT_THAT(cuda_device_uuids("libcuda-of-nobody.so"), IsEmpty());
+  EXPECT_THAT(probes::cuda_device_uuids(kCuda), ElementsAre("", kA));
+  EXPECT_THAT(probes::cuda_device_uuids("libcuda-of-nobody.so"), IsEmpty());
 }
 
 TEST_F(DeviceWatchTest, devices_are_found_by_uuid_and_instances_by_theirs) {
   const auto gpu = [](std::string index, std::string uuid) {
-    GpuDevice device;
+    probes::GpuDevice device;
     device.index = std::move(index);
     device.uuid = std::move(uuid);
     return device;
   };
-  const std::vector<GpuDevice> devices = {
+  const std::vector<probes::GpuDevice> devices = {
       gpu("0", "GPU-a"), gpu("1", "GPU-b"),           gpu("1:0", "MIG-c"), gpu("1:1", "MIG-d"),
       gpu("2", "GPU-e"), gpu("2:0", "MIG-GPU-e/1/0"), gpu("10", "GPU-f")};
   const auto index_of = [&](std::string_view uuid) {
-    const GpuDevice* found = find_gpu(devices, uuid);
+    const probes::GpuDevice* found = probes::find_gpu(devices, uuid);
     return found != nullptr ? found->index : "none";
   };
   EXPECT_EQ(index_of("a"), "0");
@@ -247,11 +247,11 @@ TEST_F(DeviceWatchTest, a_watch_without_a_driver_knows_nothing) {
 }
 
 TEST_F(DeviceWatchTest, nccl_is_known_by_its_thread) {
-  EXPECT_FALSE(has_nccl(machine_.root()));
+  EXPECT_FALSE(probes::has_nccl(machine_.root()));
   machine_.write("/proc/self/task/7/comm", "python\n");
-  EXPECT_FALSE(has_nccl(machine_.root()));
+  EXPECT_FALSE(probes::has_nccl(machine_.root()));
   machine_.write("/proc/self/task/8/comm", "pt_nccl_watchdg\n");
-  EXPECT_TRUE(has_nccl(machine_.root()));
+  EXPECT_TRUE(probes::has_nccl(machine_.root()));
 }
 
 }  // namespace

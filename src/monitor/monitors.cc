@@ -4,14 +4,14 @@
 #include <cstdio>
 #include <utility>
 
-#include "monitor/words.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/process_rank.h"
+#include "sample/names.h"
 
 namespace plimsoll {
 namespace {
 
-using monitor::to_mb;
+using sample::to_mb;
 
 std::string text(const char* format, double value) {
   char buffer[64];

@@ -13,16 +13,17 @@
 #include <utility>
 
 #include "base/per_thread.h"
-#include "monitor/nvtx.h"
 #include "monitor/watch.h"
-#include "monitor/words.h"
+#include "nvtx/nvtx.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/recorder_c.h"
+#include "sample/live_rows.h"
+#include "sample/names.h"
 
 namespace plimsoll {
 namespace {
 
-using monitor::Nvtx;
+using nvtx::Nvtx;
 
 struct Ranges {
   std::mutex mutex;  // of all but `nvtx`
@@ -120,7 +121,7 @@ void count(const std::string& what, std::uint64_t bytes) {
 std::set<std::string> count_recorded() {
   std::set<std::string> devices;
   for (const plimsoll_usage& device : monitor::what_is_recorded()) {
-    const std::string name = monitor::device_name(device.device_type, device.ordinal);
+    const std::string name = sample::device_name(device.device_type, device.ordinal);
     count(name + " allocated bytes", device.live_bytes);
     devices.insert(name);
   }

@@ -12,23 +12,23 @@
 #include <utility>
 #include <vector>
 
+#include "alerts/survivors.h"
 #include "base/per_thread.h"
 #include "base/tensor_owner.h"
 #include "monitor/device_watch.h"
-#include "monitor/host_memory.h"
-#include "monitor/live_rows.h"
-#include "monitor/rule_words.h"
-#include "monitor/survivors.h"
 #include "monitor/watch.h"
-#include "monitor/words.h"
 #include "plimsoll/monitor.h"
+#include "probes/host_memory.h"
+#include "sample/live_rows.h"
+#include "sample/names.h"
+#include "sample/quantities.h"
 
 namespace plimsoll {
 namespace {
 
-using monitor::category_of;
-using monitor::kCategories;
-using monitor::text_of;
+using sample::category_of;
+using sample::kCategories;
+using sample::text_of;
 
 std::string category_text(std::uint32_t index) { return std::string(kCategories[index]); }
 
@@ -180,20 +180,20 @@ class DeviceSums {
 
 // Peaks are remembered by role; whoever asks may be told of a peak a moment younger than its roles.
 void tell_at_peak(DeviceMemory& memory, const std::array<std::uint64_t, 6>& roles) {
-  constexpr std::array<std::string_view, 6> kNames = {monitor::kRest,    "parameter", "gradient",
+  constexpr std::array<std::string_view, 6> kNames = {sample::kRest,     "parameter", "gradient",
                                                       "optimizer_state", "buffer",    "input"};
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : roles) sum += bytes;
   if (sum == 0 || sum != memory.peak_bytes) return;
   // Much less than now: what it replaced lived at the peak, and ended before it was searched for.
   for (const std::size_t role : {PLIMSOLL_ROLE_PARAMETER, PLIMSOLL_ROLE_OPTIMIZER_STATE}) {
-    const std::uint64_t now = monitor::bytes_of_name(memory.categories, std::string(kNames[role]));
+    const std::uint64_t now = sample::bytes_of_name(memory.categories, std::string(kNames[role]));
     if (roles[role] > 0 && 2 * roles[role] < now) return;
   }
   for (std::size_t role = 1; role < roles.size(); ++role) {
     if (roles[role] > 0) memory.at_peak.push_back({std::string(kNames[role]), roles[role], 0});
   }
-  memory.at_peak.push_back({std::string(monitor::kRest), roles[PLIMSOLL_ROLE_KNOWN], 0});
+  memory.at_peak.push_back({std::string(sample::kRest), roles[PLIMSOLL_ROLE_KNOWN], 0});
 }
 
 std::int64_t now_ns(clockid_t clock) {
@@ -235,7 +235,7 @@ void merge_told(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> to
 // The newest that is known of who holds each device.
 void tell_bars(std::vector<DeviceMemory>& devices) {
   for (const monitor::DeviceLook& look : monitor::device_looks()) {
-    const std::string name = monitor::device_name(PLIMSOLL_DEVICE_CUDA, look.ordinal);
+    const std::string name = sample::device_name(PLIMSOLL_DEVICE_CUDA, look.ordinal);
     const auto found = std::ranges::find(devices, name, &DeviceMemory::name);
     if (found == devices.end()) continue;
     found->uuid = look.uuid;
@@ -256,7 +256,7 @@ void tell_bars(std::vector<DeviceMemory>& devices) {
 }  // namespace
 
 struct SampleTaker {
-  static MemorySample take(const SampleOptions& options, monitor::Survivors* survivors) {
+  static MemorySample take(const SampleOptions& options, alerts::Survivors* survivors) {
     MemorySample sample;
     sample.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                          std::chrono::system_clock::now().time_since_epoch())
@@ -264,7 +264,7 @@ struct SampleTaker {
     sample.iteration = options.iteration;
     sample.loss = options.loss;
     sample.large_tensor_bytes = options.large_tensor_bytes;
-    sample.host = monitor::read_host_memory();
+    sample.host = probes::read_host_memory();
     sample.host.cpu_percent = processor_percent();
 
     // Kept from one sample to the next: fresh memory costs more than what it is filled with.
@@ -281,7 +281,7 @@ struct SampleTaker {
     }
     for (const plimsoll_usage& device : held.recorded) {
       sample.devices.push_back(sums[device.device].finish(
-          monitor::device_name(device.device_type, device.ordinal), options.large_tensors, owners));
+          sample::device_name(device.device_type, device.ordinal), options.large_tensors, owners));
       DeviceMemory& memory = sample.devices.back();
       if (held.has_span) {
         memory.peak_bytes = device.peak_bytes;
@@ -302,7 +302,8 @@ MemorySample take_sample(const SampleOptions& options) {
   return SampleTaker::take(options, nullptr);
 }
 
-MemorySample monitor::take_sample(const SampleOptions& options, Survivors& survivors) {
+MemorySample monitor::sample_and_observe(const SampleOptions& options,
+                                         alerts::Survivors& survivors) {
   return SampleTaker::take(options, &survivors);
 }
 

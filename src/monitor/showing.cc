@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
-#include "monitor/live_status.h"
-#include "monitor/survivors.h"
+#include "alerts/survivors.h"
+#include "live/live_status.h"
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
 
@@ -25,7 +25,7 @@ constexpr std::size_t kLargeTensors = 8;
 
 struct Showing {
   std::mutex mutex;
-  std::unique_ptr<monitor::LiveStatusPublisher> publisher;
+  std::unique_ptr<live::LiveStatusPublisher> publisher;
   int users = 0;
 };
 
@@ -56,7 +56,7 @@ Status start_showing() {
   const std::lock_guard lock(now.mutex);
   if (now.users++ > 0 || is_switched_off()) return {};
   const auto span = std::make_shared<PeakSpan>();
-  const auto survivors = std::make_shared<monitor::Survivors>();
+  const auto survivors = std::make_shared<alerts::Survivors>();
   const auto take = [span, survivors] {
     SampleOptions options;
     options.large_tensors = kLargeTensors;
@@ -65,12 +65,12 @@ Status start_showing() {
     if (options.iteration == 0) options.iteration = monitor::last_step();  // no monitor counts
     const double loss = g_loss.load(std::memory_order_relaxed);
     if (!std::isnan(loss)) options.loss = loss;
-    MemorySample sample = monitor::take_sample(options, *survivors);
+    MemorySample sample = monitor::sample_and_observe(options, *survivors);
     const bool is_stale = !sample.devices.empty() && !sample.devices.front().peak_bytes;
     if (is_stale) *span = PeakSpan();  // another recording is asked than when it began
     return sample;
   };
-  PLIMSOLL_TRY_ASSIGN(now.publisher, monitor::LiveStatusPublisher::start(take));
+  PLIMSOLL_TRY_ASSIGN(now.publisher, live::LiveStatusPublisher::start(take));
   return {};
 }
 
@@ -80,7 +80,7 @@ void show_progress(std::int64_t iteration, std::optional<double> loss) {
 }
 
 void stop_showing() {
-  std::unique_ptr<monitor::LiveStatusPublisher> ended;
+  std::unique_ptr<live::LiveStatusPublisher> ended;
   {
     Showing& now = showing();
     const std::lock_guard lock(now.mutex);

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "monitor/live_status.h"
+#include "live/live_status.h"
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/recorder_c.h"
@@ -29,10 +29,10 @@ class ShowingTest : public testing::Test {
     ::unsetenv("PLIMSOLL_LIVE");
   }
   std::string folder() const { return machine_.root() + "/live"; }
-  bool is_shown() const { return !find_live_statuses({folder()}).empty(); }
+  bool is_shown() const { return !live::find_live_statuses({folder()}).empty(); }
   MemorySample seen() const {
-    auto reader = LiveStatusReader::open({::getpid(), folder()});
-    while (!reader) reader = LiveStatusReader::open({::getpid(), folder()});
+    auto reader = live::LiveStatusReader::open({::getpid(), folder()});
+    while (!reader) reader = live::LiveStatusReader::open({::getpid(), folder()});
     std::optional<MemorySample> sample;
     while (!sample) {
       EXPECT_TRUE(reader->ask_for(kMinuteNs).ok());

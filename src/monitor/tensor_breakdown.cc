@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "monitor/scalars.h"
+#include "tensorboard/scalars.h"
 
 namespace plimsoll {
 
@@ -19,8 +19,8 @@ Status log_tensor_memory_breakdown(const ScalarWriter& write, std::int64_t itera
   sample.iteration = iteration;
   sample.large_tensor_bytes =
       static_cast<std::uint64_t>(std::llround(options.large_tensor_mb * 1024 * 1024));
-  for (const monitor::Scalar& scalar :
-       monitor::scalars_of(take_sample(sample), {options.section, options.top_layers})) {
+  for (const tensorboard::Scalar& scalar :
+       tensorboard::scalars_of(take_sample(sample), {options.section, options.top_layers})) {
     write(scalar.tag, scalar.value, iteration);
   }
   return {};

@@ -8,20 +8,21 @@
 #include <optional>
 #include <utility>
 
-#include "monitor/detection.h"
-#include "monitor/detection_rules.h"
-#include "monitor/event_file.h"
-#include "monitor/scalars.h"
+#include "alerts/detection.h"
+#include "alerts/detection_rules.h"
+#include "alerts/survivors.h"
 #include "monitor/snapshots.h"
-#include "monitor/survivors.h"
-#include "monitor/text_log.h"
+#include "monitor/watch.h"
 #include "plimsoll/process_rank.h"
+#include "tensorboard/event_file.h"
+#include "tensorboard/scalars.h"
+#include "text_log/text_log.h"
 
 namespace plimsoll {
 namespace {
 
-monitor::DetectionOptions detection_of(const MonitorOptions& options) {
-  monitor::DetectionOptions detection;
+alerts::DetectionOptions detection_of(const MonitorOptions& options) {
+  alerts::DetectionOptions detection;
   detection.growth_percent = options.growth_percent;
   detection.fragmentation_percent = options.fragmentation_percent;
   detection.alert_every = options.alert_every;
@@ -29,7 +30,7 @@ monitor::DetectionOptions detection_of(const MonitorOptions& options) {
   return detection;
 }
 
-MemoryAlert told(const monitor::Alert& alert) {
+MemoryAlert told(const alerts::Alert& alert) {
   return {.id = alert.id,
           .severity = to_string(alert.severity),
           .device = alert.device,
@@ -110,10 +111,10 @@ struct TrainingMonitor::State {
     // An iteration that failed in its middle is no part of any series.
     const bool is_of_series = options.alerts && ended == Ended::kAsUsual;
     MemorySample sample =
-        is_of_series ? monitor::take_sample(wanted, survivors) : take_sample(wanted);
+        is_of_series ? monitor::sample_and_observe(wanted, survivors) : take_sample(wanted);
     if (largest_batch > 0) sample.batch_size = largest_batch;
     sample.ran_out = ended == Ended::kOutOfMemory;
-    if (sample.ran_out) sample.ran_out_of = monitor::device_that_ran_out(error, sample.devices);
+    if (sample.ran_out) sample.ran_out_of = alerts::device_that_ran_out(error, sample.devices);
     if (sample.ran_out && is_batch_told && batch > 0) sample.failed_batch_size = batch;
     largest_batch = batch;
     span.emplace();
@@ -124,12 +125,12 @@ struct TrainingMonitor::State {
       const auto top_layers = static_cast<std::size_t>(options.top_layers);
       report("TensorBoard",
              events.write(sample.time_ns, iteration,
-                          monitor::scalars_of(sample, {.section = options.tensorboard_section(),
-                                                       .top_layers = top_layers})));
+                          tensorboard::scalars_of(sample, {.section = options.tensorboard_section(),
+                                                           .top_layers = top_layers})));
     }
     if (on_sample) on_sample(sample);
-    for (const monitor::Alert& alert : options.alerts ? detector.observe(sample, survivors)
-                                                      : detector.observe_thresholds(sample)) {
+    for (const alerts::Alert& alert : options.alerts ? detector.observe(sample, survivors)
+                                                     : detector.observe_thresholds(sample)) {
       ++alerts;
       on_alert ? on_alert(told(alert)) : say(alert_text(alert));
     }
@@ -142,10 +143,10 @@ struct TrainingMonitor::State {
   const LinePrinter say;
   std::function<void(const MemoryAlert&)> on_alert;
   std::function<void(const MemorySample&)> on_sample;
-  monitor::TextLog log;
-  monitor::EventFile events;
-  monitor::Survivors survivors;
-  monitor::Detector detector;
+  text_log::TextLog log;
+  tensorboard::EventFile events;
+  alerts::Survivors survivors;
+  alerts::Detector detector;
   monitor::Snapshots snapshots;
   bool shows_ranges = false;
   bool has_reported_no_memory = false;

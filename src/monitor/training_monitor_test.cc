@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/process_rank.h"
 #include "plimsoll/recorder_c.h"
+#include "tests/support/temporary_folder.h"
 
 namespace plimsoll {
 namespace {
@@ -222,6 +224,26 @@ TEST_F(TrainingMonitors, reports_a_snapshot_that_fails_and_goes_on) {
   for (int i = 0; i < 4; ++i) monitor.step();
   ASSERT_THAT(said, SizeIs(2));
   EXPECT_THAT(said[0], HasSubstr("plimsoll: snapshot: cannot create the folder"));
+}
+
+TEST_F(TrainingMonitors, each_rank_has_its_own_log_and_event_file) {
+  const tests::TemporaryFolder output;
+  MonitorOptions of_rank_options;
+  of_rank_options.output_dir = output.path();
+  of_rank_options.tensorboard = "true";
+  of_rank_options.interval = 1;
+  for (const std::int64_t rank : {0, 1}) {
+    set_process_rank({.rank = rank, .world_size = 2});
+    TrainingMonitor monitor(of_rank_options);
+    monitor.step();
+    const std::string of_rank = "/rank" + std::to_string(rank) + "/";
+    EXPECT_THAT(monitor.text_log_path(), HasSubstr(output.path() + "/profiles" + of_rank));
+    EXPECT_THAT(monitor.event_file_path(), HasSubstr(output.path() + "/tensorboard" + of_rank));
+    std::stringstream text;
+    text << std::ifstream(monitor.text_log_path()).rdbuf();
+    EXPECT_THAT(text.str(), HasSubstr("rank " + std::to_string(rank) + " of 2\n"));
+  }
+  set_process_rank({.rank = 0, .world_size = 0});
 }
 
 }  // namespace

@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "monitor/host_memory.h"
 #include "monitor/watch.h"
-#include "monitor/words.h"
 #include "plimsoll/monitor.h"
+#include "probes/host_memory.h"
+#include "sample/live_rows.h"
+#include "sample/names.h"
 
 namespace plimsoll {
 namespace {
@@ -33,7 +34,7 @@ void add_told(TensorUsage& gpu, const DeviceMemory& now, const DeviceMemory* at_
 
 MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin) {
   MemoryUsage usage;
-  usage.rss_bytes = monitor::read_host_memory().rss_bytes;
+  usage.rss_bytes = probes::read_host_memory().rss_bytes;
   std::vector<std::string> recorded;
   for (const plimsoll_usage& device : held.recorded) {
     if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
@@ -43,7 +44,7 @@ MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin
     std::optional<std::uint64_t> reserved_bytes;
     if (device.device_type != PLIMSOLL_DEVICE_CPU) {
       tensors = usage.gpu ? &*usage.gpu : &usage.gpu.emplace();
-      recorded.push_back(monitor::device_name(device.device_type, device.ordinal));
+      recorded.push_back(sample::device_name(device.device_type, device.ordinal));
       if (const DeviceMemory* told = find(held.told, recorded.back())) {
         allocated_bytes = told->allocated_bytes;
         reserved_bytes = told->reserved_bytes;
@@ -57,7 +58,7 @@ MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin
     if (device.has_segments != 0) add(tensors->peak_reserved_bytes, device.peak_reserved_bytes);
   }
   for (const DeviceMemory& device : held.told) {
-    if (monitor::is_cpu(device.name)) continue;
+    if (sample::is_cpu(device.name)) continue;
     TensorUsage& gpu = usage.gpu ? *usage.gpu : usage.gpu.emplace();
     if (std::ranges::find(recorded, device.name) == recorded.end()) {
       add_told(gpu, device, find(at_begin, device.name));
@@ -100,11 +101,11 @@ std::map<std::string, std::uint64_t> PeakSpan::peaks() const {
   std::vector<std::string> recorded;
   for (const plimsoll_usage& device : held.recorded) {
     if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
-    recorded.push_back(monitor::device_name(device.device_type, device.ordinal));
+    recorded.push_back(sample::device_name(device.device_type, device.ordinal));
     if (held.has_span) peaks[recorded.back()] = device.peak_bytes;
   }
   for (const DeviceMemory& device : held.told) {
-    if (monitor::is_cpu(device.name)) continue;
+    if (sample::is_cpu(device.name)) continue;
     if (std::ranges::find(recorded, device.name) != recorded.end()) continue;
     TensorUsage usage;
     add_told(usage, device, find(at_begin_, device.name));

@@ -146,23 +146,6 @@ void read_live_rows(std::vector<plimsoll_live>& rows) {
   rows.resize(count);
 }
 
-std::string device_name(std::uint8_t type, std::int32_t ordinal) {
-  switch (type) {
-    case PLIMSOLL_DEVICE_CPU:
-      return "cpu";
-    case PLIMSOLL_DEVICE_CUDA:
-      return "cuda:" + std::to_string(ordinal);
-    case PLIMSOLL_DEVICE_HIP:
-      return "hip:" + std::to_string(ordinal);
-    case PLIMSOLL_DEVICE_XPU:
-      return "xpu:" + std::to_string(ordinal);
-    case PLIMSOLL_DEVICE_PINNED_HOST:
-      return "pinned";
-    default:
-      return "other";
-  }
-}
-
 }  // namespace monitor
 
 Status start_watching() {

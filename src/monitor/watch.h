@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "alerts/survivors.h"
 #include "plimsoll/memory_sample.h"
+#include "plimsoll/monitor.h"
 #include "plimsoll/recorder_c.h"
 
 namespace plimsoll::monitor {
@@ -44,6 +46,7 @@ void take_back_recording(plimsoll_recording* recording);
 
 std::vector<DeviceMemory> ask_device_source();
 
-std::string device_name(std::uint8_t type, std::int32_t ordinal);
+// As take_sample(); also shows the live allocations to `survivors`.
+MemorySample sample_and_observe(const SampleOptions& options, alerts::Survivors& survivors);
 
 }  // namespace plimsoll::monitor

@@ -1,6 +1,6 @@
 #include "record/recorder.h"
 #include "base/per_thread.h"
-#include "record/pins.h"
+#include "record/ledger/pins.h"
 #include "record/range_listeners.h"
 
 #include <pthread.h>

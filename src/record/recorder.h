@@ -20,12 +20,12 @@
 #include "base/worker.h"
 #include "plimsoll/last_failure_c.h"
 #include "plimsoll/recorder_c.h"
-#include "record/definitions.h"
-#include "record/ledger.h"
-#include "record/merge.h"
+#include "record/hot/merge.h"
+#include "record/hot/thread_registry.h"
+#include "record/hot/ticks.h"
+#include "record/ledger/ledger.h"
+#include "record/output/definitions.h"
 #include "record/recording.h"
-#include "record/thread_registry.h"
-#include "record/ticks.h"
 
 namespace plimsoll::record {
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "plimsoll/recorder_c.h"
-#include "record/ticks.h"
+#include "record/hot/ticks.h"
 #include "tests/support/recorded.h"
 #include "tests/support/scarce_memory.h"
 

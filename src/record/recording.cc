@@ -11,7 +11,7 @@
 
 #include "format/block.h"
 #include "plimsoll/version.h"
-#include "record/ticks.h"
+#include "record/hot/ticks.h"
 
 namespace plimsoll::record {
 namespace {

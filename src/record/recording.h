@@ -18,11 +18,11 @@
 #include "format/encoder.h"
 #include "format/file_state.h"
 #include "plimsoll/recorder_c.h"
-#include "record/definitions.h"
-#include "record/file_sink.h"
-#include "record/kept_blocks.h"
-#include "record/ledger.h"
-#include "record/peak_spans.h"
+#include "record/ledger/ledger.h"
+#include "record/ledger/peak_spans.h"
+#include "record/output/definitions.h"
+#include "record/output/file_sink.h"
+#include "record/output/kept_blocks.h"
 
 namespace plimsoll::record {
 

@@ -43,7 +43,7 @@ def test_they_are_compared_and_the_odd_one_is_reported_whole(plimsoll, ranks):
     outcome = plimsoll("report", *ranks)
     assert outcome.status == 0, outcome.err
     assert outcome.out.startswith("== 4 ranks ==\n\nWARNING Rank 2 peaks at ")
-    assert "What sets it apart most is activation" in outcome.out
+    assert "The largest difference is in activation" in outcome.out
     assert f"== {ranks[2]} ==" in outcome.out
     assert f"== {ranks[0]} ==" not in outcome.out
     assert all(f"run-rank{rank}.plim" in outcome.out for rank in range(4))
@@ -58,7 +58,7 @@ def test_the_odd_one_may_be_failed_on(plimsoll, ranks, what):
 def test_the_peak_is_not_told_of_where_another_moment_is_asked_for(plimsoll, ranks):
     outcome = plimsoll("report", "--at", "end", *ranks)
     assert "Rank 2 peaks at" in outcome.out
-    assert "sets it apart" not in outcome.out
+    assert "The largest difference" not in outcome.out
 
 
 def test_json_tells_each_ranks_number(plimsoll, ranks):

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <span>
 
-#include "monitor/live_status_file.h"
+#include "live/live_status_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace plimsoll::monitor;
+  using namespace plimsoll::live;
   const auto sample = decode_sample(std::as_bytes(std::span(data, size)));
   if (!sample) return 0;
   const auto again = encode_sample(*sample);

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/nsys_summary.h"
+#include "nsys/summary.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace plimsoll::cli;
+  using namespace plimsoll::nsys;
   const std::string_view csv(reinterpret_cast<const char*>(data), size);
   const NsysSummary summary = read_nsys_stats(csv);
-  if (nsys_summary_text(summary, 80, plimsoll::report::Color::kOff).empty()) std::abort();
+  if (nsys_summary_text(summary, 80, plimsoll::text::Color::kOff).empty()) std::abort();
   return 0;
 }

@@ -5,14 +5,14 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "monitor/log_lines.h"
-#include "monitor/nvidia_smi_log.h"
+#include "logs/lines.h"
+#include "logs/nvidia_smi_log.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace plimsoll;
-  monitor::NvidiaSmiLog log;
-  monitor::LogLines lines([&](std::string_view line) {
-    static_cast<void>(monitor::NvidiaSmiLog::knows(line));
+  logs::NvidiaSmiLog log;
+  logs::LogLines lines([&](std::string_view line) {
+    static_cast<void>(logs::NvidiaSmiLog::knows(line));
     log.line(line);
   });
   lines.feed({reinterpret_cast<const char*>(data), size});

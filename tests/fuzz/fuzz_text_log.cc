@@ -8,20 +8,20 @@
 
 #include "base/check.h"
 #include "base/json_writer.h"
-#include "monitor/log_reader.h"
-#include "monitor/log_summary.h"
-#include "monitor/text_log.h"
+#include "logs/reader.h"
+#include "logs/summary.h"
+#include "text_log/text_log.h"
 
 namespace {
 
 using namespace plimsoll;
 
 std::string rewritten(std::string_view log) {
-  std::string text = monitor::text_log_header(0);
-  const auto take = [&](monitor::LogFormat, const MemorySample& sample) {
-    text += monitor::text_log_snapshot(sample, {});
+  std::string text = text_log::text_log_header(0);
+  const auto take = [&](logs::LogFormat, const MemorySample& sample) {
+    text += text_log::text_log_snapshot(sample, {});
   };
-  const auto contents = monitor::read_log_bytes(log, "log", take);
+  const auto contents = logs::read_log_bytes(log, "log", take);
   PLIMSOLL_CHECK(contents.ok() || !contents.error().message.empty());
   return text;
 }
@@ -30,16 +30,16 @@ std::string rewritten(std::string_view log) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  monitor::LogSummarizer summarizer(monitor::DetectionOptions{});
+  logs::LogSummarizer summarizer(alerts::DetectionOptions{});
   bool is_text_log = false;
-  const auto contents = monitor::read_log_bytes(
-      bytes, "log", [&](monitor::LogFormat format, const MemorySample& sample) {
-        is_text_log = format == monitor::LogFormat::kTextLog;
+  const auto contents =
+      logs::read_log_bytes(bytes, "log", [&](logs::LogFormat format, const MemorySample& sample) {
+        is_text_log = format == logs::LogFormat::kTextLog;
         summarizer.add(sample);
       });
   if (!contents.ok()) return 0;
   PLIMSOLL_CHECK(contents->snapshots > 0 || !is_text_log);
-  const monitor::LogSummary summary = summarizer.finish("log", *contents);
+  const logs::LogSummary summary = summarizer.finish("log", *contents);
   base::JsonWriter json([](std::string_view) { return true; });
   base::write_json(json, summary);
   PLIMSOLL_CHECK(json.finish());

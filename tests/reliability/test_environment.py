@@ -68,7 +68,7 @@ INDIRECT = {
     "src/record/recording.cc": 1,
     "src/cli/terminal.cc": 1,
     "src/cli/nsys_command.cc": 1,  # PLIMSOLL_MONITOR_NVTX
-    "src/monitor/process_rank.cc": 1,
+    "src/probes/process_rank.cc": 1,
     "adapters/cuda_driver/roll.cc": 1,
     "python/plimsoll/_command/environment.py": 1,
     "python/plimsoll/recording.py": 2,  # ranks

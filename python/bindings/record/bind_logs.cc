@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "alerts/detection.h"
 #include "bind.h"
 #include "casters.h"
 #include "errors.h"
-#include "monitor/detection.h"
-#include "monitor/event_file.h"
-#include "monitor/scalars.h"
-#include "monitor/text_log.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/result.h"
+#include "tensorboard/event_file.h"
+#include "tensorboard/scalars.h"
+#include "text_log/text_log.h"
 
 namespace nb = nanobind;
 
@@ -32,14 +32,14 @@ std::optional<std::string> trouble(Status status) {
 
 Pairs scalars_of(const MemorySample& sample, const std::string& section, std::size_t top_layers) {
   Pairs pairs;
-  for (monitor::Scalar& scalar : monitor::scalars_of(sample, {section, top_layers})) {
+  for (tensorboard::Scalar& scalar : tensorboard::scalars_of(sample, {section, top_layers})) {
     pairs.emplace_back(std::move(scalar.tag), scalar.value);
   }
   return pairs;
 }
 
 void bind_event_file(nb::module_& module) {
-  using monitor::EventFile;
+  using tensorboard::EventFile;
   module.def("scalars_of", &scalars_of, nb::arg("sample"), nb::arg("section") = "Memory",
              nb::arg("top_layers") = 10, "The TensorBoard tags of a sample, and their values.");
   nb::class_<EventFile>(module, "EventFile", "A TensorBoard event file of our own.")
@@ -53,7 +53,7 @@ void bind_event_file(nb::module_& module) {
       .def(
           "write",
           [](EventFile& self, std::int64_t time_ns, std::int64_t step, const Pairs& scalars) {
-            std::vector<monitor::Scalar> told;
+            std::vector<tensorboard::Scalar> told;
             for (const auto& [tag, value] : scalars) told.push_back({tag, value});
             return trouble(self.write(time_ns, step, told));
           },
@@ -64,7 +64,7 @@ void bind_event_file(nb::module_& module) {
 }
 
 void bind_text_log(nb::module_& module) {
-  using monitor::TextLog;
+  using text_log::TextLog;
   nb::class_<TextLog>(module, "TextLog", "OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log.")
       .def(
           "__init__",
@@ -82,25 +82,25 @@ void bind_text_log(nb::module_& module) {
   module.def(
       "text_log_snapshot",
       [](const MemorySample& sample, std::size_t top_layers) {
-        return monitor::text_log_snapshot(sample, {.top_layers = top_layers});
+        return text_log::text_log_snapshot(sample, {.top_layers = top_layers});
       },
       nb::arg("sample"), nb::arg("top_layers") = 10,
       "A snapshot of the text log, as it is written.");
-  module.def("text_log_header", &monitor::text_log_header, nb::arg("time_ns"),
+  module.def("text_log_header", &text_log::text_log_header, nb::arg("time_ns"),
              "The first lines of a text log.");
   module.def(
       "append_text_log",
       [](const std::string& path, const MemorySample& sample, std::size_t top_layers) {
-        return trouble(monitor::append_text_log(path, sample, {.top_layers = top_layers}));
+        return trouble(text_log::append_text_log(path, sample, {.top_layers = top_layers}));
       },
       nb::arg("path"), nb::arg("sample"), nb::arg("top_layers") = 10,
       "Appends a snapshot to the log at a path. Returns what failed.");
 }
 
 void bind_detector(nb::module_& module) {
-  using monitor::Alert;
-  using monitor::DetectionOptions;
-  using monitor::Detector;
+  using alerts::Alert;
+  using alerts::DetectionOptions;
+  using alerts::Detector;
   nb::class_<Alert>(module, "Alert", "What is wrong, why we say so, what to do.")
       .def_ro("id", &Alert::id)
       .def_prop_ro("severity", [](const Alert& alert) { return to_string(alert.severity); })
@@ -111,7 +111,7 @@ void bind_detector(nb::module_& module) {
       .def_ro("evidence", &Alert::evidence)
       .def_ro("next_step", &Alert::next_step)
       .def_ro("saving_bytes", &Alert::saving_bytes)
-      .def("__str__", &monitor::alert_text);
+      .def("__str__", &alerts::alert_text);
   nb::class_<Detector>(module, "Detector", "The rules of detection, over one sample after another.")
       .def(
           "__init__",

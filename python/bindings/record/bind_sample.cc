@@ -2,9 +2,9 @@
 
 #include "bind.h"
 #include "casters.h"
-#include "monitor/sample_fields.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/monitor.h"
+#include "sample/sample_fields.h"
 
 namespace nb = nanobind;
 
@@ -16,7 +16,7 @@ template <typename T>
 nb::class_<T> bind_fields(nb::module_& module, const char* name, const char* doc) {
   nb::class_<T> bound(module, name, doc);
   bound.def(nb::init<>());
-  monitor::for_each_field<T>([&](const auto& field) {
+  sample::for_each_field<T>([&](const auto& field) {
     if constexpr (requires { field.of(T()).has_value(); }) {
       bound.def_rw(field.name, field.member, nb::arg().none());
     } else {

@@ -23,6 +23,7 @@
 #include "plimsoll/last_failure_c.h"
 #include "plimsoll/recorder_c.h"
 #include "plimsoll/version.h"
+#include "sample/live_rows.h"
 
 namespace nb = nanobind;
 
@@ -222,7 +223,7 @@ class Recording {
     }
     std::map<std::string, std::uint64_t> told;
     for (const plimsoll_usage& row : rows) {
-      told[monitor::device_name(row.device_type, row.ordinal)] = row.peak_bytes;
+      told[sample::device_name(row.device_type, row.ordinal)] = row.peak_bytes;
     }
     return told;
   }

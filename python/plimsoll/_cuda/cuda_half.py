@@ -32,13 +32,13 @@ def header_folders() -> list[Path]:
     if not found:
         raise AdapterError("CUDA's headers (cuda_runtime_api.h) were not found")
     # The first that exists. Plimsoll has the files that it lacks (torch's wheels have no crt/).
-    return [found[0], adapter.sources(HALF) / "stand_in"]
+    return [found[0], adapter.sources(HALF) / "stub_headers"]
 
 
 HALF = adapter.Half(
     "_plimsoll_torch_cuda",
     "libtorch_cuda",
-    "python_cuda_adapter.cc",
+    "python/adapter.cc",
     ("c10", "c10_cuda"),
     seconds=10,
     headers=header_folders,

@@ -51,7 +51,7 @@ class Half:
 MAIN = Half(
     "_plimsoll_torch",
     "libtorch",
-    "python_adapter.cc",
+    "python/adapter.cc",
     ("c10", "torch_cpu", "torch", "torch_python"),
     seconds=20,
 )
@@ -175,7 +175,8 @@ def _key(half: Half, folder: Path) -> str:
     for part in parts:
         digest.update(str(part).encode() + b"\0")
     header = folder.parent.parent / "include/plimsoll/recorder_c.h"
-    for path in [*sorted(folder.glob("*.h")), *sorted(folder.glob("*.cc")), header]:
+    files = [*folder.glob("*.h"), *folder.glob("*.cc"), *folder.glob("python/*")]
+    for path in [*sorted(files), header]:
         digest.update(path.read_bytes() + b"\0")
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 

@@ -1,0 +1,13 @@
+// The adapter with its Python module, as one translation unit.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "adapter_sources.cc"
+#include "python/calls.cc"
+#include "python/frames.cc"
+#include "python/heap.cc"
+#include "python/module.cc"
+#include "python/modules.cc"
+#include "python/object_parts.cc"
+#include "python/optimizers.cc"
+#include "python/self_test.cc"
+#include "python/threads.cc"

@@ -1,0 +1,37 @@
+// Finds the tensors, modules and optimizers among all objects of Python's garbage collector.
+//
+// gc.get_objects() copies every object into a list. This walks the collector's lists instead, from
+// several places at once, and can skip what earlier searches have visited: new objects are always
+// linked behind older ones. Needs the GIL.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "python/objects.h"
+
+namespace plimsoll::libtorch {
+
+enum class HeapPart : std::uint8_t {
+  kAll,
+  kNew  // objects created since the last search, and maybe some older ones
+};
+
+struct HeapObjects {
+  std::vector<Reference> tensors;
+  std::vector<Reference> modules;
+  std::vector<Reference> optimizers;
+};
+
+// Takes torch.nn.Module and torch.optim.Optimizer, before the first search. False with an
+// exception.
+bool prepare_searches(PyTypeObject* module_class, PyTypeObject* optimizer_class);
+
+HeapObjects search_heap(HeapPart part);
+
+// The next search visits all objects.
+void forget_searches();
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,317 @@
+// The extension module _plimsoll_torch: what Python calls to attach, and the hooks that torch
+// calls. Every hook returns None and swallows what goes wrong: a profiler must not stop the
+// training. It runs no code of the program, so that whatever goes wrong is ours.
+#include <Python.h>
+
+#include <chrono>
+#include <exception>
+
+#include "parameters.h"
+#include "plimsoll_libtorch.h"
+#include "python/frames.h"
+#include "python/heap.h"
+#include "python/modules.h"
+#include "python/object_parts.h"
+#include "python/objects.h"
+#include "python/optimizers.h"
+#include "python/self_test.h"
+#include "python/threads.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+// Runs a hook's body. No exception leaves it, neither of C++ nor of Python.
+template <typename Body>
+PyObject* guarded(Body&& body) {
+  if (is_attached()) {
+    try {
+      body(thread_state());
+    } catch (const std::exception&) {
+      count_lost_detail();
+    }
+    PyErr_Clear();
+  }
+  Py_RETURN_NONE;
+}
+
+// ---- what Python's heap holds -------------------------------------------------------------------
+
+void adopt_tensor(ThreadState& thread, PyObject* object, bool has_gradient) {
+  const at::Tensor* tensor = as_tensor(object);
+  if (tensor == nullptr) return;
+  tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
+  if (!has_gradient) return;
+  // Not Tensor::grad(), which warns where there is none.
+  const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
+  if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
+}
+
+void record_objects(ThreadState& thread, const HeapObjects& objects) {
+  watch_new_classes();
+  const bool has_gradients = may_read_gradients();
+  for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get(), has_gradients);
+  for (const Reference& each : objects.modules) modules().find_or_add(each.get());
+  modules().name_all(thread);
+  // First, so that a parameter has the name of its module, not one of its optimizer.
+  if (!objects.optimizers.empty()) modules().tag_changed(thread);
+  for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
+}
+
+// Copies of modules (an average of the weights) register nothing, and may never be called: only a
+// search finds them. One runs after the first step, and then whenever its time is at most a
+// two-thousandth of the time since the last one.
+class SurveyClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void run_if_due(ThreadState& thread) {
+    run_if_due(thread, HeapPart::kAll, all_due_);
+    run_if_due(thread, HeapPart::kNew, new_due_);
+  }
+  void restart() { all_due_ = new_due_ = {}; }
+
+ private:
+  static void run_if_due(ThreadState& thread, HeapPart part, Clock::time_point& due) {
+    const Clock::time_point began = Clock::now();
+    if (began < due) return;
+    record_objects(thread, search_heap(part));
+    const Clock::time_point ended = Clock::now();
+    due = ended + 2000 * (ended - began);
+  }
+  Clock::time_point all_due_{};
+  Clock::time_point new_due_{};
+};
+SurveyClock g_survey_clock;
+
+// ---- attaching --------------------------------------------------------------------------------
+
+// Needs no memory.
+void take_out_hooks() noexcept {
+  plimsoll_libtorch_detach();
+  stop_watching_calls();
+  modules().clear();
+  forget_optimizers();
+  forget_searches();
+}
+
+// attach(api address, mode, with stacks, module class, optimizer class, our folder,
+//        notebook cells or None)
+PyObject* attach(PyObject* /*self*/, PyObject* args) {
+  unsigned long long api = 0;
+  int mode = 0;
+  int has_stacks = 0;
+  PyObject *module_class = nullptr, *optimizer_class = nullptr;
+  const char* folder = "";
+  PyObject* cells = nullptr;
+  if (PyArg_ParseTuple(args, "KipO!O!sO", &api, &mode, &has_stacks, &PyType_Type, &module_class,
+                       &PyType_Type, &optimizer_class, &folder, &cells) == 0) {
+    return nullptr;
+  }
+  if (is_attached()) {
+    PyErr_SetString(PyExc_RuntimeError, "the adapter is attached already");
+    return nullptr;
+  }
+  auto* module_type = reinterpret_cast<PyTypeObject*>(module_class);
+  const char* problem = nullptr;
+  try {
+    set_notebook_cells(PyDict_CheckExact(cells) != 0 ? cells : nullptr);
+    if (!find_standard_library()) return nullptr;
+    if (!prepare_searches(module_type, reinterpret_cast<PyTypeObject*>(optimizer_class))) {
+      return nullptr;
+    }
+    find_parts_of_wrappers();
+    g_attachment.stacks = has_stacks != 0 ? python_stacks() : StackSource{};
+    set_runner_folder(folder);
+    problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
+                                       static_cast<plimsoll_libtorch_mode>(mode));
+    if (problem == nullptr) {
+      set_module_class(module_type);
+      watch_calls(module_type);
+    }
+  } catch (const std::exception&) {
+    take_out_hooks();
+    problem = "not enough memory for its hooks";
+  }
+  if (problem != nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, problem);
+    return nullptr;
+  }
+  g_survey_clock.restart();
+  Py_RETURN_NONE;
+}
+
+PyObject* detach(PyObject* /*self*/, PyObject* /*args*/) {
+  take_out_hooks();
+  Py_RETURN_NONE;
+}
+
+// ---- what torch calls -------------------------------------------------------------------------
+
+// (module, name, child)
+PyObject* module_registered(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& /*thread*/) {
+    PyObject *parent = nullptr, *child = nullptr;
+    const char* name = nullptr;
+    if (PyArg_ParseTuple(args, "OsO", &parent, &name, &child) == 0) return;
+    if (is_module(parent) && is_module(child)) modules().add_child(parent, name, child);
+  });
+}
+
+// layer_of(module) -> its path among the layers; empty where it has none
+PyObject* layer_of(PyObject* /*self*/, PyObject* module) {
+  std::string path;
+  PyObject* none = guarded([&](ThreadState& thread) {
+    Module* known = is_module(module) ? modules().find_or_add(module) : nullptr;
+    if (known != nullptr && modules().layer_of_called(thread, *known) != 0) path = known->path;
+  });
+  if (none == nullptr) return nullptr;
+  Py_DECREF(none);
+  return PyUnicode_DecodeUTF8(path.data(), static_cast<Py_ssize_t>(path.size()), "replace");
+}
+
+// (module, name, tensor): of parameters and of buffers
+PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& /*thread*/) {
+    watch_new_classes();
+    PyObject* module = PyTuple_Size(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+    if (module != nullptr && is_module(module)) modules().find_or_add(module);
+  });
+}
+
+// Full mode sees the scope that torch opens around a step, which is left after an exception too.
+void set_lite_phase(ThreadState& thread, plimsoll_phase phase) {
+  if (!g_attachment.has_operators) thread.context->phase = phase;
+}
+
+// (optimizer, args, kwargs)
+PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& thread) {
+    watch_new_classes();
+    observe_backward(thread);
+    if (PyTuple_Size(args) > 0) before_step(thread, PyTuple_GET_ITEM(args, 0));
+    set_lite_phase(thread, PLIMSOLL_PHASE_OPTIMIZER);
+  });
+}
+int (*g_renew_cuda)() = nullptr;  // of the CUDA half, while it is attached; guarded by the GIL
+
+PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& thread) {
+    set_lite_phase(thread, PLIMSOLL_PHASE_OTHER);
+    if (g_renew_cuda != nullptr)
+      g_renew_cuda();  // before the step's end is told: its sums are right
+    if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
+    if (g_attachment.has_walks) g_survey_clock.run_if_due(thread);
+  });
+}
+
+// ---- what our own Python calls ----------------------------------------------------------------
+
+// survey("all" or "new"): records what Python's heap holds, or what is new in it since the last
+// time.
+PyObject* survey(PyObject* /*self*/, PyObject* part) {
+  const bool is_all =
+      PyUnicode_Check(part) != 0 && PyUnicode_CompareWithASCIIString(part, "all") == 0;
+  return guarded([&](ThreadState& thread) {
+    record_objects(thread, search_heap(is_all ? HeapPart::kAll : HeapPart::kNew));
+    modules().tag_changed(thread);  // such as a parameter whose `data` was replaced
+  });
+}
+
+// describe(): right before a sample, whatever the hooks have not seen or not looked at.
+PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
+  return guarded([](ThreadState& thread) {
+    if (g_renew_cuda != nullptr) g_renew_cuda();
+    record_objects(thread, search_heap(HeapPart::kNew));
+    g_survey_clock.run_if_due(thread);
+    modules().tag_changed(thread);
+    tag_optimizers(thread);
+    modules().tag_gradients(thread);
+    poll_foreign_storages(thread);
+    parameters().forget_dead();
+  });
+}
+
+PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
+  return guarded([](ThreadState& thread) {
+    leave_steps_to_user(thread);
+    poll_foreign_storages(thread);
+  });
+}
+
+// describe_address() -> where plimsoll_libtorch_describe_allocation lies, for the CUDA half
+PyObject* describe_address(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyLong_FromUnsignedLongLong(
+      reinterpret_cast<std::uintptr_t>(&plimsoll_libtorch_describe_allocation));
+}
+
+// tell_cuda_tensors(wanted)
+PyObject* tell_cuda_tensors(PyObject* /*self*/, PyObject* is_wanted) {
+  plimsoll_libtorch_tell_cuda_tensors(PyObject_IsTrue(is_wanted));
+  Py_RETURN_NONE;
+}
+
+// renew_cuda_by(address of plimsoll_libtorch_cuda_renew, or 0)
+PyObject* renew_cuda_by(PyObject* /*self*/, PyObject* address) {
+  const unsigned long long value = PyLong_AsUnsignedLongLong(address);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  g_renew_cuda = reinterpret_cast<int (*)()>(value);
+  Py_RETURN_NONE;
+}
+
+// observe(wanted)
+PyObject* observe(PyObject* /*self*/, PyObject* is_wanted) {
+  plimsoll_libtorch_observe(PyObject_IsTrue(is_wanted));
+  Py_RETURN_NONE;
+}
+
+// see_less(mode)
+PyObject* see_less(PyObject* /*self*/, PyObject* mode) {
+  const long number = PyLong_AsLong(mode);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  plimsoll_libtorch_see_less(static_cast<plimsoll_libtorch_mode>(number));
+  Py_RETURN_NONE;
+}
+
+PyObject* is_attached_now(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyBool_FromLong(is_attached() ? 1 : 0);
+}
+
+PyObject* steps(PyObject* /*self*/, PyObject* /*args*/) {
+  return PyLong_FromUnsignedLongLong(steps_so_far());
+}
+
+PyMethodDef g_functions[] = {
+    {"attach", attach, METH_VARARGS, nullptr},
+    {"describe_address", describe_address, METH_NOARGS, nullptr},
+    {"describe", describe, METH_NOARGS, nullptr},
+    {"detach", detach, METH_NOARGS, nullptr},
+    {"is_attached", is_attached_now, METH_NOARGS, nullptr},
+    {"layer_of", layer_of, METH_O, nullptr},
+    {"module_registered", module_registered, METH_VARARGS, nullptr},
+    {"observe", observe, METH_O, nullptr},
+    {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},
+    {"see_less", see_less, METH_O, nullptr},
+    {"self_test", self_test, METH_VARARGS, nullptr},
+    {"step_begins", step_begins, METH_VARARGS, nullptr},
+    {"step_ends", step_ends, METH_VARARGS, nullptr},
+    {"survey", survey, METH_O, nullptr},
+    {"steps", steps, METH_NOARGS, nullptr},
+    {"tell_cuda_tensors", tell_cuda_tensors, METH_O, nullptr},
+    {"tensor_registered", tensor_registered, METH_VARARGS, nullptr},
+    {"user_marks_steps", user_marks_steps, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
+                        "_plimsoll_torch",
+                        "Plimsoll's adapter for the installed torch.",
+                        -1,
+                        g_functions,
+                        nullptr,
+                        nullptr,
+                        nullptr,
+                        nullptr};
+
+}  // namespace
+}  // namespace plimsoll::libtorch
+
+PyMODINIT_FUNC PyInit__plimsoll_torch() { return PyModule_Create(&plimsoll::libtorch::g_module); }

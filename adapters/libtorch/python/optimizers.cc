@@ -1,0 +1,240 @@
+#include "python/optimizers.h"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "parameters.h"
+#include "python/modules.h"
+#include "python/objects.h"
+#include "python/threads.h"
+#include "tagged_storages.h"
+
+namespace plimsoll::libtorch {
+namespace {
+
+// What a parameter's gradient is, while both keep their kind and shape.
+struct KnownGradient {
+  const c10::TensorImpl* parameter = nullptr;
+  std::uint64_t shape = 0;
+  std::uint32_t tensor = 0;
+};
+
+struct Optimizer {
+  PyObject* weak = nullptr;
+  std::vector<KnownGradient> gradients;  // in the order of its parameters
+  TaggedStorages parameters;
+  TaggedStorages state;
+};
+
+std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
+  static Immortal<std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>> all;
+  return all.get();
+}
+
+PyObject* g_stepping = nullptr;     // the optimizer that marks the steps; not owned
+std::size_t g_steps_of_others = 0;  // since its last step
+
+// More than a generator waits for its discriminator: another part of the training has begun.
+constexpr std::size_t kMostStepsOfOthers = 20;
+bool g_user_steps = false;
+std::uint64_t g_steps = 0;
+
+PyObject* optimizer_died(PyObject* self, PyObject* /*weak*/) {
+  auto* address = static_cast<PyObject*>(PyCapsule_GetPointer(self, nullptr));
+  PyErr_Clear();
+  const auto found = optimizers().find(address);
+  if (found != optimizers().end()) {
+    PyObject* weak = found->second->weak;
+    if (g_stepping == address) g_stepping = nullptr;
+    optimizers().erase(found);
+    Py_XDECREF(weak);
+  }
+  Py_RETURN_NONE;
+}
+PyMethodDef g_optimizer_died = {"optimizer_died", optimizer_died, METH_O, nullptr};
+
+Optimizer* find_or_add(PyObject* object) {
+  const auto found = optimizers().find(object);
+  if (found != optimizers().end()) return found->second.get();
+  Reference capsule = Reference::steal(PyCapsule_New(object, nullptr, nullptr));
+  Reference callback =
+      Reference::steal(capsule ? PyCFunction_New(&g_optimizer_died, capsule.get()) : nullptr);
+  PyObject* weak = callback ? PyWeakref_NewRef(object, callback.get()) : nullptr;
+  if (weak == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto optimizer = std::make_unique<Optimizer>();
+  optimizer->weak = weak;
+  return (optimizers()[object] = std::move(optimizer)).get();
+}
+
+// Calls visit(group number, group, index, parameter).
+template <typename Visit>
+void for_each_parameter(PyObject* optimizer, Visit&& visit) {
+  static PyObject* groups_name = interned("param_groups");
+  static PyObject* params_name = interned("params");
+  const Reference groups = own_attribute(optimizer, groups_name);
+  if (!groups || PyList_Check(groups.get()) == 0) return;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups.get()); ++i) {
+    PyObject* group = PyList_GET_ITEM(groups.get(), i);
+    if (PyDict_Check(group) == 0) continue;
+    PyObject* params = PyDict_GetItemWithError(group, params_name);
+    if (params == nullptr || PyList_Check(params) == 0) continue;
+    for (Py_ssize_t j = 0; j < PyList_GET_SIZE(params); ++j) {
+      if (const at::Tensor* tensor = as_tensor(PyList_GET_ITEM(params, j))) {
+        visit(i, group, j, *tensor);
+      }
+    }
+  }
+}
+
+// A parameter of no module that we know: "Adam.xyz" by its group's name, or by its number.
+std::string name_of(PyObject* optimizer, Py_ssize_t number, PyObject* group, Py_ssize_t index) {
+  const std::string type = Py_TYPE(optimizer)->tp_name;
+  std::string name = type.substr(type.rfind('.') + 1);
+  PyObject* group_name = PyDict_GetItemString(group, "name");
+  name += group_name != nullptr ? "." + text_of(group_name)
+                                : ".param_groups[" + std::to_string(number) + "]";
+  PyObject* params = PyDict_GetItemString(group, "params");
+  const bool is_alone = group_name != nullptr && PyList_GET_SIZE(params) == 1;
+  return is_alone ? name : name + "[" + std::to_string(index) + "]";
+}
+
+void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer,
+                    bool has_gradients) {
+  optimizer.parameters.begin_walk();
+  for_each_parameter(
+      object, [&](Py_ssize_t number, PyObject* group, Py_ssize_t index, const at::Tensor& tensor) {
+        if (optimizer.parameters.has_news(tensor)) {
+          Parameter parameter;
+          if (!parameters().find(tensor, parameter)) {
+            const std::string name = name_of(object, number, group, index);
+            parameter = {.name = name_id(name), .layer = 0, .text = name};
+            parameters().add(tensor, parameter);
+          }
+          tag_tensor(thread, tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name);
+        }
+        if (has_gradients) parameters().tag_gradient(thread, tensor);
+      });
+  optimizer.parameters.end_walk();
+}
+
+void tag_state(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
+  static PyObject* state_attribute = interned("state");
+  const Reference state = own_attribute(object, state_attribute);
+  if (!state || PyDict_Check(state.get()) == 0) return;
+  optimizer.state.begin_walk();
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(state.get(), &position, &key, &value) != 0) {
+    const at::Tensor* parameter = as_tensor(key);
+    for_each_tensor(value, Path(""), [&](const Path& path, const at::Tensor& tensor) {
+      if (!optimizer.state.has_news(tensor)) return;
+      const std::string owner = parameter == nullptr ? "" : parameters().name_text(*parameter);
+      const std::string name = owner.empty() ? path.text() : owner + "." + path.text();
+      tag_tensor(thread, tensor, PLIMSOLL_ROLE_OPTIMIZER_STATE, name_id(name));
+    });
+  }
+  optimizer.state.end_walk();
+}
+
+std::uint64_t shape_of(const at::Tensor& tensor) {
+  auto hash = static_cast<std::uint64_t>(tensor.scalar_type()) + 1;
+  for (const std::int64_t size : sizes_of(tensor)) {
+    hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
+  }
+  return hash;
+}
+
+// The gradients alone: they come and go with each step, and peaks are told by what they consist of.
+// False if a parameter is unknown yet.
+bool tag_gradients(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
+  std::size_t next = 0;
+  bool are_known = true;
+  for_each_parameter(object, [&](Py_ssize_t, PyObject*, Py_ssize_t, const at::Tensor& tensor) {
+    const c10::TensorImpl* parameter = tensor.unsafeGetTensorImpl();
+    if (next == optimizer.gradients.size()) optimizer.gradients.emplace_back();
+    KnownGradient& known = optimizer.gradients[next++];
+    const at::Tensor& gradient = parameter->grad();
+    if (!gradient.defined()) return;
+    const std::uint64_t shape = shape_of(gradient);
+    if (known.parameter != parameter || known.shape != shape) {
+      Parameter of;
+      if (!parameters().find(tensor, of)) {
+        are_known = false;
+        return;
+      }
+      known = {parameter, shape, tensor_id(thread, gradient, PLIMSOLL_ROLE_GRADIENT, of.name)};
+    }
+    tag_storage(thread, gradient, known.tensor);
+  });
+  optimizer.gradients.resize(next);
+  return are_known;
+}
+
+}  // namespace
+
+void before_step(ThreadState& thread, PyObject* object) {
+  Optimizer* optimizer = find_or_add(object);
+  if (!g_attachment.has_walks && optimizer != nullptr && !optimizer->gradients.empty() &&
+      tag_gradients(thread, object, *optimizer)) {
+    return;
+  }
+  parameters().take_accumulated();
+  modules().tag_changed(thread);
+  if (optimizer == nullptr) return;
+  tag_parameters(thread, object, *optimizer, true);
+  if (!g_attachment.has_walks) tag_gradients(thread, object, *optimizer);
+}
+
+bool after_step(ThreadState& thread, PyObject* object) {
+  Optimizer* optimizer = find_or_add(object);
+  if (optimizer == nullptr) return false;
+  if (g_attachment.has_walks) tag_state(thread, object, *optimizer);
+  if (g_stepping != object && (g_stepping == nullptr || ++g_steps_of_others > kMostStepsOfOthers)) {
+    g_stepping = object;
+  }
+  if (g_stepping != object) return false;
+  g_steps_of_others = 0;
+  poll_foreign_storages(thread);
+  if (g_attachment.has_walks) parameters().forget_dead();
+  ++g_steps;
+  if (!g_user_steps) recorder().mark(thread.context, PLIMSOLL_MARK_STEP, g_steps);
+  return true;
+}
+
+void adopt_optimizer(ThreadState& thread, PyObject* object) {
+  Optimizer* optimizer = find_or_add(object);
+  if (optimizer == nullptr) return;
+  tag_parameters(thread, object, *optimizer, may_read_gradients());
+  tag_state(thread, object, *optimizer);
+}
+
+void tag_optimizers(ThreadState& thread) {
+  std::vector<Reference> objects;  // a copy: one that dies meanwhile leaves optimizers()
+  for (const auto& [object, optimizer] : optimizers()) objects.push_back(Reference::borrow(object));
+  for (const Reference& object : objects) adopt_optimizer(thread, object.get());
+}
+
+void leave_steps_to_user(ThreadState& thread) {
+  if (std::exchange(g_user_steps, true) || g_steps == 0) return;
+  recorder().mark(thread.context, PLIMSOLL_MARK_OWN_STEPS, 0);
+}
+
+std::uint64_t steps_so_far() { return g_steps; }
+
+void forget_optimizers() {
+  std::unordered_map<PyObject*, std::unique_ptr<Optimizer>> all;
+  all.swap(optimizers());
+  for (auto& [object, optimizer] : all) Py_XDECREF(optimizer->weak);
+  g_stepping = nullptr;
+  g_steps_of_others = 0;
+  g_user_steps = false;
+  g_steps = 0;
+}
+
+}  // namespace plimsoll::libtorch

@@ -1,0 +1,5 @@
+// The CUDA adapter with its Python doors, as one translation unit.
+#include <Python.h>
+
+#include "cuda_adapter.cc"
+#include "python/module.cc"

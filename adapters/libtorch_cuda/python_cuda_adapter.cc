@@ -1,5 +1,0 @@
-// The CUDA adapter with its Python doors, as one translation unit.
-#include <Python.h>
-
-#include "cuda_adapter.cc"
-#include "python_cuda_module.cc"

@@ -1,0 +1,501 @@
+// Scripted streams of events, in the order in which torch's allocator reports them and moves its
+// gauges, against what the recorder has been told in the end.
+#include "cuda_recording.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "fake_recorder.h"
+#include "model_allocator.h"
+
+namespace plimsoll::libtorch_cuda {
+namespace {
+
+constexpr std::uint64_t kMiB = HeapSettings::kMiB;
+
+int g_descriptions = 0;
+
+plimsoll_context* describe(plimsoll_context* before) {
+  ++g_descriptions;
+  plimsoll_context* context = FakeRecorder::context();
+  *before = *context;
+  return context;
+}
+
+// A device of the model allocator, wired to the recording as torch wires its own.
+class Device {
+ public:
+  Device(CudaRecording& recording, int ordinal, const HeapSettings& settings = {})
+      : settings_(settings),
+        recording_(recording),
+        ordinal_(ordinal),
+        model_(settings, [this](const ModelEvent& event) { tell(event); }) {}
+
+  std::uint64_t alloc(std::uint64_t bytes, std::uint64_t stream = 0, HeapPool pool = {}) {
+    const std::uint64_t address = model_.alloc(bytes, stream, pool);
+    sizes_[address] = size_at(address);
+    allocated += sizes_[address];
+    if (has_gauges) recording_.gauge_moved(Gauge::kAllocated, static_cast<std::int64_t>(allocated));
+    return address;
+  }
+  void request_free(std::uint64_t address) {
+    allocated -= sizes_[address];
+    if (has_gauges) recording_.gauge_moved(Gauge::kAllocated, static_cast<std::int64_t>(allocated));
+    model_.request_free(address);
+  }
+  void free(std::uint64_t address) {
+    request_free(address);
+    model_.complete_free(address);
+  }
+  ModelAllocator& model() { return model_; }
+
+  // As torch.cuda.memory._snapshot() sees it, and says so.
+  SeenDevice snapshot() {
+    SeenDevice seen{.settings = settings_, .segments = {}};
+    for (const ModelSegment& segment : model_.segments) {
+      SeenSegment told{.address = segment.address,
+                       .size_bytes = 0,
+                       .stream = segment.stream,
+                       .pool = segment.pool,
+                       .is_expandable = segment.is_expandable,
+                       .blocks = {}};
+      for (const ModelBlock& block : segment.blocks) {
+        told.size_bytes += block.size;
+        told.blocks.push_back({block.address, block.size, block.requested, block.state});
+      }
+      seen.segments.push_back(told);
+    }
+    recording_.begin_snapshot();
+    for (int i = 0; i <= ordinal_; ++i) recording_.handle(0, {.action = Action::kSnapshot});
+    recording_.end_snapshot();
+    return seen;
+  }
+  void seed() { recording_.tracker(ordinal_)->seed(snapshot()); }
+
+  std::uint64_t allocated = 0;
+  std::uint64_t reserved = 0;
+  bool has_gauges = true;
+
+ private:
+  std::uint64_t size_at(std::uint64_t address) const {
+    for (const ModelSegment& segment : model_.segments) {
+      for (const ModelBlock& block : segment.blocks) {
+        if (block.address == address) return block.size;
+      }
+    }
+    return 0;
+  }
+  void tell(const ModelEvent& event) {
+    AllocatorEvent told{.action = Action::kAlloc,
+                        .address = event.address,
+                        .size_bytes = event.bytes,
+                        .stream = event.stream,
+                        .pool = event.pool};
+    bool is_release = false;
+    switch (event.what) {
+      case ModelEvent::What::kAlloc:
+        break;
+      case ModelEvent::What::kFreeRequested:
+        told.action = Action::kFreeRequested;
+        break;
+      case ModelEvent::What::kFreeCompleted:
+        told.action = Action::kFreeCompleted;
+        break;
+      case ModelEvent::What::kSegment:
+        constexpr Action kActions[] = {Action::kSegmentAlloc, Action::kSegmentFree,
+                                       Action::kSegmentMap, Action::kSegmentUnmap};
+        told.action = kActions[event.action];
+        is_release = event.action == PLIMSOLL_SEGMENT_FREE;
+        const bool is_more =
+            event.action == PLIMSOLL_SEGMENT_ALLOC || event.action == PLIMSOLL_SEGMENT_MAP;
+        reserved = is_more ? reserved + event.bytes : reserved - event.bytes;
+        if (!is_release) move_reserved();
+        break;
+    }
+    recording_.handle(ordinal_, told);
+    if (is_release) move_reserved();
+  }
+  void move_reserved() {
+    if (has_gauges) recording_.gauge_moved(Gauge::kReserved, static_cast<std::int64_t>(reserved));
+  }
+
+  HeapSettings settings_;
+  CudaRecording& recording_;
+  int ordinal_;
+  ModelAllocator model_;
+  std::map<std::uint64_t, std::uint64_t> sizes_;
+};
+
+class CudaRecordingTest : public testing::Test {
+ protected:
+  CudaRecordingTest() {
+    FakeRecorder::clear();
+    recording.prepare(FakeRecorder::api(), 2, &describe);
+    recording.start();
+  }
+  ~CudaRecordingTest() override { recording.stop(); }
+
+  TrackerCounts counts(int ordinal = 0) { return recording.tracker(ordinal)->counts(); }
+  static RecordedDevice& told(int ordinal = 0) {
+    return FakeRecorder::devices()[static_cast<std::size_t>(ordinal + 1)];
+  }
+  void expect_equal(const Device& device, int ordinal = 0) {
+    EXPECT_EQ(told(ordinal).allocated_bytes(), device.allocated);
+    EXPECT_EQ(told(ordinal).reserved_bytes(), device.reserved);
+    EXPECT_EQ(told(ordinal).misfits, 0U);
+    EXPECT_EQ(counts(ordinal).disproved, 0U);
+  }
+
+  CudaRecording recording;
+};
+
+TEST_F(CudaRecordingTest, ABlockCarriesWhatTheThreadIsDoingAndItsPool) {
+  Device device(recording, 0);
+  device.seed();
+  FakeRecorder::context()->layer = 7;
+  const std::uint64_t address = device.alloc(1000, 3, {.first = 0, .second = 1});
+  FakeRecorder::context()->layer = 0;
+  const RecordedDevice::Block& block = told().blocks.at(address);
+  EXPECT_EQ(block.layer, 7U);
+  EXPECT_EQ(block.block.requested_bytes, 1000U);
+  EXPECT_EQ(block.block.size_bytes, 1024U);
+  EXPECT_EQ(block.block.stream, 3U);
+  EXPECT_EQ(block.block.pool, 1U);  // the name "0.1"
+  EXPECT_EQ(told().reserved_bytes(), 2 * kMiB);
+}
+
+TEST_F(CudaRecordingTest, ABlockWaitsForItsStreamBetweenTheTwoFrees) {
+  Device device(recording, 0);
+  device.seed();
+  const std::uint64_t address = device.alloc(4096);
+  device.request_free(address);
+  EXPECT_TRUE(told().blocks.at(address).is_pending);
+  device.model().complete_free(address);
+  EXPECT_TRUE(told().blocks.empty());
+}
+
+TEST_F(CudaRecordingTest, NobodyIsAskedWhatAFreeBelongsTo) {
+  Device device(recording, 0);
+  device.seed();
+  const int at_first = g_descriptions;
+  const std::uint64_t told_at_once = device.alloc(4096);
+  EXPECT_EQ(g_descriptions - at_first, 2);  // the segment and the block
+  const std::uint64_t held = device.alloc(4096);
+  const int before = g_descriptions;
+  device.free(told_at_once);
+  recording.tracker(0)->await_snapshot();
+  const SeenDevice seen = device.snapshot();
+  device.free(held);
+  recording.tracker(0)->seed(seen);
+  EXPECT_EQ(g_descriptions, before);
+  EXPECT_TRUE(told().blocks.empty());
+  device.model().empty_cache();
+  EXPECT_EQ(g_descriptions - before, 1);
+}
+
+struct Setting {
+  const char* name;
+  HeapSettings settings;
+};
+
+class UnderSettings : public CudaRecordingTest, public testing::WithParamInterface<Setting> {};
+
+// Whatever the program does, all that was told sums to what the allocator counts, and each gauge
+// value proves it.
+TEST_P(UnderSettings, SumsAreTheAllocatorsAfterEachEvent) {
+  Device first(recording, 0, GetParam().settings);
+  Device second(recording, 1, GetParam().settings);
+  first.seed();
+  second.seed();
+  std::mt19937 random(GetParam().settings.has_expandable_segments ? 5 : 4);
+  std::map<int, std::vector<std::uint64_t>> live;
+  for (int turn = 0; turn < 3000; ++turn) {
+    const int ordinal = static_cast<int>(random() % 2);
+    Device& device = ordinal == 0 ? first : second;
+    std::vector<std::uint64_t>& mine = live[ordinal];
+    if (mine.size() < 20 || random() % 2 == 0) {
+      const std::uint64_t bytes = std::uint64_t{1} << random() % 25U;
+      mine.push_back(device.alloc(bytes + random() % bytes, random() % 2));
+    } else {
+      std::swap(mine[random() % mine.size()], mine.back());
+      device.free(mine.back());
+      mine.pop_back();
+    }
+    if (turn % 500 == 499) device.model().empty_cache();
+    ASSERT_EQ(told(ordinal).allocated_bytes(), device.allocated) << turn;
+  }
+  expect_equal(first, 0);
+  expect_equal(second, 1);
+  EXPECT_EQ(counts(0).corrected + counts(1).corrected, 0U);
+  EXPECT_GT(counts(0).proofs, 1000U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Allocator, UnderSettings,
+                         testing::Values(Setting{"default", {}},
+                                         Setting{"expandable", {.has_expandable_segments = true}},
+                                         Setting{"max_split", {.max_split_bytes = 128 * kMiB}}),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST_F(CudaRecordingTest, WhatLivedBeforeIsAdoptedOnce) {
+  Device device(recording, 0);
+  recording.stop();
+  const std::uint64_t kept = device.alloc(5 * kMiB, 2);
+  const std::uint64_t pending = device.alloc(3000, 2);
+  device.request_free(pending);
+  recording.start();
+  device.seed();
+  EXPECT_TRUE(told().blocks.at(kept).is_adopted);
+  EXPECT_EQ(told().blocks.at(kept).block.stream, 2U);
+  EXPECT_TRUE(told().blocks.at(pending).is_pending);
+  EXPECT_EQ(told().reserved_bytes(), 22 * kMiB);
+  device.model().complete_free(pending);
+  device.free(kept);
+  EXPECT_TRUE(told().blocks.empty());
+  expect_equal(device);
+}
+
+TEST_F(CudaRecordingTest, EventsBetweenASnapshotAndItsReadingKeepTheirOrderAndLayer) {
+  Device device(recording, 0);
+  recording.stop();
+  const std::uint64_t before = device.alloc(1000);
+  recording.start();
+  const std::uint64_t unseen = device.alloc(2000);  // before the snapshot: part of it
+  const SeenDevice seen = device.snapshot();
+  FakeRecorder::context()->layer = 9;
+  const std::uint64_t after = device.alloc(3000);
+  device.free(before);
+  FakeRecorder::context()->layer = 0;
+  EXPECT_TRUE(told().blocks.empty());
+  recording.tracker(0)->seed(seen);
+  EXPECT_EQ(told().blocks.count(before), 0U);
+  EXPECT_TRUE(told().blocks.at(unseen).is_adopted);
+  EXPECT_EQ(told().blocks.at(after).layer, 9U);
+  EXPECT_EQ(FakeRecorder::context()->layer, 0U);
+  expect_equal(device);
+}
+
+// torch reports the making of each device's snapshot as if it were that of device 0.
+TEST_F(CudaRecordingTest, EachDeviceHoldsItsEventsFromItsOwnSnapshotOn) {
+  Device first(recording, 0);
+  Device second(recording, 1);
+  const SeenDevice nothing;
+  recording.begin_snapshot();
+  recording.handle(0, {.action = Action::kSnapshot});  // of the first
+  const std::uint64_t in_first = first.alloc(1000);
+  recording.handle(0, {.action = Action::kSnapshot});  // of the second
+  const std::uint64_t in_second = second.alloc(2000);
+  recording.end_snapshot();
+  recording.handle(0, {.action = Action::kSnapshot});  // the program's
+  recording.tracker(0)->seed(nothing);
+  recording.tracker(1)->seed(nothing);
+  EXPECT_FALSE(told(0).blocks.at(in_first).is_adopted);
+  EXPECT_FALSE(told(1).blocks.at(in_second).is_adopted);
+  expect_equal(first, 0);
+  expect_equal(second, 1);
+}
+
+TEST_F(CudaRecordingTest, WhatDoesNotFitTheHeapIsMendedByASnapshotAlsoWithoutGauges) {
+  Device device(recording, 0);
+  device.has_gauges = false;
+  device.seed();
+  recording.stop();  // an event that nobody tells
+  const std::uint64_t missed = device.alloc(3 * kMiB);
+  recording.tracker(0)->await_snapshot();
+  recording.tracker(0)->seed({});  // and a snapshot that does not have it either
+  recording.start();
+  recording.tracker(0)->await_snapshot();
+  device.seed();
+  const std::uint64_t fits = device.alloc(1000);
+  EXPECT_FALSE(recording.tracker(0)->needs_seed());
+  // No free block begins there.
+  recording.handle(0, {.action = Action::kAlloc, .address = fits + 512, .size_bytes = 700});
+  EXPECT_TRUE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().blocks.at(fits + 512).block.size_bytes, 1024U);
+  EXPECT_EQ(counts().disproved, 1U);
+  recording.tracker(0)->await_snapshot();
+  device.seed();
+  EXPECT_FALSE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().blocks.count(fits + 512), 0U);
+  EXPECT_EQ(told().allocated_bytes(), device.allocated);
+  EXPECT_EQ(told().blocks.at(missed).block.size_bytes, 3 * kMiB);
+  recording.handle(0, {.action = Action::kFreeRequested, .address = 99});
+  EXPECT_TRUE(recording.tracker(0)->needs_seed());
+}
+
+TEST_F(CudaRecordingTest, PagesThatASnapshotLacksAreUnmapped) {
+  Device device(recording, 0, {.has_expandable_segments = true});
+  device.seed();
+  const std::uint64_t kept = device.alloc(20 * kMiB);
+  device.free(device.alloc(60 * kMiB));
+  EXPECT_EQ(told().mapped_bytes, device.reserved);
+  SeenDevice seen = device.snapshot();
+  SeenSegment& pages = seen.segments.at(0);
+  ASSERT_EQ(pages.blocks.size(), 2U);
+  pages.size_bytes = pages.blocks[0].size_bytes;
+  pages.blocks.pop_back();
+  recording.tracker(0)->await_snapshot();
+  recording.tracker(0)->seed(seen);
+  EXPECT_EQ(told().mapped_bytes, 20 * kMiB);
+  EXPECT_EQ(told().blocks.count(kept), 1U);
+  EXPECT_EQ(told().misfits, 0U);
+}
+
+TEST_F(CudaRecordingTest, WhatIsToldForAnotherThreadIsOfNoneOfOurOperators) {
+  Device device(recording, 0);
+  const SeenDevice seen = device.snapshot();
+  std::uint64_t others = 0;
+  std::thread([&] {
+    FakeRecorder::context()->layer = 9;
+    FakeRecorder::context()->op_instance = 5;
+    others = device.alloc(1000);
+  }).join();
+  FakeRecorder::context()->op_instance = 5;
+  const std::uint64_t ours = device.alloc(1000);
+  FakeRecorder::context()->op_instance = 0;
+  recording.tracker(0)->seed(seen);
+  EXPECT_EQ(told().blocks.at(others).layer, 9U);
+  EXPECT_EQ(told().blocks.at(others).op_instance, 0U);
+  EXPECT_EQ(told().blocks.at(ours).op_instance, 5U);
+}
+
+TEST_F(CudaRecordingTest, OthersAllocateWhileTheDeviceIsSeeded) {
+  Device device(recording, 0);
+  recording.stop();
+  const std::uint64_t before = device.alloc(1000);
+  recording.start();
+  std::uint64_t meanwhile = 0;
+  std::future<void> other;
+  FakeRecorder::on_settle() = [&] {
+    if (other.valid()) return;
+    other = std::async(std::launch::async, [&] {
+      meanwhile = device.alloc(2000);
+      device.free(before);
+    });
+    ASSERT_EQ(other.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  };
+  device.seed();
+  EXPECT_FALSE(told().blocks.at(meanwhile).is_adopted);
+  EXPECT_EQ(told().blocks.count(before), 0U);
+  expect_equal(device);
+}
+
+TEST_F(CudaRecordingTest, AGaugeThatTellsAnotherSizeMendsTheBlock) {
+  Device device(recording, 0);
+  device.seed();
+  // As if torch rounded in a way that we do not know.
+  recording.handle(0,
+                   {.action = Action::kSegmentAlloc, .address = 2 * kMiB, .size_bytes = 2 * kMiB});
+  recording.handle(0, {.action = Action::kAlloc, .address = 2 * kMiB, .size_bytes = 1000});
+  recording.gauge_moved(Gauge::kAllocated, 8192);
+  EXPECT_EQ(told().blocks.at(2 * kMiB).block.size_bytes, 8192U);
+  EXPECT_EQ(counts().corrected, 1U);
+  // The next one begins where the mended one ends.
+  recording.handle(0, {.action = Action::kAlloc, .address = 2 * kMiB + 8192, .size_bytes = 512});
+  recording.gauge_moved(Gauge::kAllocated, 8192 + 512);
+  EXPECT_EQ(counts().corrected, 1U);
+  EXPECT_FALSE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_MENDED], 1U);
+  EXPECT_EQ(told().notices.count(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED), 0U);
+}
+
+TEST_F(CudaRecordingTest, WhatNoBlockExplainsIsComparedWithASnapshotAnew) {
+  Device device(recording, 0);
+  device.seed();
+  const std::uint64_t kept = device.alloc(1000);
+  FakeRecorder::context()->layer = 4;
+  const std::uint64_t known = device.alloc(2000);
+  FakeRecorder::context()->layer = 0;
+  recording.gauge_moved(Gauge::kAllocated, 1);  // belongs to the free that follows
+  recording.handle(0, {.action = Action::kFreeRequested, .address = kept});
+  recording.handle(0, {.action = Action::kFreeCompleted, .address = kept});
+  EXPECT_TRUE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SUMS_UNEXPLAINED], 1U);
+  recording.tracker(0)->await_snapshot();
+  device.seed();  // where `kept` is still alive
+  EXPECT_FALSE(recording.tracker(0)->needs_seed());
+  EXPECT_EQ(counts().seeded, 2U);
+  EXPECT_TRUE(told().blocks.at(kept).is_adopted);
+  EXPECT_FALSE(told().blocks.at(known).is_adopted);  // it keeps its layer
+  EXPECT_EQ(told().blocks.at(known).layer, 4U);
+  EXPECT_EQ(told().allocated_bytes(), device.allocated);
+}
+
+TEST_F(CudaRecordingTest, WithoutGaugesTheRulesAloneGiveTheSizes) {
+  Device device(recording, 0);
+  device.has_gauges = false;
+  device.seed();
+  for (const std::uint64_t bytes : {std::uint64_t{100}, 3 * kMiB, 17 * kMiB}) device.alloc(bytes);
+  expect_equal(device);
+  EXPECT_EQ(counts().proofs, 0U);
+  recording.tracker(0)->tell_unproved();
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_UNPROVED], 3U);
+  device.has_gauges = true;
+  device.alloc(1000);
+  recording.tracker(0)->tell_unproved();
+  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_UNPROVED], 0U);
+}
+
+TEST_F(CudaRecordingTest, AnAddressOutsideEverySegmentCountsAsItsRoundedRequest) {
+  Device device(recording, 0);
+  device.seed();
+  recording.handle(0, {.action = Action::kAlloc, .address = 4096, .size_bytes = 700});
+  EXPECT_EQ(told().blocks.at(4096).block.size_bytes, 1024U);
+}
+
+TEST_F(CudaRecordingTest, SegmentsAreToldWithTheirPool) {
+  Device device(recording, 0);
+  device.seed();
+  const std::uint64_t captured = device.alloc(3 * kMiB, 0, {.first = 0, .second = 1});
+  device.alloc(3 * kMiB);
+  ASSERT_EQ(told().pools.size(), 1U);
+  EXPECT_EQ(told().pools.begin()->first, captured);
+  EXPECT_EQ(told().pools.begin()->second, 1U);
+  recording.stop();
+  FakeRecorder::clear();
+  recording.start();
+  device.seed();  // and so of those that are there already
+  EXPECT_EQ(told().pools.count(captured), 1U);
+  EXPECT_EQ(told().pools.size(), 1U);
+}
+
+TEST_F(CudaRecordingTest, OutOfMemoryNamesTheStreamOfTheRequestThatFailed) {
+  Device device(recording, 1);
+  device.seed();
+  recording.handle(1, {.action = Action::kOutOfMemory,
+                       .address = 1,
+                       .size_bytes = 4096,
+                       .stream = 5,
+                       .pool = {.first = 0, .second = 1}});
+  const Failure failure =
+      recording.out_of_memory(1, {.segment_bytes = 2 * kMiB, .free_bytes = 100});
+  EXPECT_EQ(failure.requested_bytes, 4096U);
+  EXPECT_EQ(failure.segment_bytes, 2 * kMiB);
+  ASSERT_EQ(told(1).failed.size(), 1U);
+  EXPECT_EQ(told(1).failed[0].requested_bytes, 4096U);
+  EXPECT_EQ(told(1).failed[0].stream, 5U);
+  EXPECT_EQ(told(1).failed[0].pool, 1U);
+}
+
+TEST_F(CudaRecordingTest, NothingIsToldOnceStopped) {
+  Device device(recording, 0);
+  device.seed();
+  recording.stop();
+  device.alloc(1000);
+  EXPECT_EQ(told().allocs, 0U);
+}
+
+TEST_F(CudaRecordingTest, UnknownDevicesAreIgnored) {
+  recording.handle(63, {.action = Action::kAlloc, .address = 1, .size_bytes = 1});
+  recording.handle(-1, {.action = Action::kAlloc, .address = 1, .size_bytes = 1});
+  recording.out_of_memory(99, {});
+  EXPECT_TRUE(told().blocks.empty());
+}
+
+}  // namespace
+}  // namespace plimsoll::libtorch_cuda

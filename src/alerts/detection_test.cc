@@ -1,0 +1,407 @@
+#include "alerts/detection.h"
+
+#include <cmath>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "alerts/detection_rules.h"
+#include "tests/support/made_sample.h"
+
+namespace plimsoll::alerts {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::kMb;
+using ::testing::SizeIs;
+
+// A run of made samples, ten iterations apart; `change` makes of sample i what the case is about.
+using Change = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
+
+struct Watched {
+  Detector detector;
+  std::vector<Alert> alerts;
+  std::set<std::int64_t> told_at;  // sample numbers
+};
+
+Watched run(std::uint64_t samples, const Change& change, const DetectionOptions& options = {}) {
+  Watched result{Detector(options), {}, {}};
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    MemorySample sample = testing::made_sample();
+    sample.iteration = static_cast<std::int64_t>(i) * 10;
+    change(sample, sample.devices[1], i);
+    for (Alert& alert : result.detector.observe(sample)) {
+      EXPECT_THAT(kAlertIds, Contains(alert.id));
+      result.told_at.insert(static_cast<std::int64_t>(i));
+      result.alerts.push_back(std::move(alert));
+    }
+  }
+  return result;
+}
+
+void grow(DeviceMemory& gpu, const std::string& category, std::uint64_t bytes) {
+  for (MemoryShare& share : gpu.categories) {
+    if (share.name == category) share.size_bytes += bytes;
+  }
+  gpu.live_bytes += bytes;
+}
+
+std::vector<std::string> ids(const std::vector<Alert>& alerts) {
+  std::vector<std::string> names;
+  for (const Alert& alert : alerts) names.push_back(alert.id);
+  return names;
+}
+
+TEST(Detection, finds_nothing_in_a_run_that_is_well) {
+  const Watched result = run(200, [](MemorySample& sample, DeviceMemory& gpu, std::uint64_t i) {
+    // Steps of different sizes, a first one that is different, a loss that falls.
+    grow(gpu, "activation", (i * 5 % 13) * 100 * kMb);
+    if (i == 0) gpu.categories.pop_back();
+    sample.loss = 1.0 / static_cast<double>(i + 1);
+  });
+  EXPECT_THAT(result.alerts, IsEmpty());
+  EXPECT_THAT(result.detector.findings(), IsEmpty());
+}
+
+TEST(Detection, finds_activations_that_stay_and_says_how_fast_and_where) {
+  const Watched result = run(100, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+    grow(gpu, "activation", i * 50 * kMb);
+    gpu.layers[2].size_bytes += i * 50 * kMb;
+  });
+  ASSERT_THAT(result.alerts, Not(IsEmpty()));
+  EXPECT_EQ(result.alerts[0].id, "activations_stay");
+  const auto findings = result.detector.findings();
+  ASSERT_THAT(ids(findings), ElementsAre("activations_stay"));
+  const Alert& finding = findings[0];
+  EXPECT_EQ(finding.device, "cuda:0");
+  EXPECT_EQ(finding.subject, "activation");
+  EXPECT_THAT(finding.title, HasSubstr("Activations on cuda:0 keep growing: "));
+  EXPECT_THAT(finding.title, HasSubstr(", 5.0 MiB per iteration"));
+  EXPECT_THAT(finding.evidence, Contains(HasSubstr("(Kendall's tau 1.00)")));
+  EXPECT_THAT(finding.evidence, Contains(HasSubstr("The layer that grew most is unet.up, by ")));
+  EXPECT_THAT(
+      finding.evidence,
+      Contains("At this rate the 3.9 GiB that the device has left last for 800 iterations"));
+  EXPECT_THAT(finding.next_step, HasSubstr("loss.item()"));
+  EXPECT_GE(finding.saving_bytes, 3000 * kMb);
+}
+
+TEST(Detection, names_what_grows_by_its_category) {
+  const auto found = [](const char* category) {
+    return ids(run(60, [&](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+                 grow(gpu, category, i * 50 * kMb);
+               }).detector.findings());
+  };
+  EXPECT_THAT(found("gradient"), ElementsAre("gradients_accumulate"));
+  EXPECT_THAT(found("optimizer_state"), ElementsAre("memory_growth"));
+  EXPECT_THAT(found("parameter"), ElementsAre("memory_growth"));
+}
+
+TEST(Detection, takes_a_model_that_grows_as_one_finding) {
+  const Watched result = run(60, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+    for (const char* category : {"parameter", "gradient", "optimizer_state"}) {
+      grow(gpu, category, i * 50 * kMb);
+    }
+  });
+  const auto findings = result.detector.findings();
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].subject, "parameter");
+  EXPECT_THAT(findings[0].next_step, HasSubstr("The model itself grows"));
+}
+
+TEST(Detection, leaves_alone_what_has_stopped_growing_or_grew_by_little) {
+  EXPECT_THAT(run(100,
+                  [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+                    grow(gpu, "activation", std::min<std::uint64_t>(i, 40) * 50 * kMb);
+                  })
+                  .detector.findings(),
+              IsEmpty());
+  EXPECT_THAT(run(100,
+                  [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+                    grow(gpu, "activation", i * 5 * kMb);  // 500 MB of 8000
+                  })
+                  .detector.findings(),
+              IsEmpty());
+}
+
+TEST(Detection, leaves_alone_what_fills_up_ever_more_slowly) {
+  const Watched result = run(100, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+    const double share = 1 - std::exp(-static_cast<double>(i) / 8);
+    grow(gpu, "activation", static_cast<std::uint64_t>(share * 4000) * kMb);
+  });
+  EXPECT_THAT(result.alerts, IsEmpty());
+}
+
+TEST(Detection, finds_growth_that_begins_late) {
+  const Watched result = run(540, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+    grow(gpu, "activation", i > 500 ? (i - 500) * 50 * kMb : 0);
+  });
+  EXPECT_THAT(ids(result.detector.findings()), ElementsAre("activations_stay"));
+}
+
+TEST(Detection, speaks_of_the_total_where_categories_are_not_known) {
+  const Watched result = run(60,
+                             [](MemorySample& sample, DeviceMemory& gpu, std::uint64_t i) {
+                               DeviceMemory plain;
+                               plain.name = "gpu:3";
+                               plain.used_bytes = 1000 * kMb + i * 10 * kMb;
+                               gpu = plain;
+                               sample.devices.erase(sample.devices.begin());
+                             },
+                             {.step = "sample"});
+  const auto findings = result.detector.findings();
+  ASSERT_THAT(ids(findings), ElementsAre("memory_growth"));
+  EXPECT_THAT(findings[0].title, HasSubstr("Memory on gpu:3 keeps growing: "));
+  EXPECT_THAT(findings[0].title, HasSubstr("MiB per sample"));
+}
+
+TEST(Detection, speaks_of_the_host_only_where_tensors_do_not_explain_it) {
+  const auto found = [](std::uint64_t of_tensors) {
+    return run(60,
+               [=](MemorySample& sample, DeviceMemory&, std::uint64_t i) {
+                 sample.host.rss_bytes = 3000 * kMb + i * 20 * kMb;
+                 sample.host.total_bytes.reset();
+                 grow(sample.devices[0], "input", i * of_tensors);
+               })
+        .detector.findings();
+  };
+  const auto outside = found(2 * kMb);
+  ASSERT_THAT(ids(outside), ElementsAre("memory_growth", "memory_growth"));
+  EXPECT_EQ(outside[0].device, "host");
+  EXPECT_EQ(outside[0].subject, "process");
+  EXPECT_THAT(outside[0].evidence, Contains("Of that, CPU tensors explain 88.0 MiB"));
+  const auto tensors = found(18 * kMb);
+  ASSERT_THAT(ids(tensors), ElementsAre("memory_growth"));
+  EXPECT_EQ(tensors[0].device, "cpu");
+  EXPECT_EQ(tensors[0].subject, "input");
+}
+
+TEST(Detection, finds_peaks_that_grow_while_nothing_stays) {
+  const auto found = [](std::uint64_t of_live) {
+    return run(60,
+               [=](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+                 gpu.peak_bytes = 9000 * kMb + i * 50 * kMb;
+                 grow(gpu, "activation", i * of_live);
+               })
+        .detector.findings();
+  };
+  const auto peaks = found(0);
+  ASSERT_THAT(ids(peaks), ElementsAre("memory_growth"));
+  EXPECT_EQ(peaks[0].subject, "peak");
+  EXPECT_THAT(peaks[0].title, HasSubstr("Peaks on cuda:0 keep growing: "));
+  EXPECT_THAT(peaks[0].evidence,
+              Contains("Memory live between iterations is 7.8 GiB and does not explain it"));
+  EXPECT_THAT(ids(found(40 * kMb)), ElementsAre("activations_stay"));
+}
+
+TEST(Detection, tells_again_only_after_a_while_or_when_it_got_worse) {
+  const auto leak = [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+    grow(gpu, "activation", i * 200 * kMb);
+  };
+  EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 1e9}).told_at, SizeIs(1));
+  const auto told_at = run(40, leak, {.alert_every = 10, .times_worse = 1e9}).told_at;
+  ASSERT_GE(told_at.size(), 3U);
+  EXPECT_EQ(*std::next(told_at.begin()) - *told_at.begin(), 10);
+  EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 2}).told_at.size(),
+              ::testing::AllOf(::testing::Ge(3U), ::testing::Le(6U)));
+}
+
+TEST(Detection, finds_ever_more_large_tensors) {
+  const Watched result =
+      run(40, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) { gpu.large_count = 2 + i; });
+  const auto findings = result.detector.findings();
+  ASSERT_THAT(ids(findings), ElementsAre("more_large_tensors"));
+  EXPECT_THAT(findings[0].evidence, Contains("The largest is 1.0 GiB, [64, 64, 256, 256] float32, "
+                                             "activation, created by unet.down.0"));
+}
+
+TEST(Detection, finds_fragmentation_but_not_a_cache_that_the_peak_needs) {
+  const auto with_peak = [](std::optional<std::uint64_t> peak) {
+    return run(20,
+               [=](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+                 gpu.allocated_bytes = i == 7 ? 2000 * kMb : 9000 * kMb;
+                 gpu.peak_bytes = peak;
+               })
+        .detector.findings();
+  };
+  EXPECT_THAT(with_peak(10'000 * kMb), IsEmpty());
+  const auto unused = with_peak(4130 * kMb);
+  ASSERT_THAT(ids(unused), ElementsAre("fragmentation"));
+  EXPECT_EQ(unused[0].iteration, 70);
+  EXPECT_EQ(unused[0].saving_bytes, 6000 * kMb);
+  EXPECT_THAT(unused[0].title, HasSubstr("80.3%"));
+  EXPECT_THAT(unused[0].next_step, HasSubstr("expandable_segments"));
+  const auto unknown = with_peak(std::nullopt);
+  ASSERT_THAT(ids(unknown), ElementsAre("fragmentation"));
+  EXPECT_EQ(unknown[0].severity, AlertSeverity::kInfo);
+}
+
+TEST(Detection, finds_a_jump_of_memory_with_the_loss) {
+  const auto with_loss = [](double loss) {
+    return run(30, [=](MemorySample& sample, DeviceMemory& gpu, std::uint64_t i) {
+      sample.loss = i == 20 ? loss : 0.5;
+      if (i != 20) return;
+      grow(gpu, "activation", 3000 * kMb);
+      gpu.peak_bytes = *gpu.peak_bytes + 3000 * kMb;
+    });
+  };
+  EXPECT_THAT(with_loss(0.6).alerts, IsEmpty());
+  for (const double loss : {5.0, std::nan("")}) {
+    const Watched result = with_loss(loss);
+    ASSERT_THAT(ids(result.alerts), ElementsAre("memory_jump_with_loss"));
+    EXPECT_EQ(result.alerts[0].iteration, 200);
+    EXPECT_THAT(result.alerts[0].evidence,
+                Contains("Since the previous sample, category activation grew most, by 2.9 GiB"));
+    EXPECT_THAT(ids(result.detector.findings()), ElementsAre("memory_jump_with_loss"));
+  }
+}
+
+TEST(Detection, says_what_would_be_smaller_on_a_device_that_is_nearly_full) {
+  const Watched result = run(3, [](MemorySample& sample, DeviceMemory& gpu, std::uint64_t) {
+    gpu.used_bytes = 15'000 * kMb;
+    sample.host.used_bytes = 31'900 * kMb;
+  });
+  const auto findings = result.detector.findings();
+  ASSERT_THAT(ids(findings), ElementsAre("device_nearly_full", "device_nearly_full"));
+  EXPECT_EQ(findings[0].device, "host");
+  EXPECT_EQ(findings[0].severity, AlertSeverity::kCritical);
+  EXPECT_EQ(findings[1].saving_bytes, 512 * kMb);
+  EXPECT_EQ(findings[1].next_step,
+            "Use mixed precision for these activations; or checkpoint unet.down.0 "
+            "(torch.utils.checkpoint); halving the batch saves about 2.0 GiB of activations");
+}
+
+// Alerts of samples whose GPU of 16000 MB has `used` in use.
+Watched run_at(const std::vector<std::uint64_t>& used_mb, std::vector<MemoryThreshold> thresholds) {
+  DetectionOptions options;
+  options.alert_above = std::move(thresholds);
+  const Change change = [&](MemorySample& sample, DeviceMemory& gpu, std::uint64_t i) {
+    gpu.used_bytes = used_mb[i] * kMb;
+    gpu.total_bytes = 16'000 * kMb;
+    sample.host.rss_bytes = 100 * kMb;
+  };
+  return run(used_mb.size(), change, options);
+}
+
+TEST(Thresholds, alert_when_crossed_and_again_only_after_falling_clearly_below) {
+  // 90 % are 14400 MB; it is armed again below 85.5 %, 13680 MB.
+  const Watched result = run_at(
+      {14'000, 14'400, 14'500, 15'000, 14'300, 14'500, 13'700, 14'500, 13'600, 14'500, 14'600},
+      {{.percent = 90}});
+  EXPECT_THAT(ids(result.alerts), ElementsAre("above_threshold", "above_threshold"));
+  EXPECT_THAT(result.told_at, ElementsAre(2, 9));
+  const Alert& alert = result.alerts[0];
+  EXPECT_EQ(alert.title, "cuda:0 is 90.6% full at iteration 20, above 90%");
+  EXPECT_EQ(alert.device, "cuda:0");
+  EXPECT_EQ(alert.subject, "90%");
+  EXPECT_EQ(alert.evidence[0], "14.2 GiB of 15.6 GiB are in use, by all processes");
+  EXPECT_THAT(alert.evidence, Contains(HasSubstr("category is activation")));
+  EXPECT_THAT(alert.next_step, HasSubstr("Use mixed precision"));
+}
+
+TEST(Thresholds, each_alerts_for_itself_and_critical_is_what_is_nearly_full) {
+  const Watched result =
+      run_at({1000, 13'000, 15'900}, {{.percent = 50}, {.bytes = 15'000 * kMb}, {.percent = 95}});
+  EXPECT_THAT(result.told_at, ElementsAre(1, 2));
+  ASSERT_THAT(result.alerts, SizeIs(3));
+  EXPECT_EQ(result.alerts[0].subject, "50%");
+  EXPECT_EQ(result.alerts[1].severity, AlertSeverity::kCritical);
+  EXPECT_EQ(result.alerts[1].subject, "95%");
+  EXPECT_EQ(result.alerts[2].title, "cuda:0 uses 15.5 GiB at iteration 20, above 14.6 GiB");
+}
+
+TEST(Thresholds, a_percentage_takes_the_place_of_the_rule_for_nearly_full) {
+  EXPECT_THAT(ids(run_at({15'000}, {}).alerts), ElementsAre("device_nearly_full"));
+  EXPECT_THAT(ids(run_at({15'000}, {{.percent = 98}}).alerts), IsEmpty());
+  EXPECT_THAT(ids(run_at({15'000}, {{.bytes = 20'000 * kMb}}).alerts),
+              ElementsAre("device_nearly_full"));
+}
+
+TEST(Thresholds, bytes_of_the_host_are_of_this_process_and_peaks_between_samples_count) {
+  DetectionOptions options;
+  options.alert_above = {{.bytes = 1000 * kMb}};
+  const Change change = [](MemorySample& sample, DeviceMemory&, std::uint64_t i) {
+    sample.devices.resize(1);  // the CPU
+    sample.devices[0].peak_bytes = (i == 1 ? 1200 : 300) * kMb;
+    sample.host.rss_bytes = (i == 3 ? 1100 : 500) * kMb;
+    sample.host.used_bytes = 20'000 * kMb;
+  };
+  const Watched result = run(4, change, options);
+  EXPECT_THAT(result.told_at, ElementsAre(1, 3));
+  EXPECT_EQ(result.alerts[0].title, "This process uses 1.2 GiB at iteration 10, above 1000.0 MiB");
+  EXPECT_EQ(result.alerts[0].evidence[0],
+            "The tensors' peak since the previous sample; now 500.0 MiB are live");
+  EXPECT_EQ(result.alerts[0].device, "host");
+}
+
+TEST(Thresholds, without_figures_there_is_no_alert) {
+  DetectionOptions options;
+  options.alert_above = {{.percent = 1}, {.bytes = 1}};
+  MemorySample sample;
+  EXPECT_THAT(Detector(options).observe(sample), IsEmpty());
+  sample.devices.emplace_back().name = "cuda:0";
+  sample.devices.back().live_bytes = 2;
+  EXPECT_THAT(ids(Detector(options).observe_thresholds(sample)), ElementsAre("above_threshold"));
+}
+
+std::vector<std::string> titles_of_failure(const MemorySample& sample) {
+  std::vector<std::string> titles;
+  for (const Alert& alert : Detector().observe(sample)) titles.push_back(alert.title);
+  return titles;
+}
+
+MemorySample failed_beside_an_idle_gpu() {
+  MemorySample sample = testing::made_sample();
+  sample.ran_out = true;
+  DeviceMemory idle = sample.devices[1];
+  idle.name = "cuda:1";
+  idle.used_bytes = 500 * kMb;
+  sample.devices.push_back(idle);
+  return sample;
+}
+
+TEST(Detection, blames_the_device_that_the_error_names) {
+  MemorySample sample = failed_beside_an_idle_gpu();
+  for (const char* device : {"cuda:0", "cuda:1", "cpu", "cuda:7"}) {
+    sample.ran_out_of = device;
+    EXPECT_THAT(titles_of_failure(sample),
+                ElementsAre("Memory of " + std::string(device) + " ran out in iteration 100"));
+  }
+}
+
+TEST(Detection, takes_the_fullest_device_alone_for_the_likely_one) {
+  EXPECT_THAT(titles_of_failure(failed_beside_an_idle_gpu()),
+              ElementsAre("Memory ran out, most likely that of cuda:0, in iteration 100"));
+}
+
+TEST(Detection, reads_from_an_error_which_device_ran_out) {
+  const auto devices = failed_beside_an_idle_gpu().devices;
+  const auto of = [&](std::string_view error) { return device_that_ran_out(error, devices); };
+  EXPECT_EQ(of("OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a "
+               "total capacity of 79.11 GiB of which 3.06 GiB is free."),
+            "cuda:1");
+  EXPECT_EQ(of("CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity)"),
+            "cuda:0");
+  EXPECT_EQ(of("RuntimeError: [enforce fail at alloc_cpu.cpp:116] . DefaultCPUAllocator: can't "
+               "allocate memory: you tried to allocate 1152921504606846976 bytes."),
+            "cpu");
+  EXPECT_EQ(of("MemoryError: "), "cpu");
+  EXPECT_EQ(of("RuntimeError: CUDA error: out of memory"), "");
+  EXPECT_EQ(of("CUDA out of memory. GPU 7 has a total capacity of"), "");
+  EXPECT_EQ(of(""), "");
+}
+
+TEST(Detection, prints_an_alert_as_reports_print_findings) {
+  const Alert alert{"x", AlertSeverity::kWarning, "cpu", "", 1, "It is so", {"A", "B"}, "Do it", 0};
+  EXPECT_EQ(alert_text(alert), "WARNING It is so\n  - A\n  - B\n  \xE2\x86\x92 Do it\n");
+}
+
+}  // namespace
+}  // namespace plimsoll::alerts

@@ -1,0 +1,93 @@
+#include "alerts/fragmentation_note.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/made_sample.h"
+
+namespace plimsoll::alerts {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::kMb;
+
+DeviceMemory device_at(std::uint64_t percent) {
+  DeviceMemory device;
+  device.name = "cuda:0";
+  device.reserved_bytes = 1000 * kMb;
+  device.allocated_bytes = (100 - percent) * 10 * kMb;
+  return device;
+}
+
+std::vector<Alert> note_at(std::uint64_t percent, std::optional<std::uint64_t> peak = {},
+                           std::vector<Alert> findings = {}) {
+  add_fragmentation_note(device_at(percent), 7000, peak, {}, findings);
+  return findings;
+}
+
+TEST(FragmentationNote, is_moderate_above_30_percent_and_a_warning_above_40) {
+  EXPECT_THAT(note_at(20), IsEmpty());
+  EXPECT_THAT(note_at(30), IsEmpty());
+  for (const std::uint64_t percent : {31U, 40U}) {
+    const auto findings = note_at(percent);
+    ASSERT_EQ(findings.size(), 1U) << percent;
+    EXPECT_EQ(findings[0].severity, AlertSeverity::kInfo);
+    EXPECT_THAT(findings[0].title, HasSubstr("is moderate: " + std::to_string(percent) + ".0%"));
+  }
+  const auto high = note_at(41);
+  ASSERT_EQ(high.size(), 1U);
+  EXPECT_EQ(high[0].severity, AlertSeverity::kWarning);
+  EXPECT_THAT(high[0].title, HasSubstr("is high: 41.0%"));
+  EXPECT_EQ(high[0].iteration, 7000);
+}
+
+TEST(FragmentationNote, names_what_to_change_and_why_empty_cache_does_not_help) {
+  for (const std::uint64_t percent : {35U, 60U}) {
+    const auto findings = note_at(percent, 500 * kMb);
+    EXPECT_THAT(findings[0].next_step, HasSubstr("expandable_segments:True"));
+    EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("empty_cache() does not fix it")));
+    EXPECT_EQ(findings[0].saving_bytes, 500 * kMb);
+  }
+}
+
+TEST(FragmentationNote, advises_a_lower_peak_where_the_peak_needs_the_cache) {
+  const auto findings = note_at(60, 1000 * kMb);
+  EXPECT_EQ(findings[0].severity, AlertSeverity::kWarning);
+  EXPECT_THAT(findings[0].next_step, HasSubstr("Lower the peak"));
+  EXPECT_EQ(findings[0].saving_bytes, 0U);
+}
+
+TEST(FragmentationNote, raises_the_detectors_finding_and_does_not_repeat_it) {
+  Alert known;
+  known.id = "fragmentation";
+  known.device = "cuda:0";
+  known.severity = AlertSeverity::kInfo;
+  known.title = "the detector's";
+  Alert other;
+  other.id = "memory_growth";
+  other.severity = AlertSeverity::kInfo;
+  const auto findings = note_at(60, {}, {other, known});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].title, "the detector's");
+  EXPECT_EQ(findings[0].severity, AlertSeverity::kWarning);
+  EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("empty_cache() does not fix it")));
+  EXPECT_EQ(note_at(35, {}, {other, known}).size(), 2U);
+}
+
+TEST(FragmentationNote, leaves_small_devices_and_the_cpu_alone) {
+  std::vector<Alert> findings;
+  DeviceMemory device = device_at(60);
+  device.reserved_bytes = 10 * kMb;
+  device.allocated_bytes = kMb;
+  add_fragmentation_note(device, 1, {}, {}, findings);
+  add_fragmentation_note(testing::made_cpu(), 1, {}, {}, findings);
+  EXPECT_THAT(findings, IsEmpty());
+}
+
+}  // namespace
+}  // namespace plimsoll::alerts

@@ -1,0 +1,281 @@
+// The rules about what keeps rising.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "alerts/detection_rules.h"
+#include "sample/live_rows.h"
+#include "sample/quantities.h"
+
+namespace plimsoll::alerts {
+namespace {
+
+struct GrowthWords {
+  std::string_view category;
+  const char* id;
+  const char* what;
+  const char* next_step;
+};
+
+constexpr std::array<GrowthWords, 10> kGrowthWords = {{
+    {"activation", "activations_stay", "activations",
+     "Something keeps the graphs of earlier iterations alive: append loss.item() or x.detach() to "
+     "lists and running sums, not the tensors themselves"},
+    {"activation_gradient", "temporaries_stay", "gradients of activations",
+     "Something retains what backward created: look for retain_graph=True, create_graph=True and "
+     "retain_grad()"},
+    {"temporary", "temporaries_stay", "temporaries",
+     "Something retains results that should be discarded: detach what you collect, and copy it to "
+     "the CPU"},
+    {"gradient", "gradients_accumulate", "gradients",
+     "Call zero_grad(set_to_none=True) after each optimizer step, and detach() gradients that you "
+     "keep"},
+    {"parameter", "memory_growth", "parameters",
+     "The model itself grows: cap how many parameters it may have, or prune it"},
+    {"optimizer_state", "memory_growth", "optimizer state",
+     "The optimizer retains more with each step: look for parameter groups that are added and "
+     "never removed, and for a history (L-BFGS: history_size) that is still filling up"},
+    {"input", "memory_growth", "inputs",
+     "Something retains the batches: look for lists and caches of them, and bound these"},
+    {"peak", "memory_growth", "peaks",
+     "Each iteration needs more than the ones before: look for inputs that get longer, batches "
+     "that "
+     "get larger, or work that grows with the model (densification)"},
+    {"", "memory_growth", "memory",
+     "Log with profile_tensors on to see which category grows, or record with plimsoll run to see "
+     "which line"},
+    {"*", "memory_growth", "tensors",
+     "Record some iterations with plimsoll run: its report names the line that allocates what is "
+     "retained"},
+}};
+
+const GrowthWords& words_for(const std::string& category) {
+  const auto found =
+      std::ranges::find(kGrowthWords, std::string_view(category), &GrowthWords::category);
+  return found == kGrowthWords.end() ? kGrowthWords.back() : *found;
+}
+
+std::string span_text(const Trend& trend, const std::string& step) {
+  return "from " + step + " " + std::to_string(trend.first_iteration) + " to " +
+         std::to_string(trend.last_iteration);
+}
+
+std::string capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') {
+    text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  }
+  return text;
+}
+
+std::optional<double> iterations_left(const DeviceMemory& device, double bytes_per_iteration) {
+  if (!device.used_bytes || !device.total_bytes || *device.total_bytes <= *device.used_bytes) {
+    return std::nullopt;
+  }
+  return static_cast<double>(*device.total_bytes - *device.used_bytes) / bytes_per_iteration;
+}
+
+}  // namespace
+
+// The trend that shows it, of the whole run or of its newest part. `whole` is what it is a part of.
+std::optional<Trend> Rules::rising(const Series& series, const Series& whole) const {
+  const auto is_rising = [&](const std::optional<Trend>& trend,
+                             const std::optional<Trend>& of_whole) {
+    if (!trend || !of_whole || trend->per_iteration <= 0) return false;
+    if (trend->confidence < options.least_confidence || !trend->goes_on()) return false;
+    const auto grown = static_cast<double>(trend->grown());
+    if (grown < static_cast<double>(options.least_growth_bytes)) return false;
+    return sample::share_percent(grown, static_cast<double>(of_whole->first)) >=
+               options.growth_percent ||
+           of_whole->first == 0;
+  };
+  const auto all = series.long_trend();
+  const auto recent = series.recent_trend();
+  // What has stopped growing is no leak any more.
+  const bool goes_on = !recent || recent->grown() > 0;
+  if (goes_on && is_rising(all, whole.long_trend())) return all;
+  if (is_rising(recent, whole.recent_trend())) return recent;
+  return std::nullopt;
+}
+
+void Rules::growth(const std::string& device, const DeviceHistory& history) const {
+  peak_growth(device, history, Peaks::kAll);
+  more_large_tensors(device, history);
+  if (history.categories.empty()) {
+    if (const auto trend = rising(history.total, history.total)) grown(device, history, "", *trend);
+    return;
+  }
+  const auto of = [&](const char* category) {
+    const auto series = history.categories.find(category);
+    return series == history.categories.end() ? std::nullopt
+                                              : rising(series->second, history.total);
+  };
+  const auto parameters = of("parameter");
+  for (const auto& [category, series] : history.categories) {
+    // A model that grows has more gradients and optimizer state, too.
+    if (parameters && (category == "gradient" || category == "optimizer_state")) continue;
+    if (const auto trend = rising(series, history.total)) grown(device, history, category, *trend);
+  }
+}
+
+void Rules::growth(const std::string& device, const DeviceHistory& history,
+                   const Survivors& survivors) const {
+  const auto growing = survivors.growing_on(device);
+  if (!growing.empty()) more_large_tensors(device, history);
+  peak_growth(device, history, Peaks::kThatRunOut);
+  const bool is_model =
+      std::ranges::find(growing, "parameter", &CategoryGrowth::category) != growing.end();
+  for (const CategoryGrowth& growth : growing) {
+    const std::string& category = growth.category;
+    // A model that grows has more gradients and optimizer state, too.
+    if (is_model && (category == "gradient" || category == "optimizer_state")) continue;
+    if (is_large_enough(growth.all, history.last)) left_behind(device, history, growth);
+  }
+}
+
+// A queue that is small for the device may fill for as long as it takes to know.
+bool Rules::is_large_enough(const LeftBehind& left, const DeviceMemory& device) const {
+  if (left.samples >= kManySamples) return true;
+  const auto grown = static_cast<double>(left.bytes);
+  const double before = static_cast<double>(device.live_bytes) - grown;
+  return before <= 0 || sample::share_percent(grown, before) >= options.growth_percent;
+}
+
+void Rules::left_behind(const std::string& device, const DeviceHistory& history,
+                        const CategoryGrowth& growth) const {
+  const LeftBehind& all = growth.all;
+  Trend trend;
+  trend.last = static_cast<std::int64_t>(all.bytes);
+  trend.per_iteration = all.bytes_per_iteration;
+  trend.first_iteration = all.first_iteration;
+  trend.last_iteration = all.last_iteration;
+  Alert& alert = suspect_growth(device, growth.category, trend);
+  alert.evidence.push_back(std::to_string(all.allocations) + " allocations made in these " +
+                           options.step + "s are still live at " + options.step + " " +
+                           std::to_string(all.live_at_iteration));
+  if (!growth.sites.empty()) {
+    const LeftBehind& site = growth.sites.front();
+    const std::string layer = sample::text_of(site.site.layer);
+    const std::string op = sample::text_of(site.site.op);
+    const std::string count = std::to_string(site.allocations);
+    alert.evidence.push_back(
+        (layer.empty() ? std::string("Code outside of layers") : "The layer " + layer) +
+        " leaves most: " + sample::bytes_text(site.bytes_per_iteration) + " per " + options.step +
+        ", in " + count + (site.allocations == 1 ? " allocation" : " allocations") +
+        (op.empty() ? "" : " by " + op));
+  }
+  add_time_left(alert, history, all.bytes_per_iteration);
+}
+
+void Rules::grown(const std::string& device, const DeviceHistory& history,
+                  const std::string& category, const Trend& trend) const {
+  Alert& alert = suspect_growth(device, category, trend);
+  alert.evidence.push_back("In " + std::to_string(trend.values) + " samples it rose from " +
+                           sample::bytes_text(static_cast<double>(trend.first)) + " to " +
+                           sample::bytes_text(static_cast<double>(trend.last)) +
+                           " (Kendall's tau " + sample::number_text(trend.confidence) + ")");
+  if (const auto layer = sample::most_grown(history.older_layers.shares, history.last.layers)) {
+    alert.evidence.push_back("The layer that grew most is " + layer->first + ", by " +
+                             sample::bytes_text(layer->second) + " since " + options.step + " " +
+                             std::to_string(history.older_layers.iteration));
+  }
+  add_time_left(alert, history, trend.per_iteration);
+}
+
+Alert& Rules::suspect_growth(const std::string& device, const std::string& category,
+                             const Trend& trend) const {
+  const GrowthWords& words = words_for(category);
+  const std::string what =
+      words.category == "*" ? "tensors of category " + category : std::string(words.what);
+  const auto grown = static_cast<double>(trend.grown());
+  Suspicion& suspicion = suspect(words.id, AlertSeverity::kWarning, device, category);
+  suspicion.magnitude = grown;
+  Alert& alert = suspicion.alert;
+  alert.title = capital(what) + " on " + device + " keep growing: " + sample::bytes_text(grown) +
+                " more " + span_text(trend, options.step) + ", " +
+                sample::bytes_text(trend.per_iteration) + " per " + options.step;
+  if (category.empty()) alert.title.replace(alert.title.find("keep"), 4, "keeps");
+  alert.next_step = words.next_step;
+  alert.saving_bytes = static_cast<std::uint64_t>(trend.grown());
+  return alert;
+}
+
+void Rules::add_time_left(Alert& alert, const DeviceHistory& history,
+                          double bytes_per_iteration) const {
+  const auto left = iterations_left(history.last, bytes_per_iteration);
+  if (!left) return;
+  const std::uint64_t free = *history.last.total_bytes - *history.last.used_bytes;
+  alert.evidence.push_back("At this rate the " + sample::bytes_text(free) +
+                           " that the device has left last for " +
+                           sample::number_text(*left, "%.0f") + " " + options.step + "s");
+}
+
+// What an iteration needs besides what lives between iterations.
+void Rules::peak_growth(const std::string& device, const DeviceHistory& history,
+                        Peaks peaks) const {
+  if (!history.highest_peak_bytes) return;
+  const auto trend = rising(history.height, history.height);
+  if (!trend) return;
+  if (peaks == Peaks::kThatRunOut) {
+    const auto left = iterations_left(history.last, trend->per_iteration);
+    const auto seen = static_cast<double>(trend->last_iteration - trend->first_iteration);
+    if (!left || *left > seen) return;
+  }
+  const auto live = history.total.long_trend();
+  if (live && live->grown() >= trend->grown() / 2) return;  // that is told already
+  grown(device, history, "peak", *trend);
+  Alert& alert = found.back().alert;
+  if (live) {
+    alert.evidence.push_back("Memory live between " + options.step + "s is " +
+                             sample::bytes_text(static_cast<double>(live->last)) +
+                             " and does not explain it");
+  }
+}
+
+void Rules::more_large_tensors(const std::string& device, const DeviceHistory& history) const {
+  const auto trend = history.large_count.long_trend();
+  if (!trend || trend->confidence < options.least_confidence || trend->per_iteration <= 0) return;
+  if (trend->grown() < options.fewest_more_large_tensors) return;
+  Suspicion& suspicion = suspect("more_large_tensors", AlertSeverity::kWarning, device, "");
+  suspicion.magnitude = static_cast<double>(trend->grown());
+  Alert& alert = suspicion.alert;
+  alert.title = "The number of large tensors keeps growing on " + device + ": " +
+                std::to_string(trend->first) + " at " + options.step + " " +
+                std::to_string(trend->first_iteration) + ", " + std::to_string(trend->last) +
+                " at " + std::to_string(trend->last_iteration);
+  alert.evidence.push_back("They hold " + sample::bytes_text(history.last.large_bytes) +
+                           " now (Kendall's tau of their number " +
+                           sample::number_text(trend->confidence) + ")");
+  if (!history.last.large_tensors.empty()) {
+    const LiveTensor& largest = history.last.large_tensors.front();
+    alert.evidence.push_back("The largest is " + sample::bytes_text(largest.size_bytes) +
+                             (largest.shape.empty() ? "" : ", " + largest.shape) +
+                             (largest.dtype.empty() ? "" : " " + largest.dtype) +
+                             (largest.category.empty() ? "" : ", " + largest.category) +
+                             (largest.layer.empty() ? "" : ", created by " + largest.layer));
+  }
+  alert.next_step = "Look for code that retains tensors of this kind from iteration to iteration";
+}
+
+// Nothing is said of what CPU tensors explain: their own growth is told.
+void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
+  const auto trend = rising(rss, rss);
+  if (!trend || trend->grown() < static_cast<std::int64_t>(options.least_reserved_bytes)) return;
+  std::int64_t tensors = 0;
+  if (cpu != nullptr) {
+    for (const auto& of_tensors : {cpu->total.long_trend(), cpu->height.long_trend()}) {
+      if (of_tensors) tensors = std::max(tensors, of_tensors->grown());
+    }
+  }
+  // malloc keeps several times what was freed, in pieces.
+  if (tensors >= trend->grown() / 4) return;
+  grown("host", DeviceHistory{}, "", *trend);
+  Alert& alert = found.back().alert;
+  alert.subject = "process";
+  alert.evidence.push_back("Of that, CPU tensors explain " +
+                           sample::bytes_text(static_cast<double>(tensors)));
+  alert.next_step =
+      "Look for what is retained outside tensors: lists of batches, histories of results, caches "
+      "of the data loader";
+}
+
+}  // namespace plimsoll::alerts

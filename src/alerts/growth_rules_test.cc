@@ -1,0 +1,118 @@
+// Growth of devices whose allocations are known; detection_test.cc has that of mere sums.
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "alerts/detection.h"
+#include "alerts/survivors.h"
+#include "tests/support/made_sample.h"
+
+namespace plimsoll::alerts {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::kMb;
+
+// `change` makes of sample i what the case is about.
+using Change = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
+
+std::vector<std::string> ids(const std::vector<Alert>& alerts) {
+  std::vector<std::string> names;
+  for (const Alert& alert : alerts) names.push_back(alert.id);
+  return names;
+}
+
+// What a detector reports of a run of made samples, ten iterations apart.
+std::vector<Alert> run(std::uint64_t samples, const Change& change) {
+  Detector detector;
+  std::vector<Alert> alerts;
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    MemorySample sample = testing::made_sample();
+    sample.iteration = static_cast<std::int64_t>(i) * 10;
+    change(sample, sample.devices[1], i);
+    for (Alert& alert : detector.observe(sample)) alerts.push_back(std::move(alert));
+  }
+  return alerts;
+}
+
+// The same with the allocations of the GPU, of which `kept_bytes` stay at each sample.
+std::vector<Alert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
+                                const Change& change, const DetectionOptions& options = {}) {
+  Detector detector(options);
+  Survivors survivors;
+  std::vector<plimsoll_live> rows;
+  plimsoll_usage gpu{};
+  gpu.device_type = PLIMSOLL_DEVICE_CUDA;
+  gpu.device = 1;
+  std::vector<Alert> alerts;
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    MemorySample sample = testing::made_sample();
+    sample.iteration = static_cast<std::int64_t>(i) * 10;
+    change(sample, sample.devices[1], i);
+    if (kept_bytes > 0) {
+      plimsoll_live& row = rows.emplace_back();
+      row.serial = i;
+      row.size_bytes = kept_bytes;
+      row.device = 1;
+      row.phase = PLIMSOLL_PHASE_FORWARD;
+    }
+    survivors.observe(sample.iteration, rows, {&gpu, 1});
+    for (Alert& alert : detector.observe(sample, survivors)) alerts.push_back(std::move(alert));
+  }
+  return alerts;
+}
+
+const Change kLongerInputs = [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+  gpu.categories[0].size_bytes += i * 50 * kMb;  // activations
+  gpu.live_bytes += i * 50 * kMb;
+  gpu.large_count += i;
+  gpu.peak_bytes = *gpu.peak_bytes + i * 50 * kMb;
+};
+
+TEST(GrowthRules, leaves_alone_what_grows_and_does_not_stay) {
+  EXPECT_THAT(ids(run(60, kLongerInputs)), Contains("activations_stay"));
+  EXPECT_THAT(run_recorded(60, 0, kLongerInputs), IsEmpty());
+}
+
+TEST(GrowthRules, speaks_of_growing_peaks_that_will_not_fit) {
+  const auto alerts = run_recorded(60, 0, [](MemorySample& s, DeviceMemory& gpu, std::uint64_t i) {
+    kLongerInputs(s, gpu, i);
+    gpu.live_bytes = 8000 * kMb;
+    gpu.used_bytes = 12'000 * kMb + i * 50 * kMb;
+  });
+  ASSERT_THAT(ids(alerts), Contains("memory_growth"));
+  EXPECT_EQ(alerts[0].subject, "peak");
+}
+
+TEST(GrowthRules, names_what_stays_and_how_many_allocations) {
+  const Change none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
+  const auto alerts = run_recorded(21, 200 * kMb, none);
+  ASSERT_THAT(ids(alerts), ElementsAre("activations_stay"));
+  EXPECT_EQ(alerts[0].subject, "activation");
+  EXPECT_EQ(alerts[0].title,
+            "Activations on cuda:0 keep growing: 2.5 GiB more from iteration 40 to 170, 20.0 MiB "
+            "per iteration");
+  EXPECT_THAT(alerts[0].evidence,
+              ElementsAre("13 allocations made in these iterations are still live at iteration 190",
+                          "Code outside of layers leaves most: 20.0 MiB per iteration, in 13 "
+                          "allocations",
+                          "At this rate the 3.9 GiB that the device has left last for 200 "
+                          "iterations"));
+  EXPECT_EQ(alerts[0].saving_bytes, 13 * 200 * kMb);
+}
+
+TEST(GrowthRules, asks_many_samples_of_what_stays_if_it_is_little) {
+  const Change none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
+  EXPECT_THAT(run_recorded(95, 2 * kMb, none), IsEmpty());
+  EXPECT_THAT(ids(run_recorded(97, 2 * kMb, none)), ElementsAre("activations_stay"));
+  EXPECT_THAT(run_recorded(95, 2 * kMb, none, {.growth_percent = 0.2}), Not(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace plimsoll::alerts

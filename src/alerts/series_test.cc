@@ -1,0 +1,64 @@
+#include "alerts/series.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::alerts {
+namespace {
+
+TEST(Series, tells_the_slope_of_what_rises_without_its_first_quarter) {
+  Series series;
+  for (int i = 0; i < 11; ++i) series.add(i * 10, i < 2 ? 0 : 1000 + i * 50);
+  const auto trend = series.long_trend();
+  ASSERT_TRUE(trend.has_value());
+  EXPECT_DOUBLE_EQ(trend->per_iteration, 5.0);
+  EXPECT_DOUBLE_EQ(trend->confidence, 1.0);
+  EXPECT_EQ(trend->first, 1100);
+  EXPECT_EQ(trend->last_iteration, 100);
+  EXPECT_EQ(trend->values, 9U);
+  EXPECT_EQ(series.recent_trend(), std::nullopt);
+}
+
+TEST(Series, says_nothing_of_few_values) {
+  Series series;
+  EXPECT_TRUE(series.empty());
+  for (int i = 0; i < static_cast<int>(Series::kFewestForATrend); ++i) {
+    EXPECT_EQ(series.long_trend(), std::nullopt);
+    series.add(i, i);
+  }
+  EXPECT_TRUE(series.long_trend().has_value());
+}
+
+TEST(Series, keeps_the_whole_of_a_long_run) {
+  Series series;
+  for (int i = 0; i < 100'000; ++i) series.add(i, 3 * i);
+  const auto all = series.long_trend();
+  const auto recent = series.recent_trend();
+  ASSERT_TRUE(all && recent);
+  EXPECT_DOUBLE_EQ(all->per_iteration, 3.0);
+  EXPECT_LT(all->first_iteration, 40'000);
+  EXPECT_GT(all->last_iteration, 95'000);
+  EXPECT_LE(all->values, 96U);
+  EXPECT_EQ(recent->first_iteration, 100'000 - 24);
+}
+
+TEST(Series, begins_anew_with_a_new_run) {
+  Series series;
+  for (int i = 0; i < 20; ++i) series.add(i, 100);
+  series.add(0, 5);
+  EXPECT_EQ(series.long_trend(), std::nullopt);
+  EXPECT_EQ(series.last(), 5);
+}
+
+TEST(Series, knows_what_is_usual) {
+  Series series;
+  for (int i = 0; i < 5; ++i) series.add(i, 10 + i);
+  EXPECT_EQ(series.usual(), std::nullopt);
+  series.add(5, 1000);
+  EXPECT_EQ(series.usual(), 12);
+  EXPECT_EQ(series.jump(), 986);
+  series.add(6, 1000);  // stays there
+  EXPECT_EQ(series.jump(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace plimsoll::alerts

@@ -1,0 +1,133 @@
+// Growth by survivors while the program runs: base/growth_rule.h, whose steps here are the samples.
+//
+// Allocations are numbered in their order, so the highest number that each sample sees divides them
+// by the samples between which they were made. Nothing is added to what an allocation costs; a
+// sample walks over all that is live.
+//
+// A site is what made an allocation (layer and outermost operator) and its category. Two histories
+// are judged: that of the whole run, whose samples are merged in pairs when there are 64, and that
+// of the newest 32, for growth that begins late. Memory: at most 12 KiB for a site that retains
+// anything for two samples. Of these, and of categories of a device, there are at most 256. One
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/growth_rule.h"
+#include "plimsoll/memory_sample.h"
+#include "plimsoll/monitor.h"
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::alerts {
+
+// A cache that fills ever more slowly looks like a leak at first, with gaps. Growth that fewer
+// samples show counts only if each of them left something behind.
+inline constexpr std::size_t kManySamples = 96;
+
+struct SiteKey {
+  std::uint32_t layer = 0;  // name ids, 0: none
+  std::uint32_t op = 0;
+  std::uint8_t device = 0;
+  std::uint8_t category = 0;  // index into kCategories
+  bool is_whole = false;      // all that the device has of the category
+
+  friend bool operator==(const SiteKey&, const SiteKey&) = default;
+};
+
+// What a site has left behind: made between two samples, and live at the newest one.
+struct LeftBehind {
+  SiteKey site;
+  std::uint64_t bytes = 0;
+  std::uint64_t allocations = 0;
+  std::int64_t first_iteration = 0;  // made after it
+  std::int64_t last_iteration = 0;   // and not after it
+  std::int64_t live_at_iteration = 0;
+  std::size_t samples = 0;  // that the site was judged by
+  double bytes_per_iteration = 0;
+};
+
+// The live allocations of each site, at each of some samples, by the samples between which they
+// were made.
+class BirthHistory {
+ public:
+  enum class WhenFull : std::uint8_t { kMergePairs, kForgetOldest };
+  BirthHistory(std::size_t most_samples, std::size_t fewest_samples, WhenFull when_full)
+      : most_(most_samples), fewest_(fewest_samples), when_full_(when_full) {}
+
+  // Whether the sample is kept; others are merged with the next one.
+  bool add(std::int64_t iteration, std::span<const plimsoll_live> rows);
+  bool is_known() const { return iterations_.size() >= fewest_; }
+  // The sites that grow, however slowly; steepest first.
+  std::vector<LeftBehind> growing() const;
+
+ private:
+  using Counts = std::vector<std::uint32_t>;  // by the sample before which they were made
+  struct Site {
+    SiteKey key;
+    std::vector<Counts> samples;
+    std::vector<std::int64_t> bytes;  // at the newest sample
+    bool is_new = true;               // to the newest sample
+  };
+
+  void make_room();
+  void begin_sample(std::int64_t iteration, std::span<const plimsoll_live> rows);
+  std::size_t sample_of(const plimsoll_live& row) const;
+  void find_new_sites(std::span<const plimsoll_live> rows);
+  void begin_counts();
+  void count(std::span<const plimsoll_live> rows);
+  Site* find(const SiteKey& key);
+  void add_site(const SiteKey& key);
+  void forget_idle_sites();
+  void index_sites();
+  std::optional<LeftBehind> growth_of(const Site& site) const;
+
+  std::size_t most_;
+  std::size_t fewest_;
+  WhenFull when_full_;
+  std::vector<std::int64_t> iterations_;    // of the samples
+  std::vector<std::uint64_t> serial_ends_;  // of each: allocations from this number on are younger
+  std::size_t merged_ = 1;                  // samples in one
+  std::size_t waiting_ = 0;                 // samples since the newest that is kept
+  std::vector<Site> sites_;
+  std::vector<std::uint16_t> index_;  // of the sites, by hash; 1 + where, or 0
+};
+
+// A category of a device that grows.
+struct CategoryGrowth {
+  std::string category;
+  LeftBehind all;
+  std::vector<LeftBehind> sites;  // those of it that grow, steepest first
+};
+
+class Survivors {
+ public:
+  // `devices`: those that are recorded. One iteration counts once; an earlier one than before
+  // begins a new run.
+  void observe(std::int64_t iteration, std::span<const plimsoll_live> rows,
+               std::span<const plimsoll_usage> devices);
+  bool knows(const std::string& device) const { return devices_.contains(device); }
+  std::vector<CategoryGrowth> growing_on(const std::string& device) const;
+  // Per iteration, of all categories; nullopt: not known yet.
+  std::optional<std::uint64_t> growth_bytes_on(const std::string& device) const;
+
+ private:
+  static constexpr std::size_t kMostSamples = 64;
+  static constexpr std::size_t kNewest = 32;
+  // A queue or a cache that is filled within 16 samples has stopped growing by then.
+  static constexpr std::size_t kFewestSamples = 20;
+
+  std::optional<std::int64_t> iteration_;
+  BirthHistory whole_{kMostSamples, kFewestSamples, BirthHistory::WhenFull::kMergePairs};
+  BirthHistory newest_{kNewest, kNewest, BirthHistory::WhenFull::kForgetOldest};
+  std::unordered_map<std::string, std::uint8_t> devices_;
+  std::vector<LeftBehind> of_whole_run_;
+  std::vector<LeftBehind> of_newest_;
+};
+
+}  // namespace plimsoll::alerts

@@ -1,0 +1,175 @@
+#include "comparison/ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll::comparison {
+namespace {
+
+using report::DeviceReport;
+using report::Finding;
+using report::MomentRow;
+using report::Report;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+Report rank(std::int64_t number, std::int64_t peak_bytes, std::int64_t activation_bytes = 0) {
+  Report report;
+  report.source.path = "run.rank" + std::to_string(number) + ".plim";
+  report.source.rank = number;
+  DeviceReport cpu;
+  cpu.device = -1;
+  cpu.device_type = "cpu";
+  cpu.events = 10;
+  cpu.requested_active.peak_bytes = 100 * kGiB;  // more than the GPU has, and not the question
+  DeviceReport gpu = cpu;
+  gpu.device = 0;
+  gpu.device_type = "cuda";
+  gpu.requested_active.peak_bytes = peak_bytes;
+  gpu.requested_active.end_bytes = kGiB;
+  report.devices = {cpu, gpu};
+  report.tables.by_category = {
+      {0, "activation", static_cast<std::uint64_t>(activation_bytes), 1, 1, 0.5, {}},
+      {0, "parameter", 2U << 30, 1, 1, 0.5, {}}};
+  MomentRow moment;
+  moment.device = 0;
+  moment.name = "peak";
+  moment.step = 7;
+  moment.layer = "blocks.3";
+  report.tables.moments = {moment};
+  return report;
+}
+
+void fail(Report& report, std::int64_t time_ns) {
+  report.devices[1].ooms.push_back({5, time_ns, 2U << 30, 0});
+}
+
+TEST(Ranks, of_one_file_or_of_the_same_rank_twice_or_of_no_rank_there_is_nothing_to_compare) {
+  const std::vector<Report> no_reports;
+  const std::vector<Report> one = {rank(0, kGiB)};
+  const std::vector<Report> twice = {rank(1, kGiB), rank(0, kGiB), rank(1, kGiB)};
+  EXPECT_FALSE(compare_ranks(no_reports));
+  EXPECT_FALSE(compare_ranks(one));
+  EXPECT_FALSE(compare_ranks(twice));
+  Report none = rank(1, kGiB);
+  none.source.rank.reset();
+  const std::vector<Report> with_none = {rank(0, kGiB), none};
+  EXPECT_FALSE(compare_ranks(with_none));
+}
+
+TEST(Ranks, that_are_alike_have_no_finding_and_a_row_each_in_order) {
+  const std::vector<Report> reports = {rank(2, 10 * kGiB), rank(0, 10 * kGiB),
+                                       rank(1, 10 * kGiB + kGiB / 2)};
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  EXPECT_THAT(compared->findings, IsEmpty());
+  EXPECT_EQ(compared->first_to_read, 2U);  // the fullest
+  ASSERT_EQ(compared->ranks.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(compared->ranks[i].number, static_cast<std::int64_t>(i));
+    EXPECT_EQ(compared->ranks[i].device->device_type, "cuda");
+    EXPECT_EQ(compared->ranks[i].peak->layer, "blocks.3");
+    EXPECT_FALSE(compared->ranks[i].differs);
+  }
+  EXPECT_EQ(compared->ranks[1].difference_bytes, kGiB / 2);
+  EXPECT_EQ(compared->ranks[1].report, 2U);
+  EXPECT_EQ(compared->reference, "the median of 3 ranks");
+}
+
+TEST(Ranks, the_odd_one_is_named_with_what_sets_it_apart) {
+  const std::vector<Report> reports = {rank(0, 10 * kGiB, 4 * kGiB), rank(1, 10 * kGiB, 4 * kGiB),
+                                       rank(2, 13 * kGiB, 7 * kGiB), rank(3, 10 * kGiB, 4 * kGiB)};
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1U);
+  const Finding& finding = compared->findings[0];
+  EXPECT_EQ(finding.id, "ranks_differ");
+  EXPECT_EQ(finding.title,
+            "Rank 2 peaks at 13.0 GiB, 3.0 GiB above the median of 4 ranks (10.0 GiB)");
+  EXPECT_THAT(
+      finding.evidence,
+      ElementsAre("The largest difference is in activation: 7.0 GiB at its peak, 4.0 GiB in "
+                  "the median of the ranks"));
+  EXPECT_EQ(finding.saving_bytes, 3U << 30);
+  EXPECT_EQ(compared->first_to_read, 2U);
+}
+
+TEST(Ranks, nothing_is_said_of_categories_where_rows_were_left_out) {
+  std::vector<Report> reports = {rank(0, 10 * kGiB), rank(1, 10 * kGiB), rank(2, 13 * kGiB)};
+  reports[1].tables.by_category[1].key = "[other: 4 groups]";
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1U);
+  EXPECT_THAT(compared->findings[0].evidence, IsEmpty());
+}
+
+TEST(Ranks, nothing_is_said_of_the_peak_where_the_tables_speak_of_another_moment) {
+  std::vector<Report> reports = {rank(0, 10 * kGiB, 4 * kGiB), rank(1, 10 * kGiB, 4 * kGiB),
+                                 rank(2, 13 * kGiB, 7 * kGiB)};
+  for (Report& report : reports) report.tables.moments[0].name = "end";
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1U);
+  EXPECT_THAT(compared->findings[0].evidence, IsEmpty());
+  EXPECT_EQ(compared->ranks[2].peak, nullptr);
+}
+
+TEST(Ranks, one_with_room_to_spare_is_odd_too) {
+  const std::vector<Report> reports = {rank(0, 4 * kGiB), rank(1, 10 * kGiB), rank(2, 10 * kGiB)};
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1U);
+  EXPECT_THAT(compared->findings[0].title, HasSubstr("Rank 0 peaks at 4.0 GiB, 6.0 GiB below"));
+  EXPECT_EQ(compared->findings[0].saving_bytes, 0U);
+}
+
+TEST(Ranks, of_two_each_is_compared_with_the_other) {
+  const std::vector<Report> reports = {rank(0, 20 * kGiB, 9 * kGiB), rank(1, 10 * kGiB, 4 * kGiB)};
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1U);
+  EXPECT_EQ(compared->findings[0].title,
+            "Rank 0 peaks at 20.0 GiB, 10.0 GiB above rank 1 (10.0 GiB)");
+  EXPECT_THAT(compared->findings[0].evidence,
+              ElementsAre("The largest difference is in activation: 9.0 GiB at its peak, 4.0 GiB "
+                          "at the other rank's"));
+  EXPECT_EQ(compared->findings[0].saving_bytes, std::uint64_t{10} << 30);
+}
+
+TEST(Ranks, the_median_of_an_even_number_is_between_the_two_in_the_middle) {
+  const std::vector<Report> reports = {rank(0, 10 * kGiB), rank(1, 12 * kGiB), rank(2, 10 * kGiB),
+                                       rank(3, 20 * kGiB)};
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  EXPECT_EQ(compared->ranks[3].difference_bytes, 9 * kGiB);
+}
+
+TEST(Ranks, who_ran_out_first_comes_first_whoever_is_fuller) {
+  std::vector<Report> reports = {rank(0, 10 * kGiB), rank(1, 14 * kGiB), rank(2, 10 * kGiB)};
+  fail(reports[0], 3'500'000'000);
+  fail(reports[2], 2'000'000'000);
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 2U);
+  EXPECT_EQ(compared->findings[0].id, "out_of_memory");
+  EXPECT_EQ(compared->findings[0].title, "Rank 2 ran out of memory first, of 2 that did");
+  EXPECT_THAT(compared->findings[0].evidence,
+              ElementsAre("It requested 2.0 GiB", "Rank 0 followed after 1.5 s, by its clock"));
+  EXPECT_EQ(compared->findings[1].id, "ranks_differ");
+  EXPECT_EQ(compared->first_to_read, 2U);
+}
+
+TEST(Ranks, an_empty_recording_is_a_row_too) {
+  Report empty;
+  empty.source.rank = 0;
+  const std::vector<Report> reports = {empty, rank(1, 2 * kGiB)};
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  EXPECT_EQ(compared->findings.size(), 1U);
+}
+
+}  // namespace
+}  // namespace plimsoll::comparison

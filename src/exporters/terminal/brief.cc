@@ -1,0 +1,182 @@
+#include "exporters/terminal/brief.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "exporters/terminal/moment.h"
+#include "exporters/terminal/words.h"
+#include "report/devices.h"
+#include "text/layout.h"
+
+namespace plimsoll::exporters::terminal {
+namespace {
+
+constexpr std::size_t kMostFindings = 3;
+constexpr std::size_t kMostDevices = 4;
+constexpr std::size_t kTitleLines = 2;
+
+using Lines = std::vector<std::string>;
+
+// The first `most` lines of a wrapped text; the last of them ends in "…" if there are more.
+Lines first_lines(std::string_view text, std::size_t indent, std::size_t width, std::size_t most) {
+  const std::string wrapped = text::wrap(text, indent, width);
+  Lines lines;
+  for (std::size_t begin = 0; begin <= wrapped.size();) {
+    const std::size_t end = std::min(wrapped.find('\n', begin), wrapped.size());
+    if (lines.size() == most) {
+      const std::size_t room = lines.size() == 1 ? width - indent : width;
+      std::string& last = lines.back();
+      if (text::display_width(last) + 2 > room) last.erase(last.rfind(' '));
+      last += " \u2026";
+      break;
+    }
+    lines.push_back(wrapped.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+void add_marked(Lines& out, std::string_view mark, text::Style mark_style, std::string_view text,
+                text::Style style, std::size_t most, const TextOptions& options) {
+  const Lines lines = first_lines(text, text::display_width(mark) + 1, options.width, most);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string begin = i == 0 ? text::styled(mark, mark_style, options.color) + " " : "";
+    out.push_back(begin + text::styled(lines[i], style, options.color));
+  }
+}
+
+// "  activation 32.1 MiB, optimizer_state 6.3 MiB, and 5 more", as many as fit into a line.
+std::string parts_line(const std::vector<const report::GroupRow*>& rows, std::string text,
+                       std::size_t width) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string part =
+        (i == 0 ? "" : ", ") + text::printable(rows[i]->key) + " " + bytes_text(rows[i]->bytes);
+    const std::size_t left = rows.size() - i;
+    const std::string rest = ", and " + std::to_string(left) + " more";
+    const std::size_t needed = left == 1 ? 0 : text::display_width(rest);
+    if (i > 0 && text::display_width(text) + text::display_width(part) + needed > width)
+      return text + rest;
+    text += part;
+  }
+  return text::shorten_place(text, width);
+}
+
+// What holds the moment of the tables: by category, or the largest line where there are none.
+std::string holders_line(const report::Report& report, const report::DeviceReport& device,
+                         std::size_t width) {
+  const std::vector<const report::MomentRow*> moments = rows_of(report.tables.moments, device);
+  if (moments.empty()) return {};
+  const std::string& name = moments.front()->name;
+  const std::string begin = name == "peak" ? "  " : "  at " + text::printable(name) + ": ";
+  const auto categories = rows_of(report.tables.by_category, device);
+  if (!categories.empty()) return parts_line(categories, begin, width);
+  const auto lines = rows_of(report.tables.by_line, device);
+  if (lines.empty()) return {};
+  return text::shorten_place(begin + "most of it: " + text::printable(lines.front()->key) + " " +
+                                 bytes_text(lines.front()->bytes),
+                             width);
+}
+
+std::string peak_line(const report::DeviceReport& device, const TextOptions& options) {
+  const report::SeriesTotals& held = device.held();
+  std::string text = disagreement_bytes(device) > 0 ? "peak unknown, events and segments disagree"
+                                                    : "peak " + base::format_bytes(held.peak_bytes);
+  if (held.peak_event) text += " at " + moment_text(device, held.peak_event, held.peak_time_ns);
+  text += ", end " + base::format_bytes(held.end_bytes);
+  const std::string name = device_name(device);
+  const std::size_t room = options.width - std::min(options.width, text::display_width(name) + 2);
+  return text::styled(name, text::Style::kBold, options.color) + "  " +
+         text::shorten_place(text, room);
+}
+
+Lines device_lines(const report::Report& report, const TextOptions& options) {
+  std::vector<const report::DeviceReport*> devices;
+  for (const report::DeviceReport& device : report.devices) {
+    if (is_asked_for(device, options.device) && report::has_content(device))
+      devices.push_back(&device);
+  }
+  std::ranges::stable_sort(devices,
+                           [](const report::DeviceReport* a, const report::DeviceReport* b) {
+                             return a->held().peak_bytes > b->held().peak_bytes;
+                           });
+  Lines out;
+  for (std::size_t i = 0; i < std::min(devices.size(), kMostDevices); ++i) {
+    out.push_back(peak_line(*devices[i], options));
+    const std::string holders = holders_line(report, *devices[i], options.width);
+    if (!holders.empty()) out.push_back(holders);
+  }
+  if (devices.size() > kMostDevices) {
+    out.push_back("and " + std::to_string(devices.size() - kMostDevices) + " more devices");
+  }
+  return out;
+}
+
+// What is imperfect in the input, by name; the full report explains.
+std::string input_line(const report::Report& report, const TextOptions& options) {
+  std::string names;
+  for (const report::DiagnosticReport& each : report.source.diagnostics) {
+    if (each.severity == "info") continue;
+    names += (names.empty() ? "" : ", ") + text::printable(each.name) + " " +
+             base::format_count(each.count);
+  }
+  if (names.empty()) return {};
+  return text::styled(text::shorten_place("The input is imperfect: " + names, options.width),
+                      text::Style::kWarning, options.color);
+}
+
+void add_findings(Lines& out, const report::Report& report, std::size_t room,
+                  const TextOptions& options) {
+  const std::size_t shown = std::min(report.findings.size(), kMostFindings);
+  const bool has_more = report.findings.size() > shown;
+  Lines others;
+  for (std::size_t i = 1; i < shown; ++i) {
+    const report::Finding& finding = report.findings[i];
+    add_marked(others, severity_mark(finding), severity_style(finding),
+               text::printable(finding.title), text::Style::kBold, kTitleLines, options);
+  }
+  if (has_more) {
+    others.push_back("and " + std::to_string(report.findings.size() - shown) + " more findings");
+  }
+  const report::Finding& first = report.findings.front();
+  add_marked(out, severity_mark(first), severity_style(first), text::printable(first.title),
+             text::Style::kBold, kTitleLines, options);
+  const std::size_t used = out.size() + others.size();
+  if (const std::string step = step_text(first); !step.empty() && used < room) {
+    add_marked(out, "  \u2192", severity_style(first), step, text::Style::kPlain, room - used,
+               options);
+  }
+  out.insert(out.end(), others.begin(), others.end());
+}
+
+}  // namespace
+
+std::string to_brief_text(const report::Report& report, const TextOptions& options) {
+  TextOptions fitted = options;
+  fitted.width = std::max(options.width, kNarrowestReport);
+  Lines below = device_lines(report, fitted);
+  if (!below.empty()) below.insert(below.begin(), "");
+  if (const std::string line = input_line(report, fitted); !line.empty()) {
+    below.insert(below.end(), {"", line});
+  }
+  const std::string command = "Full report: plimsoll report " + text::printable(report.source.path);
+  below.insert(below.end(), {"", text::styled(command, text::Style::kDim, fitted.color)});
+  const std::size_t wrapped = (text::display_width(command) - 1) / fitted.width;  // by the terminal
+  const std::size_t room = kBriefLines - std::min(kBriefLines - 1, below.size() + wrapped);
+
+  Lines lines;
+  if (report.findings.empty()) {
+    for (const std::string& line : first_lines(calm_text(report, fitted), 0, fitted.width, room)) {
+      lines.push_back(text::styled(line, text::Style::kGood, fitted.color));
+    }
+  } else {
+    add_findings(lines, report, room, fitted);
+  }
+  lines.insert(lines.end(), below.begin(), below.end());
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
+
+}  // namespace plimsoll::exporters::terminal

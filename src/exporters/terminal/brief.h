@@ -1,0 +1,18 @@
+// The report on one screen: the verdicts, the next step of the first, and the peak of each device.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "exporters/terminal/report.h"
+#include "report/report.h"
+
+namespace plimsoll::exporters::terminal {
+
+inline constexpr std::size_t kBriefLines = 24;  // at 80 columns or more
+
+// At most kBriefLines lines. The last one names the command that prints the full report; a path is
+// never shortened there, so that line alone may be wider than the screen.
+std::string to_brief_text(const report::Report& report, const TextOptions& options);
+
+}  // namespace plimsoll::exporters::terminal

@@ -1,0 +1,140 @@
+#include "exporters/terminal/brief.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "text/layout.h"
+
+namespace plimsoll::exporters::terminal {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+report::DeviceReport device(std::int32_t ordinal, std::int64_t peak_bytes) {
+  report::DeviceReport made;
+  made.device = ordinal;
+  made.device_type = "cuda";
+  made.events = 6486;
+  made.first_time_ns = 1'000'000'000;
+  for (report::SeriesTotals report::DeviceReport::* series :
+       {&report::DeviceReport::requested_allocated, &report::DeviceReport::requested_active}) {
+    made.*series = report::SeriesTotals{0, peak_bytes, 1843, 1'510'000'000, kGiB};
+  }
+  return made;
+}
+
+void add_category(report::Report& report, std::int32_t device, const char* name,
+                  std::int64_t bytes) {
+  report::GroupRow row;
+  row.device = device;
+  row.key = name;
+  row.bytes = static_cast<std::uint64_t>(bytes);
+  report.tables.by_category.push_back(row);
+}
+
+report::Report small() {
+  report::Report report;
+  report.source = report::Source{"run.plim", "plimsoll", 4096, 6486, {}};
+  report.passes.push_back({"findings", report::PassState::kRan, "", 1});
+  report.devices = {device(0, 12 * kGiB)};
+  report.tables.moments.push_back({0, "peak", 1843, {}, std::uint64_t{12} << 30, 1, 0});
+  add_category(report, 0, "activation", 8 * kGiB);
+  add_category(report, 0, "parameter", 4 * kGiB);
+  return report;
+}
+
+report::Finding finding(const std::string& title, const std::string& step) {
+  return {"x", report::FindingSeverity::kWarning, title, {"evidence"}, step, 0};
+}
+
+std::size_t lines_in(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
+
+TEST(BriefText, the_verdict_the_first_step_and_the_peak_stand_on_one_screen) {
+  report::Report report = small();
+  report.findings = {finding("Too much.", "Use less."), finding("Odd.", "Look at it.")};
+  EXPECT_EQ(to_brief_text(report, {}),
+            "WARNING Too much.\n"
+            "  \u2192 Use less.\n"
+            "WARNING Odd.\n"
+            "\n"
+            "cuda:0  peak 12.0 GiB at event 1,843 of 6,486 (510.0 ms), end 1.0 GiB\n"
+            "  activation 8.0 GiB, parameter 4.0 GiB\n"
+            "\n"
+            "Full report: plimsoll report run.plim\n");
+}
+
+TEST(BriefText, without_a_finding_the_sentence_says_so) {
+  EXPECT_THAT(to_brief_text(small(), {}), StartsWith("Nothing wrong found. Peak 12.0 GiB"));
+}
+
+TEST(BriefText, other_moments_than_the_peak_are_named) {
+  report::Report report = small();
+  report.tables.moments.front().name = "oom";
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n  at oom: activation 8.0 GiB"));
+}
+
+TEST(BriefText, without_categories_the_largest_line_is_named) {
+  report::Report report = small();
+  report.tables.by_category.clear();
+  report.tables.by_line.push_back({0, "net.py:7 (f)", std::uint64_t{6} << 30, 1, 8, 1.0, {}});
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n  most of it: net.py:7 (f) 6.0 GiB\n"));
+}
+
+TEST(BriefText, an_imperfect_input_is_named) {
+  report::Report report = small();
+  report.source.diagnostics.push_back({"dropped_events", "data_loss", 1234, "help", ""});
+  report.source.diagnostics.push_back({"note", "info", 1, "help", ""});
+  const std::string text = to_brief_text(report, {});
+  EXPECT_THAT(text, HasSubstr("\nThe input is imperfect: dropped_events 1,234\n"));
+  EXPECT_THAT(text, Not(HasSubstr("note")));
+}
+
+TEST(BriefText, whatever_is_found_it_fits_on_one_screen) {
+  std::string words;
+  for (int i = 0; i < 300; ++i) words += "word ";
+  report::Report report = small();
+  report.devices.clear();
+  report.tables = {};
+  for (std::int32_t ordinal = 0; ordinal < 9; ++ordinal) {
+    report.devices.push_back(device(ordinal, kGiB * (ordinal + 1)));
+    report.tables.moments.push_back({ordinal, "peak", 1843, {}, 8, 1, 0});
+    for (int i = 0; i < 20; ++i) add_category(report, ordinal, "category of things", kGiB);
+  }
+  for (int i = 0; i < 9; ++i) report.findings.push_back(finding(words, words));
+  report.source.diagnostics.push_back({"x", "data_loss", 1, words, words});
+  for (const std::size_t width : {80u, 120u, 200u}) {
+    TextOptions options;
+    options.width = width;
+    const std::string text = to_brief_text(report, options);
+    EXPECT_LE(lines_in(text), kBriefLines) << text;
+    EXPECT_GE(lines_in(text), kBriefLines - 1) << text;
+    EXPECT_THAT(text, HasSubstr("\nand 6 more findings\n"));
+    EXPECT_THAT(text, HasSubstr("\nand 5 more devices\n"));
+    EXPECT_THAT(text, HasSubstr(", and 1"));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(text::display_width(line), width) << line;
+    }
+  }
+  report.findings.clear();
+  EXPECT_LE(lines_in(to_brief_text(report, {})), kBriefLines);
+}
+
+TEST(BriefText, the_path_of_the_full_report_is_whole) {
+  report::Report report = small();
+  report.source.path = std::string(300, 'x') + ".plim";
+  EXPECT_THAT(to_brief_text(report, {}),
+              HasSubstr("\nFull report: plimsoll report " + report.source.path + "\n"));
+}
+
+}  // namespace
+}  // namespace plimsoll::exporters::terminal

@@ -1,0 +1,15 @@
+// One device of the text report: its totals, where reserved bytes are not allocated, and each time
+// it ran out.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "report/device_report.h"
+#include "text/style.h"
+
+namespace plimsoll::exporters::terminal {
+
+std::string device_text(const report::DeviceReport& device, std::size_t width, text::Color color);
+
+}  // namespace plimsoll::exporters::terminal

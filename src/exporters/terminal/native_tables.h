@@ -1,0 +1,28 @@
+// The tables of the text report that only native recordings can fill: layers side by side, what
+// is kept for backward, step after step. Empty where the report has no rows for the device.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "report/report.h"
+#include "text/style.h"
+
+namespace plimsoll::exporters::terminal {
+
+// The tree of layers, largest first, `top` rows of it, and how its columns are to be read: the end
+// of a heading.
+struct LayerTreeText {
+  std::string heading;
+  std::string table;
+};
+LayerTreeText layer_tree(const report::Report& report, const report::DeviceReport& device,
+                         std::size_t top, std::size_t width, text::Color color);
+
+std::string saved_table(const report::Report& report, const report::DeviceReport& device,
+                        std::size_t top, std::size_t width, text::Color color);
+
+std::string step_table(const report::Report& report, const report::DeviceReport& device,
+                       std::size_t top, std::size_t width, text::Color color);
+
+}  // namespace plimsoll::exporters::terminal

@@ -1,0 +1,162 @@
+#include "exporters/terminal/native_tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "exporters/terminal/report.h"
+#include "text/layout.h"
+
+namespace plimsoll::exporters::terminal {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+report::LayerBytes layer_bytes(std::uint64_t forward, std::uint64_t backward, std::uint64_t peak) {
+  report::LayerBytes bytes;
+  bytes.bytes = (forward + backward) * kMiB;
+  bytes.forward_bytes = forward * kMiB;
+  bytes.backward_bytes = backward * kMiB;
+  bytes.peak_bytes = peak * kMiB;
+  return bytes;
+}
+
+report::Report native() {
+  report::Report report;
+  report::DeviceReport device;
+  device.device = -1;
+  device.device_type = "cpu";
+  device.events = 500;
+  report.devices.push_back(device);
+  report::MomentRow moment{-1, "peak", 120, {}, 30 * kMiB, 12, 0};
+  moment.step = 3;
+  moment.phase = "backward";
+  moment.layer = "Net.up.1";
+  moment.op = "ConvolutionBackward0";
+  report.tables.moments.push_back(moment);
+  report.tables.by_phase.push_back({-1, "forward", 30 * kMiB, 12, kMiB, 1.0, {}});
+  report.tables.by_category.push_back({-1, "activation", 30 * kMiB, 12, kMiB, 1.0, {}});
+  report.tables.by_line.push_back({-1, "net.py:7 (forward)", 30 * kMiB, 12, kMiB, 1.0, {}});
+  report.tables.layers = {{-1, "", layer_bytes(1, 0, 1), layer_bytes(1, 0, 1), {}},
+                          {-1, "Net", layer_bytes(0, 0, 0), layer_bytes(20, 9, 29), {}},
+                          {-1, "Net.down", layer_bytes(0, 0, 0), layer_bytes(8, 0, 8), {}},
+                          {-1, "Net.down.0", layer_bytes(8, 0, 8), layer_bytes(8, 0, 8), {}},
+                          {-1, "Net.up", layer_bytes(0, 0, 0), layer_bytes(12, 9, 25), {}},
+                          {-1, "Net.up.1", layer_bytes(12, 9, 25), layer_bytes(12, 9, 25), {}}};
+  return report;
+}
+
+TEST(ToldText, layers_stand_as_a_tree_with_forward_and_backward_side_by_side) {
+  const report::Report report = native();
+  const LayerTreeText tree = layer_tree(report, report.devices[0], 10, 100, text::Color::kOff);
+  EXPECT_EQ(tree.heading,
+            "; each with the layers inside it, by the phase that allocated it, and its own peak");
+  EXPECT_EQ(tree.table,
+            "     total   forward  backward      peak  layer\n"
+            "  29.0 MiB  20.0 MiB   9.0 MiB  29.0 MiB  Net\n"
+            "  21.0 MiB  12.0 MiB   9.0 MiB  25.0 MiB    up\n"
+            "  21.0 MiB  12.0 MiB   9.0 MiB  25.0 MiB      1\n"
+            "   8.0 MiB   8.0 MiB         -   8.0 MiB    down\n"
+            "   8.0 MiB   8.0 MiB         -   8.0 MiB      0\n"
+            "   1.0 MiB   1.0 MiB         -   1.0 MiB  [no layer]\n");
+}
+
+TEST(ToldText, of_many_layers_the_largest_branches_are_shown) {
+  const report::Report report = native();
+  EXPECT_EQ(layer_tree(report, report.devices[0], 2, 60, text::Color::kOff).table,
+            "     total   forward  backward      peak  layer\n"
+            "  29.0 MiB  20.0 MiB   9.0 MiB  29.0 MiB  Net\n"
+            "  21.0 MiB  12.0 MiB   9.0 MiB  25.0 MiB    up\n");
+}
+
+TEST(ToldText, a_tree_without_room_for_phases_has_none_and_says_nothing_of_them) {
+  const report::Report report = native();
+  const LayerTreeText tree = layer_tree(report, report.devices[0], 2, 45, text::Color::kOff);
+  EXPECT_EQ(tree.heading, "; each with the layers inside it, and its own peak");
+  EXPECT_EQ(tree.table,
+            "     total      peak  layer\n"
+            "  29.0 MiB  29.0 MiB  Net\n"
+            "  21.0 MiB  25.0 MiB    up\n");
+}
+
+TEST(ToldText, our_own_recordings_are_told_by_category_layer_and_line) {
+  const std::string text = to_text(native(), {});
+  EXPECT_THAT(text,
+              HasSubstr("What fills cpu at its peak, event 120 of 500, in step 3, in backward "
+                        "of Net.up.1\n  (ConvolutionBackward0): 30.0 MiB in 12 allocations\n"));
+  EXPECT_THAT(text, HasSubstr("The same by layer; each with the layers inside it"));
+  EXPECT_THAT(text, HasSubstr("The same by line\n"));
+  EXPECT_LT(text.find("activation"), text.find("    up\n"));
+  EXPECT_LT(text.find("    up\n"), text.find("net.py:7"));
+}
+
+TEST(ToldText, what_is_kept_for_backward_is_told_by_who_made_it) {
+  report::Report report = native();
+  EXPECT_EQ(saved_table(report, report.devices[0], 10, 100, text::Color::kOff), "");
+  report.tables.saved.push_back({-1, 99, {}, 3, 20 * kMiB, 4, 25 * kMiB, 8});
+  report.tables.saved_by_operator.push_back({-1, "aten::conv2d", 20 * kMiB, 4, 8 * kMiB, 1.0, {}});
+  report.tables.saved_by_layer.push_back({-1, "Net.up.1", 20 * kMiB, 4, 8 * kMiB, 1.0, {}});
+  const std::string text = saved_table(report, report.devices[0], 10, 100, text::Color::kOff);
+  EXPECT_THAT(text,
+              HasSubstr("Kept for backward on cpu: 20.0 MiB in 4 allocations, of 25.0 MiB live "
+                        "when backward"));
+  EXPECT_THAT(text, HasSubstr("the most of 8 backwards"));
+  EXPECT_THAT(text, HasSubstr("20.0 MiB  100.0%      4  8.0 MiB  aten::conv2d\n"));
+}
+
+TEST(ToldText, the_last_steps_are_shown_with_their_largest_categories) {
+  report::Report report = native();
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    report::StepRow row;
+    row.device = -1;
+    row.step = step;
+    row.peak_bytes = 30 * kMiB;
+    row.end_bytes = 12 * kMiB;
+    row.categories = {{"optimizer_state", 8 * kMiB, 8 * kMiB}, {"parameter", 4 * kMiB, 4 * kMiB}};
+    row.is_complete = step < 3;
+    report.tables.steps.push_back(row);
+  }
+  EXPECT_EQ(step_table(report, report.devices[0], 2, 100, text::Color::kOff),
+            "Steps of cpu: the peak of each, and what was live when it ended (the last 2 of 4)\n  "
+            "step      peak  at its end  optimizer state  parameter\n     2  30.0 MiB    12.0 MiB  "
+            "        8.0 MiB    4.0 MiB\n    3*  30.0 MiB    12.0 MiB          8.0 MiB    4.0 "
+            "MiB\n  * had not ended when the recording did\n");
+}
+
+TEST(ToldText, other_files_say_that_they_do_not_say) {
+  report::Report report = native();
+  report.tables = {};
+  TextOptions options;
+  options.tables = {TableKind::kSaved, TableKind::kSteps};
+  const std::string text = to_text(report, options);
+  EXPECT_THAT(text, HasSubstr("this file does not mark where backward begins."));
+  EXPECT_THAT(text, HasSubstr("this file marks no steps."));
+}
+
+TEST(ToldText, no_line_is_wider_than_asked_and_nothing_colours_the_terminal) {
+  report::Report report = native();
+  report.tables.layers[1].layer = std::string(300, 'n') + "\x1b[2J";
+  report.tables.moments[0].layer = "\x1b[2J";
+  report.tables.steps.push_back({});
+  report.tables.steps[0].device = -1;
+  report.tables.steps[0].categories = {{std::string(300, 'c') + "\x1b[2J", 1, 1}};
+  report.tables.saved.push_back({-1, 99, {}, 3, 20 * kMiB, 4, 25 * kMiB, 8});
+  for (const std::size_t width : {60u, 80u, 100u}) {
+    TextOptions options;
+    options.width = width;
+    options.tables = {TableKind::kLayer, TableKind::kSaved, TableKind::kSteps};
+    const std::string text = to_text(report, options);
+    EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(text::display_width(line), width) << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::exporters::terminal

@@ -1,0 +1,249 @@
+#include "exporters/terminal/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "text/layout.h"
+
+namespace plimsoll::exporters::terminal {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+report::DeviceReport device(std::int32_t ordinal) {
+  report::DeviceReport made;
+  made.device = ordinal;
+  made.device_type = "cuda";
+  made.events = 6486;
+  made.history = "complete";
+  made.first_time_ns = 1'000'000'000;
+  made.last_time_ns = 3'000'000'000;
+  for (report::SeriesTotals report::DeviceReport::* series :
+       {&report::DeviceReport::requested_allocated, &report::DeviceReport::requested_active}) {
+    made.*series = report::SeriesTotals{kGiB, 12 * kGiB, 1843, 1'510'000'000, 2 * kGiB, kGiB};
+  }
+  return made;
+}
+
+report::Report report_of(std::vector<report::DeviceReport> devices) {
+  report::Report report;
+  report.source = report::Source{"run/snapshot.pickle", "torch_snapshot", 4096, 6486, {}};
+  report.devices = std::move(devices);
+  return report;
+}
+
+report::Report healthy() {
+  report::Report report = report_of({device(0)});
+  report.passes.push_back({"findings", report::PassState::kRan, "", 1});
+  return report;
+}
+
+TEST(TextReport, no_finding_is_one_calm_sentence_with_the_peak) {
+  EXPECT_THAT(to_text(healthy(), {}),
+              StartsWith("Nothing wrong found. Peak 12.0 GiB requested at event 1,843 of 6,486 "
+                         "(510.0 ms).\n"));
+}
+
+TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_named) {
+  report::Report report = healthy();
+  report.near_misses = {{1, "memory_growth", "of another device", 0.99},
+                        {0, "activations_dominate", "activations are 40.0%", 0.8},
+                        {0, "stranded_memory", "1.0 GiB were stranded", 0.5},
+                        {0, "memory_growth", "a line grows", 0.4}};
+  EXPECT_THAT(calm_text(report, {}),
+              testing::EndsWith(" Closest to a finding: activations are 40.0%; 1.0 GiB were "
+                                "stranded."));
+}
+
+TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named) {
+  constexpr std::uint64_t kUnit = std::uint64_t{1} << 30;
+  report::Report report = healthy();
+  report::MomentRow moment;
+  moment.name = "peak";
+  moment.live_bytes = 12 * kUnit;
+  report.tables.moments.push_back(moment);
+  const auto add = [&](const char* category, std::uint64_t bytes) {
+    report::GroupRow row;
+    row.key = category;
+    row.bytes = bytes;
+    report.tables.by_category.push_back(row);
+  };
+  add("activation", 6 * kUnit);
+  add("optimizer_state", 4 * kUnit);
+  add("unknown", kUnit);
+  add("parameter", kUnit);
+  EXPECT_THAT(calm_text(report, {}),
+              HasSubstr("(510.0 ms): activations 6.0 GiB, optimizer state 4.0 GiB, unknown 1.0 "
+                        "GiB."));
+  report.tables.moments.front().name = "end";
+  EXPECT_THAT(calm_text(report, {}), HasSubstr("(510.0 ms)."));
+}
+
+TEST(TextReport, findings_come_first_with_evidence_next_step_and_saving) {
+  report::Report report = healthy();
+  report.findings.push_back(report::Finding{"out_of_memory",
+                                            report::FindingSeverity::kCritical,
+                                            "It ran out.",
+                                            {"4.0 GiB were asked for."},
+                                            "Ask for less.",
+                                            1u << 30});
+  EXPECT_THAT(to_text(report, {}), StartsWith("CRITICAL It ran out.\n"
+                                              "  - 4.0 GiB were asked for.\n"
+                                              "  \u2192 Ask for less. Saves up to 1.0 GiB.\n"));
+}
+
+TEST(TextReport, a_saving_that_the_next_step_names_is_not_said_twice) {
+  report::Report report = healthy();
+  report.findings.push_back(
+      report::Finding{"x", report::FindingSeverity::kInfo, "t", {}, "Frees 1.0 GiB.", 1u << 30});
+  EXPECT_THAT(to_text(report, {}), Not(HasSubstr("Saves")));
+}
+
+TEST(TextReport, a_negative_baseline_is_unknown) {
+  report::Report report = healthy();
+  report.devices[0].requested_allocated.baseline_bytes = -2 * kGiB;
+  report.devices[0].requested_active.baseline_bytes = -2 * kGiB;
+  const std::string text = to_text(report, {});
+  EXPECT_THAT(text, HasSubstr("events and segments disagree by 2.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("requested  unknown  unknown  2.0 GiB"));
+  EXPECT_THAT(text, Not(HasSubstr("-2.0 GiB")));
+}
+
+TEST(TextReport, who_holds_the_whole_device_is_told_of_its_failure_before_its_fullest) {
+  report::Report report = healthy();
+  TextOptions wide;
+  wide.width = 200;
+  report::BarReport bar{
+      .moment = "fullest", .looks = 45, .used_bytes = 3 << 20, .total_bytes = 4 << 20};
+  bar.parts = {{"tensors", "tensors", 5 << 20, 0, 0},
+               {"process", "process 7 e\x1bvil", 1 << 20, 7, 1},
+               {"unexplained", "unexplained", -(3 << 20), 0, 0}};
+  report.devices[0].bars = {bar};
+  EXPECT_THAT(
+      to_text(report, wide),
+      HasSubstr("\n  on the device  3.0 MiB of 4.0 MiB used, the most of 45 looks: tensors 5.0 "
+                "MiB, process 7 e\xEF\xBF\xBDvil 1.0 MiB, less 3.0 MiB by which the figures "
+                "disagree\n"));
+  bar.moment = "oom";
+  report.devices[0].bars.push_back(bar);
+  EXPECT_THAT(to_text(report, wide), HasSubstr("3.0 MiB of 4.0 MiB used when it failed: "));
+}
+
+TEST(TextReport, devices_with_nothing_share_one_line) {
+  report::DeviceReport empty;
+  empty.device = 1;
+  empty.device_type = "cuda";
+  report::DeviceReport other = empty;
+  other.device = 2;
+  EXPECT_THAT(to_text(report_of({device(0), empty, other}), {}),
+              HasSubstr("cuda:1, cuda:2: nothing recorded, nothing reserved.\n"));
+}
+
+TEST(TextReport, only_the_device_asked_for_is_shown) {
+  TextOptions options;
+  options.device = "cuda:1";
+  const std::string text = to_text(report_of({device(0), device(1)}), options);
+  EXPECT_THAT(text, HasSubstr("cuda:1"));
+  EXPECT_THAT(text, Not(HasSubstr("cuda:0")));
+}
+
+TEST(TextReport, questions_left_open_for_one_reason_share_a_line) {
+  report::Report report = healthy();
+  report.passes = {{"oom", report::PassState::kSkipped, "this file has no events", 0},
+                   {"timeline", report::PassState::kRan, "", 5},
+                   {"sites", report::PassState::kSkipped, "this file has no events", 0}};
+  EXPECT_THAT(to_text(report, {}), HasSubstr("oom, sites: this file has no events\n"));
+}
+
+TEST(TextReport, lists_the_last_failures_by_the_number_that_at_takes) {
+  report::Report report = healthy();
+  auto& ooms = report.devices[0].oom_details;
+  for (std::uint64_t event = 0; event < 7; ++event) {
+    ooms.emplace_back();
+    ooms.back().event = event;
+    ooms.back().requested_bytes = (event + 1) << 20;
+    ooms.back().line = "a.py:" + std::to_string(event) + " (f)";
+  }
+  const std::string text = to_text(report, {});
+  EXPECT_THAT(text, HasSubstr("out of memory  7 times, of which the last 5 were\n"));
+  EXPECT_THAT(text, HasSubstr("oom:3: 3.0 MiB requested by a.py:2 (f), event 2"));
+  EXPECT_THAT(text, HasSubstr("oom:7: 7.0 MiB requested by a.py:6 (f), event 6"));
+  EXPECT_THAT(text, Not(HasSubstr("oom:2:")));
+  ooms.resize(1);
+  EXPECT_THAT(to_text(report, {}), HasSubstr("out of memory  once: 1.0 MiB requested at event 0"));
+}
+
+// Names from a file cannot colour the terminal or move its cursor.
+TEST(TextReport, text_from_the_file_is_made_printable) {
+  report::Report report = healthy();
+  report.source.path = "\x1b[2J.pickle";
+  report.findings.push_back(
+      report::Finding{"x", report::FindingSeverity::kInfo, "\x1b]0;t\x07", {"\r"}, "\n", 0});
+  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.by_line.push_back({0, "\x1b[31mred.py:1", 8, 1, 8, 1.0, {}});
+  EXPECT_THAT(to_text(report, {}), Not(HasSubstr("\x1b")));
+}
+
+TEST(TextReport, what_the_rows_leave_out_is_summed_up) {
+  report::Report report = healthy();
+  report.tables.moments.push_back({0, "peak", 1843, {}, 100, 10, 0});
+  report.tables.by_line.push_back({0, "a.py:1", 60, 4, 20, 0.6, {}});
+  report.tables.by_line.push_back({0, "b.py:1", 30, 4, 20, 0.3, {}});
+  TextOptions options;
+  options.top = 1;
+  EXPECT_THAT(to_text(report, options),
+              HasSubstr("   40 B  40.0%      6           everything else\n"));
+}
+
+TEST(TextReport, sentences_are_no_wider_than_100_columns_on_a_wide_terminal) {
+  report::Report report = healthy();
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += "word ";
+  report.findings.push_back(
+      report::Finding{"x", report::FindingSeverity::kWarning, words, {words}, words, 7});
+  TextOptions options;
+  options.width = 200;
+  std::istringstream lines(to_text(report, options));
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(text::display_width(line), 100u) << line;
+}
+
+TEST(TextReport, the_source_of_a_line_is_shown_with_it) {
+  report::Report report = healthy();
+  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.by_line.push_back({0, "net.py:7 (f)", 8, 1, 8, 1.0, {}});
+  TextOptions options;
+  options.source_of = [](const std::string& line) {
+    return line == "net.py:7 (f)" ? "y = x\x1b @ w" : "";
+  };
+  EXPECT_THAT(to_text(report, options), HasSubstr("  net.py:7 (f)  y = x\uFFFD @ w\n"));
+}
+
+TEST(TextReport, no_line_is_wider_than_asked) {
+  report::Report report = healthy();
+  const std::string words(400, 'x');
+  report.source.path = "folder/" + words;
+  report.source.diagnostics.push_back({"name", "info", 3, words + " " + words, ""});
+  report.findings.push_back(
+      report::Finding{"x", report::FindingSeverity::kWarning, words, {words}, words, 7});
+  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.by_line.push_back({0, words, 8, 1, 8, 1.0, {}});
+  for (const std::size_t width : {60u, 80u, 100u, 200u}) {
+    TextOptions options;
+    options.width = width;
+    options.source_of = [&](const std::string&) { return words; };
+    std::istringstream lines(to_text(report, options));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(text::display_width(line), width) << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::exporters::terminal

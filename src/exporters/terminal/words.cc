@@ -1,0 +1,48 @@
+#include "exporters/terminal/words.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/units.h"
+#include "text/layout.h"
+
+namespace plimsoll::exporters::terminal {
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return base::format_bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));
+}
+
+std::uint64_t magnitude(std::int64_t bytes) {
+  const auto bits = static_cast<std::uint64_t>(bytes);
+  return bytes < 0 ? std::uint64_t{0} - bits : bits;
+}
+
+std::string device_name(const report::DeviceReport& device) {
+  const std::string type = text::printable(device.device_type);
+  return device.device < 0 ? type : type + ":" + std::to_string(device.device);
+}
+
+bool is_asked_for(const report::DeviceReport& device, std::string_view text) {
+  return text.empty() || text == device_name(device) || text == std::to_string(device.device);
+}
+
+std::string moment_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
+                        std::optional<std::int64_t> time_ns) {
+  if (!event) return device.events == 0 ? "no events were recorded" : "before the first event";
+  std::string text =
+      "event " + base::format_count(*event) + " of " + base::format_count(device.events);
+  if (time_ns && device.first_time_ns) {
+    text += " (" + base::format_duration(*time_ns - *device.first_time_ns) + ")";
+  }
+  return text;
+}
+
+std::uint64_t disagreement_bytes(const report::DeviceReport& device) {
+  const std::int64_t lowest =
+      std::min({std::int64_t{0}, device.requested_allocated.baseline_bytes,
+                device.requested_active.baseline_bytes, device.reserved.baseline_bytes});
+  return magnitude(lowest);
+}
+
+}  // namespace plimsoll::exporters::terminal

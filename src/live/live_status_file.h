@@ -1,0 +1,56 @@
+// The file in which a running process shows what its memory holds: one a process, in a folder of
+// its user's, named by its pid. Written and read with pread and pwrite alone, never mapped: a full
+// disk, or somebody who cuts the file, is an error that is returned, not a signal.
+//
+//   0   "PLIMLIVE"
+//   8   u32 kSampleVersion, i32 pid
+//   16  u64 start of the process, in ticks since boot   (with the pid: this process and no other)
+//   24  u64 the namespace that the pid is of
+//   32  i64 wanted until, CLOCK_MONOTONIC ns            (written by watchers, read by the process)
+//   40  u64 number of the sample, u64 its bytes, u64 their checksum
+//   64  the sample, as encode_sample() has it
+//
+// A reader that meets a sample half-written sees it by the checksum. Whatever is in the file is
+// bounded before it is believed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plimsoll/memory_sample.h"
+#include "sample/sample_fields.h"
+
+namespace plimsoll::live {
+
+struct LiveStatusHeader {
+  char magic[8] = {'P', 'L', 'I', 'M', 'L', 'I', 'V', 'E'};
+  std::uint32_t version = sample::kSampleVersion;
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint64_t pid_namespace = 0;
+  std::int64_t wanted_until_ns = 0;
+  std::uint64_t sample_number = 0;  // from 1
+  std::uint64_t sample_bytes = 0;
+  std::uint64_t sample_checksum = 0;
+};
+static_assert(sizeof(LiveStatusHeader) == 64);
+inline constexpr std::size_t kWantedAt = offsetof(LiveStatusHeader, wanted_until_ns);
+
+// What one sample takes at most: larger ones end in "(rest)" shares, see encode_sample().
+inline constexpr std::size_t kMostSampleBytes = 512 << 10;
+
+// The devices, each with its largest categories, dtypes, layers and tensors; what is cut off a list
+// of shares becomes one share "(rest)", so that they still sum to the device's live bytes.
+std::vector<std::byte> encode_sample(const MemorySample& sample);
+// nullopt for bytes that encode_sample() does not make.
+std::optional<MemorySample> decode_sample(std::span<const std::byte> bytes);
+
+std::uint64_t sample_checksum(std::uint64_t number, std::span<const std::byte> bytes);
+
+std::int64_t live_status_clock_ns();
+
+}  // namespace plimsoll::live

@@ -1,0 +1,262 @@
+#include "live/live_status.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "live/live_status_folder.h"
+#include "probes/process_memory.h"
+#include "tests/support/made_machine.h"
+
+namespace plimsoll::live {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kMinuteNs = 60'000'000'000;
+
+MemorySample one_sample() {
+  MemorySample sample;
+  sample.devices.resize(1);
+  sample.devices[0].name = "cpu";
+  sample.devices[0].live_bytes = 4711;
+  return sample;
+}
+
+class LiveStatus : public testing::Test {
+ protected:
+  std::string folder() const { return machine_.root() + "/live"; }
+  LiveStatusOptions options() const { return {{folder()}, 1'000'000, 1'000'000, 1'000'000}; }
+  LiveStatusPlace place(int pid = ::getpid()) const { return {pid, folder()}; }
+  std::string path() const { return folder() + "/" + std::to_string(::getpid()); }
+
+  auto publisher() const {
+    auto started = LiveStatusPublisher::start(one_sample, options());
+    EXPECT_TRUE(started.ok()) << started.error().message;
+    return std::move(started).value();
+  }
+  // The thread writes the header when it comes to it.
+  LiveStatusReader reader() const {
+    auto opened = LiveStatusReader::open(place());
+    while (!opened) opened = LiveStatusReader::open(place());
+    return std::move(opened).value();
+  }
+  void use(const std::string& text) const {
+    machine_.write("/live/" + std::to_string(::getpid()), text);
+    ::chmod(folder().c_str(), 0700);
+  }
+
+  tests::MadeMachine machine_;
+};
+
+TEST_F(LiveStatus, a_watcher_sees_what_it_asks_for) {
+  const auto shown = publisher();
+  LiveStatusReader seen = reader();
+  EXPECT_TRUE(seen.is_alive());
+  EXPECT_FALSE(seen.read());
+  ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
+  std::optional<MemorySample> sample;
+  while (!sample) sample = seen.read();
+  EXPECT_EQ(sample->devices[0].live_bytes, 4711U);
+  struct stat told{};
+  ASSERT_EQ(::stat(path().c_str(), &told), 0);
+  EXPECT_EQ(told.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat(folder().c_str(), &told), 0);
+  EXPECT_EQ(told.st_mode & 0777U, 0700U);
+}
+
+TEST_F(LiveStatus, nobody_watching_costs_no_sample) {
+  std::atomic<int> taken = 0;
+  const auto take = [&] {
+    ++taken;
+    return one_sample();
+  };
+  {
+    auto started = LiveStatusPublisher::start(take, options());
+    ASSERT_TRUE(started.ok());
+    LiveStatusReader seen = reader();
+    std::this_thread::sleep_for(50ms);
+    EXPECT_EQ(taken, 0);
+    ASSERT_TRUE(seen.ask_for(0).ok());
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(taken, 0);
+    ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
+    while (taken < 2) std::this_thread::yield();
+  }
+  EXPECT_THAT(find_live_statuses({folder()}), testing::IsEmpty());
+}
+
+TEST_F(LiveStatus, a_wish_for_ever_is_nonsense) {
+  const auto shown = publisher();
+  LiveStatusReader seen = reader();
+  const int fd = open_live_status_file(folder(), ::getpid());
+  const std::int64_t for_ever = INT64_MAX;
+  ASSERT_EQ(::pwrite(fd, &for_ever, sizeof(for_ever), kWantedAt), 8);
+  ::close(fd);
+  std::this_thread::sleep_for(30ms);
+  EXPECT_FALSE(seen.read());
+}
+
+TEST_F(LiveStatus, a_sample_that_cannot_be_taken_ends_the_showing_alone) {
+  const auto take = []() -> MemorySample { throw std::bad_alloc(); };
+  auto started = LiveStatusPublisher::start(take, options());
+  ASSERT_TRUE(started.ok());
+  LiveStatusReader seen = reader();
+  ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(seen.read());
+}
+
+TEST_F(LiveStatus, a_file_that_is_cleaned_away_comes_back) {
+  const auto shown = publisher();
+  static_cast<void>(reader());
+  std::filesystem::remove_all(folder());
+  LiveStatusReader seen = reader();
+  ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
+  while (!seen.read()) std::this_thread::yield();
+}
+
+TEST_F(LiveStatus, the_next_folder_serves_where_one_cannot_be_had) {
+  LiveStatusOptions two = options();
+  two.folders.insert(two.folders.begin(), machine_.root() + "/not/there");
+  const auto started = LiveStatusPublisher::start(one_sample, two);
+  ASSERT_TRUE(started.ok());
+  static_cast<void>(reader());
+}
+
+TEST_F(LiveStatus, a_folder_of_others_is_refused) {
+  ASSERT_EQ(::mkdir(folder().c_str(), 0700), 0);
+  ASSERT_EQ(::chmod(folder().c_str(), 0777), 0);
+  const auto started = LiveStatusPublisher::start(one_sample, options());
+  ASSERT_FALSE(started.ok());
+  EXPECT_THAT(started.error().message, HasSubstr("others may write to it"));
+  EXPECT_FALSE(LiveStatusReader::open(place()).ok());
+  EXPECT_THAT(find_live_statuses({folder()}), testing::IsEmpty());
+  machine_.write("/file", "x");
+  LiveStatusOptions no_folder = options();
+  no_folder.folders = {machine_.root() + "/file"};
+  EXPECT_FALSE(LiveStatusPublisher::start(one_sample, no_folder).ok());
+}
+
+TEST_F(LiveStatus, a_folder_below_one_that_others_can_write_to_is_refused) {
+  const std::string parent = machine_.root() + "/parent";
+  ASSERT_EQ(::mkdir(parent.c_str(), 0700), 0);
+  const std::string below = parent + "/live";
+  EXPECT_TRUE(make_live_status_folder(below).ok());
+  ASSERT_EQ(::chmod(parent.c_str(), 0777), 0);
+  const Status status = check_live_status_folder(below);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message, testing::HasSubstr("others may write to "));
+  ASSERT_EQ(::chmod(parent.c_str(), 01777), 0);  // as /tmp
+  EXPECT_TRUE(check_live_status_folder(below).ok());
+}
+
+TEST_F(LiveStatus, a_file_that_others_can_write_to_is_not_opened) {
+  ASSERT_TRUE(make_live_status_folder(folder()).ok());
+  const int made = ::open((folder() + "/7").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  ASSERT_GE(made, 0);
+  const int opened = open_live_status_file(folder(), 7);
+  EXPECT_GE(opened, 0);
+  ::close(opened);
+  ASSERT_EQ(::fchmod(made, 0666), 0);
+  EXPECT_EQ(open_live_status_file(folder(), 7), -1);
+  ::close(made);
+}
+
+TEST_F(LiveStatus, what_the_dead_left_is_removed_and_the_rest_stays) {
+  const auto shown = publisher();
+  static_cast<void>(reader());
+  const std::string text = [&] {  // a header with another start of the process
+    LiveStatusHeader header;
+    header.pid = 1;
+    header.start_ticks = 12345678987654321;
+    header.pid_namespace = probes::own_pid_namespace();
+    return std::string(reinterpret_cast<const char*>(&header), sizeof(header));
+  }();
+  machine_.write("/live/1", text);
+  machine_.write("/live/999999999", "");
+  machine_.write("/live/notes.txt", "not ours");
+  ASSERT_EQ(::symlink("/etc/passwd", (folder() + "/77").c_str()), 0);
+  const auto found = find_live_statuses({folder(), "/nowhere"});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].pid, 77);
+  EXPECT_FALSE(LiveStatusReader::open(found[0]).ok());
+  EXPECT_EQ(found[1].pid, ::getpid());
+  EXPECT_FALSE(std::filesystem::exists(folder() + "/1"));
+  EXPECT_FALSE(std::filesystem::exists(folder() + "/999999999"));
+  EXPECT_TRUE(std::filesystem::exists(folder() + "/notes.txt"));
+}
+
+TEST_F(LiveStatus, whoever_begins_to_show_sweeps_first) {
+  machine_.write("/live/999999999", "");
+  ::chmod(folder().c_str(), 0700);
+  const auto shown = publisher();
+  while (std::filesystem::exists(folder() + "/999999999")) std::this_thread::yield();
+  EXPECT_EQ(find_live_statuses({folder()}).size(), 1U);
+}
+
+TEST_F(LiveStatus, a_pid_of_another_namespace_is_not_ours_to_judge) {
+  LiveStatusHeader header;
+  header.pid = 999999999;
+  header.start_ticks = 1;
+  header.pid_namespace = probes::own_pid_namespace() + 1;
+  machine_.write("/live/999999999", {reinterpret_cast<const char*>(&header), sizeof(header)});
+  ::chmod(folder().c_str(), 0700);
+  EXPECT_EQ(find_live_statuses({folder()}).size(), 1U);
+  auto opened = LiveStatusReader::open(place(999999999));
+  ASSERT_TRUE(opened.ok());
+  EXPECT_FALSE(opened->is_alive());
+}
+
+TEST_F(LiveStatus, files_of_nonsense_show_nothing) {
+  for (const std::string& text :
+       {std::string(), std::string("PLIMLIVE"), std::string(4096, '\xff'), std::string(64, '\0')}) {
+    use(text);
+    EXPECT_FALSE(LiveStatusReader::open(place()).ok());
+  }
+  LiveStatusHeader header;
+  header.pid = ::getpid();
+  header.sample_number = 1;
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{8}, UINT64_MAX}) {
+    header.sample_bytes = size;
+    use(std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + "12345678");
+    auto opened = LiveStatusReader::open(place());
+    ASSERT_TRUE(opened.ok());
+    EXPECT_FALSE(opened->read()) << size;
+  }
+  std::filesystem::resize_file(path(), 3);  // cut while it is watched
+  use(std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
+  auto opened = LiveStatusReader::open(place());
+  ASSERT_TRUE(opened.ok());
+  std::filesystem::resize_file(path(), 3);
+  EXPECT_FALSE(opened->read());
+}
+
+TEST_F(LiveStatus, the_child_of_a_fork_is_silent_and_leaves_the_file_alone) {
+  const auto shown = publisher();
+  LiveStatusReader seen = reader();
+  const std::string file = path();
+  const pid_t child = ::fork();
+  if (child == 0) {  // no memory is asked for here: sanitizers' allocators do not survive a fork
+    shown->~LiveStatusPublisher();
+    ::_exit(::access(file.c_str(), F_OK) == 0 ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
+  while (!seen.read()) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace plimsoll::live

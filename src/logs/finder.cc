@@ -1,0 +1,81 @@
+#include "logs/finder.h"
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "sample/names.h"
+#include "text_log/format.h"
+
+namespace plimsoll::logs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRank = "rank";
+
+bool is_text_log_name(const std::string& name) {
+  return name.starts_with(text_log::kTextLogPrefix) && name.ends_with(text_log::kTextLogSuffix);
+}
+
+// "rank3" -> 3
+std::optional<std::uint64_t> rank_of(const std::string& name) {
+  if (!name.starts_with(kRank)) return std::nullopt;
+  std::uint64_t rank = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kRank.size(), end, rank);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return rank;
+}
+
+// The folder of a log without its rank, and the rank: "out/rank*/profiles", 3.
+std::optional<std::pair<fs::path, std::uint64_t>> place_among_ranks(const fs::path& log) {
+  std::optional<std::uint64_t> rank;
+  fs::path place;
+  for (const fs::path& part : log.parent_path()) {
+    const auto here = rank_of(part.string());
+    if (here && !rank) rank = here;
+    place /= here ? fs::path(std::string(kRank) + "*") : part;
+  }
+  if (!rank) return std::nullopt;
+  return std::pair(place, *rank);
+}
+
+}  // namespace
+
+Result<LatestRun> find_latest_run(const std::string& folder, const SearchLimits& limits) {
+  const FoundFiles search = find_files(folder, is_text_log_name, limits);
+  const FoundFile* const newest = search.newest();
+  if (newest == nullptr) {
+    return make_error(
+        ErrorCode::kNotFound,
+        "there is no text log " +
+            (fs::path(text_log::kProfilesFolder) / text_log::kTextLogPrefix).string() + "*" +
+            std::string(text_log::kTextLogSuffix) + " in " + folder + " or up to " +
+            std::to_string(limits.depth) + " levels below" +
+            (search.is_complete ? "" : ", as far as searched") +
+            ": train with profile_tensors on, or name the file or --dir");
+  }
+  LatestRun run;
+  run.is_complete = search.is_complete;
+  const auto place = place_among_ranks(newest->path);
+  if (!place) {
+    run.logs = {newest->path.string()};
+    return run;
+  }
+  std::map<std::uint64_t, FoundFile> newest_of_rank;
+  for (const FoundFile& log : search.files) {
+    const auto other = place_among_ranks(log.path);
+    if (!other || other->first != place->first) continue;
+    const auto [known, is_new] = newest_of_rank.try_emplace(other->second, log);
+    if (!is_new && known->second < log) known->second = log;
+  }
+  for (const auto& [rank, log] : newest_of_rank) run.logs.push_back(log.path.string());
+  return run;
+}
+
+}  // namespace plimsoll::logs

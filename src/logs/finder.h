@@ -1,0 +1,22 @@
+// Finds the text logs below a project: output/NAME/profiles/tensor_profile_*.log, and the same in
+// rank0/, rank1/, ... of a distributed run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "logs/file_search.h"
+#include "plimsoll/result.h"
+
+namespace plimsoll::logs {
+
+struct LatestRun {
+  std::vector<std::string> logs;  // one, or one of each rank in the order of the ranks
+  bool is_complete = true;        // false: a limit ended the search, and a newer log may exist
+};
+
+// The run that wrote the newest text log in or below `folder`. Links to folders are followed, each
+// folder once; hidden folders are skipped.
+Result<LatestRun> find_latest_run(const std::string& folder, const SearchLimits& limits = {});
+
+}  // namespace plimsoll::logs

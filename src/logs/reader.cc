@@ -1,0 +1,187 @@
+#include "logs/reader.h"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "logs/lines.h"
+#include "logs/nvidia_smi_log.h"
+#include "logs/text_log_reader.h"
+#include "sample/names.h"
+
+namespace plimsoll::logs {
+namespace {
+
+// So many lines may stand before the first that tells what the log is.
+constexpr std::size_t kMostLinesBefore = 1000;
+constexpr std::uint64_t kMostBytesBefore = std::uint64_t{16} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+// Four million snapshots; what is larger is no log.
+constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+
+class AnyLog {
+ public:
+  AnyLog(std::string name, const SampleSink& sink)
+      : name_(std::move(name)),
+        sink_([this, &sink](const MemorySample& sample) {
+          ++contents_.snapshots;
+          sink(*format_, sample);
+        }),
+        lines_([this](std::string_view line) { take(line); }),
+        text_log_(sink_) {}
+  AnyLog(const AnyLog&) = delete;
+  AnyLog& operator=(const AnyLog&) = delete;
+
+  void feed(std::string_view bytes) {
+    contents_.bytes += bytes.size();
+    lines_.feed(bytes);
+  }
+  std::uint64_t bytes() const { return contents_.bytes; }
+  // Whether the rest cannot change the answer.
+  bool is_hopeless() const {
+    return !format_ && (lines_before_ > kMostLinesBefore || contents_.bytes > kMostBytesBefore);
+  }
+  Result<LogContents> finish();
+
+ private:
+  void take(std::string_view line);
+  Error not_a_log() const;
+
+  std::string name_;
+  std::function<void(const MemorySample&)> sink_;
+  LogLines lines_;
+  std::optional<LogFormat> format_;
+  std::size_t lines_before_ = 0;
+  bool has_table_ = false;
+  TextLogReader text_log_;
+  NvidiaSmiLog nvidia_smi_;
+  LogContents contents_;
+};
+
+void AnyLog::take(std::string_view line) {
+  if (is_hopeless()) return;
+  if (!format_) {
+    if (TextLogReader::knows(line)) format_ = LogFormat::kTextLog;
+    has_table_ = has_table_ || NvidiaSmiLog::is_table(line);
+    if (!format_ && !has_table_ && NvidiaSmiLog::knows(line)) format_ = LogFormat::kNvidiaSmi;
+    if (!format_) {
+      ++lines_before_;
+      return;
+    }
+  }
+  if (*format_ == LogFormat::kTextLog) {
+    text_log_.line(line);
+  } else {
+    nvidia_smi_.line(line);
+  }
+}
+
+Error AnyLog::not_a_log() const {
+  if (contents_.bytes == 0) return make_error(ErrorCode::kUnsupported, name_ + " is empty");
+  if (has_table_) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        name_ +
+            " holds the tables of nvidia-smi, not a log of memory: write one with nvidia-smi "
+            "--query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5");
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    name_ +
+                        " is neither a text log of Plimsoll (tensor_profile_*.log) nor a CSV log "
+                        "of nvidia-smi; plimsoll report reads recordings and snapshots");
+}
+
+Result<LogContents> AnyLog::finish() {
+  if (!is_hopeless()) lines_.finish();
+  if (!format_) return not_a_log();
+  contents_.format = *format_;
+  contents_.unread_lines = lines_before_ + lines_.long_lines();
+  if (*format_ == LogFormat::kNvidiaSmi) {
+    PLIMSOLL_TRY(nvidia_smi_.finish(name_, sink_));
+    contents_.unread_lines += nvidia_smi_.unread_lines();
+    return contents_;
+  }
+  text_log_.finish();
+  if (const auto format = text_log_.unknown_format()) {
+    return make_error(ErrorCode::kUnsupported,
+                      name_ + " is a text log of format " + std::to_string(*format) +
+                          ", written by a later version of Plimsoll: this one reads format 1");
+  }
+  contents_.cut_snapshots = text_log_.cut_snapshots();
+  contents_.unread_lines += text_log_.unread_lines();
+  if (contents_.snapshots == 0) {
+    return make_error(ErrorCode::kCorrupt,
+                      name_ +
+                          " holds no complete sample: the run has not reached the first iteration "
+                          "that is due (--profile_interval, option interval), or ended before it");
+  }
+  return contents_;
+}
+
+Error failure(const std::string& path, int error) {
+  const ErrorCode code = error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound
+                         : error == EACCES || error == EPERM ? ErrorCode::kPermission
+                                                             : ErrorCode::kIo;
+  return make_error(code, "cannot read " + path + ": " + std::strerror(error));
+}
+
+// Only a regular file has an end: a pipe may block for ever, a device never ends.
+Status check_is_file(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return failure(path, errno);
+  if (S_ISDIR(status.st_mode)) return failure(path, EISDIR);
+  if (!S_ISREG(status.st_mode)) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "cannot read " + path + ": it is not a regular file; write the log to a file");
+  }
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > kMostBytes) {
+    return make_error(ErrorCode::kUnsupported, path + " has " + std::to_string(size) +
+                                                   " bytes; logs of up to " +
+                                                   std::to_string(kMostBytes) + " are read");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LogContents> read_log(const std::string& path, const SampleSink& sink,
+                             const LogProgress& progress) {
+  PLIMSOLL_TRY(check_is_file(path));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen(path.c_str(), "rb"), [](std::FILE* open) { return std::fclose(open); });
+  if (!file) return failure(path, errno);
+  std::error_code unknown;
+  const std::uintmax_t size = std::filesystem::file_size(path, unknown);
+  const std::uint64_t total = unknown ? 0 : size;
+  AnyLog log(path, sink);
+  std::vector<char> piece(kPieceBytes);
+  while (!log.is_hopeless() && std::feof(file.get()) == 0) {
+    errno = 0;
+    const std::size_t count = std::fread(piece.data(), 1, piece.size(), file.get());
+    if (std::ferror(file.get()) != 0) return failure(path, errno);
+    log.feed({piece.data(), count});
+    if (progress && !progress(log.bytes(), total)) {
+      return make_error(ErrorCode::kInterrupted, "interrupted");
+    }
+  }
+  return log.finish();
+}
+
+Result<LogContents> read_log_bytes(std::string_view bytes, const std::string& name,
+                                   const SampleSink& sink) {
+  AnyLog log(name, sink);
+  log.feed(bytes);
+  return log.finish();
+}
+
+}  // namespace plimsoll::logs

@@ -1,0 +1,41 @@
+// Reads a log from its start to its end: finds out what it is from the content, and gives its
+// samples one by one. What it cannot read is one sentence.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "plimsoll/memory_sample.h"
+#include "plimsoll/result.h"
+
+namespace plimsoll::logs {
+
+enum class LogFormat : std::uint8_t { kTextLog, kNvidiaSmi };
+
+inline const char* to_string(LogFormat format) {
+  return format == LogFormat::kTextLog ? "plimsoll_text_log" : "nvidia_smi_csv";
+}
+
+struct LogContents {
+  LogFormat format = LogFormat::kTextLog;
+  std::uint64_t bytes = 0;
+  std::uint64_t snapshots = 0;
+  std::uint64_t cut_snapshots = 0;  // begun and not ended
+  std::uint64_t unread_lines = 0;
+};
+
+using SampleSink = std::function<void(LogFormat format, const MemorySample& sample)>;
+
+// How many bytes of how many are read; false: stop.
+using LogProgress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
+
+Result<LogContents> read_log(const std::string& path, const SampleSink& sink,
+                             const LogProgress& progress = {});
+
+// The same of bytes; `name` stands for the file in sentences.
+Result<LogContents> read_log_bytes(std::string_view bytes, const std::string& name,
+                                   const SampleSink& sink);
+
+}  // namespace plimsoll::logs

@@ -1,0 +1,54 @@
+// Reads text logs (text_log.h) back into samples, line by line, keeping one snapshot. Sizes are
+// as exact as they were printed; shares sum to the live bytes no more exactly than that.
+//
+// Imperfect logs give what is whole in them: the last snapshot of a cut log is left out, and lines
+// that mean nothing here are counted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "plimsoll/memory_sample.h"
+#include "sample/sample_fields.h"
+
+namespace plimsoll::logs {
+
+class TextLogReader {
+ public:
+  using Sink = std::function<void(const MemorySample&)>;
+
+  explicit TextLogReader(Sink sink) : sink_(std::move(sink)) {}
+
+  // Whether a line can only stand in such a log.
+  static bool knows(std::string_view line);
+
+  void line(std::string_view line);
+  void finish();
+
+  std::uint64_t snapshots() const { return snapshots_; }
+  std::uint64_t unread_lines() const { return unread_lines_; }
+  std::uint64_t cut_snapshots() const { return cut_snapshots_; }
+  std::optional<std::uint64_t> unknown_format() const { return unknown_format_; }
+
+ private:
+  void begin(std::string_view line);
+  void end();
+  bool take(std::string_view line);
+  bool take_header(std::string_view line);
+  bool take_device_value(std::string_view key, std::string_view value);
+  bool take_by_hand(sample::LogForm form, std::string_view value, DeviceMemory& told);
+  DeviceMemory* device();
+  DeviceMemory& cpu_beside();
+
+  Sink sink_;
+  std::optional<MemorySample> sample_;  // the snapshot that has begun
+  std::size_t speaking_of_ = 0;         // of its devices, from 1
+  std::uint64_t snapshots_ = 0;
+  std::uint64_t unread_lines_ = 0;
+  std::uint64_t cut_snapshots_ = 0;
+  std::optional<std::uint64_t> unknown_format_;
+};
+
+}  // namespace plimsoll::logs

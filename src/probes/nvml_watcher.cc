@@ -1,0 +1,166 @@
+#include "probes/nvml_watcher.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/worker.h"
+
+namespace plimsoll::probes {
+namespace {
+
+constexpr std::int64_t kPatienceNs = 100'000'000;
+constexpr std::int64_t kLookEveryNs = 100'000'000;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void pause(std::int64_t ns) {
+  const timespec time{0, static_cast<long>(ns)};
+  ::nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+struct NvmlWatcher::State {
+  explicit State(NvmlWatcherOptions given) : options(std::move(given)) {
+    if (!options.read) options.read = [](Nvml& nvml) { return nvml.read(); };
+  }
+
+  NvmlWatcherOptions options;
+  base::Worker worker{"plimsoll-nvml"};
+
+  mutable std::mutex mutex;  // of what follows
+  GpuView view;              // age_ns: not used
+  std::int64_t answered_ns = now_ns();
+  std::uint64_t begun = 0;   // readings
+  std::uint64_t ended = 0;   // the same
+  std::uint64_t wanted = 0;  // who asks waits for the end of this one
+  bool is_over = false;      // the thread will not touch the driver any more
+
+  void run();
+  bool sleep(std::int64_t until_ns);
+  void take(std::vector<GpuDevice> devices, std::string why_none);
+};
+
+void NvmlWatcher::State::take(std::vector<GpuDevice> devices, std::string why_none) {
+  const std::lock_guard lock(mutex);
+  view.is_known = true;
+  view.why_none = std::move(why_none);
+  view.devices = std::move(devices);
+  answered_ns = now_ns();
+  ended = begun;
+}
+
+// Until it is time, or somebody wants to know at once. False: it is over.
+bool NvmlWatcher::State::sleep(std::int64_t until_ns) {
+  while (true) {
+    std::int64_t left_ns = until_ns - now_ns();
+    {
+      const std::lock_guard lock(mutex);
+      if (left_ns <= 0 || wanted > begun) return true;
+    }
+    if (options.is_urgent) left_ns = std::min(left_ns, kLookEveryNs);
+    if (!worker.waker().sleep(left_ns)) return false;
+    if (options.is_urgent && options.is_urgent()) return true;
+  }
+}
+
+void NvmlWatcher::State::run() {
+  {
+    auto nvml = Nvml::load(options.library);
+    if (!nvml) take({}, nvml.error().message);
+    while (nvml) {
+      {
+        const std::lock_guard lock(mutex);
+        ++begun;
+      }
+      const std::int64_t began_ns = now_ns();
+      take(options.read(*nvml), "");
+      const std::int64_t cost_ns = now_ns() - began_ns;
+      if (!sleep(began_ns + std::max(options.read_every_ns, options.times_the_cost * cost_ns)))
+        break;
+    }
+  }
+  const std::lock_guard lock(mutex);
+  is_over = true;
+}
+
+NvmlWatcher::NvmlWatcher(NvmlWatcherOptions options)
+    : state_(std::make_shared<State>(std::move(options))) {
+  using Held = std::shared_ptr<State>;
+  const auto body = [](void* argument) -> void* {
+    const std::unique_ptr<Held> held(static_cast<Held*>(argument));
+    (*held)->run();
+    return nullptr;
+  };
+  auto for_the_thread = std::make_unique<Held>(state_);
+  if (state_->worker.start(body, for_the_thread.get())) {
+    static_cast<void>(for_the_thread.release());
+  } else {
+    state_->take({}, "no thread could be started to query the NVIDIA driver");
+    state_->is_over = true;
+  }
+}
+
+NvmlWatcher::~NvmlWatcher() {
+  state_->worker.waker().stop();
+  const std::int64_t until_ns = now_ns() + kPatienceNs;
+  bool is_over = false;
+  while (!is_over && now_ns() < until_ns) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      is_over = state_->is_over;
+    }
+    if (!is_over) pause(1'000'000);
+  }
+  if (is_over) {
+    state_->worker.stop();
+  } else {
+    state_->worker.stop_unseen();
+  }
+}
+
+GpuView NvmlWatcher::view() const {
+  const std::lock_guard lock(state_->mutex);
+  GpuView now = state_->view;
+  now.age_ns = now_ns() - state_->answered_ns;
+  return now;
+}
+
+GpuView NvmlWatcher::first_view(std::int64_t wait_ns) const {
+  const std::int64_t until_ns = now_ns() + wait_ns;
+  GpuView now = view();
+  while (!now.is_known && now_ns() < until_ns) {
+    pause(2'000'000);
+    now = view();
+  }
+  return now;
+}
+
+bool NvmlWatcher::read_now(std::int64_t wait_ns) const {
+  const std::int64_t until_ns = now_ns() + wait_ns;
+  std::uint64_t wanted = 0;
+  {
+    const std::lock_guard lock(state_->mutex);
+    wanted = state_->begun + 1;
+    state_->wanted = std::max(state_->wanted, wanted);
+  }
+  state_->worker.waker().wake();
+  while (true) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (state_->ended >= wanted) return true;
+      if (state_->is_over || now_ns() >= until_ns) return false;
+    }
+    pause(1'000'000);
+  }
+}
+
+}  // namespace plimsoll::probes

@@ -1,0 +1,203 @@
+#include "probes/process_memory.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "probes/system_files.h"
+
+namespace plimsoll::probes {
+namespace {
+
+constexpr std::size_t kMostChildren = 1024;
+
+std::string folder_of(int pid, const std::string& root) {
+  return root + "/proc/" + std::to_string(pid);
+}
+
+std::optional<std::uint64_t> sum(std::optional<std::uint64_t> a, std::optional<std::uint64_t> b) {
+  if (!a || !b) return std::nullopt;
+  return *a + *b;
+}
+
+std::uint64_t page_bytes() {
+  static const auto kBytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return kBytes;
+}
+
+// "12 (a (strange) name) S 1 …": the name may hold anything, so it ends at the last bracket.
+std::optional<ProcessEntry> read_stat(int pid, const std::string& root) {
+  const auto text = read_system_file(folder_of(pid, root) + "/stat");
+  if (!text) return std::nullopt;
+  const std::size_t open = text->find('(');
+  const std::size_t close = text->rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  ProcessEntry entry;
+  entry.pid = pid;
+  entry.name = text->substr(open + 1, close - open - 1);
+  std::string_view rest = std::string_view(*text).substr(close + 1);
+  constexpr int kParent = 4;  // numbered as in proc(5); the first behind the name is 3
+  constexpr int kStart = 22;
+  constexpr int kRss = 24;
+  for (int field = 3; field <= kRss; ++field) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    const std::string_view word = rest.substr(0, rest.find_first_of(" \n"));
+    rest.remove_prefix(word.size());
+    const std::uint64_t value = to_number(word).value_or(0);
+    if (field == kParent) entry.parent_pid = static_cast<int>(value);
+    if (field == kStart) entry.start_ticks = value;
+    if (field == kRss) entry.rss_bytes = value * page_bytes();
+  }
+  return entry;
+}
+
+void read_pss(ProcessMemory& told, const std::string& folder) {
+  const auto text = read_system_file(folder + "/smaps_rollup");
+  if (!text) return;
+  told.pss_bytes = bytes_after(*text, "Pss:");
+  told.private_bytes =
+      sum(bytes_after(*text, "Private_Clean:"), bytes_after(*text, "Private_Dirty:"));
+  told.shared_bytes = sum(bytes_after(*text, "Shared_Clean:"), bytes_after(*text, "Shared_Dirty:"));
+}
+
+ChildKind kind_of(const ProcessMemory& child, const std::string& command,
+                  const std::string& parent_command) {
+  if (child.name == "pt_data_worker") return ChildKind::kDataLoaderWorker;
+  if (command.find("multiprocessing.") != std::string::npos) return ChildKind::kSpawned;
+  const bool is_fork = !command.empty() && command == parent_command;
+  return is_fork ? ChildKind::kForked : ChildKind::kProgram;
+}
+
+std::vector<int> descendants(int pid, const std::string& root) {
+  std::multimap<int, int> children;
+  for (const ProcessEntry& entry : list_processes(root)) {
+    children.emplace(entry.parent_pid, entry.pid);
+  }
+  std::set<int> found;
+  std::vector<int> waiting = {pid};
+  while (!waiting.empty()) {
+    const auto [from, to] = children.equal_range(waiting.back());
+    waiting.pop_back();
+    for (auto at = from; at != to && found.size() < kMostChildren; ++at) {
+      if (at->second == pid || !found.insert(at->second).second) continue;
+      waiting.push_back(at->second);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace
+
+const char* to_string(ChildKind kind) {
+  switch (kind) {
+    case ChildKind::kDataLoaderWorker:
+      return "DataLoader worker";
+    case ChildKind::kForked:
+      return "forked";
+    case ChildKind::kSpawned:
+      return "multiprocessing";
+    case ChildKind::kProgram:
+      return "program";
+  }
+  return "";
+}
+
+std::vector<ProcessEntry> list_processes(const std::string& root) {
+  std::vector<ProcessEntry> found;
+  DIR* folder = ::opendir((root + "/proc").c_str());
+  if (folder == nullptr) return found;
+  while (const dirent* file = ::readdir(folder)) {
+    const std::string_view name = file->d_name;
+    int pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    if (auto entry = read_stat(pid, root)) found.push_back(std::move(*entry));
+  }
+  ::closedir(folder);
+  std::ranges::sort(found, {}, &ProcessEntry::pid);
+  return found;
+}
+
+std::uint64_t own_pid_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? std::uint64_t{status.st_ino} : 0;
+}
+
+bool are_driver_pids_ours() {
+  constexpr std::uint64_t kFirstNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel
+  const std::uint64_t own = own_pid_namespace();
+  return own == kFirstNamespace || own == 0;
+}
+
+bool has_nccl(const std::string& root) {
+  const std::string tasks = root + "/proc/self/task";
+  DIR* folder = ::opendir(tasks.c_str());
+  if (folder == nullptr) return false;
+  bool is_found = false;
+  while (const dirent* entry = is_found ? nullptr : ::readdir(folder)) {
+    const auto name = read_system_file(tasks + "/" + entry->d_name + "/comm");
+    is_found = name && name->starts_with("pt_nccl_watchdg");
+  }
+  ::closedir(folder);
+  return is_found;
+}
+
+std::string read_command_line(int pid, const std::string& root) {
+  std::string text = read_system_file(folder_of(pid, root) + "/cmdline").value_or("");
+  while (text.ends_with('\0')) text.pop_back();
+  std::ranges::replace(text, '\0', ' ');
+  return text;
+}
+
+std::optional<std::uint64_t> read_start_ticks(int pid, const std::string& root) {
+  const auto stat = read_stat(pid, root);
+  return stat ? std::optional(stat->start_ticks) : std::nullopt;
+}
+
+std::optional<ProcessMemory> read_process_memory(int pid, Depth depth, const std::string& root) {
+  const auto stat = read_stat(pid, root);
+  if (!stat) return std::nullopt;
+  const std::string folder = folder_of(pid, root);
+  const std::string status = read_system_file(folder + "/status").value_or("");
+  ProcessMemory told;
+  told.pid = pid;
+  told.parent_pid = stat->parent_pid;
+  told.name = stat->name;
+  told.start_ticks = stat->start_ticks;
+  told.rss_bytes = bytes_after(status, "VmRSS:");
+  told.peak_rss_bytes = bytes_after(status, "VmHWM:");
+  told.anonymous_bytes = bytes_after(status, "RssAnon:");
+  told.file_bytes = bytes_after(status, "RssFile:");
+  told.shared_memory_bytes = bytes_after(status, "RssShmem:");
+  told.swap_bytes = bytes_after(status, "VmSwap:");
+  if (depth == Depth::kWithPss) read_pss(told, folder);
+  return told;
+}
+
+std::optional<ProcessFamily> read_process_family(int pid, Depth depth, const std::string& root) {
+  auto parent = read_process_memory(pid, depth, root);
+  if (!parent) return std::nullopt;
+  ProcessFamily family;
+  family.rss_sum_bytes = parent->rss_bytes.value_or(0);
+  family.pss_sum_bytes = parent->pss_bytes;
+  family.parent = std::move(*parent);
+  for (const int child : descendants(pid, root)) {
+    auto memory = read_process_memory(child, depth, root);
+    if (!memory) continue;  // it has ended since
+    const ChildKind kind = kind_of(*memory, read_command_line(child, root),
+                                   read_command_line(memory->parent_pid, root));
+    family.rss_sum_bytes += memory->rss_bytes.value_or(0);
+    family.pss_sum_bytes = sum(family.pss_sum_bytes, memory->pss_bytes);
+    family.children.push_back({kind, std::move(*memory)});
+  }
+  return family;
+}
+
+}  // namespace plimsoll::probes

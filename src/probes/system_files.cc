@@ -1,0 +1,76 @@
+#include "probes/system_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+
+namespace plimsoll::probes {
+namespace {
+
+constexpr std::size_t kMostBytes = 64 << 10;
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::string_view without_leading_space(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  return text;
+}
+
+// The number at the front of `text`, which is cut off.
+std::optional<std::uint64_t> take_number(std::string_view& text) {
+  text = without_leading_space(text);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+}  // namespace
+
+std::optional<std::string> read_system_file(const std::string& path) {
+  // Not a pipe or a terminal that somebody put in the place: never wait.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> part;
+  ssize_t size = 0;
+  // The kernel makes these texts in one piece: less than was asked for is the end of it.
+  do {
+    size = ::read(fd, part.data(), part.size());
+    if (size > 0) text.append(part.data(), static_cast<std::size_t>(size));
+  } while (size == static_cast<ssize_t>(part.size()) && text.size() < kMostBytes);
+  ::close(fd);
+  if (size < 0 && text.empty()) return std::nullopt;
+  return text;
+}
+
+std::optional<std::uint64_t> to_number(std::string_view text) {
+  const auto number = take_number(text);
+  return without_leading_space(text).empty() ? number : std::nullopt;
+}
+
+std::optional<std::uint64_t> read_number(const std::string& path) {
+  const auto text = read_system_file(path);
+  return text ? to_number(*text) : std::nullopt;
+}
+
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key) {
+  for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    std::string_view rest = text.substr(at + key.size());
+    const bool begins_line = at == 0 || text[at - 1] == '\n';
+    const bool is_whole = key.ends_with(':') || (!rest.empty() && is_space(rest.front()));
+    if (begins_line && is_whole) return take_number(rest);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> bytes_after(std::string_view text, std::string_view key) {
+  const auto kib = number_after(text, key);
+  if (!kib || *kib > UINT64_MAX / 1024) return std::nullopt;
+  return *kib * 1024;
+}
+
+}  // namespace plimsoll::probes

@@ -1,0 +1,41 @@
+#include "probes/system_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/support/made_machine.h"
+
+namespace plimsoll::probes {
+namespace {
+
+TEST(SystemFiles, numbers_are_digits_and_nothing_else) {
+  EXPECT_EQ(to_number(" 123\n"), 123U);
+  EXPECT_EQ(to_number("18446744073709551615"), UINT64_MAX);
+  for (const char* text : {"", "max\n", "-1", "12x", "18446744073709551616", "1 2"}) {
+    EXPECT_EQ(to_number(text), std::nullopt) << text;
+  }
+}
+
+TEST(SystemFiles, a_key_is_a_whole_word_at_the_beginning_of_a_line) {
+  const std::string text =
+      "total_inactive_file 7\ninactive_file_x 8\ninactive_file 9\nPss:\t 2 kB\n";
+  EXPECT_EQ(number_after(text, "inactive_file"), 9U);
+  EXPECT_EQ(bytes_after(text, "Pss:"), 2048U);
+  EXPECT_EQ(number_after(text, "Rss:"), std::nullopt);
+  EXPECT_EQ(bytes_after("Pss: 99999999999999999 kB", "Pss:"), std::nullopt);
+}
+
+TEST(SystemFiles, what_is_not_a_readable_file_is_absent_and_never_waited_for) {
+  const tests::MadeMachine machine;
+  EXPECT_EQ(read_system_file(machine.root() + "/nothing"), std::nullopt);
+  EXPECT_EQ(read_system_file(machine.root()), std::nullopt);  // a folder
+  ASSERT_EQ(::mkfifo((machine.root() + "/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(read_system_file(machine.root() + "/pipe").value_or(""), "");
+}
+
+TEST(SystemFiles, a_file_without_end_is_cut) {
+  EXPECT_EQ(read_system_file("/dev/zero").value_or("").size(), std::size_t{64} << 10);
+}
+
+}  // namespace
+}  // namespace plimsoll::probes

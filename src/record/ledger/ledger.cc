@@ -1,0 +1,315 @@
+#include "record/ledger/ledger.h"
+
+#include <algorithm>
+
+#include "plimsoll/recorder_c.h"
+
+namespace plimsoll::record {
+namespace {
+
+constexpr std::uint8_t kLastPhase = PLIMSOLL_PHASE_DATA;
+
+std::uint8_t known_phase(std::uint8_t phase) {
+  return phase <= kLastPhase ? phase : std::uint8_t{PLIMSOLL_PHASE_OTHER};
+}
+
+format::Site site_of(const Event& event, const EventDetails& details) {
+  return {event.layer,      event.outer_op, event.inner_op,
+          event.forward_op, event.stack,    known_phase(event.phase()),
+          event.device(),   details.stream, details.pool};
+}
+
+bool was_in_op(const Event& event, const Origin& origin, const LiveRow& row) {
+  return row.op_instance != 0 && row.op_instance == event.op_instance &&
+         row.thread == origin.thread;
+}
+
+}  // namespace
+
+void Ledger::apply(const Event& event, const Event& slot, const Origin& origin,
+                   Receivers receivers) {
+  const auto plain = [&] { return EventDetails{.requested_bytes = event.size_bytes()}; };
+  switch (event.kind()) {
+    case Kind::kAlloc:
+      if (event.address != 0) alloc(event, plain(), origin, event.op_instance, receivers);
+      return;
+    case Kind::kAllocBlock:
+      if (event.address != 0) alloc(event, details_of(slot), origin, event.op_instance, receivers);
+      return;
+    case Kind::kFree:
+      if (event.address != 0) free(event, origin, receivers);
+      return;
+    case Kind::kFreeRequested:
+      if (event.address != 0) free_requested(event, origin, receivers);
+      return;
+    case Kind::kAdopt:
+      if (event.address != 0) adopt(event, plain(), origin, receivers);
+      return;
+    case Kind::kAdoptBlock:
+      if (event.address != 0) adopt(event, details_of(slot), origin, receivers);
+      return;
+    case Kind::kSegment:
+      if (event.address != 0) segment(event, details_of(slot), origin, receivers);
+      return;
+    case Kind::kOutOfMemory:
+      out_of_memory(event, details_of(slot), origin, receivers);
+      return;
+    case Kind::kTag:
+      tag(rows_.find({event.address, event.device()}), event.op_instance, receivers);
+      return;
+    case Kind::kSetPhase:
+      set_phase(event, origin, receivers);
+      return;
+    case Kind::kDeviceFigure: {
+      const format::DeviceFigure figure{.time_ns = origin.time_ns,
+                                        .device = event.device(),
+                                        .figure = static_cast<std::uint8_t>(event.size_bytes()),
+                                        .value = event.address,
+                                        .pid = event.op_instance,
+                                        .name = event.layer};
+      for (EventReceiver* receiver : receivers) receiver->on_device_figure(figure);
+      return;
+    }
+    case Kind::kMark:
+      mark(event, origin, receivers);
+      return;
+  }
+}
+
+void Ledger::alloc(const Event& event, const EventDetails& details, const Origin& origin,
+                   std::uint32_t op_instance, Receivers receivers) {
+  const LiveRow* older = rows_.find({event.address, event.device()});
+  if (older != nullptr) end_older(older, origin, receivers);
+
+  LiveRow row;
+  row.address = event.address;
+  row.size_bytes = event.size_bytes();
+  row.requested_bytes = details.requested_bytes;
+  row.serial = next_serial_++;
+  row.thread = origin.thread;
+  row.op_instance = op_instance;
+  row.site = sites_.id(site_of(event, details));
+  row.device = event.device();
+  row.is_adopted = event.kind() == Kind::kAdopt || event.kind() == Kind::kAdoptBlock;
+  begin_life(row);
+
+  if (op_instance != 0) {
+    remember(row, *origin.op_log);
+  }
+  format::Alloc told;
+  told.time_ns = origin.time_ns;
+  told.thread = origin.thread;
+  told.site = row.site;
+  told.serial = row.serial;
+  told.address = row.address;
+  told.size_bytes = row.requested_bytes;
+  told.slack_bytes = row.size_bytes - row.requested_bytes;
+  told.is_adopted = row.is_adopted;
+  LiveTotals live = live_totals(row.device);
+  live.phase = known_phase(event.phase());
+  for (EventReceiver* receiver : receivers) receiver->on_alloc(told, live);
+}
+
+DeviceTotals& Ledger::totals_of(std::uint8_t device) {
+  device_count_ = std::max(device_count_, std::size_t{device} + 1);
+  return devices_[device];
+}
+
+LiveTotals Ledger::live_totals(std::uint8_t device) const {
+  const DeviceTotals& totals = devices_[device];
+  return {.bytes = live_bytes_,
+          .device_bytes = totals.live_bytes,
+          .device_reserved_bytes = totals.reserved_bytes,
+          .roles = totals.roles,
+          .next_serial = next_serial_,
+          .device = device};
+}
+
+void Ledger::begin_life(const LiveRow& row) {
+  rows_.insert(row);
+  live_bytes_ += row.size_bytes;
+  ++live_count_;
+  DeviceTotals& totals = totals_of(row.device);
+  totals.live_bytes += row.size_bytes;
+  totals.active_bytes += row.size_bytes;
+  totals.requested_bytes += row.requested_bytes;
+  totals.roles[role_of(row.tensor)] += row.size_bytes;
+  ++totals.live_count;
+}
+
+// It is active yet.
+void Ledger::end_live(const LiveRow& row) {
+  live_bytes_ -= row.size_bytes;
+  --live_count_;
+  DeviceTotals& totals = devices_[row.device];
+  totals.live_bytes -= row.size_bytes;
+  totals.requested_bytes -= row.requested_bytes;
+  totals.roles[role_of(row.tensor)] -= row.size_bytes;
+  --totals.live_count;
+}
+
+void Ledger::end_life(const LiveRow* row) {
+  if (!row->is_pending) end_live(*row);
+  devices_[row->device].active_bytes -= row->size_bytes;
+  rows_.erase(row);
+}
+
+// An operator that allocates and frees on and on is remembered by what is alive of it: the log
+// grows with the live set, not with time.
+void Ledger::remember(const LiveRow& row, OpLog& log) {
+  log.enter(row.thread, row.op_instance);
+  if (log.allocations.size() >= log.most) {
+    std::erase_if(log.allocations, [&](const OpAllocation& allocation) {
+      const LiveRow* live = rows_.find({allocation.address, allocation.device});
+      return live == nullptr || live->serial != allocation.serial;
+    });
+    log.most = std::max(OpLog::kMost, 2 * log.allocations.size());
+  }
+  log.allocations.push_back({row.serial, row.address, row.site, row.device});
+}
+
+void Ledger::end_older(const LiveRow* row, const Origin& origin, Receivers receivers) {
+  ++replaced_;
+  const format::Free told{origin.time_ns, origin.thread, row->serial, row->address, false};
+  end_life(row);
+  for (EventReceiver* receiver : receivers) receiver->on_free(told);
+}
+
+void Ledger::free(const Event& event, const Origin& origin, Receivers receivers) {
+  format::Free told;
+  told.time_ns = origin.time_ns;
+  told.thread = origin.thread;
+  told.address = event.address;
+  const LiveRow* row = rows_.find({event.address, event.device()});
+  if (row == nullptr) {
+    ++unmatched_;
+  } else {
+    told.serial = row->serial;
+    told.in_op = !row->is_pending && was_in_op(event, origin, *row);
+    end_life(row);
+  }
+  for (EventReceiver* receiver : receivers) receiver->on_free(told);
+}
+
+// Of an unknown address the free that follows tells.
+void Ledger::free_requested(const Event& event, const Origin& origin, Receivers receivers) {
+  LiveRow* row = rows_.find({event.address, event.device()});
+  if (row == nullptr || row->is_pending) return;
+  end_live(*row);
+  row->is_pending = true;
+  const format::FreeRequested told{origin.time_ns, origin.thread, row->serial,
+                                   was_in_op(event, origin, *row)};
+  for (EventReceiver* receiver : receivers) receiver->on_free_requested(told);
+}
+
+void Ledger::adopt(const Event& event, const EventDetails& details, const Origin& origin,
+                   Receivers receivers) {
+  const LiveKey key{event.address, event.device()};
+  if (rows_.find(key) == nullptr) alloc(event, details, origin, 0, receivers);
+  tag(rows_.find(key), event.op_instance, receivers);
+}
+
+void Ledger::segment(const Event& event, const EventDetails& details, const Origin& origin,
+                     Receivers receivers) {
+  format::Segment told;
+  told.time_ns = origin.time_ns;
+  told.thread = origin.thread;
+  told.site = sites_.id(site_of(event, details));
+  told.action = details.action;
+  told.device = event.device();
+  told.address = event.address;
+  told.size_bytes = event.size_bytes();
+  DeviceTotals& totals = totals_of(told.device);
+  totals.reserved_bytes += segments_.apply(told);
+  totals.has_segments = true;
+  const LiveTotals live = live_totals(told.device);
+  for (EventReceiver* receiver : receivers) receiver->on_segment(told, live);
+}
+
+void Ledger::out_of_memory(const Event& event, const EventDetails& details, const Origin& origin,
+                           Receivers receivers) {
+  format::OutOfMemory told;
+  told.time_ns = origin.time_ns;
+  told.thread = origin.thread;
+  told.site = sites_.id(site_of(event, details));
+  told.size_bytes = event.size_bytes();
+  told.device_free_bytes = event.address;
+  told.limit_bytes = details.limit_bytes;
+  told.device_total_bytes = details.device_total_bytes;
+  failures_[event.device()] = told;
+  for (EventReceiver* receiver : receivers) receiver->on_out_of_memory(told);
+}
+
+const format::OutOfMemory* Ledger::last_failure(std::uint8_t device) const {
+  const auto found = failures_.find(device);
+  return found == failures_.end() ? nullptr : &found->second;
+}
+
+void Ledger::mark(const Event& event, const Origin& origin, Receivers receivers) {
+  const format::Mark mark{origin.time_ns, origin.thread,
+                          static_cast<std::uint8_t>(event.size_bytes()), event.address};
+  if (mark.kind == PLIMSOLL_MARK_STEP) {
+    if (!last_step_) last_step_.emplace();
+    last_step_->step = mark.value;
+    last_step_->roles.clear();
+    for (const DeviceTotals& totals : devices()) last_step_->roles.push_back(totals.roles);
+  }
+  for (EventReceiver* receiver : receivers) receiver->on_mark(mark);
+}
+
+std::uint8_t Ledger::role_of(std::uint32_t tensor) const {
+  return tensor == 0 ? std::uint8_t{PLIMSOLL_ROLE_KNOWN} : roles_[tensor - 1];
+}
+
+// Parameter before gradient before optimizer state …, and what is only known comes last.
+bool Ledger::is_graver(std::uint32_t tensor, std::uint32_t than) const {
+  const auto weight = [&](std::uint32_t id) {
+    const std::uint8_t role = role_of(id);
+    return role == PLIMSOLL_ROLE_KNOWN ? 255 : int{role};
+  };
+  return than == 0 || weight(tensor) <= weight(than);
+}
+
+void Ledger::tag(LiveRow* row, std::uint32_t tensor, Receivers receivers) {
+  if (row == nullptr || tensor == 0 || tensor > roles_.size()) return;
+  if (row->tensor == tensor || !is_graver(tensor, row->tensor)) return;
+  const RoleChange change{row->serial, row->size_bytes, row->device, role_of(row->tensor),
+                          role_of(tensor)};
+  row->tensor = tensor;
+  for (EventReceiver* receiver : receivers) receiver->on_tag({row->serial, tensor});
+  if (change.from == change.to || row->is_pending) return;
+  RoleBytes& roles = devices_[row->device].roles;
+  roles[change.from] -= change.size_bytes;
+  roles[change.to] += change.size_bytes;
+  for (EventReceiver* receiver : receivers) receiver->on_role(change);
+}
+
+void Ledger::set_phase(const Event& event, const Origin& origin, Receivers receivers) {
+  OpLog& log = *origin.op_log;
+  if (event.op_instance == 0 || log.thread != origin.thread || log.op_instance != event.op_instance)
+    return;
+  const std::uint8_t phase = known_phase(event.phase());
+  for (OpAllocation& allocation : log.allocations) {
+    if (allocation.site == 0) continue;
+    format::Site site = sites_[allocation.site];
+    if (site.phase == phase) continue;
+    site.phase = phase;
+    allocation.site = sites_.id(site);
+    LiveRow* row = rows_.find({allocation.address, allocation.device});
+    if (row != nullptr && row->serial == allocation.serial) row->site = allocation.site;
+    for (EventReceiver* receiver : receivers) receiver->on_set_phase({allocation.serial, phase});
+  }
+}
+
+void Ledger::forget_live() {
+  rows_.clear();
+  segments_.clear();
+  live_bytes_ = 0;
+  live_count_ = 0;
+  devices_ = {};
+  device_count_ = 1;
+  failures_.clear();
+  last_step_.reset();
+}
+
+}  // namespace plimsoll::record

@@ -1,0 +1,181 @@
+// What the events of all threads, in order, mean: which allocation a free ends, what is alive, what
+// was temporary. It tells each receiver the events of the file.
+//
+// The rules. An allocation at an address that is alive ends the older one (a free was missed). A
+// free of an unknown address is reported as such. Adopting what is alive only tags it; tagging what
+// is not alive does nothing. A free on the thread and within the operator of its allocation is
+// marked in_op. A phase in hindsight goes to all that the thread's running operator has allocated.
+//
+// Of a caching allocator the sizes are those of its blocks. What was given back but waits for a
+// stream is active, not live; a free without the request before it is both.
+//
+// One thread at a time. Functions may throw std::bad_alloc; then the ledger is of no use any more.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/hash.h"
+#include "format/records.h"
+#include "format/segment_set.h"
+#include "record/hot/event.h"
+#include "record/hot/op_log.h"
+#include "record/ledger/peak_spans.h"
+#include "record/ledger/probe_table.h"
+#include "record/ledger/site_table.h"
+
+namespace plimsoll::record {
+
+// What is live, on all devices together and on the device of the event that is told.
+struct LiveTotals {
+  std::uint64_t bytes = 0;
+  std::uint64_t device_bytes = 0;
+  std::uint64_t device_reserved_bytes = 0;
+  RoleBytes roles{};              // of device_bytes
+  std::uint64_t next_serial = 0;  // of the allocation after this one
+  std::uint8_t device = 0;
+  std::uint8_t phase = 0;  // of the event that is told
+};
+
+class EventReceiver {
+ public:
+  virtual void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept = 0;
+  virtual void on_free(const format::Free& event) noexcept = 0;
+  virtual void on_free_requested(const format::FreeRequested& event) noexcept = 0;
+  virtual void on_segment(const format::Segment& event, const LiveTotals& live) noexcept = 0;
+  virtual void on_out_of_memory(const format::OutOfMemory& event) noexcept = 0;
+  virtual void on_device_figure(const format::DeviceFigure& event) noexcept = 0;
+  virtual void on_tag(const format::Tag& event) noexcept = 0;
+  virtual void on_role(const RoleChange& change) noexcept = 0;
+  virtual void on_set_phase(const format::SetPhase& event) noexcept = 0;
+  virtual void on_mark(const format::Mark& event) noexcept = 0;
+  virtual void on_dropped(const format::Dropped& event) noexcept = 0;
+
+ protected:
+  ~EventReceiver() = default;
+};
+
+struct DeviceTotals {
+  std::uint64_t live_bytes = 0;  // blocks, as the allocator counts them
+  std::uint64_t live_count = 0;
+  std::uint64_t requested_bytes = 0;  // of what is live
+  std::uint64_t active_bytes = 0;     // with what waits for a stream
+  std::uint64_t reserved_bytes = 0;
+  RoleBytes roles{};          // of live_bytes
+  bool has_segments = false;  // some were told
+};
+
+struct LiveKey {
+  std::uint64_t address = 0;
+  std::uint8_t device = 0;
+  friend bool operator==(const LiveKey&, const LiveKey&) = default;
+};
+
+struct LiveRow {
+  std::uint64_t address = 0;     // 0: no row
+  std::uint64_t size_bytes = 0;  // of the block
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t serial = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t op_instance = 0;
+  std::uint32_t site = 0;
+  std::uint32_t tensor = 0;
+  std::uint8_t device = 0;
+  bool is_adopted = false;
+  bool is_pending = false;  // it was given back and waits for a stream
+
+  LiveKey key() const { return {address, device}; }
+  bool is_empty() const { return address == 0; }
+  void make_empty() { address = 0; }
+  static std::uint64_t hash(const LiveKey& key) {
+    return base::hash_u64(key.address ^ std::uint64_t{key.device} << 56);
+  }
+};
+
+// Whose event it is.
+struct Origin {
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  OpLog* op_log = nullptr;
+};
+
+// What was live when a step ended.
+struct StepEnd {
+  std::uint64_t step = 0;
+  std::vector<RoleBytes> roles;  // by device
+};
+
+class Ledger {
+ public:
+  // `slot` is the ring's slot behind the event, where an event that has details has them.
+  void apply(const Event& event, const Event& slot, const Origin& origin,
+             std::span<EventReceiver* const> receivers);
+
+  const ProbeTable<LiveRow>& rows() const { return rows_; }  // live and pending
+  const format::SegmentSet& segments() const { return segments_; }
+  std::uint64_t live_bytes() const { return live_bytes_; }
+  std::uint64_t live_count() const { return live_count_; }
+  // By device, the CPU first; those beyond the highest one seen are not there.
+  std::span<const DeviceTotals> devices() const { return {devices_.data(), device_count_}; }
+  std::uint64_t next_serial() const { return next_serial_; }
+  const SiteTable& sites() const { return sites_; }
+  std::uint64_t replaced() const { return replaced_; }
+  std::uint64_t unmatched() const { return unmatched_; }
+  // The roles of all tensors so far, by id - 1; to be kept up to date by the owner.
+  std::vector<std::uint8_t>& roles() { return roles_; }
+
+  // The last request on the device that could not be met; null: there was none.
+  const format::OutOfMemory* last_failure(std::uint8_t device) const;
+  // What was live by role when the last step ended; null: none has.
+  const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
+
+  // Nothing is known to be alive, or to be held.
+  void forget_live();
+
+ private:
+  using Receivers = std::span<EventReceiver* const>;
+
+  void alloc(const Event& event, const EventDetails& details, const Origin& origin,
+             std::uint32_t op_instance, Receivers receivers);
+  void remember(const LiveRow& row, OpLog& log);
+  void free(const Event& event, const Origin& origin, Receivers receivers);
+  void free_requested(const Event& event, const Origin& origin, Receivers receivers);
+  void end_older(const LiveRow* row, const Origin& origin, Receivers receivers);
+  void adopt(const Event& event, const EventDetails& details, const Origin& origin,
+             Receivers receivers);
+  void segment(const Event& event, const EventDetails& details, const Origin& origin,
+               Receivers receivers);
+  void out_of_memory(const Event& event, const EventDetails& details, const Origin& origin,
+                     Receivers receivers);
+  void tag(LiveRow* row, std::uint32_t tensor, Receivers receivers);
+  void set_phase(const Event& event, const Origin& origin, Receivers receivers);
+  void mark(const Event& event, const Origin& origin, Receivers receivers);
+  bool is_graver(std::uint32_t tensor, std::uint32_t than) const;
+  std::uint8_t role_of(std::uint32_t tensor) const;
+  void begin_life(const LiveRow& row);
+  void end_live(const LiveRow& row);
+  void end_life(const LiveRow* row);
+  DeviceTotals& totals_of(std::uint8_t device);
+  LiveTotals live_totals(std::uint8_t device) const;
+
+  ProbeTable<LiveRow> rows_;
+  format::SegmentSet segments_;
+  std::uint64_t live_bytes_ = 0;
+  std::uint64_t live_count_ = 0;
+  std::array<DeviceTotals, 256> devices_{};
+  std::size_t device_count_ = 1;  // the CPU is always there
+  SiteTable sites_;
+  std::uint64_t next_serial_ = 0;
+  std::uint64_t replaced_ = 0;
+  std::uint64_t unmatched_ = 0;
+  std::vector<std::uint8_t> roles_;
+  std::map<std::uint8_t, format::OutOfMemory> failures_;
+  std::optional<StepEnd> last_step_;
+};
+
+}  // namespace plimsoll::record

@@ -1,0 +1,31 @@
+// TensorBoard event files, written without TensorBoard: TFRecord frames around Event messages, one
+// a sample with all its scalars. TensorBoard, its data server and EventAccumulator read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/record_file.h"
+#include "plimsoll/result.h"
+#include "tensorboard/scalars.h"
+
+namespace plimsoll::tensorboard {
+
+class EventFile {
+ public:
+  // Makes events.out.tfevents.SECONDS.HOST.PID.N in the folder, which it makes too.
+  Status create(const std::string& folder);
+
+  // A failure is told once; then the file takes no more. TensorBoard keeps 32 bits of a value.
+  Status write(std::int64_t time_ns, std::int64_t step, const std::vector<Scalar>& scalars);
+  void close() { file_.close(); }
+
+  bool is_open() const { return file_.is_open(); }
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  base::RecordFile file_;
+};
+
+}  // namespace plimsoll::tensorboard

@@ -1,0 +1,211 @@
+#include "tensorboard/scalars.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "sample/names.h"
+#include "sample/sample_fields.h"
+
+namespace plimsoll::tensorboard {
+namespace {
+
+constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
+constexpr std::string_view kNoLayer = "(none)";
+
+// A module and its children's children, as one: "unet.down" of "unet.down.1.conv".
+std::string component_of(const std::string& layer) {
+  if (layer.empty()) return std::string(kNoLayer);
+  const std::size_t child = layer.find('.');
+  if (child == std::string::npos) return layer;
+  return layer.substr(0, layer.find('.', child + 1));
+}
+
+class Tags {
+ public:
+  explicit Tags(const ScalarOptions& options) : options_(options) {}
+
+  void add(const std::string& name, double value) {
+    scalars_.push_back({sample::one_line(prefix_ + name), value});
+  }
+  void add_mb(const std::string& name, const std::optional<std::uint64_t>& bytes) {
+    if (bytes) add(name, sample::to_mb(*bytes));
+  }
+  // In GB below its name, as its users know it, and in bytes beside it.
+  void add_size(const std::string& name, double bytes) {
+    add(name, bytes / kBytesPerGb);
+    add(name + "_bytes", bytes);
+  }
+  void add_size(const std::string& name, const std::optional<std::uint64_t>& bytes) {
+    if (bytes) add_size(name, static_cast<double>(*bytes));
+  }
+  // "" for the tags without a device.
+  void speak_of(const std::string& device) {
+    prefix_ = options_.section + "/" + (device.empty() ? "" : device + "/");
+  }
+  void add_tensors(const DeviceMemory& device);
+  template <typename Owner>
+  void add_figures(const Owner& owner);  // those that have a tag
+
+  std::vector<Scalar> take() { return std::move(scalars_); }
+
+ private:
+  void add_categories(const std::vector<MemoryShare>& categories);
+  void add_components(const std::vector<MemoryShare>& layers);
+
+  const ScalarOptions& options_;
+  std::string prefix_;
+  std::vector<Scalar> scalars_;
+};
+
+void Tags::add_categories(const std::vector<MemoryShare>& categories) {
+  const auto way_of = [](std::string_view category) {
+    return std::ranges::find(sample::kFiveWays, category,
+                             [](const auto& way) { return way.first; });
+  };
+  std::map<std::string_view, std::uint64_t> five;
+  std::map<std::string_view, std::uint64_t> others;  // what "other" is made of
+  for (const std::string_view category : sample::kCategories) {
+    if (way_of(category) == sample::kFiveWays.end()) others[category] = 0;
+  }
+  for (const MemoryShare& share : categories) {
+    const auto way = way_of(share.name);
+    if (way == sample::kFiveWays.end()) others[share.name] += share.size_bytes;
+    five[way == sample::kFiveWays.end() ? "other" : way->second] += share.size_bytes;
+  }
+  for (const auto& [category, word] : sample::kFiveWays) {
+    add_mb("Tensor_Category/" + std::string(word) + "_MB", five[word]);
+  }
+  for (const auto& [category, bytes] : others) {
+    add_mb("Tensor_Other/" + std::string(category) + "_MB", bytes);
+  }
+}
+
+void Tags::add_components(const std::vector<MemoryShare>& layers) {
+  std::map<std::string, std::uint64_t> bytes_of;
+  for (const MemoryShare& layer : layers) bytes_of[component_of(layer.name)] += layer.size_bytes;
+  bytes_of.erase(std::string(kNoLayer));
+  std::vector<std::pair<std::string, std::uint64_t>> largest(bytes_of.begin(), bytes_of.end());
+  std::ranges::sort(largest, [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  if (largest.size() > options_.top_layers) largest.resize(options_.top_layers);
+  for (const auto& [component, bytes] : largest) add_mb("Tensor_Layer/" + component + "_MB", bytes);
+}
+
+// Live tensors; nothing where nobody counted them.
+void Tags::add_tensors(const DeviceMemory& device) {
+  if (device.categories.empty()) return;
+  add_categories(device.categories);
+  for (const MemoryShare& dtype : device.dtypes) {
+    add_mb("Tensor_DType/" + dtype.name + "_MB", dtype.size_bytes);
+  }
+  add("Large_Tensors/count", static_cast<double>(device.large_count));
+  add_mb("Large_Tensors/total_MB", device.large_bytes);
+  add("Tensor_Count/total", static_cast<double>(device.live_count));
+  add_components(device.layers);
+}
+
+template <typename Owner>
+void Tags::add_figures(const Owner& owner) {
+  sample::for_each_figure<Owner>([&](const auto& figure) {
+    if (figure.uses.tag == nullptr) return;
+    const auto value = sample::figure_value(figure, owner);
+    if (!value) return;
+    sample::is_size(figure) ? add_size(figure.uses.tag, *value) : add(figure.uses.tag, *value);
+  });
+}
+
+std::vector<MemoryShare> shares_together(const std::vector<const DeviceMemory*>& devices,
+                                         std::vector<MemoryShare> DeviceMemory::* member) {
+  std::map<std::string_view, MemoryShare> by_name;
+  for (const DeviceMemory* device : devices) {
+    for (const MemoryShare& share : device->*member) {
+      MemoryShare& all = by_name[share.name];
+      all.size_bytes += share.size_bytes;
+      all.count += share.count;
+    }
+  }
+  std::vector<MemoryShare> shares;
+  for (auto& [name, share] : by_name) {
+    share.name = name;
+    shares.push_back(std::move(share));
+  }
+  return shares;
+}
+
+// The sum of what is known of all devices; what one of them does not tell, the sum does not.
+std::optional<std::uint64_t> sum(const std::vector<const DeviceMemory*>& devices,
+                                 std::optional<std::uint64_t> DeviceMemory::* member) {
+  std::uint64_t bytes = 0;
+  for (const DeviceMemory* device : devices) {
+    if (!(device->*member)) return std::nullopt;
+    bytes += *(device->*member);
+  }
+  return bytes;
+}
+
+DeviceMemory together(const std::vector<const DeviceMemory*>& devices) {
+  DeviceMemory all;
+  sample::for_each_field<DeviceMemory>([&](const auto& field) {
+    auto& member = all.*field.member;
+    using Type = std::remove_cvref_t<decltype(member)>;
+    if (!field.uses.is_summed) {
+      if (devices.size() == 1) member = devices.front()->*field.member;
+    } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
+      member = shares_together(devices, field.member);
+    } else if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
+      member = sum(devices, field.member);
+    } else if constexpr (std::is_same_v<Type, std::uint64_t>) {
+      for (const DeviceMemory* device : devices) member += device->*field.member;
+    }
+  });
+  return all;
+}
+
+}  // namespace
+
+std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& options) {
+  std::vector<const DeviceMemory*> accelerators;
+  const DeviceMemory* cpu = nullptr;
+  for (const DeviceMemory& device : sample.devices) {
+    if (sample::is_cpu(device.name)) {
+      cpu = &device;
+    } else {
+      accelerators.push_back(&device);
+    }
+  }
+  Tags tags(options);
+  tags.speak_of("");
+  if (!accelerators.empty()) {
+    const DeviceMemory all = together(accelerators);
+    tags.add_tensors(all);
+    tags.add_figures(all);
+  } else if (cpu != nullptr) {
+    tags.add_tensors(*cpu);
+  }
+  if (cpu != nullptr && !cpu->categories.empty())
+    tags.add_size("cpu_allocated", std::optional(cpu->live_bytes));
+  if (cpu != nullptr) tags.add_size("cpu_peak", cpu->peak_bytes);
+  tags.add_figures(sample.host);
+  if (sample.loss) tags.add("loss", *sample.loss);
+
+  if (accelerators.size() > 1) {
+    for (const DeviceMemory* device : accelerators) {
+      tags.speak_of(device->name);
+      tags.add_tensors(*device);
+      tags.add_figures(*device);
+    }
+  }
+  if (!accelerators.empty() && cpu != nullptr) {
+    tags.speak_of(cpu->name);
+    tags.add_tensors(*cpu);
+  }
+  return tags.take();
+}
+
+}  // namespace plimsoll::tensorboard

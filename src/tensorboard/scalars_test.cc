@@ -1,0 +1,152 @@
+#include "tensorboard/scalars.h"
+
+#include <map>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/made_sample.h"
+
+namespace plimsoll::tensorboard {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsSupersetOf;
+using testing::made_cpu;
+using testing::made_gpu;
+using testing::made_sample;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::StartsWith;
+
+using Values = std::map<std::string, double>;
+
+Values values_of(const MemorySample& sample, const ScalarOptions& options = {}) {
+  Values values;
+  for (const Scalar& scalar : scalars_of(sample, options)) {
+    EXPECT_FALSE(values.contains(scalar.tag)) << scalar.tag;
+    values[scalar.tag] = scalar.value;
+  }
+  return values;
+}
+
+TEST(Scalars, carry_the_tags_that_people_know) {
+  EXPECT_THAT(values_of(made_sample()),
+              IsSupersetOf(Values{{"Memory/Tensor_Category/parameters_MB", 2000},
+                                  {"Memory/Tensor_Category/gradients_MB", 1500},
+                                  {"Memory/Tensor_Category/activations_MB", 4000},
+                                  {"Memory/Tensor_Category/buffers_MB", 0},
+                                  {"Memory/Tensor_Category/other_MB", 500},
+                                  {"Memory/Tensor_Other/optimizer_state_MB", 500},
+                                  {"Memory/Tensor_Other/temporary_MB", 0},
+                                  {"Memory/Tensor_DType/float32_MB", 6000},
+                                  {"Memory/Tensor_DType/bfloat16_MB", 2000},
+                                  {"Memory/Large_Tensors/count", 2},
+                                  {"Memory/Large_Tensors/total_MB", 1536},
+                                  {"Memory/Tensor_Count/total", 400},
+                                  {"Memory/vram_reserved", 10130 / 1024.0},
+                                  {"Memory/vram_reserved_bytes", 10130.0 * (1 << 20)},
+                                  {"Memory/vram_peak", 9000 / 1024.0},
+                                  {"Memory/vram_used", 12000 / 1024.0},
+                                  {"Memory/vram_percent", 75},
+                                  {"Memory/ram_process", 3000 / 1024.0},
+                                  {"Memory/ram_process_bytes", 3000.0 * (1 << 20)},
+                                  {"Memory/ram_used", 8000 / 1024.0},
+                                  {"Memory/ram_percent", 25},
+                                  {"Memory/cpu_percent", 150},
+                                  {"Memory/cpu_allocated", 30 / 1024.0},
+                                  {"Memory/loss", 0.014553}}));
+  EXPECT_NEAR(values_of(made_sample())["Memory/vram_allocated"], 8073.4 / 1024, 1e-7);
+  EXPECT_NEAR(values_of(made_sample())["Memory/fragmentation_percent"], 20.3, 0.01);
+}
+
+TEST(Scalars, sum_layers_by_component_and_keep_the_largest) {
+  ScalarOptions options;
+  EXPECT_THAT(values_of(made_sample(), options),
+              IsSupersetOf(Values{{"Memory/Tensor_Layer/unet.down_MB", 5000},
+                                  {"Memory/Tensor_Layer/unet.up_MB", 1000}}));
+  options.top_layers = 1;
+  EXPECT_THAT(values_of(made_sample(), options),
+              Not(Contains(Pair("Memory/Tensor_Layer/unet.up_MB", 1000))));
+}
+
+TEST(Scalars, have_what_an_iteration_leaves_behind) {
+  MemorySample sample = made_sample();
+  EXPECT_FALSE(values_of(sample).contains("Memory/vram_growth"));
+  sample.devices[1].growth_bytes = testing::kMb;
+  EXPECT_EQ(values_of(sample)["Memory/vram_growth_bytes"], testing::kMb);
+}
+
+TEST(Scalars, stand_in_the_section_asked_for) {
+  for (const Scalar& scalar : scalars_of(made_sample(), {"TensorProfiling", 3})) {
+    EXPECT_THAT(scalar.tag, StartsWith("TensorProfiling/"));
+  }
+}
+
+TEST(Scalars, say_nothing_of_what_is_not_known) {
+  MemorySample sample;
+  sample.devices.emplace_back().name = "cuda:0";
+  EXPECT_TRUE(scalars_of(sample, {}).empty());
+  sample.devices.front().reserved_bytes = 0;
+  EXPECT_EQ(values_of(sample),
+            (Values{{"Memory/vram_reserved", 0}, {"Memory/vram_reserved_bytes", 0}}));
+}
+
+TEST(Scalars, speak_of_the_cpu_where_it_is_all_there_is) {
+  MemorySample sample;
+  sample.devices = {made_cpu()};
+  EXPECT_FALSE(values_of(sample).contains("Memory/cpu_peak"));
+  sample.devices[0].peak_bytes = 45 * testing::kMb;
+  const Values values = values_of(sample);
+  EXPECT_THAT(values, IsSupersetOf(Values{{"Memory/Tensor_Category/other_MB", 30},
+                                          {"Memory/Tensor_Other/input_MB", 20},
+                                          {"Memory/Tensor_Count/total", 3},
+                                          {"Memory/cpu_peak", 45 / 1024.0},
+                                          {"Memory/cpu_allocated", 30 / 1024.0}}));
+  for (const auto& [tag, value] : values) {
+    EXPECT_EQ(tag.find("vram"), std::string::npos) << tag;
+    EXPECT_EQ(tag.find("/cpu/"), std::string::npos) << tag;
+  }
+}
+
+TEST(Scalars, tell_several_devices_together_and_each) {
+  MemorySample sample;
+  sample.devices = {made_cpu(), made_gpu(), made_gpu()};
+  sample.devices[2].name = "cuda:1";
+  sample.devices[2].used_bytes = 4000 * testing::kMb;
+  EXPECT_THAT(values_of(sample), IsSupersetOf(Values{{"Memory/vram_reserved", 20260 / 1024.0},
+                                                     {"Memory/vram_percent", 50},
+                                                     {"Memory/Tensor_DType/float32_MB", 12000},
+                                                     {"Memory/Tensor_Layer/unet.up_MB", 2000},
+                                                     {"Memory/cuda:0/vram_percent", 75},
+                                                     {"Memory/cuda:1/vram_percent", 25},
+                                                     {"Memory/cuda:1/Tensor_Count/total", 400},
+                                                     {"Memory/cpu/Tensor_Other/input_MB", 20}}));
+  EXPECT_FALSE(values_of(sample).contains("Memory/vram_peak"));
+  sample.devices[2].reserved_bytes.reset();
+  EXPECT_FALSE(values_of(sample).contains("Memory/vram_reserved"));
+}
+
+TEST(Scalars, tell_what_is_not_pytorchs_of_each_device) {
+  MemorySample sample = made_sample();
+  sample.devices[1].bar = testing::made_bar();
+  EXPECT_EQ(values_of(sample)["Memory/vram_non_pytorch"], 2000 / 1024.0);
+  sample.devices.push_back(sample.devices[1]);
+  sample.devices[2].name = "cuda:1";
+  const Values values = values_of(sample);
+  EXPECT_FALSE(values.contains("Memory/vram_non_pytorch"));
+  EXPECT_EQ(values.at("Memory/cuda:1/vram_non_pytorch"), 2000 / 1024.0);
+  sample.devices.pop_back();
+  sample.devices[1].bar->parts = {{.kind = "not_told", .size_bytes = 7}};
+  EXPECT_FALSE(values_of(sample).contains("Memory/vram_non_pytorch"));
+}
+
+TEST(Scalars, have_tags_that_are_text) {
+  MemorySample sample = made_sample();
+  sample.devices[1].layers = {{"net\n\xFF", testing::kMb, 1}};
+  EXPECT_EQ(values_of(sample)["Memory/Tensor_Layer/net \xEF\xBF\xBD_MB"], 1);
+}
+
+}  // namespace
+}  // namespace plimsoll::tensorboard

@@ -1,0 +1,89 @@
+#include "text/table.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "text/layout.h"
+
+namespace plimsoll::text {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kNoteIndent = 12;
+constexpr std::size_t kNarrowest = 16;  // of the last column, whatever the width asked for
+constexpr std::size_t kNarrowestAside = 32;
+
+std::string without_trailing_spaces(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+std::size_t note_room(std::size_t width) {
+  return std::max(width > kNoteIndent ? width - kNoteIndent : 0, kNarrowest);
+}
+
+std::string note_line(std::string_view text, std::size_t width, Color color) {
+  return std::string(kNoteIndent, ' ') +
+         styled(shorten_place(text, note_room(width)), Style::kDim, color) + "\n";
+}
+
+}  // namespace
+
+void TextTable::add_row(std::vector<std::string> cells, Style style) {
+  cells.resize(columns_.size());
+  rows_.push_back(Row{std::move(cells), style, {}, {}});
+}
+
+void TextTable::add_note(std::string text) { rows_.back().notes.push_back(std::move(text)); }
+
+void TextTable::add_aside(std::string text) { rows_.back().aside = std::move(text); }
+
+std::vector<std::size_t> TextTable::column_widths(std::size_t width) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    std::size_t widest = display_width(columns_[c].header);
+    for (const Row& row : rows_) widest = std::max(widest, display_width(row.cells[c]));
+    widths.push_back(widest);
+  }
+  const std::size_t others =
+      std::accumulate(widths.begin(), widths.end() - 1, kIndent + kGap * (widths.size() - 1));
+  const std::size_t room = std::max(width > others ? width - others : 0, kNarrowest);
+  widths.back() = std::min(widths.back(), room);
+  return widths;
+}
+
+std::string TextTable::to_text(std::size_t width, Color color) const {
+  const std::vector<std::size_t> widths = column_widths(width);
+  const std::size_t used =
+      std::accumulate(widths.begin(), widths.end(), kIndent + kGap * widths.size());
+  const bool has_room = used + kNarrowestAside <= width;
+  const auto line = [&](auto cell, Style style, std::string_view aside) {
+    std::string text(kIndent, ' ');
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      if (c > 0) text += std::string(kGap, ' ');
+      const std::string fitted = shorten_place(cell(c), widths[c]);
+      text += columns_[c].align == Align::kNumber ? pad_left(fitted, widths[c])
+                                                  : pad_right(fitted, widths[c]);
+    }
+    if (aside.empty()) return styled(without_trailing_spaces(std::move(text)), style, color) + "\n";
+    text += std::string(kGap, ' ');
+    return styled(text, style, color) +
+           styled(shorten_end(aside, width - used), Style::kDim, color) + "\n";
+  };
+
+  std::string out = line([&](std::size_t c) -> const std::string& { return columns_[c].header; },
+                         Style::kDim, "");
+  for (const Row& row : rows_) {
+    out += line([&](std::size_t c) -> const std::string& { return row.cells[c]; }, row.style,
+                has_room ? std::string_view(row.aside) : std::string_view());
+    if (!has_room && !row.aside.empty()) {
+      out += note_line(shorten_end(row.aside, note_room(width)), width, color);
+    }
+    for (const std::string& text : row.notes) out += note_line(text, width, color);
+  }
+  return out;
+}
+
+}  // namespace plimsoll::text

@@ -1,0 +1,77 @@
+#include "text/table.h"
+
+#include <gtest/gtest.h>
+
+#include "text/layout.h"
+
+namespace plimsoll::text {
+namespace {
+
+using enum TextTable::Align;
+
+TEST(TextTable, numbers_stand_right_and_words_left) {
+  TextTable table({{"bytes"}, {"line", kWords}});
+  table.add_row({"1.0 GiB", "a.py:1"});
+  table.add_row({"9 B", "b.py:2"});
+  EXPECT_EQ(table.to_text(100, Color::kOff),
+            "    bytes  line\n"
+            "  1.0 GiB  a.py:1\n"
+            "      9 B  b.py:2\n");
+}
+
+TEST(TextTable, the_last_column_is_shortened_to_the_width) {
+  TextTable table({{"bytes"}, {"line", kWords}});
+  table.add_row({"1.0 GiB", "somewhere/far/away/in/folders/train.py:91 (main)"});
+  const std::string text = table.to_text(40, Color::kOff);
+  EXPECT_NE(text.find("/train.py:91 (main)\n"), std::string::npos) << text;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    EXPECT_LE(display_width(text.substr(at, end - at)), 40u);
+    at = end + 1;
+  }
+}
+
+TEST(TextTable, notes_stand_under_their_row) {
+  TextTable table({{"n"}, {"stack", kWords}});
+  table.add_row({"1", "a.py:1"});
+  table.add_note("main.py:3 main");
+  EXPECT_EQ(table.to_text(100, Color::kOff),
+            "  n  stack\n  1  a.py:1\n            main.py:3 main\n");
+}
+
+TEST(TextTable, an_aside_stands_behind_its_row_where_there_is_room_and_else_under_it) {
+  TextTable table({{"n"}, {"line", kWords}});
+  table.add_row({"1", "net.py:1 (f)"});
+  table.add_aside("y = x @ w");
+  table.add_row({"2", "everything else"});
+  EXPECT_EQ(table.to_text(60, Color::kOff),
+            "  n  line\n"
+            "  1  net.py:1 (f)     y = x @ w\n"
+            "  2  everything else\n");
+  EXPECT_EQ(table.to_text(40, Color::kOff),
+            "  n  line\n"
+            "  1  net.py:1 (f)\n"
+            "            y = x @ w\n"
+            "  2  everything else\n");
+  EXPECT_EQ(table.to_text(19, Color::kOff),
+            "  n  line\n"
+            "  1  net.py:1 (f)\n"
+            "            y = x @ w\n"
+            "  2  everything else\n");
+}
+
+TEST(TextTable, a_long_aside_loses_its_end) {
+  TextTable table({{"n"}});
+  table.add_row({"1"});
+  table.add_aside("abcdefghij abcdefghij abcdefghij abcdefghij");
+  EXPECT_EQ(table.to_text(40, Color::kOff), "  n\n  1  abcdefghij abcdefghij abcdefghij a\u2026\n");
+}
+
+TEST(TextTable, colour_does_not_change_the_layout) {
+  TextTable table({{"n"}});
+  table.add_row({"1"}, Style::kBold);
+  EXPECT_EQ(table.to_text(100, Color::kOn), "\x1b[2m  n\x1b[0m\n\x1b[1m  1\x1b[0m\n");
+}
+
+}  // namespace
+}  // namespace plimsoll::text

@@ -1,0 +1,282 @@
+#include "text_log/text_log.h"
+#include "text_log/format.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/timestamps.h"
+#include "plimsoll/process_rank.h"
+#include "sample/names.h"
+#include "sample/sample_fields.h"
+
+namespace plimsoll::text_log {
+namespace {
+
+// A name from elsewhere, without what our lines are split at.
+std::string word(std::string_view text) {
+  if (text.empty()) return "-";
+  std::string clean = sample::one_line(text);
+  std::ranges::replace(clean, ',', ';');
+  std::ranges::replace(clean, '|', '/');
+  return clean;
+}
+
+// The same in a line that is split at bars alone: "[64, 3, 7, 7]" stays as it is.
+std::string cell(std::string_view text) {
+  if (text.empty()) return "-";
+  std::string clean = sample::one_line(text);
+  std::ranges::replace(clean, '|', '/');
+  return clean;
+}
+
+std::string number_text(double value, const char* format) {
+  std::array<char, 400> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+std::string percent_text(double percent) { return number_text(percent, "%.1f%%"); }
+
+class Snapshot {
+ public:
+  explicit Snapshot(const TextLogOptions& options) : options_(options) {}
+
+  void line(std::string_view key, const std::string& value) {
+    text_ += key;
+    text_ += ": " + value + "\n";
+  }
+  void mb_line(std::string_view key, const std::optional<std::uint64_t>& bytes) {
+    if (bytes) line(key, sample::mb_text(*bytes));
+  }
+  void begin(const MemorySample& sample);
+  void add_device(const DeviceMemory& device, std::uint64_t large_tensor_bytes);
+  void add_cpu_beside(const DeviceMemory& cpu);
+  void add_host(const HostMemory& host);
+
+  std::string take() { return std::move(text_) + "\n"; }
+
+ private:
+  void add_shares(std::string_view key, const std::vector<MemoryShare>& shares, std::size_t most);
+  void add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
+                   std::uint64_t large_tensor_bytes);
+  void add_at_peak(std::string_view key, const DeviceMemory& device);
+  void add_bar(std::string_view key, const DeviceBar& bar);
+  void add_large_tensors(std::string_view key, const DeviceMemory& device,
+                         std::uint64_t large_tensor_bytes);
+
+  const TextLogOptions& options_;
+  std::string text_;
+};
+
+void Snapshot::begin(const MemorySample& sample) {
+  text_ =
+      "=== Iteration " + std::to_string(sample.iteration) + " | " + base::utc_text(sample.time_ns);
+  if (sample.loss) text_ += " | loss " + number_text(*sample.loss, "%.6g");
+  if (sample.batch_size) text_ += " | batch " + std::to_string(*sample.batch_size);
+  if (sample.ran_out) text_ += std::string(" | ") + kRanOut;
+  if (sample.ran_out && !sample.ran_out_of.empty()) text_ += kRanOutOf + sample.ran_out_of;
+  text_ += " ===\n";
+}
+
+// The first ones, and the rest as one.
+void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& shares,
+                          std::size_t most) {
+  if (shares.empty()) return;
+  MemoryShare rest{std::string(sample::kRest)};
+  std::string list;
+  const auto add = [&list](const MemoryShare& share, const std::string& name) {
+    list += (list.empty() ? "" : ", ") + name + " " + sample::mb_text(share.size_bytes) + " in " +
+            std::to_string(share.count);
+  };
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (i < most) {
+      add(shares[i], word(shares[i].name));
+    } else {
+      rest.size_bytes += shares[i].size_bytes;
+      rest.count += shares[i].count;
+    }
+  }
+  if (shares.size() > most) add(rest, rest.name);
+  line(key, list);
+}
+
+void Snapshot::add_at_peak(std::string_view key, const DeviceMemory& device) {
+  std::string list;
+  for (const MemoryShare& share : device.at_peak) {
+    list += (list.empty() ? "" : ", ") + word(share.name) + " " + sample::mb_text(share.size_bytes);
+  }
+  if (!list.empty()) line(key, list);
+}
+
+void Snapshot::add_bar(std::string_view key, const DeviceBar& bar) {
+  std::string list;
+  for (const DevicePart& part : bar.parts) {
+    list += (list.empty() ? "" : ", ") + part.kind;
+    if (part.pid != 0) list += " " + std::to_string(part.pid);
+    const auto bytes = static_cast<std::uint64_t>(part.size_bytes);
+    list += part.size_bytes < 0 ? " -" + sample::mb_text(0 - bytes) : " " + sample::mb_text(bytes);
+  }
+  line(key, list);
+}
+
+void Snapshot::add_large_tensors(std::string_view key, const DeviceMemory& device,
+                                 std::uint64_t large_tensor_bytes) {
+  line(key, std::to_string(device.large_count) + " in " + sample::mb_text(device.large_bytes) +
+                ", each above " + sample::mb_text(large_tensor_bytes));
+  const std::size_t shown = std::min(device.large_tensors.size(), options_.top_large_tensors);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const LiveTensor& tensor = device.large_tensors[i];
+    text_ += "  " + sample::mb_text(tensor.size_bytes) + " | " + cell(tensor.shape) + " | " +
+             cell(tensor.dtype) + " | " + cell(tensor.category) + " | " + cell(tensor.layer) +
+             " | " + cell(tensor.name) + "\n";
+  }
+}
+
+void Snapshot::add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
+                           std::uint64_t large_tensor_bytes) {
+  const bool has_tensors = !device.categories.empty();
+  switch (uses.log) {
+    case sample::LogForm::kAllocated:
+      if (!sample::is_cpu(device.name)) return mb_line(uses.log_key, device.allocated_bytes);
+      if (has_tensors) mb_line(uses.log_key, device.live_bytes);
+      return;
+    case sample::LogForm::kSizes:
+      return add_at_peak(uses.log_key, device);
+    case sample::LogForm::kUsed:
+      if (!device.used_bytes) return;
+      return line(uses.log_key,
+                  sample::mb_text(*device.used_bytes) +
+                      (device.total_bytes ? " of " + sample::mb_text(*device.total_bytes) : ""));
+    case sample::LogForm::kBar:
+      if (device.bar) add_bar(uses.log_key, *device.bar);
+      return;
+    case sample::LogForm::kTensors:
+      if (!has_tensors) return;
+      return line(uses.log_key,
+                  std::to_string(device.live_count) + " in " + sample::mb_text(device.live_bytes));
+    case sample::LogForm::kLarge:
+      if (has_tensors) add_large_tensors(uses.log_key, device, large_tensor_bytes);
+      return;
+    default:
+      return;
+  }
+}
+
+void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor_bytes) {
+  line(kDeviceKey, word(device.name));
+  sample::for_each_figure<DeviceMemory>([&](const auto& field) {
+    const sample::Uses& uses = field.uses;
+    const auto& value = field.of(device);
+    using Type = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
+      if (uses.log == sample::LogForm::kSize) return mb_line(uses.log_key, value);
+    } else if constexpr (std::is_same_v<Type, std::optional<double>>) {
+      if (uses.log == sample::LogForm::kPercent && value)
+        return line(uses.log_key, percent_text(*value));
+    } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
+      if (uses.log == sample::LogForm::kShares)
+        return add_shares(uses.log_key, value, value.size());
+      if (uses.log == sample::LogForm::kLargestShares) {
+        return add_shares(uses.log_key, value, options_.top_layers);
+      }
+    }
+    add_by_hand(uses, device, large_tensor_bytes);
+  });
+}
+
+// Where there is an accelerator, "Allocated:" is to speak of it alone.
+void Snapshot::add_cpu_beside(const DeviceMemory& cpu) {
+  if (cpu.categories.empty()) return;
+  line("CPU tensors", std::to_string(cpu.live_count) + " in " + sample::mb_text(cpu.live_bytes));
+  add_shares("CPU categories", cpu.categories, cpu.categories.size());
+}
+
+void Snapshot::add_host(const HostMemory& host) {
+  std::string parts;
+  const auto add = [&parts](const std::string& part) {
+    parts += (parts.empty() ? "" : ", ") + part;
+  };
+  if (host.rss_bytes) add("process " + sample::mb_text(*host.rss_bytes));
+  if (host.used_bytes) {
+    add("used " + sample::mb_text(*host.used_bytes) +
+        (host.total_bytes ? " of " + sample::mb_text(*host.total_bytes) : ""));
+  }
+  if (host.cpu_percent) add("cpu " + percent_text(*host.cpu_percent));
+  if (!parts.empty()) line("Host", parts);
+}
+
+}  // namespace
+
+std::string text_log_header(std::int64_t time_ns) {
+  std::string header = std::string(kTextLogMagic) + " 1. MB are 1024 x 1024 bytes.\n# " +
+                       sample::host_name() + " | process " + std::to_string(::getpid()) + " | " +
+                       base::utc_text(time_ns);
+  if (const auto place = process_rank()) {
+    header += " | rank " + std::to_string(place->rank) + " of " + std::to_string(place->world_size);
+  }
+  return header + "\n# Summarize it with: plimsoll analyze FILE\n\n";
+}
+
+std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options) {
+  Snapshot snapshot(options);
+  snapshot.begin(sample);
+  const bool has_accelerator = std::ranges::any_of(
+      sample.devices, [](const DeviceMemory& device) { return !sample::is_cpu(device.name); });
+  for (const DeviceMemory& device : sample.devices) {
+    if (has_accelerator && sample::is_cpu(device.name)) continue;
+    snapshot.add_device(device, sample.large_tensor_bytes);
+  }
+  for (const DeviceMemory& device : sample.devices) {
+    if (has_accelerator && sample::is_cpu(device.name)) snapshot.add_cpu_beside(device);
+  }
+  snapshot.add_host(sample.host);
+  return snapshot.take();
+}
+
+Status append_text_log(const std::string& path, const MemorySample& sample,
+                       const TextLogOptions& options) {
+  const auto failed = [&path] {
+    const bool is_denied = errno == EACCES || errno == EPERM || errno == EROFS;
+    return make_error(is_denied ? ErrorCode::kPermission : ErrorCode::kIo,
+                      "cannot write " + path + ": " + std::strerror(errno));
+  };
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;  // opening the file says what is wrong
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  std::FILE* const file = std::fopen(path.c_str(), "ab");
+  if (file == nullptr) return failed();
+  const bool is_new = std::ftell(file) == 0;
+  const std::string text =
+      (is_new ? text_log_header(sample.time_ns) : "") + text_log_snapshot(sample, options);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) return failed();
+  return {};
+}
+
+Status TextLog::create(const std::string& output_dir, const TextLogOptions& options) {
+  options_ = options;
+  const std::int64_t time_ns = base::now_ns();
+  PLIMSOLL_TRY(file_.create(
+      rank_folder((std::filesystem::path(output_dir) / kProfilesFolder).string()),
+      std::string(kTextLogPrefix) + base::local_stamp(time_ns), std::string(kTextLogSuffix)));
+  return file_.write(text_log_header(time_ns));
+}
+
+Status TextLog::write(const MemorySample& sample) {
+  if (!is_open()) return {};
+  return file_.write(text_log_snapshot(sample, options_));
+}
+
+}  // namespace plimsoll::text_log

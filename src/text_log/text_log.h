@@ -1,0 +1,46 @@
+// The text log of a run: OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log, about 1 KB a snapshot,
+// to be read by people, by grep, and by text_log_reader.h. docs/monitoring.md has the format.
+//
+// A snapshot is one write, so that a killed run leaves whole ones, and ends with an empty line.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/record_file.h"
+#include "plimsoll/memory_sample.h"
+#include "plimsoll/result.h"
+
+namespace plimsoll::text_log {
+
+struct TextLogOptions {
+  std::size_t top_layers = 10;
+  std::size_t top_large_tensors = 5;
+};
+
+std::string text_log_header(std::int64_t time_ns);
+std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options);
+
+// Appends one snapshot to a log of any name: makes the file, its folders and its header where they
+// are missing.
+Status append_text_log(const std::string& path, const MemorySample& sample,
+                       const TextLogOptions& options);
+
+class TextLog {
+ public:
+  // Makes the file, and the folders it stands in.
+  Status create(const std::string& output_dir, const TextLogOptions& options);
+
+  // A failure is told once; then the log takes no more.
+  Status write(const MemorySample& sample);
+  void close() { file_.close(); }
+
+  bool is_open() const { return file_.is_open(); }
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  base::RecordFile file_;
+  TextLogOptions options_;
+};
+
+}  // namespace plimsoll::text_log

@@ -1,0 +1,123 @@
+#include "text_log/text_log.h"
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/made_sample.h"
+#include "tests/support/temporary_folder.h"
+
+namespace plimsoll::text_log {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::made_cpu;
+using testing::made_sample;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kExpected =
+    R"(=== Iteration 100 | 2026-11-20T16:40:13.125Z | loss 0.014553 ===
+Device: cuda:0
+Allocated: 8073.4 MB
+Reserved: 10130.0 MB
+Fragmentation: 20.3%
+Peak: 9000.0 MB
+Device used: 12000.0 MB of 16000.0 MB
+Tensors: 400 in 8000.0 MB
+Categories: activation 4000.0 MB in 100, parameter 2000.0 MB in 120, gradient 1500.0 MB in 120, optimizer_state 500.0 MB in 60
+Dtypes: float32 6000.0 MB in 300, bfloat16 2000.0 MB in 100
+Layers: unet.down.0 3000.0 MB in 100, unet.down.1 2000.0 MB in 100, (rest) 3000.0 MB in 200
+Large tensors: 2 in 1536.0 MB, each above 100.0 MB
+  1024.0 MB | [64, 64, 256, 256] | float32 | activation | unet.down.0 | -
+CPU tensors: 3 in 30.000 MB
+CPU categories: input 20.000 MB in 2, other 10.000 MB in 1
+Host: process 3000.0 MB, used 8000.0 MB of 32000.0 MB, cpu 150.0%
+
+)";
+
+TEST(TextLog, writes_a_snapshot_that_can_be_grepped) {
+  const std::string snapshot =
+      text_log_snapshot(made_sample(), {.top_layers = 2, .top_large_tensors = 1});
+  EXPECT_EQ(snapshot, kExpected);
+  EXPECT_LT(text_log_snapshot(made_sample(), {}).size(), 1100U);
+}
+
+TEST(TextLog, writes_the_batch_and_what_was_live_at_the_peak) {
+  MemorySample sample = made_sample();
+  sample.batch_size = 32;
+  sample.devices[1].at_peak = {{"parameter", 2000 * testing::kMb, 0},
+                               {"gradient", 1500 * testing::kMb, 0},
+                               {"(rest)", 5500 * testing::kMb, 0}};
+  const std::string text = text_log_snapshot(sample, {});
+  EXPECT_THAT(text, HasSubstr("| loss 0.014553 | batch 32 ===\n"));
+  EXPECT_THAT(text, HasSubstr("Peak: 9000.0 MB\nAt peak: parameter 2000.0 MB, gradient 1500.0 MB, "
+                              "(rest) 5500.0 MB\n"));
+  sample.ran_out = true;
+  EXPECT_THAT(text_log_snapshot(sample, {}), HasSubstr("| batch 32 | out of memory ===\n"));
+}
+
+TEST(TextLog, calls_the_cpus_tensors_allocated_where_there_is_nothing_else) {
+  MemorySample sample;
+  sample.iteration = 3;
+  sample.devices = {made_cpu()};
+  const std::string snapshot = text_log_snapshot(sample, {});
+  EXPECT_THAT(snapshot, StartsWith("=== Iteration 3 | 1970-01-01T00:00:00.000Z ===\n"
+                                   "Device: cpu\nAllocated: 30.000 MB\nTensors: 3 in "));
+  EXPECT_THAT(snapshot, Not(HasSubstr("Reserved")));
+  EXPECT_THAT(snapshot, Not(HasSubstr("Fragmentation")));
+  EXPECT_THAT(snapshot, Not(HasSubstr("Host")));
+}
+
+TEST(TextLog, tells_who_holds_the_device) {
+  MemorySample sample = made_sample();
+  sample.devices[1].bar = testing::made_bar();
+  EXPECT_THAT(
+      text_log_snapshot(sample, {}),
+      HasSubstr("\nDevice bar: tensors 8000.0 MB, cached 2000.0 MB, context 500.0 MB, outside "
+                "600.0 MB, process 77 400.0 MB, driver 550.0 MB, unexplained -50.000 MB\n"));
+}
+
+TEST(TextLog, says_nothing_of_what_is_not_known) {
+  MemorySample sample;
+  sample.devices.emplace_back().name = "cuda:0";
+  EXPECT_EQ(text_log_snapshot(sample, {}),
+            "=== Iteration 0 | 1970-01-01T00:00:00.000Z ===\nDevice: cuda:0\n\n");
+}
+
+class TextLogTest : public ::testing::Test {
+ protected:
+  tests::TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path() + "/text_log_test";
+};
+
+TEST_F(TextLogTest, has_a_name_of_its_own) {
+  TextLog one;
+  TextLog two;
+  ASSERT_TRUE(one.create(folder_, {}).ok());
+  ASSERT_TRUE(two.create(folder_, {}).ok());
+  EXPECT_THAT(one.path(), MatchesRegex(".*/text_log_test/profiles/tensor_profile_"
+                                       "[0-9]{8}_[0-9]{6}\\.log"));
+  EXPECT_NE(one.path(), two.path());
+  ASSERT_TRUE(one.write(made_sample()).ok());
+  std::ifstream file(one.path());
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(text, StartsWith("# Plimsoll tensor profile, format 1. MB are "));
+  EXPECT_THAT(text, HasSubstr("\n\n=== Iteration 100 | "));
+}
+
+TEST_F(TextLogTest, says_in_one_sentence_that_it_cannot_be_made) {
+  std::ofstream(folder_) << "a file";
+  TextLog log;
+  const Status status = log.create(folder_, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message, HasSubstr("text_log_test/profiles: Not a directory"));
+  EXPECT_TRUE(log.write(made_sample()).ok());
+}
+
+}  // namespace
+}  // namespace plimsoll::text_log

@@ -1,0 +1,161 @@
+#include "top/probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "live/live_status.h"
+#include "tests/support/made_machine.h"
+
+namespace plimsoll::top {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kLongNs = 20'000'000'000;
+
+// A machine with a driver of the tests, and the one run that is this process.
+class TopProbeTest : public testing::Test {
+ protected:
+  TopProbeTest() {
+    ::setenv("FAKE_NVML", (machine_.root() + "/script").c_str(), 1);
+    machine_.write("/proc/meminfo", "MemTotal: 8000 kB\nMemAvailable: 5000 kB\n");
+  }
+  ~TopProbeTest() override { ::unsetenv("FAKE_NVML"); }
+
+  // The files of /proc that tell when this process began are the real ones' copy.
+  TopSources sources() const {
+    TopSources sources;
+    sources.root = machine_.root();
+    sources.nvml = std::string(FAKE_NVML_FOLDER) + "/now/libnvidia-ml.so.1";
+    sources.live_folders = {machine_.root() + "/live"};
+    sources.interval_ns = 10'000'000;
+    return sources;
+  }
+
+  static MemorySample sample() {
+    MemorySample made;
+    made.time_ns = std::chrono::system_clock::now().time_since_epoch().count();
+    made.iteration = 7;
+    made.devices.resize(2);
+    made.devices[0].name = "cpu";
+    made.devices[0].live_bytes = 100;
+    made.devices[1].name = "cuda:1";
+    made.devices[1].live_bytes = 200;
+    made.devices[1].peak_bytes = 900;
+    made.devices[1].reserved_bytes = 400;
+    made.devices[1].uuid = "GPU-a";
+    return made;
+  }
+  auto publisher() const {
+    live::LiveStatusOptions options;
+    options.folders = {machine_.root() + "/live"};
+    options.look_every_ns = options.show_every_ns = 1'000'000;
+    auto started = live::LiveStatusPublisher::start(sample, options);
+    EXPECT_TRUE(started.ok());
+    return std::move(started).value();
+  }
+
+  tests::MadeMachine machine_;
+};
+
+TEST_F(TopProbeTest, the_host_and_its_largest_processes_are_told) {
+  for (int pid = 1; pid <= 30; ++pid) {
+    machine_.add_process(pid, pid == 1 ? 0 : 1, "p" + std::to_string(pid), "", pid);
+  }
+  machine_.write("/script", "");
+  TopProbe probe(sources());
+  probe.wait_for_answers(kLongNs);
+  const TopView view = probe.look();
+  EXPECT_EQ(view.why_no_gpu, "the NVIDIA driver finds no GPU");
+  EXPECT_EQ(view.machine.available_bytes, 5000U << 10);
+  ASSERT_EQ(view.processes.size(), 10U);
+  EXPECT_EQ(view.processes[0].memory.pid, 30);
+  EXPECT_EQ(view.processes[9].memory.pid, 21);
+  EXPECT_THAT(view.runs, IsEmpty());
+}
+
+TEST_F(TopProbeTest, one_process_is_told_with_its_children_and_what_they_share) {
+  machine_.add_process(1, 0, "init", "init", 9999);
+  machine_.add_process(10, 1, "python", "python train.py", 500);
+  machine_.add_process(11, 10, "pt_data_worker", "python train.py", 400);
+  machine_.add_pss(10, 300);
+  machine_.add_pss(11, 200);
+  TopSources chosen = sources();
+  chosen.pid = 10;
+  TopProbe probe(chosen);
+  for (int look = 0; look < 2; ++look) {  // the second keeps the PSS of the first
+    const TopView view = probe.look();
+    ASSERT_EQ(view.processes.size(), 2U);
+    EXPECT_EQ(view.processes[0].memory.pss_bytes, 300U << 10);
+    EXPECT_EQ(view.processes[0].child_count, 1U);
+    EXPECT_EQ(view.processes[0].kind, "");
+    EXPECT_EQ(view.processes[1].kind, "DataLoader worker");
+    EXPECT_EQ(view.processes[0].command, "python train.py");
+    EXPECT_EQ(view.processes[1].command, "python train.py");
+    machine_.add_pss(10, 999);
+  }
+}
+
+TEST_F(TopProbeTest, a_run_is_asked_and_its_gpu_found_by_its_uuid) {
+  const std::string pid = std::to_string(::getpid());
+  machine_.add_process(::getpid(), 1, "python", "python train.py", 500);
+  machine_.write("/script", "device T4|GPU-a|16000|1000|0|5\nprocess " + pid +
+                                " compute na\nprocess 77 compute 500\n"
+                                "device T4|GPU-b|16000|1|0|0\ndevice T4|GPU-c|16000|1|0|0\n");
+  const auto shown = publisher();
+  TopProbe probe(sources());
+  TopView view;
+  while (view.runs.empty() || !view.runs[0].sample || view.gpus.empty()) {
+    probe.wait_for_answers(kLongNs);
+    view = probe.look();
+  }
+  EXPECT_EQ(view.runs[0].command, "python train.py");
+  EXPECT_EQ(view.runs[0].sample->iteration, 7);
+  ASSERT_EQ(view.runs[0].devices.size(), 2U);
+  EXPECT_EQ(view.runs[0].devices[1].peak_bytes, 900U);
+  ASSERT_EQ(view.gpus[0].processes.size(), 2U);
+  const auto& ours = view.gpus[0].processes[view.gpus[0].processes[0].pid == 77 ? 1 : 0];
+  EXPECT_EQ(ours.used_bytes, std::nullopt);
+  EXPECT_EQ(ours.recorded_bytes, 400U);
+  EXPECT_EQ(ours.command, "python train.py");
+  EXPECT_THAT(view.gpus[1].processes, IsEmpty());
+}
+
+TEST_F(TopProbeTest, a_run_that_ends_is_gone) {
+  auto shown = publisher();
+  TopProbe probe(sources());
+  while (probe.look().runs.empty()) std::this_thread::yield();
+  shown.reset();
+  EXPECT_THAT(probe.look().runs, IsEmpty());
+}
+
+TEST_F(TopProbeTest, figures_that_stood_there_before_are_not_shown_as_new) {
+  MemorySample old = sample();
+  const auto show = [&](std::uint64_t number) {
+    const auto bytes = live::encode_sample(old);
+    live::LiveStatusHeader header;
+    header.pid = ::getpid();
+    header.start_ticks = probes::read_start_ticks(::getpid()).value_or(0);
+    header.pid_namespace = probes::own_pid_namespace();
+    header.sample_number = number;
+    header.sample_bytes = bytes.size();
+    header.sample_checksum = live::sample_checksum(number, bytes);
+    machine_.write("/live/" + std::to_string(::getpid()),
+                   std::string(reinterpret_cast<const char*>(&header), sizeof(header)) +
+                       std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  };
+  show(1);
+  TopProbe probe(sources());
+  EXPECT_FALSE(probe.look().runs.at(0).sample);
+  old.time_ns += 1;
+  show(2);
+  EXPECT_TRUE(probe.look().runs.at(0).sample);
+}
+
+}  // namespace
+}  // namespace plimsoll::top

@@ -1,0 +1,41 @@
+"""The pages name files that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/readers").glob("*.md")),
+]
+# A path of this repository begins with one of these, or with a module of src/.
+TOPS = {"src", "adapters", "include", "python", "tests", "tools", "bench", "cmake", "scripts"}
+MODULES = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
+# Examples of a page, and places for a name.
+NO_FILES = re.compile(r"NAME|/pprof/")
+A_PATH = re.compile(r"(?<![\w./<{*-])((?:[\w.-]+/)+[\w.-]+\.(?:cc|h|py|def|cmake))\b")
+
+
+def is_missing(path: str) -> bool:
+    if NO_FILES.search(path):
+        return False
+    top = path.split("/")[0]
+    if top in TOPS:
+        return not (ROOT / path).exists()
+    return top in MODULES and not (ROOT / "src" / path).exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_in_a_page_exist(page):
+    paths = set(A_PATH.findall(page.read_text(encoding="utf-8")))
+    assert sorted(filter(is_missing, paths)) == []
+
+
+def test_a_missing_file_is_found():
+    assert is_missing("src/model/no_such_file.h")
+    assert is_missing("monitor/live_status.h")
+    assert not is_missing("model/trace.h")
+    assert not is_missing("my_project/train.py")
