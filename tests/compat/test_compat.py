@@ -1,9 +1,11 @@
 """Trace files of every version of the format, and what they say. Neither is ever changed.
 
 NAME.plimsoll was written by the version that its name tells; NAME.json is what that version read
-from it. A file is added when the format's version rises; what an older one says stays as it is.
+from it. SHA256SUMS lists them all. A file is added when the format's version rises; what an older
+one says stays as it is.
 """
 
+import hashlib
 import json
 import subprocess
 from collections import Counter
@@ -53,6 +55,21 @@ def what_it_says(command: str, file: Path) -> dict[str, object]:
             if diagnostic["severity"] != "info"
         },
     }
+
+
+def test_no_file_has_changed_and_each_is_listed():
+    """`sha256sum v*` in this folder, when a version is added."""
+    folder = Path(__file__).parent
+    listed = dict(
+        reversed(line.split("  "))
+        for line in (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    )
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.suffix in (".plimsoll", ".json")
+    }
+    assert found == listed
 
 
 def test_there_is_a_file_of_each_version():

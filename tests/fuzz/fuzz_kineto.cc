@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "accepted.h"
 #include "base/check.h"
 #include "readers/kineto/kineto_reader.h"
 
@@ -22,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto source = readers::view_memory(bytes, piece);
   const Status status = reader->read(*source, context);
   if (!status.ok()) return 0;
+  fuzz::accept();
   const auto trace = builder.finish(reader->name(), progress);
   PLIMSOLL_CHECK(trace.ok());
   for (const auto& device : trace->devices) {

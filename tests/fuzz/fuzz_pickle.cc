@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "accepted.h"
 #include "base/check.h"
 #include "readers/byte_source.h"
 #include "readers/torch_snapshot/pickle_machine.h"
@@ -40,6 +41,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PickleMachine machine(input, strings, arena, records, progress,
                         MachineLimits{.memory_bytes = std::uint64_t{64} << 20});
   const auto result = machine.run();
-  if (!result.ok()) PLIMSOLL_CHECK(!result.error().message.empty());
+  if (result.ok()) {
+    plimsoll::fuzz::accept();
+  } else {
+    PLIMSOLL_CHECK(!result.error().message.empty());
+  }
   return 0;
 }

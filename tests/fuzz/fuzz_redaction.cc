@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "accepted.h"
 #include "base/check.h"
 #include "engine/redaction.h"
 #include "format/decoder.h"
@@ -57,6 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view file(reinterpret_cast<const char*>(data), size);
   std::string first, second;
   if (!redact(file, first)) return 0;
+  if (content_of(file).allocs > 0) fuzz::accept();
   PLIMSOLL_CHECK(content_of(first).damaged_blocks <= content_of(file).damaged_blocks);
   PLIMSOLL_CHECK(content_of(first).allocs == content_of(file).allocs);
   PLIMSOLL_CHECK(redact(first, second));

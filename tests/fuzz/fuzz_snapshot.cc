@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "accepted.h"
 #include "base/check.h"
 #include "engine/inferred_roles.h"
 #include "model/live_set.h"
@@ -71,5 +72,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_promises(*trace);
   engine::infer_roles(*trace);
   check_categories(*trace);
+  fuzz::accept();
   return 0;
 }

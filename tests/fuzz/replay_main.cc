@@ -1,6 +1,6 @@
 // Feeds every file of the given folders and files to a fuzz target once. It stands in for libFuzzer
 // where the compiler has none, and makes the seed corpus a plain test. Fails when there was nothing
-// to replay.
+// to replay, or the reader takes no seed of a folder for valid.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+
+#include "accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -30,10 +32,15 @@ int main(int argc, char** argv) {
       ++replayed;
       continue;
     }
+    const std::size_t accepted_before = plimsoll::fuzz::accepted;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
       if (!entry.is_regular_file()) continue;
       replay(entry.path());
       ++replayed;
+    }
+    if (plimsoll::fuzz::accepted == accepted_before) {
+      std::printf("%s: no seed is valid; make new ones\n", path.c_str());
+      return 1;
     }
   }
   std::printf("replayed %d inputs\n", replayed);
