@@ -38,7 +38,7 @@ struct LiveStatusPublisher::State {
   base::Worker worker{"plimsoll-live"};
 
   Status make_file();
-  bool look_after_file();
+  void look_after_file();
   void run() noexcept;
   bool is_wanted() const noexcept;
   bool write_header() noexcept;
@@ -87,7 +87,8 @@ void LiveStatusPublisher::State::run() noexcept {
     const std::int64_t began_ns = live_status_clock_ns();
     try {
       if (began_ns >= next_care_ns) {
-        if (!look_after_file()) return;
+        // Who cleans up may take the folder away just now: the next time there may be one again.
+        look_after_file();
         next_care_ns = began_ns + options.care_every_ns;
       }
       if (began_ns < next_ns || !is_wanted()) continue;
@@ -119,10 +120,9 @@ Status LiveStatusPublisher::State::make_file() {
 }
 
 // Only where there is none at all: a later publisher of this process may have put its own there.
-bool LiveStatusPublisher::State::look_after_file() {
+void LiveStatusPublisher::State::look_after_file() {
   struct stat there{};
-  if (::lstat(path.c_str(), &there) == 0) return true;
-  return make_file().ok() && write_header();
+  if (::lstat(path.c_str(), &there) != 0 && make_file().ok()) write_header();
 }
 
 Result<std::unique_ptr<LiveStatusPublisher>> LiveStatusPublisher::start(TakeSample take,

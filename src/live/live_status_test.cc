@@ -120,7 +120,26 @@ TEST_F(LiveStatus, a_sample_that_cannot_be_taken_ends_the_showing_alone) {
 TEST_F(LiveStatus, a_file_that_is_cleaned_away_comes_back) {
   const auto shown = publisher();
   static_cast<void>(reader());
-  std::filesystem::remove_all(folder());
+  // Renamed first: the publisher may make the file again while the folder is being emptied.
+  const std::string gone = machine_.root() + "/gone";
+  std::filesystem::rename(folder(), gone);
+  std::filesystem::remove_all(gone);
+  LiveStatusReader seen = reader();
+  ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
+  while (!seen.read()) std::this_thread::yield();
+}
+
+TEST_F(LiveStatus, a_folder_that_cannot_be_made_now_is_made_later) {
+  const auto shown = publisher();
+  static_cast<void>(reader());
+  const std::string gone = machine_.root() + "/gone";
+  std::filesystem::rename(folder(), gone);
+  const int file = ::open(folder().c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);  // in its place
+  if (file >= 0) {  // else the publisher was faster
+    ::close(file);
+    std::this_thread::sleep_for(20ms);  // for it to fail
+    std::filesystem::remove(folder());
+  }
   LiveStatusReader seen = reader();
   ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
   while (!seen.read()) std::this_thread::yield();
