@@ -8,6 +8,7 @@ is linear, 2 quadratic. With --most S the program fails if a slope is larger.
 from __future__ import annotations
 
 import argparse
+import base64
 import gzip
 import json
 import math
@@ -16,10 +17,11 @@ import pickle
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from scaling_recordings import nvidia_smi, recorded, text_log
 
 FLOOR_S = 0.05  # shorter runs are the start of the process
 
@@ -142,6 +144,14 @@ def long_bytes(path: Path, count: int) -> None:
         file.write(b"u.")
 
 
+def page(path: Path, count: int) -> None:
+    """A snapshot in a page, as torch's memory_viz writes it."""
+    live_allocations(path, count)
+    content = base64.b64encode(path.read_bytes() + b"\0" * (-path.stat().st_size % 3))
+    before = b'<html><script>const local_files = [{"name": "snapshot.pickle", "base64": "'
+    path.write_bytes(before + content + b'"}]</script></html>')
+
+
 # ---- traces of torch.profiler --------------------------------------------------------------------
 
 
@@ -182,96 +192,6 @@ def kineto_overlapping(path: Path, count: int) -> None:
     kineto(path, (*spans, *(memory(2 * i) for i in range(count // 2))))
 
 
-# ---- recordings of Plimsoll ----------------------------------------------------------------------
-
-
-RECORDED = """
-import os, sys
-from plimsoll import _record
-path, kind, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-recording = _record.Recording(os.fsencode(path), True, 0, False, True, {})
-cpu = _record.device("cpu", 0)
-for i in range(count):
-    if kind == "layers":
-        _record.begin_layer(f"Net.layer{i}")
-    elif kind == "calls":
-        _record.begin_layer("Net.inner")
-    elif kind == "ends":
-        _record.end_layer(f"Net.layer{i}")
-    elif kind == "regions":
-        _record.begin_region(f"region {i}")
-    elif kind == "steps":
-        _record.mark_step(i)
-    elif kind == "names":
-        _record.set_context(f"Net.layer{i}", f"op{i}", 0, i + 1, 1)
-    elif kind == "modules":
-        _record.set_context(f"Net{i // 8}.layer", "aten::add", 0, i + 1, 1)
-    if kind == "models":
-        _record.set_context("", "aten::zeros", _record.stack([("a.py", "f", i + 1)]), i + 1, 0)
-        _record.alloc(cpu, 4096 + 16384 * i, 16384)
-        if i % 2 == 0:
-            weight = _record.tensor(1, f"Net{i}.weight", "float32", "[64, 64]")
-            _record.adopt(cpu, 4096 + 16384 * i, 16384, weight)
-    else:
-        _record.alloc(cpu, 4096 + 512 * i, 512)
-    if i % 10000 == 0:
-        recording.flush()
-recording.stop()
-"""
-
-
-def recorded(kind: str) -> Callable[[Path, int], None]:
-    def make(path: Path, count: int) -> None:
-        words = [sys.executable, "-c", RECORDED, str(path), kind, str(count)]
-        subprocess.run(words, check=True)
-
-    return make
-
-
-# ---- logs ----------------------------------------------------------------------------------------
-
-
-def text_log(path: Path, count: int) -> None:
-    """A log of the monitor with its last snapshot again and again."""
-    head, body = text_log_parts()
-    with open(path, "w") as file:
-        file.write(head)
-        for number in range(count // 10):
-            file.write(body.replace("Iteration 0", f"Iteration {number}"))
-
-
-LOGGED = """
-import sys
-from plimsoll import _record
-_record.start_watching()
-cpu = _record.device("cpu", 0)
-for layer in range(10):
-    _record.set_context(f"Net.layer{layer}", "aten::add", 0, layer + 1, 1)
-    _record.alloc(cpu, 4096 + 512 * layer, 512)
-sample = _record.take_sample(0)
-_record.stop_watching()
-head, body = _record.text_log_header(sample.time_ns), _record.text_log_snapshot(sample, 10)
-sys.stdout.write(head + "\\0" + body)
-"""
-
-
-def text_log_parts() -> tuple[str, str]:
-    # In a process of its own: the context would stay with this thread, and so with the tests that
-    # measure this.
-    words = [sys.executable, "-c", LOGGED]
-    ran = subprocess.run(words, check=True, capture_output=True, text=True)
-    head, body = ran.stdout.split("\0")
-    return head, body
-
-
-def nvidia_smi(path: Path, count: int) -> None:
-    with open(path, "w") as file:
-        file.write("timestamp, index, name, memory.used [MiB], memory.total [MiB]\n")
-        for i in range(count):
-            time = f"2026/01/01 {i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}.000"
-            file.write(f"{time}, {i % 8}, GPU, {i % 40000} MiB, 81559 MiB\n")
-
-
 REPORT = ["report", "--json"]
 CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "annotations that never end": (REPORT, open_annotations),
@@ -286,6 +206,12 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
         ["export", "--to", "speedscope", "--force"],
         live_allocations,
     ),
+    "live allocations, totals": (["export", "--to", "timeline", "--force"], live_allocations),
+    "live allocations, totals as CSV": (
+        ["export", "--to", "timeline-csv", "--force"],
+        live_allocations,
+    ),
+    "live allocations in a page": (REPORT, page),
     "frees alone": (REPORT, frees_alone),
     "frees that wait": (REPORT, waiting_frees),
     "one address": (REPORT, one_address),
@@ -306,8 +232,37 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "recording, names": (REPORT, recorded("names")),
     "recording, root modules": (REPORT, recorded("modules")),
     "recording, models": (REPORT, recorded("models")),
+    "recording, training": (REPORT, recorded("training")),
+    "recording, figures of a device": (REPORT, recorded("figures")),
+    "recording, as text": (["dump"], recorded("names")),
+    "recording, redacted": (["export", "--redact", "--force"], recorded("names")),
     "text log": (["analyze", "--json"], text_log),
     "nvidia-smi": (["analyze", "--json"], nvidia_smi),
+}
+
+# A case that is large in what each folder of src/readers, src/analysis and src/exporters works on;
+# a report runs all passes on every input. tests/e2e/test_scaling.py compares the folders.
+CASE_OF = {
+    "readers/kineto": "profiler, allocations",
+    "readers/native": "recording, names",
+    "readers/torch_snapshot": "live allocations",
+    "analysis/composition": "live allocations",
+    "analysis/device": "recording, figures of a device",
+    "analysis/findings": "failures",
+    "analysis/fragmentation": "segments",
+    "analysis/growth": "recording, training",
+    "analysis/layers": "recording, open calls",
+    "analysis/oom": "failures",
+    "analysis/saved": "recording, training",
+    "analysis/sites": "live allocations",
+    "analysis/steps": "recording, steps",
+    "analysis/timeline": "live allocations",
+    "exporters/collapsed": "live allocations, folded",
+    "exporters/json": "live allocations",
+    "exporters/speedscope": "live allocations, speedscope",
+    "exporters/timeline_csv": "live allocations, totals as CSV",
+    "exporters/timeline_json": "live allocations, totals",
+    "exporters/torch_snapshot": "annotations, exported",
 }
 
 

@@ -1,16 +1,61 @@
 """No input costs more than its size: small sizes of the cases of bench/scaling.py."""
 
-import importlib.util
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "bench/scaling.py"
-spec = importlib.util.spec_from_file_location("scaling", SOURCE)
-scaling = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(scaling)
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+scaling = importlib.import_module("scaling")
 
 SIZES = [25_000, 100_000]
+
+
+def is_quick(small, large):
+    """Four times the input: 4 times the time is linear, 16 times quadratic."""
+    return large < 9 * small + 0.5
+
+
+def test_each_parser_pass_and_exporter_has_a_case():
+    folders = {
+        f"{kind}/{path.name}"
+        for kind in ("readers", "analysis", "exporters")
+        for path in (ROOT / "src" / kind).iterdir()
+        if path.is_dir()
+    }
+    assert set(scaling.CASE_OF) == folders
+    assert set(scaling.CASE_OF.values()) <= set(scaling.CASES)
+
+
+# Stands for the command: steps of a loop for each entry of the input.
+COMMAND = """#!{python}
+import sys
+size = int(open(sys.argv[-1]).read())
+for _ in range({steps}): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_linear"), [("100 * size", True), ("size * size // 100", False)]
+)
+def test_a_command_that_is_quadratic_fails_the_check(steps, is_linear, monkeypatch, tmp_path):
+    command = tmp_path / "command"
+    command.write_text(COMMAND.format(python=sys.executable, steps=steps))
+    command.chmod(0o755)
+    write = (scaling.REPORT, lambda path, size: path.write_text(str(size)))
+    monkeypatch.setitem(scaling.CASES, "made", write)
+    times = scaling.measured("made", SIZES, str(command))
+    assert is_quick(*times) == is_linear, times
+
+
+def test_the_slope_of_a_power_is_its_exponent():
+    sizes = [1000, 2000, 4000, 8000]
+    for exponent in (1, 1.5, 2):
+        times = [(size / 1000) ** exponent for size in sizes]
+        assert scaling.slope(sizes, times) == pytest.approx(exponent)
+    assert scaling.slope(sizes, [0.01] * 4) == 0  # too short to say
 
 
 @pytest.mark.parametrize("name", scaling.CASES)
@@ -18,7 +63,7 @@ def test_four_times_the_input_costs_far_less_than_sixteen_times(name, plimsoll_c
     if name.startswith(("recording", "text log")):
         pytest.importorskip("plimsoll._record")
     small, large = scaling.measured(name, SIZES, str(plimsoll_command))
-    if large >= 9 * small + 0.5:  # the host may have slowed one of the two down
+    if not is_quick(small, large):  # the host may have slowed one of the two down
         again = scaling.measured(name, SIZES, str(plimsoll_command))
         small, large = min(small, again[0]), min(large, again[1])
-    assert large < 9 * small + 0.5, (small, large)
+    assert is_quick(small, large), (small, large)
