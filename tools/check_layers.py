@@ -16,14 +16,14 @@ from pathlib import Path
 # Rooms whose folders are rooms.
 HALLS = {"readers", "analysis", "exporters"}
 
-# What each room may include besides itself: rooms, or single public headers. `*` stands for any
+# What each room may include, in addition to itself: rooms, or single public headers. `*` stands for any
 # member of a hall.
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "format": {"base"},
     "record": {
         "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
-        "plimsoll/last_failure_c.h",
+        "plimsoll/last_failure_c.h", "plimsoll/quiet_writing_c.h",
     },
     "model": {"base"},
     "readers": {"base", "model"},
@@ -70,11 +70,14 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
     },
     "include/plimsoll": set(),
-    "adapters/cuda_driver": {"plimsoll/recorder_c.h"},
-    "adapters/libtorch_cuda": {"plimsoll/recorder_c.h", "../libtorch/plimsoll_libtorch.h"},
+    "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},
+    "adapters/libtorch_cuda": {
+        "plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h", "../libtorch/plimsoll_libtorch.h",
+    },
     # The two in C++: memory_tracer.h alone.
     "adapters/*": {
         "plimsoll/recorder_c.h", "plimsoll/recorder.h", "plimsoll/tracer_results.h",
+        "plimsoll/quiet_writing_c.h",
     },
     "python/bindings": {
         "include/plimsoll", "alerts", "monitor", "sample", "tensorboard", "text_log",
@@ -172,7 +175,7 @@ def main() -> int:
     if problems:
         print(
             "Move the code to the room it belongs to; "
-            "if the table is wrong, mend it and say why in docs/decisions."
+            "if the table is wrong, correct it and say why in docs/decisions."
         )
     return 1 if problems else 0
 

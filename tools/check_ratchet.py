@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The ratchet: bad things are counted, and the counts below may only fall. Tests run this file.
 
-More than allowed: mend the code. Fewer: lower the number here, in the same commit. Raising a number
+More than allowed: fix the code. Fewer: lower the number here, in the same commit. Raising a number
 is a decision that the reviewer must see, with its reason in the commit message.
 """
 
@@ -124,7 +124,7 @@ def judge(found: dict[str, list[str]], allowed: dict[str, int]) -> list[str]:
             listed = "\n  ".join(places)
             messages.append(
                 f"{what}: {len(places)} found, {allowed[what]} allowed. "
-                f"Mend one of these:\n  {listed}"
+                f"Fix one of these:\n  {listed}"
             )
         elif len(places) < allowed[what]:
             messages.append(

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "plimsoll/quiet_writing_c.h"
+
 namespace plimsoll::cuda_driver {
 namespace {
 
@@ -54,8 +56,10 @@ class Roll {
     if (!rest.empty()) line += ' ';
     line += rest;
     line += '\n';
-    if (file_ >= 0 && write(file_, line.data(), line.size()) < 0)
-      return;  // then it is not reported
+    if (file_ < 0) return;
+    const int state = plimsoll_begin_quiet_writing();
+    [[maybe_unused]] const ssize_t count = write(file_, line.data(), line.size());
+    plimsoll_end_quiet_writing(state);  // what could not be written is not reported
   }
 
  private:

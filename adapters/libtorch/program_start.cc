@@ -1,10 +1,10 @@
 // Under `plimsoll run -- PROGRAM` (PLIMSOLL=1) a LibTorch program that compiles the adapter is
 // recorded from before main().
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 #include "attachment.h"
+#include "plimsoll/quiet_writing_c.h"
 #include "plimsoll_libtorch.h"
 
 namespace plimsoll::libtorch {
@@ -16,7 +16,7 @@ namespace {
   const bool is_lite = mode != nullptr && std::string_view(mode) == "lite";
   const char* const problem = plimsoll_libtorch_attach(
       plimsoll_recorder(), is_lite ? PLIMSOLL_LIBTORCH_LITE : PLIMSOLL_LIBTORCH_FULL);
-  if (problem != nullptr) std::fprintf(stderr, "plimsoll: tensors are not recorded: %s\n", problem);
+  if (problem != nullptr) plimsoll_print("tensors are not recorded", problem);
   g_attachment.is_for_process = problem == nullptr;
   return problem == nullptr;
 }();

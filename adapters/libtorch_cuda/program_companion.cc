@@ -9,13 +9,13 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "../libtorch/plimsoll_libtorch.h"
+#include "plimsoll/quiet_writing_c.h"
 #include "plimsoll_libtorch_cuda.h"
 
 namespace plimsoll::libtorch_cuda {
@@ -82,7 +82,7 @@ void attach_if_initialized() {
   if (g_is_attached) {
     plimsoll_libtorch_tell_cuda_tensors(1);
   } else {
-    std::fprintf(stderr, "plimsoll: CUDA memory is not recorded: %s\n", g_problem);
+    plimsoll_print("CUDA memory is not recorded", g_problem);
   }
 }
 

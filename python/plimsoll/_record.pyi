@@ -856,3 +856,14 @@ class TrainingMonitor:
 
 def is_raised_by_signal(error: BaseException) -> bool:
     """Whether the handler of a signal raised the error."""
+
+class QuietWriting:
+    """
+    A block in which a write that fails raises OSError and sends the program no signal.
+    """
+
+    def __init__(self) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...

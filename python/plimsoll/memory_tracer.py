@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
+from plimsoll import _record
 from plimsoll._process.arguments import flag, whole_number
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import path_text
@@ -199,7 +200,8 @@ class MemoryTracer:
             "layer_stats": {name: asdict(each) for name, each in self.get_layer_stats().items()},
             "summary": self._totals(),
         }
-        with open(path_text(output_path), "w", encoding="utf-8") as file:
+        path = path_text(output_path)
+        with _record.QuietWriting(), open(path, "w", encoding="utf-8") as file:
             json.dump(content, file)
 
     def print_summary(self, top: int = 10, file: IO[str] | None = None) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from plimsoll import _core
+from plimsoll import _core, _record
 from plimsoll._core import Table
 from plimsoll._process.arguments import flag, text, whole_number
 from plimsoll._process.paths import path_text
@@ -189,14 +189,14 @@ class Trace:
         target = path_text(path)
         name = text("format", format) if format is not None else _format_of(target)
         if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe
-            with builtins.open(target, "wb") as file:
+            with _record.QuietWriting(), builtins.open(target, "wb") as file:
                 self._session.export_to(name, file.write)
             return
         real = os.path.realpath(target)  # a link stays
         partial = f"{real}.{os.getpid()}.partial"
         is_made = False
         try:
-            with builtins.open(partial, "xb") as file:
+            with _record.QuietWriting(), builtins.open(partial, "xb") as file:
                 is_made = True
                 self._session.export_to(name, file.write)
             os.replace(partial, real)

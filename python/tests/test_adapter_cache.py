@@ -259,6 +259,16 @@ def test_a_malformed_or_failing_compiler_is_an_adapter_error(value, cache, small
         load(small())
 
 
+def test_a_compiler_that_is_not_there_is_named_with_what_to_do(cache, small, monkeypatch):
+    monkeypatch.setenv("CXX", "/nonexistent/g++ -O1")
+    with pytest.raises(AdapterError) as raised:
+        load(small())
+    assert raised.value.message == (
+        "CXX='/nonexistent/g++ -O1' is not a program that can be run; set CXX to a C++ compiler, "
+        "or unset it for c++, g++ or clang++"
+    )
+
+
 @pytest.mark.parametrize(
     ("statement", "number"), [("raise(SIGSEGV)", 11), ("abort()", 6), ("raise(SIGBUS)", 7)]
 )

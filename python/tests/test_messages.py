@@ -1,6 +1,7 @@
 """What Plimsoll prints on stderr, whatever stderr is and whatever a path contains."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -75,3 +76,116 @@ def test_a_pipe_that_nobody_reads_ends_the_start_and_not_the_program(tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "goes on\n")
     assert ran.stderr.startswith("plimsoll: Cannot open '")
     assert ran.stderr.endswith("/pipe': nobody reads this pipe; nothing is recorded\n")
+
+
+SIGNALS_END_THE_PROGRAM = """
+import os, resource, signal, sys
+for each in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(each, signal.SIG_DFL)
+"""
+UNREAD = """
+ends = os.pipe()
+os.dup2(ends[1], 2)
+os.close(ends[0]), os.close(ends[1])
+"""
+MONITORED = """
+import io, torch
+import plimsoll
+open("run.plim", "w").write("taken")
+recording = plimsoll.record("run.plim")
+try:
+    recording.start()  # prints that the name is taken
+except OSError:
+    pass  # nothing can be written
+if recording:
+    model = torch.nn.Linear(8, 8)
+    with plimsoll.TrainingMonitor(
+        enabled=True, tensorboard="board", output_dir="out", alert_above=["1KiB"]
+    ) as monitor:
+        for i in range(3):
+            model(torch.ones(4, 8)).sum().backward()
+            monitor.step(i)
+    plimsoll.log_tensor_memory_breakdown(None, 1, interval=1, log_file="log.txt")
+recording.stop()
+print("goes on", flush=True)
+"""
+
+
+def run_python(program, folder, *words, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("flag", ["-u", "-B"])
+def test_a_stderr_that_nobody_reads_ends_no_program(flag, tmp_path):
+    program = SIGNALS_END_THE_PROGRAM + UNREAD + MONITORED
+    ran = subprocess.run(
+        [sys.executable, flag, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "goes on\n")
+
+
+def test_a_fifo_as_stderr_whose_reader_has_gone_ends_no_program(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    opens = """
+reader = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK)
+os.dup2(os.open("fifo", os.O_WRONLY), 2)
+os.close(reader)
+"""
+    ran = run_python(SIGNALS_END_THE_PROGRAM + opens + MONITORED, tmp_path)
+    assert (ran.returncode, ran.stdout) == (0, "goes on\n")
+
+
+def test_the_program_has_its_signals_after_a_message(tmp_path):
+    writes = """
+from plimsoll._process.messages import print_lines
+print_lines("plimsoll: unread")
+assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGPIPE, signal.SIGXFSZ}
+os.write(2, b"the program's")
+"""
+    ran = run_python(SIGNALS_END_THE_PROGRAM + UNREAD + writes, tmp_path)
+    assert ran.returncode == -signal.SIGPIPE
+
+
+@pytest.mark.parametrize(
+    ("limit", "when"),
+    [
+        (10, "before torch"),
+        (1000, "after torch"),
+        (1000, "while recording"),
+        (10**5, "before torch"),
+    ],
+)
+def test_a_file_limit_ends_no_program(limit, when, tmp_path):
+    lowered = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+    places = {
+        "before torch": ("import io", f"{lowered}; import io"),
+        "after torch": ("import plimsoll", f"import plimsoll; {lowered}"),
+        "while recording": ("model =", f"{lowered}; model ="),
+    }
+    monitored = MONITORED.replace('open("run.plim", "w").write("taken")\n', "")
+    program = SIGNALS_END_THE_PROGRAM + monitored.replace(*places[when])
+    ran = run_python(program, tmp_path)
+    assert (ran.returncode, ran.stdout) == (0, "goes on\n"), ran.stderr
+
+
+def test_a_file_limit_ends_no_program_that_compiles_the_adapter(tmp_path):
+    lowered = "resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"  # torch itself writes 4 bytes
+    program = (
+        SIGNALS_END_THE_PROGRAM
+        + lowered
+        + MONITORED.replace('open("run.plim", "w").write("taken")', "")
+    )
+    cache = str(tmp_path / "cache")
+    ran = run_python(program, tmp_path, PLIMSOLL_CACHE=cache, CXX="false")
+    assert (ran.returncode, ran.stdout) == (0, "goes on\n"), ran.stderr

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,47 +11,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/quiet_writing.h"
+
 namespace plimsoll::base {
 namespace {
-
-// Holds back the signals that a failing write sends to its thread, and swallows those it caused.
-class QuietWriting {
- public:
-  QuietWriting() noexcept {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGPIPE);
-    sigaddset(&signals_, SIGXFSZ);
-    sigset_t pending;
-    sigpending(&pending);
-    had_pipe_ = sigismember(&pending, SIGPIPE) == 1;
-    had_limit_ = sigismember(&pending, SIGXFSZ) == 1;
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  QuietWriting(const QuietWriting&) = delete;
-  QuietWriting& operator=(const QuietWriting&) = delete;
-  ~QuietWriting() {
-    if (!had_pipe_) swallow(SIGPIPE);
-    if (!had_limit_) swallow(SIGXFSZ);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  static void swallow(int signal) noexcept {
-    sigset_t pending;
-    sigpending(&pending);
-    if (sigismember(&pending, signal) != 1) return;
-    sigset_t one;
-    sigemptyset(&one);
-    sigaddset(&one, signal);
-    int taken = 0;
-    sigwait(&one, &taken);
-  }
-
-  sigset_t signals_{};
-  sigset_t before_{};
-  bool had_pipe_ = false;
-  bool had_limit_ = false;
-};
 
 // For 5 seconds.
 constexpr int kReaderTries = 250;

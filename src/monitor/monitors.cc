@@ -1,9 +1,14 @@
 // MemoryMonitor, MemoryTracker, TrackMemory and the loop monitors: what they measure and the exact
 // lines they print. docs/monitoring.md shows each line; monitors_test.cc compares them.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
+#include "base/quiet_writing.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/process_rank.h"
 #include "sample/names.h"
@@ -68,10 +73,18 @@ std::string banner(std::int64_t batches) {
 }  // namespace
 
 void print_to_stdout(const std::string& line) {
-  const std::optional<std::string> text = printed_by_rank(line);
+  std::optional<std::string> text = printed_by_rank(line);
   if (!text) return;
-  std::printf("%s\n", text->c_str());
-  std::fflush(stdout);
+  const base::QuietWriting quiet;
+  // Not through its buffer: what cannot be written would stay there until the program ends.
+  std::string_view rest = text->append("\n");
+  if (std::fflush(stdout) != 0) return;
+  while (!rest.empty()) {
+    const ssize_t count = ::write(::fileno(stdout), rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
 }
 
 // ---- point-in-time measurements ---------------------------------------------------------------

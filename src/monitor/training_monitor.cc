@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "alerts/detection.h"
 #include "alerts/detection_rules.h"
 #include "alerts/survivors.h"
+#include "base/output_file.h"
 #include "monitor/snapshots.h"
 #include "monitor/watch.h"
 #include "plimsoll/process_rank.h"
@@ -45,9 +45,7 @@ MemoryAlert told(const alerts::Alert& alert) {
 
 }  // namespace
 
-void print_to_stderr(const std::string& line) {
-  std::fprintf(stderr, "%s\n", with_rank(line).c_str());
-}
+void print_to_stderr(const std::string& line) { base::write_to_stderr(with_rank(line) + "\n"); }
 
 struct TrainingMonitor::State {
   State(MonitorOptions given, LinePrinter printer, SnapshotRecorder snapshot_recorder)

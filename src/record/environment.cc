@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +15,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/output_file.h"
+#include "base/quiet_writing.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "plimsoll/recorder_c.h"
@@ -101,6 +102,7 @@ class RunLog {
     line += " " + std::to_string(getpid()) + " ";
     line += rest;
     line += '\n';
+    const base::QuietWriting quiet;
     if (file_ >= 0 && write(file_, line.data(), line.size()) < 0) return;
   }
 
@@ -131,9 +133,9 @@ void stop_and_report() {
           ? "incomplete (" + std::string(std::strerror(state.error)) + ")"
           : base::format_count(state.events) + (state.events == 1 ? " event" : " events");
   const std::string path = base::escaped(ours.path);
-  std::fprintf(stderr, "plimsoll: %s: %s, peak %s; to see it: plimsoll report %s\n", path.c_str(),
-               held.c_str(), base::format_bytes(static_cast<std::int64_t>(peak)).c_str(),
-               path.c_str());
+  base::write_to_stderr("plimsoll: " + path + ": " + held + ", peak " +
+                        base::format_bytes(static_cast<std::int64_t>(peak)) +
+                        "; to see it: plimsoll report " + path + "\n");
 }
 
 // False where the text is none, or too large. "" is 0.
@@ -166,7 +168,7 @@ void report_failure(const RunLog& log, const char* sentence) {
   if (log.is_open()) {
     log.write_line("failed", sentence);
   } else {
-    std::fprintf(stderr, "plimsoll: nothing is recorded: %s\n", base::escaped(sentence).c_str());
+    base::write_to_stderr("plimsoll: nothing is recorded: " + base::escaped(sentence) + "\n");
   }
 }
 
@@ -202,8 +204,8 @@ bool start_recording() {
     return true;
   }
   if (ours.path != wanted_path) {
-    std::fprintf(stderr, "plimsoll: %s exists; this run is recorded into %s\n",
-                 base::escaped(wanted_path).c_str(), base::escaped(ours.path).c_str());
+    base::write_to_stderr("plimsoll: " + base::escaped(wanted_path) +
+                          " exists; this run is recorded into " + base::escaped(ours.path) + "\n");
   }
   std::atexit(stop_and_report);
   return true;

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <random>
 #include <span>
@@ -21,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "plimsoll/quiet_writing_c.h"
 #include "plimsoll/recorder_c.h"
 #include "record/hot/ticks.h"
 #include "tests/support/recorded.h"
@@ -359,6 +361,27 @@ TEST(Full, a_pipe_that_nobody_reads_any_more_stops_the_sink_and_nothing_else) {
   EXPECT_EQ(read(reader, first, sizeof first), ssize_t{sizeof first});
   close(reader);
   expect_success(wait_for(child));
+}
+
+// As a LibTorch program whose stderr is a pipe: SIGPIPE has its default action in it.
+TEST(Full, a_closed_stderr_ends_no_program_that_the_environment_has_recorded) {
+  const TemporaryPath path("full_stderr");
+  std::ofstream(path.str()) << "not a trace";
+  const std::string taken = path.str() + ".2";
+  expect_success(wait_for(spawn([&] {
+    signal(SIGPIPE, SIG_DFL);
+    int ends[2] = {-1, -1};
+    if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0) return 1;
+    close(ends[0]);
+    setenv("PLIMSOLL", "1", 1);
+    setenv("PLIMSOLL_OUT", path.c_str(), 1);
+    if (plimsoll_record_from_environment() == 0) return 2;  // prints that the file exists
+    alloc(64, 1);
+    plimsoll_print("tensors are not recorded", "no reason");
+    std::exit(0);  // prints the summary
+  })));
+  EXPECT_EQ(TraceReplay::of_file(taken).live_bytes, 1u);
+  unlink(taken.c_str());
 }
 
 TEST(Full, memory_that_runs_out_stops_recordings_and_nothing_else) {

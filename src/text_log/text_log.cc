@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/quiet_writing.h"
 #include "base/timestamps.h"
 #include "plimsoll/process_rank.h"
 #include "sample/names.h"
@@ -255,6 +256,7 @@ Status append_text_log(const std::string& path, const MemorySample& sample,
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code ignored;  // opening the file says what is wrong
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  const base::QuietWriting quiet;
   std::FILE* const file = std::fopen(path.c_str(), "ab");
   if (file == nullptr) return failed();
   const bool is_new = std::ftell(file) == 0;

@@ -22,6 +22,7 @@ namespace {
 void print(const std::string& line) {
   const std::optional<std::string> text = printed_by_rank(line);
   if (!text) return;
+  const QuietWriting quiet;
   try {
     // One write, so that lines of several ranks do not mix where Python's output is unbuffered.
     nb::module_::import_("builtins").attr("print")(decoded(*text + "\n"), nb::arg("end") = "");

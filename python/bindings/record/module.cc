@@ -427,4 +427,5 @@ NB_MODULE(_record, module) {
   bind_monitor(module);
   bind_training(module);
   bind_program_errors(module);
+  bind_quiet_writing(module);
 }

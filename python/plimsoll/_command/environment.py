@@ -11,6 +11,7 @@ from typing import Any
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import default_path, of_rank
 from plimsoll._process.program_errors import Suppressed, leave_to_program
+from plimsoll._process.quiet_files import write_all
 from plimsoll._process.sizes import size_text
 from plimsoll._start.torch_import import call_after_torch
 from plimsoll.errors import Error, InvalidArgumentError
@@ -128,4 +129,4 @@ def _list_in_run_log(path: str) -> None:
     line = b"recording %d %s\n" % (os.getpid(), os.fsencode(path))
     flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC  # reading, too: a pipe opens without a reader
     with Suppressed(OSError, ValueError), open(os.open(log, flags), "wb") as file:
-        file.write(line)  # where that fails, the run is recorded and not reported
+        write_all(file.fileno(), line)  # where that fails, the run is recorded and not reported

@@ -49,10 +49,11 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
             _report(path, f"text log: {failure}")
         return
     try:
-        if _is_empty(log_file):
-            log_file.write(_record.text_log_header(sample.time_ns))
-        log_file.write(_record.text_log_snapshot(sample, top_layers))
-        log_file.flush()
+        with _record.QuietWriting():
+            if _is_empty(log_file):
+                log_file.write(_record.text_log_header(sample.time_ns))
+            log_file.write(_record.text_log_snapshot(sample, top_layers))
+            log_file.flush()
     except Exception as error:  # the file is the user's object, and may raise anything
         leave_to_program(error)
         name = str(getattr(log_file, "name", f"a {type(log_file).__name__}"))

@@ -19,6 +19,7 @@ from plimsoll._oom import memory_lines
 from plimsoll._oom.request_lines import Failure, request_lines, short_path
 from plimsoll._process.messages import print_lines, print_notice
 from plimsoll._process.program_errors import Suppressed, leave_to_program
+from plimsoll._process.quiet_files import write_all
 from plimsoll._process.recordings import running
 from plimsoll._process.sizes import size_text
 
@@ -106,8 +107,10 @@ def _publish(lines: Iterable[str], recordings: list[Recording]) -> None:
         if made:
             _print(made)
             for each in recordings:
-                with open(f"{os.path.splitext(each.path)[0]}.oom.txt", "a") as file:
-                    file.write("\n".join(made) + "\n\n")
+                path = f"{os.path.splitext(each.path)[0]}.oom.txt"
+                with open(path, "ab") as file:
+                    text = "\n".join(made) + "\n\n"
+                    write_all(file.fileno(), text.encode(errors="backslashreplace"))
 
 
 def _lines(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from typing import TextIO
 
 from plimsoll import _record
 from plimsoll._process.program_errors import Suppressed
+from plimsoll._process.quiet_files import write_all
 
 
 def print_notice(message: str) -> None:
@@ -16,14 +19,28 @@ def print_notice(message: str) -> None:
 def print_lines(*lines: str) -> None:
     """Print lines on stderr, with escapes in place of what drives a terminal or cannot be seen.
 
-    Where stderr is closed or full, nothing is printed and nothing is raised.
+    Where stderr is closed or full, nothing is printed, nothing is raised and no signal is sent.
     """
     stream = sys.stderr
     if stream is None:  # print() would write to stdout
         return
-    with Suppressed(Exception):  # the program may have put any object there
-        stream.write("".join(f"{_printable(line)}\n" for line in lines))
-        stream.flush()
+    text = "".join(f"{_printable(line)}\n" for line in lines)
+    # The program may have put any object there.
+    with _record.QuietWriting(), Suppressed(Exception):
+        if _is_plain_file(stream):
+            # Past the stream, which would keep what cannot be written and try again at exit.
+            stream.flush()
+            write_all(stream.fileno(), text.encode(stream.encoding, stream.errors or "strict"))
+        else:
+            stream.write(text)
+            stream.flush()
+
+
+def _is_plain_file(stream: TextIO) -> bool:
+    if type(stream) is not io.TextIOWrapper:
+        return False
+    raw = getattr(stream.buffer, "raw", stream.buffer)  # python -u: there is no buffer
+    return type(raw) is io.FileIO
 
 
 def _printable(text: str) -> str:

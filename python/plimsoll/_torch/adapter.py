@@ -21,9 +21,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from plimsoll._process.program_errors import leave_to_program
+from plimsoll._process.quiet_files import write_all
 from plimsoll._torch import adapter_cache
 from plimsoll._torch.adapter_cache import Entry
 from plimsoll.errors import AdapterError
@@ -156,6 +157,11 @@ def _compiler() -> list[str]:
         words = shlex.split(chosen)
     except ValueError as error:
         raise AdapterError(f"CXX is not a command ({error}): {chosen!r}") from None
+    if words and shutil.which(words[0]) is None:
+        raise AdapterError(
+            f"CXX={chosen!r} is not a program that can be run; set CXX to a C++ compiler, or "
+            "unset it for c++, g++ or clang++"
+        )
     if words:
         return words
     for name in ("c++", "g++", "clang++"):
@@ -214,16 +220,22 @@ def _compiled_now(
     """The library, or why there is none."""
     import torch
 
+    build = Path(entry.path) / "build"
+    output = build / "adapter.so"
+    try:
+        words = command(half, folder, output)
+    except AdapterError as error:
+        entry.fail(half.name, str(error))
+        return None, str(error)
     what = "adapter" if half is MAIN else f"adapter's half {half.folder}"
     say(f"compiling the {what} for torch {torch.__version__}, once; about {half.seconds} seconds")
-    build = Path(entry.path) / "build"
     log = Path(entry.path) / "log.txt"
     try:
         shutil.rmtree(build, ignore_errors=True)  # of a process that was killed
         build.mkdir(mode=0o700)
-        output = build / "adapter.so"
-        with open(log, "w", encoding="utf-8", errors="backslashreplace") as file:
-            _compile(command(half, folder, output), build, file)
+        with open(log, "wb") as file:
+            write_all(file.fileno(), os.fsencode(shlex.join(words)) + b"\n")
+            _compile(words, build, file)
             content = output.read_bytes()
             _try_out(half, output, file)
     except (AdapterError, OSError, ValueError) as error:
@@ -237,8 +249,7 @@ def _compiled_now(
     return content, None
 
 
-def _compile(words: list[str], build: Path, log: TextIO) -> None:
-    print(shlex.join(words), file=log, flush=True)
+def _compile(words: list[str], build: Path, log: BinaryIO) -> None:
     status = _supervised(words, log, os.environ | {"TMPDIR": str(build)})
     if status == _HANGS:
         raise AdapterError(f"the compiler hung for {_HANG_SECONDS} seconds")
@@ -246,7 +257,7 @@ def _compile(words: list[str], build: Path, log: TextIO) -> None:
         raise AdapterError("the adapter did not compile against this torch")
 
 
-def _try_out(half: Half, library: Path, log: TextIO) -> None:
+def _try_out(half: Half, library: Path, log: BinaryIO) -> None:
     """Load the library in a separate process, where it may crash; the rest is tested later."""
     words = [sys.executable, "-I", "-S", "-c", _TRY_OUT, *(each or "." for each in sys.path)]
     environment = {name: value for name, value in os.environ.items() if "PLIMSOLL" not in name}
@@ -270,7 +281,7 @@ print(adapter._self_test(module) if name == adapter.MAIN.name else module.proble
 """
 
 
-def _supervised(words: list[str], log: TextIO, environment: dict[str, str]) -> int:
+def _supervised(words: list[str], log: BinaryIO, environment: dict[str, str]) -> int:
     """The status of a command, run so that it ends when it hangs or with this process."""
     import subprocess
 
@@ -299,8 +310,7 @@ def _imported(name: str, library: Library) -> ModuleType:
     _loads += 1
     try:
         with open(os.memfd_create(name, os.MFD_CLOEXEC), "wb") as file:
-            file.write(library.content)
-            file.flush()
+            write_all(file.fileno(), library.content)
             # The linker takes a path that it has seen for a library that it has loaded.
             path = f"/proc/self/fd{'/.' * _loads}/{file.fileno()}"
             loader = importlib.machinery.ExtensionFileLoader(name, path)

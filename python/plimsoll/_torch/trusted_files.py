@@ -15,6 +15,7 @@ import stat
 from collections import deque
 
 from plimsoll._process.program_errors import Suppressed
+from plimsoll._process.quiet_files import write_all
 
 _MOST_LINKS = 40
 _MOST_BYTES = 256 << 20
@@ -112,8 +113,7 @@ def publish(folder: int, name: str, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(partial, flags, 0o600, dir_fd=folder), "wb") as file:
-            file.write(content)
-            file.flush()
+            write_all(file.fileno(), content)
             os.fsync(file.fileno())
         os.rename(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:

@@ -1,0 +1,31 @@
+// Quiet writing, for what Python code of Plimsoll's writes in the user's program.
+#include <nanobind/nanobind.h>
+
+#include <optional>
+
+#include "bind.h"
+
+namespace nb = nanobind;
+
+namespace plimsoll::python {
+namespace {
+
+// In C++, because the handler of another signal may raise between any two instructions of Python.
+struct QuietBlock {
+  std::optional<QuietWriting> writing;
+};
+
+}  // namespace
+
+void bind_quiet_writing(nb::module_& module) {
+  nb::class_<QuietBlock>(
+      module, "QuietWriting",
+      "A block in which a write that fails raises OSError and sends the program no signal.")
+      .def(nb::init<>())
+      .def("__enter__", [](QuietBlock& self) { self.writing.emplace(); })
+      .def(
+          "__exit__", [](QuietBlock& self, const nb::args&) { self.writing.reset(); },
+          nb::sig("def __exit__(self, *error: object) -> None"));
+}
+
+}  // namespace plimsoll::python

@@ -1,0 +1,25 @@
+// Writing in the user's program without a signal: a pipe that nobody reads sends SIGPIPE to the
+// thread that writes, a file limit SIGXFSZ, and either ends a program that does not handle it.
+// Everything that Plimsoll writes there is written during a QuietWriting.
+#pragma once
+
+namespace plimsoll::base {
+
+// Blocks both signals in this thread, and discards those that were not pending before. Must end on
+// the thread where it began. Keeps errno.
+class QuietWriting {
+ public:
+  QuietWriting() noexcept : state_(begin()) {}
+  QuietWriting(const QuietWriting&) = delete;
+  QuietWriting& operator=(const QuietWriting&) = delete;
+  ~QuietWriting() { end(state_); }
+
+  // The same in two calls, for the C interface. They may be nested.
+  static int begin() noexcept;
+  static void end(int state) noexcept;
+
+ private:
+  int state_;
+};
+
+}  // namespace plimsoll::base
