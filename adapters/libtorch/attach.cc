@@ -122,7 +122,7 @@ void plimsoll_libtorch_see_less(plimsoll_libtorch_mode mode) {
 void plimsoll_libtorch_detach(void) {
   using namespace plimsoll::libtorch;
   if (is_attached() && g_attachment.is_for_process) return;
-  if (!is_attached() && !std::exchange(g_attachment.is_left_over, false)) return;
+  if (!is_attached() && !g_attachment.is_left_over.exchange(false)) return;
   if (const auto* companion = g_companion.load()) companion->end();
   stop_observing_operators();
   g_attachment.is_on.store(false, std::memory_order_release);

@@ -42,7 +42,8 @@ struct Attachment {
   std::atomic<bool> is_on{false};
   std::uint32_t number = 0;     // of the attachment, from 1; written while nothing is attached
   bool is_for_process = false;  // attached at the program's start: stays until its end
-  bool is_left_over = false;    // in the child of a fork that records nothing: the hooks are there
+  // In the child of a fork that records nothing: the hooks are there.
+  std::atomic<bool> is_left_over{false};
   std::atomic<bool> has_operators{false};  // operators are observed now
   bool has_outputs = false;  // written while operators are not observed: outputs are described
   std::atomic<bool> has_walks{false};           // each step describes the tensors that are new

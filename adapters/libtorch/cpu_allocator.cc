@@ -90,8 +90,13 @@ class RecordingAllocator final : public c10::Allocator {
     c10::DataPtr block = allocate_below(size_bytes);
     // Whatever raw_deleter() promises must hold also while nothing is recorded.
     const bool is_ours = block.compare_exchange_deleter(g_base_deleter, &recorded_delete);
-    if (is_ours && block.get() != nullptr && is_attached()) {
-      record_allocation(block.get(), size_bytes);
+    if (is_ours && block.get() != nullptr) {
+      if (is_attached()) {
+        record_allocation(block.get(), size_bytes);
+      } else if (g_attachment.is_left_over.load(std::memory_order_relaxed)) {
+        // Nothing is recorded; the recorder counts this process among those that allocate.
+        recorder().alloc(nullptr, kCpu, number_of(block.get()), size_bytes);
+      }
     }
     return block;
   }

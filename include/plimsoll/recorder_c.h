@@ -144,15 +144,16 @@ enum plimsoll_setting_type {
 
 /* Problems during a recording. Numbers are never reused. */
 enum plimsoll_notice {
-  PLIMSOLL_NOTICE_SIZES_MENDED = 1,      /* block sizes corrected by the allocator's statistics */
-  PLIMSOLL_NOTICE_SUMS_UNEXPLAINED = 2,  /* differences that no single block explains */
-  PLIMSOLL_NOTICE_SIZES_UNPROVED = 3,    /* block sizes not checked against any statistics */
-  PLIMSOLL_NOTICE_HISTORY_STANDS_IN = 4, /* torch's own history is recorded instead; text: why */
-  PLIMSOLL_NOTICE_DEVICE_UNSEEN = 5,     /* device memory is not recorded at all; text: why */
-  PLIMSOLL_NOTICE_FAILURES_UNTOLD = 6,   /* recorded, but not printed while the program ran */
-  PLIMSOLL_NOTICE_NAMES_REFUSED = 7,     /* events with a name or stack beyond the limit */
-  PLIMSOLL_NOTICE_DETAILS_LOST = 8,      /* no memory for layers, lines or tensors */
-  PLIMSOLL_NOTICE_REPORT_FAILED = 9      /* of a failed request; text: the error */
+  PLIMSOLL_NOTICE_SIZES_MENDED = 1,        /* block sizes corrected by the allocator's statistics */
+  PLIMSOLL_NOTICE_SUMS_UNEXPLAINED = 2,    /* differences that no single block explains */
+  PLIMSOLL_NOTICE_SIZES_UNPROVED = 3,      /* block sizes not checked against any statistics */
+  PLIMSOLL_NOTICE_HISTORY_STANDS_IN = 4,   /* torch's own history is recorded instead; text: why */
+  PLIMSOLL_NOTICE_DEVICE_UNSEEN = 5,       /* device memory is not recorded at all; text: why */
+  PLIMSOLL_NOTICE_FAILURES_UNTOLD = 6,     /* recorded, but not printed while the program ran */
+  PLIMSOLL_NOTICE_NAMES_REFUSED = 7,       /* events with a name or stack beyond the limit */
+  PLIMSOLL_NOTICE_DETAILS_LOST = 8,        /* no memory for layers, lines or tensors */
+  PLIMSOLL_NOTICE_REPORT_FAILED = 9,       /* of a failed request; text: the error */
+  PLIMSOLL_NOTICE_CHILDREN_UNRECORDED = 10 /* forked children that allocated */
 };
 
 /* Ranges: named spans of a thread's time. Their begin and end are reported to a listener that shows
@@ -296,7 +297,7 @@ typedef struct plimsoll_recording_state {
                          the id 0 */
   int32_t error; /* errno of the sink's first failure, 0: none. Recording goes on, this sink gets no
                     more */
-  int32_t reserved;
+  uint32_t unrecorded_children; /* forked children that allocated, without in_children */
 } plimsoll_recording_state;
 
 /* Null on failure; *error is then the reason in one sentence (static or thread-local storage). */

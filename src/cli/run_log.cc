@@ -49,6 +49,15 @@ std::string missing_in(const report::Report& report) {
   return {};
 }
 
+std::string children_of(const report::Report& report) {
+  for (const report::DiagnosticReport& each : report.source.diagnostics) {
+    if (each.name != "children_unrecorded") continue;
+    return ", without " + base::format_count(each.count) +
+           (each.count == 1 ? " forked child" : " forked children") + " (--in-children)";
+  }
+  return {};
+}
+
 std::string summary_of(const report::Report& report, const std::string& name) {
   const std::uint64_t allocations = allocations_of(report);
   const std::string missing = missing_in(report);
@@ -63,7 +72,8 @@ std::string summary_of(const report::Report& report, const std::string& name) {
   return name + ": " + base::format_count(allocations) +
          (allocations == 1 ? " allocation" : " allocations") + peaks +
          (failed > 0 ? ", out of memory: " + base::format_count(failed) : "") +
-         "; to see it: plimsoll report " + name + (missing.empty() ? "" : " (" + missing + ")");
+         children_of(report) + "; to see it: plimsoll report " + name +
+         (missing.empty() ? "" : " (" + missing + ")");
 }
 
 }  // namespace

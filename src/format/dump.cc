@@ -56,9 +56,17 @@ constexpr std::array kFigures = {"total",   "free",           "driver",
                                  "own",     "context",        "nccl",
                                  "process", "process_untold", "processes_untold"};
 constexpr std::array kSettingTypes = {"truth", "integer", "number", "text"};
-constexpr std::array kNotices = {
-    "none",          "sizes_mended",    "sums_unexplained", "sizes_unproved", "history_stands_in",
-    "device_unseen", "failures_untold", "names_refused",    "details_lost",   "report_failed"};
+constexpr std::array kNotices = {"none",
+                                 "sizes_mended",
+                                 "sums_unexplained",
+                                 "sizes_unproved",
+                                 "history_stands_in",
+                                 "device_unseen",
+                                 "failures_untold",
+                                 "names_refused",
+                                 "details_lost",
+                                 "report_failed",
+                                 "children_unrecorded"};
 constexpr std::array kDevices = {"cpu", "cuda", "hip", "xpu", "pinned_host", "other"};
 
 }  // namespace

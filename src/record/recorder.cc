@@ -87,6 +87,7 @@ void Recorder::drain_or_throw() {
         });
   tell_dropped(clock_.to_ns(horizon));
   tell_refused();
+  tell_unrecorded_children();
 }
 
 void Recorder::count_if_beyond(const Event& event, const Definitions::Beyond& beyond) noexcept {
@@ -111,6 +112,14 @@ void Recorder::tell_refused() noexcept {
   if (refused == refused_told_) return;
   refused_told_ = refused;
   definitions.notice({PLIMSOLL_NOTICE_NAMES_REFUSED, 0, refused, 0});
+  for (const auto& recording : recordings_) recording->write_definitions(definitions);
+}
+
+void Recorder::tell_unrecorded_children() noexcept {
+  const std::uint64_t count = children_.count() - children_before_;
+  if (count == children_told_) return;
+  children_told_ = count;
+  definitions.notice({PLIMSOLL_NOTICE_CHILDREN_UNRECORDED, 0, count, 0});
   for (const auto& recording : recordings_) recording->write_definitions(definitions);
 }
 
@@ -152,6 +161,8 @@ void Recorder::discard_events() {
   lost_told_ = threads.lost();
   refused_events_ = refused_told_ = 0;
   refused_before_ = ledger_.sites().refused();
+  children_told_ = 0;
+  children_before_ = children_.count();
   ledger_.forget_live();
   is_broken_ = false;
 }
@@ -260,6 +271,7 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
     *error = obstacle(*recording);
     if (*error != nullptr) return false;
     try {
+      children_.begin();
       if (recordings_.empty()) discard_events();
       drain();
       if (is_broken_) throw std::bad_alloc();
@@ -315,6 +327,7 @@ bool Recorder::is_running(const Recording& recording) const noexcept {
 void Recorder::fill_state(const Recording& recording, plimsoll_recording_state& state) noexcept {
   recording.fill_state(ledger_, state);
   state.refused = definitions.refused() + ledger_.sites().refused();
+  state.unrecorded_children = static_cast<std::uint32_t>(children_told_);
 }
 
 void Recorder::flush(Recording& recording) noexcept {
@@ -568,6 +581,11 @@ void Recorder::after_fork_in_child() noexcept {
   const bool was_on = hot.mode.load(std::memory_order_relaxed) != Mode::kOff;
   std::erase_if(recordings_,
                 [&](const auto& recording) { return !was_on || !recording->follows_forks(); });
+  using Child = UnrecordedChildren::Child;
+  children_.begin_in_child(!recordings_.empty() ? Child::kRecorded
+                           : was_on             ? Child::kUnrecorded
+                                                : Child::kOfNoRecording);
+  children_before_ = children_told_ = 0;
   RangeListeners::get().begin_in_child(count_marking());
   hot.set_mode(recordings_.empty() ? Mode::kOff : Mode::kChild);
   threads.forget_other_threads();
@@ -613,6 +631,7 @@ void Recorder::attach_all_in_child() noexcept {
   recordings.swap(recordings_);
   try {
     for (const auto& recording : recordings) {
+      children_.begin();
       recording->begin_in_child();
       attach(recording);
       recording->seal(Recording::Due::kAll, now_ns());

@@ -26,6 +26,7 @@
 #include "record/ledger/ledger.h"
 #include "record/output/definitions.h"
 #include "record/recording.h"
+#include "record/unrecorded_children.h"
 
 namespace plimsoll::record {
 
@@ -88,6 +89,10 @@ class Recorder {
 
   // In a child whose recordings wait for their first event: begins them. False when none runs.
   bool begin_in_child() noexcept;
+  // An event of this kind, while none runs.
+  void pass_over(Kind kind) noexcept {
+    if (kind == Kind::kAlloc || kind == Kind::kAllocBlock) children_.allocates();
+  }
   void wake_drain() noexcept { drainer_.waker().nudge(); }
 
   Hot hot;
@@ -106,6 +111,7 @@ class Recorder {
   void tell_dropped(std::int64_t time_ns);
   void count_if_beyond(const Event& event, const Definitions::Beyond& beyond) noexcept;
   void tell_refused() noexcept;
+  void tell_unrecorded_children() noexcept;
   void discard_events();
   void attach(const std::shared_ptr<Recording>& recording);
   void detach(const Recording& recording) noexcept;
@@ -135,6 +141,8 @@ class Recorder {
 
   static unsigned char storage_[];
 
+  UnrecordedChildren children_;
+
   std::mutex control_;
   base::Worker drainer_{"plimsoll"};
   base::Worker writer_{"plimsoll-write"};
@@ -152,6 +160,8 @@ class Recorder {
   std::uint64_t refused_events_ = 0;  // with a name, stack or tensor beyond the limits
   std::uint64_t refused_before_ = 0;  // sites that were, before the recordings
   std::uint64_t refused_told_ = 0;
+  std::uint64_t children_before_ = 0;  // the recordings
+  std::uint64_t children_told_ = 0;
   bool is_broken_ = false;  // memory ran out in the middle of an event
 };
 

@@ -39,7 +39,10 @@ static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
                                                  Ring::Need need) noexcept {
   Recorder& recorder = Recorder::made();
   if (recorder.hot.mode.load(std::memory_order_relaxed) != Mode::kOn) [[unlikely]] {
-    if (!recorder.begin_in_child()) return nullptr;
+    if (!recorder.begin_in_child()) {
+      recorder.pass_over(kind);
+      return nullptr;
+    }
   }
   if (context == nullptr) [[unlikely]]
     return nullptr;

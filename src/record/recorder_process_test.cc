@@ -99,6 +99,43 @@ TEST(Fork, a_child_records_nothing_unless_asked_to) {
   EXPECT_NE(access((path.str() + "." + std::to_string(child)).c_str(), F_OK), 0);
 }
 
+std::uint64_t unrecorded_children_in(const std::string& path) {
+  std::uint64_t count = 0;
+  for (const format::Notice& notice : TraceReplay::of_file(path).notices) {
+    if (notice.notice == PLIMSOLL_NOTICE_CHILDREN_UNRECORDED) count = notice.count;
+  }
+  return count;
+}
+
+TEST(Fork, children_that_allocate_unrecorded_are_counted) {
+  const TemporaryPath path("fork_counted");
+  Recorded recording(file_options(path));
+  const auto allocates = [] { return alloc(128, 1), alloc(256, 1), 0; };
+  expect_success(wait_for(spawn([] { return free_at(64), 0; })));  // as a child that only ends
+  EXPECT_EQ(recording.state().unrecorded_children, 0u);
+  expect_success(wait_for(spawn(allocates)));
+  expect_success(wait_for(spawn([&] {
+    expect_success(wait_for(spawn(allocates)));  // a child of a child
+    return allocates();
+  })));
+  EXPECT_EQ(recording.state().unrecorded_children, 3u);
+  recording.stop();
+  EXPECT_EQ(unrecorded_children_in(path.str()), 3u);
+
+  const TemporaryPath second("fork_counted_again");
+  EXPECT_EQ(Recorded(file_options(second)).stop().unrecorded_children, 0u);
+  EXPECT_EQ(unrecorded_children_in(second.str()), 0u);
+}
+
+TEST(Fork, children_that_are_recorded_are_not_counted) {
+  const TemporaryPath path("fork_not_counted");
+  Recorded recording(file_options(path, 1));
+  const pid_t child = spawn([] { return alloc(128, 1000), 0; });
+  expect_success(wait_for(child));
+  const OwnPath own(path, child);
+  EXPECT_EQ(recording.state().unrecorded_children, 0u);
+}
+
 TEST(Fork, a_child_that_is_off_may_record_on_its_own) {
   const TemporaryPath path("fork_own");
   const TemporaryPath other("fork_other");

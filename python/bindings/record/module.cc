@@ -241,6 +241,7 @@ class Recording {
     told["unmatched"] = state.unmatched;
     told["refused"] = state.refused;
     told["error"] = state.error;
+    told["unrecorded_children"] = state.unrecorded_children;
     return told;
   }
 

@@ -38,7 +38,8 @@ def begin_with_torch(path: str, **options: Any) -> None:
         print_notice(f"{error}; nothing is recorded")
         return
     pid = os.getpid()
-    atexit.register(lambda: _tell(recording) if os.getpid() == pid else None)
+    seconds_before = 0.0  # of the compiler
+    atexit.register(lambda: _tell(recording, seconds_before) if os.getpid() == pid else None)
 
     def begin() -> None:
         try:
@@ -48,15 +49,36 @@ def begin_with_torch(path: str, **options: Any) -> None:
             print_notice(f"{error}; nothing is recorded")
         else:
             _list_in_run_log(recording.path)
+        nonlocal seconds_before
+        seconds_before = _seconds_of_children()
 
     call_after_torch(begin)
 
 
-def _tell(recording: Recording) -> None:
+def _seconds_of_children() -> float:
+    """Of processor time, of those that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _not_recorded(state: dict[str, int], seconds: float) -> str:
+    """What is said of child processes, which are not in the recording."""
+    children = state.get("unrecorded_children", 0)
+    if children:
+        forked = "1 forked child is" if children == 1 else f"{children:,} forked children are"
+        return f"; {forked} not in it (--in-children)"
+    times = os.times()
+    if seconds < 1 or (state and seconds < times.user + times.system):
+        return ""
+    return "; for processes that it starts, use PLIMSOLL=1 after plimsoll enable"
+
+
+def _tell(recording: Recording, seconds_before: float) -> None:
     recording.stop()
+    others = _not_recorded(recording.state, _seconds_of_children() - seconds_before)
     if not recording.state:
         if "torch" not in sys.modules:
-            print_notice("torch was not imported, so nothing was recorded")
+            print_notice(f"torch was not imported, so nothing was recorded{others}")
         return
     if os.environ.get("PLIMSOLL_RUN_LOG"):
         return  # the command that runs this program reports it
@@ -65,7 +87,7 @@ def _tell(recording: Recording) -> None:
     # Without other devices, the name of the CPU is left out.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
     print_notice(
-        f"{path}: {_held(recording.state)}, peak {peak}; to see it: plimsoll report {path}"
+        f"{path}: {_held(recording.state)}, peak {peak}{others}; to see it: plimsoll report {path}"
     )
 
 

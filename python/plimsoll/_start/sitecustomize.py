@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
-    from plimsoll._start import torch_import
+    from plimsoll._start import next_program, torch_import
 else:
+    import next_program
     import torch_import
 
 _thread = sys.modules["_thread"]
@@ -66,12 +67,27 @@ def _begin_or_say(options: str, folders: list[str]) -> None:
 
 
 def _print(text: str) -> None:
-    if sys.stderr is None:  # print() would write to stdout
+    """Prints as ``plimsoll._process.messages`` does, which may not be imported here."""
+    stream = sys.stderr
+    if stream is None:  # print() would write to stdout
         return
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + "\n"
+    signals = sys.modules["_signal"]
+    quiet = {signals.SIGPIPE, signals.SIGXFSZ}
+    before = signals.pthread_sigmask(signals.SIG_BLOCK, quiet)
+    pending = signals.sigpending()
     try:
-        print("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text), file=sys.stderr)
-    except (OSError, ValueError):
-        return  # the script has closed it
+        stream.flush()
+        if type(stream).__name__ == "TextIOWrapper":  # what stays in its buffer is written at exit
+            os.write(stream.fileno(), line.encode(stream.encoding, "backslashreplace"))
+        else:
+            stream.write(line)
+    except (AttributeError, OSError, ValueError):
+        pass  # the script has closed it, or put another object there
+    finally:
+        for each in quiet - pending:
+            signals.sigtimedwait({each}, 0)
+        signals.pthread_sigmask(signals.SIG_SETMASK, before)
 
 
 def _is_shadowed(name: str) -> bool:
@@ -81,12 +97,21 @@ def _is_shadowed(name: str) -> bool:
     return ours is not None and theirs is not None and ours.origin != theirs.origin
 
 
+_OTHERS = "; for processes that it starts, use PLIMSOLL=1 after plimsoll enable"
+
+
+def _seconds_of_children() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def _begin_when_torch_is_imported(options: str, folders: list[str]) -> None:
     pid = os.getpid()
 
     def say_if_there_was_no_torch() -> None:
         if os.getpid() == pid and "torch" not in sys.modules:
-            _print("plimsoll: torch was not imported, so nothing was recorded")
+            others = "" if _seconds_of_children() < 1 else _OTHERS
+            _print(f"plimsoll: torch was not imported, so nothing was recorded{others}")
 
     atexit.register(say_if_there_was_no_torch)
     torch_import.call_after_torch(lambda: _begin_or_say(options, folders))
@@ -103,7 +128,9 @@ def _restore() -> str:
         os.environ["PYTHONPATH"] = python_path
     sys.path[:] = [each for each in sys.path if each != here]
     sys.path_importer_cache.pop(here, None)
-    del sys.modules["torch_import"], sys.modules["sitecustomize"]
+    del sys.modules["torch_import"], sys.modules["next_program"], sys.modules["sitecustomize"]
+    # What is there by then is not replaced: --force was for the first program.
+    next_program.follow(options.replace('"overwrite": true', '"overwrite": false'), here, _print)
     return options
 
 

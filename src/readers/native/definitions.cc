@@ -116,6 +116,8 @@ const base::DiagnosticKind& kind_of(std::uint8_t notice) {
       return kDetailsLost;
     case PLIMSOLL_NOTICE_REPORT_FAILED:
       return kReportFailed;
+    case PLIMSOLL_NOTICE_CHILDREN_UNRECORDED:
+      return kChildrenUnrecorded;
     default:
       return kLaterVersion;
   }
@@ -160,9 +162,10 @@ void Definitions::tell_settings() {
 
 void Definitions::tell_notices() {
   for (const format::Notice& notice : notices_) {
-    const std::string why(builder_.strings()[name(notice.text)]);
-    diagnostics_.add(kind_of(notice.notice), notice.count,
-                     why.empty() ? to_string(devices_[notice.device]) : why);
+    std::string example(builder_.strings()[name(notice.text)]);
+    const bool is_of_device = notice.notice != PLIMSOLL_NOTICE_CHILDREN_UNRECORDED;
+    if (example.empty() && is_of_device) example = to_string(devices_[notice.device]);
+    diagnostics_.add(kind_of(notice.notice), notice.count, example);
   }
 }
 

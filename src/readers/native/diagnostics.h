@@ -113,5 +113,9 @@ inline constexpr base::DiagnosticKind kReportFailed{
     "report_failed", base::Severity::kInfo,
     "When memory ran out, an error in Plimsoll cut off the report that it prints: please report "
     "it. The recording itself is complete."};
+inline constexpr base::DiagnosticKind kChildrenUnrecorded{
+    "children_unrecorded", base::Severity::kInfo,
+    "Forked child processes that allocated memory, such as DataLoader workers: it is not in this "
+    "recording. plimsoll run --in-children, or in_children=True, records each into its own file."};
 
 }  // namespace plimsoll::readers::native

@@ -1,0 +1,34 @@
+// Counts the forked children of this process that allocate memory which nobody records. The count
+// lies in memory that they share with the process. No locks; without that memory, nothing is
+// counted.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace plimsoll::record {
+
+class UnrecordedChildren {
+ public:
+  // A recording of this process begins.
+  void begin() noexcept;
+  std::uint64_t count() const noexcept;
+
+  enum class Child : std::uint8_t { kRecorded, kUnrecorded, kOfNoRecording };
+  void begin_in_child(Child child) noexcept;
+  // This process allocates without a recording: counted once, if it is such a child.
+  void allocates() noexcept {
+    if (parents_.load(std::memory_order_relaxed) != nullptr) count_this_process();
+  }
+
+ private:
+  using Count = std::atomic<std::uint32_t>;
+
+  void count_this_process() noexcept;
+
+  Count* own_ = nullptr;        // of this process's children; lives until the process ends
+  Count* of_parent_ = nullptr;  // null: this process is no such child
+  std::atomic<Count*> parents_{nullptr};  // the same until this process is counted
+};
+
+}  // namespace plimsoll::record

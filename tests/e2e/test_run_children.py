@@ -1,0 +1,182 @@
+"""Scripts that start themselves again, fork, or only start others: `plimsoll run` says so."""
+
+import json
+import sys
+
+import pytest
+
+TRAIN = """
+import os, sys
+def train():
+    import torch
+    model = torch.nn.Linear(64, 64)
+    model(torch.ones(8, 64)).sum().backward()
+"""
+AGAIN = (
+    TRAIN
+    + """
+if len(sys.argv) == 1:
+    if os.environ.get("EARLY"):
+        train()
+    os.environ["AGAIN"] = "1"
+    os.CALL
+train()
+print(os.environ["AGAIN"], sorted(name for name in os.environ if "PLIMSOLL_RUN" in name))
+print(os.environ.get("PYTHONPATH"), sys.argv[1:])
+"""
+)
+CALLS = {
+    "execv": "execv(sys.executable, [sys.executable, __file__, 'again'])",
+    "execve": "execve(sys.executable, [sys.executable, __file__, 'again'], dict(os.environ))",
+    "execl": "execl(sys.executable, sys.executable, '-B', __file__, 'again')",
+    "execvp": "execvp(sys.executable, [sys.executable, __file__, 'again'])",
+}
+
+
+@pytest.fixture
+def run(plimsoll, tmp_path):
+    pytest.importorskip("torch")
+
+    def start(program, *options, **env):
+        (tmp_path / "script.py").write_text(program)
+        env = {"PLIMSOLL_PYTHON": sys.executable} | env
+        return plimsoll("run", *options, "-o", "run.plim", "script.py", env=env, cwd=tmp_path)
+
+    return start
+
+
+def report_of(plimsoll, path):
+    return json.loads(plimsoll("report", path, "--json").out)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_script_that_starts_itself_again_is_recorded(run, plimsoll, tmp_path, call):
+    outcome = run(AGAIN.replace("CALL", CALLS[call]), PYTHONPATH="/nowhere")
+    assert (outcome.status, outcome.out) == (0, "1 []\n/nowhere ['again']\n")
+    assert "plimsoll: run.plim: " in outcome.err
+    assert report_of(plimsoll, tmp_path / "run.plim")["source"]["events"] > 3
+
+
+def test_each_program_has_a_file_and_the_first_says_that_it_has_no_end(run, plimsoll, tmp_path):
+    (tmp_path / "run.plim").write_bytes(b"")
+    outcome = run(AGAIN.replace("CALL", CALLS["execv"]), "--force", EARLY="1")
+    assert (outcome.status, outcome.out) == (0, "1 []\nNone ['again']\n")
+    assert "run.plim exists; this run is recorded into" in outcome.err
+    first, second = (report_of(plimsoll, tmp_path / name) for name in ("run.plim", "run.2.plim"))
+    assert first["source"]["events"] > 3 and second["source"]["events"] > 3
+    assert [each["name"] for each in first["source"]["diagnostics"]] == ["file_cut"]
+    assert second["source"]["diagnostics"] == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "execv('/bin/sh', ['sh', '-c', 'echo $PYTHONPATH $PLIMSOLL_RUN_OPTIONS done'])",
+        "execv(sys.executable, [sys.executable, '-I', '-c', 'print(\"done\")'])",
+    ],
+)
+def test_a_program_that_is_not_recorded_is_named(run, tmp_path, call):
+    outcome = run(AGAIN.replace("CALL", call), EARLY="1")
+    assert (outcome.status, outcome.out) == (0, "done\n")
+    assert "plimsoll: the program becomes /" in outcome.err
+    assert ", which is not recorded\n" in outcome.err
+
+
+def test_a_program_that_cannot_be_started_leaves_the_environment_as_it_was(run):
+    program = """
+import os, subprocess, sys
+before = dict(os.environ)
+for call in (lambda: os.execv("/nonexistent", ["x"]),
+             lambda: os.execve("/nonexistent", ["x"], {}),
+             lambda: os.execv(sys.executable, []),
+             lambda: os.execvp("no such program", ["x"]),
+             lambda: os.execv(sys.executable, 3)):
+    try:
+        call()
+    except (OSError, TypeError, ValueError) as error:
+        print(type(error).__name__, error)
+assert os.environ == before
+print(subprocess.check_output(["env"], text=True).count("PLIMSOLL_RUN"))
+print(os.execve in os.supports_fd, os.execv.__name__, os.execv.__module__)
+"""
+    outcome = run(program)
+    plain = outcome.out
+    assert outcome.status == 0, outcome.err
+    assert plain.splitlines()[-2:] == ["0", "True execv posix"]
+    assert "arg 2 must" in plain and "No such file" in plain
+
+
+FORKS = (
+    TRAIN
+    + """
+import torch
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        train()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+)
+
+
+def test_forked_children_that_are_not_recorded_are_counted(run, plimsoll, tmp_path):
+    outcome = run(FORKS)
+    assert outcome.status == 0
+    assert "; 2 forked children are not in it (--in-children); to see it" in outcome.err
+    diagnostics = report_of(plimsoll, tmp_path / "run.plim")["source"]["diagnostics"]
+    told = next(each for each in diagnostics if each["name"] == "children_unrecorded")
+    assert told["count"] == 2
+    assert "--in-children" in told["help"]
+
+
+def test_forked_children_that_are_recorded_are_not_counted(run, tmp_path):
+    outcome = run(FORKS, "--in-children")
+    assert "forked" not in outcome.err
+    assert len(list(tmp_path.glob("run.plim.*"))) == 2
+
+
+def test_a_script_that_only_starts_others_is_told_how_to_record_them(run):
+    burns = "import os\nwhile sum(os.times()[:2]) < 1.2: pass\n"
+    program = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burns!r}])\n"
+    outcome = run(program)
+    assert outcome.err == (
+        "plimsoll: torch was not imported, so nothing was recorded; for processes that it starts, "
+        "use PLIMSOLL=1 after plimsoll enable\n"
+    )
+
+
+# ---- options of the environment ------------------------------------------------------------------
+
+
+def modes(plimsoll, path):
+    dump = plimsoll("dump", path).out
+    return [line for line in dump.splitlines() if line.startswith("meta") and "mode" in line]
+
+
+def test_variables_count_where_there_is_no_option(run, plimsoll, tmp_path):
+    for options, expected in (((), "lite"), (("--mode", "full"), "full")):
+        outcome = run(TRAIN + "train()", *options, "--force", PLIMSOLL_MODE="lite")
+        assert outcome.status == 0, outcome.err
+        (line,) = modes(plimsoll, tmp_path / "run.plim")
+        assert expected in line
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("PLIMSOLL_MODE", "lit", "PLIMSOLL_MODE='lit' must be one of full, lite"),
+        ("PLIMSOLL_MAX_EVENTS", "-1", "PLIMSOLL_MAX_EVENTS: '-1' is not a whole number above 0"),
+        ("PLIMSOLL_STACKS", "no", "PLIMSOLL_STACKS='no' must be one of 1, 0"),
+    ],
+)
+def test_a_wrong_variable_is_a_usage_error_as_a_wrong_option_is(run, variable, value, says):
+    outcome = run("print('ran')", **{variable: value})
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == f"plimsoll run: {says}\n"
+
+
+def test_a_wrong_mode_is_a_usage_error_for_programs_too(plimsoll):
+    outcome = plimsoll("run", "--", "true", env={"PLIMSOLL_MODE": "lit"})
+    assert outcome.status == 2
+    assert outcome.err == "plimsoll: PLIMSOLL_MODE=lit is not one of full, lite\n"
