@@ -16,8 +16,8 @@ from pathlib import Path
 # Rooms whose folders are rooms.
 HALLS = {"readers", "analysis", "exporters"}
 
-# What each room may include, in addition to itself: rooms, or single public headers. `*` stands for any
-# member of a hall.
+# What each room may include, in addition to itself: rooms, or single public headers. `*` stands for
+# any member of a hall.
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "format": {"base"},

@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from plimsoll._monitoring.yaml_file import read_yaml
+from plimsoll._monitoring.yaml_file import place_in_file, read_yaml
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
 from plimsoll._process.program_errors import leave_to_program
@@ -215,14 +215,15 @@ def _foreign_names() -> set[str]:
 
 def _foreign(block: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
     for name in sorted(_foreign_names() & {key for key in block if isinstance(key, str)}):
-        yield _Setting(name, block[name], place)
+        yield _Setting(name, block[name], place_in_file(block, name, place))
 
 
 def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
     names = {name for name, *_ in monitor_options_help()}
     if config and names.union(_foreign_names()).issuperset(config):
         yield _OWN_BLOCK_IS_THERE
-        yield from (_Setting(name, value, place) for name, value in config.items())
+        for name, value in config.items():
+            yield _Setting(name, value, place_in_file(config, name, place))
         return
     yield from _foreign(config, place)
     for key, value in config.items():
@@ -234,12 +235,15 @@ def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
     if isinstance(block, bool | str) and _is_truth(block):  # plimsoll: true
         block = {"enabled": block}
     if not isinstance(block, Mapping | None):
+        where = place_in_file(config, OWN_BLOCK, place)
         raise InvalidArgumentError(
-            "invalid_argument", f"{place}{OWN_BLOCK} is {block}; it must hold options"
+            "invalid_argument", f"{where}{OWN_BLOCK} is {block}; it must hold options"
         )
     yield _OWN_BLOCK_IS_THERE
-    for name, value in (block or {}).items():
-        yield _Setting(str(name), value, f"{place}{OWN_BLOCK}: ")
+    options = block or {}
+    for name, value in options.items():
+        where = place_in_file(options, name, f"{place}{OWN_BLOCK}: ")
+        yield _Setting(str(name), value, where)
 
 
 def _is_truth(value: bool | str) -> bool:
@@ -324,7 +328,7 @@ def _text(value: object) -> str:
         return os.fsdecode(value)
     if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
         return ",".join(_item_text(item) for item in value)
-    kind = type(value).__name__
+    kind = "dict" if isinstance(value, dict) else type(value).__name__
     raise InvalidArgumentError("invalid_argument", f"a {kind} is neither a number nor text")
 
 

@@ -115,26 +115,28 @@ def test_options_are_taken_as_they_are_and_copied(monkeypatch):
 
 BAD = [
     ("plimsoll: {verbos_batches: 1}\n",
-     "{}: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?"),
+     "{}:1:12: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?"),
     ("plimsoll: {interval: -1}\n",
-     "{}: plimsoll: interval is '-1'; it must be a whole number, 0 or more"),
+     "{}:1:12: plimsoll: interval is '-1'; it must be a whole number, 0 or more"),
     ("plimsoll: {snapshot_at: [1000, soon]}\n",
-     "{}: plimsoll: snapshot_at: 'soon' is not an iteration"),
+     "{}:1:12: plimsoll: snapshot_at: 'soon' is not an iteration"),
     ("plimsoll: {interval: {a: 1}}\n",
-     "{}: plimsoll: interval: a dict is neither a number nor text"),
-    ("plimsoll: 7\n", "{}: plimsoll is 7; it must hold options"),
-    ("plimsoll: {fragmentation_percent: 140}\n", "{}: plimsoll: fragmentation_percent is '140'"),
+     "{}:1:12: plimsoll: interval: a dict is neither a number nor text"),
+    ("plimsoll: 7\n", "{}:1:1: plimsoll is 7; it must hold options"),
+    ("plimsoll: {fragmentation_percent: 140}\n",
+     "{}:1:12: plimsoll: fragmentation_percent is '140'"),
     ("trainer_params: {memory_monitor_batches: x}\n",
-     "{}: trainer_params: memory_monitor_batches is 'x'"),
+     "{}:1:18: trainer_params: memory_monitor_batches is 'x'"),
     ("plimsoll: {phases: [{from: 0, to: 9, intervall: 2}]}\n",
-     "{}: plimsoll: phases: a phase has no 'intervall'"),
-    ("plimsoll: {phases: [{from: 0, to: 9}]}\n", "{}: plimsoll: phases: a phase needs an interval"),
-    ('plimsoll: {"\\ud800": 1}\n', "{}: plimsoll: no option '\\ud800'"),
-    ('plimsoll: {adapter: "\\ud800"}\n', "{}: plimsoll: adapter is '\\ud800'"),
-    ("plimsoll: {phases: [7]}\n", "{}: plimsoll: phases: '7' is not FROM-TO"),
-    ("plimsoll: {phases: [[1, 2]]}\n", "{}: plimsoll: phases: ['1', '2'] is not a phase"),
+     "{}:1:12: plimsoll: phases: a phase has no 'intervall'"),
+    ("plimsoll: {phases: [{from: 0, to: 9}]}\n",
+     "{}:1:12: plimsoll: phases: a phase needs an interval"),
+    ('plimsoll: {"\\ud800": 1}\n', "{}:1:12: plimsoll: no option '\\ud800'"),
+    ('plimsoll: {adapter: "\\ud800"}\n', "{}:1:12: plimsoll: adapter is '\\ud800'"),
+    ("plimsoll: {phases: [7]}\n", "{}:1:12: plimsoll: phases: '7' is not FROM-TO"),
+    ("plimsoll: {phases: [[1, 2]]}\n", "{}:1:12: plimsoll: phases: ['1', '2'] is not a phase"),
     ("plimsoll: {phases: [0-9:1, 5-7:2]}\n",
-     "{}: plimsoll: phases: 0-9 and 5-7 both hold iteration 5"),
+     "{}:1:12: plimsoll: phases: 0-9 and 5-7 both hold iteration 5"),
 ]  # fmt: skip
 
 
@@ -144,28 +146,6 @@ def test_mistakes_are_told_with_their_place(text, says, tmp_path):
     with pytest.raises(plimsoll.InvalidArgumentError) as caught:
         load_options(path)
     assert str(caught.value).startswith(says.format(path))
-    assert "\n" not in str(caught.value)
-
-
-MALFORMED = [
-    (b"plimsoll: {interval: 3\nlr: 1\n", ":2:3: invalid YAML: "),
-    (b"a: b: c\n", ":1:5: invalid YAML: mapping values are not allowed here"),
-    (b"\tplimsoll: 1\n", ":1:1: invalid YAML: found character '\\t' that cannot start any token"),
-    (b"\xff\xfe\x00\xd8", ": invalid YAML: "),
-    (b"a: \x00\n", ": invalid YAML: "),
-    (b"- 1\n- 2\n", ": holds a list, not names with values"),
-    (b"!!python/object/apply:os.system ['true']\n", ":1:1: invalid YAML: could not determine a"),
-    (b"[" * 100_000, ": nested too deeply"),
-]
-
-
-@pytest.mark.parametrize(("data", "says"), MALFORMED)
-def test_what_is_no_yaml_is_told_in_one_sentence_with_its_place(data, says, tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_bytes(data)
-    with pytest.raises(plimsoll.CorruptError) as caught:
-        load_options(path)
-    assert str(caught.value).startswith(f"{path}{says}")
     assert "\n" not in str(caught.value)
 
 

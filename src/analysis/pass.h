@@ -25,6 +25,7 @@ struct Moment {
   std::uint64_t nth = 0;     // kOom: of the device's, from 1; 0: the last one
   std::int64_t time_ns = 0;  // kTime: as in the file, or since the first event if is_relative
   bool is_relative = false;
+  std::int64_t unit_ns = 1;  // kTime: in which it was given, for error messages
 };
 
 struct Options {

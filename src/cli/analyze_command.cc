@@ -61,7 +61,10 @@ Result<logs::LogSummary> summary_of(const std::string& file) {
     return bar.advance("reading", done, total);
   });
   bar.clear();
-  return summary;
+  if (summary || summary.error().code != ErrorCode::kNotFound) return summary;
+  return make_error(ErrorCode::kNotFound,
+                    summary.error().message +
+                        "; plimsoll analyze latest finds the newest log below the current folder");
 }
 
 int show_one(const logs::LogSummary& summary, const Arguments& arguments,

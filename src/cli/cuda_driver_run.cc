@@ -40,17 +40,22 @@ std::string find_library() {
   return {};
 }
 
-void report(const RunLog& log, const std::string& program) {
+// Prints what was recorded. kFine, or why that is nothing: as linked_program_run.cc has it.
+int report(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
   if (!log.is_loaded) {
-    return complain(kLibrary + std::string(" could not be loaded into ") + program +
-                    " (the linker preloads nothing into programs that are statically linked, "
-                    "setuid, or of another architecture): nothing was recorded");
+    complain(kLibrary + std::string(" could not be loaded into ") + program +
+             " (the linker preloads nothing into programs that are statically linked, "
+             "setuid, or of another architecture): nothing was recorded");
+    return kWrongUse;
   }
+  if (log.recordings.empty() && !log.failures.empty()) return kOurFault;
   if (log.recordings.empty()) {
-    return complain(program + " never requested memory from the CUDA driver: nothing was recorded");
+    complain(program + " never requested memory from the CUDA driver: nothing was recorded");
+    return kWrongUse;
   }
   print_recordings(log.recordings);
+  return kFine;
 }
 
 // The linker reads the list with spaces and colons between its entries.
@@ -93,8 +98,8 @@ int run_with_cuda_driver(const std::string& path, const std::vector<std::string>
   const auto status = run_in_our_place(program);
   if (!status) return complain(status.error());
   log.read();
-  report(log, program.front());
-  return *status;
+  const int ours = report(log, program.front());
+  return *status != 0 ? *status : ours;
 }
 
 }  // namespace plimsoll::cli

@@ -114,9 +114,11 @@ std::string markdown() {
     text += "| " + code + " | " + meaning + " |\n";
   }
   text +=
-      "\nplimsoll run and plimsoll nsys exit with the program's own status. Errors are one "
-      "sentence on\nstderr. Work that takes over a second shows a progress bar on stderr, if "
-      "stderr is a terminal.\n";
+      "\nplimsoll run and plimsoll nsys exit with the program's own status. If that is 0 and "
+      "nothing was\nrecorded, `plimsoll run -- PROGRAM` exits with 2, or with 4 if the recording "
+      "could not begin; a\nscript keeps its status, because the command becomes Python.\n\n"
+      "Errors are one sentence on stderr. Work that takes over a second shows a progress bar on "
+      "stderr, if\nstderr is a terminal.\n";
   for (const Command& command : commands()) {
     text += "\n## plimsoll " + command.name + "\n\n```\n" + help_of(command) + "```\n";
   }

@@ -40,9 +40,13 @@ struct ProgramOptions {
   std::vector<std::pair<const char*, std::string>> environment = {};  // for linked programs
 };
 
+Status check_mode(const std::string& given, const std::string& mode) {
+  if (mode == "full" || mode == "lite") return {};
+  return make_error(ErrorCode::kInvalidArgument, given + mode + " is not one of full, lite");
+}
+
 Status check_value(const std::string& option, const std::string& value) {
-  if (option == "--mode" && value != "full" && value != "lite")
-    return make_error(ErrorCode::kInvalidArgument, "--mode " + value + " is not one of full, lite");
+  if (option == "--mode") return check_mode("--mode ", value);
   const bool is_number = !value.empty() && value.size() < 19 && value != "0" &&
                          value.find_first_not_of("0123456789") == std::string::npos;
   if (option == "--max-events" && !is_number)
@@ -99,6 +103,10 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
   if (options->is_forced) remove_earlier(path);
   if (options->has_cuda_driver) return run_with_cuda_driver(path, program);
   for (const auto& [name, value] : options->environment) ::setenv(name, value.c_str(), 1);
+  if (const char* const mode = std::getenv("PLIMSOLL_MODE"); mode != nullptr && *mode != '\0') {
+    if (const Status status = check_mode("PLIMSOLL_MODE=", mode); !status)
+      return complain(status.error());
+  }
   return run_linked_program(path, program);
 }
 
@@ -147,7 +155,8 @@ Command run_command() {
       {"--mode",
        "",
        "MODE",
-       "full, or lite: only allocations, layers and phases, at a fraction of the cost.",
+       "full, or lite: only allocations, layers and phases, at a fraction of the cost. Default: "
+       "$PLIMSOLL_MODE, or full.",
        {"full", "lite"}},
       {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
       {"--no-stacks", "", "", "Record no Python lines."},

@@ -65,6 +65,7 @@ Result<Moment> parse_moment(std::string_view text) {
   moment.kind = Moment::Kind::kTime;
   moment.time_ns = std::llround(amount * scale);
   moment.is_relative = true;
+  moment.unit_ns = static_cast<std::int64_t>(scale);
   return moment;
 }
 

@@ -284,7 +284,7 @@ def test_a_program_without_cuda_gets_no_file(plimsoll, fake_cuda, tmp_path):
         outcome = plimsoll(
             "run", "--cuda-driver", "--", *words, env=library(fake_cuda), cwd=tmp_path
         )
-        assert outcome.status == (3 if words[0] == "sh" else 0)
+        assert outcome.status == (3 if words[0] == "sh" else 2)
         assert outcome.err == (
             f"plimsoll: {said} never requested memory from the CUDA driver: nothing was recorded\n"
         )
@@ -297,7 +297,7 @@ def test_a_program_that_cannot_be_preloaded_is_told_of(plimsoll, fake_cuda, tmp_
         env=library(fake_cuda),
         cwd=tmp_path,
     )
-    assert outcome.status == 0
+    assert outcome.status == 2
     assert "could not be loaded into /sbin/ldconfig" in outcome.err
 
 

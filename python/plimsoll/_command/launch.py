@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 _LONG = ("-W", "-X", "--")  # options of Python that are not single letters
+_MODES = ("full", "lite")
+_ADAPTERS = ("auto", "libtorch", "python", "none")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _START = os.path.join(_PACKAGE, "_start")
 
@@ -85,12 +87,12 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name")
     parser.add_argument("--max-events", type=_events, metavar="N", help="keep the newest N, about")
-    parser.add_argument("--mode", choices=("full", "lite"), default="full")
+    parser.add_argument("--mode", choices=_MODES)
     parser.add_argument(
         "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
     )
     parser.add_argument("--in-children", action="store_true", help="forked children record too")
-    parser.add_argument("--adapter", choices=("auto", "libtorch", "python", "none"), default="auto")
+    parser.add_argument("--adapter", choices=_ADAPTERS)
     parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
     options = parser.parse_args(list(words))
@@ -103,7 +105,33 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         del options.script[0]
     if not options.script:
         parser.error("no script given")
+    try:
+        _add_environment(options)
+    except argparse.ArgumentTypeError as error:
+        _fail(str(error))
     return options
+
+
+def _add_environment(options: argparse.Namespace) -> None:
+    """What no option says, as ``PLIMSOLL=1`` reads it."""
+    options.mode = options.mode or _choice("PLIMSOLL_MODE", _MODES)
+    options.adapter = options.adapter or _choice("PLIMSOLL_ADAPTER", _ADAPTERS)
+    options.stacks = options.stacks and _choice("PLIMSOLL_STACKS", ("1", "0")) == "1"
+    options.in_children |= _choice("PLIMSOLL_IN_CHILDREN", ("0", "1")) == "1"
+    limit = os.environ.get("PLIMSOLL_MAX_EVENTS") or "0"
+    if options.max_events is None and limit != "0":
+        try:
+            options.max_events = _events(limit)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"PLIMSOLL_MAX_EVENTS: {error}") from None
+
+
+def _choice(variable: str, choices: tuple[str, ...]) -> str:
+    """The value of an environment variable; the first choice if it is empty or not set."""
+    value = os.environ.get(variable) or choices[0]
+    if value in choices:
+        return value
+    raise argparse.ArgumentTypeError(f"{variable}={value!r} must be one of {', '.join(choices)}")
 
 
 def _check_output(path: str) -> None:

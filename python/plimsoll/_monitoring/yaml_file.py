@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,24 @@ _MOST_BYTES = 16 << 20
 _MOST_PAIRS = 100_000  # that a mapping merges
 
 
+class FileMapping(dict[Any, Any]):
+    """A mapping of a file, with the place of each key: a line and a column, from 1."""
+
+    path = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[Any, tuple[int, int]] = {}
+
+
+def place_in_file(block: Mapping[Any, Any], key: object, place: str) -> str:
+    """What begins a message about the key: `place`, which begins with the path, with the line."""
+    if not isinstance(block, FileMapping) or key not in block.places:
+        return place
+    line, column = block.places[key]
+    return f"{block.path}:{line}:{column}: {place.removeprefix(f'{block.path}: ')}"
+
+
 def read_yaml(path: Path) -> Mapping[Any, Any]:
     try:
         yaml = importlib.import_module("yaml")
@@ -36,7 +54,9 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
             text = file.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise LimitError("limit", f"{path}: is larger than 16 MiB")
-        config = yaml.load(text.decode("utf-8-sig"), Loader=_text_loader(yaml))
+        loader = _text_loader(yaml, str(path))(text.decode("utf-8-sig"))
+        root = loader.get_single_node()
+        config = loader.construct_document(root) if root is not None else None
     except Error:
         raise
     except FileNotFoundError:
@@ -50,15 +70,15 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
         raise CorruptError("corrupt", f"{path}: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         leave_to_program(error)
-        raise CorruptError("corrupt", _yaml_trouble(path, error)) from error
+        raise CorruptError("corrupt", _yaml_trouble(path, error, text)) from error
     if not isinstance(config, Mapping | None):
-        raise CorruptError(
-            "corrupt", f"{path}: holds a {type(config).__name__}, not names with values"
-        )
+        place = f"{path}:{root.start_mark.line + 1}:{root.start_mark.column + 1}"
+        kind = type(config).__name__
+        raise CorruptError("corrupt", f"{place}: holds a {kind}, not names with values")
     return config or {}
 
 
-def _text_loader(yaml: Any) -> Any:
+def _text_loader(yaml: Any, path: str) -> Any:
     """A loader whose scalars stay the text they were written as.
 
     What "yes" or "010" means is the option's business, as in C++ (src/config). But nothing is
@@ -84,15 +104,34 @@ def _text_loader(yaml: Any) -> Any:
                     )
         yaml.SafeLoader.flatten_mapping(self, node)
 
+    def construct_map(self: Any, node: Any) -> Iterator[FileMapping]:
+        mapping = FileMapping()
+        mapping.path = path
+        yield mapping
+        mapping.update(self.construct_mapping(node))
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                mark = key.start_mark
+                mapping.places[key.value] = (mark.line + 1, mark.column + 1)
+
     members = {"yaml_implicit_resolvers": resolvers, "flatten_mapping": flatten_mapping}
     loader: Any = type("TextLoader", (yaml.SafeLoader,), members)
     for kind in ("bool", "int", "float", "timestamp"):
         loader.add_constructor(f"tag:yaml.org,2002:{kind}", yaml.SafeLoader.construct_yaml_str)
+    loader.add_constructor("tag:yaml.org,2002:map", construct_map)
     return loader
 
 
-def _yaml_trouble(path: Path, error: Exception) -> str:
+def _yaml_trouble(path: Path, error: Exception, text: bytes) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
+    before = None
+    if isinstance(error, UnicodeDecodeError):
+        before = error.object[: error.start].decode(errors="replace")
+    elif hasattr(error, "position"):  # of a character that YAML does not allow
+        before = text.decode(errors="replace")[: error.position]
+    if before is not None:
+        column = len(before.rpartition("\n")[2]) + 1
+        place = f"{path}:{before.count(chr(10)) + 1}:{column}"
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
     return f"{place}: invalid YAML: {str(problem).splitlines()[0]}"

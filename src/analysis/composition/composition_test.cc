@@ -154,10 +154,31 @@ TEST(Composition, moments_beyond_the_recording_are_errors_that_name_the_range) {
     return report.error().message;
   };
   EXPECT_EQ(message(at_event(8)), "event 8 is outside the recording: cuda:0 has events 0 to 7");
-  EXPECT_THAT(message({.kind = Moment::Kind::kTime, .time_ns = 999'999}),
-              HasSubstr("1000000 to 1007000 ns, or 0 to 7000 ns after the first event"));
+  EXPECT_THAT(
+      message({.kind = Moment::Kind::kTime, .time_ns = 999'999}),
+      HasSubstr("time 999999 ns is outside the recording: valid are 1000000 ns to 1007000 ns"));
   EXPECT_THAT(message({.kind = Moment::Kind::kTime, .time_ns = -1, .is_relative = true}),
               HasSubstr("outside the recording"));
+}
+
+TEST(Composition, a_time_beyond_the_recording_is_answered_in_the_unit_that_was_asked_in) {
+  SmallTrace small;
+  const auto trace = small.maker.finish();
+  const auto message = [&](std::int64_t time_ns, std::int64_t unit_ns) {
+    return try_run(trace, at({.kind = Moment::Kind::kTime,
+                              .time_ns = time_ns,
+                              .is_relative = true,
+                              .unit_ns = unit_ns}))
+        .error()
+        .message;
+  };
+  EXPECT_EQ(
+      message(1'000'000'000'000, 1'000'000'000),
+      "time 1000 s is outside the recording: its last event is 0.000007 s after the first one");
+  EXPECT_EQ(message(1'500'000, 1'000'000),
+            "time 1.5 ms is outside the recording: its last event is 0.007 ms after the first one");
+  EXPECT_EQ(message(8'000, 1'000),
+            "time 8 us is outside the recording: its last event is 7 us after the first one");
 }
 
 TEST(Composition, of_several_failures_the_last_one_is_shown_or_the_one_asked_for) {

@@ -73,6 +73,28 @@ FoundMoment at_time(const DeviceTrace& device, std::int64_t time_ns) {
   return {"time " + std::to_string(time_ns) + " ns", event};
 }
 
+// All digits, so that the limit that a message gives is a value that works: "2.0305 s".
+std::string in_unit(std::int64_t time_ns, std::int64_t unit_ns) {
+  std::string text = std::to_string(time_ns / unit_ns);
+  std::string fraction = std::to_string(unit_ns + time_ns % unit_ns).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  if (!fraction.empty()) text += "." + fraction;
+  return text + (unit_ns == 1'000'000'000 ? " s"
+                 : unit_ns == 1'000'000   ? " ms"
+                 : unit_ns == 1'000       ? " us"
+                                          : " ns");
+}
+
+Error time_outside(const Moment& moment, const TimeRange& range) {
+  const auto shown = [&](std::int64_t time_ns) { return in_unit(time_ns, moment.unit_ns); };
+  const std::string limits =
+      moment.is_relative
+          ? "its last event is " + shown(range.last_ns - range.first_ns) + " after the first one"
+          : "valid are " + shown(range.first_ns) + " to " + shown(range.last_ns);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "time " + shown(moment.time_ns) + " is outside the recording: " + limits);
+}
+
 Result<std::int64_t> absolute_time(const Moment& moment, const std::optional<TimeRange>& range) {
   if (!range) {
     return make_error(
@@ -83,13 +105,7 @@ Result<std::int64_t> absolute_time(const Moment& moment, const std::optional<Tim
   const bool is_in_range =
       moment.is_relative ? moment.time_ns >= 0 && moment.time_ns <= span_ns
                          : moment.time_ns >= range->first_ns && moment.time_ns <= range->last_ns;
-  if (!is_in_range) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        "time " + std::to_string(moment.time_ns) + " ns is outside the recording: " + "valid are " +
-            std::to_string(range->first_ns) + " to " + std::to_string(range->last_ns) +
-            " ns, or 0 to " + std::to_string(span_ns) + " ns after the first event");
-  }
+  if (!is_in_range) return time_outside(moment, *range);
   return moment.is_relative ? range->first_ns + moment.time_ns : moment.time_ns;
 }
 
