@@ -176,6 +176,17 @@ def test_a_wrong_variable_is_a_usage_error_as_a_wrong_option_is(run, variable, v
     assert outcome.err == f"plimsoll run: {says}\n"
 
 
+def test_a_misspelled_variable_is_named_and_the_script_runs(run):
+    program = "import torch\nprint('ran')"
+    outcome = run(program, PLIMSOLL_MOED="lite", PLIMSOLL_MONITOR_NVTXX="1", PLIMSOLL_OTHER="x")
+    assert (outcome.status, outcome.out) == (0, "ran\n")
+    first, second, *_ = outcome.err.splitlines()
+    assert first == "plimsoll run: PLIMSOLL_MOED is ignored; did you mean PLIMSOLL_MODE?"
+    assert second == (
+        "plimsoll: PLIMSOLL_MONITOR_NVTXX is ignored: no option 'nvtxx': did you mean 'nvtx'?"
+    )
+
+
 def test_a_wrong_mode_is_a_usage_error_for_programs_too(plimsoll):
     outcome = plimsoll("run", "--", "true", env={"PLIMSOLL_MODE": "lit"})
     assert outcome.status == 2

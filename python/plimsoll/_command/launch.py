@@ -5,6 +5,7 @@ folder is imported. It imports nothing of plimsoll.
 """
 
 import argparse
+import difflib
 import json
 import os
 import stat
@@ -14,6 +15,11 @@ from typing import NoReturn
 
 _LONG = ("-W", "-X", "--")  # options of Python that are not single letters
 _MODES = ("full", "lite")
+_VARIABLES = (
+    *("PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_MAX_EVENTS", "PLIMSOLL_STACKS"),
+    *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
+    *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
+)
 _ADAPTERS = ("auto", "libtorch", "python", "none")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _START = os.path.join(_PACKAGE, "_start")
@@ -114,6 +120,11 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
 
 def _add_environment(options: argparse.Namespace) -> None:
     """What no option says, as ``PLIMSOLL=1`` reads it."""
+    for name in os.environ:
+        if name.startswith("PLIMSOLL_") and name not in _VARIABLES:
+            near = difflib.get_close_matches(name, _VARIABLES, 1, 0.9)
+            if near:
+                _say(f"{name} is ignored; did you mean {near[0]}?")
     options.mode = options.mode or _choice("PLIMSOLL_MODE", _MODES)
     options.adapter = options.adapter or _choice("PLIMSOLL_ADAPTER", _ADAPTERS)
     options.stacks = options.stacks and _choice("PLIMSOLL_STACKS", ("1", "0")) == "1"
@@ -192,9 +203,13 @@ def _first_environment() -> dict[bytes, bytes]:
     return dict(pair.split(b"=", 1) for pair in pairs if b"=" in pair)
 
 
-def _fail(sentence: str) -> NoReturn:
+def _say(sentence: str) -> None:
     shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in sentence)
     print(f"plimsoll run: {shown}", file=sys.stderr)
+
+
+def _fail(sentence: str) -> NoReturn:
+    _say(sentence)
     sys.exit(2)
 
 

@@ -13,10 +13,14 @@ from typing import Any
 
 from plimsoll import _record
 from plimsoll._process.messages import print_notice
+from plimsoll._process.names import name_of
 from plimsoll._process.program_errors import leave_to_program
 from plimsoll.errors import Error
 
 _MB = 1024 * 1024
+_PREFIX = "PLIMSOLL_MONITOR_"
+
+_reported: set[str] = set()  # variables
 
 
 @contextlib.contextmanager
@@ -64,9 +68,25 @@ def _tensor_bytes() -> int | None:
     return (usage.cpu if usage.gpu is None else usage.gpu).allocated_bytes
 
 
+def _report_misspelled() -> None:
+    """A monitor refuses such a variable. A recording reads only one of them, and goes on."""
+    for variable in os.environ:
+        if not variable.startswith(_PREFIX) or variable in _reported:
+            continue
+        name = name_of(variable.removeprefix(_PREFIX).lower())
+        try:
+            _record.MonitorOptions().set(name, "")
+        except Error as error:
+            leave_to_program(error)
+            if error.message.startswith("no option"):
+                _reported.add(variable)
+                print_notice(f"{variable} is ignored: {error}")
+
+
 def nvtx_is_asked_for() -> bool:
     """Whether the environment asks recordings to show their ranges."""
     value = os.environ.get("PLIMSOLL_MONITOR_NVTX", "false")
+    _report_misspelled()
     said = _record.MonitorOptions()
     try:
         said.set("nvtx", value)
