@@ -326,7 +326,7 @@ TEST(Exit, ends_the_recordings_that_still_run) {
 int record_and_wait(const TemporaryPath& path) {
   new Recorded(file_options(path));
   for (std::uint64_t i = 1; i <= 100; ++i) alloc(i * 64, 1);
-  sleep_ms(250);  // old enough to have been written
+  while (TraceReplay::of_file(path.str()).live_bytes < 100) sleep_ms(10);  // written by their age
   alloc(64 * 101, 1);
   return 0;
 }
