@@ -72,6 +72,7 @@ INDIRECT = {
     "adapters/cuda_driver/roll.cc": 1,
     "python/plimsoll/_command/environment.py": 1,
     "python/plimsoll/_command/launch.py": 1,
+    "python/plimsoll/_start/next_program.py": 1,
     "python/plimsoll/recording.py": 2,  # ranks
     "python/plimsoll/_cuda/cuda_half.py": 2,  # CUDA_HOME and CUDA_PATH
 }
