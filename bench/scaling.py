@@ -201,6 +201,7 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "annotations that cross": (REPORT, crossed_annotations),
     "annotations, exported": (["export", "--to", "snapshot", "--force"], open_annotations),
     "live allocations": (REPORT, live_allocations),
+    "live allocations, printed": (["report"], live_allocations),
     "live allocations, folded": (["export", "--to", "collapsed", "--force"], live_allocations),
     "live allocations, speedscope": (
         ["export", "--to", "speedscope", "--force"],
@@ -260,6 +261,7 @@ CASE_OF = {
     "exporters/collapsed": "live allocations, folded",
     "exporters/json": "live allocations",
     "exporters/speedscope": "live allocations, speedscope",
+    "exporters/terminal": "live allocations, printed",
     "exporters/timeline_csv": "live allocations, totals as CSV",
     "exporters/timeline_json": "live allocations, totals",
     "exporters/torch_snapshot": "annotations, exported",
