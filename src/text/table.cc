@@ -14,6 +14,7 @@ constexpr std::size_t kGap = 2;
 constexpr std::size_t kNoteIndent = 12;
 constexpr std::size_t kNarrowest = 16;  // of the last column, whatever the width asked for
 constexpr std::size_t kNarrowestAside = 32;
+constexpr std::size_t kNarrowestHeader = 10;
 
 std::string without_trailing_spaces(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
@@ -40,17 +41,37 @@ void TextTable::add_note(std::string text) { rows_.back().notes.push_back(std::m
 
 void TextTable::add_aside(std::string text) { rows_.back().aside = std::move(text); }
 
+// Of all columns; what a cell of a number column says is never shortened, only its header is.
 std::vector<std::size_t> TextTable::column_widths(std::size_t width) const {
   std::vector<std::size_t> widths;
+  std::vector<std::size_t> least;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    std::size_t widest = display_width(columns_[c].header);
-    for (const Row& row : rows_) widest = std::max(widest, display_width(row.cells[c]));
-    widths.push_back(widest);
+    const std::size_t header = display_width(columns_[c].header);
+    std::size_t cells = 0;
+    for (const Row& row : rows_) cells = std::max(cells, display_width(row.cells[c]));
+    widths.push_back(std::max(header, cells));
+    const bool is_number = columns_[c].align == Align::kNumber;
+    least.push_back(is_number ? std::max(cells, std::min(header, kNarrowestHeader))
+                              : widths.back());
   }
-  const std::size_t others =
-      std::accumulate(widths.begin(), widths.end() - 1, kIndent + kGap * (widths.size() - 1));
-  const std::size_t room = std::max(width > others ? width - others : 0, kNarrowest);
-  widths.back() = std::min(widths.back(), room);
+  if (columns_.back().align == Align::kWords) {
+    least.back() = std::min(widths.back(), kNarrowest);
+  }
+  const std::size_t gaps = kIndent + kGap * (widths.size() - 1);
+  const auto total = [&] { return std::accumulate(widths.begin(), widths.end(), gaps); };
+  // Words in the last column give way first, then the widest headers.
+  if (const std::size_t wanted = total(); wanted > width) {
+    widths.back() -= std::min(widths.back() - least.back(), wanted - width);
+  }
+  for (std::size_t excess = total(); excess > width; --excess) {
+    std::size_t widest = widths.size();
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      if (widths[c] <= least[c]) continue;
+      if (widest == widths.size() || widths[c] > widths[widest]) widest = c;
+    }
+    if (widest == widths.size()) break;
+    --widths[widest];
+  }
   return widths;
 }
 

@@ -1,5 +1,6 @@
 #include "text/table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "text/layout.h"
@@ -8,6 +9,8 @@ namespace plimsoll::text {
 namespace {
 
 using enum TextTable::Align;
+using testing::HasSubstr;
+using testing::Not;
 
 TEST(TextTable, numbers_stand_right_and_words_left) {
   TextTable table({{"bytes"}, {"line", kWords}});
@@ -22,7 +25,7 @@ TEST(TextTable, numbers_stand_right_and_words_left) {
 TEST(TextTable, the_last_column_is_shortened_to_the_width) {
   TextTable table({{"bytes"}, {"line", kWords}});
   table.add_row({"1.0 GiB", "somewhere/far/away/in/folders/train.py:91 (main)"});
-  const std::string text = table.to_text(40, Color::kOff);
+  const std::string text = table.to_text(39, Color::kOff);
   EXPECT_NE(text.find("/train.py:91 (main)\n"), std::string::npos) << text;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
@@ -58,6 +61,16 @@ TEST(TextTable, an_aside_stands_behind_its_row_where_there_is_room_and_else_unde
             "  1  net.py:1 (f)\n"
             "            y = x @ w\n"
             "  2  everything else\n");
+}
+
+TEST(TextTable, numbers_are_never_cut_but_their_headers_are) {
+  TextTable table({{"", kWords}, {"a_run_with_a_long_name"}, {"difference"}});
+  table.add_row({"peak", "18.6 MiB", "+12.8 MiB (+223.8%)"});
+  const std::string text = table.to_text(39, Color::kOff);
+  EXPECT_THAT(text, HasSubstr("  peak    18.6 MiB  +12.8 MiB (+223.8%)\n"));
+  EXPECT_THAT(text, Not(HasSubstr("a_run_with_a_long_name")));
+  EXPECT_THAT(table.to_text(10, Color::kOff), HasSubstr("18.6 MiB  +12.8 MiB (+223.8%)\n"));
+  EXPECT_THAT(table.to_text(100, Color::kOff), HasSubstr("a_run_with_a_long_name"));
 }
 
 TEST(TextTable, a_long_aside_loses_its_end) {
