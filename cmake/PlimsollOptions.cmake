@@ -49,7 +49,10 @@ find_program(PLIMSOLL_CCACHE ccache)
 if(PLIMSOLL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # With a base directory, two checkouts of the same source share their objects; without the hash of the build folder, two builds with
   # the same flags do (the everyday build and the wheel that scripts/test makes).
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PLIMSOLL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${PLIMSOLL_CCACHE}
+  )
 endif()
 
 find_program(PLIMSOLL_MOLD mold)

@@ -29,6 +29,7 @@ function(plimsoll_room name)
     set(seen PUBLIC)
     add_library(${target} STATIC ${room_SOURCES})
     target_link_libraries(${target} PRIVATE plimsoll_options)
+    plimsoll_precompiled(${target} LIBRARY)
   else()
     set(seen INTERFACE)
     add_library(${target} INTERFACE)
@@ -61,6 +62,7 @@ function(plimsoll_test name)
 
   add_executable(${name}_test ${test_SOURCES})
   target_link_libraries(${name}_test PRIVATE plimsoll_options ${test_DEPS} GTest::gmock GTest::gtest_main)
+  plimsoll_precompiled(${name}_test TEST)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}) # for "tests/conformance/…"
   # Where tests find their data; the samples outside the repository are looked for from here, too.
   target_compile_definitions(${name}_test PRIVATE PLIMSOLL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
