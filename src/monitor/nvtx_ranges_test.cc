@@ -28,7 +28,7 @@ using testing::StartsWith;
 // side.
 std::string log_path() {
   const char* test = testing::UnitTest::GetInstance()->current_test_info()->name();
-  return std::filesystem::current_path() / ("plimsoll_nvtx_test." + std::string(test) + ".log");
+  return std::filesystem::read_symlink("/proc/self/exe").string() + "." + test + ".nvtx.log";
 }
 
 // Without the thread's number.
