@@ -205,8 +205,13 @@ def test_only_the_newest_events_are_kept(tmp_path):
     with plimsoll.record(tmp_path / "run.plim", max_events=20_000) as recording:
         for _ in range(100_000):
             torch.empty(1)
-    assert recording.state["evicted"] > 0
-    assert plimsoll.open(recording.path).report["source"]["events"] < 100_000
+    state, trace = recording.state, plimsoll.open(recording.path)
+    assert 0 < state["evicted"] < state["events"]
+    assert trace.report["source"]["events"] < 100_000
+    names = [each["name"] for each in trace.report["source"]["diagnostics"]]
+    assert "evicted_events" in names
+    assert "history_truncated" not in names
+    assert f"max_events evicted {state['evicted']:,} events" in trace.findings[0]["title"]
 
 
 def test_the_python_adapter_sees_the_same_parameters(tmp_path):

@@ -668,7 +668,7 @@ TEST_P(Kill, at_any_time_leaves_a_file_that_lacks_the_last_moment_only) {
     EXPECT_FALSE(replay.is_ended);
     if (replay.state) {
       EXPECT_EQ(replay.state->state, format::RecordingState::kRunning);
-      EXPECT_EQ(replay.state->evicted, replay.evicted);
+      EXPECT_GE(replay.state->evicted, replay.evicted);  // it counts marks and tags, too
     }
     evicting += replay.evicted > 0 ? 1 : 0;
     losses.push_back(compare(replay, log, killed_ns));

@@ -313,7 +313,7 @@ void Recording::fill_state(const Ledger& ledger, plimsoll_recording_state& state
   state.unmatched = ledger.unmatched() - unmatched_before_;
   state.events = memory_events_;
   state.dropped = dropped_;
-  state.evicted = kept_ ? kept_->evicted() : 0;
+  state.evicted = kept_ ? kept_->evicted_events() : 0;
   state.written_bytes = written_bytes_.load(std::memory_order_relaxed);
   state.error = error_.load(std::memory_order_relaxed);
 }

@@ -7,6 +7,7 @@
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/units.h"
+#include "model/steps.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -49,16 +50,28 @@ std::string record_again(const report::Source& source) {
 
 // With max_events a native recording keeps only the newest events; what was live before them is in
 // it.
-report::Finding told_to_forget(const DeviceFacts& device) {
+report::Finding limited(const Facts& facts, const DeviceFacts& device) {
   report::Finding finding;
   finding.id = "history_truncated";
   finding.severity = report::FindingSeverity::kInfo;
-  finding.title = "The recording keeps only its newest events (max_events), " +
-                  base::format_count(device.trace.events.size()) + " on " + device.name;
+  const auto& diagnostics = facts.report.source.diagnostics;
+  const auto evicted =
+      std::ranges::find(diagnostics, "evicted_events", &report::DiagnosticReport::name);
+  const bool is_counted = evicted != diagnostics.end();
+  finding.title = "max_events evicted " +
+                  (is_counted ? counted(evicted->count, "event") : std::string("earlier events")) +
+                  ": the file has the newest, and what was live before them";
+  std::string until = is_counted && !evicted->example.empty() ? evicted->example + ". " : "";
+  const auto ends = model::step_ends(facts.trace, device.trace);
+  if (!ends.empty()) {
+    until += "The first step that ends in the file is step " +
+             base::format_count(ends.front().step) + ". ";
+  }
   finding.evidence.push_back(
-      "What was live before them is known, with its stacks; a higher peak before, if there was "
-      "one, is not.");
-  finding.next_step = "To see all of it, record without max_events, or with more.";
+      until +
+      "Peaks, steps, growth and numbers of allocations before are unknown. What was live "
+      "then is known, with its stacks, and figures since then are exact.");
+  finding.next_step = "Record without max_events, or with a larger number, to see all of it.";
   return finding;
 }
 
@@ -120,7 +133,7 @@ Findings history_truncated(const Facts& facts) {
   for (const DeviceFacts& device : devices_of(facts)) {
     if (device.trace.history != model::History::kTruncated) continue;
     if (facts.trace.has_phases()) {
-      findings.push_back(told_to_forget(device));
+      findings.push_back(limited(facts, device));
       break;  // the same for all devices
     }
     const std::uint64_t events = device.trace.events.size();

@@ -297,7 +297,7 @@ void Recording::on_dropped(const format::Dropped& dropped) {
 void Recording::on_evicted(const format::Evicted& evicted) {
   std::string example;
   if (file_state_ && file_state_->evicted_until_ns > started_ns_) {
-    example = "The newest of them is " +
+    example = "The newest of these is from " +
               base::format_duration(file_state_->evicted_until_ns - started_ns_) +
               " after the start";
   }

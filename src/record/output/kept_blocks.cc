@@ -34,6 +34,7 @@ struct KeptBlocks::Fold : format::NoEvents {
   explicit Fold(KeptBlocks& kept) : kept_(kept) {}
 
   void on_alloc(const format::Alloc& alloc) {
+    ++kept_.evicted_events_;
     note(alloc.time_ns);
     BaseRow row;
     row.alloc = alloc;
@@ -41,16 +42,22 @@ struct KeptBlocks::Fold : format::NoEvents {
     kept_.base_.insert(row);
   }
   void on_free(const format::Free& free) {
+    if (free.serial != format::kNoSerial) ++kept_.evicted_events_;
     note(free.time_ns);
     if (const BaseRow* row = find(free.serial)) kept_.base_.erase(row);
   }
   void on_free_requested(const format::FreeRequested& free) {
+    ++kept_.evicted_events_;
     BaseRow* row = find(free.serial);
     if (row == nullptr) return;
     row->requested = free;
     row->is_pending = true;
   }
-  void on_segment(const format::Segment& segment) { kept_.base_segments_.apply(segment); }
+  void on_segment(const format::Segment& segment) {
+    ++kept_.evicted_events_;
+    kept_.base_segments_.apply(segment);
+  }
+  void on_out_of_memory(const format::OutOfMemory&) { ++kept_.evicted_events_; }
   void on_mark(const format::Mark& mark) { note(mark.time_ns); }
   void on_tag(const format::Tag& tag) {
     if (BaseRow* row = find(tag.serial)) row->tensor = tag.tensor;
@@ -147,7 +154,7 @@ void KeptBlocks::encode_base(format::Encoder& encoder) const {
   base_.for_each([&](const BaseRow& row) { rows.push_back(row); });
   std::sort(rows.begin(), rows.end(),
             [](const BaseRow& a, const BaseRow& b) { return a.key() < b.key(); });
-  encoder.evicted({evicted_});
+  encoder.evicted({evicted_events_});
   if (dropped_.count > 0) encoder.dropped(dropped_);
   for (const Moment& moment : moments(rows)) {
     if (moment.segment != nullptr) encoder.segment(*moment.segment);

@@ -27,7 +27,9 @@ class KeptBlocks {
 
   // May throw std::bad_alloc.
   void add(const format::FinishedBlock& block);
-  std::uint64_t evicted() const { return evicted_; }
+  std::uint64_t evicted() const { return evicted_; }  // records
+  // Of them: allocations, frees, segments and failed requests, as reports count.
+  std::uint64_t evicted_events() const { return evicted_events_; }
   std::int64_t evicted_until_ns() const { return evicted_until_ns_; }
   // Whether assemble() leaves out anything that was added.
   bool has_forgotten() const { return evicted_ > 0 || has_replaced_attachment_; }
@@ -69,6 +71,7 @@ class KeptBlocks {
   std::vector<std::byte> end_;
   std::uint64_t events_ = 0;  // in blocks_
   std::uint64_t evicted_ = 0;
+  std::uint64_t evicted_events_ = 0;
   std::int64_t evicted_until_ns_ = 0;
   bool has_replaced_attachment_ = false;
   ProbeTable<BaseRow> base_;
