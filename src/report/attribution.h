@@ -162,7 +162,8 @@ struct StepRow {
   }
 };
 
-// The start of a backward at which most was kept for it.
+// The start of the backward that uses what is live at the peak; if none does, of the one for which
+// most was kept.
 struct SavedRow {
   std::int32_t device = 0;
   std::optional<std::uint64_t> event;
@@ -172,6 +173,7 @@ struct SavedRow {
   std::uint64_t count = 0;
   std::uint64_t live_bytes = 0;
   std::uint64_t backwards = 0;
+  bool is_of_peak = false;
 
   static constexpr auto fields() {
     using base::Field;

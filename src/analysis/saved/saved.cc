@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,30 @@ bool is_saved(const model::DeviceTrace& device, std::size_t lifetime) {
   return has(device.lifetimes.flags[lifetime], model::LifetimeFlags::kSavedForBackward);
 }
 
+// The backward that uses most of what is live at the peak, of the two around it; none if neither
+// uses anything.
+std::optional<std::size_t> of_peak(const model::Trace& trace, const model::DeviceTrace& device,
+                                   const std::vector<std::uint32_t>& begins,
+                                   std::optional<std::uint64_t> peak) {
+  if (!peak) return std::nullopt;
+  const auto next = std::ranges::upper_bound(begins, *peak);
+  const auto after = static_cast<std::size_t>(next - begins.begin());
+  std::uint64_t of_before = 0, of_after = 0;
+  for (const std::uint32_t row :
+       live_set(device, model::held(device), static_cast<std::int64_t>(*peak))) {
+    if (!is_saved(device, row)) continue;
+    const auto is_live_at = [&](std::size_t backward) {
+      return is_live(device.lifetimes, row, model::held(device),
+                     std::int64_t{begins[backward]} - 1);
+    };
+    const std::uint64_t size = trace.held_bytes(device, row);
+    if (after > 0 && is_live_at(after - 1)) of_before += size;
+    if (after < begins.size() && is_live_at(after)) of_after += size;
+  }
+  if (of_before == 0 && of_after == 0) return std::nullopt;
+  return of_before >= of_after ? after - 1 : after;
+}
+
 // Which of the backwards sees most; the first of them.
 std::size_t largest(const model::Trace& trace, const model::DeviceTrace& device,
                     const std::vector<std::uint32_t>& begins) {
@@ -37,13 +62,16 @@ class DeviceSaved {
   };
 
  public:
-  DeviceSaved(PassContext& context, const model::DeviceTrace& device)
-      : context_(context), trace_(context.trace), device_(device) {}
+  DeviceSaved(PassContext& context, const model::DeviceTrace& device,
+              std::optional<std::uint64_t> peak)
+      : context_(context), trace_(context.trace), device_(device), peak_(peak) {}
 
   void append_to(report::Tables& tables) {
     const auto begins = backward_begins(trace_, device_);
     if (begins.empty()) return;
-    SavedRow row = row_at(begins[largest(trace_, device_, begins)]);
+    const auto backward = of_peak(trace_, device_, begins, peak_);
+    SavedRow row = row_at(begins[backward ? *backward : largest(trace_, device_, begins)]);
+    row.is_of_peak = backward.has_value();
     row.backwards = begins.size();
     if (row.count > 0) append_groups(row, tables);
     tables.saved.push_back(row);
@@ -106,16 +134,24 @@ class DeviceSaved {
   PassContext& context_;
   const model::Trace& trace_;
   const model::DeviceTrace& device_;
+  std::optional<std::uint64_t> peak_;
   std::vector<Saved> saved_;
 };
 
 class SavedPass final : public Pass {
  public:
   const char* name() const override { return "saved"; }
+  std::span<const char* const> runs_after() const override {
+    static constexpr const char* kNames[] = {"timeline"};
+    return kNames;
+  }
   Status run(PassContext& context) const override {
-    for (const model::DeviceTrace& device : context.trace.devices) {
+    for (std::size_t i = 0; i < context.trace.devices.size(); ++i) {
+      const model::DeviceTrace& device = context.trace.devices[i];
       if (context.options.device && device.device != *context.options.device) continue;
-      DeviceSaved(context, device).append_to(context.report.tables);
+      std::optional<std::uint64_t> peak;
+      if (i < context.report.devices.size()) peak = context.report.devices[i].held().peak_event;
+      DeviceSaved(context, device, peak).append_to(context.report.tables);
     }
     return {};
   }

@@ -1,8 +1,9 @@
-// What is kept for backward: of all moments at which a backward began, the one with most memory
-// that was made in forward and was alive then, and who made it.
+// What is kept for backward: what was made in forward and is live when a backward begins, and which
+// operators and layers made it. The backward is the one that uses what is live at the peak; if none
+// does, the one that begins with most.
 //
-// That is what autograd saved, and besides it what the program itself still held of its forward;
-// who made a tensor is known, who keeps it is not. Rows of the two tables sum to `bytes`.
+// That is what autograd saved, and what the program itself retains of its forward. What made a
+// tensor is known, what retains it is not. Rows of the two tables sum to `bytes`.
 #pragma once
 
 #include <memory>

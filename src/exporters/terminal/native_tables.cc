@@ -176,7 +176,9 @@ std::string saved_heading(const report::DeviceReport& device, const report::Save
   if (row.step) text += " in step " + base::format_count(*row.step);
   text += ", " + moment_text(device, row.event, row.time_ns);
   if (row.backwards > 1) {
-    text += "; the most of " + base::format_count(row.backwards) + " backwards";
+    text += row.is_of_peak ? "; the backward of the peak, of " : "; the most of ";
+    text += base::format_count(row.backwards);
+    text += row.is_of_peak ? "" : " backwards";
   }
   return text;
 }
