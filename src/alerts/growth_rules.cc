@@ -193,7 +193,8 @@ Alert& Rules::suspect_growth(const std::string& device, const std::string& categ
   alert.title = capital(what) + " on " + device + " keep growing: " + sample::bytes_text(grown) +
                 " more " + span_text(trend, options.step) + ", " +
                 sample::bytes_text(trend.per_iteration) + " per " + options.step;
-  if (category.empty()) alert.title.replace(alert.title.find("keep"), 4, "keeps");
+  const bool is_singular = category.empty() || category == "optimizer_state";
+  if (is_singular) alert.title.replace(alert.title.find("keep"), 4, "keeps");
   alert.next_step = words.next_step;
   alert.saving_bytes = static_cast<std::uint64_t>(trend.grown());
   return alert;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "base/hash.h"
@@ -20,6 +21,12 @@ SiteKey site_of(const plimsoll_live& row) {
           .op = row.outer_op,
           .device = row.device,
           .category = static_cast<std::uint8_t>(sample::category_of(row))};
+}
+
+bool is_of_model(const SiteKey& key) {
+  const std::string_view category = kCategories[key.category];
+  return category == "parameter" || category == "buffer" || category == "gradient" ||
+         category == "optimizer_state";
 }
 
 SiteKey whole_of(const SiteKey& key) {
@@ -223,6 +230,10 @@ std::optional<LeftBehind> BirthHistory::growth_of(const Site& site) const {
                        .aged_counts = aged,
                        .retired = std::max<std::int64_t>(first(warm_up) - first(samples - 1), 0)});
   if (!growth || (left.samples < kManySamples && !growth->is_in_each_step)) return std::nullopt;
+  // A model that gets new parts in a few stages (a head for each task), or whose experts are used
+  // late: samples that are merged do not show the steps between.
+  const bool is_in_stages = merged_ > 1 || growth->birth_steps * 2 <= growth->compared_steps;
+  if (is_in_stages && is_of_model(site.key)) return std::nullopt;
   left.allocations = growth->survivors;
   return left;
 }

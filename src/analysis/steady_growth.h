@@ -10,8 +10,8 @@
 namespace plimsoll::analysis {
 
 inline std::uint64_t grown_bytes(const report::GrowthRow& row) {
-  return row.is_certain ? static_cast<std::uint64_t>(std::max<std::int64_t>(row.grown_bytes, 0))
-                        : 0;
+  const bool counts = row.is_certain && !row.is_model_in_stages;
+  return counts ? static_cast<std::uint64_t>(std::max<std::int64_t>(row.grown_bytes, 0)) : 0;
 }
 
 }  // namespace plimsoll::analysis

@@ -83,6 +83,8 @@ std::optional<Growth> growth_of(const SiteSeries& site) {
   return Growth{.bytes_per_step = static_cast<double>(sum(bytes)) / static_cast<double>(counted),
                 .grown_bytes = grown_bytes(site.born_bytes, bytes),
                 .survivors = static_cast<std::uint64_t>(sum(counts)),
+                .compared_steps = counted,
+                .birth_steps = birth_steps,
                 .is_in_each_step = birth_steps == counted,
                 .is_certain = steps >= kCertainSteps || birth_steps == counted};
 }

@@ -53,10 +53,12 @@ struct SiteSeries {
 
 struct Growth {
   double bytes_per_step = 0;
-  std::int64_t grown_bytes = 0;  // live at the end, of what each step left behind
-  std::uint64_t survivors = 0;   // allocations between warm-up and coming of age
-  bool is_in_each_step = false;  // every step between these has left survivors
-  bool is_certain = false;       // of few steps only growth in each step is
+  std::int64_t grown_bytes = 0;    // live at the end, of what each step left behind
+  std::uint64_t survivors = 0;     // allocations between warm-up and coming of age
+  std::size_t compared_steps = 0;  // between warm-up and coming of age
+  std::size_t birth_steps = 0;     // of these: that have left survivors
+  bool is_in_each_step = false;    // all of them have
+  bool is_certain = false;         // of few steps only growth in each step is
 };
 
 // None: the site does not grow.

@@ -143,7 +143,12 @@ struct GrowthRow {
   std::uint64_t survivors = 0;
   bool is_appended = false;  // a tensor grows: each is the one before it and what is appended
   bool is_certain = false;   // else the steps are few, and not every one left something
-  bool is_of_lbfgs = false;  // the history of torch.optim.LBFGS
+  std::uint64_t compared_steps = 0;  // between the warm-up and the newest steps
+  std::uint64_t grown_steps = 0;     // of these: that have left something behind
+  std::uint64_t stages = 0;          // steps after first_step that have
+  std::uint64_t last_count = 0;      // allocations of last_bytes
+  bool is_model_in_stages = false;   // parameters, gradients and state of a model that grows rarely
+  bool is_of_lbfgs = false;          // the history of torch.optim.LBFGS
   bool is_of_calls = false;  // of a program that only runs forward: a step is a call of its model
   std::string boundary;      // what marked the steps: the annotation's name, or "cycle"
 
@@ -237,7 +242,10 @@ struct Tables {
         Field{"layers", &Tables::layers,
               "Each layer: live bytes by phase and by kind, and its own peak; by path."},
         Field{"steps", &Tables::steps, "Each step: peak, end, categories; the last 10,000."},
-        Field{"saved", &Tables::saved, "Where most was kept for backward."},
+        Field{"saved", &Tables::saved,
+              "What was kept for the backward of the peak, or where no backward uses the peak, for "
+              "the one that "
+              "kept most."},
         Field{"saved_by_operator", &Tables::saved_by_operator,
               "Those bytes by the operator that made them."},
         Field{"saved_by_layer", &Tables::saved_by_layer,

@@ -18,6 +18,7 @@ from tests.causes import (
     controls,
     forward_only,
     forward_only_controls,
+    growing_models,
     held_out_controls,
     held_out_leaks,
     held_out_peaks,
@@ -25,18 +26,30 @@ from tests.causes import (
     mechanism_controls,
     mechanisms,
     peaks,
+    rare_leaks,
+    second_order,
 )
 from tests.causes.training import PROGRAMS
 
 import plimsoll
 
 # By being imported.
-REGISTERED = (peaks, leaks, held_out_leaks, held_out_peaks, mechanisms, forward_only)
+REGISTERED = (
+    peaks,
+    leaks,
+    held_out_leaks,
+    held_out_peaks,
+    mechanisms,
+    forward_only,
+    rare_leaks,
+    second_order,
+)
 CLEAN = {
     *controls.NAMES,
     *held_out_controls.NAMES,
     *mechanism_controls.NAMES,
     *forward_only_controls.NAMES,
+    *growing_models.NAMES,
 }
 
 
@@ -47,7 +60,13 @@ def record(name: str, folder: Path) -> dict:
         PROGRAMS[name]()
     gc.collect()
     trace = plimsoll.open(path)
-    return {"program": name, "findings": trace.findings, "path": str(path)}
+    steps = [row["step"] for row in trace.tables["moments"] if row["name"] == "peak"]
+    return {
+        "program": name,
+        "findings": trace.findings,
+        "peak_step": steps[0] if steps else None,
+        "path": str(path),
+    }
 
 
 def main() -> None:

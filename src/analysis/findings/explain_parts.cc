@@ -9,6 +9,7 @@
 
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
+#include "analysis/lbfgs.h"
 #include "model/categories.h"
 #include "model/function_name.h"
 #include "model/user_line.h"
@@ -277,14 +278,7 @@ void explain_layer(Peak& peak, Explanations& out) {
 // A parameter with its gradient and its optimizer state.
 void explain_parameter(Peak& peak, Explanations& out) {
   std::map<std::string_view, Explanation> parameters;
-  std::map<std::string_view, std::uint64_t> sizes;
   const auto& strings = peak.trace().strings;
-  for (const PeakAllocation& allocation : peak.live()) {
-    const std::string_view category = peak.category(allocation);
-    // An optimizer that steps before the model runs gives the parameter a name of its own.
-    if (category != model::kParameter && category != model::kGradient) continue;
-    sizes[strings[peak.tensor(allocation).name]] = allocation.size_bytes;
-  }
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     const std::string_view category = peak.category(allocation);
@@ -292,10 +286,8 @@ void explain_parameter(Peak& peak, Explanations& out) {
     std::string_view name = strings[peak.tensor(allocation).name];
     if (category == model::kOptimizerState) {
       name = name.substr(0, name.rfind('.'));
-      // LBFGS keeps vectors of all parameters under the name of the first.
-      const auto size = sizes.find(name);
-      const bool is_of_more = size != sizes.end() && allocation.size_bytes > 2 * size->second;
-      if (is_of_more) continue;
+      // It keeps vectors of all parameters under the name of the first.
+      if (is_of_lbfgs(peak.trace(), allocation.stack)) continue;
     }
     if (!name.empty()) parameters[name].add(peak, part);
   }

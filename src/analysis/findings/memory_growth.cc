@@ -54,6 +54,13 @@ void add_kind(const char* kind, const Rows& table, std::int32_t device, report::
                              ", by " + rate_text(first->bytes_per_step) + ".");
 }
 
+// "It holds 3.0 MiB at the end of step 26 and 10.0 MiB at the end of step 100".
+std::string first_and_last_text(const report::GrowthRow& row) {
+  return "It holds " + bytes_text(row.first_bytes) + " at the end of step " +
+         base::format_count(row.first_step) + " and " + bytes_text(row.last_bytes) +
+         " at the end of step " + base::format_count(row.steps);
+}
+
 // "model.py:12 (forward), called from train.py:40 (main)".
 std::string place_text(const report::GrowthRow& row) {
   return row.key + (row.caller.empty() ? "" : ", called from " + row.caller);
@@ -61,20 +68,35 @@ std::string place_text(const report::GrowthRow& row) {
 
 void add_rows(const Rows& rows, report::Finding& finding) {
   for (const auto& row : std::span(rows).first(std::min(kLinesNamed, rows.size()))) {
-    const bool is_one = row.survivors == 1;
-    const std::string survivors =
-        row.is_appended ? "Each of its tensors is the one before it and what torch.cat appends."
-                        : counted(row.survivors, "allocation") + " of earlier steps " +
-                              (is_one ? "is" : "are") + " still live.";
-    finding.evidence.push_back(place_text(row) + ": " + rate_with_interval(row) + ". It holds " +
-                               bytes_text(row.first_bytes) + " at the end of step " +
-                               base::format_count(row.first_step) + " and " +
-                               bytes_text(row.last_bytes) + " at the end of step " +
-                               base::format_count(row.steps) + ". " + survivors);
+    const std::string members =
+        row.is_appended ? ". Each of its tensors is the one before it and what torch.cat appends."
+                        : ", the latter in " + counted(row.last_count, "allocation") + ".";
+    finding.evidence.push_back(place_text(row) + ": " + rate_with_interval(row) + ". " +
+                               first_and_last_text(row) + members);
   }
   if (rows.size() > kLinesNamed) {
     finding.evidence.push_back(counted(rows.size() - kLinesNamed, "more line") + " grow as well.");
   }
+}
+
+// What a step is, unless the program or the recorder marks steps.
+std::string boundary_text(const std::string& boundary) {
+  if (boundary == "step") return {};
+  if (boundary == "cycle") return " A step is a cycle: a rise and a fall of live memory.";
+  if (boundary.starts_with("call of ")) return " A step is a " + boundary + ".";
+  return " A step ends with: " + boundary + ".";
+}
+
+// "6 of 62 steps leave memory behind. The first quarter of 100 steps does not count: it is
+// warm-up."
+std::string steps_text(const report::GrowthRow& row) {
+  const bool is_each = row.grown_steps == row.compared_steps;
+  const std::string steps = is_each ? "Every step leaves memory behind"
+                                    : base::format_count(row.grown_steps) + " of " +
+                                          counted(row.compared_steps, "step") +
+                                          " that are compared leave memory behind";
+  return steps + ". The first quarter of the " + counted(row.steps, "step") +
+         " is warm-up and does not count." + boundary_text(row.boundary);
 }
 
 // As the subject of a sentence.
@@ -112,7 +134,7 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const R
   // A graph retains several tensors of each forward.
   const bool is_one_a_step = rows.size() == 1 && first.survivors <= first.steps;
   if (retained == Retained::kGraphs && is_one_a_step) retained = Retained::kOutputs;
-  std::string text = let_go_text(holder_text(first), device.report.device, retained);
+  std::string text = free_advice(holder_text(first), device.report.device, retained, &first);
   for (const report::GrowthRow& row : rows) {
     if (retained != Retained::kGraphs || !is_in_autograd_function(facts, row.line)) continue;
     return "If " + row.key +
@@ -157,22 +179,23 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
   const report::GrowthRow& first = rows.front();
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
+  const bool is_each = std::ranges::all_of(
+      rows, [](const report::GrowthRow& row) { return row.grown_steps == row.compared_steps; });
   finding.id = "memory_growth";
   finding.severity = !first.is_certain || first.is_of_calls ? report::FindingSeverity::kInfo
                      : is_at_least(grown, kCriticalShareOfLive, live)
                          ? report::FindingSeverity::kCritical
                          : report::FindingSeverity::kWarning;
   finding.title = "Memory on " + device.name + (first.is_certain ? " grows by " : " may grow by ") +
-                  rate_text(per_step) + ", by " + bytes_text(grown) + " in this recording";
+                  rate_text(per_step) + (is_each ? "" : " on average") + ", by " +
+                  bytes_text(grown) + " in this recording";
   add_rows(rows, finding);
   const report::Tables& tables = facts.report.tables;
   if (!first.line.empty()) {
     add_kind("category", tables.growth_by_category, device.report.device, finding);
   }
   add_kind("layer", tables.growth_by_layer, device.report.device, finding);
-  finding.evidence.push_back(
-      "Compared at " + counted(first.steps, "step") + " (" + first.boundary +
-      "), counted from the first; the first quarter is left out as warm-up.");
+  finding.evidence.push_back(steps_text(first));
   finding.next_step =
       first.is_certain ? first.is_appended ? append_text(first) : retained_text(facts, device, rows)
                        : "Record at least 12 steps: these are too few to distinguish growth from a "
@@ -180,15 +203,56 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
   if (first.is_of_lbfgs) {
     finding.severity = report::FindingSeverity::kInfo;
     finding.next_step =
-        "L-BFGS keeps its last history_size updates (100 if it is not set): memory grows for as "
-        "many "
-        "steps and then stays. If that is too much, pass a smaller history_size.";
+        "L-BFGS keeps its last history_size updates (100 if it is not set): memory grows for that "
+        "number of iterations and then stays. If that is too much, pass a smaller history_size.";
   }
   if (first.is_certain && first.is_of_calls) {
     finding.next_step =
-        "If the program collects results on purpose, nothing is wrong. Else: " + finding.next_step;
+        "If the program collects results on purpose, nothing is wrong. Otherwise: " +
+        finding.next_step;
   }
   return finding;
+}
+
+// A model that gets new parts in a few stages, as a fact: it may be meant to.
+report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
+  report::Finding finding;
+  std::int64_t first_bytes = 0, last_bytes = 0;
+  std::uint64_t stages = 0;
+  for (const report::GrowthRow& row : rows) {
+    first_bytes += row.first_bytes;
+    last_bytes += row.last_bytes;
+    stages = std::max(stages, row.stages);
+    if (finding.evidence.size() == kLinesNamed) continue;
+    finding.evidence.push_back((row.line.empty() ? "Of the category " : "At ") + place_text(row) +
+                               ": " + bytes_text(row.first_bytes) + " at the end of step " +
+                               base::format_count(row.first_step) + ", " +
+                               bytes_text(row.last_bytes) + " at the end of step " +
+                               base::format_count(row.steps) + ".");
+  }
+  const report::GrowthRow& first = rows.front();
+  finding.id = "memory_growth";
+  finding.severity = report::FindingSeverity::kInfo;
+  finding.title = "The model on " + device.name + " grew in " + counted(stages, "stage") +
+                  ": parts of it from " + bytes_text(first_bytes) + " to " + bytes_text(last_bytes);
+  finding.evidence.push_back(
+      "These are parameters and buffers, with their gradients and optimizer state. " +
+      base::format_count(first.grown_steps) + " of " + counted(first.compared_steps, "step") +
+      " that are compared add to them." + boundary_text(first.boundary));
+  finding.next_step =
+      "If the model gets new parts on purpose (a head for each task, a block for each stage), "
+      "nothing is wrong. Otherwise make the model and its optimizer once, before the loop.";
+  return finding;
+}
+
+// Removes and returns the rows of a model that grows in stages.
+Rows take_stages(Rows& rows) {
+  const auto stages = std::ranges::stable_partition(rows, [](const report::GrowthRow& row) {
+    return !row.is_model_in_stages || row.is_of_lbfgs;
+  });
+  Rows taken(stages.begin(), stages.end());
+  rows.erase(stages.begin(), stages.end());
+  return taken;
 }
 
 }  // namespace
@@ -198,8 +262,13 @@ Findings memory_growth(const Facts& facts) {
   const report::Tables& tables = facts.report.tables;
   for (const DeviceFacts& device : devices_of(facts)) {
     Rows rows = rows_of(tables.growth, device.report.device);
-    if (rows.empty()) rows = rows_of(tables.growth_by_category, device.report.device);
+    Rows stages = take_stages(rows);
+    if (rows.empty() && stages.empty()) {
+      rows = rows_of(tables.growth_by_category, device.report.device);
+      stages = take_stages(rows);
+    }
     if (!rows.empty()) findings.push_back(tell(facts, device, rows));
+    if (!stages.empty()) findings.push_back(model_in_stages(device, stages));
   }
   return findings;
 }

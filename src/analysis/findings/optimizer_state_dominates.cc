@@ -13,6 +13,7 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
+#include "analysis/lbfgs.h"
 #include "base/units.h"
 #include "model/categories.h"
 
@@ -23,6 +24,7 @@ constexpr std::size_t kKindsNamed = 3;
 constexpr double kShareOfOwner = 0.8;
 constexpr double kShareOfStale = 0.5;
 constexpr double kShareOfEmbeddings = 0.5;
+constexpr double kShareOfHistory = 0.5;
 constexpr double kShareOfScratch = 0.15;
 // An option avoids it. Adam's state is twice as large as the scratch of its step, and comes second.
 constexpr double kScratchWeight = 2.1;
@@ -76,6 +78,40 @@ std::set<std::string_view> embeddings_of(const Peak& peak) {
 bool is_of_layer(const std::set<std::string_view>& layers, std::string_view parameter) {
   const std::size_t dot = parameter.rfind('.');
   return dot != std::string_view::npos && layers.contains(parameter.substr(0, dot));
+}
+
+// The history of L-BFGS: of each update y (aten::sub) and s, vectors of all parameters.
+struct History {
+  std::uint64_t bytes = 0;  // of all state of L-BFGS
+  std::size_t updates = 0;
+  std::uint64_t vector_bytes = 0;
+};
+
+History history_of(const Peak& peak, const Explanation& explanation) {
+  History history;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!is_of_lbfgs(peak.trace(), allocation.stack)) continue;
+    history.bytes += allocation.size_bytes;
+    if (allocation.born == model::kNone) continue;
+    if (peak.trace().strings[peak.site(allocation).op] != "aten::sub") continue;
+    ++history.updates;
+    history.vector_bytes = std::max(history.vector_bytes, allocation.size_bytes);
+  }
+  return history;
+}
+
+void advise_history(const History& history, report::Finding& finding) {
+  const std::uint64_t update = 2 * history.vector_bytes;
+  finding.evidence.push_back("L-BFGS keeps " + counted(history.updates, "update") + " of " +
+                             bytes_text(update) + " each: two vectors as long as all parameters, " +
+                             bytes_text(history.updates * update) + " in all.");
+  const std::size_t half = (history.updates + 1) / 2;
+  finding.saving_bytes = (history.updates - half) * update;
+  finding.next_step =
+      "Pass a smaller history_size to torch.optim.LBFGS: " + base::format_count(half) +
+      " instead of " + base::format_count(history.updates) + " saves " +
+      bytes_text(finding.saving_bytes) + ".";
 }
 
 // A more specific advice than a smaller dtype, where there is one.
@@ -179,7 +215,12 @@ void explain_state(const Peak& peak, Explanations& out) {
                         bytes_text(finding.saving_bytes) +
                         ". Or shard it over your devices (FSDP, ZeRO).";
   }
-  advise(peak, state, bytes, finding);
+  const History history = history_of(peak, explanation);
+  if (history.updates > 1 && is_at_least(history.bytes, kShareOfHistory, bytes)) {
+    advise_history(history, finding);
+  } else {
+    advise(peak, state, bytes, finding);
+  }
   out.push_back(std::move(explanation));
 }
 
@@ -187,7 +228,8 @@ bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
   const std::string_view category = peak.category(allocation);
   const bool is_short_lived = category == model::kOptimizerScratch || category == model::kOther ||
                               category == model::kTemporary;
-  return is_short_lived && peak.is_of_optimizer(allocation);
+  return is_short_lived && peak.is_of_optimizer(allocation) &&
+         !is_of_lbfgs(peak.trace(), allocation.stack);  // it has no foreach implementation
 }
 
 void explain_scratch(const Peak& peak, Explanations& out) {

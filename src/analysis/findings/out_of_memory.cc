@@ -89,10 +89,10 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails
   finding.title =
       device.name + " ran out of memory through steady growth: " + bytes_text(oom.grown_bytes) +
       " of the " + bytes_text(oom.requested_active_bytes) + " live were added step by step";
-  std::string first;
+  const report::GrowthRow* first = nullptr;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
     if (row.device != device.report.device || grown_bytes(row) == 0) continue;
-    if (first.empty()) first = row.line;
+    if (first == nullptr) first = &row;
     finding.evidence.push_back(row.line + " grew by " + rate_text(row.bytes_per_step) + ", to " +
                                bytes_text(row.last_bytes) + " after " + counted(row.steps, "step") +
                                ".");
@@ -100,8 +100,8 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails
   }
   const Retained retained =
       retained_in(growing_category(facts.report.tables, device.report.device));
-  finding.next_step =
-      let_go_text(first.empty() ? top_line(oom) : first, device.report.device, retained);
+  finding.next_step = free_advice(first == nullptr ? top_line(oom) : first->line,
+                                  device.report.device, retained, first);
   finding.saving_bytes = oom.grown_bytes;
 }
 

@@ -69,7 +69,7 @@ bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
 std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t device) {
   std::unordered_set<std::string> lines;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
-    if (row.device != device || !row.is_certain) continue;
+    if (row.device != device || !row.is_certain || row.is_model_in_stages) continue;
     if (row.bytes_per_step >= base::kLeastGrowthPerStep) lines.insert(row.line);
   }
   return lines;

@@ -392,11 +392,24 @@ TEST(MemoryGrowth, the_advice_follows_from_the_category_that_grows) {
     c.report.tables.growth_by_category[0].key = category;
     return c.run(memory_growth)[0].next_step;
   };
-  EXPECT_THAT(advice("activation"), HasSubstr("the graphs behind it"));
+  EXPECT_THAT(advice("activation"), HasSubstr("and the graphs that it retains"));
   EXPECT_THAT(advice("activation", 10), Not(HasSubstr("graph"))) << "one tensor of each step";
   EXPECT_THAT(advice("other"), Not(HasSubstr("graph")));
   EXPECT_THAT(advice("optimizer_state"), HasSubstr("add_param_group"));
   EXPECT_THAT(advice("optimizer_state"), Not(HasSubstr(".item()")));
+}
+
+TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_next_to_a_leak) {
+  Case c;
+  c.report.tables.growth = {growth(2.0 * kMib), growth(1.0 * kMib)};
+  c.report.tables.growth[0].is_model_in_stages = true;
+  c.report.tables.growth[0].stages = 4;
+  c.report.tables.growth[1].compared_steps = 5;
+  const auto findings = c.run(memory_growth);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_THAT(findings[0].title, HasSubstr("grows by 1.0 MiB a step on average"));
+  EXPECT_EQ(findings[1].severity, report::FindingSeverity::kInfo);
+  EXPECT_THAT(findings[1].title, HasSubstr("grew in 4 stages"));
 }
 
 TEST(MemoryGrowth, of_another_device_is_told_of_that_device) {

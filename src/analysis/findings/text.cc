@@ -30,24 +30,29 @@ Retained retained_in(std::string_view category) {
   return category == model::kActivation ? Retained::kGraphs : Retained::kTensors;
 }
 
-std::string let_go_text(const std::string& holder, std::int32_t device, Retained retained) {
+std::string free_advice(const std::string& holder, std::int32_t device, Retained retained,
+                        const report::GrowthRow* row) {
   if (retained == Retained::kModel) {
-    return "Make the model and its optimizer once, before the loop: " + holder +
-           " adds to them at every step (add_param_group, a new module, parameter or optimizer).";
+    const bool is_each = row != nullptr && row->grown_steps == row->compared_steps;
+    const char* how_often = is_each ? "at every step" : "again and again";
+    return "Make the model and its optimizer once, before the loop: " + holder + " adds to them " +
+           how_often + " (add_param_group, a new module, parameter or optimizer).";
   }
   // A copy on the CPU frees nothing of the CPU's.
   const bool is_cpu = device < 0;
-  std::string keep = is_cpu ? ".detach() of other tensors" : ".detach().cpu() of other tensors";
+  std::string instead = is_cpu ? "Store .item() or .detach() values instead"
+                               : "Store .item() or .detach().cpu() values instead";
   if (retained == Retained::kTensors) {
-    keep = is_cpu ? "drop other tensors or write them to a file" : ".cpu() of other tensors";
+    instead = is_cpu ? "Store .item() values instead, or write the tensors to a file"
+                     : "Store .item() or .cpu() values instead";
   } else if (retained == Retained::kOutputs && is_cpu) {
-    keep = ".detach().clone() of the part of a tensor that you need: a slice retains all of it";
+    instead =
+        "Store .item() values instead, or .detach().clone() of the part that you need: a slice "
+        "retains the whole tensor";
   }
-  return "Let go of what " + holder + " keeps from step to step" +
-         (retained == Retained::kGraphs ? ", and of the graphs behind it" : "") +
-         ": usually a list, dict or attribute that gathers tensors. Keep .item() of a scalar, "
-         "and " +
-         keep + ".";
+  return "Free what " + holder + " retains from step to step" +
+         (retained == Retained::kGraphs ? ", and the graphs that it retains" : "") +
+         ": usually a list, dict or attribute that collects tensors. " + instead + ".";
 }
 
 std::string_view growing_category(const report::Tables& tables, std::int32_t device) {

@@ -29,8 +29,9 @@ enum class Retained : std::uint8_t {
 };
 // Of a category; empty: unknown.
 Retained retained_in(std::string_view category);
-// What to do about it.
-std::string let_go_text(const std::string& holder, std::int32_t device, Retained retained);
+// What to do about it. `row`: of the holder, null if it is not known.
+std::string free_advice(const std::string& holder, std::int32_t device, Retained retained,
+                        const report::GrowthRow* row);
 // The category of a device that grows most; empty: none, or not known.
 std::string_view growing_category(const report::Tables& tables, std::int32_t device);
 

@@ -12,6 +12,7 @@
 
 #include "analysis/growth/boundaries.h"
 #include "analysis/growth/held.h"
+#include "analysis/lbfgs.h"
 #include "base/growth_rule.h"
 #include "model/categories.h"
 #include "model/layers.h"
@@ -28,8 +29,9 @@ class Site {
       : ages_(base::ages_of(steps)), born_counts_(steps), born_bytes_(steps), aged_counts_(steps) {}
 
   void fill(std::span<const Held> group) {
-    first_bytes_ = last_bytes_ = appended_bytes_ = 0;
+    first_bytes_ = last_bytes_ = appended_bytes_ = model_bytes_ = 0;
     retired_ = 0;
+    last_count_ = 0;
     for (auto* series : {&born_counts_, &born_bytes_, &aged_counts_}) std::ranges::fill(*series, 0);
     for (const Held& held : group) add(held);
     std::partial_sum(aged_counts_.begin(), aged_counts_.end(), aged_counts_.begin());
@@ -38,6 +40,14 @@ class Site {
   std::int64_t first_bytes() const { return first_bytes_; }        // live at the end of the warm-up
   std::int64_t appended_bytes() const { return appended_bytes_; }  // of the last
   std::int64_t last_bytes() const { return last_bytes_; }
+  std::uint64_t last_count() const { return last_count_; }
+  // Steps since the end of the warm-up that have left something.
+  std::uint64_t stages() const {
+    const auto later = std::span(born_counts_).subspan(ages_.warm_up + 1);
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(later, [](std::int64_t count) { return count > 0; }));
+  }
+  std::int64_t model_bytes() const { return model_bytes_; }  // of the last
 
  private:
   void add(const Held& held) {
@@ -46,7 +56,9 @@ class Site {
     if (held.first <= ages_.warm_up && held.beyond > ages_.warm_up) first_bytes_ += held.size_bytes;
     if (held.beyond == steps) {
       last_bytes_ += held.size_bytes;
+      if (held.is_of_model) model_bytes_ += held.size_bytes;
       if (held.is_appended) appended_bytes_ += held.size_bytes;
+      ++last_count_;
       born_counts_[held.first] += 1;
       born_bytes_[held.first] += held.size_bytes;
     }
@@ -62,7 +74,9 @@ class Site {
   std::int64_t first_bytes_ = 0;
   std::int64_t last_bytes_ = 0;
   std::int64_t appended_bytes_ = 0;
+  std::int64_t model_bytes_ = 0;
   std::int64_t retired_ = 0;
+  std::uint64_t last_count_ = 0;
 };
 
 // What lives for long, of all groups: made between the warm-up and coming of age, and gone then.
@@ -110,6 +124,20 @@ bool is_exchange(const LongLived& all, std::span<const std::int64_t> born_bytes)
   return net * 2 < own;
 }
 
+// Whether a model gets new parts in a few stages, with steps between them in which it gets none: a
+// head for each task, a block for each resolution. That is how it is trained. What adds to it at
+// most steps, or at short intervals throughout, is a mistake in the loop.
+bool is_model_in_stages(const Site& site, const base::Growth& growth, std::uint32_t steps_each) {
+  constexpr double kLeastOfModel = 0.8;
+  constexpr std::size_t kMostStages = 20;
+  constexpr std::size_t kShortInterval = 10;
+  const auto model = static_cast<double>(site.model_bytes());
+  if (model < kLeastOfModel * static_cast<double>(site.last_bytes())) return false;
+  if (growth.birth_steps * 2 > growth.compared_steps) return false;
+  const std::size_t steps = growth.compared_steps * steps_each;
+  return growth.birth_steps <= kMostStages || steps > kShortInterval * growth.birth_steps;
+}
+
 // The groups that grow, steepest first; `group_of` numbers them by lifetime,
 // `name_of` makes the key of a row, `describe` fills in the rest of it.
 template <typename GroupOf, typename NameOf, typename Describe>
@@ -143,6 +171,11 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
       row.grown_bytes = growth->grown_bytes;
       row.survivors = growth->survivors;
       row.is_certain = growth->is_certain;
+      row.grown_steps = growth->birth_steps;
+      row.compared_steps = growth->compared_steps;
+      row.is_model_in_stages = is_model_in_stages(site, *growth, boundaries.steps_each);
+      row.stages = site.stages();
+      row.last_count = site.last_count();
       row.is_appended = site.appended_bytes() * 2 > growth->grown_bytes;
       // The keys and values of a text that a decoder makes longer.
       if (boundaries.are_calls && row.is_appended) {
@@ -176,12 +209,6 @@ std::string caller_of(const PassContext& context, const Steps& steps, std::span<
   const auto most =
       std::ranges::max_element(callers, {}, [](const auto& caller) { return caller.second; });
   return most == callers.end() ? std::string() : most->first;
-}
-
-bool is_of_lbfgs(const model::Trace& trace, model::StackId stack) {
-  return std::ranges::any_of(trace.stacks.frames(stack), [&](model::FrameId id) {
-    return trace.strings[trace.stacks.frame(id).file].ends_with("torch/optim/lbfgs.py");
-  });
 }
 
 void append_lines(PassContext& context, Steps& steps) {

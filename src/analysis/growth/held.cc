@@ -30,7 +30,7 @@ std::vector<Held> all_held(const model::Trace& trace, const model::DeviceTrace& 
     if (died < ends[step]) continue;  // kNone is larger than any event
     const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
     all.push_back({static_cast<std::uint32_t>(row), 0, step, static_cast<std::uint32_t>(beyond),
-                   static_cast<std::int64_t>(trace.held_bytes(device, row)), false});
+                   static_cast<std::int64_t>(trace.held_bytes(device, row)), false, false});
   }
   return all;
 }
@@ -71,6 +71,41 @@ class LateBelongings {
   std::size_t steps_;
   std::unordered_set<std::string_view> parameters_, states_, gradients_;
 };
+
+// Marks what a model consists of. Gradients and state count up to the number of parameters of their
+// size: more of them belong to nothing that is trained. Names do not decide, because a parameter
+// may have another one when its state is made.
+void mark_model(const model::Trace& trace, const model::DeviceTrace& device,
+                std::vector<Held>& held, const std::vector<std::uint32_t>& ends) {
+  if (!trace.has_categories()) return;
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  const auto category = [&](std::uint32_t row) {
+    return trace.strings[trace.category(device, row)];
+  };
+  const std::int64_t last = std::int64_t{ends.back()} - 1;
+  std::unordered_map<std::uint64_t, std::size_t> parameters;  // live at the last end, by size
+  for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
+    if (!model::is_live(lifetimes, row, model::Liveness::kAllocated, last)) continue;
+    if (category(row) == model::kParameter) ++parameters[trace.held_bytes(device, row)];
+  }
+  // By kind ("exp_avg", the end of the name, or "gradient") and size.
+  std::map<std::pair<std::string_view, std::uint64_t>, std::size_t> belongings;
+  for (Held& each : held) {
+    if (each.beyond != ends.size()) continue;
+    const std::string_view is = category(each.lifetime);
+    each.is_of_model = is == model::kParameter || is == model::kBuffer;
+    const bool is_state = is == model::kOptimizerState;
+    if (!is_state && is != model::kGradient) continue;
+    const model::TensorId tensor = lifetimes.tensor[each.lifetime];
+    const std::string_view name = trace.strings[trace.tensors[tensor.index()].name];
+    const std::string_view kind = is_state ? name.substr(name.rfind('.') + 1) : std::string_view();
+    const auto size = static_cast<std::uint64_t>(each.size_bytes);
+    // State in float32 is twice as large as a parameter in bfloat16.
+    std::size_t most = parameters[size] + (is_state ? parameters[size / 2] : 0);
+    if (is_state && name.empty()) most *= 3;  // an optimizer has up to three of a parameter
+    each.is_of_model = belongings[{is_state ? kind : "gradient", size}]++ < most;
+  }
+}
 
 bool is_joining(std::string_view op) {
   constexpr std::array<std::string_view, 6> kJoining = {"aten::cat",         "aten::concat",
@@ -158,6 +193,7 @@ std::vector<Held> held_at_ends(const model::Trace& trace, const model::DeviceTra
   std::vector<Link> links = links_of(trace, device, lines, held);
   keep_proven(trace, device, held, links);
   count_appended(held, links);
+  mark_model(trace, device, held, ends);
   LateBelongings is_late(trace, device, held, ends.size());
   std::erase_if(held, is_late);
   return held;

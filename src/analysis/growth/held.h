@@ -16,6 +16,8 @@ struct Held {
   std::uint32_t beyond;
   std::int64_t size_bytes;
   bool is_appended;  // the bytes that torch.cat added to the tensor before it
+  bool is_of_model;  // a parameter, a buffer, or the one gradient or state of its kind of a
+                     // parameter
 };
 
 // By birth, but for two kinds. State and gradients that an older parameter gets late, when it is
