@@ -24,7 +24,7 @@ SiteKey site_of(const plimsoll_live& row) {
 }
 
 bool is_of_model(const SiteKey& key) {
-  const std::string_view category = kCategories[key.category];
+  const std::string_view category = sample::kCategories[key.category];
   return category == "parameter" || category == "buffer" || category == "gradient" ||
          category == "optimizer_state";
 }

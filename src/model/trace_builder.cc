@@ -158,11 +158,6 @@ void TraceBuilder::add_look(DeviceLook look) {
 
 void TraceBuilder::mark_truncated(Device device) { truncated_.push_back(device); }
 
-void TraceBuilder::mark_limited(Device device) {
-  truncated_.push_back(device);
-  is_truncation_reported_ = true;
-}
-
 void TraceBuilder::sort_segments() {
   auto key = [](const Segment& segment) { return std::pair(segment.device, segment.address); };
   auto less = [&](const Segment& a, const Segment& b) { return key(a) < key(b); };
@@ -242,7 +237,7 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
     const bool is_truncated = is_told || (device.lifetimes.baseline_count > 0 &&
                                           looks_like_ring_size(device.events.size()));
     device.history = is_truncated ? History::kTruncated : History::kComplete;
-    if (is_truncated && !is_truncation_reported_) {
+    if (is_truncated) {
       diagnostics_.add(kHistoryTruncated, 1,
                        to_string(device.device) + " holds exactly " +
                            std::to_string(device.events.size()) + " events");

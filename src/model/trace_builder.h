@@ -88,8 +88,6 @@ class TraceBuilder {
   void add_annotation(Annotation annotation) { trace_.annotations.push_back(annotation); }
   void set_before(Device device, std::uint64_t allocated_bytes, std::uint64_t reserved_bytes);
   void mark_truncated(Device device);  // the file itself says that its ring wrapped
-  // The same, where the reader has a diagnostic that says why.
-  void mark_limited(Device device);
 
   Result<Trace> finish(std::string_view format, base::Progress& progress);
 
@@ -115,7 +113,6 @@ class TraceBuilder {
   std::map<Device, DeviceTrace> devices_;  // until finish()
   std::uint64_t look_bytes_ = 0;
   std::vector<Device> truncated_;
-  bool is_truncation_reported_ = false;
   std::vector<Device> without_final_state_;
   std::vector<Device> with_pairs_;
 };

@@ -133,7 +133,11 @@ std::string devices_text(const report::Report& report, const TextOptions& option
 
 std::string diagnostics_text(const report::Report& report, const TextOptions& options) {
   std::string out;
+  const bool has_evicted = std::ranges::any_of(
+      report.source.diagnostics, [](const auto& each) { return each.name == "evicted_events"; });
   for (const report::DiagnosticReport& each : report.source.diagnostics) {
+    // evicted_events says more.
+    if (has_evicted && each.name == "history_truncated") continue;
     if (out.empty())
       out = "\n" + text::styled("About the input", text::Style::kBold, options.color) + "\n";
     const bool is_grave = each.severity != "info";

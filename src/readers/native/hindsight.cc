@@ -182,7 +182,7 @@ void Recording::tell_counts() {
   if (!is_limited_) return;
   for (std::size_t id = 0; id < tables_.size(); ++id) {
     if (tables_[id].lifetimes == nullptr || tables_[id].lifetimes->size() == 0) continue;
-    context_.builder.mark_limited(definitions_.device(static_cast<std::uint8_t>(id)));
+    context_.builder.mark_truncated(definitions_.device(static_cast<std::uint8_t>(id)));
   }
 }
 
