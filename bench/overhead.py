@@ -153,16 +153,16 @@ def nothing(workload: Workload) -> Iterator[Step]:
     yield workload.step
 
 
-def recording(mode: Literal["full", "lite"], told: Recorded) -> Variant:
+def recording(mode: Literal["full", "lite"], reported: Recorded) -> Variant:
     @contextmanager
     def variant(workload: Workload) -> Iterator[Step]:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "bench.plim")
             with plimsoll.record(path, mode=mode, adapter="libtorch") as running:
                 yield workload.step
-            told.events += running.state["events"]
-            told.dropped += running.state["dropped"]
-            told.file_bytes += os.path.getsize(path)
+            reported.events += running.state["events"]
+            reported.dropped += running.state["dropped"]
+            reported.file_bytes += os.path.getsize(path)
 
     return variant
 

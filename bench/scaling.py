@@ -18,8 +18,10 @@ import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 from scaling_recordings import nvidia_smi, recorded, text_log
 
@@ -30,8 +32,24 @@ FLOOR_S = 0.05  # shorter runs are the start of the process
 
 
 def snapshot(path: Path, **parts: object) -> None:
-    whole = {"segments": [], "device_traces": [[]], **parts}
-    path.write_bytes(pickle.dumps(whole, protocol=4))
+    """Written entry by entry, because ten million do not fit into Python's memory."""
+    with open(path, "wb") as file:
+        file.write(b"\x80\x02}(")
+        for key, value in {"segments": [], "device_traces": [[]], **parts}.items():
+            write_value(file, key)
+            write_value(file, value)
+        file.write(b"u.")
+
+
+def write_value(file: BinaryIO, value: object) -> None:
+    """Write a value as a part of a pickle; an iterator becomes a list."""
+    if isinstance(value, list | Iterator):
+        file.write(b"](")  # EMPTY_LIST, MARK
+        for each in value:
+            write_value(file, each)
+        file.write(b"e")  # APPENDS
+    else:
+        file.write(pickle.dumps(value, protocol=2)[2:-1])  # without PROTO and STOP
 
 
 def frames(number: int, depth: int = 3) -> list[dict[str, object]]:
@@ -53,8 +71,10 @@ def annotations(
     name: Callable[[int], str] = lambda i: f"step {i % 7}",
 ) -> None:
     events = [event("alloc", i) for i in range(min(count, 1000))]
-    told = [{"stage": stages(i), "name": name(i), "device": 0, "time_us": i} for i in range(count)]
-    snapshot(path, device_traces=[events], external_annotations=told)
+    reported = (
+        {"stage": stages(i), "name": name(i), "device": 0, "time_us": i} for i in range(count)
+    )
+    snapshot(path, device_traces=[events], external_annotations=reported)
 
 
 def open_annotations(path: Path, count: int) -> None:
@@ -82,52 +102,60 @@ def crossed_annotations(path: Path, count: int) -> None:
 
 
 def live_allocations(path: Path, count: int) -> None:
-    snapshot(path, device_traces=[[event("alloc", i, frames=frames(i)) for i in range(count)]])
+    snapshot(path, device_traces=[(event("alloc", i, frames=frames(i)) for i in range(count))])
+
+
+def native_stacks(path: Path, count: int) -> None:
+    """Stacks of one Python line, which differ in native code alone."""
+    line = {"filename": "/src/train.py", "name": "train", "line": 1}
+    stacks = ([{"filename": "??", "name": f"f{i}", "line": 0}, line] for i in range(count))
+    allocations = (event("alloc", i, frames=stack) for i, stack in enumerate(stacks))
+    snapshot(path, device_traces=[allocations])
 
 
 def frees_alone(path: Path, count: int) -> None:
-    snapshot(path, device_traces=[[event("free_completed", i) for i in range(count)]])
+    snapshot(path, device_traces=[(event("free_completed", i) for i in range(count))])
 
 
 def waiting_frees(path: Path, count: int) -> None:
-    events = [event("alloc", i) for i in range(count // 2)]
-    events += [event("free_requested", i) for i in range(count // 2)]
-    snapshot(path, device_traces=[events])
+    allocations = (event("alloc", i) for i in range(count // 2))
+    frees = (event("free_requested", i) for i in range(count // 2))
+    snapshot(path, device_traces=[chain(allocations, frees)])
 
 
 def one_address(path: Path, count: int) -> None:
     """Allocated again and again, and never freed."""
-    snapshot(path, device_traces=[[event("alloc", i, addr=4096) for i in range(count)]])
+    snapshot(path, device_traces=[(event("alloc", i, addr=4096) for i in range(count))])
 
 
 def failures(path: Path, count: int) -> None:
-    events = [event("alloc", i) for i in range(count // 2)]
-    events += [event("oom", i, device_free=i) for i in range(count // 2)]
-    snapshot(path, device_traces=[events])
+    allocations = (event("alloc", i) for i in range(count // 2))
+    refused = (event("oom", i, device_free=i) for i in range(count // 2))
+    snapshot(path, device_traces=[chain(allocations, refused)])
 
 
 def streams(path: Path, count: int) -> None:
-    snapshot(path, device_traces=[[event("alloc", i, stream=i) for i in range(count)]])
+    snapshot(path, device_traces=[(event("alloc", i, stream=i) for i in range(count))])
 
 
 def segments(path: Path, count: int) -> None:
-    rows = []
-    for i in range(count):
-        block = {"size": 1 << 20, "requested_size": 512, "state": "active_allocated", "frames": []}
-        address = 0x7000000000 + (i << 21)
-        blocks = [block | {"address": address}]
-        blocks.append({"size": 1 << 20, "state": "inactive", "address": address + (1 << 20)})
-        rows.append(
-            {"device": 0, "address": address, "total_size": 1 << 21, "stream": 0, "blocks": blocks}
-            | {"allocated_size": 1 << 20, "active_size": 1 << 20, "segment_type": "small"}
-        )
-    snapshot(path, segments=rows, device_traces=[[event("oom", 1, size=1 << 30, device_free=0)]])
+    failure = event("oom", 1, size=1 << 30, device_free=0)
+    snapshot(path, segments=map(segment, range(count)), device_traces=[[failure]])
+
+
+def segment(number: int) -> dict[str, object]:
+    block = {"size": 1 << 20, "requested_size": 512, "state": "active_allocated", "frames": []}
+    address = 0x7000000000 + (number << 21)
+    blocks = [block | {"address": address}]
+    blocks.append({"size": 1 << 20, "state": "inactive", "address": address + (1 << 20)})
+    row = {"device": 0, "address": address, "total_size": 1 << 21, "stream": 0, "blocks": blocks}
+    return row | {"allocated_size": 1 << 20, "active_size": 1 << 20, "segment_type": "small"}
 
 
 def segment_events(path: Path, count: int) -> None:
-    events = [event("segment_alloc", i, size=1 << 21) for i in range(count // 2)]
-    events += [event("segment_free", i, size=1 << 21) for i in range(count // 2)]
-    snapshot(path, device_traces=[events])
+    mapped = (event("segment_alloc", i, size=1 << 21) for i in range(count // 2))
+    unmapped = (event("segment_free", i, size=1 << 21) for i in range(count // 2))
+    snapshot(path, device_traces=[chain(mapped, unmapped)])
 
 
 def settings(path: Path, count: int) -> None:
@@ -146,10 +174,14 @@ def long_bytes(path: Path, count: int) -> None:
 
 def page(path: Path, count: int) -> None:
     """A snapshot in a page, as torch's memory_viz writes it."""
-    live_allocations(path, count)
-    content = base64.b64encode(path.read_bytes() + b"\0" * (-path.stat().st_size % 3))
-    before = b'<html><script>const local_files = [{"name": "snapshot.pickle", "base64": "'
-    path.write_bytes(before + content + b'"}]</script></html>')
+    content = path.with_name("content")
+    live_allocations(content, count)
+    with open(content, "rb") as pickled, open(path, "wb") as file:
+        file.write(b'<html><script>const local_files = [{"name": "snapshot.pickle", "base64": "')
+        while piece := pickled.read(3 << 20):
+            file.write(base64.b64encode(piece + b"\0" * (-len(piece) % 3)))
+        file.write(b'"}]</script></html>')
+    content.unlink()
 
 
 # ---- traces of torch.profiler --------------------------------------------------------------------
@@ -158,7 +190,8 @@ def page(path: Path, count: int) -> None:
 def kineto(path: Path, events: Iterable[dict[str, object]]) -> None:
     with open(path, "w") as file:
         file.write('{"schemaVersion": 1, "traceEvents": [')
-        file.write(",".join(json.dumps(each) for each in events))
+        for number, each in enumerate(events):
+            file.write(("," if number else "") + json.dumps(each))
         file.write("]}")
 
 
@@ -179,7 +212,7 @@ def kineto_nested(path: Path, count: int) -> None:
         | {"dur": 2 * count - 2 * i, "args": {}}
         for i in range(count // 2)
     )
-    kineto(path, (*spans, *(memory(i) for i in range(count // 2))))
+    kineto(path, chain(spans, (memory(i) for i in range(count // 2))))
 
 
 def kineto_overlapping(path: Path, count: int) -> None:
@@ -189,7 +222,7 @@ def kineto_overlapping(path: Path, count: int) -> None:
         | {"dur": count, "args": {}}
         for i in range(count // 2)
     )
-    kineto(path, (*spans, *(memory(2 * i) for i in range(count // 2))))
+    kineto(path, chain(spans, (memory(2 * i) for i in range(count // 2))))
 
 
 REPORT = ["report", "--json"]
@@ -202,6 +235,7 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "annotations, exported": (["export", "--to", "snapshot", "--force"], open_annotations),
     "live allocations": (REPORT, live_allocations),
     "live allocations, printed": (["report"], live_allocations),
+    "native stacks, printed": (["report", "--by", "stack", "--top", "10000000"], native_stacks),
     "live allocations, folded": (["export", "--to", "collapsed", "--force"], live_allocations),
     "live allocations, speedscope": (
         ["export", "--to", "speedscope", "--force"],

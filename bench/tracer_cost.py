@@ -109,7 +109,7 @@ def overhead(blocks: int, times: int, batch: int) -> None:
         took[name] = []
         tracer = plimsoll.MemoryTracer(mode=mode)
         plain: list[float] = []
-        for _ in range(10):  # of so many forwards each, so that both see the same machine
+        for _ in range(10):  # of N forwards each, alternating, so that both see the same machine
             with tracer.trace(model):
                 took[name] += [forward() for _ in range(times // 10)]
             plain += [forward() for _ in range(times // 10)]

@@ -15,13 +15,13 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll)
 set(headers_folder ${CMAKE_INSTALL_INCLUDEDIR}/plimsoll)
 
-# plimsoll_library(<name> EXPORT <component> ROOMS <rooms…> USES <libraries of this file…> LIBS <targets…> REQUIRES <pkg-config names…>
+# plimsoll_library(<name> EXPORT <component> MODULES <modules…> USES <libraries of this file…> LIBS <targets…> REQUIRES <pkg-config names…>
 #                  LDLIBS <flags…>)
 function(plimsoll_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 library "" "EXPORT" "ROOMS;USES;LIBS;REQUIRES;LDLIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "EXPORT" "MODULES;USES;LIBS;REQUIRES;LDLIBS")
   set(target plimsoll_installed_${name})
-  list(TRANSFORM library_ROOMS REPLACE "(.+)" "$<TARGET_OBJECTS:plimsoll_\\1>")
-  add_library(${target} STATIC ${library_ROOMS})
+  list(TRANSFORM library_MODULES REPLACE "(.+)" "$<TARGET_OBJECTS:plimsoll_\\1>")
+  add_library(${target} STATIC ${library_MODULES})
   set_target_properties(
     ${target}
     PROPERTIES OUTPUT_NAME plimsoll_${name} EXPORT_NAME ${name} LINKER_LANGUAGE CXX ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
@@ -48,22 +48,22 @@ function(plimsoll_library name)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/plimsoll-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT cpp)
 endfunction()
 
-plimsoll_library(record EXPORT record ROOMS base format record LIBS Threads::Threads LDLIBS -pthread)
+plimsoll_library(record EXPORT record MODULES base format record LIBS Threads::Threads LDLIBS -pthread)
 plimsoll_library(
-  monitor EXPORT record ROOMS probes alerts text_log tensorboard live nvtx monitor USES record LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
+  monitor EXPORT record MODULES probes alerts text_log tensorboard live nvtx monitor USES record LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
 )
 set(exports record)
 if(PLIMSOLL_ENGINE)
-  plimsoll_library(config EXPORT config ROOMS config USES monitor LIBS yaml-cpp REQUIRES yaml-cpp)
-  set(engine_rooms)
-  get_property(all_rooms GLOBAL PROPERTY PLIMSOLL_ROOMS)
-  foreach(room ${all_rooms})
-    get_target_property(type plimsoll_${room} TYPE)
-    if(type STREQUAL STATIC_LIBRARY AND NOT room MATCHES "^(base|format|record|probes|alerts|text_log|tensorboard|live|nvtx|monitor|config|logs|top|nsys|cli)$")
-      list(APPEND engine_rooms ${room})
+  plimsoll_library(config EXPORT config MODULES config USES monitor LIBS yaml-cpp REQUIRES yaml-cpp)
+  set(engine_modules)
+  get_property(all_modules GLOBAL PROPERTY PLIMSOLL_MODULES)
+  foreach(module ${all_modules})
+    get_target_property(type plimsoll_${module} TYPE)
+    if(type STREQUAL STATIC_LIBRARY AND NOT module MATCHES "^(base|format|record|probes|alerts|text_log|tensorboard|live|nvtx|monitor|config|logs|top|nsys|cli)$")
+      list(APPEND engine_modules ${module})
     endif()
   endforeach()
-  plimsoll_library(engine EXPORT engine ROOMS ${engine_rooms} USES record LIBS ZLIB::ZLIB REQUIRES zlib)
+  plimsoll_library(engine EXPORT engine MODULES ${engine_modules} USES record LIBS ZLIB::ZLIB REQUIRES zlib)
   list(APPEND exports config engine)
   install(TARGETS plimsoll_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cpp)
   plimsoll_install_shell_files(${CMAKE_INSTALL_DATADIR} cpp)

@@ -4,7 +4,7 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON) # the rooms end up in a Python extension
+set(CMAKE_POSITION_INDEPENDENT_CODE ON) # the modules end up in a Python extension
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -28,13 +28,16 @@ if(PLIMSOLL_SANITIZE)
   # A sanitizer's finding ends the program, so that a test cannot pass over it.
   add_compile_options(-fsanitize=${PLIMSOLL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PLIMSOLL_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_compile_options(-fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitizer_ignore.txt)
+  endif()
 endif()
 
 if(PLIMSOLL_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    message(FATAL_ERROR "PLIMSOLL_FUZZ needs Clang with libFuzzer: use the preset `fuzz`.")
+    message(FATAL_ERROR "PLIMSOLL_FUZZ needs Clang with libFuzzer: use the preset `clang`.")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link) # every room reports its coverage to the fuzzer
+  add_compile_options(-fsanitize=fuzzer-no-link) # every module reports its coverage to the fuzzer
 endif()
 
 if(PLIMSOLL_LTO)

@@ -17,6 +17,7 @@ if(PLIMSOLL_PRECOMPILED)
   if(PLIMSOLL_TESTS)
     add_executable(plimsoll_precompiled_test ${CMAKE_CURRENT_LIST_DIR}/precompiled/main.cc)
     target_link_libraries(plimsoll_precompiled_test PRIVATE plimsoll_options GTest::gmock)
+    target_compile_options(plimsoll_precompiled_test PRIVATE $<$<CONFIG:Debug>:-O0>) # as in plimsoll_test
     target_precompile_headers(plimsoll_precompiled_test PRIVATE ${standard_headers} <gmock/gmock.h> <gtest/gtest.h>)
   endif()
 endif()

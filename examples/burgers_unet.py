@@ -318,21 +318,23 @@ def parse_arguments(
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument(
         "--gradient-accumulation-steps", "--accumulate", type=int, default=1,
-        help="batches an optimizer step (1)",
+        help="batches per optimizer step (1)",
     )  # fmt: skip
-    parser.add_argument("--unroll", type=int, default=4, help="frames differentiated through (4)")
+    parser.add_argument("--unroll", type=int, default=4, help="frames to backpropagate through (4)")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--width", type=int, default=16, help="channels at full resolution (16)")
-    parser.add_argument("--depth", type=int, default=3, help="times the grid is halved (3)")
+    parser.add_argument(
+        "--depth", type=int, default=3, help="number of times the grid is halved (3)"
+    )
     parser.add_argument("--grid", type=int, default=256, help="points in space (256)")
-    parser.add_argument("--frames", type=int, default=17, help="frames of a trajectory (17)")
+    parser.add_argument("--frames", type=int, default=17, help="frames per trajectory (17)")
     parser.add_argument("--frame-time", type=float, default=0.1, help="time between frames (0.1)")
-    parser.add_argument("--substeps", type=int, default=20, help="solver steps a frame (20)")
+    parser.add_argument("--substeps", type=int, default=20, help="solver steps per frame (20)")
     parser.add_argument("--viscosity", type=float, default=0.05)
-    parser.add_argument("--trajectories", type=int, default=32, help="to learn from (32)")
-    parser.add_argument("--held-out", type=int, default=8, help="trajectories to judge by (8)")
+    parser.add_argument("--trajectories", type=int, default=32, help="training trajectories (32)")
+    parser.add_argument("--held-out", type=int, default=8, help="validation trajectories (8)")
     parser.add_argument("--workers", type=int, default=0, help="DataLoader workers (0)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 (cpu)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1 (cpu)")
     parser.add_argument("--use-amp", "--amp", action="store_true", help="forward in bfloat16")
     parser.add_argument("--max-cached-sims", type=int, help="simulations kept in memory (all)")
     parser.add_argument("--pin-memory", action="store_true", help="faster copies to a GPU")

@@ -340,7 +340,7 @@ def boolean(text: str) -> bool:
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
-    add("-s", "--scene_path", type=Path, help="a binary PPM picture to fit (a built-in one)")
+    add("-s", "--scene_path", type=Path, help="binary PPM picture to fit (a built-in one)")
     add(
         "-c",
         "--checkpoint_path",
@@ -353,16 +353,16 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         help="start with four times the Gaussians (False)")  # fmt: skip
     add("--eval", type=boolean, nargs="?", const=True, default=False,
         help="hold out one pixel in eight and report metrics (False)")  # fmt: skip
-    add("--size", type=int, default=96, help=f"pixels each way, a multiple of {TILE} (96)")
-    add("--gaussians", type=int, default=300, help="to begin with (300)")
-    add("--max_gaussians", type=int, default=100_000, help="add none beyond so many (100000)")
-    add("--tiles_at_once", type=int, default=36, help="tiles blended in one go (36)")
+    add("--size", type=int, default=96, help=f"image side in pixels, a multiple of {TILE} (96)")
+    add("--gaussians", type=int, default=300, help="initial number of Gaussians (300)")
+    add("--max_gaussians", type=int, default=100_000, help="maximum number of Gaussians (100000)")
+    add("--tiles_at_once", type=int, default=36, help="tiles blended simultaneously (36)")
     add("--densify_from_iter", type=int, default=50)
     add("--densify_until_iter", type=int, default=220)
     add("--densification_interval", type=int, default=30)
     add("--densify_grad_threshold", type=float, default=3e-3)
     add("--percent_dense", type=float, default=0.03, help="split what is larger, clone the rest")
-    add("--min_opacity", type=float, default=0.08, help="remove what is fainter (0.08)")
+    add("--min_opacity", type=float, default=0.08, help="remove Gaussians below it (0.08)")
     add("--opacity_reset_interval", type=int, default=120)
     add("--lambda_dssim", type=float, default=0.2)
     add("--lambda_density", type=float, default=0.05, help="weight of -r density (0.05)")
@@ -371,11 +371,11 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--rotation_lr", type=float, default=2e-2)
     add("--colour_lr", type=float, default=5e-2)
     add("--opacity_lr", type=float, default=5e-2)
-    add("--report_every", type=int, default=50, help="iterations between lines (50)")
+    add("--report_every", type=int, default=50, help="iterations between printed lines (50)")
     add("--checkpoint_interval", type=int, default=2000,
         help="iterations between checkpoints, 0: none (2000)")  # fmt: skip
-    add("-o", "--output_dir", type=Path, help="where all files go (output/NAME of the picture)")
-    add("--device", default="cpu", help="cpu, cuda, cuda:1 (cpu)")
+    add("-o", "--output_dir", type=Path, help="folder for all files (output/NAME of the picture)")
+    add("--device", default="cpu", help="cpu, cuda or cuda:1 (cpu)")
     add("--seed", type=int, default=0)
     plimsoll.add_arguments(parser)  # --profile_tensors and its like
     args = parser.parse_args(argv)

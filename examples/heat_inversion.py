@@ -95,14 +95,18 @@ def parse_arguments(
     argv: list[str] | None = None, config: configuration.Config | None = None
 ) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--grid", type=int, default=48, help="points each way (48)")
+    parser.add_argument("--grid", type=int, default=48, help="grid points per side (48)")
     parser.add_argument("--steps", type=int, default=20, help="time steps (20)")
-    parser.add_argument("--until", type=float, default=0.1, help="time simulated (0.1)")
-    parser.add_argument("--kappa", type=float, default=0.02, help="what is to be found (0.02)")
-    parser.add_argument("--guess", type=float, default=0.07, help="where to begin (0.07)")
-    parser.add_argument("--noise", type=float, default=0.01, help="of the measurement (0.01)")
-    parser.add_argument("--iterations", type=int, default=30, help="at most (30)")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the loss (1e-3)")
+    parser.add_argument("--until", type=float, default=0.1, help="simulated time (0.1)")
+    parser.add_argument("--kappa", type=float, default=0.02, help="true conductivity (0.02)")
+    parser.add_argument("--guess", type=float, default=0.07, help="initial conductivity (0.07)")
+    parser.add_argument("--noise", type=float, default=0.01, help="noise of the measurement (0.01)")
+    parser.add_argument(
+        "--iterations", type=int, default=30, help="maximum number of iterations (30)"
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-3, help="tolerance of the loss (1e-3)"
+    )
     parser.add_argument("--device", choices=("CPU", "GPU"), default="CPU")
     parser.add_argument("--seed", type=int, default=0)
     args = configuration.parse(parser, argv, config, UNUSED)

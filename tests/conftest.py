@@ -1,4 +1,4 @@
-"""The package as a C++ user gets it: built, installed into a prefix, and linked against."""
+"""The package as a C++ user gets it: built, installed into a prefix, and linked."""
 
 import os
 import shutil
@@ -19,15 +19,15 @@ def must_run(*words) -> str:
 
 @pytest.fixture(scope="session")
 def installed_package(tmp_path_factory) -> Path:
-    """The prefix of an installation, moved afterwards: nothing in it may name where it was."""
-    build = ROOT / "build/package"  # lasting, so that a second run compiles nothing
+    """The prefix of an installation that was moved afterwards: no file may have the old path."""
+    build = ROOT / "build/package"  # persistent, so that a second run compiles nothing
     flags = "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1 -D_GLIBCXX_ASSERTIONS"  # as in the preset dev
     settings = ["-DCMAKE_BUILD_TYPE=Debug", flags, "-DPLIMSOLL_TESTS=OFF", "-DPLIMSOLL_WERROR=ON"]
     must_run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *settings)
     must_run("cmake", "--build", build)
     first = tmp_path_factory.mktemp("install") / "first"
     must_run("cmake", "--install", build, "--prefix", first)
-    prefix = ROOT / "build/package-prefix"  # always the same, so that ccache knows it again
+    prefix = ROOT / "build/package-prefix"  # always the same path, so that ccache finds it
     shutil.rmtree(prefix, ignore_errors=True)
     shutil.move(first, prefix)
     return prefix
@@ -35,7 +35,7 @@ def installed_package(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def pkg_config(installed_package) -> list[str]:
-    """pkg-config that sees the package, where there is pkg-config."""
+    """pkg-config that sees the package, if pkg-config is installed."""
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
     folders = [str(path) for path in installed_package.rglob("pkgconfig")]
@@ -49,7 +49,7 @@ def compile_program(source: Path, program: Path, *flags: str) -> Path:
 
 @pytest.fixture(scope="session")
 def recorded_program(pkg_config, tmp_path_factory) -> Path:
-    """recorded_program.cc, built with what pkg-config says of the record library alone."""
+    """recorded_program.cc, built with the flags that pkg-config prints for the record library."""
     flags = must_run(*pkg_config, "--cflags", "--libs", "plimsoll-record").split()
     program = tmp_path_factory.mktemp("program") / "recorded_program"
     return compile_program(ROOT / "tests/package/recorded_program.cc", program, *flags)
@@ -57,9 +57,9 @@ def recorded_program(pkg_config, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def libtorch_programs(installed_package) -> Path:
-    """The LibTorch example and the test programs, built against the package. Their folder."""
+    """The folder of the LibTorch example and the test programs, built against the package."""
     pytest.importorskip("torch")
-    from plimsoll._cuda.cuda_half import header_folders
+    from plimsoll._cuda.cuda_adapter import header_folders
 
     build = ROOT / "build/libtorch-programs"
     ccache = shutil.which("ccache")
@@ -68,7 +68,7 @@ def libtorch_programs(installed_package) -> Path:
         f"-DPLIMSOLL_TORCH_PYTHON={sys.executable}",
         f"-DCMAKE_PREFIX_PATH={installed_package}",
         f"-DPLIMSOLL_CUDA_HEADERS={';'.join(map(str, header_folders()))}",
-        "-DCMAKE_BUILD_TYPE=Debug",  # enough: what takes long is torch's headers
+        "-DCMAKE_BUILD_TYPE=Debug",  # enough: most of the time goes to torch's headers
         "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
         *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []),
     )

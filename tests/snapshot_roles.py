@@ -1,12 +1,12 @@
-"""How many of a recording's bytes get the right category when it is read as a snapshot.
+"""Measures how many bytes of a recording get the right category when it is read as a snapshot.
 
     python -m tests.snapshot_roles RUN.plim…
 
-A recording of our own knows the category of each allocation. It is written as a snapshot, whose
-events keep sizes, addresses and Python stacks; categories are taken out, and the stacks of
-backward, which autograd's threads do not have on CUDA. What is then read is compared with what was
-known. Two differences do not count: buffers may be parameters, and memory that an operator of
-forward or backward frees before it returns may be what such operators hand on.
+A native recording has the category of each allocation. It is written as a snapshot, whose events
+keep sizes, addresses and Python stacks. Categories are removed, and so are the stacks of backward,
+which autograd's threads do not have on CUDA. The inferred categories are then compared with the
+recorded ones. Two differences do not count: buffers may be parameters, and memory that an operator
+of forward or backward frees before it returns may count as its result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import plimsoll
 
-# What lives within one operator and what lives a little longer look the same from outside.
+# Memory live within one operator and slightly longer looks the same from outside.
 SHORT_LIVED = {
     "backward": {"temporary", "activation_gradient"},
     "forward": {"temporary", "activation"},
@@ -31,7 +31,7 @@ class Score(NamedTuple):
     """Shares of the bytes that were allocated, from 0 to 1."""
 
     right: float  # the same category
-    unknown: float  # left open
+    unknown: float  # unknown
     wrong: float
     confusions: dict[tuple[str, str], int]  # bytes by (recorded, inferred)
 
@@ -53,7 +53,7 @@ def score(recording: str) -> Score:
     for row, category in zip(allocations, found, strict=True):
         known, phase = recorded["category"][row], recorded["phase"][row]
         if known == "buffer":
-            known = "parameter"  # modules move and make both in the same way
+            known = "parameter"  # modules create and move both in the same way
         pair = {known, category}
         same = known == category or pair <= SHORT_LIVED.get(phase, set())
         bytes_by[known, known if same else category] += recorded["size_bytes"][row]
@@ -66,7 +66,7 @@ def score(recording: str) -> Score:
 
 
 def _strip(path: str, is_backward: list[bool]) -> None:
-    """Takes out what a snapshot of CUDA would not have."""
+    """Remove everything that a CUDA snapshot would not have."""
     with open(path, "rb") as file:
         snapshot: Any = pickle.load(file)
     backward = iter(is_backward)

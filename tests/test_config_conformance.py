@@ -57,6 +57,13 @@ DOCUMENTS = [
     b"plimsoll: {phases: [{interval: 3, til: 500}]}\n",
     b"plimsoll: {phases: [[0, 5, 1], [5, 9]]}\n",
     b"plimsoll: {phases: [0-9:1, 5-7:2]}\n",
+    b"plimsoll: {phases: [[0, [], 1]]}\n",
+    b"plimsoll: {phases: [{from: [], interval: 1}]}\n",
+    b"plimsoll: {output_dir: [[null, null, []]]}\n",
+    b"plimsoll: {output_dir: [[null, null, null]]}\n",
+    b"plimsoll: {section: [{interval: {}}]}\n",
+    b"plimsoll: {section: [{interval: null}]}\n",
+    b"plimsoll: {section: [{interval: ''}]}\n",
     b"interval: 3\nalerts: no\n",
     b"trainer_params: {epochs: 2, enable_memory_monitoring: true, memory_monitor_batches: 5}\n",
     b"trainer_params: {enable_memory_monitoring: false, batch_size: 8}\n",
@@ -133,7 +140,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def reader():
-    for preset in ("dev", "release", "clang", "asan"):
+    for preset in ("dev", "release", "clang"):
         program = ROOT / "build" / preset / "tests/read_monitor_config"
         if program.is_file():
             break

@@ -49,14 +49,14 @@ def test_totals_of_a_real_trace(plimsoll_command, samples, name):
         assert totals(theirs["reserved"]) == ours["reserved"], ours["device"]
 
 
-def test_a_trace_without_memory_events_says_so(plimsoll_command, samples):
+def test_a_trace_without_memory_events_is_reported(plimsoll_command, samples):
     done = report(plimsoll_command, samples / "kineto" / "no_memory_events.json.gz")
     assert done.returncode == 0, done.stderr
     names = [d["name"] for d in json.loads(done.stdout)["source"]["diagnostics"]]
     assert "no_memory_events" in names
 
 
-def test_a_memory_timeline_is_refused_in_words(plimsoll_command, samples):
+def test_a_memory_timeline_is_refused_with_a_message(plimsoll_command, samples):
     done = report(plimsoll_command, samples / "kineto" / "memory_timeline.raw.json.gz")
     assert done.returncode == 3
     assert "export_memory_timeline" in done.stderr

@@ -1,4 +1,4 @@
-"""The references on snapshots small enough to check by hand, and against each other."""
+"""The references, on snapshots small enough to check by hand, and compared with each other."""
 
 import pickle
 
@@ -96,7 +96,7 @@ def test_an_environment_named_torch_is_not_torch():
     assert not sets.is_python_outside_torch("ceval.c")
 
 
-def test_shadow_replay_hears_a_lie(by_hand):
+def test_shadow_replay_detects_a_contradiction(by_hand):
     assert shadow_replay.complaints(by_hand, 0) == []
     by_hand["device_traces"][0][1]["addr"] = 512
     assert any("overlaps" in complaint for complaint in shadow_replay.complaints(by_hand, 0))

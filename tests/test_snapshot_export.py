@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-Json = Any  # what a pickle of plain data holds
+Json = Any  # the content of a pickle with plain data
 
 EVENT_OPTIONAL = ("time_us", "frames", "pool_id")
 EVENT_TEXTS = ("compile_context", "user_metadata", "category")
@@ -42,7 +42,7 @@ def load(path: Path) -> Json:
     if path.suffix == ".html":
         found = max(re.findall(rb'"([A-Za-z0-9+/=]{100,})"', data), key=len)
         data = base64.b64decode(found)
-    # The samples are ours to trust here; this is the reference the reader is held against.
+    # The samples are trusted here; this is the reference for the reader.
     snapshot = pickle.loads(data)
     return {"segments": snapshot} if isinstance(snapshot, list) else snapshot
 

@@ -1,4 +1,4 @@
-"""The generator's files are what PyTorch writes, agree with themselves and show what they claim."""
+"""The generator's files are as PyTorch writes them, are consistent and show what they claim."""
 
 import io
 import pickle
@@ -57,7 +57,7 @@ def test_python_dialect_is_what_cpython_writes(generated, name):
         assert pickle.dumps(pickle.loads(data), protocol=4) == data
 
 
-def test_jit_dialect_says_the_same(loaded):
+def test_jit_dialect_gives_the_same(loaded):
     assert loaded["planted-jit"] == loaded["planted"]
 
 
@@ -118,7 +118,7 @@ def test_healthy_run_is_complete_and_level(loaded):
 
 
 def step_ends(snapshot):
-    """The last event before each end of zero_grad."""
+    """Return the last event before each end of zero_grad."""
     times = [
         a["time_us"]
         for a in snapshot["external_annotations"]
@@ -154,7 +154,7 @@ def test_empty_recording_has_blocks_and_nothing_else(loaded):
     assert all(block["frames"] == [] for block in blocks)
 
 
-def test_settings_conflict_is_expandable_and_says_so(loaded):
+def test_settings_conflict_is_expandable_and_reported(loaded):
     snapshot = loaded["settings-conflict"]
     conf = "expandable_segments:True,max_split_size_mb:128"
     assert snapshot["allocator_settings"]["PYTORCH_CUDA_ALLOC_CONF"] == conf

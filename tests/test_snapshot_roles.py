@@ -1,4 +1,4 @@
-"""The categories that are inferred for snapshots, against recordings that know them."""
+"""The categories inferred for snapshots, compared with recordings that have them."""
 
 from __future__ import annotations
 

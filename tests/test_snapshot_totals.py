@@ -46,7 +46,7 @@ def reported_devices(command, path):
 
 
 def known_part(reported, expected):
-    """What is reported, less what the reference does not know: it says nothing of a row's cause."""
+    """The report without the fields that the reference does not compute, such as a row's cause."""
     if isinstance(expected, dict):
         return {key: known_part(reported.get(key, "missing"), expected[key]) for key in expected}
     if isinstance(expected, list) and len(expected) == len(reported):
@@ -55,7 +55,7 @@ def known_part(reported, expected):
 
 
 def assert_same_totals(command, path):
-    """Every total that the reference knows stands in the report with the same value."""
+    """Every total of the reference is in the report, with the same value."""
     expected = reference.snapshot_totals(reference.load(path))
     reported = reported_devices(command, path)
     assert [d["device"] for d in reported] == [d["device"] for d in expected], path

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The fences: who may include whom. The table is docs/architecture.md as data; tests run this file.
+"""Checks which module includes which. The table is docs/architecture.md as data; tests run this.
 
-A room is a folder of src/. In readers/, analysis/ and exporters/ each folder is a room of its own,
-and what lies directly in them is the room its members share. Siblings never see each other.
+A module is a folder of src/. readers/, analysis/ and exporters/ contain several: each of their
+folders is a module, and the files directly in them are one that the others share. Siblings never
+include each other.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-# Rooms whose folders are rooms.
-HALLS = {"readers", "analysis", "exporters"}
+# Folders whose subfolders are modules.
+FOLDERS_OF_MODULES = {"readers", "analysis", "exporters"}
 
-# What each room may include, in addition to itself: rooms, or single public headers. `*` stands for
-# any member of a hall.
+# What each module may include, in addition to itself: modules, or single public headers. `*` stands
+# for any module in the folder.
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "format": {"base"},
@@ -56,7 +57,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "base", "sample", "probes", "alerts", "text_log", "tensorboard", "live", "nvtx",
         "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
         "plimsoll/recorder_c.h", "plimsoll/tensor_breakdown.h", "plimsoll/training_monitor.h",
-        "plimsoll/recorder.h",  # tests alone: the scopes of a program
+        "plimsoll/recorder.h",  # only in tests: the scopes of a program
         "plimsoll/last_failure_c.h",  # the recorder's last step: part of its C interface
     },
     "logs": {"base", "sample", "alerts", "text_log"},
@@ -74,7 +75,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "adapters/libtorch_cuda": {
         "plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h", "../libtorch/plimsoll_libtorch.h",
     },
-    # The two in C++: memory_tracer.h alone.
+    # recorder.h and tracer_results.h are C++; only memory_tracer.h includes them.
     "adapters/*": {
         "plimsoll/recorder_c.h", "plimsoll/recorder.h", "plimsoll/tracer_results.h",
         "plimsoll/quiet_writing_c.h",
@@ -85,12 +86,15 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "examples": {"include/plimsoll"},
 }  # fmt: skip
 
-# Public headers that hold words, not machinery; everyone may use them.
-FOR_ALL = {"plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h"}
+# Public headers with only names, values and rules; every module may include them.
+FOR_ALL = {
+    "plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h",
+    "plimsoll/caching_allocator.h",
+}  # fmt: skip
 
-# Third-party headers, and the rooms that may see them. The recorder lives in other people's
-# processes and public headers in other people's builds: base, format, record and include/plimsoll
-# appear nowhere here.
+# Third-party headers, and the modules that may include them. The recorder runs in users' processes,
+# and public headers are part of users' builds: base, format, record and include/plimsoll must not
+# appear here.
 THIRD_PARTY: dict[str, set[str]] = {
     "rapidjson/": {"readers", "readers/*", "report", "exporters", "exporters/*", "engine", "cli"},
     "zlib.h": {"readers", "readers/*", "exporters", "exporters/*"},
@@ -108,62 +112,62 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 SOURCES = {".h", ".cc", ".def"}
 
 
-def room_of(path: Path) -> str:
-    """The room a file of the repository belongs to, by its path from the root."""
+def module_of(path: Path) -> str:
+    """Return the module of a file of the repository, given its path from the root."""
     parts = path.parts
     if parts[0] == "src":
-        deep = parts[1] in HALLS and len(parts) > 3
+        deep = parts[1] in FOLDERS_OF_MODULES and len(parts) > 3
         return "/".join(parts[1:3]) if deep else parts[1]
     return parts[0] if parts[0] == "examples" else "/".join(parts[:2])
 
 
-def included_room(header: str) -> str:
-    """The room behind `#include "header"`, written from src/ or include/."""
+def included_module(header: str) -> str:
+    """Return the module of `#include "header"`, given relative to src/ or include/."""
     top = header.split("/")[0]
-    return "include/plimsoll" if top == "plimsoll" else room_of(Path("src") / header)
+    return "include/plimsoll" if top == "plimsoll" else module_of(Path("src") / header)
 
 
-def row(table: dict[str, set[str]], room: str) -> set[str] | None:
-    """The table's entry for a room: its own, or the one of its hall's members."""
-    return table.get(room, table.get(room.split("/")[0] + "/*"))
+def row(table: dict[str, set[str]], module: str) -> set[str] | None:
+    """Return the table's entry for a module: its own, or the one for all modules of its folder."""
+    return table.get(module, table.get(module.split("/")[0] + "/*"))
 
 
-def matches(room: str, patterns: set[str]) -> bool:
-    return any(fnmatch(room, pattern) for pattern in patterns)
+def matches(module: str, patterns: set[str]) -> bool:
+    return any(fnmatch(module, pattern) for pattern in patterns)
 
 
-def is_allowed(room: str, header: str, is_test: bool) -> bool:
+def is_allowed(module: str, header: str, is_test: bool) -> bool:
     if "/" not in header:  # in the folder of the including file
         return True
-    if room.startswith("adapters/") and header.startswith("python/"):  # a folder of the adapter
+    if module.startswith("adapters/") and header.startswith("python/"):  # a folder of the adapter
         return True
     if header in FOR_ALL or (is_test and header.startswith("tests/")):
         return True
-    allowed = row(MAY_INCLUDE, room) or set()
-    target = included_room(header)
-    return target == room or header in allowed or matches(target, allowed)
+    allowed = row(MAY_INCLUDE, module) or set()
+    target = included_module(header)
+    return target == module or header in allowed or matches(target, allowed)
 
 
 def check_file(root: Path, path: Path) -> Iterator[str]:
-    room = room_of(path)
-    if row(MAY_INCLUDE, room) is None:
-        yield f"{path}: the room '{room}' is not in the table of tools/check_layers.py"
+    module = module_of(path)
+    if row(MAY_INCLUDE, module) is None:
+        yield f"{path}: the module '{module}' is not in the table of tools/check_layers.py"
         return
     text = (root / path).read_text(encoding="utf-8")
     for match in INCLUDE.finditer(text):
         where = f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}"
         bracket, header = match.groups()
         if bracket == '"':
-            if not is_allowed(room, header, path.stem.endswith("_test")):
-                yield f"{where}: '{room}' may not include \"{header}\""
+            if not is_allowed(module, header, path.stem.endswith("_test")):
+                yield f"{where}: '{module}' may not include \"{header}\""
             continue
-        for prefix, rooms in THIRD_PARTY.items():
-            if header.startswith(prefix) and not matches(room, rooms):
-                yield f"{where}: '{room}' may not include <{header}>"
+        for prefix, modules in THIRD_PARTY.items():
+            if header.startswith(prefix) and not matches(module, modules):
+                yield f"{where}: '{module}' may not include <{header}>"
 
 
 def check(root: Path) -> list[str]:
-    """Every forbidden include under root, as one line each."""
+    """Return every forbidden include below root, one line each."""
     fenced = ("src", "include/plimsoll", "adapters", "python/bindings", "examples")
     files = [p for top in fenced for p in sorted((root / top).rglob("*")) if p.suffix in SOURCES]
     return [problem for p in files for problem in check_file(root, p.relative_to(root))]
@@ -174,7 +178,7 @@ def main() -> int:
     print("\n".join(problems) or "fences: every include is allowed")
     if problems:
         print(
-            "Move the code to the room it belongs to; "
+            "Move the code to the module it belongs to; "
             "if the table is wrong, correct it and say why in docs/decisions."
         )
     return 1 if problems else 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The ratchet: bad things are counted, and the counts below may only fall. Tests run this file.
+"""Counts undesired things in the code; the counts below may only fall. Tests run this file.
 
 More than allowed: fix the code. Fewer: lower the number here, in the same commit. Raising a number
 is a decision that the reviewer must see, with its reason in the commit message.
@@ -31,7 +31,7 @@ PATTERNS = {
     "type: ignore or noqa": re.compile(r"#\s*(type:\s*ignore|noqa)"),
     "TypeScript any": re.compile(r"(:|\bas)\s+any\b"),
 }
-SPEAKS_OF = {  # a pattern is looked for where it means something
+SPEAKS_OF = {  # the kinds of files in which a pattern has a meaning
     "TODO or FIXME": {".h", ".cc", ".def", ".ts", ".py", ".cmake"},
     "NOLINT": {".h", ".cc", ".def"},
     "type: ignore or noqa": {".py"},
@@ -52,13 +52,13 @@ TOPS = (
     "scripts",
 )
 NOT_OURS = {"node_modules", "build", "corpus", "samples", "golden", "compat", "__pycache__"}
-THESE = {"check_ratchet.py", "test_check_ratchet.py"}  # they must spell out what they count
+THESE = {"check_ratchet.py", "test_check_ratchet.py"}  # they contain the patterns that they count
 
 
 def long_functions_cc(lines: list[str]) -> Iterator[int]:
-    """First lines (from 1) of long functions.
+    """Return the first lines (from 1) of long functions.
 
-    Trusts clang-format: code at column 0 opens a function, a bare `}` there closes it.
+    Relies on clang-format: code at column 0 begins a function, a bare `}` there ends it.
     """
     start = 0
     for number, line in enumerate(lines, 1):
@@ -79,7 +79,7 @@ def long_functions_py(text: str) -> Iterator[int]:
 
 
 def findings_in(path: Path, name: str) -> Iterator[tuple[str, str]]:
-    """Pairs of (what is counted, where) in one file."""
+    """Return pairs of (what is counted, where) in one file."""
     text = path.read_text(encoding="utf-8", errors="replace")
     lines = text.splitlines()
     most = MAX_LINES.get(path.name, MAX_LINES.get(path.suffix))
@@ -102,7 +102,7 @@ def findings_in(path: Path, name: str) -> Iterator[tuple[str, str]]:
 
 
 def count(root: Path) -> dict[str, list[str]]:
-    """For each counted thing, the places where it is found."""
+    """Return the places of each counted thing."""
     found: dict[str, list[str]] = {what: [] for what in ALLOWED}
     for top in TOPS:
         for path in sorted((root / top).rglob("*")):
@@ -117,7 +117,7 @@ def count(root: Path) -> dict[str, list[str]]:
 
 
 def judge(found: dict[str, list[str]], allowed: dict[str, int]) -> list[str]:
-    """What to do, one message for each count that is not as allowed; empty when all are."""
+    """Return one message with the remedy for each count that differs from the allowed one."""
     messages = []
     for what, places in found.items():
         if len(places) > allowed[what]:

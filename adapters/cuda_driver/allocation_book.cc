@@ -56,7 +56,7 @@ void AllocationBook::forget() noexcept {
 
 AllocationBook& allocation_book() noexcept {
   alignas(AllocationBook) static unsigned char place[sizeof(AllocationBook)];
-  static auto* const kBook = ::new (static_cast<void*>(place)) AllocationBook;  // for ever
+  static auto* const kBook = ::new (static_cast<void*>(place)) AllocationBook;  // never destroyed
   return *kBook;
 }
 

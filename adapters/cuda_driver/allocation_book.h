@@ -1,5 +1,5 @@
-// What of CUDA's memory lives, by address: CUDA's frees tell an address alone. Never locked while
-// the driver is called.
+// The live CUDA memory by address, because CUDA's frees have only an address. Never locked during a
+// call of the driver.
 #pragma once
 
 #include <array>
@@ -10,17 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "telling.h"
+#include "reporting.h"
 
 namespace plimsoll::cuda_driver {
 
 class AllocationBook {
  public:
-  // False: there is no memory for it.
+  // False: out of memory.
   bool add(std::uint64_t address, const Allocation& allocation) noexcept;
-  // False: nobody saw it being allocated.
+  // False: the allocation was not recorded.
   bool take(std::uint64_t address, Allocation& allocation) noexcept;
-  // All that ends when a device is reset.
+  // Every allocation that ends when a device is reset.
   std::vector<std::pair<std::uint64_t, Allocation>> take_all_of(int ordinal);
 
   // Around fork.

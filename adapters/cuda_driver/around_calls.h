@@ -1,6 +1,6 @@
-// What every wrapper does around the real call: the outermost call of a thread is told, those that
-// CUDA makes inside it are not (a runtime's cudaMalloc calls the driver's cuMemAlloc). What the
-// real call returns, and errno, come back untouched.
+// Code that every wrapper runs around the real call. Only a thread's outermost call is reported,
+// not those that CUDA makes inside it (a runtime's cudaMalloc calls the driver's cuMemAlloc). The
+// real call's result and errno are returned unchanged.
 #pragma once
 
 #include <cerrno>
@@ -9,18 +9,18 @@
 #include "allocation_book.h"
 #include "driver_queries.h"
 #include "physical_memory.h"
-#include "telling.h"
+#include "reporting.h"
 
 namespace plimsoll::cuda_driver {
 
-// The numbers that runtime and driver share.
+// The error codes that runtime and driver share.
 inline constexpr int kSuccess = 0;
 inline constexpr int kOutOfMemory = 2;
-inline constexpr int kDeinitialized = 4;  // at the end of the process: memory is gone all the same
+inline constexpr int kDeinitialized = 4;  // at process exit; the memory is freed anyway
 inline constexpr int kNotFound = 500;
 
-// A call on its way. While the outermost reports to the recorder, what that allocates is not
-// reported either.
+// A call in progress. While the outermost one reports to the recorder, allocations made by the
+// recorder are not reported.
 class Nesting {
  public:
   Nesting() noexcept { ++depth_; }
@@ -45,7 +45,7 @@ class KeptErrno {
 };
 
 struct Request {
-  const char* operation;  // the name of the function, as the public documentation has it
+  const char* operation;  // the function's name in the public documentation
   Place place = Place::kDevice;
   std::uint64_t asked_bytes = 0;
   enum class Kind : std::uint8_t { kPlain, kPooled } kind = Kind::kPlain;
@@ -56,9 +56,9 @@ struct Taken {
   std::uint64_t size_bytes = 0;
 };
 
-void tell_taken(const Request& request, const Taken& taken) noexcept;
+void report_taken(const Request& request, const Taken& taken) noexcept;
 
-// `real` calls the function; `taken` says what it gave.
+// `real` calls the function; `taken` returns the resulting allocation.
 template <typename Real, typename TakenBy>
 int around_alloc(const Request& request, Real&& real, TakenBy&& taken) {
   const Nesting nesting;
@@ -66,15 +66,15 @@ int around_alloc(const Request& request, Real&& real, TakenBy&& taken) {
   if (!nesting.is_outermost()) return result;
   const KeptErrno kept;
   if (result == kSuccess) {
-    tell_taken(request, taken());
-  } else if (result == kOutOfMemory && begin_telling()) {
-    tell_out_of_memory(request.operation, request.place, request.asked_bytes);
+    report_taken(request, taken());
+  } else if (result == kOutOfMemory && begin_reporting()) {
+    report_out_of_memory(request.operation, request.place, request.asked_bytes);
   }
   return result;
 }
 
-// The end of an allocation is told before the real call, which may give its address to another
-// thread at once; told again as living where it was refused.
+// A free is reported before the real call, which may give the address to another thread
+// immediately; if the call fails, the allocation is reported again.
 template <typename Real>
 int around_free(std::uint64_t address, Real&& real) {
   const Nesting nesting;
@@ -84,12 +84,12 @@ int around_free(std::uint64_t address, Real&& real) {
   {
     const KeptErrno kept;
     is_known = allocation_book().take(address, allocation);
-    if (is_known) tell_free(address, allocation);
+    if (is_known) report_free(address, allocation);
   }
   const int result = real();
   if (is_known && result != kSuccess && result != kDeinitialized) {
     const KeptErrno kept;
-    if (allocation_book().add(address, allocation)) tell_alloc(address, allocation);
+    if (allocation_book().add(address, allocation)) report_alloc(address, allocation);
   }
   return result;
 }
@@ -102,13 +102,13 @@ int around_reset(int ordinal, Real&& real) {
   {
     const KeptErrno kept;
     ended = allocation_book().take_all_of(ordinal);
-    for (const auto& [address, allocation] : ended) tell_free(address, allocation);
+    for (const auto& [address, allocation] : ended) report_free(address, allocation);
   }
   const int result = real();
   if (result != kSuccess && result != kDeinitialized) {
     const KeptErrno kept;
     for (const auto& [address, allocation] : ended) {
-      if (allocation_book().add(address, allocation)) tell_alloc(address, allocation);
+      if (allocation_book().add(address, allocation)) report_alloc(address, allocation);
     }
   }
   return result;

@@ -21,7 +21,7 @@ namespace plimsoll::cuda_driver {
 namespace {
 
 constexpr std::size_t kMostFrames = 64;
-constexpr std::size_t kSlots = 1u << 15;  // stacks whose ids are remembered
+constexpr std::size_t kSlots = 1u << 15;  // number of stacks whose ids are cached
 constexpr std::size_t kProbes = 16;
 
 struct Addresses {
@@ -34,7 +34,7 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* to) {
   int is_before = 0;
   std::uintptr_t at = _Unwind_GetIPInfo(context, &is_before);
   if (at == 0) return _URC_END_OF_STACK;
-  if (is_before == 0) --at;  // a return address may be that of the next function
+  if (is_before == 0) --at;  // a return address may belong to the next function
   if (addresses.count == 0 && is_our_code(reinterpret_cast<void*>(at))) return _URC_NO_REASON;
   addresses.at[addresses.count++] = at;
   return addresses.count == kMostFrames ? _URC_END_OF_STACK : _URC_NO_REASON;
@@ -49,8 +49,8 @@ std::uint64_t hash_of(std::span<const std::uintptr_t> addresses) {
   return hash | 1;  // 0 is a free slot
 }
 
-// Stacks by their hash. Slots are taken once and never given back; a reader that finds a hash whose
-// id is not written yet makes the stack once more, which gives the same id.
+// Stacks by their hash. A slot is filled once and never freed. A reader that finds a hash whose id
+// is not written yet defines the stack again, which gives the same id.
 struct Slot {
   std::atomic<std::uint64_t> hash{0};
   std::atomic<std::uint32_t> id{0};
@@ -109,7 +109,7 @@ std::uint32_t call_stack() noexcept try {
   }
   return make_stack(addresses);
 } catch (...) {
-  return 0;  // no memory: the allocation is told without its stack
+  return 0;  // no memory: report the allocation without its stack
 }
 
 }  // namespace plimsoll::cuda_driver

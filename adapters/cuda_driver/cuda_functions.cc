@@ -1,4 +1,4 @@
-// Physical memory and its mappings.
+// Wrappers of physical memory and its mappings.
 #include "cuda_functions.h"
 
 #include <vector>
@@ -13,7 +13,7 @@ Place place_of(const AllocationProperties* properties) {
                                                                          : Place::kPinnedHost;
 }
 
-// Memory that cannot be noted for want of memory is not reported; the program goes on.
+// Allocations that cannot be stored for lack of memory are not reported; the program continues.
 template <typename Do>
 void try_to(Do&& act) noexcept {
   const KeptErrno kept;
@@ -33,14 +33,14 @@ int MemCreate::call(Type* real, Handle* handle, std::size_t size,
   const Place place = place_of(properties);
   if (result == kSuccess && size > 0) {
     try_to([&] {
-      if (!begin_telling()) return;
+      if (!begin_reporting()) return;
       const int ordinal =
           properties != nullptr && place == Place::kDevice ? properties->location : 0;
       physical_memory().created(*handle, describe("cuMemCreate", place, ordinal, size));
     });
   } else if (result == kOutOfMemory) {
     try_to([&] {
-      if (begin_telling()) tell_out_of_memory("cuMemCreate", place, size);
+      if (begin_reporting()) report_out_of_memory("cuMemCreate", place, size);
     });
   }
   return result;

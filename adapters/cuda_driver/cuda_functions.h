@@ -1,8 +1,8 @@
-// The functions of CUDA that are wrapped: what each takes, by NVIDIA's public documentation, and
-// what its call means. Declared by hand: to build this library no part of CUDA is needed.
+// The wrapped CUDA functions: their parameters, from NVIDIA's public documentation, and what a call
+// means. Declared by hand, so that building this library needs no part of CUDA.
 //
-// Each has a Type and a call() that stands around the real function. Functions whose names end in
-// _ptsz (the stream of the calling thread instead of the default one) have the same types.
+// Each has a Type and a call() that wraps the real function. Functions whose names end in _ptsz
+// (the stream of the calling thread instead of the default one) have the same types.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,7 @@ inline std::uint64_t number_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-// Functions that differ in their names alone share a type; `Name` tells what the operator is
-// called.
+// Functions that differ only in their names share a type; `Name` is the operator's name.
 template <const char* kName, typename Address, Place kPlace = Place::kDevice>
 struct AllocOf {  // (address*, size)
   using Type = int(Address*, std::size_t);
@@ -120,7 +119,7 @@ struct MemAllocPitch {
   }
 };
 
-// The beginning of CUmemAllocationProp: what memory, where.
+// The beginning of CUmemAllocationProp: which memory, and where.
 struct AllocationProperties {
   std::int32_t type;
   std::int32_t handle_types;
@@ -158,9 +157,9 @@ struct DevicePrimaryCtxReset {
   }
 };
 
-// What the driver returns is wrapped, too. The first version has no `status`; which of the two a
-// driver gives to whom is its own matter, so it is passed on unread: on the machines that we know,
-// an argument too many is not noticed.
+// Functions that the driver returns are wrapped too. The first version has no `status`. Which of
+// the two a driver returns depends on the driver, so the argument is passed on unread: the calling
+// conventions we support ignore an extra argument.
 struct GetProcAddress {
   using Type = int(const char*, void**, int, std::uint64_t, int*);
   static int call(Type* real, const char* symbol, void** function, int version, std::uint64_t flags,

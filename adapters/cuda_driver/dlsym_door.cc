@@ -1,6 +1,6 @@
 // The dlsym() of a program into which this library is preloaded. Names that do not begin with "cu"
-// go on to the real one by a jump, not a call: dlsym(RTLD_NEXT, ...) looks at its return address to
-// know who asks. Works before any constructor of ours has run.
+// reach the real one by a jump, not a call: dlsym(RTLD_NEXT, ...) identifies its caller by the
+// return address. Works before any constructor of ours has run.
 
 #include <dlfcn.h>
 
@@ -11,7 +11,7 @@
 
 extern "C" {
 
-// Read by the code below.
+// Read by the assembly below.
 [[gnu::visibility("hidden"), gnu::used]] void* plimsoll_dlsym = nullptr;
 
 [[gnu::visibility("hidden"), gnu::used]] void* plimsoll_find_dlsym() {
@@ -21,11 +21,11 @@ extern "C" {
     __atomic_store_n(&plimsoll_dlsym, found, __ATOMIC_RELEASE);
     return found;
   }
-  __builtin_trap();  // no glibc: then nothing of the program can work
+  __builtin_trap();  // without glibc the program cannot work at all
 }
 
 struct Answer {
-  std::uintptr_t is_ours;  // 0: the real one shall answer
+  std::uintptr_t is_ours;  // 0: forward to the real dlsym()
   void* address;
 };
 
@@ -150,5 +150,5 @@ dlsym:
     .size dlsym, .-dlsym
 )");
 #else
-#error "the preload library knows x86-64 and aarch64"
+#error "the preload library supports only x86-64 and aarch64"
 #endif

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
-// A function of the driver, found when it is first needed and the driver is there.
+// A function of the driver, looked up at first use, once the driver is loaded.
 template <typename Function>
 class Query {
  public:

@@ -1,5 +1,5 @@
-// What the driver is asked about devices: only of a driver that the program has loaded already, and
-// only after one of its calls came back.
+// Queries to the driver about devices. Only a driver that the program has already loaded is asked,
+// and only after one of its calls has returned.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace plimsoll::cuda_driver {
 
-// Of the calling thread's context; 0 where the driver does not say.
+// The device of the calling thread's context; 0 if the driver does not report it.
 int current_device() noexcept;
-// Of the memory at an address; `otherwise` where the driver does not say.
+// The device of the memory at an address; `otherwise` if the driver does not report it.
 int device_of(std::uint64_t address, int otherwise) noexcept;
-// "GPU-8-4-4-4-12", by ordinal; empty where the driver does not say.
+// "GPU-8-4-4-4-12", by ordinal; empty if the driver does not report it.
 std::vector<std::string> device_uuids();
 
 struct DeviceMemory {
   std::uint64_t free_bytes = 0;
   std::uint64_t total_bytes = 0;
 };
-// Of the current device; zeros where the driver does not say.
+// Memory of the current device; zeros if the driver does not report it.
 DeviceMemory device_memory() noexcept;
 
 }  // namespace plimsoll::cuda_driver

@@ -1,13 +1,12 @@
-// What happens when the dynamic linker has loaded the library, before the program's own
-// constructors.
-#include "roll.h"
-#include "telling.h"
+// Initialization, run by the dynamic linker before the program's own constructors.
+#include "registry.h"
+#include "reporting.h"
 
 namespace {
 
 [[gnu::constructor]] void begin() {
   plimsoll::cuda_driver::sign_in();
-  plimsoll::cuda_driver::prepare_telling();
+  plimsoll::cuda_driver::prepare_reporting();
 }
 
 }  // namespace

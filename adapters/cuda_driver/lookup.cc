@@ -12,7 +12,7 @@
 extern "C" {
 extern void* plimsoll_dlsym;
 void* plimsoll_find_dlsym();
-// The linker's: where this library begins and ends.
+// Defined by the linker: the first and last address of this library.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char _end[];
 }
@@ -20,7 +20,8 @@ void* plimsoll_find_dlsym();
 namespace plimsoll::cuda_driver {
 namespace {
 
-// Names that cuGetProcAddress() takes for the second version of a function, and since when.
+// Names for which cuGetProcAddress() returns the second version of a function, and since which CUDA
+// version.
 struct BaseName {
   std::string_view name;
   std::string_view symbol;
@@ -42,7 +43,8 @@ bool is_cuda_itself(void* function) {
   return name.starts_with("libcuda");  // libcuda.so.1 or libcudart.so.12, libcudart-abcd.so
 }
 
-// What the library that the caller lies in finds among its own dependencies. The main program has
+// What the calling library finds among its own dependencies. The main program has only the global
+// ones.
 // only the global ones.
 void* find_in_scope_of(void* caller, const char* symbol) {
   Dl_info info{};
@@ -57,7 +59,7 @@ void* find_in_scope_of(void* caller, const char* symbol) {
   return found != nullptr && is_our_code(found) ? nullptr : found;
 }
 
-// So that it is not unloaded under a wrapper that calls it.
+// Prevents unloading while a wrapper calls it.
 void keep_loaded(void* function) {
   Dl_info info{};
   if (dladdr(function, &info) != 0 && info.dli_fname != nullptr) {
@@ -79,8 +81,9 @@ bool is_our_code(const void* address) {
          at < reinterpret_cast<std::uintptr_t>(_end);
 }
 
-// Two runtimes in one process have functions of the same name: the caller's own dependencies tell
-// which of them it means. Another interposer in front of both goes first, as it would without us.
+// Two runtimes in one process have functions of the same name: the caller's own dependencies
+// determine which one it means. Another interposer loaded before both takes precedence, as it would
+// without us.
 void* real_behind_export(const char* symbol, void* caller) {
   void* const next = real_dlsym()(RTLD_NEXT, symbol);
   if (next != nullptr && !is_cuda_itself(next)) return next;
@@ -101,14 +104,14 @@ bool answer_lookup(void* handle, const char* name, void* caller, void*& address)
   if (found == nullptr || is_our_code(found)) {
     found = real_behind_export(name, caller);
     if (found == nullptr) {
-      real_dlsym()(RTLD_NEXT, name);  // so that dlerror() has its words
+      real_dlsym()(RTLD_NEXT, name);  // so that dlerror() has its message
       return true;
     }
-    // Whoever asks for the next one may be an interposer itself: what is next depends on where it
-    // stands, and may be the function that we export.
+    // The caller of RTLD_NEXT may be an interposer itself: the next function depends on the
+    // caller's position, and may be the one that we export.
     if (handle == RTLD_NEXT) return false;
   }
-  dlerror();  // what failed on the way is no error of this lookup
+  dlerror();  // discard errors of the failed attempts
   address = function->wrap(found);
   return true;
 }
@@ -117,7 +120,7 @@ void* wrapper_of_driver_function(const char* base_name, int version, void* real)
   std::string_view symbol = base_name;
   for (const BaseName& base : kBaseNames) {
     if (symbol != base.name) continue;
-    if (version < base.since) return real;  // of before 64-bit addresses
+    if (version < base.since) return real;  // older than 64-bit addresses
     symbol = base.symbol;
     break;
   }

@@ -5,14 +5,14 @@
 
 namespace plimsoll::cuda_driver {
 
-// Telling takes no lock and calls no driver, so it may be done under ours.
+// Reporting takes no lock and calls no driver function, so it may happen under our lock.
 void PhysicalMemory::drop(std::uint64_t& count, const Memory& memory) noexcept {
   --count;
-  if (memory.references + memory.mappings == 0) tell_free(memory.number, memory.allocation);
+  if (memory.references + memory.mappings == 0) report_free(memory.number, memory.allocation);
 }
 
 void PhysicalMemory::raise(std::uint64_t& count, const Memory& memory) noexcept {
-  if (memory.references + memory.mappings == 0) tell_alloc(memory.number, memory.allocation);
+  if (memory.references + memory.mappings == 0) report_alloc(memory.number, memory.allocation);
   ++count;
 }
 
@@ -64,7 +64,7 @@ void PhysicalMemory::undo_release(std::uint64_t handle, const MemoryRef& memory)
   raise(memory->references, *memory);
 }
 
-// One call may take several mappings that lie side by side.
+// One call may unmap several adjacent mappings.
 std::vector<PhysicalMemory::Mapping> PhysicalMemory::unmap(std::uint64_t address,
                                                            std::uint64_t size_bytes) {
   std::vector<Mapping> taken;
@@ -95,7 +95,7 @@ void PhysicalMemory::forget() noexcept {
 
 PhysicalMemory& physical_memory() noexcept {
   alignas(PhysicalMemory) static unsigned char place[sizeof(PhysicalMemory)];
-  static auto* const kMemory = ::new (static_cast<void*>(place)) PhysicalMemory;  // for ever
+  static auto* const kMemory = ::new (static_cast<void*>(place)) PhysicalMemory;  // never destroyed
   return *kMemory;
 }
 

@@ -1,9 +1,9 @@
-// Physical memory of cuMemCreate(): it lives as long as one of its handles is unreleased or one of
-// its mappings stands. It has no address of its own, so it is told under a number that no address
-// can be: the highest bit, and a count.
+// Physical memory of cuMemCreate(): it is live while one of its handles is unreleased or one of its
+// mappings exists. It has no address of its own, so it is reported under a number that cannot be an
+// address: the highest bit, and a count.
 //
-// What ends memory is noted before the driver is called, and undone where the driver refuses: a
-// handle or an address may be given to another thread at once.
+// A release is recorded before the driver is called, and undone if the driver refuses: the driver
+// may give the handle or address to another thread immediately.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "telling.h"
+#include "reporting.h"
 
 namespace plimsoll::cuda_driver {
 
@@ -37,7 +37,7 @@ class PhysicalMemory {
   void retained(std::uint64_t handle, std::uint64_t address);
   void mapped(std::uint64_t handle, std::uint64_t address, std::uint64_t size_bytes);
 
-  // Null: a handle that we did not see being created, as that of another process's memory.
+  // Null: a handle whose creation was not seen, such as one of another process's memory.
   MemoryRef release(std::uint64_t handle);
   void undo_release(std::uint64_t handle, const MemoryRef& memory);
   std::vector<Mapping> unmap(std::uint64_t address, std::uint64_t size_bytes);

@@ -11,7 +11,7 @@
 namespace plimsoll::cuda_driver {
 namespace {
 
-std::vector<std::uint64_t>& told_alive() {
+std::vector<std::uint64_t>& reported_alive() {
   static std::vector<std::uint64_t> numbers;
   return numbers;
 }
@@ -29,17 +29,17 @@ constexpr std::uint64_t kAddress = 0x6000'0000;
 class PhysicalMemoryTest : public testing::Test {
  protected:
   PhysicalMemoryTest() {
-    told_alive().clear();
+    reported_alive().clear();
     memory_.created(kHandle, of_size(4096));
   }
-  std::size_t alive() const { return told_alive().size(); }
+  std::size_t alive() const { return reported_alive().size(); }
 
   PhysicalMemory memory_;
 };
 
 TEST_F(PhysicalMemoryTest, ends_with_its_last_handle_where_nothing_is_mapped) {
   EXPECT_EQ(alive(), 1u);
-  EXPECT_GE(told_alive().front(), std::uint64_t{1} << 63);
+  EXPECT_GE(reported_alive().front(), std::uint64_t{1} << 63);
   EXPECT_NE(memory_.release(kHandle), nullptr);
   EXPECT_EQ(alive(), 0u);
   EXPECT_EQ(memory_.release(kHandle), nullptr);
@@ -94,7 +94,7 @@ TEST_F(PhysicalMemoryTest, a_handle_may_be_given_again) {
   memory_.release(kHandle);
   memory_.created(kHandle, of_size(10));
   EXPECT_EQ(alive(), 1u);
-  memory_.mapped(77, kAddress, 10);  // of a handle that nobody saw
+  memory_.mapped(77, kAddress, 10);  // of a handle whose creation was not seen
   EXPECT_TRUE(memory_.unmap(kAddress, 10).empty());
 }
 
@@ -142,12 +142,12 @@ TEST(AllocationBook, threads_do_not_lose_each_others_rows) {
 
 }  // namespace
 
-// In place of the recorder.
-void tell_alloc(std::uint64_t address, const Allocation&) noexcept {
-  told_alive().push_back(address);
+// Replaces the recorder.
+void report_alloc(std::uint64_t address, const Allocation&) noexcept {
+  reported_alive().push_back(address);
 }
-void tell_free(std::uint64_t address, const Allocation&) noexcept {
-  std::erase(told_alive(), address);
+void report_free(std::uint64_t address, const Allocation&) noexcept {
+  std::erase(reported_alive(), address);
 }
 
 }  // namespace plimsoll::cuda_driver

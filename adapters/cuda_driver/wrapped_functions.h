@@ -7,7 +7,7 @@ namespace plimsoll::cuda_driver {
 
 struct WrappedFunction {
   std::string_view symbol;
-  // A wrapper that calls `real`; `real` itself when all are taken.
+  // A wrapper that calls `real`; `real` itself when all wrappers are in use.
   void* (*wrap)(void* real);
 };
 

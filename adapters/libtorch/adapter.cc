@@ -1,7 +1,7 @@
 // The adapter of a C++ program, as one translation unit.
 //
-// torch's libraries are compiled with NDEBUG, and without it at::RecordFunction refuses to show the
-// inputs that they put there.
+// torch's libraries are compiled with NDEBUG. Without it, at::RecordFunction asserts when the
+// operator inputs stored by those libraries are read.
 #ifndef NDEBUG
 #define NDEBUG
 #endif

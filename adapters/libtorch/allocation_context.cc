@@ -17,7 +17,7 @@ SavedContext describe_allocation(ThreadState& thread) {
     context.phase = PLIMSOLL_PHASE_BACKWARD;
     if (!g_attachment.has_operators) context.layer = site_of_running_node(thread).layer;
   }
-  describe_running_operator(thread);  // there is none, but a stack there may be
+  describe_running_operator(thread);  // no operator runs, but there may be a stack
   return saved;
 }
 
@@ -30,7 +30,7 @@ extern "C" plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_cont
   if (state == nullptr) return nullptr;
   ThreadState& thread = *state;
   *before = describe_allocation(thread).context;
-  // Outside an operator a new stack means that this thread has the GIL: telling it waits for
+  // Outside an operator a new stack means that this thread has the GIL, so defining it waits for
   // nobody.
   if (before->op_instance == 0 && thread.context->stack != before->stack) define_new_stacks(thread);
   return thread.context;

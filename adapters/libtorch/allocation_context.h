@@ -1,16 +1,17 @@
-// What an allocation of this thread belongs to: the running operator, as its context says, or,
-// outside any operator, what autograd and Python can tell at this moment.
+// The context of an allocation on this thread: that of the running operator or, outside any
+// operator, what autograd and Python report now.
 #pragma once
 
 #include "thread_state.h"
 
 namespace plimsoll::libtorch {
 
-// Inside an operator all is known but the stack, which is asked for by its first allocation, and by
-// each while a node runs Python. Returns the stack to put back after the allocation.
+// Inside an operator everything but the stack is known. The stack is read at the operator's first
+// allocation, and at each one while an autograd node runs Python. Returns the stack to restore
+// after the allocation.
 inline std::uint32_t describe_running_operator(ThreadState& thread) {
   plimsoll_context& context = *thread.context;
-  const StackSource& stacks = g_attachment.stacks;
+  const StackSource& stacks = stack_source();
   if (thread.runs_python_in_node() && stacks.capture_in_node != nullptr) {
     const std::uint32_t of_forward = context.stack;
     context.stack = stacks.capture_in_node(thread);
@@ -20,7 +21,7 @@ inline std::uint32_t describe_running_operator(ThreadState& thread) {
   return context.stack;
 }
 
-// Fills in the thread's context; returns what to put back once the allocation has been told.
+// Fills in the thread's context; returns what to restore after the allocation was reported.
 SavedContext describe_allocation(ThreadState& thread);
 
 }  // namespace plimsoll::libtorch

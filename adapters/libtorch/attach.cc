@@ -18,10 +18,10 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// Set by the initialization of another source file, in no particular order.
+// Set by a static initializer of another source file, in unspecified order.
 std::atomic<const plimsoll_libtorch_companion*> g_companion{nullptr};
 
-// A thread that holds one of them takes none that stands before it here.
+// Lock order: a thread that has one of these locks takes none listed before it.
 void before_fork() {
   parameter_layers().mutex().lock();
   parameters().mutex().lock();
@@ -38,7 +38,7 @@ void after_fork_in_parent() {
 }
 void after_fork_in_child() {
   after_fork_in_parent();
-  // The recorder has decided before us, having been there first.
+  // The recorder was loaded earlier and has already decided.
   if (recorder().is_recording() != 0) return;
   g_attachment.is_left_over = g_attachment.is_on.exchange(false, std::memory_order_relaxed);
 }
@@ -76,7 +76,7 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     watches_forks = true;
   }
-  install_cpu_allocator();
+  if (!install_cpu_allocator()) return "the program has replaced torch's allocator too often";
   g_attachment.is_on.store(true, std::memory_order_release);
   if (mode == PLIMSOLL_LIBTORCH_FULL) observe_operators(Outputs::kIgnored);
   if (const auto* companion = g_companion.load()) companion->begin(api);
@@ -133,8 +133,8 @@ void plimsoll_libtorch_detach(void) {
   parameter_layers().clear();
 }
 
-void plimsoll_libtorch_tell_cuda_tensors(int is_wanted) {
-  plimsoll::libtorch::g_attachment.tells_cuda_tensors.store(is_wanted != 0,
-                                                            std::memory_order_relaxed);
+void plimsoll_libtorch_report_cuda_tensors(int is_wanted) {
+  plimsoll::libtorch::g_attachment.reports_cuda_tensors.store(is_wanted != 0,
+                                                              std::memory_order_relaxed);
 }
 }

@@ -1,4 +1,4 @@
-// What is attached: the recorder's interface and the chosen mode, for all hooks to read.
+// The attached state that all hooks read: the recorder's interface and the chosen mode.
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,22 @@ namespace plimsoll::libtorch {
 
 struct ThreadState;
 
-inline constexpr std::uint8_t kCpu = 0;  // the recorder's number of the CPU
+inline constexpr std::uint8_t kCpu = 0;  // the recorder's device number of the CPU
 
-// Python stacks, if there is a Python in this program.
+// Python stacks, if the program runs Python.
 struct StackSource {
-  // This thread's stack now, as an id; 0 where there is none. Needs no GIL.
+  // This thread's stack now, as an id; 0 if it has none. Needs no GIL.
   std::uint32_t (*capture)(ThreadState& thread) = nullptr;
-  // The same of Python code that an autograd node runs: its frames, called by those of the forward.
+  // The stack of Python code that an autograd node runs: its frames on top of the forward's.
   std::uint32_t (*capture_in_node)(ThreadState& thread) = nullptr;
-  // Where this thread's Python keeps a pointer that differs while code called from C++ runs; null:
-  // this thread has no Python. Valid while its Python frames stand.
+  // The address of a pointer in this thread's Python state that differs while code called from C++
+  // runs; null: this thread has no Python. Valid as long as the thread's Python frames exist.
   const void* const* (*position)() = nullptr;
-  // Tells the recorder the stacks this thread met for the first time. Takes the GIL.
+  // Defines, in the recorder, the stacks this thread met for the first time. Takes the GIL.
   void (*define)(ThreadState& thread) = nullptr;
 };
 
-// An object that is never destroyed, and that needs no memory to be made.
+// An object that is never destroyed and needs no heap memory.
 template <typename T>
 class Immortal {
  public:
@@ -37,36 +37,44 @@ class Immortal {
   alignas(T) unsigned char bytes_[sizeof(T)];
 };
 
+inline constexpr StackSource kNoStacks;
+
+// All are atomic: a thread may still be in a hook of the last attachment while the next begins.
 struct Attachment {
-  const plimsoll_recorder_api* api = nullptr;  // set once, before is_on
+  std::atomic<const plimsoll_recorder_api*> api{nullptr};  // set once, before is_on
   std::atomic<bool> is_on{false};
-  std::uint32_t number = 0;     // of the attachment, from 1; written while nothing is attached
-  bool is_for_process = false;  // attached at the program's start: stays until its end
-  // In the child of a fork that records nothing: the hooks are there.
+  std::atomic<std::uint32_t> number{0};     // of the attachment, from 1
+  std::atomic<bool> is_for_process{false};  // attached at program start until exit
+  // The hooks are installed, but this process is a forked child that records nothing.
   std::atomic<bool> is_left_over{false};
-  std::atomic<bool> has_operators{false};  // operators are observed now
-  bool has_outputs = false;  // written while operators are not observed: outputs are described
-  std::atomic<bool> has_walks{false};           // each step describes the tensors that are new
-  std::atomic<bool> tells_cuda_tensors{false};  // the CUDA adapter follows their allocations
-  StackSource stacks;  // written while operators are not observed; null functions: no stacks
+  std::atomic<bool> has_operators{false};         // operators are observed now
+  std::atomic<bool> has_outputs{false};           // outputs are described
+  std::atomic<bool> has_walks{false};             // each step describes the tensors that are new
+  std::atomic<bool> reports_cuda_tensors{false};  // the CUDA adapter follows their allocations
+  std::atomic<const StackSource*> stacks{&kNoStacks};  // of a static object
 };
 
 inline Attachment g_attachment;
 
 inline bool is_attached() { return g_attachment.is_on.load(std::memory_order_relaxed); }
-inline const plimsoll_recorder_api& recorder() { return *g_attachment.api; }
+inline const plimsoll_recorder_api& recorder() {
+  return *g_attachment.api.load(std::memory_order_acquire);
+}
+// Load it once for a check and the call: it may change between two loads.
+inline const StackSource& stack_source() {
+  return *g_attachment.stacks.load(std::memory_order_acquire);
+}
 
-// What was dropped for want of memory, in this attachment: an event lacks its layer, line or
-// tensor.
+// Number of events in this attachment that lost their layer, line or tensor because memory ran out.
 inline std::atomic<std::uint64_t> g_lost_details{0};
 inline void count_lost_detail() noexcept {
   const std::uint64_t count = g_lost_details.fetch_add(1, std::memory_order_relaxed) + 1;
   recorder().notice(PLIMSOLL_NOTICE_DETAILS_LOST, kCpu, count, 0);
 }
 
-// Who shows ranges in another tool's timeline; null: nobody. To be asked while attached.
+// The listener that shows ranges in another tool's timeline; null: none. Read it while attached.
 inline const plimsoll_range_listener* range_listener() {
-  return __atomic_load_n(g_attachment.api->range_listener, __ATOMIC_ACQUIRE);
+  return __atomic_load_n(recorder().range_listener, __ATOMIC_ACQUIRE);
 }
 
 }  // namespace plimsoll::libtorch

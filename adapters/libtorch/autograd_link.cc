@@ -8,12 +8,12 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// Ended threads whose tables are kept before the oldest is used again.
+// Tables of ended threads that are retained before the oldest is reused.
 constexpr std::size_t kKept = 16;
 
 std::atomic<LinkTable*> g_tables{nullptr};  // list of all; only grows
 
-// The retired ones, oldest first: retiring needs no memory.
+// Retired tables, oldest first; an intrusive list, so that retiring needs no memory.
 std::mutex g_retired_mutex;
 LinkTable* g_oldest = nullptr;
 LinkTable* g_newest = nullptr;
@@ -32,10 +32,10 @@ LinkTable& LinkTable::claim(std::uint64_t thread_id) {
   }
   auto made = std::make_unique<LinkTable>();
   LinkTable* const table = made.get();
-  // calloc: pages that are never written take no memory, and zeros are valid empty entries.
+  // calloc: untouched pages take no memory, and zeros are valid empty entries.
   table->entries_ = static_cast<Entry*>(std::calloc(kCapacity, sizeof(Entry)));
   table->mask_ = kCapacity - 1;
-  if (table->entries_ == nullptr) {  // no memory is no reason to stop the program: remember one
+  if (table->entries_ == nullptr) {  // out of memory must not stop the program: use a single entry
     table->entries_ = new Entry{};
     table->mask_ = 0;
   }

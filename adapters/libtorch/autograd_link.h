@@ -1,8 +1,8 @@
-// From an autograd node back to the forward operator that made it.
+// Maps an autograd node to the forward operator that created it.
 //
-// torch numbers nodes per thread: a node carries the number and the id of the thread that built it.
-// Each thread keeps what it was doing at each of its newest kCapacity numbers, in a ring that other
-// threads may read at any time; what was overwritten is simply not found.
+// torch numbers nodes per thread: a node has its number and the id of the thread that built it.
+// Each thread stores its state at each of its newest kCapacity numbers in a ring that other threads
+// may read at any time; overwritten entries are not found.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::libtorch {
 
-// What a thread was doing when it built a node. Ids as in plimsoll_context.
+// The state of a thread when it built a node. Ids as in plimsoll_context.
 struct ForwardSite {
   std::uint32_t layer = 0;
   std::uint32_t op = 0;
@@ -19,10 +19,10 @@ struct ForwardSite {
 
 class LinkTable {
  public:
-  // 6 MiB a thread, of which only what was used takes memory.
+  // 6 MiB a thread, of which only touched pages take memory.
   static constexpr std::uint64_t kCapacity = std::uint64_t{1} << 18;
 
-  // By the owning thread alone. The last write with a number holds.
+  // Only by the owning thread. The last write for a number wins.
   void store(std::uint64_t sequence, const ForwardSite& site) {
     Entry& entry = entries_[sequence & mask_];
     // Seqlock with find(): invalid first, so that a half-written site is never believed.
@@ -39,7 +39,7 @@ class LinkTable {
     entry.stack.store(stack, std::memory_order_relaxed);
   }
 
-  // By any thread. False: not known, or overwritten.
+  // By any thread. False: unknown or overwritten.
   bool find(std::uint64_t sequence, ForwardSite& site) const {
     const Entry& entry = entries_[sequence & mask_];
     const std::uint64_t key = key_of(sequence);
@@ -53,9 +53,9 @@ class LinkTable {
 
   std::uint64_t owner() const { return owner_.load(std::memory_order_relaxed); }
 
-  // For the thread that torch knows as `thread_id`. Tables live for ever and are used again.
+  // For the thread with torch's id `thread_id`. Tables are never freed but reused.
   static LinkTable& claim(std::uint64_t thread_id);
-  // The owner has ended. Its nodes may still run backward, so the table stays for a while.
+  // The owner has ended. Its nodes may still run backward, so the table is retained for a while.
   static void retire(LinkTable& table) noexcept;
   // The table of a thread, or null.
   static const LinkTable* of(std::uint64_t thread_id);
@@ -70,7 +70,8 @@ class LinkTable {
     std::atomic<std::uint32_t> layer, op, stack;
   };
 
-  // Thread ids count from 1 and numbers from 0, so no key is 0; a former owner's keys differ.
+  // Thread ids count from 1 and numbers from 0, so no key is 0, and the keys of a former owner
+  // differ.
   std::uint64_t key_of(std::uint64_t sequence) const { return owner() << 40U | (sequence + 1); }
 
   std::atomic<std::uint64_t> owner_{0};

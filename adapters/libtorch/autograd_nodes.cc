@@ -11,13 +11,13 @@ namespace plimsoll::libtorch {
 
 using torch::autograd::AccumulateGrad;
 
-// AccumulateGrad stands outside the count of nodes.
+// AccumulateGrad nodes have no sequence number.
 constexpr std::uint64_t kNoSequence = ~std::uint64_t{0};
 
 namespace {
 
-// Nobody derives from it, so the types can be compared: many times faster than a dynamic_cast, and
-// this is asked twice for each parameter and step.
+// The class has no subclasses, so comparing the types is enough: many times faster than a
+// dynamic_cast, and it runs twice for each parameter and step.
 const AccumulateGrad* as_accumulate(const torch::autograd::Node& node) {
   if (node.sequence_nr() != kNoSequence || typeid(node) != typeid(AccumulateGrad)) return nullptr;
   return static_cast<const AccumulateGrad*>(&node);

@@ -1,5 +1,5 @@
-// The autograd node that runs on a thread: which forward operator it belongs to, and, where it
-// accumulates a gradient, into whose.
+// The autograd node that runs on a thread: which forward operator it belongs to and, if it
+// accumulates a gradient, whose gradient it is.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace plimsoll::libtorch {
 
-// Of the node this thread runs: zeros where it is unknown. A node that accumulates a gradient has
-// the layer of the parameter it serves.
+// Of the node this thread runs; zeros if unknown. A node that accumulates a gradient has the layer
+// of its parameter.
 ForwardSite site_of_running_node(ThreadState& thread);
 
-// At a node's end: if it accumulated a gradient, tells that the parameter's .grad is one.
+// At a node's end: if it accumulated a gradient, tags the parameter's .grad as a gradient.
 void tag_accumulated_gradient(ThreadState& thread);
 
 }  // namespace plimsoll::libtorch

@@ -2,7 +2,11 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <typeinfo>
 #include <utility>
@@ -15,9 +19,23 @@
 namespace plimsoll::libtorch {
 namespace {
 
-c10::Allocator* g_base = nullptr;      // what does the work
-c10::Allocator* g_replaced = nullptr;  // torch's default allocator, while it has our table
-c10::DeleterFnPtr g_base_deleter = nullptr;
+// An allocator that does the work, and its deleter. Hooks of an earlier recording may still run on
+// other threads while install_cpu_allocator() starts the next one: its release stores are read here
+// with acquire.
+struct Base {
+  std::atomic<c10::Allocator*> allocator = nullptr;
+  std::atomic<c10::DeleterFnPtr> deleter = nullptr;
+};
+
+// A block is freed by the allocator that made it, also after the program has set another one: each
+// base keeps its number, and each number has a deleter of its own.
+constexpr std::size_t kMostBases = 8;
+std::array<Base, kMostBases> g_bases;
+std::atomic<std::size_t> g_current_base = 0;
+c10::Allocator* g_replaced = nullptr;  // torch's default allocator, while our vtable is installed
+
+Base& current_base() { return g_bases[g_current_base.load(std::memory_order_acquire)]; }
+c10::Allocator& base() { return *current_base().allocator.load(std::memory_order_acquire); }
 
 std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
@@ -34,7 +52,7 @@ void record_in_operator(ThreadState& thread, std::uint64_t address, std::size_t 
   thread.context->stack = stack;
 }
 
-// Without operators only a backward differs from what the context says.
+// Without operators, only a backward differs from the context.
 void record_in_phase(ThreadState& thread, std::uint64_t address, std::size_t size_bytes,
                      std::uint8_t phase) {
   plimsoll_context& context = *thread.context;
@@ -50,7 +68,7 @@ void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t 
   thread.context->layer = layer;
 }
 
-// No exception leaves it: what torch allocates is the program's, whatever becomes of our details.
+// Never throws: the allocation itself must succeed even if its details cannot be recorded.
 [[gnu::noinline]] void record_with_details(void* data, std::size_t size_bytes) noexcept {
   const std::uint64_t address = number_of(data);
   ThreadState* const state = thread_state_or_null();
@@ -65,7 +83,7 @@ void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t 
   record_in_phase(thread, address, size_bytes, PLIMSOLL_PHASE_BACKWARD);
 }
 
-// The fast path is that of monitors: layers of the forward and phases.
+// The fast path, for monitors: layers of the forward, and phases.
 void record_allocation(void* data, std::size_t size_bytes) noexcept {
   ThreadState* const thread = t_state;
   if (thread == nullptr || g_attachment.has_operators || g_attachment.has_walks) {
@@ -77,8 +95,39 @@ void record_allocation(void* data, std::size_t size_bytes) noexcept {
   record_in_phase(*thread, number_of(data), size_bytes, PLIMSOLL_PHASE_BACKWARD);
 }
 
-c10::DataPtr allocate_below(std::size_t size_bytes) try {
-  return g_base->allocate(size_bytes);
+void record_free(const void* data) {
+  if (!is_attached()) return;
+  const ThreadState* const thread = t_state;
+  plimsoll_context* const context = thread != nullptr ? thread->context : recorder().context();
+  recorder().free(context, kCpu, number_of(data));
+}
+
+template <std::size_t kBase>
+void recorded_delete(void* data) {
+  record_free(data);
+  g_bases[kBase].deleter.load(std::memory_order_acquire)(data);
+}
+
+constexpr auto kDeleters = []<std::size_t... kBase>(std::index_sequence<kBase...>) {
+  return std::array<c10::DeleterFnPtr, kMostBases>{&recorded_delete<kBase>...};
+}(std::make_index_sequence<kMostBases>());
+
+// The number of this base: the one that it had before, or the next free one. None if the program
+// has set more allocators than there are numbers.
+std::optional<std::size_t> number_of_base(const c10::Allocator* allocator,
+                                          c10::DeleterFnPtr deleter) {
+  for (std::size_t number = 0; number < kMostBases; ++number) {
+    const c10::Allocator* const known = g_bases[number].allocator.load(std::memory_order_relaxed);
+    if (known == nullptr) return number;
+    if (known == allocator && g_bases[number].deleter.load(std::memory_order_relaxed) == deleter) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+c10::DataPtr allocate_below(std::size_t number, std::size_t size_bytes) try {
+  return g_bases[number].allocator.load(std::memory_order_acquire)->allocate(size_bytes);
 } catch (...) {
   if (is_attached()) record_failed_allocation(size_bytes);
   throw;
@@ -87,27 +136,30 @@ c10::DataPtr allocate_below(std::size_t size_bytes) try {
 class RecordingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t size_bytes) override {
-    c10::DataPtr block = allocate_below(size_bytes);
-    // Whatever raw_deleter() promises must hold also while nothing is recorded.
-    const bool is_ours = block.compare_exchange_deleter(g_base_deleter, &recorded_delete);
+    // Read once: the next recording may begin on another allocator meanwhile.
+    const std::size_t number = g_current_base.load(std::memory_order_acquire);
+    c10::DataPtr block = allocate_below(number, size_bytes);
+    // The promise of raw_deleter() must hold also while nothing is recorded.
+    const bool is_ours = block.compare_exchange_deleter(
+        g_bases[number].deleter.load(std::memory_order_acquire), kDeleters[number]);
     if (is_ours && block.get() != nullptr) {
       if (is_attached()) {
         record_allocation(block.get(), size_bytes);
       } else if (g_attachment.is_left_over.load(std::memory_order_relaxed)) {
-        // Nothing is recorded; the recorder counts this process among those that allocate.
+        // Nothing is recorded; the recorder counts this process among the children that allocate.
         recorder().alloc(nullptr, kCpu, number_of(block.get()), size_bytes);
       }
     }
     return block;
   }
   c10::DeleterFnPtr raw_deleter() const override {
-    return g_base_deleter == nullptr ? nullptr : &recorded_delete;
+    return base_deleter() == nullptr ? nullptr : recorded_deleter();
   }
   bool is_simple_data_ptr(const c10::DataPtr& block) const override {
-    return g_base->is_simple_data_ptr(block);
+    return base().is_simple_data_ptr(block);
   }
   void copy_data(void* to, const void* from, std::size_t size_bytes) const override {
-    g_base->copy_data(to, from, size_bytes);
+    base().copy_data(to, from, size_bytes);
   }
 };
 
@@ -117,7 +169,7 @@ RecordingAllocator& recording() {
   return allocator.get();
 }
 
-// With the lowest priority that is high enough, so that who comes later is not shut out.
+// With the lowest sufficient priority, so that allocators set later are not shut out.
 void put_in_front(c10::Allocator* allocator) {
   for (int priority = 0; priority <= 255; ++priority) {
     c10::SetAllocator(c10::DeviceType::CPU, allocator, static_cast<std::uint8_t>(priority));
@@ -125,7 +177,7 @@ void put_in_front(c10::Allocator* allocator) {
   }
 }
 
-// An allocator that is nothing but its table of virtual functions.
+// An allocator whose only state is its pointer to a virtual function table.
 struct Shell {
   void* table;
 };
@@ -141,14 +193,14 @@ void set_table(c10::Allocator* allocator, void* table) {
   __atomic_store_n(reinterpret_cast<void**>(allocator), table, __ATOMIC_RELEASE);
 }
 
-// Its functions must not know members of which we know nothing.
+// Its functions must not use members that we do not know.
 bool is_default(c10::Allocator* allocator) {
   return allocator == c10::GetDefaultCPUAllocator() &&
          std::string_view(typeid(*allocator).name()).find("DefaultCPUAllocator") !=
              std::string_view::npos;
 }
 
-// torch's default allocator as it was before us.
+// torch's default allocator, unmodified.
 c10::Allocator* default_as_it_was(c10::Allocator* allocator) {
   static Shell shell{table_of(allocator)};
   return reinterpret_cast<c10::Allocator*>(&shell);
@@ -156,41 +208,43 @@ c10::Allocator* default_as_it_was(c10::Allocator* allocator) {
 
 }  // namespace
 
-void recorded_delete(void* data) {
-  if (is_attached()) {
-    const ThreadState* const thread = t_state;
-    plimsoll_context* const context = thread != nullptr ? thread->context : recorder().context();
-    recorder().free(context, kCpu, number_of(data));
-  }
-  g_base_deleter(data);
-}
-
-void install_cpu_allocator() {
+bool install_cpu_allocator() {
   c10::Allocator* present = c10::GetAllocator(c10::DeviceType::CPU);
-  if (present == &recording() || present == g_replaced) return;
-  g_base_deleter = present->raw_deleter();
-  if (is_default(present)) {
-    g_base = default_as_it_was(present);
+  if (present == &recording() || present == g_replaced) return true;
+  const bool is_default_one = is_default(present);
+  c10::Allocator* const base = is_default_one ? default_as_it_was(present) : present;
+  const auto number = number_of_base(base, present->raw_deleter());
+  if (!number) return false;
+  g_bases[*number].deleter.store(present->raw_deleter(), std::memory_order_release);
+  g_bases[*number].allocator.store(base, std::memory_order_release);
+  g_current_base.store(*number, std::memory_order_release);
+  if (is_default_one) {
     g_replaced = present;
     set_table(present, table_of(&recording()));
   } else {
-    g_base = present;
     put_in_front(&recording());
   }
+  return true;
 }
 
 void remove_cpu_allocator() {
   if (g_replaced != nullptr) {
-    set_table(g_replaced, table_of(g_base));
+    set_table(g_replaced, table_of(&base()));
     g_replaced = nullptr;
     return;
   }
-  // Somebody may have come after us: then theirs stays, with ours below it, doing nothing.
-  if (c10::GetAllocator(c10::DeviceType::CPU) == &recording()) put_in_front(g_base);
+  // Another allocator may have been set after ours: then it stays, with ours below it, inactive.
+  if (c10::GetAllocator(c10::DeviceType::CPU) == &recording()) put_in_front(&base());
 }
 
-c10::DeleterFnPtr base_deleter() { return g_base_deleter; }
-c10::Allocator* base_allocator() { return g_base; }
+c10::DeleterFnPtr base_deleter() { return current_base().deleter.load(std::memory_order_acquire); }
+c10::DeleterFnPtr recorded_deleter() {
+  return kDeleters[g_current_base.load(std::memory_order_acquire)];
+}
+bool is_recorded_deleter(c10::DeleterFnPtr deleter) {
+  return std::ranges::find(kDeleters, deleter) != kDeleters.end();
+}
+c10::Allocator* base_allocator() { return &base(); }
 c10::Allocator* recording_allocator() { return &recording(); }
 
 }  // namespace plimsoll::libtorch

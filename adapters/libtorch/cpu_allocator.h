@@ -1,25 +1,29 @@
-// torch's CPU allocator with every block recorded. What torch had stays below and does the work.
+// Records every block of torch's CPU allocator. The original allocator stays below and does the
+// work.
 //
-// SetAllocator() alone would miss what asks torch's default allocator by its address:
-// torch.UntypedStorage(n), and so copy.deepcopy() of tensors and what old files are loaded into,
-// and storages from before us that grow. The default allocator is one static object without
-// members, so its table of virtual functions is all of it: ours is put in its place, and taken out
-// again. Where torch has another allocator than its default one, ours is set in front of that.
+// SetAllocator() alone would miss code that uses torch's default allocator by its address:
+// torch.UntypedStorage(n), and thus copy.deepcopy() of tensors and the loading of old files, and
+// older storages that grow. The default allocator is one static object without members, so its
+// vtable pointer is its whole state: it is replaced by ours, and restored later. If torch has
+// another allocator than its default one, ours is set in front of it.
 #pragma once
 
 #include <c10/core/Allocator.h>
 
 namespace plimsoll::libtorch {
 
-// Puts ours in front, or takes it out again: then torch has what it had.
-void install_cpu_allocator();
+// Installs our allocator; false if the program has replaced torch's allocator too often. Restores
+// the original one.
+bool install_cpu_allocator();
 void remove_cpu_allocator();
 
-// The deleter of blocks that torch's own allocator gave, and the one we put in its place.
+// The deleter of the original allocator's blocks, and the one that replaces it. Blocks of earlier
+// recordings may have the recorded deleter of another allocator.
 c10::DeleterFnPtr base_deleter();
-void recorded_delete(void* data);
+c10::DeleterFnPtr recorded_deleter();
+bool is_recorded_deleter(c10::DeleterFnPtr deleter);
 
-// The allocator that torch had, and ours; for storages that remember theirs.
+// The original allocator and ours, for storages that keep a pointer to theirs.
 c10::Allocator* base_allocator();
 c10::Allocator* recording_allocator();
 

@@ -32,7 +32,7 @@ std::uint64_t entry_of(std::string_view text, std::string_view name) {
   return kib * 1024;
 }
 
-// Without an allocation: there may be no memory for one.
+// Does not allocate: memory may have run out.
 MachineMemory read_machine_memory() {
   const int file = ::open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
@@ -45,7 +45,7 @@ MachineMemory read_machine_memory() {
           .total_bytes = entry_of(read, "MemTotal:")};
 }
 
-// Of the process's address space; 0: none.
+// The limit of the process's address space; 0: none.
 std::uint64_t address_limit() {
   ::rlimit limit{};
   const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;

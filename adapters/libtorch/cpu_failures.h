@@ -1,11 +1,11 @@
-// Requests that the CPU's allocator could not meet.
+// Reports failed requests of the CPU allocator.
 #pragma once
 
 #include <cstddef>
 
 namespace plimsoll::libtorch {
 
-// Records it with what this thread is doing, and what the machine had left.
+// Records the failure with this thread's context and the machine's free memory.
 void record_failed_allocation(std::size_t size_bytes) noexcept;
 
 }  // namespace plimsoll::libtorch

@@ -5,7 +5,7 @@
 namespace plimsoll::libtorch {
 
 GatheredParameters& gathered_parameters() {
-  static Immortal<GatheredParameters> all;  // threads may ask until the very end
+  static Immortal<GatheredParameters> all;  // threads may use it until the end
   return all.get();
 }
 

@@ -1,5 +1,6 @@
-// Whole parameters that FSDP gathers from shards. It frees their memory after use and takes it anew
-// at the next use, for the same storage: by this they are recognized, without a call of Python.
+// Full parameters that FSDP gathers from shards. FSDP frees their memory after use and allocates it
+// again at the next use, for the same storage: this is how they are recognized, without calling
+// Python.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,23 +15,23 @@
 
 namespace plimsoll::libtorch {
 
-// Any thread may ask.
+// Thread-safe.
 class GatheredParameters {
  public:
-  // From now on the storage holds this tensor of the recorder, whatever memory it takes.
+  // From now on, memory of this storage is tagged with this tensor.
   void add(const at::Tensor& tensor, std::uint32_t id);
-  // Tags what has taken memory since the last time. Cheap, where none was ever added.
+  // Tags storages that have new memory since the last call. Cheap if none was ever added.
   void tag_taken(ThreadState& thread) {
     if (are_there_.load(std::memory_order_relaxed)) tag_all(thread);
   }
   void clear();
-  // Around a fork, so that the child finds the lock free.
+  // Around a fork, so that the lock is free in the child.
   std::mutex& mutex() { return mutex_; }
 
  private:
   struct Entry {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // keeps the address from being reused
-    const void* memory = nullptr;                       // when it was tagged last
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents reuse of the address
+    const void* memory = nullptr;                       // the memory at the last tag
     std::uint32_t id = 0;
   };
   void tag_all(ThreadState& thread);

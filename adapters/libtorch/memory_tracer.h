@@ -9,7 +9,7 @@
 //
 // trace() also names the layer of each operator that uses a parameter of the module; PLIMSOLL_LAYER
 // in a forward function names everything inside it. error() reports what cannot be recorded;
-// training goes on as if there were no tracer. Link plimsoll::libtorch and torch;
+// training continues as if there were no tracer. Link plimsoll::libtorch and torch;
 // plimsoll::libtorch_cuda records CUDA devices too, from the first operator or trace() after CUDA
 // was initialized.
 #pragma once
@@ -64,7 +64,7 @@ class MemoryTracer {
   MemoryTracer& operator=(const MemoryTracer&) = delete;
   ~MemoryTracer() { stop(); }
 
-  // Why not everything is recorded, in one sentence; empty if it is.
+  // What is not recorded and why, in one sentence; empty if everything is recorded.
   const std::string& error() const { return error_; }
 
   // Names the module's parameters and buffers. From then on, operators that use them run in the
@@ -95,7 +95,7 @@ class MemoryTracer {
     });
   }
 
-  // A batch, or another tensor that the model is given.
+  // Describes a batch, or another tensor that is an input of the model.
   void input(const at::Tensor& tensor) {
     attempt([&] {
       uses_cuda_ |= tensor.is_cuda();
@@ -103,8 +103,8 @@ class MemoryTracer {
     });
   }
 
-  // The optimizer's step, as the phase it is, with its gradients and state known for what they are;
-  // then the end of a step of the training loop. Arguments and result are those of optimizer.step.
+  // Runs the optimizer's step in the optimizer phase, tags its gradients and state, and ends a step
+  // of the training loop. Arguments and result are those of optimizer.step().
   template <typename... Closure>
   at::Tensor step(torch::optim::Optimizer& optimizer, Closure&&... closure) {
     const StepEnd end{*this};
@@ -119,7 +119,7 @@ class MemoryTracer {
     if (recording_) recording_->flush();
   }
   RecordingState state() const { return recording_ ? recording_->state() : RecordingState{}; }
-  // The most bytes of tensors that were live at once, on all devices together.
+  // The peak of live tensor bytes on all devices together.
   std::uint64_t peak_bytes() const { return recording_ ? recording_->peak_bytes() : 0; }
 
   // Removes the hooks and ends the recording.
@@ -134,7 +134,7 @@ class MemoryTracer {
   // ---- Results, before and after stop(). A program that calls one of them links plimsoll::engine.
 
   // The results so far (plimsoll/tracer_results.h explains the figures). Analyzed on the calling
-  // thread, again only after new events. If this fails, the queries below are empty.
+  // thread; repeated only after new events. If this fails, the queries below are empty.
   Result<TracerResults> results() {
     if (!recording_) return recording_.error();
     flush();
@@ -202,7 +202,7 @@ class MemoryTracer {
     MemoryTracer& tracer;
   };
 
-  // Why CUDA devices are not recorded matters to a program that uses one.
+  // States in error() why CUDA devices are not recorded, if the program uses CUDA.
   void note_cuda(const char* problem) {
     if (problem == nullptr || !uses_cuda_ || !error_.empty()) return;
     error_ = std::string("CUDA memory is not recorded: ") + problem;
@@ -228,7 +228,8 @@ class MemoryTracer {
     }
   }
 
-  // The state of torch's own optimizers but L-BFGS; what others keep is known by its phase alone.
+  // The state of torch's own optimizers except L-BFGS; state of other optimizers is known only by
+  // its phase.
   static void tag_state(torch::optim::Optimizer& optimizer) {
     using namespace torch::optim;
     for (const auto& [parameter, state] : optimizer.state()) {
@@ -250,7 +251,7 @@ class MemoryTracer {
     for (const at::Tensor& tensor : tensors) tag(tensor, PLIMSOLL_ROLE_OPTIMIZER_STATE, 0);
   }
 
-  // Nothing of ours may stop the training.
+  // An error in the tracer must not stop the training.
   template <typename Action>
   void attempt(Action action) {
     if (!is_attached_) return;

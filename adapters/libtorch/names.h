@@ -1,4 +1,4 @@
-// Ids of operator names. The recorder's name() takes a lock; operators come by the million, and
+// Caches ids of operator names. The recorder's name() takes a lock; operators run by the million,
 // nearly all with the same text at the same address.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Name {
   std::uint32_t id = 0;
   // A Python autograd.Function's forward, not a dispatched operator: no namespace.
   bool is_python = false;
-  // The engine's frame around an autograd node. Its id is that of the node's name alone.
+  // The engine's frame around an autograd node. Its id is the id of the node's name.
   bool is_node = false;
   const char* text = "";
 };
@@ -30,7 +30,7 @@ class NameCache {
   const Name& find(const char* text) {
     Name& slot = slots_[(reinterpret_cast<std::uintptr_t>(text) >> 3) % kSlots].name;
     const char*& key = slots_[(reinterpret_cast<std::uintptr_t>(text) >> 3) % kSlots].address;
-    // The address alone is not proof: a short-lived string may have stood there before.
+    // Comparing the address is not enough: a short-lived string may have been there before.
     if (key == text && std::strcmp(slot.text, text) == 0) return slot;
     const Name& found = find_text(text);
     if (found.text == kUnkept) return found;
@@ -39,7 +39,7 @@ class NameCache {
     return slot;
   }
 
-  // Without memory the name is the recorder's alone, until the next call.
+  // Without memory for the cache, the recorder is asked again at the next call.
   const Name& find_text(std::string_view text) noexcept {
     const auto found = by_text_.find(text);
     return found != by_text_.end() ? found->second : add(text);

@@ -30,17 +30,18 @@ void begin_outermost(ThreadState& thread, const Name& name, std::int64_t sequenc
   thread.outermost_depth = thread.depth;
   thread.outer_sequence = sequence;
   thread.phase_outside = context.phase;
-  // A backward whose nodes are not observed yet, because we came in its middle.
+  // A backward that began before we attached: its nodes are not observed yet.
   if (context.phase != PLIMSOLL_PHASE_BACKWARD && observe_backward(thread)) {
     context.phase = PLIMSOLL_PHASE_BACKWARD;
   }
 }
 
-// The nodes this operator built remember the line it was called from.
+// The nodes that this operator built remember its line.
 void give_stack_to_nodes(ThreadState& thread, std::uint64_t begin, std::uint64_t end) {
   plimsoll_context& context = *thread.context;
-  if (g_attachment.stacks.capture == nullptr) return;
-  if (context.stack == 0) context.stack = g_attachment.stacks.capture(thread);
+  const auto capture = stack_source().capture;
+  if (capture == nullptr) return;
+  if (context.stack == 0) context.stack = capture(thread);
   if (end - begin > LinkTable::kCapacity) begin = end - LinkTable::kCapacity;
   for (std::uint64_t sequence = begin; sequence < end; ++sequence) {
     thread.links->set_stack(sequence, context.stack);
@@ -54,7 +55,7 @@ void end_outermost(ThreadState& thread) {
     const std::uint64_t end = at::sequence_number::peek();
     if (end > begin) {
       give_stack_to_nodes(thread, begin, end);
-      // It built part of a graph, outside any module: a loss, most often.
+      // The operator built part of a graph outside any module: usually a loss.
       if (context.phase == PLIMSOLL_PHASE_OTHER && thread.module_depth == 0) {
         recorder().set_phase(&context, PLIMSOLL_PHASE_FORWARD);
       }
@@ -67,9 +68,9 @@ void end_outermost(ThreadState& thread) {
 
 // ---- autograd nodes ---------------------------------------------------------------------------
 
-// The engine's frame around a node is an operator too; what it does beside running the node (sums
-// over broadcast dimensions, sums of gradients that meet) belongs to the node.
-// False without memory: it counts as an operator.
+// The engine's frame around a node is also an operator. Its own work outside the node (sums over
+// broadcast dimensions, accumulated gradients) belongs to the node. False if there is no memory:
+// then it counts as an operator.
 bool node_began(ThreadState& thread, const Name& name) {
   observe_backward(thread);
   try {
@@ -111,7 +112,7 @@ void node_ended(ThreadState& thread) {
 
 std::atomic<bool> g_has_inputs{false};
 
-// Enters the layer that owns the operator's parameters, unless the thread is in one already.
+// Enters the layer that owns the operator's parameters, unless the thread is already in a layer.
 void enter_parameter_layer(ThreadState& thread, const at::RecordFunction& record) {
   plimsoll_context& context = *thread.context;
   const bool is_forward =
@@ -138,10 +139,10 @@ void leave_parameter_layer(ThreadState& thread) {
   thread.layer_depth = kNoOperator;
 }
 
-// ---- both, as torch calls us ------------------------------------------------------------------
+// ---- both, as callbacks of torch --------------------------------------------------------------
 
-// torch calls the end even where the beginning has thrown: each must do its part of the nesting,
-// whatever memory there is. Only a thread that has no state yet is left out until it has one.
+// torch calls the end even if the beginning has thrown, so each must keep the nesting balanced
+// whatever memory there is. Only a thread without state is skipped until it has one.
 Observed operator_began(const at::RecordFunction& record) {
   ThreadState* const state = thread_state_or_null();
   if (state == nullptr) return nullptr;
@@ -158,7 +159,7 @@ Observed operator_began(const at::RecordFunction& record) {
     thread.links->store(static_cast<std::uint64_t>(sequence),
                         {.layer = context.layer, .op = name.id, .stack = context.stack});
   }
-  // An autograd.Function runs Python, whose operators are outermost ones of their own.
+  // An autograd.Function runs Python, whose operators count as outermost operators.
   if (context.op_instance == 0 && !name.is_python) begin_outermost(thread, name, sequence);
   if (thread.layer_depth == thread.depth && context.phase == PLIMSOLL_PHASE_OTHER) {
     context.phase = PLIMSOLL_PHASE_FORWARD;  // until the outermost operator ends
@@ -191,11 +192,11 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
     const bool is_node = !thread.nodes.empty() && thread.nodes.back().depth == thread.depth;
     is_node ? node_ended(thread) : end_outermost(thread);
   }
-  // After the outermost operator, as it was entered before: only then are both ends of the range a
-  // call of the layer (record/range_listeners.cc).
+  // The layer is restored only after the outermost operator has ended: only then are both ends of
+  // the range a call of the layer (record/range_listeners.cc).
   if (thread.depth == thread.layer_depth) leave_parameter_layer(thread);
   if (is_outermost) return;
-  // Called by a hook, whose frames may be gone before the node ends.
+  // Called by a hook, whose frames may end before the node does.
   if (thread.has_new_stacks && thread.runs_python_in_node() &&
       thread.depth == thread.nodes.back().depth + 1) {
     define_new_stacks(thread);
@@ -214,7 +215,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
 
 // ---- user scopes ------------------------------------------------------------------------------
 
-// What a scope of this name means for the phase; PLIMSOLL_PHASE_OTHER: nothing.
+// The phase that a scope of this name means; PLIMSOLL_PHASE_OTHER: none.
 std::uint8_t phase_of(std::string_view name) {
   if (name.starts_with("Optimizer.step#") || name.starts_with("Optimizer.zero_grad#")) {
     return PLIMSOLL_PHASE_OPTIMIZER;
@@ -222,7 +223,7 @@ std::uint8_t phase_of(std::string_view name) {
   return name.starts_with("enumerate(DataLoader)") ? PLIMSOLL_PHASE_DATA : PLIMSOLL_PHASE_OTHER;
 }
 
-// Scopes that torch opens for itself are no regions of the user's.
+// Scopes that torch opens itself are not the user's regions.
 bool is_torchs_own(std::string_view name) {
   return name.starts_with("Torch-Compiled Region") || name.starts_with("ProfilerStep") ||
          name.starts_with("## ") || name.find("::") != std::string_view::npos;
@@ -238,7 +239,7 @@ Observed user_scope_began(const at::RecordFunction& record) try {
   if (phase != PLIMSOLL_PHASE_OTHER) {
     observe_backward(thread);
     scope.has_phase = true;
-    // The operator that opens the scope is still running: it must not take this back.
+    // The operator that opens the scope is still running: it must not undo this.
     context.phase = thread.phase_outside = phase;
     if (const auto* listener = range_listener()) listener->begin(PLIMSOLL_RANGE_PHASE, phase);
   } else if (!is_torchs_own(name)) {
@@ -252,8 +253,8 @@ Observed user_scope_began(const at::RecordFunction& record) try {
   return nullptr;
 }
 
-// Scopes are left in any order, and maybe on another thread; the phase goes back with the
-// innermost.
+// Scopes may end in any order and on another thread; the phase is restored when the innermost one
+// ends.
 void user_scope_ended(const at::RecordFunction& record, at::ObserverContext* /*unused*/) {
   if (t_state == nullptr) return;
   ThreadState& thread = *t_state;
@@ -270,7 +271,7 @@ void user_scope_ended(const at::RecordFunction& record, at::ObserverContext* /*u
     const auto inner =
         std::find_if(scopes.rbegin(), found, [](const UserScope& each) { return each.has_phase; });
     if (inner == found) {
-      // The running operator, if any, goes back to this phase too when it ends.
+      // The running operator, if any, restores this phase too when it ends.
       context.phase = before;
       thread.phase_outside = before;
     }
@@ -316,7 +317,7 @@ void stop_observing_operators() {
   g_has_inputs.store(false);
   if (!g_attachment.has_operators.exchange(false)) return;
   g_attachment.has_outputs = false;
-  // The links of the nodes since are there: only later ones are filled in by layer.
+  // The nodes built since then have their links: only later ones are filled in by layer.
   if (t_state != nullptr) t_state->filled_sequence = at::sequence_number::peek();
 }
 

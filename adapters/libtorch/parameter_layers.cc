@@ -15,7 +15,7 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// "Net.block1" of "Net.block1.conv" and "Net.block1.norm"; "" where they have nothing in common.
+// "Net.block1" of "Net.block1.conv" and "Net.block1.norm"; "" if they have no common prefix.
 std::string_view common_module(std::string_view a, std::string_view b) {
   if (a == b) return a;
   std::size_t end = 0;
@@ -34,7 +34,7 @@ std::uint32_t name_of(std::string_view text) {
 }  // namespace
 
 ParameterLayers& parameter_layers() {
-  static Immortal<ParameterLayers> all;  // threads may ask until the very end
+  static Immortal<ParameterLayers> all;  // threads may use it until the end
   return all.get();
 }
 
@@ -77,7 +77,7 @@ class ParameterLayers::Search {
 
   bool is_first_an_owner() const { return is_first_; }
   const Owner* owner() const { return owner_; }
-  // Where there are several; then owner() is one of them.
+  // True if there are several; then owner() is one of them.
   std::string_view common_path() const { return path_; }
   bool has_own_gradient() const {
     return std::ranges::any_of(gradients_, [this](const c10::StorageImpl* gradient) {
@@ -100,7 +100,7 @@ class ParameterLayers::Search {
                               : common_module(path_, found->second.path);
     owner_ = &found->second;
     if (tensor->grad().defined()) gradients_.push_back(storage_of(tensor->grad()));
-    // Optimizers use parameter.data(), which has no gradient itself.
+    // Optimizers use parameter.data(), which itself has no gradient.
     for (const TensorIdentity& parameter : owner_->parameters) {
       const c10::StorageImpl* gradient = parameters().gradient_of(parameter);
       if (gradient != nullptr) gradients_.push_back(gradient);

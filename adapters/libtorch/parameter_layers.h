@@ -1,6 +1,6 @@
-// The layer of an operator where the program opens none: the module that owns the parameters and
+// The layer of an operator outside every PLIMSOLL_LAYER: the module that owns the parameters and
 // buffers among the operator's inputs. LibTorch's modules have no hooks, so this is how the layers
-// of a torch::nn::Module are known without PLIMSOLL_LAYER.
+// of a torch::nn::Module are found.
 //
 //   one owner                 its path
 //   several owners            the innermost module that holds them all
@@ -22,28 +22,28 @@
 
 namespace plimsoll::libtorch {
 
-// Any thread may ask.
+// Thread-safe.
 class ParameterLayers {
  public:
   struct Owned {
     at::Tensor tensor;
-    std::string path;  // of the module that holds it: "Net.block1.conv"
+    std::string path;  // of the module that owns it: "Net.block1.conv"
   };
-  // What a module holds, from now on. A tensor that several of its modules hold belongs to the
-  // innermost one around them all.
+  // Adds the tensors of a module. A tensor that several of its modules share belongs to the
+  // innermost module around all of them.
   void add(const std::vector<Owned>& tensors);
   // The name id of the operator's layer; 0: none. The record must have its inputs.
   std::uint32_t layer_of(const at::RecordFunction& record);
   void clear();
-  // Around a fork, so that the child finds the lock free.
+  // Around a fork, so that the lock is free in the child.
   std::mutex& mutex() { return mutex_; }
 
  private:
   struct Owner {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // keeps the address from being reused
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents reuse of the address
     std::string path;
     std::uint32_t layer = 0;
-    std::vector<TensorIdentity> parameters;  // that have this storage
+    std::vector<TensorIdentity> parameters;  // the parameters with this storage
   };
   using Owners = std::unordered_map<const c10::StorageImpl*, Owner>;  // views share a storage
   class Search;

@@ -7,7 +7,7 @@
 namespace plimsoll::libtorch {
 
 Parameters& parameters() {
-  static Immortal<Parameters> all;  // threads may ask until the very end
+  static Immortal<Parameters> all;  // threads may use it until the end
   return all.get();
 }
 
@@ -23,7 +23,7 @@ void Parameters::add(const at::Tensor& tensor, Parameter parameter) {
     known->parameter = std::move(parameter);
     return;
   }
-  // One that died may have had the same address.
+  // A dead tensor may have had the same address.
   entries_.insert_or_assign(tensor.unsafeGetTensorImpl(), Entry{.tensor = TensorIdentity(tensor),
                                                                 .gradient = no_storage(),
                                                                 .parameter = std::move(parameter)});

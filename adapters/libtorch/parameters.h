@@ -1,4 +1,4 @@
-// The parameters that are known: whose .grad is a gradient, and the name and layer of each.
+// The known parameters: their names, layers, and gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,35 +21,35 @@ struct Parameter {
   std::string text = {};    // of the name
 };
 
-// Any thread may ask; entries of parameters that have died go away at forget_dead().
+// Thread-safe; entries of dead parameters are removed by forget_dead().
 class Parameters {
  public:
   void add(const at::Tensor& tensor, Parameter parameter);
   bool find(const at::Tensor& tensor, Parameter& parameter);
   std::uint32_t layer_of(const at::Tensor& tensor);
   std::string name_text(const at::Tensor& tensor);  // empty if it is unknown
-  // Tags the .grad of a known parameter, unless that very storage was tagged already.
+  // Tags the .grad of a known parameter, unless its current storage is already tagged.
   void tag_gradient(ThreadState& thread, const at::Tensor& tensor);
   // Whether a backward has written gradients since take_accumulated() was last called.
   void note_accumulated() { has_accumulated_.store(true, std::memory_order_relaxed); }
   bool take_accumulated() {
     return has_accumulated_.load(std::memory_order_relaxed) && has_accumulated_.exchange(false);
   }
-  // The storage that was tagged last as the .grad of a known parameter; null if there is none. To
-  // be compared only.
+  // The storage last tagged as the .grad of a known parameter; null if there is none. Only for
+  // comparison.
   const c10::StorageImpl* gradient_of(const TensorIdentity& tensor);
   void forget_dead();
   void clear();
-  // Around a fork, so that the child finds the lock free.
+  // Around a fork, so that the lock is free in the child.
   std::mutex& mutex() { return mutex_; }
 
  private:
   struct Entry {
     TensorIdentity tensor;
-    c10::weak_intrusive_ptr<c10::StorageImpl> gradient;  // keeps the address from being reused
+    c10::weak_intrusive_ptr<c10::StorageImpl> gradient;  // prevents reuse of the address
     Parameter parameter;
   };
-  // Null if the tensor is unknown. Under the lock.
+  // Null if the tensor is unknown. Call with the lock.
   Entry* find_entry(const at::Tensor& tensor);
   std::mutex mutex_;
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;

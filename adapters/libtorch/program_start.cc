@@ -1,5 +1,5 @@
-// Under `plimsoll run -- PROGRAM` (PLIMSOLL=1) a LibTorch program that compiles the adapter is
-// recorded from before main().
+// Under `plimsoll run -- PROGRAM` (PLIMSOLL=1), records a LibTorch program that compiles the
+// adapter from before main().
 #include <cstdlib>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// Remembers which tensors an owner had, and with which storages, when they were last recorded,
-// in the order of a walk, so that the next walk records only what has changed.
+// Remembers an owner's tensors and their storages at the last walk, in order, so that the next walk
+// records only changes.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace plimsoll::libtorch {
 class TaggedStorages {
  public:
   void begin_walk() { next_ = 0; }
-  // False if this tensor stood here at the last walk, with the storage it has now. One without
-  // memory of its own is judged by its parts.
+  // False if this tensor was at this position at the last walk, with its current storage. A tensor
+  // without memory of its own is compared by its parts.
   bool has_news(const at::Tensor& tensor) {
     const TensorParts parts = parts_of(tensor);
     if (parts.empty()) return is_news(tensor);

@@ -1,9 +1,9 @@
 // Recognizes a tensor again without a reference to it.
 //
-// torch.utils.swap_tensors refuses tensors that anything refers to, weakly too. A tensor keeps its
-// version counter for life, whatever becomes of its data, and only views and detached copies share
-// it. So the counter is held instead: while it is, no other tensor gets a counter at its address,
-// and a tensor that is made at the old one's address has another counter.
+// torch.utils.swap_tensors refuses tensors with any reference, even a weak one. A tensor keeps its
+// version counter for life, whatever happens to its data, and only views and detached copies share
+// it. So the counter is retained instead: meanwhile no other tensor gets a counter at its address,
+// and a new tensor at the old one's address has another counter.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -10,7 +10,7 @@ constexpr c10::DispatchKeySet kSparse = c10::DispatchKeySet(c10::DispatchKey::Sp
                                         c10::DispatchKeySet(c10::DispatchKey::SparseCsr);
 
 void add_sparse(const c10::TensorImpl& tensor, TensorParts& parts) {
-  // Functional wrappers have the keys of what they wrap, and another class.
+  // Functional wrappers have the dispatch keys of the tensor they wrap, and another class.
   if (const auto* coordinates = dynamic_cast<const at::SparseTensorImpl*>(&tensor)) {
     parts = {coordinates->indices(), coordinates->values()};
   } else if (const auto* rows = dynamic_cast<const at::SparseCsrTensorImpl*>(&tensor)) {

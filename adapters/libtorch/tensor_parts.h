@@ -1,6 +1,6 @@
-// The tensors that hold the memory of one that has none of its own: the indices and values of a
-// sparse tensor, and what a wrapper subclass keeps (the local tensor of a DTensor, the integers and
-// scales of quantized weights, the values and offsets of a nested tensor).
+// The parts of a tensor without memory of its own: the indices and values of a sparse tensor, and
+// the tensors inside a wrapper subclass (the local tensor of a DTensor, the integers and scales of
+// quantized weights, the values and offsets of a nested tensor).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,8 @@ namespace plimsoll::libtorch {
 
 using TensorParts = c10::SmallVector<at::Tensor, 4>;
 
-// Empty for tensors that have memory of their own. Takes the GIL for a wrapper: the caller holds
-// no lock that anyone waits for while holding the GIL.
+// Empty for tensors with memory of their own. Takes the GIL for a wrapper: the caller must hold no
+// lock that another thread waits for with the GIL.
 TensorParts parts_of(const at::Tensor& tensor);
 
 // Adds the parts of a wrapper; null in programs without Python. Set before anything is attached.

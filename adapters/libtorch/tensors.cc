@@ -68,7 +68,7 @@ std::string shape_text(c10::IntArrayRef sizes) {
 
 std::uint32_t name_of(const std::string& text) { return recorder().name(text.data(), text.size()); }
 
-// ---- tensor ids, by what the tensor is --------------------------------------------------------
+// ---- tensor ids, by the tensor's description ---------------------------------------------------
 
 std::uint32_t describe(const at::Tensor& tensor, plimsoll_role role, std::uint32_t name) {
   return recorder().tensor(static_cast<std::uint8_t>(role), name,
@@ -78,8 +78,8 @@ std::uint32_t describe(const at::Tensor& tensor, plimsoll_role role, std::uint32
 
 // ---- foreign storages -------------------------------------------------------------------------
 
-// Storages whose deleter is not ours to change. By address: two storages may share their memory
-// (from_numpy twice), and it dies with the last.
+// Storages whose deleter cannot be replaced. By address: two storages may share their memory
+// (from_numpy twice), and the last one frees it.
 std::mutex g_foreign_mutex;
 
 std::unordered_map<std::uint64_t, std::vector<WeakStorage>>& foreign() {
@@ -92,7 +92,7 @@ std::uint64_t address_of(c10::StorageImpl& storage) {
 }
 
 bool still_has(const WeakStorage& weak, std::uint64_t address) {
-  // The weak reference keeps the object; a strong one would show in the program's count of uses.
+  // The weak reference retains the object; a strong one would show in the program's use count.
   return !weak.expired() && address_of(*weak._unsafe_get_target()) == address;
 }
 
@@ -109,10 +109,10 @@ void watch_foreign(c10::StorageImpl& storage) {
 bool is_recorded(c10::DeviceType type) {
   return type == c10::DeviceType::CPU ||
          (type == c10::DeviceType::CUDA &&
-          g_attachment.tells_cuda_tensors.load(std::memory_order_relaxed));
+          g_attachment.reports_cuda_tensors.load(std::memory_order_relaxed));
 }
 
-// The recorder's number of a CUDA device. Asking takes a lock, so it is asked once.
+// The recorder's number of a CUDA device, cached because the lookup takes a lock.
 std::uint8_t cuda_device(c10::DeviceIndex index) {
   static std::array<std::atomic<std::uint8_t>, 128> known{};
   std::atomic<std::uint8_t>& number = known[static_cast<std::uint8_t>(index) % known.size()];
@@ -122,12 +122,12 @@ std::uint8_t cuda_device(c10::DeviceIndex index) {
   return number.load(std::memory_order_relaxed);
 }
 
-// A block that is not ours to see the end of, yet.
+// A block whose free we cannot observe yet.
 [[gnu::noinline]] void take_over(c10::StorageImpl& storage) {
   c10::DataPtr& block = storage._mutable_data_ptr_no_checks();
-  // torch's own block, from before us: from now on its end is seen, and where it grows to.
+  // torch's own block, from before attaching: from now on its free and its growth are seen.
   if (block.get() == block.get_context() &&
-      block.compare_exchange_deleter(base_deleter(), &recorded_delete)) {
+      block.compare_exchange_deleter(base_deleter(), recorded_deleter())) {
     if (storage.allocator() == base_allocator()) storage.set_allocator(recording_allocator());
   } else {
     watch_foreign(storage);
@@ -135,13 +135,13 @@ std::uint8_t cuda_device(c10::DeviceIndex index) {
 }
 
 void adopt(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
-  if (storage._mutable_data_ptr_no_checks().get_deleter() != &recorded_delete) take_over(storage);
+  if (!is_recorded_deleter(storage._mutable_data_ptr_no_checks().get_deleter())) take_over(storage);
   recorder().adopt(thread.context, kCpu, address_of(storage), storage.nbytes(), tensor);
 }
 
 void record_tag(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t tensor) {
   if (storage.device_type() == c10::DeviceType::CUDA) {
-    // Its block is known by the allocator's own word.
+    // Its block is identified by the allocator itself.
     recorder().tag(thread.context, cuda_device(storage.device().index()), address_of(storage),
                    tensor);
     return;
@@ -149,8 +149,8 @@ void record_tag(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t te
   adopt(thread, storage, tensor);
 }
 
-// A gradient that fills less than half of its storage lies there with others: in a bucket of
-// DistributedDataParallel, or in what FSDP has reduced.
+// A gradient that fills less than half of its storage shares it with others: in a bucket of
+// DistributedDataParallel, or in the output of FSDP's reduction.
 bool is_in_bucket(const at::Tensor& gradient, const c10::StorageImpl& storage) {
   std::uint64_t bytes = gradient.itemsize();
   for (const std::int64_t size : sizes_of(gradient)) bytes *= static_cast<std::uint64_t>(size);
@@ -171,13 +171,13 @@ void record_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl
              is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name));
 }
 
-// In the handler of an exception.
+// Inside an exception handler.
 void count_if_no_memory() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
     count_lost_detail();
-  } catch (const std::exception&) {  // of torch
+  } catch (const std::exception&) {  // thrown by torch
   }
 }
 
@@ -235,7 +235,7 @@ void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role rol
       }
     }
   } catch (const std::exception&) {
-    // A tensor of a strange kind (no sizes, no dtype) stays untagged.
+    // A tensor of an unusual kind (no sizes, no dtype) stays untagged.
     count_if_no_memory();
   }
 }

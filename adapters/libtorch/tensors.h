@@ -1,5 +1,5 @@
-// Telling the recorder what a tensor is, and of storages that did not come through our allocator:
-// made before the recording, from numpy, in shared memory, from a file.
+// Reports to the recorder what each tensor is, and storages that did not come from our allocator:
+// made before the recording, from numpy, in shared memory, or from a file.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,29 +13,29 @@
 
 namespace plimsoll::libtorch {
 
-// The tensor's storage, if its memory is recorded: on the CPU, and on CUDA devices while somebody
-// follows their allocator. Else null. Never throws.
+// The tensor's storage if its memory is recorded: on the CPU, and on CUDA devices while their
+// allocations are recorded. Else null. Never throws.
 c10::StorageImpl* recorded_storage(const at::Tensor& tensor);
 
-// The tensor's memory plays this role, that of its parts (tensor_parts.h) where it has none itself.
-// Memory that the recorder does not know is adopted.
+// Tags the tensor's memory with this role, or its parts' memory (tensor_parts.h) if it has none
+// itself. Memory unknown to the recorder is adopted.
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                 std::uint32_t name);
 
-// Its id for the recorder; and the same tag by an id that is known.
+// Returns its id for the recorder. The second function tags by a known id.
 std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                         std::uint32_t name);
 void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id);
 void tag_storage(ThreadState& thread, c10::StorageImpl& storage, std::uint32_t id);
 
-// Its sizes as torch keeps them. Those of a subclass may be the program's code, which hooks never
+// The sizes as torch stores them. A subclass's size() may be the program's code, which hooks never
 // run.
 c10::IntArrayRef sizes_of(const at::Tensor& tensor);
 
-// The dtype and shape of a module's output.
+// Records the dtype and shape of a module's output.
 void tag_output(ThreadState& thread, const at::Tensor& tensor);
 
-// Says that foreign memory has died, if it has. Cheap; to be called at boundaries: steps, root
+// Reports the free of foreign memory that has died. Cheap; call it at boundaries: steps, root
 // modules.
 void poll_foreign_storages(ThreadState& thread);
 void forget_foreign_storages();

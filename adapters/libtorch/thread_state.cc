@@ -22,8 +22,8 @@ void free_thread_state(void* thread) noexcept {
   delete state;
 }
 
-// Frees the state when the thread ends. Tensors that die still later get a new one, which the key
-// frees as well. A thread_local object with a destructor would end the program where there is no
+// Frees the state when the thread ends. Tensors that die later still create a new one, which the
+// key frees as well. A thread_local object with a destructor would end the program if there is no
 // memory to register it.
 struct ThreadEnd {
   pthread_key_t key{};
@@ -59,7 +59,7 @@ ThreadState* try_make_thread_state() noexcept {
 
 namespace {
 
-// The backward itself holds it, so it dies when the backward ends, by an exception too.
+// Retained by the backward itself, so it dies when the backward ends, also by an exception.
 class BackwardEnd {
  public:
   explicit BackwardEnd(int task) : task_(task) {}
@@ -75,7 +75,7 @@ class BackwardEnd {
     thread->graph_task = -1;
     recorder().mark(thread->context, PLIMSOLL_MARK_BACKWARD_END, 0);
   }
-  // A timeline wants to know at once. The engine calls this unless an exception ends the backward.
+  // A timeline needs this immediately. The engine calls it unless an exception ends the backward.
   void end_range() const {
     if (!is_attached()) return;
     if (const auto* listener = range_listener()) {
@@ -102,7 +102,7 @@ bool watch_end_of_backward(int task) {
 bool observe_backward(ThreadState& thread) {
   if (thread.attachment != g_attachment.number) {
     thread.attachment = g_attachment.number;
-    thread.graph_task = -1;  // what it saw belongs to another recording
+    thread.graph_task = -1;  // the graph task belongs to another recording
   }
   const int task = torch::autograd::get_current_graph_task_id();
   // A backward inside a node (reentrant checkpointing) is part of the outer one.
@@ -110,7 +110,7 @@ bool observe_backward(ThreadState& thread) {
   if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
   if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
   thread.graph_task = task;
-  const auto position = task >= 0 ? g_attachment.stacks.position : nullptr;
+  const auto position = task >= 0 ? stack_source().position : nullptr;
   thread.python_position_slot = position == nullptr ? nullptr : position();
   thread.backward_ends = g_backward_ends.load(std::memory_order_relaxed);
   thread.hears_backward_end = task >= 0 && watch_end_of_backward(task);

@@ -1,9 +1,9 @@
-// What one thread is in the middle of. Written by that thread alone; the part that the recorder
-// reads at each event is its plimsoll_context.
+// The state of one thread, written by that thread alone. The part that the recorder reads at each
+// event is its plimsoll_context.
 //
-// Three things nest, always properly, because each is undone when its scope is left, by return or
-// by exception: operators (inner ones only change inner_op), autograd nodes, and module calls. A
-// node or a module call sets the whole context aside, starts afresh and puts it back.
+// Three kinds of scopes nest, always properly, because each ends when its scope is left, by return
+// or by exception: operators (inner ones only change inner_op), autograd nodes, and module calls. A
+// node or a module call saves the whole context, starts with a fresh one and restores it.
 #pragma once
 
 #include <ATen/SequenceNumber.h>
@@ -27,7 +27,7 @@ namespace plimsoll::libtorch {
 
 inline constexpr std::uint32_t kNoOperator = ~std::uint32_t{0};
 
-// What a node or module call sets aside.
+// The context that a node or module call saves.
 struct SavedContext {
   plimsoll_context context;
   std::uint32_t outermost_depth;
@@ -35,11 +35,11 @@ struct SavedContext {
   std::uint8_t phase_outside;
 };
 
-// An autograd node that runs.
+// A running autograd node.
 struct RunningNode {
   SavedContext saved;
   std::uint32_t depth;
-  const void* python_position;  // when it began
+  const void* python_position;  // at its start
 };
 
 // A user scope that changed the phase (an optimizer's step, a data loader's next) or began a
@@ -51,7 +51,7 @@ struct UserScope {
   std::uint32_t region = 0;
 };
 
-// The newest tensors met by this thread. Wider shapes are described anew each time.
+// The tensors most recently met by this thread. Wider shapes are described again each time.
 struct KnownTensor {
   static constexpr std::size_t kDimensions = 6;
   std::uint32_t id = 0;
@@ -75,9 +75,10 @@ struct ThreadState {
   std::uint32_t layer_depth = kNoOperator;      // of the operator whose parameters gave the layer
   std::uint32_t instances = 0;                  // outermost operators so far
   std::uint32_t module_depth = 0;
-  std::int64_t outer_sequence = -1;  // torch's next node number when the outermost operator began
-  std::uint8_t phase_outside = 0;    // the phase to go back to when the outermost operator ends
-  bool has_new_stacks = false;       // that wait for StackSource::define
+  // torch's next node number at the start of the outermost operator
+  std::int64_t outer_sequence = -1;
+  std::uint8_t phase_outside = 0;  // the phase to restore after the outermost operator
+  bool has_new_stacks = false;     // not yet passed to StackSource::define
 
   int graph_task = -1;                    // the backward pass this thread was last seen in
   std::uint32_t attachment = 0;           // g_attachment.number at that time
@@ -111,7 +112,7 @@ struct ThreadState {
   const void* python_position() const {
     return python_position_slot == nullptr ? nullptr : *python_position_slot;
   }
-  // A hook, or the backward of an autograd.Function, in the context of its node.
+  // Enters the context of a node's hook, or of the backward of an autograd.Function.
   bool runs_python_in_node() const {
     return !nodes.empty() && nodes.back().depth == outermost_depth &&
            nodes.back().python_position != python_position();
@@ -127,7 +128,7 @@ struct ThreadState {
 
 // Throws std::bad_alloc.
 ThreadState& make_thread_state();
-// Null without memory, which is counted.
+// Null if there is no memory, which is counted.
 ThreadState* try_make_thread_state() noexcept;
 
 // One pointer in static TLS: a plain load instead of a call into the dynamic linker.
@@ -138,7 +139,7 @@ inline ThreadState& thread_state() {
   return state != nullptr ? *state : make_thread_state();
 }
 
-// Where there may be no exception: in an allocator, and in a deleter.
+// For callers that must not throw: an allocator, and a deleter.
 inline ThreadState* thread_state_or_null() noexcept {
   ThreadState* state = t_state;
   return state != nullptr ? state : try_make_thread_state();
@@ -147,15 +148,16 @@ inline ThreadState* thread_state_or_null() noexcept {
 // Defines in the recorder the stacks that are new on this thread. `define` is null if the hooks
 // were reinstalled without stacks after an operator found them.
 inline void define_new_stacks(ThreadState& thread) {
-  if (thread.has_new_stacks && g_attachment.stacks.define != nullptr) {
-    g_attachment.stacks.define(thread);
+  const auto define = stack_source().define;
+  if (thread.has_new_stacks && define != nullptr) {
+    define(thread);
   }
 }
 
 // How many backward passes have ended, on all threads, and how often hooks were attached.
 extern std::atomic<std::uint32_t> g_backward_ends;
 
-// Notices that a backward began or ended on this thread, and says whether one runs.
+// Detects the begin or end of a backward on this thread, and returns whether one runs.
 bool observe_backward(ThreadState& thread);
 
 // The check at each allocation. Inside a known backward pass it does not query torch, which would
@@ -175,7 +177,7 @@ inline bool is_in_backward(ThreadState& thread) {
 bool find_forward(ThreadState& thread, std::uint64_t forward_thread, std::uint64_t sequence,
                   ForwardSite& site);
 
-// Lite mode: nodes built since the last call belong to the current layer. To be called before it
+// Lite mode: nodes built since the last call belong to the current layer. Call it before the layer
 // changes.
 void fill_links(ThreadState& thread);
 

@@ -1,5 +1,5 @@
-// The events of torch's caching allocator, free of any version of torch: torch_allocator.cc
-// translates, everything else reads this.
+// The events of torch's caching allocator, independent of torch's version: torch_allocator.cc
+// translates them, and everything else uses these.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +25,21 @@ enum class Action : std::uint8_t {
 struct AllocatorEvent {
   Action action = Action::kOther;
   std::uint64_t address = 0;
-  std::uint64_t size_bytes = 0;  // as the allocator reports it: of a block, the requested bytes
+  std::uint64_t size_bytes = 0;  // as the allocator reports it: for a block, the requested bytes
   std::uint64_t stream = 0;
   HeapPool pool = {};
 };
 
-// A request that could not be met.
+// A failed request.
 struct Failure {
   std::uint64_t requested_bytes = 0;
-  std::uint64_t segment_bytes = 0;  // what the driver was asked for, to hold it
+  std::uint64_t segment_bytes = 0;  // requested from the driver for it
   std::uint64_t free_bytes = 0;     // of the device
-  std::uint64_t limit_bytes = 0;    // the most that the process may hold
+  std::uint64_t limit_bytes = 0;    // the limit of the process
   std::uint64_t total_bytes = 0;    // of the device; 0: unknown
 };
 
-// A device as a snapshot tells it. The blocks of a segment are in the order of their addresses.
+// A device in a snapshot. The blocks of a segment are in the order of their addresses.
 struct SeenBlock {
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;

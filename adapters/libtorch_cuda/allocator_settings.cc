@@ -11,11 +11,11 @@ std::uint32_t name_of(const plimsoll_recorder_api& api, const std::string& text)
 
 }  // namespace
 
-void tell_settings(const plimsoll_recorder_api& api, const std::vector<SeenSetting>& settings) {
+void report_settings(const plimsoll_recorder_api& api, const std::vector<SeenSetting>& settings) {
   for (const SeenSetting& setting : settings) {
     const std::uint32_t name = name_of(api, setting.name);
-    if (const auto* truth = std::get_if<bool>(&setting.value)) {
-      api.setting(name, PLIMSOLL_SETTING_TRUTH, *truth ? 1 : 0);
+    if (const auto* flag = std::get_if<bool>(&setting.value)) {
+      api.setting(name, PLIMSOLL_SETTING_BOOLEAN, *flag ? 1 : 0);
     } else if (const auto* integer = std::get_if<std::int64_t>(&setting.value)) {
       api.setting(name, PLIMSOLL_SETTING_INTEGER, static_cast<std::uint64_t>(*integer));
     } else if (const auto* number = std::get_if<double>(&setting.value)) {

@@ -1,5 +1,5 @@
-// The settings of torch's caching allocator as the recorder gets them: by the names, and with the
-// values, that torch's own snapshots have under "allocator_settings".
+// The settings of torch's caching allocator, with the names and values that torch's own snapshots
+// have under "allocator_settings".
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,6 @@ struct SeenSetting {
   std::variant<bool, std::int64_t, double, std::string> value;
 };
 
-void tell_settings(const plimsoll_recorder_api& api, const std::vector<SeenSetting>& settings);
+void report_settings(const plimsoll_recorder_api& api, const std::vector<SeenSetting>& settings);
 
 }  // namespace plimsoll::libtorch_cuda

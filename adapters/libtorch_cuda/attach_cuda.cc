@@ -1,5 +1,5 @@
-// Attaching and detaching, in the order that leaves no gap: events first, then the snapshot that
-// says what they are to be added to.
+// Attaches and detaches the hooks in the order that leaves no gap: events first, then the snapshot
+// that they are added to.
 #include <pthread.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 const plimsoll_recorder_api* g_api = nullptr;
 DescribeAllocation g_describe = nullptr;
 
-// The CPU half may be taken out and put in anew, or not be there.
+// The CPU adapter may be detached and attached again, or be absent.
 plimsoll_context* describe_allocation(plimsoll_context* before) {
   if (g_describe != nullptr) {
     if (plimsoll_context* context = g_describe(before)) return context;
@@ -30,16 +30,16 @@ plimsoll_context* describe_allocation(plimsoll_context* before) {
   return context;
 }
 
-// No CUDA works in the child of a fork.
+// CUDA does not work in the child of a fork.
 void after_fork_in_child() { cuda_recording().leave_to_parent(); }
 
-// Snapshots to mend what was in doubt cost the program no more than this share of its time.
+// Snapshots that resolve doubtful sizes cost the program at most this share of its time.
 constexpr int kShareOfTime = 100;
 using Clock = std::chrono::steady_clock;
-std::atomic<Clock::time_point> g_next_mending{Clock::time_point::min()};
+std::atomic<Clock::time_point> g_next_repair{Clock::time_point::min()};
 
-// Whether our sums are the allocator's own. An event may come between the two readings; where none
-// has, they are of one moment, since both sides change under the device's lock.
+// Whether our sums equal the allocator's. An event may come between the two readings. If none does,
+// the readings are consistent, since both sides change under the device's lock.
 enum class Sums : std::uint8_t { kEqual, kDiffer, kNotKnown };
 Sums compare_sums(int device) {
   constexpr int kTries = 10;
@@ -61,7 +61,7 @@ void seed_those(const std::vector<DeviceTracker*>& trackers) {
   recording.begin_snapshot();
   const SeenAllocator seen = see_allocator(recording.device_count());
   recording.end_snapshot();
-  tell_settings(*g_api, seen.settings);
+  report_settings(*g_api, seen.settings);
   for (int i = 0; i < recording.device_count(); ++i) {
     DeviceTracker* tracker = recording.tracker(i);
     for (const DeviceTracker* wanted : trackers) {
@@ -122,15 +122,15 @@ int plimsoll_libtorch_cuda_renew(void) {
       DeviceTracker* tracker = cuda_recording().tracker(i);
       if (!tracker->needs_seed() && compare_sums(i) == Sums::kDiffer) tracker->differs();
       if (tracker->needs_seed()) in_doubt.push_back(tracker);
-      tracker->tell_unproved();
+      tracker->report_unproved();
     }
     const Clock::time_point began = Clock::now();
-    if (in_doubt.empty() || began < g_next_mending.load()) return 0;
+    if (in_doubt.empty() || began < g_next_repair.load()) return 0;
     seed_those(in_doubt);
     const Clock::time_point ended = Clock::now();
-    g_next_mending.store(ended + kShareOfTime * (ended - began));
+    g_next_repair.store(ended + kShareOfTime * (ended - began));
   } catch (const std::exception&) {
-    return 0;  // tried again at the next occasion
+    return 0;  // tried again at the next call
   }
   return static_cast<int>(in_doubt.size());
 }
@@ -147,13 +147,13 @@ int plimsoll_libtorch_cuda_differs(void) {
   return -1;
 }
 
-void plimsoll_libtorch_cuda_tell_settings(void) {
+void plimsoll_libtorch_cuda_report_settings(void) {
   using namespace plimsoll::libtorch_cuda;
   if (!cuda_recording().is_on()) return;
   try {
-    tell_settings(*g_api, see_allocator(0).settings);
+    report_settings(*g_api, see_allocator(0).settings);
   } catch (const std::exception&) {
-    return;  // those of before stand
+    return;  // the earlier settings remain
   }
 }
 

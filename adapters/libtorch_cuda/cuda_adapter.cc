@@ -1,4 +1,4 @@
-// All of the CUDA adapter as one translation unit, for C++ programs and for python_cuda_adapter.cc.
+// The whole CUDA adapter as one translation unit, for C++ programs and for python_cuda_adapter.cc.
 #include "allocator_settings.cc"
 #include "attach_cuda.cc"
 #include "cuda_recording.cc"

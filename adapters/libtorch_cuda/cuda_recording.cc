@@ -6,11 +6,11 @@
 namespace plimsoll::libtorch_cuda {
 namespace {
 
-// What this thread's last event and the gauges around it were.
+// This thread's last event, and the gauge values around it.
 struct Pairing {
-  DeviceTracker* told = nullptr;  // whose event was the last one, if a gauge is to follow it
+  DeviceTracker* reported = nullptr;  // of the last event, if its gauge value is still to come
   Gauge follows = Gauge::kAllocated;
-  bool has_allocated = false;  // a value that waits for its event
+  bool has_allocated = false;  // a value whose event is still to come
   bool has_reserved = false;
   std::uint64_t allocated = 0;
   std::uint64_t reserved = 0;
@@ -20,13 +20,13 @@ thread_local Pairing t_pairing [[gnu::tls_model("initial-exec")]];
 
 constexpr int kNoSnapshot = -1;
 thread_local int t_seen [[gnu::tls_model("initial-exec")]] =
-    kNoSnapshot;  // how many devices the snapshot of this thread has reported
+    kNoSnapshot;  // number of devices that this thread's snapshot has reported
 
 void pair(Pairing& pairing, DeviceTracker& tracker, const AllocatorEvent& event) {
-  pairing.told = nullptr;
+  pairing.reported = nullptr;
   switch (event.action) {
     case Action::kAlloc:
-      pairing.told = &tracker;
+      pairing.reported = &tracker;
       pairing.follows = Gauge::kAllocated;
       break;
     case Action::kFreeRequested:
@@ -38,7 +38,7 @@ void pair(Pairing& pairing, DeviceTracker& tracker, const AllocatorEvent& event)
       if (pairing.has_reserved) tracker.prove_reserved(pairing.reserved);
       break;
     case Action::kSegmentFree:
-      pairing.told = &tracker;
+      pairing.reported = &tracker;
       pairing.follows = Gauge::kReserved;
       break;
     case Action::kOutOfMemory:
@@ -92,7 +92,7 @@ void CudaRecording::end_snapshot() { t_seen = kNoSnapshot; }
 
 void CudaRecording::handle(int ordinal, const AllocatorEvent& event) noexcept {
   if (event.action == Action::kSnapshot) {
-    if (t_seen == kNoSnapshot) return;  // the program's
+    if (t_seen == kNoSnapshot) return;  // a snapshot of the program
     ordinal = t_seen++;
   }
   DeviceTracker* each = tracker(ordinal);
@@ -104,21 +104,22 @@ void CudaRecording::handle(int ordinal, const AllocatorEvent& event) noexcept {
 void CudaRecording::gauge_moved(Gauge gauge, std::int64_t value) noexcept {
   Pairing& pairing = t_pairing;
   const auto bytes = static_cast<std::uint64_t>(value);
-  DeviceTracker* told = pairing.told;
+  DeviceTracker* reported = pairing.reported;
   if (gauge == Gauge::kAllocated) {
-    if (told != nullptr && pairing.follows == Gauge::kAllocated) {
-      pairing.told = nullptr;
-      told->prove_allocated(bytes);
+    if (reported != nullptr && pairing.follows == Gauge::kAllocated) {
+      pairing.reported = nullptr;
+      reported->prove_allocated(bytes);
       return;
     }
     pairing.has_allocated = true;
     pairing.allocated = bytes;
     return;
   }
-  // Should it not fit the segment that was given back, it may speak of one that is to come.
-  if (told != nullptr && pairing.follows == Gauge::kReserved && told->has_reserved(bytes)) {
-    pairing.told = nullptr;
-    told->prove_reserved(bytes);
+  // If the value does not fit the released segment, it may belong to an event that is still to
+  // come.
+  if (reported != nullptr && pairing.follows == Gauge::kReserved && reported->has_reserved(bytes)) {
+    pairing.reported = nullptr;
+    reported->prove_reserved(bytes);
     return;
   }
   pairing.has_reserved = true;
@@ -145,7 +146,7 @@ Failure CudaRecording::out_of_memory(int ordinal, Failure failure) noexcept {
 }
 
 CudaRecording& cuda_recording() {
-  static auto* recording = new CudaRecording;  // threads may allocate until the very end
+  static auto* recording = new CudaRecording;  // threads may allocate until the end
   return *recording;
 }
 

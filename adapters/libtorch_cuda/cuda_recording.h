@@ -1,9 +1,9 @@
-// All devices of the process, while they are recorded: finds the tracker of an event, and which
-// event a value of a gauge speaks of.
+// All devices of the process while they are recorded: finds the tracker of an event, and the event
+// that a gauge value belongs to.
 //
-// torch has one gauge for all devices. It moves it on the thread that allocates, with the device's
-// lock held: after the event of an allocation and of a segment that is given back, before all
-// others. So the value belongs to the neighbouring event of the same thread.
+// torch has one gauge for all devices. It updates it on the allocating thread, under the device's
+// lock: after the event of an allocation and of a freed segment, and before all other events. So
+// the value belongs to the adjacent event of the same thread.
 #pragma once
 
 #include <array>
@@ -23,30 +23,30 @@ class CudaRecording {
   CudaRecording() = default;
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
-  ~CudaRecording();  // in tests alone: that of the process is never destroyed
+  ~CudaRecording();  // only in tests: the process's own is never destroyed
 
-  // Trackers for devices 0 to device_count - 1, made anew unless they are for this recorder
+  // Creates trackers for devices 0 to device_count - 1, unless they exist for this recorder
   // already.
   void prepare(const plimsoll_recorder_api& api, int device_count, DescribeAllocation describe);
   int device_count() const { return device_count_.load(std::memory_order_relaxed); }
   DeviceTracker* tracker(int ordinal) const;
 
-  // From here on events count. Each tracker still awaits its snapshot.
+  // Events count from here on. Each tracker still waits for its snapshot.
   void start();
   void stop();
-  // Around a snapshot, on the thread that takes it: torch reports its making device after device,
-  // and of each one as if it were device 0.
+  // Around a snapshot, on the thread that takes it: torch reports one snapshot event per device,
+  // each as if for device 0.
   void begin_snapshot();
   void end_snapshot();
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   void leave_to_parent() { is_on_.store(false, std::memory_order_relaxed); }  // in a forked child
 
-  // As torch calls us: with the lock of the device held, on any thread.
+  // Callbacks of torch: on any thread, under the device's lock.
   void handle(int ordinal, const AllocatorEvent& event) noexcept;
   void gauge_moved(Gauge gauge, std::int64_t value) noexcept;
 
-  // On the failing thread, with no lock held, after the event of the request that could not be met:
-  // that alone tells what was asked for. Observers are told of the segment that would have held it.
+  // On the failing thread, with no lock taken, after the event of the failed request: only that
+  // event has the requested bytes. Observers get the segment that would have been allocated for it.
   Failure out_of_memory(int ordinal, Failure failure) noexcept;
 
  private:
@@ -54,7 +54,7 @@ class CudaRecording {
   DescribeAllocation describe_ = nullptr;
   std::atomic<bool> is_on_{false};
   std::atomic<int> device_count_{0};
-  // Trackers live for ever: a thread may be inside one while another thread detaches.
+  // Trackers are never destroyed: a thread may be inside one while another thread detaches.
   std::array<std::atomic<DeviceTracker*>, kMaxDevices> trackers_{};
 };
 

@@ -5,14 +5,10 @@
 #include <exception>
 #include <unordered_map>
 
+#include "plimsoll/caching_allocator.h"
+
 namespace plimsoll::libtorch_cuda {
 namespace {
-
-// Of a block that the shadow heap cannot place: at least what was asked for, rounded.
-std::uint64_t rounded(std::uint64_t requested_bytes) {
-  constexpr std::uint64_t kSmallest = 512;
-  return std::max((requested_bytes + kSmallest - 1) / kSmallest * kSmallest, kSmallest);
-}
 
 std::uint8_t segment_action(Action action) {
   switch (action) {
@@ -29,8 +25,8 @@ std::uint8_t segment_action(Action action) {
 
 bool is_live(BlockState state) { return state != BlockState::kInactive; }
 
-// What is given back belongs to no code of now. To ask would walk Python's stack, name what is new
-// in it and look for autograd, all with the device locked.
+// A free belongs to no running code. Finding a context would walk Python's stack, intern new names
+// and query autograd, all under the device's lock.
 bool needs_description(Action action) {
   switch (action) {
     case Action::kAlloc:
@@ -58,19 +54,19 @@ ShadowHeap heap_of(const SeenDevice& seen) {
 
 }  // namespace
 
-// A device may hold more than fits the ring of the one thread that tells all of it.
+// A device may have more blocks than fit into the ring of the one thread that reports them all.
 class DeviceTracker::Batches {
  public:
   explicit Batches(const plimsoll_recorder_api& api) : api_(api) {}
-  // Before each thing that is told, with no lock held.
+  // Called before each report, with no lock taken.
   void next() {
-    if (told_++ % kMost == 0) api_.settle();
+    if (reported_++ % kMost == 0) api_.settle();
   }
 
  private:
   static constexpr std::size_t kMost = 10'000;
   const plimsoll_recorder_api& api_;
-  std::size_t told_ = 0;
+  std::size_t reported_ = 0;
 };
 
 DeviceTracker::DeviceTracker(const plimsoll_recorder_api& api, std::uint8_t device,
@@ -80,7 +76,7 @@ DeviceTracker::DeviceTracker(const plimsoll_recorder_api& api, std::uint8_t devi
 void DeviceTracker::await_snapshot() {
   const std::lock_guard lock(mutex_);
   if (state_ == State::kOff) {
-    heap_.clear({});  // what it held is long out of date
+    heap_.clear({});  // its contents are out of date
     strays_.clear();
     counts_ = {};
   }
@@ -122,7 +118,7 @@ void DeviceTracker::handle(plimsoll_context* context, const AllocatorEvent& even
       }
       return;
     case State::kLive:
-      tell(context, event);
+      emit(context, event);
       return;
   }
 }
@@ -130,19 +126,19 @@ void DeviceTracker::handle(plimsoll_context* context, const AllocatorEvent& even
 void DeviceTracker::hold(const plimsoll_context& context, const AllocatorEvent& event) {
   try {
     held_.push_back({event, context});
-    // Operators are counted by each thread for itself, and it is the seeder who will tell this.
+    // Each thread counts its operators itself, and the seeding thread will report this event.
     if (std::this_thread::get_id() != seeder_) held_.back().context.op_instance = 0;
   } catch (const std::exception&) {
     needs_seed_ = true;
   }
 }
 
-void DeviceTracker::tell(plimsoll_context* context, const AllocatorEvent& event) {
+void DeviceTracker::emit(plimsoll_context* context, const AllocatorEvent& event) {
   last_.address = 0;
   ++counts_.events;
   switch (event.action) {
     case Action::kAlloc:
-      tell_alloc(context, event);
+      report_alloc(context, event);
       break;
     case Action::kFreeRequested:
       if (heap_.free_requested(event.address) == 0) doubt();
@@ -159,7 +155,7 @@ void DeviceTracker::tell(plimsoll_context* context, const AllocatorEvent& event)
     case Action::kSegmentFree:
     case Action::kSegmentMap:
     case Action::kSegmentUnmap:
-      tell_segment(context, event);
+      report_segment(context, event);
       break;
     case Action::kSnapshot:
     case Action::kOutOfMemory:
@@ -168,12 +164,12 @@ void DeviceTracker::tell(plimsoll_context* context, const AllocatorEvent& event)
   }
 }
 
-void DeviceTracker::tell_alloc(plimsoll_context* context, const AllocatorEvent& event) {
+void DeviceTracker::report_alloc(plimsoll_context* context, const AllocatorEvent& event) {
   ++counts_.allocs;
   const std::uint64_t size = heap_.alloc(event.address, event.size_bytes, event.stream);
   last_ = {.address = event.address,
            .requested_bytes = event.size_bytes,
-           .size_bytes = size != 0 ? size : rounded(event.size_bytes),
+           .size_bytes = size != 0 ? size : caching_allocator::block_bytes(event.size_bytes),
            .stream = event.stream,
            .pool = pool_name(size != 0 ? heap_.pool_of(event.address) : event.pool),
            .reserved = 0};
@@ -186,13 +182,14 @@ void DeviceTracker::stray(std::uint64_t address, std::uint64_t size_bytes) {
   try {
     strays_.emplace_back(address, size_bytes);
   } catch (const std::exception&) {
-    return;  // no memory: its size stays a guess
+    return;  // no memory: its size stays an estimate
   }
 }
 
-void DeviceTracker::tell_segment(plimsoll_context* context, const AllocatorEvent& event) {
+void DeviceTracker::report_segment(plimsoll_context* context, const AllocatorEvent& event) {
   const std::uint8_t action = segment_action(event.action);
-  // Before it is gone: torch does not tell the pool before 2.8, and the snapshot knew it.
+  // Before the block is removed: torch before 2.8 does not report the pool, and the snapshot had
+  // it.
   const HeapPool pool = event.pool == HeapPool{} ? heap_.pool_of(event.address) : event.pool;
   if (!heap_.segment(action, event.address, event.size_bytes, event.stream, event.pool)) doubt();
   api_.segment(context, device_, action, event.address, event.size_bytes, event.stream,
@@ -207,13 +204,13 @@ void DeviceTracker::prove_allocated(std::uint64_t bytes) noexcept {
     ++counts_.proofs;
     return;
   }
-  // Only the block that was allocated last can be of another size than we think.
+  // Only the last allocated block can differ in size from our estimate.
   const std::uint64_t size = last_.size_bytes + (bytes - ours);
   if (last_.address == 0 || !heap_.correct(last_.address, size)) {
     doubt();
     return;
   }
-  api_.notice(PLIMSOLL_NOTICE_SIZES_MENDED, device_, ++counts_.corrected, 0);
+  api_.notice(PLIMSOLL_NOTICE_SIZES_CORRECTED, device_, ++counts_.corrected, 0);
   last_.size_bytes = size;
   plimsoll_context before;
   plimsoll_context* context = describe_(&before);
@@ -233,7 +230,7 @@ void DeviceTracker::prove_reserved(std::uint64_t bytes) noexcept {
   doubt();
 }
 
-// Noticed once for each time that the device is compared with a snapshot after it.
+// Reported once for each time that the device is compared with a snapshot afterwards.
 void DeviceTracker::doubt() {
   if (std::exchange(needs_seed_, true)) return;
   api_.notice(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED, device_, ++counts_.disproved, 0);
@@ -244,11 +241,11 @@ void DeviceTracker::differs() {
   if (state_ == State::kLive) doubt();
 }
 
-void DeviceTracker::tell_unproved() {
+void DeviceTracker::report_unproved() {
   const std::lock_guard lock(mutex_);
-  // A gauge that speaks at all speaks of every allocation.
+  // If a gauge reports anything, it reports every allocation.
   const std::uint64_t unproved = counts_.proofs + counts_.corrected == 0 ? counts_.allocs : 0;
-  api_.notice(PLIMSOLL_NOTICE_SIZES_UNPROVED, device_, unproved, 0);
+  api_.notice(PLIMSOLL_NOTICE_SIZES_UNVERIFIED, device_, unproved, 0);
 }
 
 bool DeviceTracker::has_reserved(std::uint64_t bytes) const noexcept {
@@ -258,14 +255,14 @@ bool DeviceTracker::has_reserved(std::uint64_t bytes) const noexcept {
 
 // ---- seeding ----------------------------------------------------------------------------------
 
-// Until the end events are held, so we alone tell of the device and change its heap. The mutex is
-// left free meanwhile: others would wait for it under torch's lock.
+// Events are queued until seeding ends, so only this thread reports the device and changes its
+// heap. The mutex stays free meanwhile, because other threads would wait for it under torch's lock.
 void DeviceTracker::seed(const SeenDevice& seen) {
   plimsoll_context* mine = api_.context();
   const plimsoll_context before = *mine;
-  *mine = {};  // what lived before belongs to nothing that runs now
+  *mine = {};  // existing blocks belong to no running code
   Batches batches(api_);
-  tell_difference(mine, seen, batches);
+  report_difference(mine, seen, batches);
   ShadowHeap heap = heap_of(seen);
   {
     const std::lock_guard lock(mutex_);
@@ -274,28 +271,27 @@ void DeviceTracker::seed(const SeenDevice& seen) {
     needs_seed_ = false;
     ++counts_.seeded;
   }
-  for (std::size_t i = 0; tell_held(mine, i); ++i) batches.next();
+  for (std::size_t i = 0; report_held(mine, i); ++i) batches.next();
   *mine = before;
 }
 
-bool DeviceTracker::tell_held(plimsoll_context* context, std::size_t at) {
+bool DeviceTracker::report_held(plimsoll_context* context, std::size_t at) {
   const std::lock_guard lock(mutex_);
   if (state_ == State::kOff) return false;
   if (at < held_.size()) {
     *context = held_[at].context;
-    tell(context, held_[at].event);
+    emit(context, held_[at].event);
     return true;
   }
   held_.clear();
-  last_.address = 0;  // no gauge of before speaks of it
+  last_.address = 0;  // no earlier gauge value refers to it
   state_ = State::kLive;
   return false;
 }
 
-// What the recorder has of the device, made what the snapshot says. The first time that is all of
-// it.
-void DeviceTracker::tell_difference(plimsoll_context* context, const SeenDevice& seen,
-                                    Batches& batches) {
+// Updates the recorder's view of the device to the snapshot's. The first time, that is everything.
+void DeviceTracker::report_difference(plimsoll_context* context, const SeenDevice& seen,
+                                      Batches& batches) {
   std::unordered_map<std::uint64_t, std::uint64_t> blocks;
   using Range = std::pair<std::uint64_t, bool>;  // bytes, and whether it is expandable
   std::unordered_map<std::uint64_t, Range> segments;

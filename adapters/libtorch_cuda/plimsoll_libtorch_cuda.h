@@ -7,23 +7,23 @@
 
 extern "C" {
 
-// Records torch's caching allocator on the first `device_count` devices, with what lives there
-// already. CUDA must be initialized. `describe`: plimsoll_libtorch_describe_allocation of the CPU
-// half; null: allocations carry what is in the recorder's context alone. Returns null, or one
-// sentence that says why it could not.
+// Records torch's caching allocator on the first `device_count` devices, starting with the live
+// blocks. CUDA must be initialized. `describe`: plimsoll_libtorch_describe_allocation of the CPU
+// adapter; null: allocations have only the recorder's context. Returns null, or one sentence with
+// the reason for a failure.
 const char* plimsoll_libtorch_cuda_attach(const plimsoll_recorder_api* api, int device_count,
                                           plimsoll_context* (*describe)(plimsoll_context*));
 
-// Compares with a snapshot, anew, the devices on which the sizes of blocks are in doubt. Returns
-// how many there were. Cheap where there is none.
+// Compares devices whose block sizes are in doubt with a new snapshot. Returns the number of such
+// devices. Cheap if there are none.
 int plimsoll_libtorch_cuda_renew(void);
 
-// The first device whose sums are not the allocator's own; -1: they all are.
+// The first device whose sums differ from the allocator's; -1: none.
 int plimsoll_libtorch_cuda_differs(void);
 
-// Tells the allocator's settings anew: a program may change them while it runs.
-void plimsoll_libtorch_cuda_tell_settings(void);
+// Reports the allocator's settings again: a program may change them while it runs.
+void plimsoll_libtorch_cuda_report_settings(void);
 
-// Nothing is recorded any more. What torch calls stays where it is, and does nothing.
+// Stops recording. The callbacks stay registered in torch, and do nothing.
 void plimsoll_libtorch_cuda_detach(void);
 }

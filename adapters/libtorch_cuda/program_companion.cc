@@ -1,7 +1,7 @@
-// In a C++ program the CUDA adapter records whenever the CPU half does.
+// Records CUDA in a C++ program whenever the CPU adapter is attached.
 //
-// CUDA must be initialized first, and torch reports that to nobody. Until it is, each operator and
-// each plimsoll_libtorch_renew() looks; what was allocated before is in the snapshot.
+// CUDA must be initialized first, and torch has no callback for that. Until then each operator and
+// each plimsoll_libtorch_renew() checks; earlier allocations are in the snapshot.
 #include <ATen/Context.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -23,16 +23,16 @@ namespace {
 
 constexpr c10::DeviceType kCuda = c10::DeviceType::CUDA;
 
-// Held while attaching, renewing and detaching.
+// Taken while attaching, renewing and detaching.
 std::mutex& mutex() {
   static auto* lives_for_ever = new std::mutex;
   return *lives_for_ever;
 }
 // Guarded by mutex().
-const plimsoll_recorder_api* g_recorder = nullptr;  // while the CPU half is attached
+const plimsoll_recorder_api* g_recorder = nullptr;  // while the CPU adapter is attached
 bool g_is_attached = false;
 const char* g_problem = nullptr;
-at::CallbackHandle g_looks = at::INVALID_CALLBACK_HANDLE;
+at::CallbackHandle g_readings = at::INVALID_CALLBACK_HANDLE;
 
 std::atomic<bool> g_waits{false};  // for CUDA to be initialized
 
@@ -41,8 +41,8 @@ bool is_allocator_initialized() {
   return allocator != nullptr && allocator->initialized() && c10::impl::hasDeviceGuardImpl(kCuda);
 }
 
-// Returns when the initialization that another thread may be in has ended. lazyInitDevice came with
-// torch 2.5.
+// Waits for an initialization that another thread may have started. lazyInitDevice came with torch
+// 2.5.
 template <typename Context>
 void await_initialization(Context& context) {
   if constexpr (requires { context.lazyInitDevice(kCuda); }) {
@@ -68,19 +68,19 @@ const char* attach() {
   return "in this version, the statistics of torch's CUDA allocator do not match its events";
 }
 
-void stop_looking() {
+void stop_reading() {
   g_waits = false;
-  const at::CallbackHandle handle = std::exchange(g_looks, at::INVALID_CALLBACK_HANDLE);
+  const at::CallbackHandle handle = std::exchange(g_readings, at::INVALID_CALLBACK_HANDLE);
   if (handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(handle);
 }
 
 void attach_if_initialized() {
   if (!g_waits || !is_allocator_initialized()) return;
-  stop_looking();
+  stop_reading();
   g_problem = attach();
   g_is_attached = g_problem == nullptr;
   if (g_is_attached) {
-    plimsoll_libtorch_tell_cuda_tensors(1);
+    plimsoll_libtorch_report_cuda_tensors(1);
   } else {
     plimsoll_print("CUDA memory is not recorded", g_problem);
   }
@@ -88,7 +88,7 @@ void attach_if_initialized() {
 
 std::unique_ptr<at::ObserverContext> operator_began(const at::RecordFunction& /*record*/) {
   if (g_waits.load(std::memory_order_relaxed) && is_allocator_initialized()) {
-    // The thread that has the lock attaches.
+    // The thread with the lock attaches.
     if (const std::unique_lock lock(mutex(), std::try_to_lock); lock) attach_if_initialized();
   }
   return nullptr;
@@ -101,7 +101,7 @@ void begin(const plimsoll_recorder_api* api) {
   g_waits = true;
   attach_if_initialized();
   if (!g_waits) return;
-  g_looks = at::addGlobalCallback(
+  g_readings = at::addGlobalCallback(
       at::RecordFunctionCallback(&operator_began).scopes({at::RecordScope::FUNCTION}));
 }
 
@@ -115,10 +115,10 @@ const char* renew() {
 
 void end() {
   const std::lock_guard lock(mutex());
-  stop_looking();
+  stop_reading();
   if (std::exchange(g_is_attached, false)) {
     plimsoll_libtorch_cuda_detach();
-    plimsoll_libtorch_tell_cuda_tensors(0);
+    plimsoll_libtorch_report_cuda_tensors(0);
   }
 }
 

@@ -3,26 +3,17 @@
 #include <algorithm>
 #include <bit>
 
+#include "plimsoll/caching_allocator.h"
+
 namespace plimsoll::libtorch_cuda {
 namespace {
 
-constexpr std::uint64_t kMinBlockBytes = 512;
-constexpr std::uint64_t kLargestSmallBytes = std::uint64_t{1} << 20;
-constexpr std::uint64_t kSmallSegmentBytes = std::uint64_t{2} << 20;
-constexpr unsigned kFirstDivisionLog = 20;  // of 1 MiB
+using namespace caching_allocator;
+
 constexpr std::size_t kFirstBlocks = 4096;
 
 // plimsoll_segment_action
 constexpr std::uint8_t kAlloc = 0, kFree = 1, kMap = 2, kUnmap = 3;
-
-// To the next of `divisions` equal steps between two powers of two.
-std::uint64_t rounded_to_division(std::uint64_t size_bytes, std::uint32_t divisions) noexcept {
-  if (std::has_single_bit(size_bytes)) return size_bytes;
-  const std::uint64_t power = std::bit_floor(size_bytes);
-  const std::uint64_t step = power >> (std::bit_width(divisions) - 1);
-  if (step == 0) return power << 1;
-  return (size_bytes + step - 1) & ~(step - 1);
-}
 
 }  // namespace
 
@@ -40,31 +31,21 @@ void ShadowHeap::clear(const HeapSettings& settings) noexcept {
 // ---- the allocator's rules --------------------------------------------------------------------
 
 std::uint64_t ShadowHeap::rounded(std::uint64_t requested_bytes) const noexcept {
-  if (requested_bytes < kMinBlockBytes) return kMinBlockBytes;
-  const unsigned log = static_cast<unsigned>(std::bit_width(requested_bytes)) - 1;
-  const std::size_t entry =
-      std::min<std::size_t>(log > kFirstDivisionLog ? log - kFirstDivisionLog : 0,
-                            settings_.roundup_power2_divisions.size() - 1);
-  const std::uint32_t divisions = settings_.roundup_power2_divisions[entry];
-  if (divisions > 1 && requested_bytes > kMinBlockBytes * divisions) {
-    return rounded_to_division(requested_bytes, divisions);
-  }
-  return (requested_bytes + kMinBlockBytes - 1) / kMinBlockBytes * kMinBlockBytes;
+  return block_bytes(requested_bytes, settings_.roundup_power2_divisions);
 }
 
-// Requests of up to 1 MiB are served from small segments, of 2 MiB, all others from large ones.
 // A pool of the program's own allocator has no expandable segments, whatever the settings are.
 bool ShadowHeap::is_split(const Range& range, std::uint64_t size_bytes,
                           std::uint64_t remaining_bytes) const noexcept {
-  const bool is_small = size_bytes <= kLargestSmallBytes ||
+  const bool is_small = is_small_request(size_bytes) ||
                         (!range.is_expandable && range.end - range.address == kSmallSegmentBytes);
   const bool is_of_pages =
       settings_.has_expandable_segments && (range.is_expandable || range.pool == HeapPool{});
   if (is_small || is_of_pages) return remaining_bytes >= kMinBlockBytes;
-  return size_bytes < settings_.max_split_bytes && remaining_bytes > kLargestSmallBytes;
+  return size_bytes < settings_.max_split_bytes && remaining_bytes > kLargestSmallRequest;
 }
 
-// ---- what the allocator does ------------------------------------------------------------------
+// ---- the allocator's actions ------------------------------------------------------------------
 
 std::uint64_t ShadowHeap::alloc(std::uint64_t address, std::uint64_t requested_bytes,
                                 std::uint64_t /*stream*/) noexcept {
@@ -140,7 +121,7 @@ bool ShadowHeap::correct(std::uint64_t address, std::uint64_t size_bytes) noexce
   const bool has_free_next = next != kNone && blocks_[next].is_free();
   const std::uint64_t most = before + (has_free_next ? blocks_[next].size_bytes : 0);
   if (size_bytes > most) return false;
-  if (has_free_next) {  // takes it whole, and gives back what is too much
+  if (has_free_next) {  // allocates the whole block, then frees the excess
     remove(next);
     blocks_[at].size_bytes = most;
   }
@@ -205,7 +186,7 @@ bool ShadowHeap::add_range(const Range& range) noexcept try {
   return false;  // no memory
 }
 
-// Only a segment that is one free block goes back to the driver.
+// Only a segment that is one free block is returned to the driver.
 bool ShadowHeap::free_segment(std::uint64_t address, std::uint64_t size_bytes) noexcept {
   const std::uint32_t at = find(address);
   const std::size_t after = range_after(address);
@@ -218,8 +199,8 @@ bool ShadowHeap::free_segment(std::uint64_t address, std::uint64_t size_bytes) n
   return true;
 }
 
-// The pages are one free block, joined with what is free on both sides of them. Reservations are
-// larger than the device, so pages that touch and serve one stream are of one segment.
+// The pages are one free block, joined with free neighbors. Reservations are larger than the
+// device, so adjacent pages of one stream belong to one segment.
 bool ShadowHeap::map(const Range& mapped) noexcept {
   if (!add_range(mapped)) return false;
   const std::size_t here = range_after(mapped.address) - 1;
@@ -248,7 +229,7 @@ bool ShadowHeap::map(const Range& mapped) noexcept {
   return true;
 }
 
-// Pages within one free block; what it has on both sides of them stays free.
+// Unmaps pages inside one free block; the rest of the block on both sides stays free.
 bool ShadowHeap::unmap(std::uint64_t address, std::uint64_t size_bytes) noexcept try {
   const std::uint64_t end = address + size_bytes;
   const std::size_t after = range_after(address);
@@ -364,7 +345,7 @@ void ShadowHeap::index(std::uint64_t address, std::uint32_t block) noexcept {
   slots_[i] = {address, block};
 }
 
-// Those behind it move up, so that nobody looks past a hole.
+// Entries after it move up, so that no search ends at a hole.
 void ShadowHeap::forget(std::uint64_t address) noexcept {
   const std::size_t mask = slots_.size() - 1;
   std::size_t hole = home(address);

@@ -1,12 +1,12 @@
-// ShadowHeap: the blocks of one device as torch's caching allocator has them, from what it tells of
-// each event: addresses and requested bytes, but not the sizes of blocks. Where a request was
-// served from a free block, the allocator's own rule says how much of it was allocated, so the
-// sizes come out to the byte; torch's c10/cuda/CUDACachingAllocator.cpp has that rule in
-// round_size() and should_split().
+// ShadowHeap: reconstructs the blocks of one device from the events of torch's caching allocator,
+// which have addresses and requested bytes but not the sizes of blocks. When a request is served
+// from a free block, the allocator's own rule determines how much of it is allocated, so sizes are
+// exact to the byte. The rule is in round_size() and should_split() of torch's
+// c10/cuda/CUDACachingAllocator.cpp.
 //
-// It is called by the allocating thread, under the device's lock: it does not throw, it allocates
-// only when it grows, and an event costs a few look-ups. What does not fit what it knows is counted
-// and changes nothing; then the owner seeds it anew from a snapshot.
+// Called by the allocating thread, under the device's lock: it does not throw, allocates only when
+// it grows, and an event costs a few lookups. An event that does not fit its state is counted and
+// changes nothing; then the owner seeds it again from a snapshot.
 #pragma once
 
 #include <cstddef>
@@ -30,20 +30,20 @@ class ShadowHeap {
   void add_block(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t requested_bytes,
                  BlockState state) noexcept;
 
-  // What the allocator did: the block's bytes, or 0 for what does not fit.
+  // Applies an event of the allocator. Returns the block's bytes, or 0 if the event does not fit.
   std::uint64_t alloc(std::uint64_t address, std::uint64_t requested_bytes,
                       std::uint64_t stream) noexcept;
   std::uint64_t free_requested(std::uint64_t address) noexcept;
   std::uint64_t free_completed(std::uint64_t address) noexcept;
-  // `action` is a plimsoll_segment_action. False for what does not fit.
+  // `action` is a plimsoll_segment_action. False if it does not fit.
   bool segment(std::uint8_t action, std::uint64_t address, std::uint64_t size_bytes,
                std::uint64_t stream, HeapPool pool) noexcept;
-  // The allocator's total says that this allocated block has another size: the free memory behind
-  // it gives or takes the difference. False: it cannot.
+  // Corrects the size of this allocated block after the allocator's total: the free memory behind
+  // it grows or shrinks by the difference. False: impossible.
   bool correct(std::uint64_t address, std::uint64_t size_bytes) noexcept;
 
   std::uint64_t allocated_bytes() const noexcept { return allocated_bytes_; }
-  std::uint64_t active_bytes() const noexcept { return active_bytes_; }  // with the pending ones
+  std::uint64_t active_bytes() const noexcept { return active_bytes_; }  // including pending ones
   std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
   std::uint64_t unexplained() const noexcept { return unexplained_; }  // events that did not fit
   HeapPool pool_of(std::uint64_t address) const noexcept;              // of the segment around it
@@ -70,19 +70,19 @@ class ShadowHeap {
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Blocks of a range are linked in the order of their addresses and leave nothing out.
+  // Blocks of a range are linked in address order and cover it completely.
   struct Block {
     std::uint64_t address = 0;
     std::uint64_t size_bytes = 0;
-    std::uint64_t requested_bytes = 0;  // of an inactive one that of its last allocation
+    std::uint64_t requested_bytes = 0;  // if inactive, that of its last allocation
     std::uint32_t previous = kNone;
-    std::uint32_t next = kNone;  // of an unused one the next unused one
+    std::uint32_t next = kNone;  // if unused, the next unused one
     BlockState state = BlockState::kInactive;
 
     std::uint64_t end() const { return address + size_bytes; }
     bool is_free() const { return state == BlockState::kInactive; }
   };
-  // A segment, or neighbouring pages of an expandable one.
+  // A segment, or adjacent pages of an expandable one.
   struct Range {
     std::uint64_t address = 0;
     std::uint64_t end = 0;
@@ -107,7 +107,7 @@ class ShadowHeap {
   const Range* range_around(std::uint64_t address) const noexcept;
   std::uint32_t last_block(const Range& range) const noexcept;
 
-  // Blocks. There must be room for a new one: make_room().
+  // Blocks. There must be capacity for a new one: make_room().
   bool make_room() noexcept;
   std::uint32_t add_after(std::uint32_t previous, std::uint32_t next, const Block& block) noexcept;
   void remove(std::uint32_t at) noexcept;
@@ -115,7 +115,7 @@ class ShadowHeap {
   void cut_off(std::uint32_t at, std::uint64_t size_bytes) noexcept;
   void join_with_next(std::uint32_t at) noexcept;
 
-  // Which block begins at an address: open addressing, no tombstones.
+  // The index of blocks by address: open addressing, no tombstones.
   std::size_t home(std::uint64_t address) const noexcept;
   std::uint32_t find(std::uint64_t address) const noexcept;
   void index(std::uint64_t address, std::uint32_t block) noexcept;
@@ -131,7 +131,7 @@ class ShadowHeap {
   std::vector<Block> blocks_;
   std::uint32_t unused_ = kNone;
   std::vector<Slot> slots_;       // a power of two, at most half of them taken
-  std::uint32_t seeded_ = kNone;  // the last block of the segment that is being seeded
+  std::uint32_t seeded_ = kNone;  // the last block of the segment being seeded
   std::uint64_t allocated_bytes_ = 0;
   std::uint64_t active_bytes_ = 0;
   std::uint64_t reserved_bytes_ = 0;

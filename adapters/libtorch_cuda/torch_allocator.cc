@@ -115,7 +115,7 @@ void register_gauges() {}
 
 std::atomic<OutOfMemoryCallback> g_out_of_memory{nullptr};
 
-// All that the driver has; 0 where this torch (before 2.9) tells it to nobody but itself.
+// The driver's total; 0 if this torch (before 2.9) does not publish it.
 template <typename Allocator>
 std::uint64_t device_bytes(int device, Allocator& allocator) {
   if constexpr (requires { allocator.getMemoryInfo(c10::DeviceIndex{0}); }) {
@@ -141,7 +141,7 @@ void ran_out_of_memory(int device, std::uint64_t segment_bytes, std::uint64_t li
 
 // ---- snapshots --------------------------------------------------------------------------------
 
-// Since torch 2.11 the history can be left out, which may be gigabytes of it.
+// Since torch 2.11 the history, which may be gigabytes, can be left out.
 template <typename Allocator>
 auto snapshot_of(Allocator& allocator) {
   if constexpr (requires { allocator.snapshot({0, 0}, false); }) {
@@ -163,9 +163,9 @@ HeapSettings settings_from(const torch_cuda::AllocatorConfigInfo& config) {
   return settings;
 }
 
-// What torch's snapshots call it. Names and types of the fields have changed between versions.
+// The names in torch's snapshots. Names and types of the fields have changed between versions.
 template <typename Config>
-std::vector<SeenSetting> settings_told(const Config& config) {
+std::vector<SeenSetting> settings_reported(const Config& config) {
   std::vector<SeenSetting> all;
   const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
   all.push_back({"PYTORCH_CUDA_ALLOC_CONF", config.last_allocator_settings});
@@ -252,7 +252,7 @@ void set_out_of_memory_callback(OutOfMemoryCallback callback) {
 
 SeenAllocator see_allocator(int device_count) {
   const torch_cuda::SnapshotInfo snapshot = snapshot_of(*torch_cuda::get());
-  SeenAllocator seen{.devices = {}, .settings = settings_told(snapshot.config_metadata)};
+  SeenAllocator seen{.devices = {}, .settings = settings_reported(snapshot.config_metadata)};
   std::vector<SeenDevice>& devices = seen.devices;
   devices.resize(static_cast<std::size_t>(device_count));
   for (SeenDevice& device : devices) device.settings = settings_from(snapshot.config_metadata);

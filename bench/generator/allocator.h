@@ -46,8 +46,8 @@ struct Segment {
 enum class SegmentStyle : uint8_t { kFixed, kExpandable };
 
 struct AllocatorOptions {
-  uint64_t device_bytes = 80ull << 30;    // what the device has in all
-  uint64_t foreign_bytes = 600ull << 20;  // of it, used by others: the driver's context, libraries
+  uint64_t device_bytes = 80ull << 30;    // total memory of the device
+  uint64_t foreign_bytes = 600ull << 20;  // used by others: the driver's context, libraries
   SegmentStyle style = SegmentStyle::kFixed;
 };
 
@@ -57,9 +57,9 @@ class CachingAllocator {
 
   /// Returns null when the device is full, after an out-of-memory event.
   Block* allocate(uint64_t requested_bytes, uint64_t stream, const Context& context);
-  /// The program lets go of a block ...
+  /// The program frees a block ...
   void request_free(Block* block);
-  /// ... and the allocator may hand it out again.
+  /// ... and the allocator may allocate it again.
   void complete_free(Block* block);
 
   void set_time_us(int64_t time_us) { time_us_ = time_us; }

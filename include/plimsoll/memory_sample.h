@@ -11,20 +11,20 @@
 
 namespace plimsoll {
 
-// Live tensor memory that has a name in common: a category, a dtype, a layer.
+// The live tensor memory of one category, dtype or layer.
 struct MemoryShare {
   std::string name;
   std::uint64_t size_bytes = 0;
-  std::uint64_t count = 0;  // allocations, a storage counted once however many views it has
+  std::uint64_t count = 0;  // allocations; a storage counts once, however many views it has
 };
 
 // One live allocation.
 struct LiveTensor {
-  std::string name;  // of a parameter, a buffer, ...; empty: none is known
+  std::string name;  // of a parameter, a buffer, ...; empty: unknown
   std::string category;
   std::string dtype;  // empty: unknown
   std::string shape;  // "[64, 3, 7, 7]"; empty: unknown
-  std::string layer;  // that created it; empty: none
+  std::string layer;  // the layer that created it; empty: none
   std::uint64_t size_bytes = 0;
 };
 
@@ -32,18 +32,18 @@ struct LiveTensor {
 struct DevicePart {
   // "tensors", "cached": of PyTorch's allocator; "context", "outside": of this process, outside the
   // allocator; "process": another one; "driver": reserved by driver and firmware; and the rest:
-  // "not_told" (outside the allocator, of this process or of others), "others" (of processes whose
-  // bytes the driver does not report) or "unexplained".
+  // "not_reported" (outside the allocator, of this process or of others), "others" (of processes
+  // whose bytes the driver does not report) or "unexplained".
   std::string kind = {};
-  std::int64_t size_bytes = 0;  // below zero: the figures do not agree, by so much
-  std::int64_t pid = 0;         // "process": whose; 0: of several
-  std::uint64_t count = 0;      // "process", "others": how many processes
+  std::int64_t size_bytes = 0;  // negative: the amount by which the figures disagree
+  std::int64_t pid = 0;         // "process": its pid; 0: several processes
+  std::uint64_t count = 0;      // "process", "others": number of processes
   std::string name = {};        // "process": its command; "outside": "NCCL" if it is in use
 };
 
 // The use of a device's whole memory. The parts sum to used_bytes, to the byte.
 struct DeviceBar {
-  std::uint64_t used_bytes = 0;  // not free; includes what the driver reserves for itself
+  std::uint64_t used_bytes = 0;  // not free; includes memory that the driver reserves for itself
   std::uint64_t total_bytes = 0;
   std::int64_t time_ns = 0;  // when the driver reported it, since 1970
   std::vector<DevicePart> parts = {};
@@ -58,27 +58,30 @@ struct DeviceMemory {
   std::uint64_t live_count = 0;
   std::vector<MemoryShare> categories;  // docs/recording.md, "Categories"; largest first
   std::vector<MemoryShare> dtypes;      // "float32"; "unknown" without a tensor; largest first
-  std::vector<MemoryShare> layers;      // that own or else created them, "" for none; largest first
-  // Those of at least the sample's large_tensor_bytes: how many, and the largest of them.
+  std::vector<MemoryShare> layers;      // owner or else creator, "" for none; largest first
+  // Tensors of at least the sample's large_tensor_bytes: their number and bytes, and the largest
+  // ones.
   std::uint64_t large_count = 0;
   std::uint64_t large_bytes = 0;
   std::vector<LiveTensor> large_tensors;
 
-  // The allocator's: a caching allocator's reserved bytes, its peaks since it was last asked.
+  // Figures of the allocator: reserved bytes of a caching allocator, peaks since the previous
+  // sample.
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
   // What was live at the peak, by role: parameter, gradient, optimizer_state, buffer, input, and
   // everything else as (rest). The shares have no count and sum to peak_bytes; empty: unknown.
   std::vector<MemoryShare> at_peak;
-  // Bytes that each iteration leaves behind, by what is still live of earlier ones; 0: none. Known
-  // after some samples, 20 at least (docs/monitoring.md, "Growth while it runs").
+  // Bytes that each iteration leaves behind, judged by the allocations of earlier ones that are
+  // still live; 0: none. Known after at least 20 samples (docs/monitoring.md, "Growth while it
+  // runs").
   std::optional<std::uint64_t> growth_bytes;
-  // Of the device: used by all processes, and total.
+  // Figures of the device: bytes used by all processes, and total bytes.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> total_bytes;
   std::string uuid;              // "GPU-..." or "MIG-...", from the driver; empty: unknown
-  std::optional<DeviceBar> bar;  // at most some seconds old
+  std::optional<DeviceBar> bar;  // at most a few seconds old
 };
 
 // The machine, as this process sees it.
@@ -95,7 +98,7 @@ struct MemorySample {
   std::int64_t iteration = 0;
   std::optional<double> loss;
   std::optional<std::int64_t> batch_size;  // items of the largest batch since the previous sample
-  bool ran_out = false;                    // of memory: taken in the middle of a failed iteration
+  bool ran_out = false;                    // of memory, in the middle of this iteration
   std::string ran_out_of;                  // the device that ran out of memory; empty: unknown
   std::optional<std::int64_t> failed_batch_size;  // of the iteration that failed, if known
   std::uint64_t large_tensor_bytes = 0;           // size above which a tensor is large

@@ -37,33 +37,33 @@ void stop_watching();
 bool is_watching();
 
 // Publishes the live memory of this process to `plimsoll top`: a thread checks four times a second
-// whether it is requested. Counted: each start needs a stop. With PLIMSOLL_LIVE=0 in the
+// whether it is requested. Calls are counted: each start needs a stop. With PLIMSOLL_LIVE=0 in the
 // environment nothing is published, which is not an error. In a forked child the count is 0 again.
-// A stop may wait for a sample that is being taken, and so for the locks of the device source.
+// A stop may wait for a sample in progress, and therefore for the locks of the device source.
 Status start_showing();
 void stop_showing();
-// The current iteration and loss of this process, for `plimsoll top`; an unknown loss leaves the
-// last one.
+// Sets the current iteration and loss of this process, for `plimsoll top`; an unknown loss keeps
+// the previous one.
 void show_progress(std::int64_t iteration, std::optional<double> loss = {});
 
 // Sends phases, layers, regions and steps as NVTX ranges, and the bytes of each device as marks, to
-// the tool that reads them, usually Nsight Systems (plimsoll nsys). Counted, like start_showing().
-// Returns an error and installs nothing if no tool reads NVTX.
+// the tool that reads them, usually Nsight Systems (plimsoll nsys). Calls are counted, as for
+// start_showing(). Returns an error and installs nothing if no tool reads NVTX.
 Status start_nvtx();
 void stop_nvtx();
 
-// Queries NVIDIA's driver once a second, on a separate thread, for the use of the GPUs of this
-// process: for samples, and for running recordings. Counted. Without such a driver it ends
+// Queries NVIDIA's driver once a second, on a separate thread, for the use of this process's GPUs,
+// for samples and running recordings. Calls are counted. Without such a driver the thread ends
 // immediately, which is not an error. It does not run in a forked child.
 void start_device_watch();
 void stop_device_watch();
-// The use of a CUDA device's memory, from the driver's newest answer. With a wait, the driver is
-// queried now, and the call waits at most that long. nullopt: unknown.
+// The use of a CUDA device's memory, from the driver's newest answer. If `wait_ns` is not 0,
+// queries the driver now and waits at most that long. nullopt: unknown.
 std::optional<DeviceBar> current_device_bar(std::int32_t ordinal, std::int64_t wait_ns = 0);
 // "tensors 48.0 GiB, cached 12.0 GiB, CUDA context and modules 0.5 GiB, ..."
 std::string device_bar_text(const DeviceBar& bar);
 
-// Reads the figures of caching allocators and drivers, on the calling thread.
+// Returns the figures of caching allocators and drivers; called on the thread that takes a sample.
 using DeviceSource = std::function<std::vector<DeviceMemory>()>;
 void set_device_source(DeviceSource source);
 
@@ -71,7 +71,7 @@ struct TensorUsage {
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
-  std::optional<std::uint64_t> peak_reserved_bytes;  // known of what is recorded
+  std::optional<std::uint64_t> peak_reserved_bytes;  // known only for recorded memory
   // An upper bound of the peak, if the exact one is unknown.
   std::optional<std::uint64_t> peak_below_bytes;
 };
@@ -87,7 +87,7 @@ struct MemoryUsage {
 // The memory used now, without peaks.
 MemoryUsage current_usage();
 
-// The peaks of all devices since its construction.
+// A span of time from its construction, with the peaks of all devices.
 class PeakSpan {
  public:
   PeakSpan();
@@ -142,7 +142,7 @@ struct MemoryCheckpoint {
   MemoryUsage usage;
 };
 
-// Records named checkpoints; the summary shows each one and the change since the one before.
+// Records named checkpoints; the summary shows each one and the change since the previous one.
 class MemoryTracker {
  public:
   explicit MemoryTracker(LinePrinter print = print_to_stdout) : print_(std::move(print)) {}
@@ -159,7 +159,7 @@ class MemoryTracker {
 struct BlockMemory {
   MemoryUsage before;
   MemoryUsage after;                           // with the peaks of the block
-  std::map<std::string, std::uint64_t> peaks;  // as of PeakSpan
+  std::map<std::string, std::uint64_t> peaks;  // as PeakSpan::peaks()
 
   // The peak of tensors inside the block: on accelerators, or in host memory without one.
   std::optional<std::uint64_t> peak_bytes() const { return after.tensors().peak_bytes; }

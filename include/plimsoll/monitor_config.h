@@ -15,10 +15,10 @@
 
 namespace plimsoll {
 
-// The options of the file; the environment (PLIMSOLL_MONITOR_*) takes precedence.
+// Reads the options of a file; the environment (PLIMSOLL_MONITOR_*) takes precedence.
 Result<MonitorOptions> load_monitor_options(const std::string& path);
 
-// The options of a text; `name` is its name in messages.
+// Reads the options from YAML text; `name` is its name in messages.
 Result<MonitorOptions> parse_monitor_options(std::string_view yaml, const std::string& name);
 
 }  // namespace plimsoll

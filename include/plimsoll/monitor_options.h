@@ -1,6 +1,6 @@
-// The options of monitoring, the same for C++, Python, YAML files and the environment: their values
-// here, their names and checks behind set(). LibTorch programs fill the struct, then call check().
-// The environment (PLIMSOLL_MONITOR_<NAME>) is read only by set_from_environment().
+// The options of monitoring, the same for C++, Python, YAML files and the environment. The struct
+// has their values; set() knows their names and checks. LibTorch programs fill the struct, then
+// call check(). The environment (PLIMSOLL_MONITOR_<NAME>) is read only by set_from_environment().
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plimsoll {
 
-// In iterations from <= i < to, one sample every `interval`.
+// In iterations from <= i < to, a sample is taken every `interval` iterations.
 struct MonitorPhase {
   std::int64_t from = 0;
   std::int64_t to = 0;  // kOpenEnd: to the end of the run
@@ -23,7 +23,8 @@ struct MonitorPhase {
   bool operator==(const MonitorPhase&) const = default;
 };
 
-// A sample above it raises an alert: a share of the whole device or machine, or bytes.
+// A threshold; a sample above it raises an alert. It is a share of the whole device or machine, or
+// a number of bytes.
 struct MemoryThreshold {
   double percent = 0;  // 0: bytes
   std::uint64_t bytes = 0;
@@ -35,8 +36,8 @@ struct MonitorOptions {
   bool enabled = true;
   std::int64_t verbose_batches = 5;
   bool profile_tensors = false;
-  std::int64_t interval = 50;             // 0: only in phases
-  std::vector<MonitorPhase> phases;       // in the order of their iterations
+  std::int64_t interval = 50;             // 0: samples in phases only
+  std::vector<MonitorPhase> phases;       // ordered by iteration
   std::vector<std::int64_t> snapshot_at;  // ascending
   std::string output_dir = ".";
   bool text_log = true;
@@ -52,25 +53,26 @@ struct MonitorOptions {
   std::string adapter = "auto";
   std::string record;  // a trace file; empty: none
   bool nvtx = false;
-  std::int64_t batch_size = 0;  // items of a batch; 0: unknown
+  std::int64_t batch_size = 0;  // number of items in a batch; 0: unknown
   std::string print_ranks = "all";
   std::vector<MemoryThreshold> alert_above;
   bool wandb = false;
 
-  // Sets one option by its name or an alias of it, from text ("yes", "50", "0-500:10,500-:100").
-  // A failure changes nothing.
+  // Sets one option, by name or alias, from text ("yes", "50", "0-500:10,500-:100"). A failure
+  // changes nothing.
   Status set(std::string_view name, std::string_view value);
-  // All variables PLIMSOLL_MONITOR_<NAME> of this process; one that names no option is an error.
+  // Sets options from the environment variables PLIMSOLL_MONITOR_<NAME>; a variable that names no
+  // option is an error.
   Status set_from_environment();
-  // Checks that values set directly are ones that set() would accept.
+  // Checks values that were set directly, by the rules of set().
   Status check() const;
-  // The value of an option in the form of set(); empty for an unknown name.
+  // The value of an option, as text that set() accepts; empty for an unknown name.
   std::string text(std::string_view name) const;
 
   std::int64_t interval_at(std::int64_t iteration) const;
   bool is_due(std::int64_t iteration) const;  // whether to take a sample
   std::string tensorboard_dir() const;        // empty: none
-  std::string tensorboard_section() const;    // what the tags begin with
+  std::string tensorboard_section() const;    // the prefix of the tags
   std::uint64_t large_tensor_bytes() const;
 
   bool operator==(const MonitorOptions&) const = default;
@@ -79,7 +81,7 @@ struct MonitorOptions {
 // The description of an option.
 struct MonitorOptionHelp {
   std::string name;
-  std::vector<std::string> aliases;  // names in other projects, accepted wherever the name is
+  std::vector<std::string> aliases;  // names in other projects, also accepted
   std::string type;                  // "bool", "count", "text", ...
   std::string default_value;         // as text
   std::string help;                  // one sentence

@@ -16,24 +16,25 @@ struct ProcessRank {
   bool operator==(const ProcessRank&) const = default;
 };
 
-// As last set, else from RANK and WORLD_SIZE of the environment, which torchrun sets. nullopt: the
-// run has a single process, or its ranks are unknown.
+// The rank that was last set, or else the one in the environment variables RANK and WORLD_SIZE,
+// which torchrun sets. nullopt: the run has a single process, or its ranks are unknown.
 std::optional<ProcessRank> process_rank();
 
-// For launchers that set no RANK, such as MPI. Takes precedence over the environment.
+// Sets the rank, for launchers that set no RANK, such as MPI. Takes precedence over the
+// environment.
 void set_process_rank(const ProcessRank& rank);
 
-// From now on only rank 0 prints the lines of monitors. Alerts and errors are always printed.
+// From now on, only rank 0 prints the lines of monitors. Alerts and errors are always printed.
 // PLIMSOLL_MONITOR_PRINT_RANKS=first in the environment has the same effect.
 void print_first_rank_only();
 
-// Where this rank writes: "FOLDER/rank1", or FOLDER itself where there is no rank.
+// The folder of this rank: "FOLDER/rank1", or FOLDER itself if there is no rank.
 std::string rank_folder(const std::string& folder);
 
-// Each line of the text with its rank, "[rank 1] ..."; unchanged where there is no rank.
+// The text with the rank before each line, "[rank 1] ..."; unchanged if there is no rank.
 std::string with_rank(std::string_view text);
 
-// The same for lines of monitors; nullopt where this rank does not print them.
+// The same for lines of monitors; nullopt if this rank does not print them.
 std::optional<std::string> printed_by_rank(std::string_view text);
 
 }  // namespace plimsoll

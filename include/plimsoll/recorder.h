@@ -8,9 +8,9 @@
 //     plimsoll::step();
 //   }
 //
-// Everything but starting a recording may stay in a program permanently: it is noexcept, and costs
-// two calls that do nothing while no recording runs. Scopes belong to the thread that created them
-// and end in reverse order. Link plimsoll_record.
+// Everything except starting a recording may stay in a program permanently: it is noexcept, and
+// costs two calls that do nothing while no recording runs. Scopes belong to the thread that created
+// them and end in reverse order. Link plimsoll_record.
 #pragma once
 
 #include <array>
@@ -39,9 +39,9 @@ using RecordingState = plimsoll_recording_state;
 enum class InChildren : std::uint8_t { kNothing, kFileOfTheirOwn };
 
 struct RecordingOptions {
-  std::string path = {};         // empty: into memory, for Recording::copy()
-  bool overwrite = false;        // replace an earlier trace at `path`; else it gets a number
-  std::uint64_t max_events = 0;  // keep about the newest N; 0: all of them
+  std::string path = {};         // empty: record into memory, for Recording::copy()
+  bool overwrite = false;        // replace an earlier trace at `path`; else use the next free name
+  std::uint64_t max_events = 0;  // keep about the newest N events; 0: all
   InChildren in_children = InChildren::kNothing;
   std::vector<std::pair<std::string, std::string>> meta = {};  // written to the file's head
   bool marks_layer_calls = false;  // record when each layer's forward begins and ends
@@ -88,15 +88,15 @@ class Recording {
 
   bool is_running() const noexcept { return handle_ != nullptr; }
 
-  // Of the trace file, until the recording stops; it may differ from the requested path.
+  // The path of the trace file, until the recording stops; it may differ from the requested path.
   std::string path() const { return handle_ != nullptr ? plimsoll_recording_path(handle_) : ""; }
 
-  // Waits until all that happened before this call is in the file.
+  // Waits until every event from before this call is in the file.
   void flush() noexcept {
     if (handle_ != nullptr) plimsoll_recording_flush(handle_);
   }
 
-  // Now, or as it was when the recording stopped.
+  // The current state, or the state when the recording stopped.
   RecordingState state() const noexcept {
     RecordingState now = last_;
     if (handle_ != nullptr) plimsoll_recording_get_state(handle_, &now);
@@ -113,15 +113,16 @@ class Recording {
   std::uint64_t peak_bytes() const noexcept { return peak(0); }
   std::uint64_t reset_peak() noexcept { return peak(1); }
 
-  // A recording into memory, as the file it would be. Empty for others, and when memory is short.
+  // A recording into memory, as the content of a trace file. Empty for other recordings, and if
+  // there is no memory for the copy.
   std::vector<std::byte> copy() const {
     std::size_t size_bytes = 0;
     void* data = handle_ != nullptr ? plimsoll_recording_copy(handle_, &size_bytes) : nullptr;
     return bytes_of(data, size_bytes);
   }
 
-  // Ends a recording into memory and returns it as the file it would be. Empty for others, and when
-  // memory is short.
+  // Ends a recording into memory and returns it as the content of a trace file. Empty for other
+  // recordings, and if there is no memory for it.
   std::vector<std::byte> take() {
     std::size_t size_bytes = 0;
     void* data = handle_ != nullptr
@@ -152,8 +153,8 @@ class Recording {
 
 namespace detail {
 
-// Layers have paths, "Net.block1.conv", made of the names of the scopes around them. Each thread
-// caches its paths by the enclosing layer and the address of the name, which is a literal.
+// Layers have paths, such as "Net.block1.conv", made of the names of the enclosing scopes. Each
+// thread caches its paths by the enclosing layer and the address of the name, which is a literal.
 struct LayerPath {
   std::uint32_t around = 0;
   const char* name = nullptr;
@@ -238,7 +239,7 @@ inline const plimsoll_recorder_api* running_recorder() noexcept {
 
 }  // namespace detail
 
-// This thread is in the forward of a layer. PLIMSOLL_LAYER creates one.
+// While it exists, this thread is in the forward of a layer. PLIMSOLL_LAYER creates one.
 class LayerScope {
  public:
   // `name` must live as long as the program: a literal.
@@ -297,7 +298,7 @@ class RegionScope {
   std::uint32_t name_ = 0;
 };
 
-// This thread is in a phase that no layer belongs to.
+// While it exists, this thread is in a phase without layers.
 template <plimsoll_phase kPhase>
 class PhaseScope {
  public:
@@ -327,7 +328,7 @@ class PhaseScope {
 using OptimizerPhase = PhaseScope<PLIMSOLL_PHASE_OPTIMIZER>;
 using DataPhase = PhaseScope<PLIMSOLL_PHASE_DATA>;
 
-// A step of the training loop ends here. Without a number, they are counted from 0.
+// Ends a step of the training loop. Without a number, steps are counted from 0.
 inline void step(std::uint64_t number) noexcept {
   const plimsoll_recorder_api* api = detail::running_recorder();
   if (api != nullptr) api->mark(api->context(), PLIMSOLL_MARK_STEP, number);

@@ -64,8 +64,8 @@ enum plimsoll_mark {
   PLIMSOLL_MARK_BACKWARD_BEGIN = 3, /* value: 0 */
   PLIMSOLL_MARK_BACKWARD_END = 4,   /* value: 0 */
   PLIMSOLL_MARK_OUT_OF_MEMORY = 5,  /* value: requested bytes; out_of_memory() reports more */
-  /* The context of this thread from here on. Attached events that have no context get it by their
-   * time (see plimsoll_recording_attach). */
+  /* The context of this thread from here on. Attached events without a context get this one by
+   * their time (see plimsoll_recording_attach). */
   PLIMSOLL_MARK_LAYER = 6,    /* value: name id, 0: none */
   PLIMSOLL_MARK_OPERATOR = 7, /* value: name id of the outermost operator, 0: none */
   PLIMSOLL_MARK_PHASE = 8,    /* value: plimsoll_phase */
@@ -73,7 +73,7 @@ enum plimsoll_mark {
    * marks_layer_calls. */
   PLIMSOLL_MARK_LAYER_BEGIN = 9, /* value: name id */
   PLIMSOLL_MARK_LAYER_END = 10,  /* value: name id */
-  /* value: 0. The program marks its steps: earlier ones, marked by optimizers, do not count. */
+  /* value: 0. The program marks its own steps: earlier ones, by optimizers, do not count. */
   PLIMSOLL_MARK_OWN_STEPS = 11
 };
 
@@ -88,8 +88,7 @@ typedef struct plimsoll_context {
       forward_op; /* in backward: name of the forward operator that created the autograd node */
   uint32_t stack; /* Python stack at the start of the outermost operator (in backward: of the
                      forward one) */
-  uint32_t op_instance; /* counts this thread's outermost operators: another number, another call;
-                           0: none runs */
+  uint32_t op_instance; /* number of this thread's outermost operator call; 0: no operator runs */
   uint8_t phase;        /* plimsoll_phase */
   uint8_t reserved[7];  /* 0 */
 } plimsoll_context;
@@ -120,8 +119,8 @@ enum plimsoll_segment_action {
   PLIMSOLL_SEGMENT_UNMAP = 3
 };
 
-/* The driver's figures of a device, for all processes. One reading is several figures, reported by
- * one thread without a pause, TOTAL first and FREE last. Unknown figures are left out. */
+/* The driver's figures for a device, for all processes. A reading consists of several figures,
+ * reported in sequence by one thread, TOTAL first and FREE last. Unknown figures are left out. */
 enum plimsoll_figure {
   PLIMSOLL_FIGURE_TOTAL = 0,
   PLIMSOLL_FIGURE_FREE = 1,
@@ -136,7 +135,7 @@ enum plimsoll_figure {
 
 /* The type of the 64 bits of an allocator setting's value. */
 enum plimsoll_setting_type {
-  PLIMSOLL_SETTING_TRUTH = 0,   /* 0 or 1 */
+  PLIMSOLL_SETTING_BOOLEAN = 0, /* 0 or 1 */
   PLIMSOLL_SETTING_INTEGER = 1, /* an int64_t */
   PLIMSOLL_SETTING_NUMBER = 2,  /* the bits of a double */
   PLIMSOLL_SETTING_TEXT = 3     /* a name id; 0: empty */
@@ -144,16 +143,16 @@ enum plimsoll_setting_type {
 
 /* Problems during a recording. Numbers are never reused. */
 enum plimsoll_notice {
-  PLIMSOLL_NOTICE_SIZES_MENDED = 1,        /* block sizes corrected by the allocator's statistics */
-  PLIMSOLL_NOTICE_SUMS_UNEXPLAINED = 2,    /* differences that no single block explains */
-  PLIMSOLL_NOTICE_SIZES_UNPROVED = 3,      /* block sizes not checked against any statistics */
-  PLIMSOLL_NOTICE_HISTORY_STANDS_IN = 4,   /* torch's own history is recorded instead; text: why */
-  PLIMSOLL_NOTICE_DEVICE_UNSEEN = 5,       /* device memory is not recorded at all; text: why */
-  PLIMSOLL_NOTICE_FAILURES_UNTOLD = 6,     /* recorded, but not printed while the program ran */
-  PLIMSOLL_NOTICE_NAMES_REFUSED = 7,       /* events with a name or stack beyond the limit */
-  PLIMSOLL_NOTICE_DETAILS_LOST = 8,        /* no memory for layers, lines or tensors */
-  PLIMSOLL_NOTICE_REPORT_FAILED = 9,       /* of a failed request; text: the error */
-  PLIMSOLL_NOTICE_CHILDREN_UNRECORDED = 10 /* forked children that allocated */
+  PLIMSOLL_NOTICE_SIZES_CORRECTED = 1,  /* block sizes corrected by the allocator's statistics */
+  PLIMSOLL_NOTICE_SUMS_UNEXPLAINED = 2, /* differences that no single block explains */
+  PLIMSOLL_NOTICE_SIZES_UNVERIFIED = 3, /* block sizes not checked against any statistics */
+  PLIMSOLL_NOTICE_CUDA_ADAPTER_UNAVAILABLE = 4, /* torch's history is used; text: why */
+  PLIMSOLL_NOTICE_DEVICE_NOT_RECORDED = 5,  /* device memory is not recorded at all; text: why */
+  PLIMSOLL_NOTICE_FAILURES_NOT_PRINTED = 6, /* recorded, but not printed while the program ran */
+  PLIMSOLL_NOTICE_NAMES_REFUSED = 7,        /* events with a name or stack beyond the limit */
+  PLIMSOLL_NOTICE_DETAILS_LOST = 8,         /* no memory for layers, lines or tensors */
+  PLIMSOLL_NOTICE_REPORT_FAILED = 9,        /* report of a failed request; text: the error */
+  PLIMSOLL_NOTICE_CHILDREN_UNRECORDED = 10  /* forked children that allocated */
 };
 
 /* Ranges: named spans of a thread's time. Their begin and end are reported to a listener that shows
@@ -164,8 +163,8 @@ enum plimsoll_range {
   PLIMSOLL_RANGE_REGION = 2 /* value: name id */
 };
 
-/* Called on the thread that the range belongs to; must not call functions that end a recording. An
- * end closes the thread's innermost open range with this value. A begin or an end can be missing.
+/* Called on the thread that the range belongs to. Must not call functions that end a recording. An
+ * end closes the thread's innermost open range with this value. A begin or an end may be missing.
  */
 typedef struct plimsoll_range_listener {
   void (*begin)(uint8_t range, uint32_t value);
@@ -177,7 +176,7 @@ typedef struct plimsoll_recorder_api {
   uint32_t abi_version; /* PLIMSOLL_RECORDER_ABI */
   uint32_t size_bytes;  /* of this struct */
 
-  /* This thread's context. Never null; the same address as long as the thread lives. */
+  /* Returns this thread's context. Never null; the address is the same while the thread lives. */
   plimsoll_context* (*context)(void);
   /* Not 0 while at least one recording runs. */
   int (*is_recording)(void);
@@ -186,8 +185,8 @@ typedef struct plimsoll_recorder_api {
   void (*alloc)(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes);
   void (*free)(plimsoll_context* context, uint8_t device, uint64_t address);
 
-  /* Memory that was allocated earlier: before the recording, or unseen by the adapter. `tensor` may
-   * be 0. An address that is live already is only tagged. */
+  /* Reports memory that was allocated earlier: before the recording, or unseen by the adapter.
+   * `tensor` may be 0. An address that is already live is only tagged. */
   void (*adopt)(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes,
                 uint32_t tensor);
   /* The live memory at `address` holds this tensor. Roles take precedence in the order of
@@ -197,55 +196,55 @@ typedef struct plimsoll_recorder_api {
   void (*set_phase)(plimsoll_context* context, uint8_t phase);
   void (*mark)(plimsoll_context* context, uint8_t mark, uint64_t value);
 
-  /* Interning: not hot, takes a lock and may allocate. The same text gives the same id for the life
-   * of the process. */
+  /* Interning: not hot, takes a lock and may allocate. The same text has the same id for the
+   * lifetime of the process. */
   uint32_t (*name)(const char* text, size_t size_bytes);
   uint32_t (*stack)(const plimsoll_frame* frames, size_t count); /* innermost first */
-  /* A stack id to use now and define later with define_stack(), because the frames cannot be read
-   * here. */
+  /* Returns a stack id to use now and define later with define_stack(), for places where the frames
+   * cannot be read. */
   uint32_t (*reserve_stack)(void);
   void (*define_stack)(uint32_t stack, const plimsoll_frame* frames, size_t count);
   uint32_t (*tensor)(uint8_t role, uint32_t name, uint32_t dtype, uint32_t shape); /* name ids */
   uint8_t (*device)(uint8_t device_type, int32_t ordinal); /* 0 is the CPU */
 
-  /* Caching allocators, hot: size_bytes shows whether the recorder has these. Call them in the
-   * order of the allocator's work, that is, under its lock. When a recording begins, report the
-   * existing segments (ALLOC or MAP), then each block (adopt_block), then free_requested of the
-   * blocks that wait for a stream. */
+  /* Caching allocators, hot: size_bytes shows whether the recorder has these functions. Call them
+   * in the order of the allocator's operations, that is, under its lock. When a recording begins,
+   * report the existing segments (ALLOC or MAP), then each block (adopt_block), then free_requested
+   * of the blocks that wait for a stream. */
   void (*alloc_block)(plimsoll_context* context, uint8_t device, const plimsoll_block* block);
   void (*adopt_block)(plimsoll_context* context, uint8_t device, const plimsoll_block* block,
                       uint32_t tensor);
-  /* The program freed it: allocated bytes fall, active bytes do not yet. */
+  /* The program freed the block: allocated bytes fall, active bytes do not yet. */
   void (*free_requested)(plimsoll_context* context, uint8_t device, uint64_t address);
-  /* It can be allocated again. Without an earlier free_requested it means both, as free(). */
+  /* The block can be allocated again. Without a free_requested it means both, as free(). */
   void (*free_completed)(plimsoll_context* context, uint8_t device, uint64_t address);
   void (*segment)(plimsoll_context* context, uint8_t device, uint8_t action, uint64_t address,
                   uint64_t size_bytes, uint64_t stream,
-                  uint32_t pool); /* plimsoll_segment_action; the pool as of a block */
-  /* `request` (its requested bytes, stream and pool) failed. limit: the most the process may have,
-   * total: bytes of the device; 0: unknown. */
+                  uint32_t pool); /* action: a plimsoll_segment_action; pool: as for a block */
+  /* `request` failed; its requested bytes, stream and pool are read. limit: maximum for the
+   * process; total: bytes of the device; 0: unknown. */
   void (*out_of_memory)(plimsoll_context* context, uint8_t device, const plimsoll_block* request,
                         uint64_t device_free_bytes, uint64_t limit_bytes,
                         uint64_t device_total_bytes);
 
-  /* The listener to ranges; null if there is none. Read it as an atomic, with acquire. Adapters
-   * report layers and phases to it; mark() itself reports regions, steps and the phase of a
-   * backward. */
+  /* The listener to ranges; null if there is none. Read it atomically, with acquire ordering.
+   * Adapters report layers and phases to it; mark() itself reports regions, steps and the phase of
+   * a backward. */
   const plimsoll_range_listener* const* range_listener;
 
   /* Empties the rings of all threads, on the calling thread. Not hot. Call it between thousands of
    * events in a row, because events that do not fit into a ring are lost. The caller must hold no
-   * lock that a thread waits for while it reports an event. */
+   * lock that a reporting thread may wait for. */
   void (*settle)(void);
 
-  /* Not hot: a figure of the driver for a device (plimsoll_figure). PROCESS and PROCESS_UNTOLD have
-   * the process's pid and the name id of its command, others 0. */
+  /* Not hot. Reports a figure of the driver for a device (plimsoll_figure). PROCESS and
+   * PROCESS_UNTOLD have the process's pid and the name id of its command, others 0. */
   void (*device_figure)(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
                         uint32_t pid, uint32_t name);
 
-  /* Not hot, as name(). The last value of a setting or notice counts. A nested setting has a dotted
-   * name ("roundup_power2_divisions.1"); type is a plimsoll_setting_type. A notice has a device,
-   * the count so far, and the reason (name id, 0: none). */
+  /* Not hot, as name(). The last value of a setting or notice applies. A nested setting has a
+   * dotted name ("roundup_power2_divisions.1"); type is a plimsoll_setting_type. A notice has a
+   * device, the count so far, and the reason (name id, 0: none). */
   void (*setting)(uint32_t name, uint8_t type, uint64_t value);
   void (*notice)(uint8_t notice, uint8_t device, uint64_t count, uint32_t text);
 } plimsoll_recorder_api;
@@ -253,8 +252,8 @@ typedef struct plimsoll_recorder_api {
 /* The recorder of this process; never destroyed. */
 PLIMSOLL_EXPORT const plimsoll_recorder_api* plimsoll_recorder(void);
 
-/* Recordings write the events. Several may run simultaneously; each begins with everything that is
- * live. */
+/* A recording writes the events. Several may run simultaneously; each begins with everything that
+ * is live. */
 enum plimsoll_sink {
   PLIMSOLL_SINK_FILE = 0,
   PLIMSOLL_SINK_MEMORY = 1,
@@ -268,14 +267,14 @@ typedef struct plimsoll_recording_options {
   uint8_t in_children; /* after fork: 0 the child records nothing, 1 into its own file, PATH.PID */
   uint8_t marks_layer_calls; /* 1: LAYER_BEGIN and LAYER_END are recorded; 0: they are not */
   uint8_t replaces;          /* FILE: 1 replaces an earlier trace at `path`; 0 keeps it */
-  const char* path;    /* FILE: where to. An existing file is kept: the recording goes to the next
-                          free name, "run.2.plim" for "run.plim" (plimsoll_recording_path) */
-  uint64_t max_events; /* keep about the newest N; 0: all of them. A FILE then grows to
-                          twice that before it is replaced */
-  /* STREAM: gets each block when it is complete; returns 0 when it accepts no more. Called on a
-   * thread of the recorder, and on one that flushes or stops; one call at a time. It must not call
-   * the recording's functions. Release any lock that it takes before flush and stop. What is left
-   * at the end of the process is not sent. */
+  const char* path; /* FILE: path of the file. An existing file is kept: the recording goes to the
+                       next free name, "run.2.plim" for "run.plim" (plimsoll_recording_path) */
+  uint64_t max_events; /* keep about the newest N events; 0: all. A FILE then grows to twice that
+                          size before it is replaced */
+  /* STREAM: receives each complete block; returns 0 when it accepts no more. Called on a thread of
+   * the recorder, and on one that flushes or stops; one call at a time. It must not call the
+   * recording's functions. Before flush and stop, release any lock that it takes. Data left at the
+   * end of the process is not sent. */
   int (*write)(void* user, const void* data, size_t size_bytes);
   void* user;
   const char* const* meta; /* metadata for the file's head: key, value, key, value, ..., NULL */
@@ -284,26 +283,26 @@ typedef struct plimsoll_recording_options {
 typedef struct plimsoll_recording plimsoll_recording;
 
 typedef struct plimsoll_recording_state {
-  uint64_t events;        /* allocations, frees, segments, failed requests: as reports count */
-  uint64_t dropped;       /* lost because a ring was full */
-  uint64_t evicted;       /* because of max_events */
+  uint64_t events;  /* allocations, frees, segments and failed requests, as reports count them */
+  uint64_t dropped; /* lost because a ring was full */
+  uint64_t evicted; /* missing in the output because of max_events */
   uint64_t written_bytes; /* by the sink */
-  uint64_t live_bytes;    /* on all devices, of what is recorded; of caching allocators blocks */
+  uint64_t live_bytes; /* of recorded memory on all devices; for caching allocators, block sizes */
   uint64_t live_count;
-  uint64_t replaced;  /* allocations that ended because another one took their address: a free was
-                         missed */
+  uint64_t replaced;  /* allocations that ended because another allocation took their address: a
+                         free was missed */
   uint64_t unmatched; /* frees of memory whose allocation was not recorded */
-  uint64_t refused;   /* names, stacks, sites and tensors beyond the limit of the process, which got
+  uint64_t refused;   /* names, stacks, sites and tensors beyond the limit of the process; they have
                          the id 0 */
-  int32_t error; /* errno of the sink's first failure, 0: none. Recording goes on, this sink gets no
-                    more */
+  int32_t error; /* errno of the sink's first failure; 0: none. Recording continues, but this sink
+                    receives no more */
   uint32_t unrecorded_children; /* forked children that allocated, without in_children */
 } plimsoll_recording_state;
 
 /* Null on failure; *error is then the reason in one sentence (static or thread-local storage). */
 PLIMSOLL_EXPORT plimsoll_recording* plimsoll_recording_start(
     const plimsoll_recording_options* options, const char** error);
-/* The file that it writes, or "": good until the recording is stopped. */
+/* Returns the path of the trace file, or "". Valid until the recording is stopped. */
 PLIMSOLL_EXPORT const char* plimsoll_recording_path(const plimsoll_recording* recording);
 /* Starts the recording that the environment requests, the first time it is called: with PLIMSOLL=1,
  * which `plimsoll run -- PROGRAM` sets, into $PLIMSOLL_OUT or plimsoll-PROGRAM-PID.plim, until the
@@ -318,27 +317,28 @@ PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,
 /* Flushes, ends the file and sets `state` (may be null). The recording is destroyed. */
 PLIMSOLL_EXPORT void plimsoll_recording_stop(plimsoll_recording* recording,
                                              plimsoll_recording_state* state);
-/* The same of a MEMORY recording, and returns the trace as copy() does, with its end: free() it.
- * Null when there is no memory for it. */
+/* The same for a MEMORY recording. Returns the complete trace, which the caller must free(), as for
+ * plimsoll_recording_copy. Null if there is no memory for it. */
 PLIMSOLL_EXPORT void* plimsoll_recording_take(plimsoll_recording* recording,
                                               plimsoll_recording_state* state, size_t* size_bytes);
 /* Attaches another tool's file of this run to the trace, unchanged; `format` names its format.
  * Readers support "torch_snapshot" (the result of torch.cuda.memory._snapshot(), pickled,
- * optionally gzipped): the report has its devices next to those of the recording. The last one of a
- * format counts. Returns 0 or an errno: EFBIG above 64 MiB; ECANCELED when the recording has ended.
+ * optionally gzipped): the report has its devices next to those of the recording. The last file of
+ * a format applies. Returns 0 or an errno: EFBIG above 64 MiB; ECANCELED when the recording has
+ * ended.
  */
 PLIMSOLL_EXPORT int plimsoll_recording_attach(plimsoll_recording* recording, const char* format,
                                               const void* data, size_t size_bytes);
-/* MEMORY: the bytes of the trace file at this point. free() it. Null when there is no memory for
- * it. */
+/* MEMORY: returns the bytes of the trace file so far. The caller must free() them. Null if there is
+ * no memory for them. */
 PLIMSOLL_EXPORT void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes);
-/* The peak of live bytes on all devices since the last reset; exact, as of this call. */
+/* Returns the peak of live bytes on all devices since the last reset; exact as of this call. */
 PLIMSOLL_EXPORT uint64_t plimsoll_recording_peak_bytes(plimsoll_recording* recording, int reset);
 
 /* One live allocation. Ids as in plimsoll_context; 0: none or unknown. */
 typedef struct plimsoll_live {
-  uint64_t serial;          /* counts allocations: the higher, the newer */
-  uint64_t size_bytes;      /* of the block, if a caching allocator allocated it */
+  uint64_t serial;          /* number of the allocation; newer ones have higher numbers */
+  uint64_t size_bytes;      /* size of the block, if a caching allocator allocated it */
   uint64_t requested_bytes; /* by the program */
   uint32_t layer;
   uint32_t outer_op;
@@ -351,7 +351,7 @@ typedef struct plimsoll_live {
   uint8_t is_adopted; /* allocated before the recorder first saw it */
 } plimsoll_live;
 
-/* Copies at most `capacity` live allocations, in no order, and returns how many there are. 0 when
+/* Copies at most `capacity` live allocations, in no order, and returns their total number, or 0 if
  * the recording has ended. Memory that only waits for a stream is not included. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_live(plimsoll_recording* recording, plimsoll_live* rows,
                                                size_t capacity);
@@ -360,10 +360,10 @@ PLIMSOLL_EXPORT size_t plimsoll_recording_live(plimsoll_recording* recording, pl
 typedef struct plimsoll_usage {
   uint64_t live_bytes; /* allocated bytes */
   uint64_t live_count;
-  uint64_t peak_bytes;      /* peak of live bytes since the span began, its beginning included */
-  uint64_t requested_bytes; /* of the live allocations */
-  uint64_t active_bytes;    /* live bytes and those that wait for a stream */
-  uint64_t reserved_bytes;  /* of the segments of a caching allocator */
+  uint64_t peak_bytes;          /* peak of live bytes in the span, including its beginning */
+  uint64_t requested_bytes;     /* of the live allocations */
+  uint64_t active_bytes;        /* live bytes, and freed bytes that wait for a stream */
+  uint64_t reserved_bytes;      /* segments of a caching allocator */
   uint64_t peak_reserved_bytes; /* since the span began */
   int32_t ordinal;
   uint8_t device_type; /* plimsoll_device_type */
@@ -372,25 +372,25 @@ typedef struct plimsoll_usage {
   uint8_t reserved;
 } plimsoll_usage;
 
-/* Begins a span of time for peaks; spans may nest and overlap, on any thread. 0: there is no memory
- * for it, or the recording has ended. */
+/* Begins a span of time for peaks and returns its id; spans may nest and overlap, on any thread. 0:
+ * there is no memory for it, or the recording has ended. */
 PLIMSOLL_EXPORT uint64_t plimsoll_recording_begin_span(plimsoll_recording* recording);
-/* Copies the usage of at most `capacity` devices, by their number, and returns how many there are.
- * For an unknown span, or 0, the peak is what is live now. */
+/* Copies the usage of at most `capacity` devices, ordered by device number, and returns the number
+ * of devices. For an unknown span, or 0, the peak is the live bytes now. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span,
                                                 plimsoll_usage* rows, size_t capacity);
-/* What was live on a device at that peak, in bytes by plimsoll_role, as far as known by now.
- * Returns 1 + the plimsoll_phase of the peak, or 0 and no roles if the span or the recording has
- * ended. */
+/* Copies the bytes that were live on a device at the peak of a span, by plimsoll_role, as far as
+ * the roles are known now. Returns 1 + the plimsoll_phase of the peak, or 0 and no roles if the
+ * span or the recording has ended. */
 PLIMSOLL_EXPORT int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span,
                                                   uint8_t device, uint64_t roles[6]);
 PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span);
 
-/* Reports ranges to this listener from now on; it must never be destroyed. Null: to no listener. A
- * call in progress may still reach the previous one. */
+/* Reports ranges to this listener from now on, or to none if it is null. The listener must never be
+ * destroyed. A call in progress may still reach the previous one. */
 PLIMSOLL_EXPORT void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener);
 
-/* The text of a name id, valid for the life of the process; "" for 0 and for unknown ids. */
+/* The text of a name id, valid for the lifetime of the process; "" for 0 and for unknown ids. */
 PLIMSOLL_EXPORT const char* plimsoll_name_text(uint32_t name, size_t* size_bytes);
 
 #ifdef __cplusplus

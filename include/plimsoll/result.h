@@ -1,6 +1,6 @@
-// Expected failure as a value: Result<T> and Status. A small subset of std::expected, which our
-// compilers lack. An Error is one sentence a person can act on, with the numbers and the place in
-// it.
+// Expected failure as a value: Result<T> and Status. A small subset of std::expected, which the
+// supported compilers lack. An Error is one sentence that a person can act on, with the numbers and
+// the place.
 #pragma once
 
 #include <cstdint>

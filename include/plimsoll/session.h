@@ -1,6 +1,6 @@
-// Session: open a recording, ask it questions, export it. The C++ face of the engine; the command
-// line and the Python package are thin layers over it. A session is immutable once opened: any
-// number of threads may read it.
+// Session: open a recording once, ask it any number of questions, export it. This is the C++
+// interface of the engine; the command line and the Python package are thin layers over it. Any
+// number of threads may use a session.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/result.h"
@@ -23,12 +24,19 @@ using ProgressCallback =
     std::function<bool(std::string_view stage, std::uint64_t done, std::uint64_t total)>;
 
 struct OpenOptions {
+  ProgressCallback progress;
+};
+
+// What to analyze. A question does not change what was read from the file.
+struct Question {
   std::string device;  // "0", "cuda:0", "cpu"; empty: all
   // "peak" (default), "start", "end", "oom" (the last failure), "oom:1" (the first), an event
-  // number, or a time as "1.5s" since the first event
+  // number, or a time since the first event, such as "1.5s"
   std::string at;
-  std::size_t top = 20;  // rows kept of each table
-  ProgressCallback progress;
+  std::size_t top = 20;  // rows kept in each table
+  // Names of analyses ("composition", "growth", "findings"...; see `passes` in the JSON): only
+  // these run, and those that they depend on. Empty: all.
+  std::vector<std::string> analyses;
 };
 
 // How the report is laid out as text.
@@ -45,9 +53,14 @@ struct ExportFormat {
   std::string suffix;
 };
 
+namespace report {
+struct Report;
+}
+class Report;
+
 class Session {
  public:
-  // Reads and analyzes `path`. Errors name the path and the problem.
+  // Reads `path` and analyzes nothing yet. Errors name the path and the problem.
   static Result<Session> open(const std::string& path, const OpenOptions& options = {});
   // The same for a recording in memory; `name` replaces the path in messages and in the report.
   static Result<Session> open_memory(std::span<const std::byte> bytes, const std::string& name,
@@ -57,14 +70,13 @@ class Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  // The report as one JSON object (docs/report.schema.json).
-  std::string report_json() const;
-  // The report as text, findings first.
-  Result<std::string> report_text(const TextOptions& options = {}) const;
+  // Runs the analyses that the question needs. Answers of earlier questions are reused: a different
+  // point in time repeats only the analyses that depend on it.
+  Result<Report> ask(const Question& question = {}, const ProgressCallback& progress = {}) const;
 
   // Writes the recording in another format. `write` returns false when it accepts no more data.
-  Status export_to(std::string_view format,
-                   const std::function<bool(std::string_view)>& write) const;
+  Status export_to(std::string_view format, const std::function<bool(std::string_view)>& write,
+                   const Question& question = {}, const ProgressCallback& progress = {}) const;
   static std::vector<ExportFormat> export_formats();
 
   // The columns of the recording. The table keeps the recording alive and may outlive the session.
@@ -77,8 +89,30 @@ class Session {
  private:
   explicit Session(std::shared_ptr<const State> state);
   template <typename Load>
-  static Result<Session> analyse(Load&& load, const std::string& name, const OpenOptions& options);
+  static Result<Session> open_with(Load&& load, const std::string& name,
+                                   const OpenOptions& options);
   std::shared_ptr<const State> state_;
+};
+
+// The answer to a question. Immutable; it may outlive its session.
+class Report {
+ public:
+  // One JSON object (docs/report.schema.json).
+  std::string json() const;
+  // As text, findings first.
+  Result<std::string> text(const TextOptions& options = {}) const;
+
+  const report::Report& value() const { return *report_; }  // for the engine's own layers
+
+ private:
+  friend class Session;
+  Report(std::shared_ptr<const Session::State> state, std::shared_ptr<const report::Report> report,
+         std::string device)
+      : state_(std::move(state)), report_(std::move(report)), device_(std::move(device)) {}
+
+  std::shared_ptr<const Session::State> state_;
+  std::shared_ptr<const report::Report> report_;
+  std::string device_;  // of the question
 };
 
 }  // namespace plimsoll

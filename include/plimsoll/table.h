@@ -23,7 +23,7 @@ enum class ColumnType : std::uint8_t {
   kUint32List,
 };
 
-// Texts that a column refers to by row. Valid UTF-8.
+// The texts of a column, which refers to them by row. Valid UTF-8.
 struct Dictionary {
   std::vector<std::int64_t> offsets{0};
   std::string text;
@@ -58,8 +58,8 @@ struct Batch {
 struct Table {
   std::string name;
   std::vector<Field> fields;
-  std::vector<Batch> batches;                       // one at least, which may have no rows
-  std::vector<std::shared_ptr<const void>> owners;  // of the memory behind the columns
+  std::vector<Batch> batches;                       // at least one, which may have no rows
+  std::vector<std::shared_ptr<const void>> owners;  // owners of the columns' memory
 
   std::size_t rows() const {
     std::size_t sum = 0;

@@ -1,4 +1,4 @@
-// The memory of tensors by category, as scalars for any writer; the memory of a function's calls.
+// Writes the memory of tensors by category as scalars, and measures the calls of a function.
 //
 //   plimsoll::log_tensor_memory_breakdown(
 //       [&](const std::string& tag, double value, std::int64_t step) { ... }, iteration);
@@ -20,7 +20,7 @@ namespace plimsoll {
 
 struct BreakdownOptions {
   std::int64_t interval = 50;      // iterations between samples; positive
-  std::string section = "Memory";  // what the tags begin with
+  std::string section = "Memory";  // prefix of the tags
   double large_tensor_mb = 100;    // MB of 1024 x 1024 bytes
   std::size_t top_layers = 10;     // number of the largest layers that have tags
 };

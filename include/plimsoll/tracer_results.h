@@ -22,7 +22,8 @@ namespace plimsoll {
 // The key of TracerResults::get_layer_stats() for memory that belongs to no layer.
 inline constexpr const char* kNoLayer = "[no layer]";
 
-// One layer. The first seven include the layers inside it, the others are its own.
+// One layer. The first seven fields include the layers inside it; the others describe the layer
+// alone.
 struct LayerMemoryStats {
   std::string layer_name;
   std::uint64_t peak_allocated = 0;     // peak of the bytes that belong to it
@@ -32,7 +33,7 @@ struct LayerMemoryStats {
   double avg_fragmentation = 0;      // mean of MemoryEvent::fragmentation_ratio, 0 to 1
   double duration_ms = 0;            // wall time of its calls; nested calls count once
   std::uint64_t calls = 0;           // of PLIMSOLL_LAYER, or of operators (docs/cpp.md, "Results")
-  std::uint64_t forward_bytes = 0;   // at the device's peak, as the next three: they sum to
+  std::uint64_t forward_bytes = 0;   // this and the next three: at the device's peak; they sum to
   std::uint64_t backward_bytes = 0;  // live_bytes
   std::uint64_t optimizer_bytes = 0;
   std::uint64_t other_bytes = 0;
@@ -64,7 +65,7 @@ struct MemoryEvent {
 // The results of one device. Immutable; any number of threads may read it.
 class TracerResults {
  public:
-  // Without a device: the first CUDA device of the recording, or the CPU.
+  // Without a device, reads the first CUDA device of the recording, or the CPU.
   static Result<TracerResults> read(const std::string& path, const std::string& device = "");
   static Result<TracerResults> read_memory(std::span<const std::byte> recording,
                                            const std::string& device = "");
@@ -73,11 +74,11 @@ class TracerResults {
   const std::map<std::string, LayerMemoryStats>& get_layer_stats() const;
   std::map<std::string, std::uint64_t> get_peak_memory_per_layer() const;
   std::map<std::string, double> get_fragmentation_stats() const;
-  // For https://www.speedscope.app.
+  // Writes a file for https://www.speedscope.app.
   Status export_flame_graph(const std::string& output_path) const;
-  // JSON: events, layer_stats by name, summary.
+  // Writes JSON: events, layer_stats by name, summary.
   Status export_timeline(const std::string& output_path) const;
-  // Findings, then memory by layer and category.
+  // The report as text: findings, then memory by layer and category.
   std::string summary(std::size_t top = 10) const;
   void print_summary(std::size_t top = 10) const;  // to standard output
 

@@ -1,11 +1,11 @@
-// One line in the training loop: at the interval of its options it takes a sample of all memory,
-// writes it to a text log and to TensorBoard, and checks it for problems.
+// Monitors a training loop with one line in it. At the interval of its options, the monitor takes a
+// sample of all memory, writes it to a text log and to TensorBoard, and checks it for problems.
 //
 //   plimsoll::TrainingMonitor monitor(options);
 //   for (...) { ...; monitor.step(plimsoll::known_loss(loss)); }
 //
-// A failure is reported once, and training goes on without the failing part. For the thread that
-// trains.
+// A failure is reported once, and training continues without the failing part. Use a monitor only
+// on the thread that trains.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,9 @@ struct MemoryAlert {
 
 void print_to_stderr(const std::string& line);
 
-// Records an iteration of the option snapshot_at: begin gets the path of a trace file that does not
-// exist yet. Empty functions: the recorder of this process records it (recorder_c.h).
+// Records an iteration of the option snapshot_at. `begin` receives the path of a trace file that
+// does not exist yet. If the functions are empty, the recorder of this process is used
+// (recorder_c.h).
 struct SnapshotRecorder {
   std::function<void(const std::string& path)> begin;
   std::function<void()> end;
@@ -45,27 +46,28 @@ struct SnapshotRecorder {
 
 class TrainingMonitor {
  public:
-  // `say` gets the messages: alerts, and what could not be written.
+  // `say` receives the messages: alerts and write errors.
   explicit TrainingMonitor(MonitorOptions options, LinePrinter say = print_to_stderr,
                            SnapshotRecorder snapshots = {});
   TrainingMonitor(TrainingMonitor&&) noexcept;
   TrainingMonitor& operator=(TrainingMonitor&&) noexcept;
   ~TrainingMonitor();
 
-  // Gets the alerts instead of `say`.
+  // Sets a function that receives the alerts instead of `say`.
   void on_alert(std::function<void(const MemoryAlert&)> callback);
 
-  // Receives each sample after it has been written.
+  // Sets a function that receives each sample after it has been written.
   void on_sample(std::function<void(const MemorySample&)> callback);
 
-  // An iteration ends; without a number they are counted from 0. The loss is read only if a sample
-  // is due.
+  // Ends an iteration; without a number, iterations are counted from 0. The loss is read only if a
+  // sample is due.
   void step(const Loss& loss = no_loss());
   void step(std::int64_t iteration, const Loss& loss = no_loss());
-  // The number of items in a batch from now on, if it differs from the option; 0: unknown.
+  // Sets the number of items in a batch from now on, if it differs from the option; 0: unknown.
   void set_batch_size(std::int64_t items);
-  // The current iteration ran out of memory: takes a last sample, and reports the batch that would
-  // fit. The device follows from the error's text, if it is PyTorch's or "MemoryError".
+  // Call this when the current iteration ran out of memory. Takes a last sample and reports the
+  // batch that would fit. The text of the error identifies the device, if it is PyTorch's or
+  // "MemoryError".
   void ran_out(std::int64_t iteration, const std::string& error = {});
   void ran_out(const std::string& error = {});
   void close();

@@ -1,5 +1,5 @@
-// The structs of the Arrow C data interface and C stream interface, as their specification spells
-// them: they are an ABI, so everyone declares them. The guards are the specification's, too.
+// The structs of the Arrow C data interface and C stream interface, as in their specification: they
+// are an ABI, so every library declares them. The guards are also those of the specification.
 #pragma once
 
 #include <cstdint>

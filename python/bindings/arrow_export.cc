@@ -11,7 +11,7 @@
 namespace plimsoll::python {
 namespace {
 
-// What a buffer of no bytes points to: some readers take a null pointer amiss.
+// The address of empty buffers: some readers reject a null pointer.
 alignas(64) constexpr std::array<std::byte, 64> kNothing{};
 
 const char* format_of(ColumnType type) {
@@ -36,8 +36,8 @@ constexpr const char* kText = "U";  // UTF-8 with offsets of 64 bits
 
 // --- schemas ------------------------------------------------------------------------------------
 
-// What one exported schema owns. Children and dictionary may be moved away by the reader, who marks
-// them released; what is left is released here.
+// The data that an exported schema owns. The reader may move children and dictionary away and mark
+// them as released; the remaining ones are released here.
 struct SchemaParts {
   std::string name;
   std::vector<ArrowSchema> children;

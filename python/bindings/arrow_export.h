@@ -1,5 +1,5 @@
-// Hands a Table to whoever speaks the Arrow C interfaces, without copying: every exported struct
-// holds a share of the table, and so of the recording, until its release callback is called.
+// Exports a Table through the Arrow C interfaces without copying. Every exported struct shares
+// ownership of the table, and thus of the recording, until its release callback is called.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What module.cc puts together.
+// The functions that module.cc calls to build the module.
 #pragma once
 
 #include <nanobind/nanobind.h>

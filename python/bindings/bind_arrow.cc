@@ -1,5 +1,5 @@
-// Tables for Python, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and others take
-// them as they are, and none of these is needed here.
+// Tables for Python, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and others read
+// them directly, and none of these is needed here.
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct SharedTable {
   TablePtr table;
 };
 
-// The consumer takes the struct's content and leaves it marked as released; if nobody came, the
-// capsule releases it.
+// The consumer moves the struct's content and marks it as released; without a consumer, the capsule
+// releases it.
 template <typename Struct>
 nb::capsule capsule_of(std::unique_ptr<Struct> content, const char* name) {
   nb::capsule capsule(content.get(), name, [](void* pointer) noexcept {
@@ -54,7 +54,7 @@ nb::capsule schema_capsule(const SharedTable& self) {
 }
 
 nb::capsule stream_capsule(const SharedTable& self, const nb::object& requested_schema) {
-  static_cast<void>(requested_schema);  // a wish; we have one way to give the columns
+  static_cast<void>(requested_schema);  // a request; there is only one form of the columns
   auto stream = std::make_unique<ArrowArrayStream>();
   export_stream(self.table, stream.get());
   return capsule_of(std::move(stream), "arrow_array_stream");
@@ -86,7 +86,7 @@ std::string text_of(const SharedTable& self) {
          " rows of " + names + ">";
 }
 
-// Rows as pandas.DataFrame() and people want them: a dict each.
+// The rows as dicts, for pandas.DataFrame() and for people.
 nb::object rows_of(const SharedTable& self) {
   const nb::dict values = values_of(*self.table, 0, self.table->rows());
   nb::list rows;
@@ -106,15 +106,16 @@ nb::object data_frame_of(const SharedTable& self) {
 }  // namespace
 
 void bind_arrow(nb::module_& module) {
-  nb::class_<SharedTable>(
-      module, "Table",
-      "Columns of a recording, for anything that reads the Arrow PyCapsule interface:\n"
-      "``pyarrow.table(table)``, ``polars.DataFrame(table)``, ``duckdb.sql(...)``.\n\n"
-      "The columns are not copied: they keep the recording in memory as long as anyone has them.")
+  nb::class_<SharedTable>(module, "Table",
+                          "Columns of a recording, for any reader of the Arrow PyCapsule "
+                          "interface:\n``pyarrow.table(table)``, ``polars.DataFrame(table)``, "
+                          "``duckdb.sql(...)``.\n\nThe columns are not copied. They keep the "
+                          "recording in memory while they are in use.")
       .def_prop_ro(
-          "name", [](const SharedTable& self) { return self.table->name; }, "Such as ``events``.")
+          "name", [](const SharedTable& self) { return self.table->name; },
+          "Name of the table, such as ``events``.")
       .def_prop_ro("columns", &columns_of, nb::sig("def columns(self) -> dict[str, str]"),
-                   "What each column says, by its name.")
+                   "Description of each column, by name.")
       .def("__len__", [](const SharedTable& self) { return self.table->rows(); })
       .def("__repr__", &text_of)
       .def("__arrow_c_schema__", &schema_capsule, nb::sig("def __arrow_c_schema__(self) -> object"))
@@ -129,18 +130,19 @@ void bind_arrow(nb::module_& module) {
           nb::arg("begin") = 0, nb::arg("end").none() = nb::none(),
           nb::sig("def to_pydict(self, begin: int = 0, end: int | None = None) -> "
                   "dict[str, list[typing.Any]]"),
-          "Each column as a list of Python's own objects; for small tables, or without Arrow.\n\n"
-          "Only rows from `begin` to before `end`, which are 0 or more.")
+          "Return each column as a list of Python objects; for small tables, or without "
+          "Arrow.\n\nReturns rows `begin` to `end` - 1. Neither may be negative.")
       .def("__iter__", &rows_of,
            nb::sig("def __iter__(self) -> collections.abc.Iterator[dict[str, typing.Any]]"),
-           "Each row as a dict; for small tables, or without Arrow.")
+           "Yield each row as a dict; for small tables, or without Arrow.")
       .def("to_pandas", &data_frame_of, nb::sig("def to_pandas(self) -> typing.Any"),
-           "A ``pandas.DataFrame``. Its values pass through Python: for millions of rows\n"
-           "``pyarrow.table(table).to_pandas()`` is faster. Raises ImportError without pandas.")
+           "Return a ``pandas.DataFrame``. The values pass through Python: for millions of "
+           "rows\n``pyarrow.table(table).to_pandas()`` is faster. Raises ImportError without "
+           "pandas.")
       .def("_addresses", &addresses_of, nb::arg("column"),
-           "Where the values of a column lie, one address a batch; for tests.");
+           "Return the address of a column's values in each batch; for tests.");
   module.def("table", &table_of, nb::arg("session"), nb::arg("name"),
-             "One of the recording's own tables.");
+             "Return one of the tables of the recording.");
 }
 
 }  // namespace plimsoll::python

@@ -1,5 +1,5 @@
-// Session for Python. The engine runs without the GIL; callbacks take it back. Ctrl-C works in
-// them: a signal that came is handled there, and what its handler raises comes out of the call.
+// Session for Python. The engine runs without the GIL; callbacks take it. Ctrl-C works: callbacks
+// handle pending signals, and the call raises the exception of the signal handler.
 #include <nanobind/nanobind.h>
 
 #include <chrono>
@@ -21,11 +21,11 @@ namespace nb = nanobind;
 namespace plimsoll::python {
 namespace {
 
-// Calls Python from inside the engine. An exception cannot pass through the engine: it waits here
-// while the engine winds up, and goes on from rethrow().
+// Calls Python from inside the engine. An exception cannot pass through the engine: it is stored
+// here until the engine has returned, and rethrow() raises it.
 class Caller {
  public:
-  // False if `function` raised, or a signal's handler did.
+  // False if `function` or a signal handler raised.
   template <typename Function>
   bool call(Function&& function) {
     nb::gil_scoped_acquire gil;
@@ -46,7 +46,7 @@ class Caller {
   std::optional<nb::python_error> raised_;
 };
 
-// Taking the GIL may mean waiting for another thread, so not at every call.
+// Taking the GIL may wait for another thread, so this does not happen at every call.
 class Pace {
  public:
   bool is_due() {
@@ -60,63 +60,79 @@ class Pace {
   std::chrono::steady_clock::time_point next_;
 };
 
-template <typename Open>
-Session open_with(Open&& open, std::string device, std::string at, std::size_t top,
-                  nb::object progress) {
+// Runs `body` without the GIL, with a callback that calls `progress` regularly.
+template <typename Body>
+auto with_progress(nb::object progress, Body&& body) {
   Caller caller;
   Pace pace;
-  OpenOptions options{.device = std::move(device), .at = std::move(at), .top = top, .progress = {}};
-  options.progress = [&](std::string_view stage, std::uint64_t done, std::uint64_t total) {
+  const ProgressCallback callback = [&](std::string_view stage, std::uint64_t done,
+                                        std::uint64_t total) {
     if (!pace.is_due()) return true;
     return caller.call([&] {
       if (!progress.is_none()) progress(stage, done, total);
     });
   };
-  Result<Session> session = [&] {
+  auto result = [&] {
     nb::gil_scoped_release no_gil;
-    return open(options);
+    return body(callback);
   }();
   caller.rethrow();
-  return value_or_raise(std::move(session));
+  return value_or_raise(std::move(result));
 }
 
-Session open_session(nb::bytes path, std::string device, std::string at, std::size_t top,
-                     nb::object progress) {
+Session open_session(nb::bytes path, nb::object progress) {
   const std::string file(path.c_str(), path.size());
-  return open_with([&](const OpenOptions& options) { return Session::open(file, options); },
-                   std::move(device), std::move(at), top, std::move(progress));
+  return with_progress(std::move(progress), [&](const ProgressCallback& callback) {
+    return Session::open(file, {callback});
+  });
 }
 
-Session open_bytes(nb::bytes data, const std::string& name, std::string device, std::string at,
-                   std::size_t top, nb::object progress) {
+Session open_bytes(nb::bytes data, const std::string& name, nb::object progress) {
   const auto bytes = std::as_bytes(std::span(data.c_str(), data.size()));
-  return open_with(
-      [&](const OpenOptions& options) { return Session::open_memory(bytes, name, options); },
-      std::move(device), std::move(at), top, std::move(progress));
+  return with_progress(std::move(progress), [&](const ProgressCallback& callback) {
+    return Session::open_memory(bytes, name, {callback});
+  });
 }
 
-std::string report_json(const Session& session) {
+Question question_of(std::string device, std::string at, std::size_t top) {
+  return {.device = std::move(device), .at = std::move(at), .top = top, .analyses = {}};
+}
+
+Report ask(const Session& session, std::string device, std::string at, std::size_t top,
+           nb::object progress) {
+  const Question question = question_of(std::move(device), std::move(at), top);
+  return with_progress(std::move(progress), [&](const ProgressCallback& callback) {
+    return session.ask(question, callback);
+  });
+}
+
+std::string report_json(const Report& report) {
   nb::gil_scoped_release no_gil;
-  return session.report_json();
+  return report.json();
 }
 
-std::string report_text(const Session& session, std::size_t width, std::size_t top,
+std::string report_text(const Report& report, std::size_t width, std::size_t top,
                         std::vector<std::string> tables, bool color) {
   Result<std::string> text = [&] {
     nb::gil_scoped_release no_gil;
-    return session.report_text(
+    return report.text(
         TextOptions{.width = width, .top = top, .tables = std::move(tables), .has_color = color});
   }();
   return value_or_raise(std::move(text));
 }
 
-void export_to(const Session& session, const std::string& format, nb::callable write) {
+void export_to(const Session& session, const std::string& format, nb::callable write,
+               std::string device, std::string at, std::size_t top) {
+  const Question question = question_of(std::move(device), std::move(at), top);
   Caller caller;
   Status status = [&] {
     nb::gil_scoped_release no_gil;
-    return session.export_to(format, [&](std::string_view piece) {
-      return caller.call([&] { write(nb::bytes(piece.data(), piece.size())); });
-    });
+    return session.export_to(
+        format,
+        [&](std::string_view piece) {
+          return caller.call([&] { write(nb::bytes(piece.data(), piece.size())); });
+        },
+        question);
   }();
   caller.rethrow();
   raise_if_failed(status);
@@ -134,27 +150,33 @@ std::vector<std::tuple<std::string, std::string, std::string>> export_formats() 
 }  // namespace
 
 void bind_session(nb::module_& module) {
-  nb::class_<Session>(module, "Session", "An opened recording; immutable.")
-      .def("report_json", &report_json, "The report as JSON text.")
-      .def("report_text", &report_text, nb::arg("width"), nb::arg("top"), nb::arg("tables"),
-           nb::arg("color"), "The report as a person reads it.")
-      .def("export_to", &export_to, nb::arg("format"), nb::arg("write"),
+  nb::class_<Report>(module, "Report", "The answer to a question about a recording; immutable.")
+      .def("json", &report_json, "Return the report as JSON text.")
+      .def("text", &report_text, nb::arg("width"), nb::arg("top"), nb::arg("tables"),
+           nb::arg("color"), "Return the report as text.");
+  nb::class_<Session>(module, "Session", "An opened recording.")
+      .def("ask", &ask, nb::arg("device"), nb::arg("at"), nb::arg("top"),
+           nb::arg("progress").none(),
+           nb::sig("def ask(self, device: str, at: str, top: int, progress: "
+                   "collections.abc.Callable[[str, int, int], object] | None) -> Report"),
+           "Run the analyses that no earlier question ran. Empty strings select the default.")
+      .def("export_to", &export_to, nb::arg("format"), nb::arg("write"), nb::arg("device"),
+           nb::arg("at"), nb::arg("top"),
            nb::sig("def export_to(self, format: str, write: "
-                   "collections.abc.Callable[[bytes], object]) -> None"),
-           "Hands the recording in another format to `write`, piece by piece.");
-  module.def("open", &open_session, nb::arg("path"), nb::arg("device"), nb::arg("at"),
-             nb::arg("top"), nb::arg("progress").none(),
-             nb::sig("def open(path: bytes, device: str, at: str, top: int, progress: "
+                   "collections.abc.Callable[[bytes], object], device: str, at: str, top: int) "
+                   "-> None"),
+           "Write the recording in another format, passing it to `write` in pieces.");
+  module.def("open", &open_session, nb::arg("path"), nb::arg("progress").none(),
+             nb::sig("def open(path: bytes, progress: "
                      "collections.abc.Callable[[str, int, int], object] | None) -> Session"),
-             "Reads and analyses a file. Empty strings ask for the default.");
-  module.def("open_bytes", &open_bytes, nb::arg("data"), nb::arg("name"), nb::arg("device"),
-             nb::arg("at"), nb::arg("top"), nb::arg("progress").none(),
-             nb::sig("def open_bytes(data: bytes, name: str, device: str, at: str, top: int, "
-                     "progress: collections.abc.Callable[[str, int, int], object] | None) -> "
-                     "Session"),
-             "The same for a recording in memory.");
+             "Read a file.");
+  module.def("open_bytes", &open_bytes, nb::arg("data"), nb::arg("name"),
+             nb::arg("progress").none(),
+             nb::sig("def open_bytes(data: bytes, name: str, progress: "
+                     "collections.abc.Callable[[str, int, int], object] | None) -> Session"),
+             "Read a recording in memory.");
   module.def("export_formats", &export_formats,
-             "Name, description and suffix of each export format.");
+             "Return the name, description and suffix of each export format.");
 }
 
 }  // namespace plimsoll::python

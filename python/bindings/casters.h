@@ -1,9 +1,10 @@
-// nanobind's casters of the standard library's types. They are noexcept and allocate: a long name
-// would end the program where there is no memory. Without the word, the caller gets a MemoryError.
+// nanobind's casters for types of the standard library. They are noexcept but allocate, so a long
+// name would end the program when memory runs out. Without noexcept, the caller gets a MemoryError.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <optional>
@@ -23,3 +24,19 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #undef noexcept
+
+namespace plimsoll::python {
+
+// A value of ours that nanobind cannot convert, where Python has no error of its own: there was no
+// memory. Without this, the program would get a RuntimeError.
+inline void raise_memory_error_for_failed_casts() {
+  nanobind::register_exception_translator([](const std::exception_ptr& error, void* /*payload*/) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const nanobind::cast_error&) {
+      PyErr_NoMemory();
+    }
+  });
+}
+
+}  // namespace plimsoll::python

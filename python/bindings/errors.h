@@ -1,5 +1,5 @@
-// From the engine's error values to Python's exceptions. The only place of the bindings that
-// throws. The exceptions themselves are Python: plimsoll.errors.
+// Converts the engine's error values to Python exceptions. The only place in the bindings that
+// throws. The exceptions are defined in Python: plimsoll.errors.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,11 +11,11 @@
 
 namespace plimsoll::python {
 
-// A message as a str, with escapes in place of what is not UTF-8: messages quote paths, which may
-// be any bytes.
+// A message as a str, with escapes for bytes that are not UTF-8: messages quote paths, which may
+// contain any bytes.
 nanobind::object decoded(std::string_view message);
 
-// Throws the exception of plimsoll.errors that belongs to the error's code. Needs the GIL.
+// Throws the exception of plimsoll.errors for the error's code. Needs the GIL.
 [[noreturn]] void raise(const Error& error);
 
 inline void raise_if_failed(const Status& status) {

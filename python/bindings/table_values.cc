@@ -20,7 +20,7 @@ T number(const Column& column, std::size_t row) {
   return static_cast<const T*>(column.values)[row];
 }
 
-// The rows of a dictionary as str, each made once.
+// The rows of a dictionary as str; each is created once.
 std::vector<nb::object> texts_of(const Dictionary& dictionary) {
   std::vector<nb::object> texts;
   texts.reserve(dictionary.size());

@@ -1,4 +1,4 @@
-// The values of a table as Python's own objects: for those who have nothing that reads Arrow.
+// The values of a table as Python objects, for users without a library that reads Arrow.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -51,7 +51,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "plimsoll._core":
         raise
-    # Built without the engine (PLIMSOLL_ENGINE=OFF): this machine records, another one reads.
+    # Built without the engine (PLIMSOLL_ENGINE=OFF): this machine records, another one reports.
 
 __version__ = _record.version()
 
@@ -60,7 +60,7 @@ if os.environ.get("PLIMSOLL", "0") not in ("", "0"):
 
     begin_as_environment_says()
 
-# Without `open`: `from plimsoll import *` must leave the builtin one alone.
+# Excludes `open`: `from plimsoll import *` must not replace the builtin.
 __all__ = [
     "AdapterError",
     "BatchMemoryProfiler",

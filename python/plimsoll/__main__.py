@@ -1,4 +1,4 @@
-"""``python -m plimsoll``: `run` here; all other commands are those of the command ``plimsoll``."""
+"""``python -m plimsoll``: runs `run` itself and passes other commands to ``plimsoll``."""
 
 from __future__ import annotations
 

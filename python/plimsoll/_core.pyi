@@ -1,4 +1,4 @@
-"""The compiled half of plimsoll. Private: use the package."""
+"""The analysis engine. Private: use the package."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -6,42 +6,52 @@ from typing import Any
 
 def version() -> str: ...
 
+class Report:
+    """The answer to a question about a recording; immutable."""
+
+    def json(self) -> str:
+        """Return the report as JSON text."""
+
+    def text(self, width: int, top: int, tables: Sequence[str], color: bool) -> str:
+        """Return the report as text."""
+
 class Session:
-    """An opened recording; immutable."""
+    """An opened recording."""
 
-    def report_json(self) -> str:
-        """The report as JSON text."""
+    def ask(self, device: str, at: str, top: int, progress: Callable[[str, int, int], object] | None) -> Report:
+        """
+        Run the analyses that no earlier question ran. Empty strings select the default.
+        """
 
-    def report_text(self, width: int, top: int, tables: Sequence[str], color: bool) -> str:
-        """The report as a person reads it."""
+    def export_to(self, format: str, write: Callable[[bytes], object], device: str, at: str, top: int) -> None:
+        """
+        Write the recording in another format, passing it to `write` in pieces.
+        """
 
-    def export_to(self, format: str, write: Callable[[bytes], object]) -> None:
-        """Hands the recording in another format to `write`, piece by piece."""
+def open(path: bytes, progress: Callable[[str, int, int], object] | None) -> Session:
+    """Read a file."""
 
-def open(path: bytes, device: str, at: str, top: int, progress: Callable[[str, int, int], object] | None) -> Session:
-    """Reads and analyses a file. Empty strings ask for the default."""
-
-def open_bytes(data: bytes, name: str, device: str, at: str, top: int, progress: Callable[[str, int, int], object] | None) -> Session:
-    """The same for a recording in memory."""
+def open_bytes(data: bytes, name: str, progress: Callable[[str, int, int], object] | None) -> Session:
+    """Read a recording in memory."""
 
 def export_formats() -> list[tuple[str, str, str]]:
-    """Name, description and suffix of each export format."""
+    """Return the name, description and suffix of each export format."""
 
 class Table:
     """
-    Columns of a recording, for anything that reads the Arrow PyCapsule interface:
+    Columns of a recording, for any reader of the Arrow PyCapsule interface:
     ``pyarrow.table(table)``, ``polars.DataFrame(table)``, ``duckdb.sql(...)``.
 
-    The columns are not copied: they keep the recording in memory as long as anyone has them.
+    The columns are not copied. They keep the recording in memory while they are in use.
     """
 
     @property
     def name(self) -> str:
-        """Such as ``events``."""
+        """Name of the table, such as ``events``."""
 
     @property
     def columns(self) -> dict[str, str]:
-        """What each column says, by its name."""
+        """Description of each column, by name."""
 
     def __len__(self) -> int: ...
 
@@ -53,19 +63,19 @@ class Table:
 
     def to_pydict(self, begin: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """
-        Each column as a list of Python's own objects; for small tables, or without Arrow.
+        Return each column as a list of Python objects; for small tables, or without Arrow.
 
-        Only rows from `begin` to before `end`, which are 0 or more.
+        Returns rows `begin` to `end` - 1. Neither may be negative.
         """
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Each row as a dict; for small tables, or without Arrow."""
+        """Yield each row as a dict; for small tables, or without Arrow."""
 
     def to_pandas(self) -> Any:
         """
-        A ``pandas.DataFrame``. Its values pass through Python: for millions of rows
+        Return a ``pandas.DataFrame``. The values pass through Python: for millions of rows
         ``pyarrow.table(table).to_pandas()`` is faster. Raises ImportError without pandas.
         """
 
 def table(session: Session, name: str) -> Table:
-    """One of the recording's own tables."""
+    """Return one of the tables of the recording."""

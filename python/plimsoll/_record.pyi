@@ -7,16 +7,16 @@ from typing import Any, overload
 def version() -> str: ...
 
 def api_address() -> int:
-    """Where the C interface lies that an adapter is given."""
+    """Return the address of the C interface, for adapters."""
 
 def is_recording() -> bool: ...
 
 def mark_step(number: int) -> None:
-    """A step ends here."""
+    """End a step."""
 
 def mark_own_steps() -> None:
     """
-    The program marks its steps: those before, which optimizers marked, do not count.
+    Note that the program marks its steps; earlier steps, marked by optimizers, do not count.
     """
 
 def begin_region(name: str) -> None: ...
@@ -24,7 +24,7 @@ def begin_region(name: str) -> None: ...
 def end_region(name: str) -> None: ...
 
 def begin_layer(path: str) -> None:
-    """A layer's forward begins."""
+    """Begin the forward of a layer."""
 
 def end_layer(path: str) -> None: ...
 
@@ -34,62 +34,64 @@ class Recording:
     def __init__(self, path: bytes, replaces: bool, max_events: int, in_children: bool, marks_layer_calls: bool, meta: Mapping[str, str]) -> None: ...
 
     def path(self) -> bytes:
-        """The file that it writes; empty in memory."""
+        """The trace file; empty if in memory."""
 
     def flush(self) -> None:
-        """Returns when all events so far are in the file."""
+        """Wait until all events so far are in the file."""
 
     def attach(self, format: str, data: bytes) -> int:
-        """Puts another tool's record into the file; 0 or an errno."""
+        """Attach the data of another tool to the file; return 0 or an errno."""
 
     def stop(self) -> dict[str, int]:
-        """Ends the file; what there was to count."""
+        """End the recording; return its counters."""
 
     def take(self) -> tuple[dict[str, int], bytes]:
-        """Ends a recording into memory: what there was to count, and the trace."""
+        """End a recording in memory; return its counters and the trace."""
 
     def state(self) -> dict[str, int]: ...
 
     def copy(self) -> bytes:
-        """In memory: the trace as it would stand in a file."""
+        """Return the trace of a recording in memory, as it would be in a file."""
 
     def peak_bytes(self, reset: bool) -> int:
-        """The most live bytes there were since the last reset."""
+        """Return the peak of live bytes since the last reset."""
 
     def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]:
         """
-        What the last request on a device that could not be met could not use, and which blocks keep it: sums, and places.
+        Return what the last failed request on a device could not use, and the blocks that pin it.
         """
 
     def since_step(self, device: int) -> tuple[int, dict[str, int]] | None:
         """
-        The last step that ended, and how much more is live on a device since, by role.
+        Return the last step that ended, and the growth of live bytes since, by role.
         """
 
     def peaks(self) -> dict[str, int]:
-        """The most live bytes there were on each device."""
+        """Return the peak of live bytes on each device."""
 
-def mark_doing() -> None:
-    """Marks what this thread's context has become."""
+def mark_activity() -> None:
+    """Mark the new context of this thread."""
 
 def mark_ranges(is_wanted: bool) -> None:
-    """Marks each layer and phase that the compiled adapter sees."""
+    """Mark each layer and phase that the compiled adapter sees."""
 
 def context() -> dict[str, str]:
-    """What this thread is doing, in words."""
+    """Return the context of this thread, as names."""
 
 def stack(frames: Sequence[tuple[str, str, int]]) -> int:
-    """(file, function, line), innermost first."""
+    """
+    Return the id of a stack, given its frames (file, function, line), innermost first.
+    """
 
 def set_context(layer: str, op: str, stack: int, op_instance: int, phase: int) -> None:
-    """What this thread is doing."""
+    """Set the context of this thread."""
 
 def tensor(role: int, name: str, dtype: str, shape: str) -> int: ...
 
 def device(type: str, ordinal: int) -> int: ...
 
 def notice(what: str, device: int, count: int, text: str) -> None:
-    """Has every report say what went other than it should."""
+    """Record a notice that every report of the recording lists."""
 
 def alloc(device: int, address: int, size_bytes: int) -> None: ...
 
@@ -97,13 +99,13 @@ def free(device: int, address: int) -> None: ...
 
 def storage_died(storages: dict[int, Any], key: int, device: int, address: int, reference: object) -> None:
     """
-    The callback of a weak reference: tells the free of what is in `storages`.
+    Callback of a weak reference: record the free of a storage in `storages`.
     """
 
 def adopt(device: int, address: int, size_bytes: int, tensor: int) -> None: ...
 
 class MonitorOptions:
-    """The options of monitoring: see `plimsoll.load_options`."""
+    """Options of monitoring; see `plimsoll.load_options`."""
 
     @overload
     def __init__(self) -> None: ...
@@ -125,7 +127,9 @@ class MonitorOptions:
 
     @property
     def phases(self) -> list[tuple[int, int, int]]:
-        """As (from, to, interval), `to` being the first after it."""
+        """
+        Phases as (from, to, interval); `to` is the first iteration after the phase.
+        """
 
     @property
     def snapshot_at(self) -> list[int]: ...
@@ -185,34 +189,34 @@ class MonitorOptions:
     def wandb(self) -> bool: ...
 
     def set(self, name: str, value: str) -> None:
-        """Sets an option by its name or an alias, from text."""
+        """Set an option by name or alias, from text."""
 
     def set_from_environment(self) -> None:
-        """Sets what the variables PLIMSOLL_MONITOR_NAME say."""
+        """Set the options given by variables PLIMSOLL_MONITOR_NAME."""
 
     def text(self, name: str) -> str:
-        """The value as `set` takes it."""
+        """Return the value as text, as `set` accepts it."""
 
     def interval_at(self, iteration: int) -> int: ...
 
     def is_due(self, iteration: int) -> bool:
-        """Whether to take a sample."""
+        """Whether to take a sample in this iteration."""
 
     @property
     def tensorboard_dir(self) -> str:
-        """Empty: none."""
+        """Folder of the event files; empty for none."""
 
     @property
     def tensorboard_section(self) -> str:
-        """What the tags in TensorBoard begin with."""
+        """Prefix of the TensorBoard tags."""
 
     def __repr__(self) -> str: ...
 
 def monitor_options_help() -> list[tuple[str, list[str], str, str, str]]:
-    """(name, aliases, type, default, sentence) of each option."""
+    """Return (name, aliases, type, default, description) of each option."""
 
 class MemoryShare:
-    """Live tensor memory that has a name in common."""
+    """Live tensor memory of one category, dtype or layer."""
 
     def __init__(self) -> None: ...
 
@@ -276,7 +280,7 @@ class LiveTensor:
     def size_bytes(self, arg: int, /) -> None: ...
 
 class DevicePart:
-    """A part of what is used on a device."""
+    """A part of the memory in use on a device."""
 
     def __init__(self) -> None: ...
 
@@ -311,7 +315,7 @@ class DevicePart:
     def name(self, arg: str, /) -> None: ...
 
 class DeviceBar:
-    """Who holds a device's memory; the parts sum to used_bytes."""
+    """Memory of a device by user; the parts sum to used_bytes."""
 
     def __init__(self) -> None: ...
 
@@ -340,10 +344,10 @@ class DeviceBar:
     def parts(self, arg: Sequence[DevicePart], /) -> None: ...
 
     def text(self) -> str:
-        """The parts as people read them."""
+        """Return the parts as text."""
 
 class HostMemory:
-    """The machine, as this process sees it."""
+    """Memory of the machine, as this process sees it."""
 
     def __init__(self) -> None: ...
 
@@ -372,7 +376,9 @@ class HostMemory:
     def cpu_percent(self, arg: float | None, /) -> None: ...
 
 class DeviceMemory:
-    """Its lists are copies: assign them whole."""
+    """
+    Memory of a device. The lists are copies: to change one, assign a new list.
+    """
 
     def __init__(self) -> None: ...
 
@@ -486,7 +492,7 @@ class DeviceMemory:
 
 class MemorySample:
     """
-    What memory holds at one moment. Its lists are copies: assign them whole.
+    Memory in use at one point in time. The lists are copies: to change one, assign a new list.
     """
 
     def __init__(self) -> None: ...
@@ -552,15 +558,17 @@ class MemorySample:
     def devices(self, arg: Sequence[DeviceMemory], /) -> None: ...
 
 def scalars_of(sample: MemorySample, section: str = 'Memory', top_layers: int = 10) -> list[tuple[str, float]]:
-    """The TensorBoard tags of a sample, and their values."""
+    """Return the TensorBoard tags of a sample, and their values."""
 
 class EventFile:
-    """A TensorBoard event file of our own."""
+    """A TensorBoard event file."""
 
     def __init__(self, folder: str) -> None: ...
 
     def write(self, time_ns: int, step: int, scalars: Sequence[tuple[str, float]]) -> str | None:
-        """What went wrong, told once; from then on nothing is written."""
+        """
+        Return the error the first time, else None. After an error nothing is written.
+        """
 
     def close(self) -> None: ...
 
@@ -573,7 +581,9 @@ class TextLog:
     def __init__(self, output_dir: str, top_layers: int = 10) -> None: ...
 
     def write(self, sample: MemorySample) -> str | None:
-        """What went wrong, told once; from then on nothing is written."""
+        """
+        Return the error the first time, else None. After an error nothing is written.
+        """
 
     def close(self) -> None: ...
 
@@ -581,16 +591,16 @@ class TextLog:
     def path(self) -> str: ...
 
 def text_log_snapshot(sample: MemorySample, top_layers: int = 10) -> str:
-    """A snapshot of the text log, as it is written."""
+    """Return the text of a sample in the text log."""
 
 def text_log_header(time_ns: int) -> str:
-    """The first lines of a text log."""
+    """Return the header of a text log."""
 
 def append_text_log(path: str, sample: MemorySample, top_layers: int = 10) -> str | None:
-    """Appends a snapshot to the log at a path. Returns what failed."""
+    """Append a sample to the log at a path. Returns the error, if any."""
 
 class Alert:
-    """What is wrong, why we say so, what to do."""
+    """A finding about samples: verdict, evidence, next step."""
 
     @property
     def id(self) -> str: ...
@@ -622,68 +632,74 @@ class Alert:
     def __str__(self) -> str: ...
 
 class Detector:
-    """The rules of detection, over one sample after another."""
+    """The detection rules, applied to a sequence of samples."""
 
     def __init__(self, growth_percent: float = 10.0, fragmentation_percent: float = 40.0, alert_every: int = 10) -> None: ...
 
     def observe(self, sample: MemorySample) -> list[Alert]:
-        """What is to be told now."""
+        """Add a sample; return the findings to report now."""
 
     def findings(self) -> list[Alert]:
-        """All findings of the run so far."""
+        """Return all findings of the run so far."""
 
 def start_watching() -> None:
-    """Records into nothing, for samples and monitors to ask."""
+    """Start counting memory for samples and monitors, without a recording."""
 
 def stop_watching() -> None: ...
 
 def is_watching() -> bool: ...
 
 def set_process_rank(rank: int, world_size: int) -> None:
-    """Takes precedence over RANK and WORLD_SIZE of the environment."""
+    """
+    Set the rank; takes precedence over the environment's RANK and WORLD_SIZE.
+    """
 
 def process_rank() -> int | None:
-    """The rank of this process; None in a run of one process."""
+    """Return the rank of this process; None in a run of one process."""
 
 def rank_folder(folder: str) -> str:
-    """Where this rank writes."""
+    """Return the folder of this rank."""
 
 def with_rank(text: str) -> str:
-    """The lines of a text with their rank."""
+    """Return the lines of a text, each with the rank."""
 
 def printed_by_rank(text: str) -> str | None:
-    """The same for lines of monitors; None where this rank prints none."""
+    """
+    Return the lines of a monitor with the rank; None if this rank prints none.
+    """
 
 def start_showing() -> None:
-    """Shows what is live to plimsoll top, where it can; counted."""
+    """Publish live memory for plimsoll top, if possible. Calls are counted."""
 
 def stop_showing() -> None: ...
 
 def start_device_watch() -> None:
-    """Asks NVIDIA's driver who holds the GPUs of this process; counted."""
+    """
+    Query NVIDIA's driver for the users of this process's GPUs. Calls are counted.
+    """
 
 def stop_device_watch() -> None: ...
 
 def device_bar(ordinal: int, wait_seconds: float = 0.0) -> DeviceBar | None:
     """
-    Who holds a CUDA device; with a wait, as the driver tells now. None: not known.
+    Return the users of a CUDA device; None if unknown. With `wait`, query the driver now.
     """
 
 def start_nvtx() -> None:
-    """Shows ranges and memory to the tool that takes NVTX; counted."""
+    """Send ranges and memory to the tool that reads NVTX. Calls are counted."""
 
 def stop_nvtx() -> None: ...
 
 def set_device_source(ask: Callable[[], Sequence[DeviceMemory]] | None) -> None:
-    """What allocators and drivers say of their devices."""
+    """Figures of a device from its allocator and driver."""
 
 class PeakSpan:
-    """The peaks of all devices from its making on."""
+    """Measures the peaks of all devices from its creation on."""
 
     def __init__(self) -> None: ...
 
 def take_sample(iteration: int = 0, loss: float | None = None, large_tensor_bytes: int = 104857600, large_tensors: int = 10, peak_since: PeakSpan | None = None) -> MemorySample:
-    """What memory holds now."""
+    """Return a sample of the memory in use now."""
 
 class TensorUsage:
     @property
@@ -725,7 +741,7 @@ class MemoryTracker:
     def checkpoints(self) -> list[tuple[str, MemoryUsage]]: ...
 
 class BlockMemory:
-    """What a block did to memory."""
+    """What a block of code did to memory."""
 
     @property
     def peak_bytes(self) -> int | None: ...
@@ -740,7 +756,7 @@ class BlockMemory:
     def after(self) -> MemoryUsage: ...
 
 class TrackMemory:
-    """A block, from its making to finish()."""
+    """Measures a block of code, from creation to finish()."""
 
     def __init__(self, name: str) -> None: ...
 
@@ -779,7 +795,7 @@ class BatchMemoryProfiler:
     def disable(self) -> None: ...
 
 class MemoryAlert:
-    """Something that goes wrong with memory."""
+    """A problem with memory, found while training."""
 
     @property
     def id(self) -> str:
@@ -794,7 +810,7 @@ class MemoryAlert:
 
     @property
     def subject(self) -> str:
-        """What of it: a category, or empty."""
+        """The category concerned, or empty."""
 
     @property
     def iteration(self) -> int: ...
@@ -805,7 +821,7 @@ class MemoryAlert:
 
     @property
     def evidence(self) -> list[str]:
-        """Why we say so."""
+        """The facts behind the verdict."""
 
     @property
     def next_step(self) -> str:
@@ -813,11 +829,11 @@ class MemoryAlert:
 
     @property
     def saving_bytes(self) -> int:
-        """0: nothing, or not known."""
+        """Bytes that the next step would save; 0 if none or unknown."""
 
     @property
     def text(self) -> str:
-        """All of it, as people read it."""
+        """The alert as text."""
 
     def __str__(self) -> str: ...
 
@@ -855,12 +871,10 @@ class TrainingMonitor:
     def should_fail(self) -> bool: ...
 
 def is_raised_by_signal(error: BaseException) -> bool:
-    """Whether the handler of a signal raised the error."""
+    """Return whether a signal handler raised the error."""
 
 class QuietWriting:
-    """
-    A block in which a write that fails raises OSError and sends the program no signal.
-    """
+    """Context in which a failing write raises OSError and sends no signal."""
 
     def __init__(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What `plimsoll.MemoryTracer` returns, and how rows of the engine's tables become it."""
+"""The results of `plimsoll.MemoryTracer`, built from rows of the engine's tables."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayerMemoryStats:
-    """One layer in all blocks of a tracer. Sizes are bytes.
+    """One layer over all blocks of a tracer. Sizes are bytes.
 
-    The first seven include the layers inside it. The others are the layer's own. From
-    ``forward_bytes`` to ``activation_bytes`` they describe the device's peak, in the block in which
-    this layer had most; there, the first four sum to ``live_bytes``.
+    The first seven fields include the layers inside this one. The other fields cover this layer
+    alone. The fields from ``forward_bytes`` to ``activation_bytes`` describe the device's peak in
+    the block in which this layer had the most memory. The first four of them sum to ``live_bytes``.
     """
 
     layer_name: str
     peak_allocated: int
-    """Peak of the bytes that belong to it."""
+    """Peak of the bytes that belong to the layer."""
     peak_reserved: int
-    """The most that the device's allocator had reserved while it ran or its memory changed. On the
-    CPU, where torch reserves nothing: the most that the device had allocated."""
+    """Maximum that the device's allocator had reserved while the layer ran or its memory changed.
+    On the CPU, where torch reserves nothing: maximum that the device had allocated."""
     total_allocations: int
     total_deallocations: int
     avg_fragmentation: float
-    """Mean of ``MemoryEvent.fragmentation_ratio``, 0 to 1, over the events while it ran and those
-    of its memory."""
+    """Mean of ``MemoryEvent.fragmentation_ratio``, 0 to 1, over the events while the layer ran and
+    the events of its memory."""
     duration_ms: float
-    """Wall time of its forward, summed over its calls; a call within a call counts once."""
+    """Wall time of the layer's forward, summed over its calls; nested calls count once."""
     calls: int
     forward_bytes: int
     backward_bytes: int
@@ -45,19 +45,19 @@ class LayerMemoryStats:
     saved_bytes: int
     """Activations saved for backward, at their largest."""
     peak_bytes: int
-    """Peak of the layer itself, without the layers inside it."""
+    """Peak of the layer alone, without the layers inside it."""
 
 
 @dataclass(frozen=True)
 class MemoryEvent:
-    """Something that happened on the traced device, and the device's totals after it.
+    """An event on the traced device, and the device's totals after it.
 
     ``event_type`` is one of
 
     - ``"alloc"``, ``"free"``;
     - ``"layer_enter"``, ``"layer_exit"``: a forward begins or ends;
-    - ``"snapshot"``: the totals at the start and at the end of a block, and at the first event of
-      memory that is older than the block, with its size.
+    - ``"snapshot"``: the totals at the start and end of a block; also the first event of memory
+      that was allocated before the block, with its size.
     """
 
     timestamp: float
@@ -65,24 +65,24 @@ class MemoryEvent:
     event_type: str
     size_bytes: int
     layer_name: str | None
-    """Of an alloc or free: the layer that owns the memory."""
+    """For an alloc or free, the layer that owns the memory."""
     allocated_bytes: int
     reserved_bytes: int
     fragmentation_ratio: float
-    """(reserved - allocated) / reserved, 0 to 1; 0 where nothing is reserved."""
+    """(reserved - allocated) / reserved, 0 to 1; 0 if nothing is reserved."""
     time_ns: int
     address: int | None
     operator: str | None
-    """The operator that allocated the memory; `phase` is the phase in which it did."""
+    """The operator that allocated the memory; `phase` is the phase of that allocation."""
     phase: str | None
     category: str | None
 
 
 @dataclass
 class TracedLayer:
-    """One layer over all blocks that were read."""
+    """Accumulates one layer over all blocks that were read."""
 
-    most: dict[str, Any]  # its row in the block in which it had most
+    most: dict[str, Any]  # its row in the block in which it had the most
     calls: int = 0
     duration_ns: int = 0
     allocations: int = 0
@@ -159,7 +159,7 @@ def event_of(row: tuple[Any, ...], name_of: Callable[[str], str], began_ns: int)
 
 
 def first_time_ns(timeline: Table) -> int | None:
-    """Of the first row that has a time; totals at the start of a block have none."""
+    """Return the time of the first row that has one: totals at the start of a block have none."""
     count = 64
     while True:
         times = timeline.to_pydict(0, count)["time_ns"]

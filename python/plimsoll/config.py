@@ -26,7 +26,7 @@ from plimsoll.errors import (
     InvalidArgumentError,
 )
 
-if TYPE_CHECKING:  # it takes time to import, and a program without flags does not need it
+if TYPE_CHECKING:  # slow to import, and not needed by programs without flags
     import argparse
 
 Source: TypeAlias = (
@@ -35,7 +35,7 @@ Source: TypeAlias = (
 
 OWN_BLOCK = "plimsoll"
 
-_SHORT = reprlib.Repr()  # of what a file holds
+_SHORT = reprlib.Repr()  # limit for the content of a file
 _SHORT.maxlevel = 2
 
 # The flags of `add_arguments`, with the option that each sets.
@@ -63,7 +63,7 @@ _METAVARS = {
 class _Setting:
     name: str
     value: object
-    place: str  # where it was found, with a colon and a space behind it
+    place: str  # where it was found, followed by a colon and a space
     shown: str = ""  # its name there, if that is not `name`
 
 
@@ -71,24 +71,25 @@ _OWN_BLOCK_IS_THERE = _Setting("", None, "")
 
 
 def load_options(source: Source = None, **options: object) -> MonitorOptions:
-    """Return the options of monitoring: keyword arguments before environment before `source`.
+    """Return the options of monitoring, from keyword arguments, the environment and `source`.
 
-    A `source` enables monitoring with a ``plimsoll:`` block, ``enable_memory_monitoring: true`` or
-    ``profile_tensors: true``. Without one of these it leaves monitoring off.
+    Keyword arguments take precedence over the environment, and the environment over `source`. A
+    `source` enables monitoring with a ``plimsoll:`` block, ``enable_memory_monitoring: true`` or
+    ``profile_tensors: true``. Without one of these, monitoring stays off.
 
     Args:
-        source: A whole configuration: the path of a YAML file, a dict, a Hydra or OmegaConf object,
-            or parsed command-line arguments (`add_arguments`). Options are read from its block
-            ``plimsoll:``. Elsewhere, at top level and one level below, only these unambiguous names
-            are read: ``enable_memory_monitoring``, ``memory_monitor_batches``,
-            ``profile_tensors``, ``profile_interval``, ``tensor_profile_interval``. A dict that has
-            only options is read directly, and `MonitorOptions` are used unchanged.
-        options: Single options by name; ``None`` leaves an option unset.
+        source: A complete configuration: the path of a YAML file, a dict, a Hydra or OmegaConf
+            object, or parsed command-line arguments (`add_arguments`). Options are read from its
+            block ``plimsoll:``. At the top level and one level below, only these unambiguous names
+            are read: ``enable_memory_monitoring``, ``memory_monitor_batches``, ``profile_tensors``,
+            ``profile_interval``, ``tensor_profile_interval``. A dict that has only options is read
+            directly, and `MonitorOptions` are used unchanged.
+        options: Individual options by name; ``None`` leaves an option unset.
 
     Raises:
-        InvalidArgumentError: An unknown option or an invalid value.
+        InvalidArgumentError: An option is unknown, or a value is invalid.
         CorruptError: The file is not valid YAML.
-        UnsupportedError: PyYAML is not installed, which files need.
+        UnsupportedError: `source` is a file, and PyYAML is not installed.
         OSError: The file cannot be read.
 
     Example:
@@ -120,7 +121,7 @@ def load_options(source: Source = None, **options: object) -> MonitorOptions:
 
 
 def _report_what_has_no_effect(found: Iterable[_Setting], given: Iterable[_Setting]) -> None:
-    """Someone who sets an option wants monitoring, unless it is switched off in so many words."""
+    """Enable monitoring if an option is set, unless it is disabled explicitly."""
     if _says_enabled([*found, *given]):
         return
     flags = [each for each in found if each.place == "--" and each.value not in (None, False)]
@@ -134,9 +135,9 @@ def _report_what_has_no_effect(found: Iterable[_Setting], given: Iterable[_Setti
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--profile_tensors``, ``--profile_interval`` and their like to a program's own flags.
+    """Add ``--profile_tensors``, ``--profile_interval`` and similar flags to a program's parser.
 
-    ``load_options(parser.parse_args())`` understands them.
+    Pass the result to ``load_options(parser.parse_args())``.
     """
     described = {name: sentence for name, _, _, _, sentence in monitor_options_help()}
     group = parser.add_argument_group("memory monitoring")
@@ -155,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _switch(text: str) -> bool:
-    """A program asks ``if args.profile_tensors``."""
+    """Parse a switch into a bool, so that ``if args.profile_tensors`` works."""
     import argparse
 
     options = MonitorOptions()
@@ -167,7 +168,7 @@ def _switch(text: str) -> bool:
 
 
 def option_table() -> str:
-    """The table of docs/monitoring.md, in Markdown."""
+    """Return the table of options in docs/monitoring.md, as Markdown."""
     rows = ["| option | also | type | default | |", "|---|---|---|---|---|"]
     for name, aliases, kind, default, sentence in monitor_options_help():
         also = ", ".join(f"`{alias}`" for alias in aliases)
@@ -180,7 +181,7 @@ def option_table() -> str:
 
 
 def _settings(source: object) -> Iterator[_Setting]:
-    """What `source` says of our options, least important first, and whether it has a block."""
+    """Return the options in `source`, lowest precedence first, and whether it has a block."""
     if source is None:
         return
     if isinstance(source, str | os.PathLike):
@@ -208,7 +209,7 @@ def _is_namespace(source: object) -> bool:
 
 
 def _foreign_names() -> set[str]:
-    """Names that are looked for among other people's."""
+    """Return the options whose names are recognized among other settings."""
     aliases = {alias for _, also, _, _, _ in monitor_options_help() for alias in also}
     return aliases | {"profile_tensors"}
 
@@ -255,12 +256,12 @@ def _is_truth(value: bool | str) -> bool:
 
 
 def _is_omegaconf(source: object) -> bool:
-    module = sys.modules.get("omegaconf")  # an object of it cannot be there without it
+    module = sys.modules.get("omegaconf")  # without the import there is no object of that type
     return module is not None and bool(module.OmegaConf.is_config(source))
 
 
 def _of_omegaconf(source: object) -> Iterator[_Setting]:
-    """Resolve only Plimsoll's own block: other interpolations may not be resolvable here."""
+    """Resolve only Plimsoll's own block: other interpolations may be unresolvable here."""
     omegaconf = importlib.import_module("omegaconf").OmegaConf
     plain = omegaconf.to_container(source, resolve=False)
     if not isinstance(plain, Mapping):
@@ -281,7 +282,7 @@ def _resolved(source: object, path: str) -> object:
         return importlib.import_module("omegaconf").OmegaConf.select(
             source, path, throw_on_missing=True
         )
-    except Exception as error:  # OmegaConf's, or those of a resolver of the user's
+    except Exception as error:  # exceptions of OmegaConf, or of a resolver of the user
         leave_to_program(error)
         first_line = str(error).split("\n", 1)[0]
         raise InvalidArgumentError("invalid_argument", f"{path}: {first_line}") from error
@@ -315,7 +316,7 @@ def _apply(options: MonitorOptions, settings: Iterable[_Setting]) -> None:
 
 
 def _text(value: object) -> str:
-    """As `MonitorOptions.set` takes it."""
+    """Return the value as text for `MonitorOptions.set`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Integral):
@@ -333,14 +334,14 @@ def _text(value: object) -> str:
 
 
 def _item_text(item: object) -> str:
-    """An iteration, or a phase."""
+    """Return an iteration or a phase as text."""
     if isinstance(item, Real) and not isinstance(item, bool):
         return str(int(item)) if isinstance(item, Integral) else str(item)
     return _phase_text(item)
 
 
 def _phase_text(phase: object) -> str:
-    """A string, a mapping {from, to, interval}, or a tuple of these three."""
+    """Return a phase as text, from a string, a mapping {from, to, interval} or a tuple."""
     if isinstance(phase, str):
         return phase
     if isinstance(phase, Mapping):
@@ -363,7 +364,7 @@ def _phase_text(phase: object) -> str:
 
 
 def _end_text(end: object) -> str:
-    """Lists are refused: aliases of YAML make one of a few lines endless."""
+    """Refuse lists, because YAML aliases can make a short list expand without end."""
     if end is not None and not isinstance(end, str | Real):
         kind = type(end).__name__
         raise InvalidArgumentError("invalid_argument", f"a phase cannot contain a {kind}")

@@ -1,4 +1,4 @@
-"""The program that `plimsoll demo` records: a small model, and one mistake that many make."""
+"""The program that `plimsoll demo` records: a small model and a common mistake."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ STEPS = 30
 
 
 def classifier(width: int = 256) -> nn.Module:
-    """Two hidden layers, and a score for each of ten classes."""
+    """A model with two hidden layers and a score for each of ten classes."""
     return nn.Sequential(
         nn.Linear(64, width),
         nn.GELU(),
@@ -29,7 +29,7 @@ def train() -> list[torch.Tensor]:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        # The mistake: without torch.no_grad(), each of these losses keeps its whole graph alive.
+        # The mistake: without torch.no_grad(), each of these losses retains its whole graph.
         validation_loss = nn.functional.cross_entropy(model(images), labels)
         validation_losses.append(validation_loss)
     return validation_losses

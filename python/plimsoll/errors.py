@@ -1,15 +1,15 @@
-"""The exceptions of plimsoll: one hierarchy, each also the builtin a Python user would expect.
+"""The exceptions of plimsoll: one hierarchy; each is also the matching builtin exception.
 
 Error                       catch this for everything
 ├── InvalidArgumentError    also ValueError
 ├── NotFoundError           also FileNotFoundError
 ├── NoPermissionError       also PermissionError
 ├── InputOutputError        also OSError
-├── UnreadableError         also ValueError: the file is not what we can read
+├── UnreadableError         also ValueError: the file cannot be read as a recording
 │   ├── UnsupportedError    no reader knows its format
 │   ├── CorruptError        it breaks its own format
-│   ├── UnsafeFileError     it asks to run code; plimsoll never does
-│   └── LimitError          it asks for more memory than is sensible
+│   ├── UnsafeFileError     it would run code; plimsoll never does
+│   └── LimitError          it needs more memory than is allowed
 ├── CancelledError          the work was stopped
 ├── AdapterError            also RuntimeError: torch's memory cannot be recorded here
 └── InternalError           also RuntimeError: a bug in plimsoll
@@ -22,10 +22,10 @@ from typing import ClassVar
 
 
 class Error(Exception):
-    """Something plimsoll could not do.
+    """The base class of all errors of plimsoll.
 
     Attributes:
-        code: A stable word for the kind of trouble, such as ``"corrupt"``.
+        code: A stable name for the kind of error, such as ``"corrupt"``.
         message: One sentence with the place and what to do; also ``str(error)``.
     """
 
@@ -56,7 +56,7 @@ class _SystemError(Error, OSError):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """The caller asked for something that does not exist."""
+    """An argument is invalid, or names something that does not exist."""
 
 
 class NotFoundError(_SystemError, FileNotFoundError):
@@ -66,13 +66,13 @@ class NotFoundError(_SystemError, FileNotFoundError):
 
 
 class NoPermissionError(_SystemError, PermissionError):
-    """The file may not be read or written."""
+    """The file may not be read or written: permission denied."""
 
     number = errno.EACCES
 
 
 class InputOutputError(_SystemError):
-    """Reading or writing failed half-way."""
+    """Reading or writing failed."""
 
 
 class UnreadableError(Error, ValueError):
@@ -84,19 +84,19 @@ class UnsupportedError(UnreadableError):
 
 
 class CorruptError(UnreadableError):
-    """The file breaks its own format: cut off, or damaged."""
+    """The file is truncated or damaged."""
 
 
 class UnsafeFileError(UnreadableError):
-    """The file asks to run code. Do not load it with ``pickle.load`` either."""
+    """The file would run code. Do not load it with ``pickle.load`` either."""
 
 
 class LimitError(UnreadableError):
-    """The file asks for more memory than plimsoll is willing to spend."""
+    """The file needs more memory than plimsoll allows."""
 
 
 class CancelledError(Error):
-    """The work was stopped before it was done."""
+    """The work was stopped before it finished."""
 
 
 class AdapterError(Error, RuntimeError):
@@ -128,5 +128,5 @@ _BY_CODE: dict[str, type[Error]] = {
 
 
 def from_code(code: str, message: str) -> Error:
-    """The exception for an error code of the engine."""
+    """Return the exception for an error code of the engine."""
     return _BY_CODE.get(code, Error)(code, message)

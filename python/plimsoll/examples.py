@@ -3,7 +3,7 @@
     python -m plimsoll.examples                # all six, in a few seconds
     python -m plimsoll.examples decorators     # one by name
 
-They use a GPU if torch finds one, and show host memory otherwise.
+They use a GPU if torch finds one; otherwise they show host memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def multi_checkpoint_tracking() -> None:
 
 
 def context_managers() -> None:
-    """Measure a block: its change of memory, and its peak."""
+    """Measure a block: the change in memory, and the peak."""
     with plimsoll.track_memory("loading dataset"):
         data = list(_batches(8))
     with plimsoll.track_memory("training"):
@@ -95,7 +95,7 @@ def batch_profiling() -> None:
     profiler = plimsoll.BatchMemoryProfiler(enabled=True)
     for batch_idx in range(3):
         if batch_idx >= 2:
-            profiler.disable()  # the third batch prints nothing
+            profiler.disable()  # prints nothing for the third batch
         profiler.checkpoint("start")
         data = next(_batches(1))
         profiler.checkpoint("data_to_device")
@@ -124,7 +124,7 @@ DEMONSTRATIONS: dict[str, Callable[[], None]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the demonstrations that are named, or all."""
+    """Run the named demonstrations, or all of them."""
     parser = argparse.ArgumentParser(
         prog="python -m plimsoll.examples",
         description="Demonstrations of the monitoring tools.",
@@ -162,7 +162,7 @@ def _model() -> Module:
 
 
 def _batches(count: int) -> Iterator[Tensor]:
-    """`count` batches of 2 MB."""
+    """Yield `count` batches of 2 MB."""
     import torch
 
     for _ in range(count):
@@ -176,7 +176,7 @@ def _loss(model: Module, data: Tensor) -> Tensor:
 
 
 def _train(model: Module, data: Tensor) -> float:
-    """One step of gradient descent; returns the loss."""
+    """Take one step of gradient descent; return the loss."""
     import torch
 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,4 +1,4 @@
-"""`MemoryTracer`: what each layer of a model costs, in the blocks that you trace."""
+"""`MemoryTracer`: the memory of each layer of a model, in the blocks that you trace."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from plimsoll import _record
 from plimsoll._process.arguments import flag, whole_number
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import path_text
+from plimsoll._process.program_errors import Suppressed, leave_to_program
+from plimsoll._torch.device_names import both_names, device_name, problem_of
 from plimsoll._torch.hooks import Mode
 from plimsoll._torch.traced_models import NO_LAYER, TracedModels
 from plimsoll._tracer_results import (
@@ -28,7 +30,7 @@ from plimsoll._tracer_results import (
     event_of,
     first_time_ns,
 )
-from plimsoll.errors import InvalidArgumentError
+from plimsoll.errors import Error, InvalidArgumentError
 from plimsoll.recording import MemoryRecording
 from plimsoll.trace import Trace, open_bytes
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_LAYER", "LayerMemoryStats", "MemoryEvent", "MemoryTracer"]
 
 _SUMMED_EVENTS = 2_000_000
-"""A block keeps at least so many events, some 5 bytes each, for the statistics of its layers."""
+"""Minimum number of events that a block keeps for layer statistics, about 5 bytes each."""
 
 _MOST_UNREAD_BYTES = 64 << 20
 
@@ -49,23 +51,23 @@ class MemoryTracer:
     """Trace the memory of a model, layer by layer, while a ``with`` block runs.
 
     The tracer records every tensor allocation in forward, backward and optimizer; nothing is
-    sampled. Hooks exist only inside the block; an exception removes them too. Blocks may be nested
-    (the outermost counts) and repeated. Layer statistics and events cover all blocks; `report`,
-    `print_summary` and the flame graph show the last one.
+    sampled. Hooks exist only inside the block and are removed even after an exception. Blocks may
+    be repeated and nested; of nested blocks, only the outermost counts. Layer statistics and events
+    cover all blocks; `report`, `print_summary` and the flame graph show the last one.
 
     A block is analyzed when its results are first requested. Any thread may use the tracer.
 
     Args:
-        max_events: How many events `events` and `export_timeline` list: the newest of all blocks.
-            Statistics of layers cover all events of a block, as long as it has no more than 2
-            million or `max_events`, whichever is larger; after that the oldest are discarded and
-            a line on stderr gives their number.
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. Default: where the first traced model is. A
-            CUDA device that does not exist is reported once, and the CPU is traced instead.
+        max_events: Number of events that `events` and `export_timeline` list: the newest of all
+            blocks. Layer statistics cover all events of a block, up to 2 million or `max_events`,
+            whichever is larger. Beyond that the oldest are discarded, and a line on stderr states
+            their number.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. Default: the device of the first traced model.
+            If a CUDA device does not exist, this is reported once, and the CPU is traced.
         enable_fragmentation_tracking: Whether `get_fragmentation_stats` and
             `get_allocator_stats` return anything.
-        mode: ``"full"``, or ``"lite"``: allocations, layers and phases alone, at a few nanoseconds
-            an allocation; no operators, no Python lines, no temporaries.
+        mode: ``"full"``, or ``"lite"``: only allocations, layers and phases, at a few nanoseconds
+            per allocation; no operators, no Python lines, no temporaries.
 
     Example:
         >>> tracer = plimsoll.MemoryTracer()
@@ -90,12 +92,12 @@ class MemoryTracer:
             "enable_fragmentation_tracking", enable_fragmentation_tracking
         )
         self.mode: Mode = mode
-        self._device = _device_name(device)
+        self._device = device_name(device)
         self._is_device_checked = False
-        self._losses: set[str] = set()  # that have been reported
+        self._losses: set[str] = set()  # problems that have been reported
         self._lock = threading.RLock()
         _tracers.add(self)
-        self._blocks: set[object] = set()  # those that run
+        self._blocks: set[object] = set()  # blocks that are running
         self._running: MemoryRecording | None = None
         self._models = TracedModels()
         self._unread: list[MemoryRecording] = []
@@ -110,13 +112,14 @@ class MemoryTracer:
 
     @contextmanager
     def trace(self, model: torch.nn.Module) -> Iterator[MemoryTracer]:
-        """Traces while the block runs.
+        """Trace while the ``with`` block runs.
 
         Args:
-            model: The model whose layers are asked for. Others are traced too.
+            model: The model whose layers the results list. Other models are traced too.
 
         Raises:
-            InvalidArgumentError: `model` is not a ``torch.nn.Module``.
+            InvalidArgumentError: `model` is not a ``torch.nn.Module``. Any other problem is
+                reported once on stderr, and the block runs untraced.
         """
         block = object()
         try:
@@ -134,12 +137,12 @@ class MemoryTracer:
             return [event_of(row, name_of, self._began_ns or 0) for row in self._rows]
 
     def get_layer_stats(self) -> dict[str, LayerMemoryStats]:
-        """Each layer, by its name in ``model.named_modules()``.
+        """Return the statistics of each layer, by its name in ``model.named_modules()``.
 
         The model itself is listed under its class name. Other models of the process are recorded
-        too: their layers have that model's class name as a prefix (``Teacher.up``; ``Net#2.up``
-        where the traced model is a ``Net``), and so do all layers once several models have been
-        traced. `NO_LAYER` has the memory that belongs to no layer.
+        too: their layers have that model's class name as a prefix (``Teacher.up``; ``Net#2.up`` if
+        the traced model is a ``Net``). After several models have been traced, all layers have
+        such a prefix. `NO_LAYER` has the memory that belongs to no layer.
         """
         with self._lock:
             self._read()
@@ -151,12 +154,12 @@ class MemoryTracer:
             return stats
 
     def get_peak_memory_per_layer(self) -> dict[str, int]:
-        """The peak bytes of each layer, with the layers inside it; largest first."""
+        """Return the peak bytes of each layer, including the layers inside it; largest first."""
         peaks = {name: each.peak_allocated for name, each in self.get_layer_stats().items()}
         return dict(sorted(peaks.items(), key=lambda item: -item[1]))
 
     def get_fragmentation_stats(self) -> dict[str, float]:
-        """The mean fragmentation ratio of each layer, 0 to 1. Empty if it is not tracked.
+        """Return the mean fragmentation ratio of each layer, 0 to 1; empty if it is not tracked.
 
         It is 0 on the CPU, where torch's allocator reserves nothing.
         """
@@ -179,21 +182,21 @@ class MemoryTracer:
         }
 
     def report(self) -> Trace | None:
-        """The last block as `plimsoll.open` would give it; None if there was none."""
+        """Return the last block as a `Trace`; None if there was none."""
         with self._lock:
             self._read()
             return self._last
 
     def export_flame_graph(self, output_path: str | os.PathLike[str]) -> None:
-        """Writes profiles of the last block for https://www.speedscope.app.
+        """Write profiles of the last block for https://www.speedscope.app.
 
-        It opens with the first one, memory over time. Left Heavy and Sandwich of the others show
+        The first profile is memory over time. In the others, the views Left Heavy and Sandwich show
         what fills the memory.
         """
         self._report_or_raise().export(output_path, format="speedscope")
 
     def export_timeline(self, output_path: str | os.PathLike[str]) -> None:
-        """Writes all blocks as JSON: ``events``, ``layer_stats`` by name, ``summary``."""
+        """Write all blocks as JSON: ``events``, ``layer_stats`` by name, ``summary``."""
         self._report_or_raise()
         content = {
             "events": [asdict(event) for event in self.events],
@@ -205,20 +208,20 @@ class MemoryTracer:
             json.dump(content, file)
 
     def print_summary(self, top: int = 10, file: IO[str] | None = None) -> None:
-        """Prints the report of the last block: findings, then memory by layer and category."""
+        """Print the report of the last block: findings, then memory by layer and category."""
         trace = self.report()
         nothing = "The block has not ended.\n" if self._blocks else "Nothing was traced.\n"
         text = nothing if trace is None else trace.summary(top=top)
         print(text, end="", file=file or sys.stdout)
 
     def reset(self) -> None:
-        """Forgets all that was traced, the models too."""
+        """Discard everything that was traced, including the models."""
         with self._lock:
             self._forget()
             if not self._blocks:
                 self._models = TracedModels()
 
-    # What runs ------------------------------------------------------------------------------------
+    # Running blocks -------------------------------------------------------------------------------
 
     def _enter(self, model: torch.nn.Module, block: object) -> None:
         _check_is_module(model)
@@ -227,30 +230,43 @@ class MemoryTracer:
             is_first = not self._blocks
             self._blocks.add(block)
             if is_first:
-                if self._holds_much():
-                    self._read()
-                self._running = MemoryRecording(max_events=self._kept_events(), mode=self.mode)
-                self._running.start()
-            self._models.add(model)
+                self._begin()
+            with Suppressed(MemoryError):
+                self._models.add(model)
+
+    def _begin(self) -> None:
+        try:
+            if self._holds_much():
+                self._read()
+            self._running = MemoryRecording(max_events=self._kept_events(), mode=self.mode)
+            self._running.start()
+        except (Error, OSError, MemoryError) as error:  # the training continues untraced
+            leave_to_program(error)
+            self._running = None
+            why = "memory is short" if isinstance(error, MemoryError) else str(error)
+            self._report_once("start", f"MemoryTracer cannot trace a block: {why}")
 
     def _leave(self, block: object) -> None:
         with self._lock:
             try:
                 self._end(block)
-            except BaseException:  # of a signal's handler: it waits until the block has ended
+            except BaseException:  # from a signal handler: raised after the block has ended
                 self._end(block)
                 raise
 
     def _end(self, block: object) -> None:
-        """May be interrupted and called again."""
+        """End the block. May be interrupted and called again."""
         self._blocks.discard(block)
         recording = self._running
         if self._blocks or recording is None:
             return
-        recording.stop()
+        with Suppressed(MemoryError):
+            recording.stop()
         if recording.state and recording not in self._unread:
             self._unread.append(recording)
             self._report_lost(recording.state)
+        elif not recording.state:
+            self._report_once("memory", "MemoryTracer lost a block: memory is short")
         self._running = None
 
     def _kept_events(self) -> int:
@@ -258,19 +274,24 @@ class MemoryTracer:
 
     def _report_lost(self, state: dict[str, int]) -> None:
         for key, how in (("evicted", "discarded the {:,} oldest"), ("dropped", "lost {:,}")):
-            if state[key] and key not in self._losses:
-                self._losses.add(key)
+            if state[key]:
                 advice = f"trace less in a block, or set max_events above {self._kept_events():,}"
                 if key == "dropped":
                     advice = "its threads allocated faster than they could be recorded"
+                events = "event" if state[key] == 1 else "events"
                 message = (
-                    f"MemoryTracer {how.format(state[key])} events of a block;"
+                    f"MemoryTracer {how.format(state[key])} {events} of a block;"
                     f" statistics of layers lack them: {advice}"
                 )
-                print_notice(message)
+                self._report_once(key, message)
+
+    def _report_once(self, problem: str, message: str) -> None:
+        if problem not in self._losses:
+            self._losses.add(problem)
+            print_notice(message)
 
     def _holds_much(self) -> bool:
-        """Whether unread blocks hold more events, or bytes, than a tracer should keep."""
+        """Return whether unread blocks have more events or bytes than a tracer should keep."""
         return (
             sum(each.state["events"] for each in self._unread) > self._kept_events()
             or sum(len(each.trace) for each in self._unread) > _MOST_UNREAD_BYTES
@@ -283,15 +304,15 @@ class MemoryTracer:
         if self._is_device_checked:
             return
         self._is_device_checked = True
-        problem = _problem_of(self._device)
+        problem = problem_of(self._device)
         if problem is not None:
             print_notice(f"{problem}; MemoryTracer traces the CPU")
             self._device = "cpu"
 
-    # What was traced ------------------------------------------------------------------------------
+    # Results --------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Reads the blocks that have not been read yet."""
+        """Read the blocks that have not been read yet."""
         unread, self._unread = self._unread, []
         for recording in unread:
             self._last = open_bytes(recording.trace, name=recording.path, top=1_000_000)
@@ -304,9 +325,9 @@ class MemoryTracer:
                 self._layers.setdefault(row["layer"], TracedLayer(row)).add(row)
 
     def _add_rows(self, trace: Trace) -> None:
-        here = _same_device(self._device or "cpu")
+        here = both_names(self._device or "cpu")
         table, count = trace.timeline, self.max_events
-        while True:  # the newest rows may be those of other devices
+        while True:  # the newest rows may belong to other devices
             columns = table.to_pydict(max(0, len(table) - count))
             rows = zip(*(columns[name] for name in ("device", *COLUMNS)), strict=True)
             newest = [tuple(row) for device, *row in rows if device in here]
@@ -327,7 +348,7 @@ class MemoryTracer:
         raise InvalidArgumentError("invalid_argument", problem)
 
     def _totals(self) -> dict[str, Any]:
-        """The device's totals in the last block; empty if nothing happened there."""
+        """Return the device's totals in the last block; empty if it has no events."""
         trace = self.report()
         devices = [] if trace is None else trace.devices
         return next((each for each in devices if each["device"] == self._ordinal()), {})
@@ -344,37 +365,6 @@ def _check_is_module(model: object) -> None:
             "invalid_argument",
             f"trace() takes a torch.nn.Module, not {type(model).__name__}: pass the model",
         )
-
-
-def _problem_of(device: str) -> str | None:
-    """Why nothing can be traced on the device; None if it can."""
-    kind = device.partition(":")[0]
-    if kind == "cpu":
-        return None
-    if kind != "cuda":
-        return f"the model is on {device}, whose memory Plimsoll does not record"
-    cuda: Any = sys.modules["torch"].cuda
-    count = cuda.device_count() if cuda.is_available() else 0
-    if count == 0:
-        return f"{device} is unavailable: torch finds no CUDA device"
-    number = int(device.partition(":")[2] or 0)
-    return None if number < count else f"{device} is unavailable: torch finds {count} CUDA devices"
-
-
-def _same_device(name: str) -> tuple[str, str]:
-    """Both ways to write it."""
-    kind, _, number = name.partition(":")
-    return (kind, f"{kind}:0") if number in ("", "0") else (name, name)
-
-
-def _device_name(device: Any) -> str | None:
-    if device is None:
-        return None
-    name = f"cuda:{device}" if isinstance(device, int) else str(device)
-    kind, _, number = name.partition(":")
-    if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
-        raise InvalidArgumentError("invalid_argument", f"no device '{name}': cpu, cuda or cuda:1")
-    return name if kind == "cuda" else kind
 
 
 def _renew_locks() -> None:

@@ -1,8 +1,8 @@
 """Memory monitoring while a program trains: measurements, blocks, training loops.
 
 Tensor figures come from the recorder: exact bytes, and the true peak of a block, not a sample.
-Without a GPU the lines show tensors in host memory. 1 MB is 1024 x 1024 bytes. The first monitor
-that is enabled starts to count (`stop_monitoring` ends it); a disabled one installs nothing.
+Without a GPU the lines show tensors in host memory. 1 MB is 1024 x 1024 bytes. The first enabled
+monitor starts counting, and `stop_monitoring` ends it; a disabled monitor installs nothing.
 
 Example:
     >>> import plimsoll
@@ -26,7 +26,7 @@ from plimsoll import _record
 from plimsoll._monitoring.profiler_ranges import profiled_mark, profiled_range
 from plimsoll._monitoring.text_log import LogFile, Writer, add_scalars, append_snapshot
 from plimsoll._monitoring.watch import watch
-from plimsoll._process.arguments import bad_argument, flag, text, whole_number
+from plimsoll._process.arguments import bad_argument, flag, number_in_loop, text, whole_number
 from plimsoll._process.names import name_of
 from plimsoll._torch import attachment
 
@@ -34,7 +34,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _MB = 1024 * 1024
-_MOST_MB = 2**40  # so that bytes fit 64 bits
+_MOST_MB = 2**40  # limit, so that the bytes fit into 64 bits
 
 
 class MemoryMonitor:
@@ -47,7 +47,7 @@ class MemoryMonitor:
 
     @staticmethod
     def get_gpu_memory_mb() -> float:
-        """Return what tensors hold on all GPUs; 0.0 without a GPU."""
+        """Return tensor memory on all GPUs; 0.0 without a GPU."""
         watch()
         gpu = _record.current_usage().gpu
         return (gpu.allocated_bytes or 0) / _MB if gpu is not None else 0.0
@@ -83,7 +83,7 @@ class MemoryMonitor:
 
 
 class MemoryTracker(_record.MemoryTracker):
-    """Records named checkpoints and prints them with the change since the one before.
+    """Records named checkpoints and prints each with the change since the previous one.
 
     Example:
         >>> tracker = plimsoll.MemoryTracker()  # doctest: +SKIP
@@ -103,14 +103,14 @@ class MemoryTracker(_record.MemoryTracker):
 
 
 class BlockMemory(contextlib.ContextDecorator):
-    """A block of `track_memory`, and in bytes what it did to memory, known once it has ended.
+    """The result of a `track_memory` block, in bytes, available after the block has ended.
 
     Attributes:
-        name: The block's.
-        peak_bytes: The most that tensors held inside the block: on all GPUs together, or in host
-            memory without a GPU. None: the block has not ended, or the peak is unknown.
-        change_bytes: How much more they held at its end than at its beginning; None likewise.
-        peaks: The most on each device of which it is known: ``{"cpu": 1024, "cuda:0": 4096}``.
+        name: Name of the block.
+        peak_bytes: Peak of tensor memory inside the block: on all GPUs together, or in host memory
+            without a GPU. None if the block has not ended or the peak is unknown.
+        change_bytes: Tensor memory at the end minus tensor memory at the beginning, or None.
+        peaks: Peak on each device for which it is known: ``{"cpu": 1024, "cuda:0": 4096}``.
     """
 
     def __init__(self, name: str) -> None:
@@ -118,7 +118,7 @@ class BlockMemory(contextlib.ContextDecorator):
         self.peak_bytes: int | None = None
         self.change_bytes: int | None = None
         self.peaks: dict[str, int] = {}
-        # entered, and not left; each by its thread
+        # blocks that are running, by thread
         self._open: list[tuple[int, _record.TrackMemory, contextlib.ExitStack]] = []
 
     def __repr__(self) -> str:
@@ -143,7 +143,7 @@ class BlockMemory(contextlib.ContextDecorator):
             self._end(block.finish())
 
     def _recreate_cm(self) -> BlockMemory:
-        """One for each call of a decorated function, which may run on several threads at once."""
+        """A block for each call of a decorated function, which may run on several threads."""
         return BlockMemory(self.name)
 
     def _end(self, memory: _record.BlockMemory) -> None:
@@ -159,9 +159,9 @@ class BlockMemory(contextlib.ContextDecorator):
 
 
 def track_memory(name: str = "block") -> BlockMemory:
-    """Print how a block changes memory, and its peak, also when the block raises.
+    """Print how a block changes memory, and its peak, even if the block raises.
 
-    May be entered again, also inside itself, and decorate a function.
+    May be entered repeatedly, even inside itself, and can decorate a function.
 
     Example:
         >>> with plimsoll.track_memory("forward") as block:  # doctest: +SKIP
@@ -183,10 +183,10 @@ def monitor_memory(name: Any = None) -> Any:
     ``@monitor_memory`` is ``@monitor_memory()``.
 
     Args:
-        name: The name to print. Default: the function's own, with its class.
+        name: The name to print. Default: the name of the function, with its class.
 
     Raises:
-        InvalidArgumentError: What is decorated is no function, method or property.
+        InvalidArgumentError: The decorated object is not a function, method or property.
     """
 
     def decorate(function: Any) -> Any:
@@ -251,14 +251,14 @@ def _tracked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
 
 
 class EpochMemoryMonitor(_record.EpochMemoryMonitor):
-    """Prints a line for each of the first batches of an epoch, and one with the peak at its end.
+    """Prints a line for each of the first batches of an epoch, and the peak at its end.
 
     Creating an enabled monitor prints
     ``Memory monitoring enabled (verbose for first 5 batches)``.
 
     Args:
         enabled: If False, every method does nothing.
-        verbose_batches: How many batches of each epoch get a line.
+        verbose_batches: Number of batches of each epoch that get a line.
     """
 
     def __init__(self, enabled: bool = True, verbose_batches: int = 5) -> None:
@@ -269,8 +269,10 @@ class EpochMemoryMonitor(_record.EpochMemoryMonitor):
         super().__init__(enabled, verbose_batches)
 
     def on_batch_end(self, batch_idx: int, loss: Any = None) -> None:
-        """Print the line of a batch; `loss`, a number or tensor, is read only for that line."""
-        super().on_batch_end(whole_number("batch_idx", batch_idx), loss)
+        """Print the line of a batch; `loss`, a number or a tensor, is read only for that line."""
+        number = number_in_loop("EpochMemoryMonitor.on_batch_end()", "batch_idx", batch_idx)
+        if number is not None:
+            super().on_batch_end(number, loss)
 
 
 class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
@@ -281,7 +283,7 @@ class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
 
     Args:
         enabled: If False, every method does nothing.
-        verbose_evaluations: How many loss evaluations get lines.
+        verbose_evaluations: Number of loss evaluations that get lines.
     """
 
     def __init__(self, enabled: bool = True, verbose_evaluations: int = 5) -> None:
@@ -329,55 +331,58 @@ def log_tensor_memory_breakdown(
     large_tensor_mb: float = 100,
     top_layers: int = 10,
 ) -> None:
-    """Log what tensors hold, every `interval` iterations, to a ``SummaryWriter`` and a text log.
+    """Log tensor memory every `interval` iterations to a ``SummaryWriter`` and a text log.
 
     docs/monitoring.md lists the tags (``Memory/Tensor_Category/parameters_MB`` and so on) and the
     format of the text log, which ``plimsoll analyze`` reads. A log that cannot be written, or a
-    writer that raises, is reported once on stderr and does not stop the training. Where a launcher
-    starts several processes, each appends to a `log_file` of its own (``memory.rank0.log``).
+    writer that raises, is reported once on stderr and does not stop the training. If a launcher
+    starts several processes, each appends to its own `log_file` (``memory.rank0.log``).
 
     Args:
-        writer: Anything with ``add_scalar(tag, value, step)``; None for the text log alone.
-        iteration: Of the training loop. The call does nothing unless `interval` divides it.
+        writer: An object with ``add_scalar(tag, value, step)``; None to write only the text log.
+        iteration: Iteration of the training loop. Only multiples of `interval` are sampled. A value
+            that is not a whole number is reported once, and the call does nothing.
         interval: Iterations between samples. Positive.
         log_file: A path to append to, or an open text file.
-        section: What the tags begin with.
+        section: Prefix of the tags.
         large_tensor_mb: The size above which a tensor counts as large.
-        top_layers: How many of the largest layers are listed.
+        top_layers: Number of the largest layers that are listed.
 
     Raises:
-        InvalidArgumentError: `interval` is not positive, or `large_tensor_mb` or `top_layers` is
-            negative or infinite; `section` is empty.
+        InvalidArgumentError: `interval` is not positive, `large_tensor_mb` or `top_layers` is
+            negative or infinite, or `section` is empty.
 
     Example:
         >>> log_tensor_memory_breakdown(writer, iteration, interval=100, log_file="memory.log")
         ... # doctest: +SKIP
     """
     interval = whole_number("interval", interval, 1)
-    iteration = whole_number("iteration", iteration)
+    number = number_in_loop("log_tensor_memory_breakdown()", "iteration", iteration)
     top_layers = whole_number("top_layers", top_layers, 0)
     section = text("section", section)
     if not section:
         raise bad_argument("section", section, "it must not be empty")
     if not isinstance(large_tensor_mb, Real) or not 0 <= large_tensor_mb < _MOST_MB:
         raise bad_argument("large_tensor_mb", large_tensor_mb, "it must be a number from 0 on")
-    watch()  # also before the first one is due, which then knows what came before it
-    if iteration % interval == 0:
+    if number is None:
+        return
+    watch()  # even if no sample is due yet, so that the first one has the earlier tensors
+    if number % interval == 0:
         attachment.describe()
-        sample = _record.take_sample(iteration, large_tensor_bytes=round(large_tensor_mb * _MB))
+        sample = _record.take_sample(number, large_tensor_bytes=round(large_tensor_mb * _MB))
         if writer is not None:
-            add_scalars(writer, _record.scalars_of(sample, section, top_layers), iteration)
+            add_scalars(writer, _record.scalars_of(sample, section, top_layers), number)
         if log_file is not None:
             append_snapshot(log_file, sample, top_layers)
         attachment.learn(_has_activations(sample))
-    attachment.observe_if_needed((iteration + 1) % interval == 0)
+    attachment.observe_if_needed((number + 1) % interval == 0)
 
 
 def _has_activations(sample: _record.MemorySample) -> bool:
-    """Whether the sample is one between forward and backward.
+    """Return whether the sample lies between forward and backward.
 
-    Then the graph holds most tensors, which have no Python object, and only their operators tell
-    what they are.
+    Most tensors are then retained by the graph and have no Python object. Only observed operators
+    can describe them.
     """
     live_bytes = sum(device.live_bytes for device in sample.devices)
     shares = [

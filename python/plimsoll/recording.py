@@ -1,4 +1,4 @@
-"""Recording the memory of a run: `record`, and the marks `step` and `region`."""
+"""Records the memory of a run: `record`, and the marks `step` and `region`."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ def record(
 ) -> Recording:
     """Record every tensor allocation of this process, in a ``with`` block.
 
-    It begins at ``with`` or at `Recording.start`, and includes what is live at that point.
+    The recording begins at ``with`` or at `Recording.start`, and includes the memory that is live
+    then.
 
     Args:
         path: The trace file. Default: ``plimsoll-SCRIPT-PID.plim`` in the current folder, with the
-            rank in it under torchrun. A file of that name is kept: the recording goes to the next
-            free one, ``train.2.plim`` for ``train.plim``, a line on stderr names it, and
-            `Recording.path` is its path.
+            rank in the name under torchrun. An existing file of that name is kept. The recording
+            then goes to the next free name, ``train.2.plim`` for ``train.plim``. A line on stderr
+            names it, and `Recording.path` is its path.
         overwrite: Replace an earlier trace of that name. Any other file is kept, and so is a trace
             that is still being recorded.
         max_events: Keep about the newest N events; earlier ones remain as totals.
@@ -61,10 +62,10 @@ def record(
             nanoseconds per allocation; no operators, no lines, no temporaries.
         in_children: Also record forked children, each into ``PATH.PID``.
         adapter: ``"libtorch"`` compiles against the installed torch and raises if that fails.
-            ``"python"`` needs no compiler and records less. ``"auto"`` uses the first that works
-            and never raises. ``"none"`` installs no hooks; other code reports allocations.
+            ``"python"`` needs no compiler and records less. ``"auto"`` uses the first of these that
+            works, and never raises. ``"none"`` installs no hooks; other code reports allocations.
         nvtx: Send phases, layers, regions and steps as NVTX ranges, and the bytes of each device,
-            in Nsight Systems. Default: the environment variable PLIMSOLL_MONITOR_NVTX, which
+            to Nsight Systems. Default: the environment variable PLIMSOLL_MONITOR_NVTX, which
             ``plimsoll nsys`` sets. Requires ``mode="full"``; ``"lite"`` shows layers only.
 
     Raises:
@@ -90,15 +91,16 @@ def record(
 
 
 class Recording:
-    """One recording. Made by `plimsoll.record`; may be started once.
+    """One recording, created by `plimsoll.record`. It can be started once.
 
     Attributes:
         path: The trace file; its final name once the recording has begun.
-        state: What the recorder counted, once the recording has ended: ``events`` (allocations,
-            frees, segments and failed requests, as a report counts them), ``dropped``,
-            ``written_bytes``…
-        peaks: The most that was live on each device, once it has ended: ``{"cpu": 1024}``.
-        failures: How often each CUDA device has run out of memory while recording: ``{0: 2}``.
+        state: Counters of the recorder, available after the recording has ended: ``events``
+            (allocations, frees, segments and failed requests, as a report counts them),
+            ``dropped``, ``written_bytes``…
+        peaks: Peak of live bytes on each device, available after the end: ``{"cpu": 1024}``.
+        failures: Number of times that each CUDA device ran out of memory while recording: ``{0:
+            2}``.
     """
 
     def __init__(
@@ -143,7 +145,7 @@ class Recording:
         return f"<plimsoll.Recording {self.path!r}: {state}>"
 
     def start(self) -> Recording:
-        """Begins; returns the recording itself."""
+        """Start recording; return the recording itself."""
         if self._recording is not None or self.state:
             raise InvalidArgumentError("invalid_argument", "a recording can be started only once")
         kind = attachment.prepare(self._adapter, print_notice, print_notice)
@@ -173,7 +175,7 @@ class Recording:
         atexit.register(self._stop_at_exit)
 
     def _let_go(self) -> None:
-        """Undo what `_begin` did besides recording. May be interrupted and called again."""
+        """Undo what `_begin` did, except the recording. May be interrupted and called again."""
         atexit.unregister(self._stop_at_exit)
         if self._shows_nvtx:
             self._shows_nvtx = False
@@ -196,8 +198,8 @@ class Recording:
             print_notice(f"NVTX: {error}")
 
     def stop(self) -> None:
-        """Ends the recording; its file is complete then. Ending it twice does no harm."""
-        if self._pid != os.getpid():  # in the child of a fork, a thread that is gone may hold it
+        """End the recording; the file is then complete. Ending it twice is harmless."""
+        if self._pid != os.getpid():  # a forked child may lack the thread that holds the lock
             return
         with self._stop_lock:
             if self._recording is None:
@@ -205,14 +207,14 @@ class Recording:
             try:
                 self._end(self._recording)
             except BaseException as error:
-                self._end(self._recording)  # what a signal's handler raised waits for the end
+                self._end(self._recording)  # a signal handler's exception is raised after the end
                 if not isinstance(error, MemoryError) or is_of_program(error):
                     raise
 
     def _end(self, recording: _record.Recording | None) -> None:
-        """May be interrupted and called again."""
+        """End the recording. May be interrupted and called again."""
         if recording is not None and not self._is_measured:
-            with Suppressed(MemoryError):  # the file has these figures, too
+            with Suppressed(MemoryError):  # the file also has these figures
                 self._measure(recording)
             self._is_measured = True
         if recording is not None:
@@ -223,36 +225,36 @@ class Recording:
     def _measure(self, recording: _record.Recording) -> None:
         attached = attachment.attached()
         if attached is not None:
-            attached.survey(self._last_survey)  # what no hook reported
+            attached.survey(self._last_survey)  # records what no hook has reported
         cuda_hooks.attach_history(recording)
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
 
     def flush(self) -> None:
-        """Returns when everything so far is in the file."""
+        """Wait until every event so far is in the file."""
         if self._recording is not None:
             self._recording.flush()
 
     def attach_cuda_history(self) -> None:
-        """Puts torch's own history of its allocator into the file, where that records CUDA."""
+        """Attach torch's own allocator history to the file, if it replaces the CUDA adapter."""
         if self._recording is not None:
             cuda_hooks.attach_history(self._recording)
 
     def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]:
-        """Figures of the last failed request on a device, from the recorder alone."""
+        """Return figures of the last failed request on a device, from the recorder alone."""
         device = whole_number("device", device, 0, 255)
         return self._recording.pins(device) if self._recording is not None else ({}, [])
 
     def since_step(self, device: int) -> tuple[int, dict[str, int]] | None:
-        """The last step that ended, and how much more is live since, by role."""
+        """Return the last step that ended, and the growth of live bytes since, by role."""
         device = whole_number("device", device, 0, 255)
         return self._recording.since_step(device) if self._recording is not None else None
 
     def report(self) -> Trace:
-        """The recording so far, read and analyzed; best after it has ended.
+        """Return the recording so far, read and analyzed; best after the recording has ended.
 
         Raises:
-            InvalidArgumentError: It has not been started.
+            InvalidArgumentError: The recording has not been started.
         """
         from plimsoll.trace import open as open_trace
 
@@ -267,7 +269,7 @@ class Recording:
         try:
             return self.start()
         except BaseException:
-            self.stop()  # where a signal's handler raised after the start
+            self.stop()  # a signal handler raised an exception after the start
             raise
 
     def __exit__(
@@ -296,7 +298,7 @@ class Recording:
         return recording.stop()
 
     def _meta(self, kind: str) -> dict[str, str]:
-        """The metadata in the head of the file."""
+        """Return the metadata for the head of the file."""
         meta = {
             "adapter": kind,
             "mode": self._mode,
@@ -318,7 +320,7 @@ class Recording:
 
 
 class MemoryRecording(Recording):
-    """A recording that is kept in memory and marks the calls of layers; for `MemoryTracer`.
+    """A recording in memory that marks layer calls; for `MemoryTracer`.
 
     Attributes:
         trace: The content of the trace file, once the recording has ended.
@@ -340,7 +342,7 @@ class MemoryRecording(Recording):
         self._last_survey = "new"
 
     def _note_path(self, recording: _record.Recording) -> None:
-        """It has none."""
+        """Return None: a recording in memory has no path."""
 
     def _open(self, kind: str) -> _record.Recording:
         return _record.Recording(b"", False, self._max_events, False, True, self._meta(kind))
@@ -374,7 +376,7 @@ def region(name: str) -> Iterator[None]:
         ...     pass
     """
     name = name_of(name)
-    with Suppressed(MemoryError):  # an end without a beginning ends nothing
+    with Suppressed(MemoryError):  # an end without a begin has no effect
         _record.begin_region(name)
     try:
         with profiled_range(name):

@@ -21,7 +21,7 @@ Progress = Callable[[str, int, int], object]
 
 
 class ExportFormat(NamedTuple):
-    """One format that `Trace.export` writes."""
+    """A format that `Trace.export` writes."""
 
     name: str
     description: str
@@ -29,7 +29,7 @@ class ExportFormat(NamedTuple):
 
 
 def export_formats() -> list[ExportFormat]:
-    """The formats that `Trace.export` writes.
+    """Return the formats that `Trace.export` writes.
 
     Example:
         >>> [format.name for format in plimsoll.export_formats() if format.suffix == ".folded"]
@@ -39,7 +39,10 @@ def export_formats() -> list[ExportFormat]:
 
 
 class Trace:
-    """One recording, read and analyzed. Returned by `plimsoll.open`; immutable.
+    """One recording and one question about it. Returned by `plimsoll.open`; immutable.
+
+    The file is read once. Analyses run when their answers are first needed; tables such as `events`
+    need no analysis. `ask` asks another question about the same recording.
 
     Example:
         >>> trace = plimsoll.open(path)
@@ -51,10 +54,56 @@ class Trace:
         warning memory_growth
     """
 
-    def __init__(self, session: _core.Session) -> None:
+    def __init__(
+        self,
+        session: _core.Session,
+        question: tuple[str, str, int] = ("", "", 20),
+        progress: Progress | None = None,
+        tables: dict[str, Table] | None = None,
+    ) -> None:
         self._session = session
+        self._question = question
+        self._progress = progress
+        self._tables = {} if tables is None else tables
+        self._answer: _core.Report | None = None
         self._report: dict[str, Any] | None = None
-        self._tables: dict[str, Table] = {}
+        if question[0] or question[1]:  # may be invalid: raise now
+            self._answered()
+
+    def _answered(self) -> _core.Report:
+        if self._answer is None:
+            self._answer = self._session.ask(*self._question, self._progress)
+        return self._answer
+
+    def ask(
+        self,
+        *,
+        device: str | int | None = None,
+        at: str | int | None = None,
+        top: int = 20,
+        progress: Progress | None = None,
+    ) -> Trace:
+        """Ask another question about the same recording. Nothing is read again.
+
+        Only analyses that depend on the options that differ run again.
+
+        Args:
+            device: As in `plimsoll.open`, like the other arguments.
+            at: The point in time of the tables.
+            top: Number of rows to keep in each table.
+            progress: Called regularly with (stage, done, total). Raise an exception from it to
+                stop.
+
+        Raises:
+            InvalidArgumentError: The recording has no such device or point in time.
+
+        Example:
+            >>> peak = plimsoll.open(path)
+            >>> end = peak.ask(at="end", top=5)
+            >>> end.tables["points_in_time"][0]["name"]
+            'end'
+        """
+        return Trace(self._session, _question(device, at, top), progress, self._tables)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -63,12 +112,12 @@ class Trace:
         Sizes are bytes, times are nanoseconds; docs/report.schema.json describes every key.
         """
         if self._report is None:
-            self._report = json.loads(self._session.report_json())
+            self._report = json.loads(self._answered().json())
         return self._report
 
     @property
     def devices(self) -> list[dict[str, Any]]:
-        """Totals of each device that the recording names: baseline, peak and end, in bytes."""
+        """Totals of each device in the recording: baseline, peak and end, in bytes."""
         devices: list[dict[str, Any]] = self.report["devices"]
         return devices
 
@@ -100,9 +149,9 @@ class Trace:
 
     @property
     def lifetimes(self) -> Table:
-        """Each allocation from alloc to free, as numbers of events on its device.
+        """The allocations from alloc to free, as event numbers on their device.
 
-        One batch per device; ``size_bytes`` are requested bytes. An event is null if the
+        One batch per device; ``size_bytes`` is the requested size. An event is null if the
         allocation is older than the recording or outlives it.
         """
         return self._table("lifetimes")
@@ -124,14 +173,14 @@ class Trace:
 
     @property
     def marks(self) -> Table:
-        """Where steps, regions and backward passes begin and end, among each device's events."""
+        """The begin and end of steps, regions and backward passes, among each device's events."""
         return self._table("marks")
 
     @property
     def timeline(self) -> Table:
         """Allocations, frees and calls of layers in order, each with the device's totals after it.
 
-        Calls of layers are in the blocks of a `MemoryTracer`; other recordings have none.
+        Only the blocks of a `MemoryTracer` have calls of layers.
         """
         return self._table("timeline")
 
@@ -139,6 +188,31 @@ class Trace:
     def frames(self) -> Table:
         """The distinct frames: ``file``, ``function``, ``line``."""
         return self._table("frames")
+
+    @property
+    def sites(self) -> Table:
+        """The sites of events, to which `events` refer: stack, layer, operators, phase, stream."""
+        return self._table("sites")
+
+    @property
+    def tensors(self) -> Table:
+        """The known tensors: ``name``, ``dtype``, ``shape``."""
+        return self._table("tensors")
+
+    @property
+    def steps(self) -> Table:
+        """The ends of the steps, on each device."""
+        return self._table("steps")
+
+    @property
+    def settings(self) -> Table:
+        """The settings of the CUDA allocator, as far as the file has them."""
+        return self._table("settings")
+
+    @property
+    def readings(self) -> Table:
+        """The driver's figures for each device while the program ran; sizes in bytes."""
+        return self._table("readings")
 
     def _table(self, name: str) -> Table:
         if name not in self._tables:
@@ -148,14 +222,14 @@ class Trace:
     def summary(
         self, *, by: Sequence[str] = (), top: int = 10, width: int = 100, color: bool = False
     ) -> str:
-        """The report as ``plimsoll report`` prints it, findings first.
+        """Return the report as ``plimsoll report`` prints it, findings first.
 
         Args:
             by: The tables to print: ``"line"``, ``"stack"``, ``"size"``, ``"layer"``…
                 Default: line; for native recordings category, layer and line.
-            top: Rows of each table, at most as many as `plimsoll.open` kept.
+            top: Rows of each table; at most the number that `plimsoll.open` kept.
             width: Columns of the text, 60 at least.
-            color: With escape sequences for a terminal.
+            color: Whether to add escape sequences for a terminal.
 
         Raises:
             InvalidArgumentError: `by` names no table, or `top` is not positive.
@@ -164,7 +238,7 @@ class Trace:
             by = [by]
         tables = [text("by", each) for each in by]
         columns, rows = whole_number("width", width, 0), whole_number("top", top, 1)
-        return self._session.report_text(columns, rows, tables, flag("color", color))
+        return self._answered().text(columns, rows, tables, flag("color", color))
 
     def print_summary(self, *, by: Sequence[str] = (), top: int = 10) -> None:
         """Print `summary`, in color if standard output is a terminal."""
@@ -175,12 +249,11 @@ class Trace:
     def export(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the recording in another format.
 
-        The file appears when it is complete; an existing file stays until then.
+        The file appears when it is complete; an existing file is kept until then.
 
         Args:
-            path: Where to write.
-            format: A name of `plimsoll.export_formats`; may be left out when the end of `path`
-                says it.
+            path: The file to write.
+            format: A name of `plimsoll.export_formats`. Default: the format of `path`'s suffix.
 
         Raises:
             InvalidArgumentError: There is no such format, or `path` has no known suffix.
@@ -190,15 +263,15 @@ class Trace:
         name = text("format", format) if format is not None else _format_of(target)
         if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe
             with _record.QuietWriting(), builtins.open(target, "wb") as file:
-                self._session.export_to(name, file.write)
+                self._session.export_to(name, file.write, *self._question)
             return
-        real = os.path.realpath(target)  # a link stays
+        real = os.path.realpath(target)  # keep a symbolic link
         partial = f"{real}.{os.getpid()}.partial"
         is_made = False
         try:
             with _record.QuietWriting(), builtins.open(partial, "xb") as file:
                 is_made = True
-                self._session.export_to(name, file.write)
+                self._session.export_to(name, file.write, *self._question)
             os.replace(partial, real)
         except BaseException as error:
             if is_made:
@@ -227,10 +300,11 @@ def open(
     top: int = 20,
     progress: Progress | None = None,
 ) -> Trace:
-    """Read and analyze a native recording, a PyTorch snapshot or a torch.profiler trace.
+    """Open a native recording, a PyTorch snapshot or a torch.profiler trace.
 
-    The format is detected from the content. No file can run code. Other Python threads run
-    meanwhile, and Ctrl-C stops it.
+    The format is detected from the content. No file can run code. The call reads the file; the
+    analyses run when the report is first needed, or in this call if `device` or `at` is given.
+    Other Python threads keep running, and Ctrl-C stops the call.
 
     Args:
         path: The file; may be compressed with gzip.
@@ -238,8 +312,8 @@ def open(
         at: The point in time of the tables: ``"peak"`` (default), ``"start"``, ``"end"``,
             ``"oom"`` (the last failure; ``"oom:1"`` is the first), an event number, or a time
             since the first event, such as ``"1.5s"``.
-        top: How many rows to keep of each table.
-        progress: Called regularly with (stage, done, total). Raise from it to stop.
+        top: Number of rows to keep in each table.
+        progress: Called regularly with (stage, done, total). Raise an exception from it to stop.
 
     Returns:
         The trace.
@@ -248,7 +322,7 @@ def open(
         NotFoundError: There is no such file. Also a ``FileNotFoundError``.
         NoPermissionError: The file may not be read. Also a ``PermissionError``.
         UnreadableError: It is not a recording, is damaged, or asks to run code.
-        InvalidArgumentError: It has no such device or moment. Also a ``ValueError``.
+        InvalidArgumentError: There is no such device or point in time. Also a ``ValueError``.
 
     Example:
         >>> trace = plimsoll.open(path, at="end", top=5)
@@ -258,7 +332,7 @@ def open(
     file = path_text(path)
     asked = _question(device, at, top)
     try:
-        return Trace(_core.open(os.fsencode(file), *asked, progress))
+        return Trace(_core.open(os.fsencode(file), progress), asked, progress)
     except Error as error:
         if isinstance(error, OSError):
             error.filename = file
@@ -279,14 +353,14 @@ def open_bytes(
     Args:
         data: The content of the file.
         name: Replaces the path in messages and in the report.
-        device: As for `open`, like the others.
+        device: As in `open`, like the other arguments.
         at: The point in time of the tables.
-        top: How many rows to keep of each table.
-        progress: Called now and then with (stage, done, total).
+        top: Number of rows to keep in each table.
+        progress: Called regularly with (stage, done, total). Raise an exception from it to stop.
 
     Raises:
         UnreadableError: It is not a recording, is damaged, or asks to run code.
-        InvalidArgumentError: It has no such device or moment. Also a ``ValueError``.
+        InvalidArgumentError: There is no such device or point in time. Also a ``ValueError``.
 
     Example:
         >>> data = pathlib.Path(path).read_bytes()
@@ -294,7 +368,8 @@ def open_bytes(
         True
     """
     asked = _question(device, at, top)
-    return Trace(_core.open_bytes(bytes(data), text("name", name), *asked, progress))
+    session = _core.open_bytes(bytes(data), text("name", name), progress)
+    return Trace(session, asked, progress)
 
 
 def _question(device: str | int | None, at: str | int | None, top: int) -> tuple[str, str, int]:
@@ -303,13 +378,13 @@ def _question(device: str | int | None, at: str | int | None, top: int) -> tuple
 
 
 def _device_name(device: dict[str, Any]) -> str:
-    """``cuda:0``, ``cpu``."""
+    """Return the name of a device: ``cuda:0``, ``cpu``."""
     kind, ordinal = device["device_type"], device["device"]
     return f"{kind}:{ordinal}" if ordinal >= 0 and kind != "cpu" else str(kind)
 
 
 def _format_of(path: str) -> str:
-    """The export format of a file name, by its suffix."""
+    """Return the export format of a file name, by its suffix."""
     formats = export_formats()
     chosen = [format for format in formats if path.endswith(format.suffix)]
     chosen = sorted(chosen, key=lambda each: len(each.suffix))[-1:]  # ".layers.folded"

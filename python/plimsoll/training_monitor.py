@@ -18,7 +18,7 @@ from plimsoll._monitoring.watch import watch
 from plimsoll._process import recordings
 from plimsoll._process.arguments import bad_argument, whole_number
 from plimsoll._process.messages import print_notice
-from plimsoll._process.names import name_of
+from plimsoll._process.names import name_of, text_of
 from plimsoll._process.paths import of_rank
 from plimsoll._process.program_errors import Suppressed, leave_to_program
 from plimsoll._record import MemoryAlert, MonitorOptions
@@ -34,16 +34,16 @@ class TrainingMonitor:
     Each sample has tensor memory by category, layer and dtype, the peak since the previous sample,
     and the memory of host and devices. Samples go to the text log
     ``OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log`` (read it with ``plimsoll analyze latest``)
-    and, with `tensorboard`, to TensorBoard. Alerts go to stderr or to `on_alert`. A failure of the
-    monitor after it is created never stops the training.
+    and, with `tensorboard`, to TensorBoard. A line on stderr states where. Alerts go to stderr or
+    to `on_alert`. After the monitor has been created, its failures never stop the training.
 
     Args:
         config: A YAML file, dict, Hydra object or parsed flags; see `load_options`.
         on_alert: Called with each `MemoryAlert`, instead of a message on stderr.
-        **options: By name, as in docs/monitoring.md.
+        **options: Options by name, as in docs/monitoring.md.
 
     Raises:
-        Error: The configuration is invalid; the message names the place.
+        Error: The configuration is invalid; the message states the place.
 
     Example:
         >>> with plimsoll.TrainingMonitor(interval=100) as monitor:  # doctest: +SKIP
@@ -75,6 +75,7 @@ class TrainingMonitor:
             self._monitor.on_alert(on_alert)
         if self.options.enabled and self.options.wandb:
             self._monitor.on_sample(WandbLog(self.options).add)
+        self._print_places()
 
     def _begin(self) -> None:
         options = self.options
@@ -93,24 +94,34 @@ class TrainingMonitor:
         self._recording = record(path, adapter=_adapter(self.options))
         self._recording.start()
 
+    def _print_places(self) -> None:
+        """Print where the samples will be, unless there are none or this rank prints no lines."""
+        if self.options.interval == 0 and not self.options.phases:
+            return
+        places = [self.text_log_path, os.path.dirname(self.event_file_path)]
+        written = [place for place in places if place and os.path.exists(place)]
+        if written and _record.printed_by_rank("") is not None:
+            print_notice(f"samples are written to {' and '.join(written)}")
+
     @staticmethod
     def _attempt(action: Callable[[], object]) -> None:
         try:
             action()
-        except (Error, OSError, MemoryError) as error:
+        except Exception as error:
             leave_to_program(error)
-            print_notice(f"{error}")
+            kind = "" if isinstance(error, Error | OSError) else f"{type(error).__name__}: "
+            print_notice((kind + text_of(error)).rstrip(": "))
 
     def step(
         self, iteration: int | None = None, loss: Any = None, *, batch_size: int | None = None
     ) -> None:
-        """An iteration ends; takes a sample if one is due.
+        """End an iteration; take a sample if one is due.
 
         Args:
-            iteration: Its number; without it they are counted from 0.
+            iteration: Number of the iteration. Default: iterations are counted from 0.
             loss: A number or a tensor, which is read only if a sample is due.
-            batch_size: The items of this batch and of those that follow, where they differ from the
-                option `batch_size`.
+            batch_size: Number of items in this batch and the following ones, if it differs from
+                the option `batch_size`.
         """
         if batch_size is not None:
             self._take_batch_size(batch_size)
@@ -120,13 +131,13 @@ class TrainingMonitor:
         self._next = number + 1
         if self._is_open and self._pid == os.getpid() and self.options.is_due(number):
             attachment.describe()
-        with Suppressed(MemoryError):  # the sample is missing, and the training goes on
+        with Suppressed(MemoryError):  # the sample is missing, but the training continues
             self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
         self._prepare_for(number + 1)
 
     def _take_batch_size(self, items: Any) -> None:
-        """Report what is no whole number once; nothing here may stop the training."""
+        """Report a value that is not a whole number once; an error must not stop the training."""
         try:
             self.set_batch_size(items)
         except Error as error:
@@ -136,10 +147,10 @@ class TrainingMonitor:
                 print_notice(message)
 
     def _read_iteration(self, iteration: Any, loss: Any) -> tuple[int | None, Any]:
-        """Use anything but a whole number as the loss; nothing here may stop the training."""
+        """Use a value that is not a whole number as the loss; never stop the training."""
         try:
             number: int = operator.index(iteration)
-            return number if abs(number) < 2**62 else None, loss  # too large for a log: counted
+            return number if abs(number) < 2**62 else None, loss  # too large for a log
         except (TypeError, ValueError, RuntimeError) as error:
             leave_to_program(error)
         if not self._has_reported_iteration:
@@ -152,7 +163,7 @@ class TrainingMonitor:
         return None, iteration if loss is None else loss
 
     def _prepare_for(self, iteration: int) -> None:
-        """Observes operators in this iteration only if it ends in a sample."""
+        """Observe operators in this iteration only if it ends in a sample."""
         if self._is_open and self.options.profile_tensors:
             attachment.observe(self.options.is_due(iteration))
 
@@ -167,19 +178,19 @@ class TrainingMonitor:
         A ``with`` block of the monitor calls this automatically.
 
         Args:
-            iteration: Its number. Default: the one after the last `step`.
+            iteration: Number of the iteration. Default: the one after the last `step`.
             error: The exception, whose text may name the device that ran out of memory. Without it
                 the fullest device is assumed.
         """
         if iteration is not None:
             iteration = whole_number("iteration", iteration)
-        told = "" if error is None else f"{type(error).__name__}: {error}"
+        reported = "" if error is None else f"{type(error).__name__}: {text_of(error)}"
         if self._is_open:
             attachment.describe()
-        self._monitor.ran_out(iteration, name_of(told))
+        self._monitor.ran_out(iteration, name_of(reported))
 
     def close(self) -> None:
-        """No samples from now on. The process is watched until `stop_monitoring` or its end."""
+        """Stop sampling. The hooks stay until `stop_monitoring` or the end of the process."""
         if not self._is_open:
             return
         if self.options.profile_tensors:
@@ -211,14 +222,14 @@ class TrainingMonitor:
         return self._monitor.alerts
 
     def _exit_with_failure(self) -> None:
-        """Python has no other way to change the exit code once the program has ended."""
+        """Change the exit code at exit; Python has no other way to do this."""
         if self._pid != os.getpid() or not self._monitor.should_fail:
             return
         self.close()
         recordings.stop_all()
         count = f"{self.alerts} memory alert{'' if self.alerts == 1 else 's'}"
         print_notice(f"exit code 1: {count}")
-        if "logging" in sys.modules:  # it flushes its files at exit, too
+        if "logging" in sys.modules:  # a normal exit flushes its files
             sys.modules["logging"].shutdown()
         for stream in (sys.stdout, sys.stderr):
             with Suppressed(Exception):
@@ -235,17 +246,18 @@ class TrainingMonitor:
         traceback: TracebackType | None,
     ) -> None:
         if is_out_of_memory(error):
-            self.ran_out(error=error)
-        self.close()
+            self._attempt(lambda: self.ran_out(error=error))
+        self._attempt(self.close)  # an error of ours would replace the program's
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether this is an out-of-memory error of Python or torch."""
+    """Return whether this is an out-of-memory error of Python or torch."""
     if isinstance(error, MemoryError):
         return True
-    # torch.OutOfMemoryError is one of these, and the CPU's allocator raises nothing finer.
-    told = str(error) if isinstance(error, RuntimeError) else ""
-    return "out of memory" in told or "can't allocate memory" in told
+    # torch.OutOfMemoryError is a RuntimeError, and the CPU's allocator raises nothing more
+    # specific.
+    reported = text_of(error) if isinstance(error, RuntimeError) else ""
+    return "out of memory" in reported or "can't allocate memory" in reported
 
 
 def _adapter(options: MonitorOptions) -> Any:

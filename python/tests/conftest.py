@@ -1,4 +1,4 @@
-"""What tests of monitoring inside other packages share."""
+"""Fixtures for tests of monitoring inside other packages."""
 
 import socket
 
@@ -10,7 +10,7 @@ from plimsoll import _record
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """Connections to this machine alone."""
+    """Allow connections to this machine only."""
     connect = socket.socket.connect
 
     def local_only(self, address):
@@ -23,7 +23,7 @@ def no_network(monkeypatch):
 
 @pytest.fixture
 def unwatched():
-    """Tests begin and end without a watch of the process."""
+    """Tests begin and end without a running watch."""
     assert not _record.is_recording()
     yield
     plimsoll.stop_monitoring()

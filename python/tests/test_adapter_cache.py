@@ -1,21 +1,23 @@
-"""Which compiled adapters are loaded, and what a compiler or an adapter can do to the program."""
+"""Which compiled adapters are loaded, and how a compiler or an adapter can affect the program."""
 
 import dataclasses
+import grp
 import os
+import pwd
 import signal
-import subprocess
-import sys
+import struct
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from compiler_processes import hanging_compiler, is_running, wait_until
 
-from plimsoll._torch import adapter, adapter_cache, supervised, trusted_files
+from plimsoll._torch import adapter, adapter_cache, trusted_files
 from plimsoll._torch.trusted_files import UntrustedError
 from plimsoll.errors import AdapterError
 
-SUPERVISED = Path(adapter.__file__).with_name("supervised.py")
 MODULE = """
 #include <Python.h>
 #include <cstdio>
@@ -32,7 +34,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache for this process alone."""
+    """An empty cache for this process only."""
     folder = tmp_path / "cache"
     monkeypatch.setattr(adapter_cache, "_folders", lambda: [str(folder)])
     monkeypatch.setattr(adapter, "_loaded", {})
@@ -42,23 +44,24 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """Makes a small adapter of a statement that runs when it is loaded."""
+    """Compiles a small adapter with a statement that runs when it is loaded."""
     root = tmp_path / "sources"
     (root / "adapters/small").mkdir(parents=True)
     (root / "include/plimsoll").mkdir(parents=True)
-    (root / "include/plimsoll/recorder_c.h").write_text("")
-    monkeypatch.setattr(adapter, "sources", lambda half: root / "adapters/small")
+    for header in adapter._HEADERS:
+        (root / "include/plimsoll" / header).write_text("")
+    monkeypatch.setattr(adapter, "sources", lambda source: root / "adapters/small")
 
-    def make(statement: str = "") -> adapter.Half:
+    def make(statement: str = "") -> adapter.AdapterSource:
         text = MODULE.replace("AT_INIT", statement)
         (root / "adapters/small/small.cc").write_text(text)
-        return adapter.Half("_small", "small", "small.cc", libraries=(), seconds=1)
+        return adapter.AdapterSource("_small", "small", "small.cc", libraries=(), seconds=1)
 
     return make
 
 
-def load(half):
-    return adapter.load_half(half, lambda _: None, lambda module: module.problem())
+def load(source):
+    return adapter.load_adapter(source, lambda _: None, lambda module: module.problem())
 
 
 def library_in(cache) -> Path:
@@ -96,6 +99,52 @@ def test_a_sticky_folder_is_passed_through_but_is_not_private(tmp_path):
     assert opened(tmp_path / "a/b", private=True)
     with pytest.raises(UntrustedError):
         opened(tmp_path / "a", private=True)
+
+
+PERSON = ("someone", "x", 1000, 1000, "", "/", "/bin/sh")
+OTHER = ("other", "x", 1001, 1000, "", "/", "/bin/sh")
+
+
+@pytest.mark.parametrize(
+    ("users", "groups", "is_own"),
+    [
+        ([PERSON], [("someone", "x", 1000, [])], True),
+        ([PERSON], [("someone", "x", 1000, ["other"])], False),
+        ([PERSON], [("staff", "x", 1000, [])], False),
+        ([PERSON, OTHER], [("someone", "x", 1000, [])], False),
+        ([PERSON], [("someone", "x", 1000, []), ("also", "x", 1000, ["other"])], False),
+        ([("root", "x", 1000, 0, "", "/", "")], [("root", "x", 0, [])], False),
+        ([], [], False),
+    ],
+    ids=["private", "member", "shared name", "second user", "second group", "group 0", "unknown"],
+)
+def test_only_a_group_without_anyone_else_may_write(users, groups, is_own, monkeypatch):
+    users = [pwd.struct_passwd(each) for each in users]
+    groups = [grp.struct_group(each) for each in groups]
+    uids = {each.pw_uid: each for each in users}
+    gids = {each.gr_gid: each for each in reversed(groups)}
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(pwd, "getpwuid", uids.__getitem__)
+    monkeypatch.setattr(pwd, "getpwall", lambda: users)
+    monkeypatch.setattr(grp, "getgrgid", gids.__getitem__)
+    monkeypatch.setattr(grp, "getgrall", lambda: groups)
+    gid = groups[0].gr_gid if groups else 1000
+    assert trusted_files._is_own_group.__wrapped__(gid) is is_own
+
+
+def test_a_folder_that_an_access_list_opens_to_others_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(trusted_files, "_is_own_group", lambda _: True)
+    folder = tmp_path / "a"
+    folder.mkdir()
+    folder.chmod(0o770)
+    assert opened(folder, private=True)
+    nobody = 0xFFFFFFFF
+    entries = [(1, 7, nobody), (2, 7, 1234), (4, 0, nobody), (16, 7, nobody), (32, 0, nobody)]
+    listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
+    os.setxattr(folder, "system.posix_acl_access", listed)
+    assert folder.stat().st_mode & 0o777 == 0o770
+    with pytest.raises(UntrustedError, match=f"others can write to {folder}$"):
+        opened(folder)
 
 
 @needs_root
@@ -173,12 +222,12 @@ def test_a_seal_breaks_with_any_byte():
 
 
 def test_an_adapter_is_compiled_once_and_used_without_a_compiler(cache, small, monkeypatch):
-    half = small()
-    first = load(half)
+    source = small()
+    first = load(source)
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(adapter, "_loaded", {})
-    assert load(half) is not first
+    assert load(source) is not first
     assert sorted(path.name for path in library_in(cache).parent.iterdir()) == [
         "_small.so",
         "lock",
@@ -188,8 +237,8 @@ def test_an_adapter_is_compiled_once_and_used_without_a_compiler(cache, small, m
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "writable"])
 def test_a_damaged_adapter_is_compiled_again(cache, small, damage, monkeypatch):
-    half = small()
-    load(half)
+    source = small()
+    load(source)
     path = library_in(cache)
     good = path.read_bytes()
     if damage == "writable":
@@ -198,7 +247,7 @@ def test_a_damaged_adapter_is_compiled_again(cache, small, damage, monkeypatch):
         path.write_bytes({"cut": good[:4096], "empty": b"", "garbage": b"x" * len(good)}[damage])
     monkeypatch.setattr(adapter, "_loaded", {})
     said = []
-    adapter.load_half(half, said.append, lambda module: module.problem())
+    adapter.load_adapter(source, said.append, lambda module: module.problem())
     assert len(said) == 1
     assert path.read_bytes() == good
     assert path.stat().st_mode & 0o777 == 0o600
@@ -208,9 +257,9 @@ def test_a_damaged_adapter_is_compiled_again(cache, small, damage, monkeypatch):
 def test_an_adapter_that_another_user_could_have_placed_is_not_loaded(
     planted, cache, small, tmp_path, monkeypatch
 ):
-    """Its bytes and its seal are right: only who could have written it matters."""
-    half = small(f'std::fclose(std::fopen("{tmp_path}/loaded", "w"));')
-    load(half)
+    """The bytes and the seal are right, so only the owner and the permissions matter."""
+    source = small(f'std::fclose(std::fopen("{tmp_path}/loaded", "w"));')
+    load(source)
     (tmp_path / "loaded").unlink()
     monkeypatch.setattr(adapter, "_loaded", {})
     if planted == "owner":
@@ -219,7 +268,7 @@ def test_an_adapter_that_another_user_could_have_placed_is_not_loaded(
         cache.chmod(0o777)
     said = []
     with pytest.raises(AdapterError, match="no folder for the adapter"):
-        adapter.load_half(half, said.append, lambda module: module.problem())
+        adapter.load_adapter(source, said.append, lambda module: module.problem())
     assert not (tmp_path / "loaded").exists()
     assert f"the adapter cache {cache} is not used" in said[0]
 
@@ -232,11 +281,14 @@ def test_another_folder_takes_the_place_of_one_that_cannot_be_used(
     shared.chmod(0o777)
     folders = ["/proc/nowhere", str(shared), str(cache)]
     monkeypatch.setattr(adapter_cache, "_folders", lambda: folders)
-    before = set(os.listdir("/tmp"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     load(small())
     assert library_in(cache).is_file()
     assert not list(shared.iterdir())
-    assert not [name for name in set(os.listdir("/tmp")) - before if "plimsoll" in name]
+    assert not list(temporary.iterdir())
 
 
 def test_the_folders_of_the_cache(monkeypatch):
@@ -247,6 +299,7 @@ def test_the_folders_of_the_cache(monkeypatch):
     first, *others = adapter_cache._folders()
     assert first == "/base/plimsoll"
     assert all(str(os.geteuid()) in folder for folder in others)
+    assert not any(folder.startswith("/tmp") for folder in (first, *others))
 
 
 # ---- the compiler and the first test ------------------------------------------------------------
@@ -275,49 +328,25 @@ def test_a_compiler_that_is_not_there_is_named_with_what_to_do(cache, small, mon
 def test_an_adapter_that_crashes_does_not_take_the_program_down(
     statement, number, cache, small, monkeypatch
 ):
-    half = dataclasses.replace(small(f"{statement};"), flags=("-include", "csignal"))
+    source = dataclasses.replace(small(f"{statement};"), flags=("-include", "csignal"))
     with pytest.raises(AdapterError, match=f"crashed \\(signal {number}\\)"):
-        load(half)
+        load(source)
     assert not list(cache.glob("*/*.so"))
     monkeypatch.setenv("CXX", "/bin/false")
-    with pytest.raises(AdapterError, match="crashed"):  # it is tried once in a process
-        load(half)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def hanging(tmp_path):
-    """A compiler that waits for a child of its own, whose pid it writes down."""
-    path = tmp_path / "hanging"
-    path.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid.new\n"
-                    f"mv {tmp_path}/pid.new {tmp_path}/pid\nwait\n")  # fmt: skip
-    path.chmod(0o755)
-    return path
+    with pytest.raises(AdapterError, match="crashed"):  # tried once per process
+        load(source)
 
 
 def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
-    cache, small, hanging, tmp_path, monkeypatch
+    cache, small, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("CXX", str(hanging))
+    monkeypatch.setenv("CXX", str(hanging_compiler(tmp_path)))
     monkeypatch.setattr(adapter, "_HANG_SECONDS", 2)
-    half, said, problems = small(), [], []
+    source, said, problems = small(), [], []
 
     def rank():
         try:
-            adapter.compiled(half, said.append)
+            adapter.compiled(source, said.append)
         except AdapterError as error:
             problems.append(str(error))
 
@@ -334,40 +363,11 @@ def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
     assert not is_running(int((tmp_path / "pid").read_text()))
 
 
-def test_a_compiler_that_computes_is_not_taken_for_one_that_hangs(tmp_path):
-    busy = "import time\nwhile time.process_time() < 1.5: pass"
-    words = [sys.executable, "-I", "-S", SUPERVISED, "0.5", sys.executable, "-c", busy]
-    assert subprocess.run(words, check=False).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("code", "is_slow"), [("while True: pass", True), ("import time; time.sleep(600)", False)]
-)
-def test_a_command_that_waits_for_a_processor_is_slow_and_does_not_hang(code, is_slow):
-    program = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    try:
-        wait_until(lambda: supervised._use_of(program.pid)[1] == is_slow)
-    finally:
-        program.kill()
-        program.wait()
-
-
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_the_compiler_dies_with_the_program(end, hanging, tmp_path):
-    words = ["-I", "-S", str(SUPERVISED), "600", str(hanging)]
-    code = f"import subprocess, sys\nsubprocess.run([sys.executable, *{words}])"
-    program = subprocess.Popen([sys.executable, "-c", code])
-    wait_until((tmp_path / "pid").exists)
-    program.send_signal(end)
-    program.wait()
-    wait_until(lambda: not is_running(int((tmp_path / "pid").read_text())))
-
-
 def test_an_interruption_reaches_the_program_and_ends_the_compiler(
-    cache, small, hanging, tmp_path, monkeypatch
+    cache, small, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("CXX", str(hanging))
-    half = small()
+    monkeypatch.setenv("CXX", str(hanging_compiler(tmp_path)))
+    source = small()
 
     def interrupt():
         wait_until((tmp_path / "pid").exists)
@@ -376,18 +376,7 @@ def test_an_interruption_reaches_the_program_and_ends_the_compiler(
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        load(half)
+        load(source)
     thread.join()
     wait_until(lambda: not is_running(int((tmp_path / "pid").read_text())))
     assert not list(cache.glob("*/build"))
-
-
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [(["false"], 1), (["sh", "-c", "kill -SEGV $$"], 139), (["/nonexistent"], 127)],
-)
-def test_the_status_of_a_supervised_command(words, status):
-    ran = subprocess.run(
-        [sys.executable, "-I", "-S", SUPERVISED, "60", *words], check=False, capture_output=True
-    )
-    assert ran.returncode == status

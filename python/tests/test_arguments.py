@@ -1,4 +1,4 @@
-"""Wrong arguments of public functions: each error names the argument, in our own words."""
+"""Invalid arguments of public functions: each error of Plimsoll names the argument."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import plimsoll
 
 WRONG = (object(), "x", b"x", 1.5, -1, 2**70, float("nan"), [], None)
 
-# A valid call of each, whose arguments are exchanged one by one.
+# A valid call of each function; the test replaces its arguments one by one.
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "EpochMemoryMonitor": (plimsoll.EpochMemoryMonitor, {"enabled": False, "verbose_batches": 5}),
     "OptimizationMemoryMonitor": (
@@ -82,11 +82,11 @@ def check(function: Callable[..., Any], valid: dict[str, Any]) -> None:
             try:
                 function(**valid | {name: value})
             except Exception as error:
-                told = str(error)
-                assert "incompatible function arguments" not in told, (name, value)
+                reported = str(error)
+                assert "incompatible function arguments" not in reported, (name, value)
                 assert isinstance(error, plimsoll.Error | TypeError), (name, value, error)
-                is_named = name in told or str(value) in told
-                assert is_named or type(error) is not plimsoll.InvalidArgumentError, told
+                is_named = name in reported or str(value) in reported
+                assert is_named or type(error) is not plimsoll.InvalidArgumentError, reported
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -94,7 +94,7 @@ def check(function: Callable[..., Any], valid: dict[str, Any]) -> None:
 def test_wrong_arguments_are_named(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # where a monitor writes whose wrong argument is none
+    monkeypatch.chdir(tmp_path)  # the writer of a monitor, which accepts any argument
     check(*CALLS[call])
 
 
@@ -122,7 +122,7 @@ def test_errors_of_traces_name_the_argument_of_python(generated: dict[str, Path]
 
 
 def test_every_public_class_and_function_is_checked() -> None:
-    """What takes numbers, flags or text must have a row above."""
+    """Every function that takes numbers, flags or text must have a row above."""
     checked = {name.split(".")[0] for name in (*CALLS, *OF_TRACES)}
     for name in plimsoll.__all__:
         value = getattr(plimsoll, name)

@@ -1,4 +1,4 @@
-"""Which batch would fit: a prediction from one batch size against the measured peak of another."""
+"""The batch that would fit: predicted from one batch size, compared with a measured peak."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _end_watching() -> Iterator[None]:
 
 
 def train(batch_size: int, steps: int, folder: Path, **options: object) -> str:
-    """Trains with this batch; gives the text log."""
+    """Train with this batch; return the text log."""
     torch.manual_seed(0)
     net = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(),
@@ -45,7 +45,7 @@ def last(log: str, key: str) -> str:
 
 
 def at_peak(log: str) -> dict[str, float]:
-    """What lived at the last peak, in MB by its role."""
+    """The live memory at the last peak, in MB by role."""
     pairs = (part.rsplit(" ", 2) for part in last(log, "At peak").split(", "))
     return {name: float(size) for name, size, _ in pairs}
 
@@ -53,13 +53,13 @@ def at_peak(log: str) -> dict[str, float]:
 def test_a_prediction_from_one_batch_is_the_peak_of_another(tmp_path: Path) -> None:
     log = train(64, 4, tmp_path / "a")
     assert "| batch 64 ===" in log
-    told = at_peak(log)
+    reported = at_peak(log)
     peak = float(last(log, "Peak").removesuffix(" MB"))
-    assert sum(told.values()) == pytest.approx(peak, abs=0.01)
+    assert sum(reported.values()) == pytest.approx(peak, abs=0.01)
     roles = ("parameter", "gradient", "optimizer_state", "buffer")
-    fixed = sum(told.get(role, 0) for role in roles)
-    assert told["parameter"] == pytest.approx(4 * (16 * 32 * 32 * 64 + 3562) / 2**20, abs=0.2)
-    assert told["optimizer_state"] == pytest.approx(2 * told["parameter"], rel=0.01)
+    fixed = sum(reported.get(role, 0) for role in roles)
+    assert reported["parameter"] == pytest.approx(4 * (16 * 32 * 32 * 64 + 3562) / 2**20, abs=0.2)
+    assert reported["optimizer_state"] == pytest.approx(2 * reported["parameter"], rel=0.01)
     for batch in (48, 96, 128):
         other = train(batch, 4, tmp_path / f"{batch}")
         measured = float(last(other, "Peak").removesuffix(" MB"))
@@ -67,7 +67,7 @@ def test_a_prediction_from_one_batch_is_the_peak_of_another(tmp_path: Path) -> N
         assert predicted == pytest.approx(measured, rel=0.05), batch
 
 
-def test_memory_that_runs_out_is_told_with_the_batch_that_fits(tmp_path: Path) -> None:
+def test_memory_that_runs_out_is_reported_with_the_batch_that_fits(tmp_path: Path) -> None:
     alerts: list[plimsoll.MemoryAlert] = []
     net = nn.Linear(512, 512)
     with (
@@ -82,15 +82,15 @@ def test_memory_that_runs_out_is_told_with_the_batch_that_fits(tmp_path: Path) -
             if i == 2:
                 raise MemoryError
             monitor.step()
-    (told,) = (alert for alert in alerts if alert.id == "out_of_memory")
-    assert told.title == "Memory of cpu ran out in iteration 2, whose batch has 256 items"
-    assert "for each of the 256 items of a batch" in told.text
-    assert "→ Use a batch of fewer than 256 items: " in told.text  # memory was not short at all
+    (reported,) = (alert for alert in alerts if alert.id == "out_of_memory")
+    assert reported.title == "Memory of cpu ran out in iteration 2, whose batch has 256 items"
+    assert "for each of the 256 items of a batch" in reported.text
+    assert "→ Use a batch of fewer than 256 items: " in reported.text  # memory was not short
     log = Path(monitor.text_log_path).read_text()
     assert "| batch 256 | out of memory of cpu ===" in log
 
 
-def test_a_peak_of_the_optimizer_says_nothing_of_the_batch(tmp_path: Path) -> None:
+def test_a_peak_in_the_optimizer_gives_no_batch_estimate(tmp_path: Path) -> None:
     net = nn.Linear(512, 512)
     optimizer = torch.optim.Adam(net.parameters())
     with plimsoll.TrainingMonitor(
@@ -122,7 +122,7 @@ def test_state_that_was_replaced_since_the_peak_is_not_taken_for_the_batch(tmp_p
             net(torch.randn(size, 1024)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-            if i in (12, 16):  # never searched for in between
+            if i in (12, 16):  # not searched in between
                 replace_state()
             monitor.step()
     samples = Path(monitor.text_log_path).read_text().split("=== ")
@@ -140,10 +140,10 @@ def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:
         ) as monitor,
     ):
         monitor.step()
-        torch.empty(1 << 60)  # the allocator's own words for it
-    (told,) = alerts
-    assert told.id == "out_of_memory"
-    assert "batch of" not in told.text
+        torch.empty(1 << 60)  # the allocator's own message
+    (reported,) = alerts
+    assert reported.id == "out_of_memory"
+    assert "batch of" not in reported.text
 
 
 def test_a_wrong_batch_size_is_reported_once(

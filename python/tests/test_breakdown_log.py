@@ -24,7 +24,7 @@ def _end_watching() -> Iterator[None]:
 
 
 class Writer:
-    """What a SummaryWriter is asked for."""
+    """A stub of SummaryWriter that stores the calls."""
 
     def __init__(self) -> None:
         self.scalars: dict[tuple[str, int], float] = {}
@@ -71,7 +71,7 @@ def test_the_breakdown_writes_into_an_open_file(tmp_path: Path) -> None:
     assert (tmp_path / "empty.log").read_text().startswith("# Plimsoll tensor profile")
 
 
-def test_a_path_that_is_no_text_is_reported_once(
+def test_a_path_that_is_not_text_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for iteration in range(2):
@@ -97,7 +97,7 @@ class BrokenWriter:
         raise OSError(28, "No space left on device")
 
 
-def test_a_writer_that_raises_is_reported_once_and_training_goes_on(
+def test_a_writer_that_raises_is_reported_once_and_training_continues(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for iteration in range(3):
@@ -108,7 +108,7 @@ def test_a_writer_that_raises_is_reported_once_and_training_goes_on(
     )
 
 
-def test_each_rank_appends_to_a_file_of_its_own(
+def test_each_rank_appends_to_a_separate_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -1,4 +1,4 @@
-"""A program that closes files it has not opened, as daemons do: nothing is written into its own."""
+"""If a program closes files that it did not open, as daemons do, its own files stay intact."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ MONITORED = {
 
 
 @pytest.mark.parametrize("words", [RECORDED, MONITORED], ids=["record", "monitor"])
-def test_files_of_the_program_hold_what_it_wrote(words: dict[str, str], tmp_path: Path) -> None:
+def test_files_of_the_program_have_what_it_wrote(words: dict[str, str], tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(**words)],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""What a trace keeps of the command line."""
+"""The command line, as a trace stores it."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def test_all_else_stays():
     assert command_text(words) == " ".join(words)
 
 
-def test_a_trace_holds_no_secret(tmp_path):
+def test_a_trace_contains_no_secret(tmp_path):
     program = "import plimsoll\nwith plimsoll.record('run.plim', adapter='none'): pass"
     words = [sys.executable, "-c", program, "--token", SECRET]
     subprocess.run(words, cwd=tmp_path, check=True)

@@ -1,4 +1,4 @@
-"""The options of monitoring, wherever they come from."""
+"""The options of monitoring, from all their sources."""
 
 import argparse
 import subprocess
@@ -32,7 +32,7 @@ def written(tmp_path, text: str) -> str:
 
 
 def different(options: MonitorOptions) -> dict[str, str]:
-    """The options that are not at their default, as text."""
+    """The options that differ from their defaults, as text."""
     pairs = ((name, options.text(name)) for name, *_ in monitor_options_help())
     return {name: text for name, text in pairs if text != MonitorOptions().text(name)}
 
@@ -71,7 +71,7 @@ SOURCES = [  # YAML, and what it changes
 
 
 @pytest.mark.parametrize(("text", "changes"), SOURCES)
-def test_a_file_a_dict_and_omegaconf_say_the_same(text, changes, tmp_path):
+def test_a_file_a_dict_and_omegaconf_give_the_same_options(text, changes, tmp_path):
     assert different(load_options(written(tmp_path, text))) == changes
     as_omegaconf = omegaconf.OmegaConf.create(text)
     assert different(load_options(omegaconf.OmegaConf.to_container(as_omegaconf))) == changes
@@ -141,7 +141,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "says"), BAD)
-def test_mistakes_are_told_with_their_place(text, says, tmp_path):
+def test_mistakes_are_reported_with_their_place(text, says, tmp_path):
     path = written(tmp_path, text)
     with pytest.raises(plimsoll.InvalidArgumentError) as caught:
         load_options(path)
@@ -169,7 +169,7 @@ def test_any_dict_is_options_or_one_sentence(source):
         assert options.interval >= 0
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path):
+def test_files_that_cannot_be_read_are_reported(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no such file"):
         load_options(tmp_path / "none.yaml")
     with pytest.raises(plimsoll.InputOutputError, match="directory"):
@@ -183,12 +183,12 @@ def test_without_pyyaml_files_are_refused_and_dicts_are_not(monkeypatch, tmp_pat
     assert load_options({"plimsoll": None}).enabled
 
 
-def test_other_things_are_no_configuration():
+def test_other_values_are_not_a_configuration():
     with pytest.raises(plimsoll.InvalidArgumentError, match="the configuration is of type list"):
         load_options([1])
 
 
-def test_omegaconf_resolves_what_is_ours_and_nothing_else():
+def test_omegaconf_resolves_only_the_options_of_plimsoll():
     create = omegaconf.OmegaConf.create
     ours = {"every": 4, "plimsoll": {"interval": "${every}"}, "data": "${oc.env:NO_SUCH_VARIABLE}"}
     assert load_options(create(ours)).interval == 4
@@ -199,7 +199,7 @@ def test_omegaconf_resolves_what_is_ours_and_nothing_else():
         load_options(create({"plimsoll": {"interval": "???"}}))
 
 
-def test_a_mistake_in_the_environment_is_told(monkeypatch):
+def test_a_mistake_in_the_environment_is_reported(monkeypatch):
     monkeypatch.setenv("PLIMSOLL_MONITOR_INTERVALL", "3")
     with pytest.raises(plimsoll.InvalidArgumentError, match="PLIMSOLL_MONITOR_INTERVALL: no opt"):
         load_options()
@@ -207,7 +207,7 @@ def test_a_mistake_in_the_environment_is_told(monkeypatch):
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--interval", type=int, default=1)  # somebody else's
+    parser.add_argument("--interval", type=int, default=1)  # from another project
     plimsoll.add_arguments(parser)
     return parser.parse_args(words)
 
@@ -242,7 +242,7 @@ def test_profile_tensors_is_a_boolean_for_the_program_too():
     assert parsed("--profile_tensors").profile_tensors is True
 
 
-def test_flags_go_before_nothing_said_but_behind_the_environment(monkeypatch):
+def test_flags_override_defaults_and_the_environment_overrides_flags(monkeypatch):
     monkeypatch.setenv("PLIMSOLL_MONITOR_INTERVAL", "5")
     assert load_options(parsed("--profile_interval", "20")).interval == 5
 
@@ -286,10 +286,10 @@ def test_the_namespace_of_a_program_without_our_flags_leaves_monitoring_off():
 def test_the_help_of_the_flags_is_the_schemas(capsys):
     with pytest.raises(SystemExit):
         parsed("--help")
-    told = " ".join(capsys.readouterr().out.split())
+    reported = " ".join(capsys.readouterr().out.split())
     for name, _, _, _, sentence in monitor_options_help():
         if name in config.FLAGS.values():
-            assert sentence in told
+            assert sentence in reported
 
 
 def test_every_option_is_an_attribute():

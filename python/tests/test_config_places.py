@@ -1,4 +1,4 @@
-"""Where a configuration file is wrong: the line and column of each message."""
+"""Errors in a configuration file: the line and column of each message."""
 
 import pytest
 
@@ -19,7 +19,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("data", "says"), MALFORMED)
-def test_what_is_no_yaml_is_told_in_one_sentence_with_its_place(data, says, tmp_path):
+def test_invalid_yaml_is_reported_in_one_sentence_with_its_place(data, says, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_bytes(data)
     with pytest.raises(plimsoll.CorruptError) as caught:

@@ -1,4 +1,4 @@
-"""`plimsoll.estimate` against what the recorder counts when the same model trains."""
+"""`plimsoll.estimate`, compared with the recorder's figures when the same model trains."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UNet(nn.Module):
 
 
 class Tied(nn.Module):
-    """A language model whose output projection is its embedding."""
+    """A language model whose output projection shares the weight of its embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def recorded_peak(
     make_batch: Callable[[], torch.Tensor],
     make_optimizer: Callable[[Any], torch.optim.Optimizer],
 ) -> int:
-    """Of three steps, as the recorder counts them."""
+    """The recorder's figures for three steps."""
     gc.collect()
     with plimsoll.record(path, mode="lite") as recording:
         model, batch = make(), make_batch()
@@ -166,7 +166,7 @@ def test_any_optimizer_given_as_a_function_or_as_an_instance(name: str, tmp_path
     by_function = plimsoll.estimate(model, batch, optimizer=make)
     instance = make(model.parameters())
     assert plimsoll.estimate(model, batch, optimizer=instance) == by_function
-    assert all(float(each["step"]) == 0 for each in instance.state.values())  # Adagrad has some
+    assert all(float(each["step"]) == 0 for each in instance.state.values())  # Adagrad has state
     model(batch).sum().backward()
     instance.step()
     state = {
@@ -214,7 +214,7 @@ def test_parameters_that_are_views_of_one_storage_count_once() -> None:
     assert plimsoll.estimate(Flat(), torch.ones(1)).weights_bytes == 4000
 
 
-def test_nothing_of_the_model_or_the_random_state_changes() -> None:
+def test_the_model_and_the_random_state_do_not_change() -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout(), nn.Flatten())
     batch = torch.randn(2, 3, 8, 8, requires_grad=True)
     model(batch).sum().backward()
@@ -318,14 +318,14 @@ def test_a_watched_process_notices_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reported"),
     [
         ("Adamm", "must be one of"),
         (3, "is of type int"),
     ],
 )
-def test_an_optimizer_that_is_none_is_told(wrong: object, told: str) -> None:
-    with pytest.raises(plimsoll.InvalidArgumentError, match=told):
+def test_an_optimizer_that_is_none_is_reported(wrong: object, reported: str) -> None:
+    with pytest.raises(plimsoll.InvalidArgumentError, match=reported):
         plimsoll.estimate(mlp(), torch.randn(2, 256), optimizer=wrong)
 
 

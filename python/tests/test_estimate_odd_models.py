@@ -1,4 +1,4 @@
-"""`plimsoll.estimate` of what fake tensors or copies cannot stand for."""
+"""`plimsoll.estimate` of models for which fake tensors or copies do not work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m plimsoll.examples`: every demonstration runs, and prints the lines it is about."""
+"""`python -m plimsoll.examples`: every demonstration runs and prints the expected lines."""
 
 from __future__ import annotations
 

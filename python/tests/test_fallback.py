@@ -1,7 +1,11 @@
 """Recording without a compiler, among the dispatch modes of the program."""
 
 import gc
+import signal
+import subprocess
+import sys
 import threading
+import weakref
 
 import pytest
 import torch
@@ -9,6 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils.flop_counter import FlopCounterMode
 
 import plimsoll
+from plimsoll import _record
+from plimsoll._torch import fallback
 from plimsoll._torch.dispatch_stack import take_out
 
 
@@ -45,7 +51,7 @@ def test_a_recording_that_begins_within_a_mode_outlives_it(tmp_path):
         recording.start()
         torch.ones(4)
     assert mode.seen == 2
-    kept = torch.ones(1000) + 1  # after the program's mode has gone
+    kept = torch.ones(1000) + 1  # after the program's mode was removed
     recording.stop()
     assert mode.seen == 2
     assert "aten::add" in " ".join(operators(recording.path))
@@ -62,7 +68,7 @@ def test_a_recording_that_ends_within_a_mode_takes_nothing_with_it(tmp_path):
     assert (outer.seen, inner.seen) == (2, 2)
 
 
-def test_modes_of_the_program_see_what_they_saw(tmp_path):
+def test_modes_of_the_program_see_the_same_as_before(tmp_path):
     def flops(train):
         with FlopCounterMode(display=False) as counter:
             train()
@@ -78,7 +84,7 @@ def test_modes_of_the_program_see_what_they_saw(tmp_path):
     assert alone > 0
 
 
-def test_a_recording_that_another_thread_ends_goes_on_in_none(tmp_path):
+def test_a_recording_that_another_thread_ends_is_not_continued(tmp_path):
     recording = recorded(tmp_path / "run.plim").start()
     held = torch.ones(3)
     thread = threading.Thread(target=recording.stop)
@@ -92,13 +98,13 @@ def test_a_recording_that_another_thread_ends_goes_on_in_none(tmp_path):
     assert events > 0
     assert "aten::mul" in " ".join(operators(again.path))
     del kept, held
-    # The first one's mode is still there, and lets all through: its own thread alone can take it.
+    # The first mode is still there but does nothing: only its own thread can remove it.
     (mode,) = _get_current_dispatch_mode_stack()
     assert mode._is_over
     take_out(mode)
 
 
-def test_what_is_compiled_stays_compiled(tmp_path):
+def test_compiled_code_stays_compiled(tmp_path):
     torch._dynamo.reset()
     ran = []
 
@@ -129,12 +135,80 @@ def test_backward_knows_the_layer_of_the_forward(tmp_path):
         model(x).sum().backward()
     trace = plimsoll.open(recording.path, at="end")
     layers = {row["key"]: row["bytes"] for row in trace.tables["by_layer"]}
-    held = (64 * 64 + 64) * 4  # by the parameters of each, and by their gradients
+    held = (64 * 64 + 64) * 4  # one for the parameters of each, one for their gradients
     assert layers["Halves.first"] == layers["Halves.second"] == 2 * held
 
 
+class Unsearchable(torch.nn.Module):
+    """Overrides what searches a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.inner(x)
+
+    def fails(self, *_, **__):
+        raise ValueError
+
+    named_modules = named_parameters = named_buffers = children = modules = fails
+
+
+class Bare(torch.nn.Module):
+    """Has none of torch's dictionaries."""
+
+    def __init__(self):
+        pass
+
+
+def test_modules_that_cannot_be_searched_raise_nothing(tmp_path):
+    bare, early = Bare(), Unsearchable()
+    with recorded(tmp_path / "run.plim") as recording:
+        model = Unsearchable()
+        optimizer = torch.optim.Adam(model.inner.parameters())
+        for each in (model, early):
+            each(torch.ones(2, 64)).sum().backward()
+        optimizer.step()
+    rows = plimsoll.open(recording.path, at="peak").tables["by_layer"]
+    assert "Unsearchable.inner" in {row["key"] for row in rows}
+    del bare
+
+
+def test_an_object_that_cannot_be_described_is_reported_once(tmp_path, monkeypatch, capsys):
+    def fails(_):
+        raise KeyError("odd")
+
+    monkeypatch.setattr(fallback, "_reported", set())
+    with recorded(tmp_path / "run.plim"), monkeypatch.context() as patch:
+        patch.setattr(fallback, "memory_of", fails)
+        kept = torch.ones(4) + torch.ones(4)
+    assert kept.tolist() == [2.0] * 4
+    assert capsys.readouterr().err.splitlines() == [
+        "plimsoll: a tensor, module or optimizer cannot be described (KeyError: 'odd'); its memory"
+        " may lack names"
+    ]
+
+
+SEARCH = """
+import torch
+from plimsoll._torch.module_tree import buffers_of, modules_of, parameters_of
+shared = torch.nn.Linear(3, 3)
+model = torch.nn.Sequential(shared, torch.nn.Sequential(shared, torch.nn.BatchNorm1d(3)))
+assert [path for path, _ in modules_of(model)] == [path for path, _ in model.named_modules()]
+for each in (model, torch.jit.script(model)):
+    assert list(dict(parameters_of(each))) == list(dict(each.named_parameters()))
+    assert list(dict(buffers_of(each))) == list(dict(each.named_buffers()))
+"""
+
+
+def test_shared_and_scripted_modules_are_named_once():
+    """In a process of its own: TorchScript keeps modules for good."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SEARCH], check=True)
+
+
 def test_what_exists_already_has_category_and_layer(tmp_path):
-    gc.collect()  # models that earlier tests left to it
+    gc.collect()  # models left by earlier tests
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8))
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(4, 64)).sum().backward()
@@ -151,7 +225,7 @@ def test_what_exists_already_has_category_and_layer(tmp_path):
     assert layers["Sequential.0"] == 2 * inner
 
 
-def test_that_there_is_no_compiler_is_said_once(tmp_path, monkeypatch, capsys):
+def test_a_missing_compiler_is_reported_once(tmp_path, monkeypatch, capsys):
     def fail(say):
         raise plimsoll.AdapterError("there is no compiler")
 
@@ -160,3 +234,56 @@ def test_that_there_is_no_compiler_is_said_once(tmp_path, monkeypatch, capsys):
         with plimsoll.record(tmp_path / f"{name}.plim"):
             torch.ones(3)
     assert capsys.readouterr().err.count("there is no compiler") == 1
+
+
+@pytest.mark.parametrize("call", ["stack", "tensor", "set_context", "begin_layer", "end_layer"])
+def test_without_memory_for_names_the_training_continues(call, tmp_path, monkeypatch):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    real = getattr(_record, call)
+
+    def out_of_memory(*arguments):
+        if any(isinstance(each, (str, list)) and each for each in arguments):
+            raise MemoryError
+        return real(*arguments)
+
+    with recorded(tmp_path / "run.plim") as recording:
+        monkeypatch.setattr(_record, call, out_of_memory)
+        kept = torch.zeros(1 << 20)
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+    assert recording.peaks["cpu"] >= kept.nbytes
+
+
+def test_an_error_that_was_handled_keeps_no_variables_of_the_program(tmp_path, monkeypatch):
+    def out_of_memory(*_):
+        raise MemoryError
+
+    def trained():
+        kept = torch.zeros(8)
+        return weakref.ref(kept)
+
+    with recorded(tmp_path / "run.plim"):
+        monkeypatch.setattr(_record, "stack", out_of_memory)
+        gc.collect()
+        gc.disable()  # the tensor must not need it
+        try:
+            assert trained()() is None
+        finally:
+            gc.enable()
+
+
+def test_an_exception_of_a_signal_is_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):
+    def interrupted(*_):
+        signal.raise_signal(signal.SIGUSR1)
+
+    def handler(*_):
+        raise MemoryError("of the program")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with recorded(tmp_path / "run.plim"), pytest.raises(MemoryError, match="of the program"):
+            monkeypatch.setattr(_record, "stack", interrupted)
+            torch.zeros(3)
+    finally:
+        signal.signal(signal.SIGUSR1, before)

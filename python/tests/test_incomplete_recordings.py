@@ -1,4 +1,4 @@
-"""What a report says of a recording that broke off: a full disk, damage, a killed process."""
+"""Reports of incomplete recordings: a full disk, damage, a killed process."""
 
 import os
 import re
@@ -79,7 +79,7 @@ def test_a_full_disk_is_reported_once_and_every_report_counts_what_is_missing(tm
 def test_a_killed_process_loses_less_than_a_second(tmp_path, limit):
     process = start(WAITS, tmp_path, PLIMSOLL_MAX_EVENTS=limit)
     assert process.stdout is not None
-    seen = int(process.stdout.readline())  # what comes before it takes long on a busy machine
+    seen = int(process.stdout.readline())  # what precedes it takes long on a busy machine
     begin = time.monotonic()
     while time.monotonic() - begin < 3:
         seen = int(process.stdout.readline())
@@ -109,7 +109,7 @@ def test_a_killed_process_that_wrote_no_event_is_not_said_to_have_allocated_noth
 
 
 def test_damage_is_the_first_thing_in_a_report(tmp_path):
-    # In a process of its own: this one may have met so many names that they fill half of the file.
+    # In a separate process: this one may have so many names that they fill half of the file.
     path = tmp_path / "run.plim"
     subprocess.run([sys.executable, "-c", ALLOCATES], cwd=tmp_path, check=True)
     content = bytearray(path.read_bytes())

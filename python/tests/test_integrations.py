@@ -1,4 +1,4 @@
-"""Monitoring inside the real packages: PhiFlow, Weights & Biases, and all of them when missing."""
+"""Monitoring inside real packages: PhiFlow, Weights & Biases, and missing packages."""
 
 import os
 import struct
@@ -26,7 +26,7 @@ def lines(text: str, beginning: str) -> list[str]:
 # PhiFlow ------------------------------------------------------------------------------------------
 
 
-def test_phiflow_counts_loss_evaluations_and_tells_the_first(capsys):
+def test_phiflow_counts_loss_evaluations_and_reports_the_first(capsys):
     from phi.torch import flow
 
     from plimsoll.integrations.phiflow import Counted
@@ -38,10 +38,10 @@ def test_phiflow_counts_loss_evaluations_and_tells_the_first(capsys):
         solve = flow.Solve("L-BFGS-B", 0, 1e-6, x0=flow.tensor(0.0))
         found = flow.math.minimize(counted, solve)
     assert float(found) == pytest.approx(3, abs=1e-3)
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     assert counted.evaluations >= 3
-    assert len(lines(told, "Loss evaluation")) == 2
-    assert lines(told, "Loss evaluation 0:")
+    assert len(lines(reported, "Loss evaluation")) == 2
+    assert lines(reported, "Loss evaluation 0:")
 
 
 def test_phiflow_off_is_silent_and_losses_of_other_kinds_are_taken(capsys):
@@ -60,7 +60,7 @@ def test_phiflow_off_is_silent_and_losses_of_other_kinds_are_taken(capsys):
 
 
 def offline_history(folder: Path) -> list[dict[str, str]]:
-    """What an offline run logged, from its file: a log of LevelDB's form with protobufs in it."""
+    """The log of an offline run, read from its file: protobufs in a log in LevelDB's format."""
     from wandb.proto import wandb_internal_pb2
 
     (path,) = folder.glob("wandb/offline-run-*/*.wandb")
@@ -84,7 +84,7 @@ def offline_history(folder: Path) -> list[dict[str, str]]:
     return rows
 
 
-def test_wandb_gets_the_scalars_on_an_axis_of_their_own(tmp_path):
+def test_wandb_gets_the_scalars_on_a_separate_axis(tmp_path):
     import wandb
 
     from plimsoll.integrations.wandb import Writer
@@ -132,10 +132,13 @@ def test_wandb_as_an_option_logs_each_sample_to_the_run_that_is_active(tmp_path,
         assert float(row["Memory/Tensor_Category/parameters_MB"]) >= 64 * 64 * 4 / 2**20
         assert "Memory/loss" in row
     assert sum("loss" in row for row in rows) == 5
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("plimsoll")]
-    assert told == [
+    reported = [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("plimsoll")
+    ]
+    assert reported == [
+        f"plimsoll: samples are written to {monitor.text_log_path}",
         "plimsoll: wandb: no run is active: call wandb.init() before the first sample; memory is "
-        "not logged there"
+        "not logged there",
     ]
 
 
@@ -152,11 +155,12 @@ def test_wandb_that_raises_does_not_stop_the_training(tmp_path, monkeypatch, cap
         monitor.step()
     assert monitor.samples == 2
     assert capsys.readouterr().err == (
+        f"plimsoll: samples are written to {monitor.text_log_path}\n"
         "plimsoll: wandb: OSError: no space left; memory is not logged there\n"
     )
 
 
-def test_wandb_without_a_run_is_told():
+def test_wandb_without_a_run_is_reported():
     from plimsoll.integrations.wandb import Writer
 
     with pytest.raises(RuntimeError, match=r"call wandb\.init\(\) first"):
@@ -173,7 +177,7 @@ def test_importing_plimsoll_brings_none_of_them():
 
 
 @pytest.mark.parametrize("name", ["lightning", "transformers", "accelerate", "phiflow", "wandb"])
-def test_one_that_is_not_installed_is_told_by_its_name(name):
+def test_one_that_is_not_installed_is_reported_by_its_name(name):
     code = f"""
 import sys
 

@@ -1,4 +1,4 @@
-"""Errors of signal handlers reach the program, wherever of ours they surface."""
+"""Errors of signal handlers reach the program, wherever in Plimsoll they surface."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ class Module(nn.Module):
 
 
 class Key:
-    """Of a dict: its text is asked for by nobody."""
+    """A key of a dict, whose text must not be requested."""
 
     def __str__(self):
         raise AssertionError
@@ -70,11 +70,12 @@ def test_hooks_run_no_code_of_the_program(mode, tmp_path):
             module({Key(): torch.zeros(2)})
             optimizer.step()
     assert Optimizer.lookups - before[0] == 0
-    # nn.Module's own call looks nothing up here.
+    # nn.Module's own call has no lookup here.
     assert Module.lookups - before[1] == 0
 
 
-# ---- whose an error is ---------------------------------------------------------------------------
+# ---- errors of the program
+# ---------------------------------------------------------------------------
 
 
 class TimedOutError(OSError):
@@ -82,7 +83,7 @@ class TimedOutError(OSError):
 
 
 class Handler:
-    """As programs write them: a method, and one that takes any arguments."""
+    """Handlers as programs write them: a method, and one that takes any arguments."""
 
     def method(self, number, frame):
         raise TimedOutError
@@ -119,7 +120,7 @@ def caught(function):
     raise AssertionError
 
 
-def test_what_a_handler_raises_is_told_from_what_a_call_raises(handler):
+def test_what_a_handler_raises_is_distinguished_from_what_a_call_raises(handler):
     assert _record.is_raised_by_signal(caught(raised_by_signal))
     assert not _record.is_raised_by_signal(caught(raised_by_call))
     assert not _record.is_raised_by_signal(TimedOutError())
@@ -149,7 +150,7 @@ def test_what_surfaces_in_a_callback_leaves_the_monitor(handler, tmp_path):
     del kept
 
 
-def test_what_surfaces_while_devices_are_asked_is_raised_after_it(handler):
+def test_an_error_while_devices_are_queried_is_raised_afterwards(handler):
     _record.set_device_source(raised_by_signal)
     try:
         with pytest.raises(TimedOutError):
@@ -164,9 +165,9 @@ def test_what_surfaces_while_devices_are_asked_is_raised_after_it(handler):
 
 def test_a_report_of_a_failed_allocation_leaves_what_a_signal_raises(handler, monkeypatch):
     class Half:
-        tell_settings = staticmethod(raised_by_call)
+        report_settings = staticmethod(raised_by_call)
 
-    monkeypatch.setattr(cuda_hooks, "_half", Half)
+    monkeypatch.setattr(cuda_hooks, "_adapter", Half)
     monkeypatch.setattr("plimsoll._oom.oom_report._report", lambda *_: raised_by_call())
     cuda_hooks._ran_out(0, 1, 2, 3, 4, 5)
     monkeypatch.setattr("plimsoll._oom.oom_report._report", lambda *_: raised_by_signal())

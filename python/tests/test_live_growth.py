@@ -1,4 +1,4 @@
-"""What keeps growing while it trains: leaks alert, and what only looks like one does not."""
+"""Growth while a program trains: leaks raise an alert, and similar patterns do not."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def run(tmp_path: Path, net: nn.Module, step: Step, steps: int = 60) -> list[pli
             optimizer.step()
             optimizer.zero_grad()
             monitor.step()
-    # What malloc keeps of freed memory is another matter.
+    # Freed memory that malloc keeps is not tested here.
     return [alert for alert in alerts if alert.device != "host"]
 
 
-def test_a_leak_beside_large_tensors_of_varying_size_is_found(tmp_path, net) -> None:
+def test_a_leak_next_to_large_tensors_of_varying_size_is_found(tmp_path, net) -> None:
     kept = []
 
     def step(i: int) -> torch.Tensor:
@@ -75,11 +75,11 @@ def test_graphs_that_stay_are_found_with_their_layer(tmp_path, net) -> None:
     )
     of_graphs = [alert for alert in found if alert.id == "activations_stay"]
     assert of_graphs
-    # Of each layer the output stays, for the layer after it.
+    # The output of each layer stays live, for the next layer.
     assert any("The layer " in each and "leaves most" in each for each in of_graphs[0].evidence)
 
 
-def test_inputs_that_get_longer_are_no_leak(tmp_path, net) -> None:
+def test_inputs_that_get_longer_are_not_a_leak(tmp_path, net) -> None:
     batches = {}
 
     def step(i: int) -> None:
@@ -88,7 +88,7 @@ def test_inputs_that_get_longer_are_no_leak(tmp_path, net) -> None:
     assert alerts_of(tmp_path, net, step) == []
 
 
-def test_a_second_model_that_is_built_late_is_no_leak(tmp_path, net) -> None:
+def test_a_second_model_that_is_built_late_is_not_a_leak(tmp_path, net) -> None:
     models = []
 
     def step(i: int) -> None:
@@ -100,12 +100,12 @@ def test_a_second_model_that_is_built_late_is_no_leak(tmp_path, net) -> None:
     assert alerts_of(tmp_path, net, step) == []
 
 
-def test_a_queue_that_fills_is_no_leak(tmp_path, net) -> None:
+def test_a_queue_that_fills_is_not_a_leak(tmp_path, net) -> None:
     queue: collections.deque[torch.Tensor] = collections.deque(maxlen=16)
     assert alerts_of(tmp_path, net, lambda _: queue.append(floats(KIB))) == []
 
 
-def test_a_cache_that_fills_is_no_leak(tmp_path, net) -> None:
+def test_a_cache_that_fills_is_not_a_leak(tmp_path, net) -> None:
     masks: dict[int, torch.Tensor] = {}
 
     def step(i: int) -> None:

@@ -1,4 +1,4 @@
-"""The text log and the detector as Python has them, and the command that reads the log."""
+"""The text log and the alerts in Python, and the command that reads the log."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def summary_of(command: str, path: str) -> dict:
     return json.loads(ran.stdout)
 
 
-def test_the_command_finds_in_the_log_what_the_run_was_told(plimsoll_command, tmp_path):
+def test_the_command_finds_in_the_log_what_the_run_printed(plimsoll_command, tmp_path):
     log = _record.TextLog(str(tmp_path))
     detector = _record.Detector()
     alerts = []
@@ -115,7 +115,7 @@ def test_what_a_killed_run_wrote_is_read_to_its_end(plimsoll_command, tmp_path):
     assert last + 1 <= len(steps) <= last + 2
 
 
-def test_thresholds_are_those_asked_for():
+def test_thresholds_are_those_requested():
     def alerts(**options):
         detector = _record.Detector(**options)
         return sum(len(detector.observe(sample(i, 50 * i))) for i in range(40))
@@ -132,7 +132,7 @@ def test_a_folder_that_is_none_is_one_sentence(tmp_path):
         _record.TextLog(str(tmp_path / "file"))
 
 
-def test_a_full_disk_is_told_once_and_training_goes_on(plimsoll_command, tmp_path):
+def test_a_full_disk_is_reported_once_and_training_continues(plimsoll_command, tmp_path):
     log = _record.TextLog(str(tmp_path))
     assert log.write(sample(0, 0)) is None
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -47,14 +47,14 @@ def report(tmp_path, *words):
     return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
 
-def test_two_million_names_fill_no_memory_and_the_report_says_how_many_events_lack_theirs(tmp_path):
+def test_two_million_names_take_bounded_memory_and_the_report_counts_events_without_names(tmp_path):
     grown, events, dropped, refused = run(tmp_path, max_events=10_000)
     assert (events, dropped) == (4_000_000, 0)
-    assert refused == 2_000_000 - LIMIT  # one for each allocation beyond
+    assert refused == 2_000_000 - LIMIT  # one for each allocation beyond the limit
     assert grown < 16 << 20
-    told = report(tmp_path)
-    assert "names_refused" in told
-    assert f"{refused:,}" in told
+    reported = report(tmp_path)
+    assert "names_refused" in reported
+    assert f"{refused:,}" in reported
     dumped = subprocess.run(
         [sys.executable, "-m", "plimsoll", "dump", "run.plim"],
         cwd=tmp_path,

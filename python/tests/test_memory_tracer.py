@@ -1,4 +1,4 @@
-"""MemoryTracer: what it counts, what it calls it, and that it leaves nothing behind."""
+"""MemoryTracer: its counts and names, and that it leaves nothing behind."""
 
 import dataclasses
 import inspect
@@ -47,7 +47,7 @@ def train_step(model, features: int = 64, rows: int = ROWS) -> None:
     model(torch.ones(rows, features)).sum().backward()
 
 
-def test_each_layer_has_the_bytes_that_arithmetic_says():
+def test_each_layer_has_the_bytes_computed_by_hand():
     model, tracer = Net(), MemoryTracer()
     with tracer.trace(model) as same:
         train_step(model)
@@ -56,7 +56,7 @@ def test_each_layer_has_the_bytes_that_arithmetic_says():
     assert set(stats) == {"Net", "up", "act", "down", NO_LAYER}
     assert stats["up"].parameter_bytes == 4 * (64 * 256 + 256)
     assert stats["down"].parameter_bytes == 4 * 256 * 8
-    # The output of relu is kept for backward: by itself and by the layer behind it.
+    # The output of relu is kept for backward by relu itself and by the next layer.
     assert stats["act"].saved_bytes == 4 * ROWS * 256
     assert stats["up"].saved_bytes == 0
     for each in stats.values():
@@ -118,7 +118,7 @@ def test_nested_blocks_are_one():
     assert types.count("layer_enter") == types.count("layer_exit") == 2
 
 
-def test_repeated_blocks_tell_the_most_that_each_layer_had():
+def test_repeated_blocks_report_the_most_that_each_layer_had():
     model, tracer = Net(), MemoryTracer()
     for rows in (ROWS, 4 * ROWS, ROWS):
         with tracer.trace(model):
@@ -240,7 +240,7 @@ def test_the_summary_names_layers_and_categories(capsys):
     assert "file_cut" not in text.getvalue()
 
 
-def test_nothing_traced_is_told_as_such(tmp_path, capsys):
+def test_nothing_traced_is_reported_as_such(tmp_path, capsys):
     tracer = MemoryTracer()
     assert tracer.get_layer_stats() == {}
     assert tracer.get_peak_memory_per_layer() == {}
@@ -336,7 +336,7 @@ def test_arguments_that_make_no_sense_are_refused(arguments):
         MemoryTracer(**arguments)
 
 
-def test_what_is_not_a_model_is_refused_by_name():
+def test_an_argument_that_is_not_a_model_is_refused_by_name():
     tracer = MemoryTracer()
     message = r"trace\(\) takes a torch.nn.Module, not str: pass the model"
     with pytest.raises(plimsoll.InvalidArgumentError, match=message), tracer.trace("encoder"):

@@ -1,4 +1,4 @@
-"""What each block of a MemoryTracer finds and leaves behind, and what it does not do again."""
+"""What each block of a MemoryTracer finds and leaves behind, and what it does not repeat."""
 
 import gc
 import sys
@@ -30,7 +30,7 @@ def train_step(model) -> None:
 
 
 def bytes_of(model, optimizer=None) -> dict[str, int]:
-    """What the tracer should find when a block begins."""
+    """The tensors that the tracer should find when a block begins."""
     state = [] if optimizer is None else optimizer.state.values()
     return {
         "parameter": sum(each.nbytes for each in model.parameters()),
@@ -63,8 +63,8 @@ class Normed(Net):
         return super().forward(self.norm(x))
 
 
-def test_every_block_finds_what_the_model_and_its_optimizer_hold():
-    """Also what changed while no block ran and no hook was there."""
+def test_every_block_finds_the_memory_of_the_model_and_its_optimizer():
+    """Changes while no block ran and no hook was installed are also found."""
     gc.collect()
     model = Normed()
     assert found_in_an_empty_block(model) == bytes_of(model)
@@ -153,7 +153,7 @@ def test_unread_blocks_do_not_pile_up(monkeypatch):
     assert len(tracer.events) == 300
 
 
-def test_names_are_the_models_own_beside_another_model_of_its_class():
+def test_names_are_the_models_own_with_another_model_of_its_class():
     other, model = Net(), Net()
     for order in ((other, model), (model, other)):
         tracer = MemoryTracer()
@@ -194,7 +194,7 @@ def test_live_models_have_the_same_names_in_all_blocks():
         with tracer.trace(first):
             train_step(first)
             train_step(other)
-        late = Net()  # noticed among the others, in another order
+        late = Net()  # found among the others, in a different order
     with tracer.trace(second):
         train_step(second)
         train_step(second)
@@ -213,7 +213,7 @@ def test_two_models_in_one_block_are_kept_apart():
     assert sorted(stats[f"{name}.up"].calls for name in ("Net", "Net#2")) == [1, 2]
 
 
-def test_a_wrapper_and_what_is_in_it_are_one_layer():
+def test_a_wrapper_and_its_model_are_one_layer():
     model = nn.DataParallel(Net())
     for traced in (model, model.module):
         tracer = MemoryTracer()

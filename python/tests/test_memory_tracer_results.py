@@ -1,4 +1,4 @@
-"""The events and layer statistics of a MemoryTracer: their fields, and that the totals are true."""
+"""The events and layer statistics of a MemoryTracer: their fields and totals."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What Plimsoll prints on stderr, whatever stderr is and whatever a path contains."""
+"""The messages of Plimsoll on stderr, whatever stderr is and whatever a path contains."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>/dev/null"])
-def test_where_stderr_takes_nothing_the_program_goes_on(redirection, tmp_path):
+def test_if_stderr_accepts_nothing_the_program_continues(redirection, tmp_path):
     words = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, PROGRAM]
     environment = os.environ | {"PLIMSOLL_MONITOR_NVTX": "ja"}
     ran = subprocess.run(
@@ -61,7 +61,7 @@ def test_what_drives_a_terminal_is_escaped(capsys):
     assert capsys.readouterr().err == "plimsoll: a\\nb\\x1b[31m\\u202e\\udcff\n  é 文\n"
 
 
-def test_a_pipe_that_nobody_reads_ends_the_start_and_not_the_program(tmp_path):
+def test_a_pipe_without_a_reader_fails_the_start_and_not_the_program(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     program = 'import os; os.environ.update(PLIMSOLL="1", PLIMSOLL_OUT="pipe")\n'
     program += 'os.environ["PLIMSOLL_ADAPTER"] = "none"\nimport torch, plimsoll; print("goes on")'
@@ -75,7 +75,7 @@ def test_a_pipe_that_nobody_reads_ends_the_start_and_not_the_program(tmp_path):
     )
     assert (ran.returncode, ran.stdout) == (0, "goes on\n")
     assert ran.stderr.startswith("plimsoll: Cannot open '")
-    assert ran.stderr.endswith("/pipe': nobody reads this pipe; nothing is recorded\n")
+    assert ran.stderr.endswith("/pipe': this pipe has no reader; nothing is recorded\n")
 
 
 SIGNALS_END_THE_PROGRAM = """
@@ -123,7 +123,7 @@ def run_python(program, folder, *words, **environment):
 
 
 @pytest.mark.parametrize("flag", ["-u", "-B"])
-def test_a_stderr_that_nobody_reads_ends_no_program(flag, tmp_path):
+def test_a_stderr_without_a_reader_does_not_end_the_program(flag, tmp_path):
     program = SIGNALS_END_THE_PROGRAM + UNREAD + MONITORED
     ran = subprocess.run(
         [sys.executable, flag, "-c", program],
@@ -135,7 +135,7 @@ def test_a_stderr_that_nobody_reads_ends_no_program(flag, tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "goes on\n")
 
 
-def test_a_fifo_as_stderr_whose_reader_has_gone_ends_no_program(tmp_path):
+def test_a_fifo_as_stderr_without_a_reader_does_not_end_the_program(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     opens = """
 reader = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""The measures and monitors of `plimsoll.monitor`, over real tensors."""
+"""The measurements and monitors of `plimsoll.monitor`, with real tensors."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def mebi(count: int) -> torch.Tensor:
 
 
 def masked(text: str) -> list[str]:
-    """What the system says of this process is no matter here."""
+    """Replace the system's figures for this process, which do not matter here."""
     lines = re.sub(r"CPU(:?) [+-]?[\d.]+ MB( \([+-][\d.]+ MB\))?", r"CPU\1 # MB", text).splitlines()
     return [line.rstrip() for line in lines]
 
 
-def test_a_block_tells_its_change_and_its_true_peak(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_block_reports_its_change_and_its_true_peak(capsys: pytest.CaptureFixture[str]) -> None:
     with plimsoll.track_memory("loading dataset"):
         kept = mebi(3)
         mebi(40)
@@ -45,7 +45,7 @@ def test_a_block_tells_its_change_and_its_true_peak(capsys: pytest.CaptureFixtur
     ]
 
 
-def test_a_block_that_raises_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_block_that_raises_is_reported_too(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ZeroDivisionError), plimsoll.track_memory("broken"):
         mebi(1)
         raise ZeroDivisionError
@@ -80,8 +80,8 @@ def test_functions_of_all_kinds_are_monitored(capsys: pytest.CaptureFixture[str]
     assert asyncio.run(all_of(async_generator(8))) == [8]
     assert plain.__name__ == "plain"
     out = capsys.readouterr().out
-    told = dict(re.findall(r"\[Memory\] (.+?): CPU .*\n +Peak CPU tensors: ([\d.]+) MB", out))
-    assert told == {
+    reported = dict(re.findall(r"\[Memory\] (.+?): CPU .*\n +Peak CPU tensors: ([\d.]+) MB", out))
+    assert reported == {
         "plain": "5.0",
         "coroutine": "6.0",
         "generator": "7.0",
@@ -103,10 +103,14 @@ def test_an_async_generator_gets_what_is_sent_and_thrown() -> None:
 
     async def talk() -> list[str]:
         values = echo()
-        told = [await anext(values), await values.asend("a"), await values.athrow(KeyError("b"))]
+        reported = [
+            await anext(values),
+            await values.asend("a"),
+            await values.athrow(KeyError("b")),
+        ]
         with pytest.raises(StopAsyncIteration):
             await values.asend("end")
-        return told
+        return reported
 
     assert asyncio.run(talk()) == ["begun", "a", "caught 'b'"]
 
@@ -124,7 +128,7 @@ def test_a_generator_that_is_closed_ends_its_block(capsys: pytest.CaptureFixture
     assert "[Memory] endless" in capsys.readouterr().out
 
 
-def test_threads_have_blocks_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_threads_have_separate_blocks(capsys: pytest.CaptureFixture[str]) -> None:
     def work(number: int) -> None:
         for _ in range(20):
             with plimsoll.track_memory(f"thread {number}"):
@@ -196,7 +200,7 @@ def test_a_tracker_shows_what_changed(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 class Unread:
-    """A loss that nobody may read."""
+    """A loss that must not be read."""
 
     def __float__(self) -> float:
         raise AssertionError("it was read")
@@ -217,7 +221,9 @@ def test_an_epoch_reads_a_loss_only_for_the_lines_it_prints(
     assert last == "  Epoch end: CPU tensors 0.0 MB allocated, peak 9.0 MB"
 
 
-def test_a_loss_that_is_no_number_costs_its_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loss_that_is_not_a_number_loses_only_its_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monitor = plimsoll.EpochMemoryMonitor()
     monitor.on_batch_end(0, object())
     assert masked(capsys.readouterr().out)[1:] == ["  Batch 0: CPU tensors 0.0 MB, CPU # MB"]
@@ -250,7 +256,7 @@ def test_loss_evaluations_are_counted(capsys: pytest.CaptureFixture[str]) -> Non
     assert monitor.evaluations > 2
 
 
-def test_a_batch_profiler_tells_what_each_part_added(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_profiler_reports_what_each_part_added(capsys: pytest.CaptureFixture[str]) -> None:
     profiler = plimsoll.BatchMemoryProfiler()
     profiler.checkpoint("data")
     kept = mebi(4)
@@ -269,7 +275,7 @@ def test_a_batch_profiler_tells_what_each_part_added(capsys: pytest.CaptureFixtu
 
 
 class Writer:
-    """What a SummaryWriter is asked for."""
+    """A stub of SummaryWriter that stores the calls."""
 
     def __init__(self) -> None:
         self.scalars: dict[tuple[str, int], float] = {}
@@ -278,7 +284,7 @@ class Writer:
         self.scalars[tag, global_step] = scalar_value
 
 
-def test_the_breakdown_sums_to_what_lives() -> None:
+def test_the_breakdown_sums_to_the_live_memory() -> None:
     writer = Writer()
     plimsoll.log_tensor_memory_breakdown(writer, 0, interval=2)
     net = torch.nn.Linear(512, 512)
@@ -300,9 +306,8 @@ def test_the_breakdown_sums_to_what_lives() -> None:
     assert whole >= 4 * weights
 
 
-def test_a_recording_sees_everything_beside_a_monitor(tmp_path: Path) -> None:
-    """The monitor came first and wanted little; the recording gets operators and lines all the
-    same."""
+def test_a_recording_sees_everything_while_a_monitor_runs(tmp_path: Path) -> None:
+    """A recording gets operators and lines even if a less demanding monitor started first."""
     plimsoll.EpochMemoryMonitor()
     with plimsoll.record(tmp_path / "t.plim"):
         kept = torch.randn(100, 100) @ torch.randn(100, 100)

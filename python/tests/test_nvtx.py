@@ -1,7 +1,7 @@
-"""Ranges and memory for Nsight Systems, as a tool that takes NVTX gets them from real training.
+"""Ranges and memory for Nsight Systems, as an NVTX tool receives them from real training.
 
-The tool is made up (tests/support/fake_nvtx_tool.cc); a process connects to it once, so each
-program is a process of its own.
+The tool is a fake (tests/support/fake_nvtx_tool.cc). A process connects to it only once, so each
+program runs in a separate process.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Node:
 
 
 @dataclass
-class Told:
-    """What the tool was told: of each thread its ranges as a tree, and all lines in their order."""
+class Reported:
+    """The tool's log: the ranges of each thread as a tree, and all lines in order."""
 
     threads: list[list[Node]]
     lines: list[str]
@@ -71,7 +71,7 @@ class Told:
         return [line.split(" ", 3)[3] for line in self.lines if line.startswith("start ")]
 
 
-def trees(lines: list[str]) -> Told:
+def trees(lines: list[str]) -> Reported:
     open_ranges: dict[str, list[Node]] = defaultdict(lambda: [Node("", [])])
     plain = []
     for line in lines:
@@ -86,15 +86,15 @@ def trees(lines: list[str]) -> Told:
             stack.pop()
     assert all(len(stack) == 1 for stack in open_ranges.values()), "ranges that nobody ended"
     roots = [stack[0].inside for stack in open_ranges.values() if stack[0].inside]
-    return Told(roots, plain, "")
+    return Reported(roots, plain, "")
 
 
-Run = Callable[..., Told]
+Run = Callable[..., Reported]
 
 
 @pytest.fixture
 def run(tmp_path: Path, nvtx_tool: str) -> Run:
-    def run_it(code: str, *, tool: str | None = nvtx_tool, **environment: str) -> Told:
+    def run_it(code: str, *, tool: str | None = nvtx_tool, **environment: str) -> Reported:
         log = tmp_path / "nvtx.log"
         log.unlink(missing_ok=True)
         env = os.environ | {"FAKE_NVTX_LOG": str(log), "OMP_NUM_THREADS": "1"} | environment
@@ -111,9 +111,9 @@ def run(tmp_path: Path, nvtx_tool: str) -> Run:
             timeout=300,
         )
         assert ran.returncode == 0, ran.stderr
-        told = trees(log.read_text().splitlines() if log.exists() else [])
-        told.errors = ran.stderr
-        return told
+        reported = trees(log.read_text().splitlines() if log.exists() else [])
+        reported.errors = ran.stderr
+        return reported
 
     return run_it
 
@@ -122,21 +122,21 @@ FORWARD = "forward(Net(Net.fc1 Net.fc2))"
 
 
 def test_a_run_nests_as_it_ran(run: Run) -> None:
-    told = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n")
-    (roots,) = told.threads
+    reported = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n")
+    (roots,) = reported.threads
     assert [node.name for node in roots] == ["data", "step", "data", "step", "data"]
     step = roots[1]
     assert step.tree().startswith(f"step({FORWARD} backward(")
     assert [node.name for node in step.inside] == ["forward", "backward", "optimizer"]
-    layers = [node.name for node in step.inside[1].inside]  # of the nodes that have one
+    layers = [node.name for node in step.inside[1].inside]  # layers of the nodes that have one
     assert layers[0] == "Net.fc2"
     assert layers[-1] == "Net.fc1"
     assert set(layers) == {"Net", "Net.fc1", "Net.fc2"}
-    assert told.steps() == ["first step", "step 2", "step 3"]
-    assert sum(line.startswith("end ") for line in told.lines) == 3
+    assert reported.steps() == ["first step", "step 2", "step 3"]
+    assert sum(line.startswith("end ") for line in reported.lines) == 3
 
 
-def test_bytes_are_told_at_steps(run: Run) -> None:
+def test_bytes_are_reported_at_steps(run: Run) -> None:
     code = (
         "ballast = torch.zeros(1 << 20)\n"
         "with plimsoll.record('t.plim', nvtx=True):\n    train()\n    plimsoll.step()\n"
@@ -176,7 +176,7 @@ with plimsoll.record('t.plim', nvtx=True):
     assert roots[-2].tree().startswith(f"step({FORWARD} backward(")
 
 
-def test_threads_have_ranges_of_their_own(run: Run) -> None:
+def test_threads_have_separate_ranges(run: Run) -> None:
     code = """
 import threading
 def work():
@@ -188,42 +188,42 @@ with plimsoll.record('t.plim', nvtx=True):
     for thread in threads: thread.start()
     for thread in threads: thread.join()
 """
-    told = run(code)
-    assert len(told.threads) == 4
-    for roots in told.threads:
+    reported = run(code)
+    assert len(reported.threads) == 4
+    for roots in reported.threads:
         assert len(roots) == 20
         assert all(node.tree().startswith(f"work({FORWARD} backward(") for node in roots)
 
 
 def test_the_monitor_has_the_same_by_its_option(run: Run, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("plimsoll: {nvtx: true, text_log: false}\n")
-    told = run("with plimsoll.TrainingMonitor('c.yaml') as monitor:\n    train()\n")
-    assert [node.name for node in told.threads[0]] == ["data", "step", "data", "step", "data"]
-    told = run(
+    reported = run("with plimsoll.TrainingMonitor('c.yaml') as monitor:\n    train()\n")
+    assert [node.name for node in reported.threads[0]] == ["data", "step", "data", "step", "data"]
+    reported = run(
         "with plimsoll.TrainingMonitor(text_log=False) as monitor:\n    train()\n",
         PLIMSOLL_MONITOR_NVTX="1",
     )
-    assert FORWARD in told.threads[0][1].tree()
+    assert FORWARD in reported.threads[0][1].tree()
 
 
 def test_the_environment_asks_for_recordings(run: Run) -> None:
-    told = run("with plimsoll.record('t.plim'):\n    train()\n", PLIMSOLL_MONITOR_NVTX="1")
-    assert FORWARD in told.threads[0][1].tree()
+    reported = run("with plimsoll.record('t.plim'):\n    train()\n", PLIMSOLL_MONITOR_NVTX="1")
+    assert FORWARD in reported.threads[0][1].tree()
 
 
 def test_off_loads_and_hooks_nothing(run: Run) -> None:
     code = (
         "with plimsoll.record('t.plim'), plimsoll.TrainingMonitor(text_log=False):\n    train()\n"
     )
-    assert run(code).lines == []  # the tool's library would have told of its loading
+    assert run(code).lines == []  # the tool's library would have reported its loading
     code = "with plimsoll.record('t.plim', nvtx=False):\n    train()\n"
     assert run(code, PLIMSOLL_MONITOR_NVTX="1").lines == []
 
 
-def test_without_a_tool_one_line_says_so(run: Run) -> None:
-    told = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n", tool=None)
-    assert told.lines == []
-    (line,) = told.errors.splitlines()
+def test_without_a_tool_one_line_is_printed(run: Run) -> None:
+    reported = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n", tool=None)
+    assert reported.lines == []
+    (line,) = reported.errors.splitlines()
     assert line == ("plimsoll: NVTX: no tool reads NVTX here: start the program with plimsoll nsys")
-    told = run("plimsoll.TrainingMonitor(nvtx=True, text_log=False)\n", tool=None)
-    assert told.errors.splitlines() == [line]
+    reported = run("plimsoll.TrainingMonitor(nvtx=True, text_log=False)\n", tool=None)
+    assert reported.errors.splitlines() == [line]

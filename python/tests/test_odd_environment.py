@@ -1,4 +1,4 @@
-"""Environment variables that cannot be understood: the program runs, and stderr names them."""
+"""With invalid environment variables the program runs, and stderr names them."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def run(code, tmp_path, **variables):
 
 @pytest.mark.parametrize("variable", CHECKED)
 def test_what_cannot_be_understood_is_named_and_the_program_runs(variable, tmp_path):
-    # One process for all values: __init__ does at import what this does again.
+    # One process for all values: this repeats what __init__ does at import.
     code = f"""
 import os, sys, plimsoll
 from plimsoll._command.environment import begin_as_environment_says
@@ -36,8 +36,8 @@ print("goes on")
 """
     ran = run(code, tmp_path)
     assert (ran.returncode, ran.stdout) == (0, "goes on\n"), ran.stderr
-    told = ran.stderr.split("asked\n")[1:]
-    for value, line in zip(ODD, told, strict=True):
+    reported = ran.stderr.split("asked\n")[1:]
+    for value, line in zip(ODD, reported, strict=True):
         assert line.startswith(f"plimsoll: PLIMSOLL_{variable}={value!r} "), line
         assert line.endswith("; nothing is recorded\n")
         assert line.count("\n") == 1
@@ -45,7 +45,7 @@ print("goes on")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_import_itself_goes_on(tmp_path):
+def test_the_import_itself_continues(tmp_path):
     code = "import plimsoll; print('goes on')"
     ran = run(code, tmp_path, PLIMSOLL="1", PLIMSOLL_MAX_EVENTS="²")
     assert (ran.returncode, ran.stdout) == (0, "goes on\n")
@@ -54,7 +54,7 @@ def test_the_import_itself_goes_on(tmp_path):
     )
 
 
-def test_a_recording_begins_whatever_the_environment_says_of_nvtx(tmp_path):
+def test_a_recording_begins_with_any_nvtx_variable(tmp_path):
     code = f"""
 import os, sys, plimsoll
 for value in {ODD!r}:

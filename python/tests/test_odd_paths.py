@@ -30,7 +30,7 @@ with plimsoll.region("x"), plimsoll.track_memory("x"):
 """
 
 
-def test_a_monitor_works_where_the_folder_is_gone(tmp_path):
+def test_a_monitor_works_in_a_removed_folder(tmp_path):
     words = [sys.executable, "-c", PROGRAM]
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -38,7 +38,7 @@ def test_a_monitor_works_where_the_folder_is_gone(tmp_path):
     assert "working folder has been removed" in ran.stderr
 
 
-def test_what_the_environment_asks_for_in_vain_stops_no_program(tmp_path):
+def test_an_invalid_environment_does_not_stop_the_program(tmp_path):
     environment = os.environ | {"PLIMSOLL": "1", "PLIMSOLL_MODE": "fastest"}
     words = [sys.executable, "-c", "import plimsoll; print('goes on')"]
     ran = subprocess.run(

@@ -61,7 +61,7 @@ def test_wrong_arguments_are_value_errors(generated, wrong):
     assert str(next(iter(wrong.values()))) in str(caught.value)
 
 
-def test_bytes_path_is_refused_in_words(generated):
+def test_bytes_path_is_refused_with_a_message(generated):
     with pytest.raises(TypeError, match="bytes; plimsoll takes str"):
         plimsoll.open(bytes(generated["healthy"]))
 
@@ -72,7 +72,7 @@ def test_zero_byte_in_path_is_refused(generated):
 
 
 def test_path_that_is_not_utf8(generated, tmp_path):
-    path = tmp_path / "gr\udcffün.pickle"  # the byte 0xFF, as Python says it in a str
+    path = tmp_path / "gr\udcffün.pickle"  # the byte 0xFF, as a str has it
     path.write_bytes(generated["healthy"].read_bytes())
     assert plimsoll.open(path).devices
     path.write_bytes(b"\x80\x04")
@@ -114,7 +114,7 @@ def test_errors_survive_another_process(tmp_path):
     assert copy.errno == caught.value.errno
 
 
-def test_progress_is_told(generated):
+def test_progress_is_reported(generated):
     calls = []
     plimsoll.open(generated["training"], progress=lambda *call: calls.append(call))
     assert calls
@@ -138,7 +138,7 @@ def test_control_c_stops_it(generated):
     def press_control_c(stage, done, total):
         signal.raise_signal(signal.SIGINT)
 
-    # Other tests run other people's trainers, which have handlers of their own.
+    # Other tests run third-party trainers, which have their own handlers.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -147,7 +147,7 @@ def test_control_c_stops_it(generated):
         signal.signal(signal.SIGINT, before)
 
 
-def test_many_threads_at_once(generated):
+def test_many_threads_simultaneously(generated):
     reports = []
 
     def work():
@@ -172,7 +172,7 @@ def test_each_export_format_writes_a_file(trace, wanted, tmp_path):
     assert by_suffix.read_bytes() == by_name.read_bytes()
 
 
-def test_export_says_which_formats_there_are(trace, tmp_path):
+def test_export_lists_the_formats(trace, tmp_path):
     with pytest.raises(plimsoll.InvalidArgumentError, match="has no known suffix"):
         trace.export(tmp_path / "trace.bin")
     with pytest.raises(plimsoll.InvalidArgumentError, match="there is no export format tar"):
@@ -181,7 +181,7 @@ def test_export_says_which_formats_there_are(trace, tmp_path):
 
 
 @pytest.mark.parametrize("blocked", ["no folder", "a folder"])
-def test_failed_export_names_the_file_that_was_asked_for(trace, tmp_path, blocked):
+def test_failed_export_names_the_requested_file(trace, tmp_path, blocked):
     target = tmp_path / "no folder" / "memory.json" if blocked == "no folder" else tmp_path
     with pytest.raises(OSError) as caught:
         trace.export(target, "speedscope")

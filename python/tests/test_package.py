@@ -1,4 +1,4 @@
-"""The package as it is installed: what it brings, what it must not bring."""
+"""The installed package: what it contains and imports, and what it must not."""
 
 import doctest
 import importlib
@@ -58,7 +58,7 @@ def test_import_brings_nothing_heavy():
     assert heavy.isdisjoint(loaded)
 
 
-def test_the_command_lies_beside_python(generated):
+def test_the_command_is_next_to_python(generated):
     command = pathlib.Path(sys.executable).parent / "plimsoll"
     ran = subprocess.run([command, "report", generated["healthy"]], check=False)
     assert ran.returncode == 0
@@ -96,7 +96,9 @@ def test_the_manual_is_true(generated, monkeypatch):
 def test_the_manual_names_every_column(generated):
     manual = (ROOT / "docs/python.md").read_text()
     trace = plimsoll.open(generated["planted-2.11"])
-    for table in (trace.events, trace.lifetimes, trace.segments, trace.blocks, trace.stacks):
+    names = ("events", "lifetimes", "segments", "blocks", "stacks", "frames")
+    for name in (*names, "sites", "tensors", "steps", "settings", "readings"):
+        table = getattr(trace, name)
         row = next(line for line in manual.splitlines() if line.startswith(f"| `{table.name}` |"))
         named = re.findall(r"`(\w+)`", row.split("|")[3])
         assert set(table.columns) <= set(named)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("unwatched")
 
 
 def ranges_of(profiler: Any, path: Path) -> list[dict[str, Any]]:
-    """Ours in its Chrome trace, in the order of their beginnings."""
+    """Plimsoll's ranges in the Chrome trace, ordered by their begin."""
     profiler.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
     ours = [event for event in events if str(event.get("name")).startswith("plimsoll: ")]
@@ -57,7 +57,7 @@ def test_a_block_that_raises_ends_its_range(tmp_path: Path) -> None:
     assert len(ranges_of(profiler, tmp_path / "trace.json")) == 2
 
 
-def test_without_a_profiler_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_profiler_nothing_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked() -> None:
         raise AssertionError("memory was asked for")
 

@@ -114,7 +114,7 @@ def test_ranks_without_a_launcher_are_those_of_torch_distributed(tmp_path: Path)
     (tmp_path / "train.py").write_text(SPAWNED.replace("{store}", str(tmp_path / "store")))
     printed, _ = run(["train.py"], tmp_path)
     assert names(tmp_path, "events/**/events*") == ["events/rank0", "events/rank1"]
-    # Two processes write to one pipe: their lines may run into each other.
+    # Two processes write to one pipe, so their lines may be interleaved.
     found = re.findall(r"\[rank \d\] trained:", "".join(printed))
     assert sorted(found) == ["[rank 0] trained:", "[rank 1] trained:"]
 

@@ -1,4 +1,4 @@
-"""Event files of our own, as TensorBoard and its data server read them."""
+"""Plimsoll's event files, as TensorBoard and its data server read them."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Recordings and monitors come and go while other threads train."""
+"""Recordings and monitors start and stop while other threads train."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A run shows what it holds to `plimsoll top`, while it runs and while it is wanted."""
+"""A run publishes its memory for `plimsoll top`, while it runs and `top` reads it."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ sys.stdin.readline()
 
 
 class Run:
-    """A script that runs until it is told to end; a context."""
+    """Run a script until the end of the `with` block."""
 
     def __init__(self, words, script, folder, **env):
         path = folder / "script.py"
@@ -59,7 +59,7 @@ class Run:
         return [path.name for path in self.live.iterdir()] if self.live.exists() else []
 
     def top(self, command: str, *wanted: str) -> str:
-        """The page, as soon as it has all these words."""
+        """Return the page as soon as it has all these words."""
         words = [command, "top", "--once", "--pid", str(self.process.pid)]
         end = time.monotonic() + 60
         while True:

@@ -1,4 +1,4 @@
-"""A recording gets a new file, whoever asks for the name and whatever has it."""
+"""A recording always gets a new file, whoever requests the name and whatever has it."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def peak(path) -> int:
     return device["requested_active"]["peak_bytes"]
 
 
-def test_a_second_process_records_into_a_file_of_its_own(tmp_path):
+def test_a_second_process_records_into_a_separate_file(tmp_path):
     path = tmp_path / "run.plim"
     with plimsoll.record(path, adapter="none") as recording:
         _record.alloc(_record.device("cpu", 0), 4096, 64)
@@ -62,7 +62,7 @@ def test_an_earlier_trace_is_kept_unless_it_may_be_overwritten(tmp_path, capsys)
     assert [peak(path), peak(tmp_path / "run.2.plim")] == [3, 2]
 
 
-def test_what_is_not_a_trace_is_never_overwritten(tmp_path):
+def test_a_file_that_is_not_a_trace_is_never_overwritten(tmp_path):
     (tmp_path / "thesis.tex").write_text("my thesis")
     (tmp_path / "link.plim").symlink_to(tmp_path / "thesis.tex")
     for overwrite in (False, True):

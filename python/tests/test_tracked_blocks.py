@@ -1,6 +1,8 @@
 """The object that track_memory yields."""
 
 import functools
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -112,3 +114,31 @@ def test_one_block_on_two_threads_has_the_figures_of_each(capsys):
     first_is_out.set()
     thread.join()
     assert changes == {"first": kept.nbytes, "second": 0}
+
+
+PROFILED = """
+import contextlib
+import sys
+
+import torch
+
+import plimsoll
+
+block = plimsoll.track_memory("block") if sys.argv[1:] else contextlib.nullcontext()
+with torch.profiler.profile(profile_memory=True) as profiler, block:
+    kept = torch.zeros(1000)
+for event in profiler.events():
+    if not event.name.startswith("plimsoll: block"):
+        print("event", event.name, event.self_cpu_memory_usage)
+"""
+
+
+def test_the_test_of_the_adapter_is_not_in_the_programs_profile():
+    plain, tracked = (
+        subprocess.run(
+            [sys.executable, "-c", PROFILED, *words], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        for words in ([], ["tracked"])
+    )
+    assert plain
+    assert [line for line in tracked if line.startswith("event ")] == plain

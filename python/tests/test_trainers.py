@@ -1,4 +1,4 @@
-"""Monitoring inside the training loops of real packages, on models that train in a moment."""
+"""Monitoring inside the training loops of real packages, on models that train quickly."""
 
 import os
 import re
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_network", "unwatched")
 
 @pytest.fixture
 def options(tmp_path) -> dict:
-    """Of a monitor: samples of every second iteration, and their folder."""
+    """Options of a monitor: a sample every second iteration, and the folder."""
     return {"output_dir": tmp_path, "interval": 2, "verbose_batches": 1, "profile_tensors": True}
 
 
@@ -29,7 +29,7 @@ def logged_iterations(folder: Path) -> list[int]:
 
 
 def logged_batches(folder: Path) -> list[str]:
-    """The batch size that each snapshot tells."""
+    """The batch size in each snapshot."""
     (log,) = (folder / "profiles").glob("tensor_profile_*.log")
     return re.findall(r"=== Iteration .*\| batch (\d+)", log.read_text())
 
@@ -39,7 +39,7 @@ def lines(text: str, beginning: str) -> list[str]:
 
 
 class Seen:
-    """Whether something was recorded while the model ran."""
+    """Stores whether something was recorded while the model ran."""
 
     def __init__(self, model: nn.Module) -> None:
         self.recording = False
@@ -90,9 +90,9 @@ def test_lightning_epochs_have_lines_and_iterations_samples(lightning, options, 
     model = nn.Linear(4, 1)
     seen = Seen(model)
     lightning_run(lightning.MemoryCallback(**options), model)
-    told = capsys.readouterr().out
-    assert len(lines(told, "Batch 0:")) == len(lines(told, "Epoch end:")) == 2
-    assert "loss=" in lines(told, "Batch 0:")[0]
+    reported = capsys.readouterr().out
+    assert len(lines(reported, "Batch 0:")) == len(lines(reported, "Epoch end:")) == 2
+    assert "loss=" in lines(reported, "Batch 0:")[0]
     assert logged_iterations(tmp_path) == [0, 2, 4]
     assert logged_batches(tmp_path) == ["2"] * 3
     assert seen.recording
@@ -123,7 +123,7 @@ def test_lightning_that_fails_ends_monitoring(lightning, options):
     assert not callback.is_running
 
 
-def test_lightning_tells_when_memory_ran_out(lightning, options, tmp_path, capsys):
+def test_lightning_reports_when_memory_ran_out(lightning, options, tmp_path, capsys):
     class Greedy(nn.Linear):
         def forward(self, batch):
             if batch.shape[0] == 2 and logged_iterations(tmp_path):
@@ -132,9 +132,9 @@ def test_lightning_tells_when_memory_ran_out(lightning, options, tmp_path, capsy
 
     with pytest.raises(MemoryError):
         lightning_run(lightning.MemoryCallback(**options), Greedy(4, 1))
-    told = capsys.readouterr().err
-    assert "CRITICAL Memory of cpu ran out in iteration 1, whose batch has 2 items" in told
-    assert "Tensors used" in told
+    reported = capsys.readouterr().err
+    assert "CRITICAL Memory of cpu ran out in iteration 1, whose batch has 2 items" in reported
+    assert "Tensors used" in reported
 
 
 # Transformers -------------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ def test_transformers_epochs_have_lines_and_logged_steps_their_loss(
     transformers, options, tmp_path, capsys
 ):
     transformers_run(transformers.MemoryCallback(**options), tmp_path)
-    told = capsys.readouterr().out
-    assert len(lines(told, "Batch 0:")) == len(lines(told, "Epoch end:")) == 2
+    reported = capsys.readouterr().out
+    assert len(lines(reported, "Batch 0:")) == len(lines(reported, "Epoch end:")) == 2
     assert logged_iterations(tmp_path) == [2, 4, 6, 8]
     assert logged_batches(tmp_path) == ["2"] * 4
     (log,) = (tmp_path / "profiles").iterdir()
@@ -217,7 +217,7 @@ def test_accelerate_logs_are_samples(options, tmp_path):
     assert logged_batches(tmp_path) == ["2"] * 3
 
 
-def test_the_older_name_of_lightning_is_taken_where_it_is_in_use(tmp_path):
+def test_the_older_name_of_lightning_is_used_if_imported(tmp_path):
     code = """
 import pytorch_lightning as pl, torch, sys
 from plimsoll.integrations.lightning import MemoryCallback

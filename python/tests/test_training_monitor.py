@@ -1,4 +1,4 @@
-"""`plimsoll.TrainingMonitor` over real training."""
+"""`plimsoll.TrainingMonitor` on real training."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_callback_that_raises_does_not_stop_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised: list[type] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda told: raised.append(told.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", lambda reported: raised.append(reported.exc_type))
 
     def callback(alert: plimsoll.MemoryAlert) -> None:
         raise ZeroDivisionError(alert.id)
@@ -139,6 +139,18 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert said[0].startswith("plimsoll: text log: ")
+
+
+def test_the_places_of_its_files_are_printed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with plimsoll.TrainingMonitor(output_dir=tmp_path, interval=1, tensorboard=True) as monitor:
+        train(monitor, 3)
+    log, folder = monitor.text_log_path, tmp_path / "tensorboard"
+    assert capsys.readouterr().err == f"plimsoll: samples are written to {log} and {folder}\n"
+    with plimsoll.TrainingMonitor(output_dir=tmp_path, text_log=False) as monitor:
+        train(monitor, 1)
+    assert capsys.readouterr().err == ""
 
 
 def test_off_there_is_no_hook_no_thread_and_no_file(tmp_path: Path) -> None:
@@ -201,7 +213,7 @@ def test_after_a_snapshot_the_hooks_see_as_little_as_before(tmp_path: Path) -> N
     assert modes == ["watch", "full", "watch", "watch"]
 
 
-def test_an_overlapping_recording_keeps_what_it_asked_for(tmp_path: Path) -> None:
+def test_an_overlapping_recording_keeps_its_options(tmp_path: Path) -> None:
     plimsoll.MemoryMonitor.get_gpu_memory_mb()  # watches
     with plimsoll.record(tmp_path / "whole.plim"):
         with plimsoll.record(tmp_path / "part.plim", mode="lite"):
@@ -303,6 +315,8 @@ def test_an_interval_of_zero_without_phases_is_reported(
     plimsoll.TrainingMonitor(interval=0, output_dir=tmp_path).close()
     message = "plimsoll: interval is 0 and there are no phases: no iteration is sampled\n"
     assert capsys.readouterr().err == message
-    plimsoll.TrainingMonitor(interval=0, phases="0-5:1", output_dir=tmp_path).close()
+    plimsoll.TrainingMonitor(
+        interval=0, phases="0-5:1", output_dir=tmp_path, text_log=False
+    ).close()
     plimsoll.TrainingMonitor(interval=0, enabled=False).close()
     assert capsys.readouterr().err == ""

@@ -14,9 +14,10 @@ namespace {
 constexpr std::array<std::string_view, 4> kStays = {"parameter", "gradient", "optimizer_state",
                                                     "buffer"};
 constexpr std::int64_t kMostItems = 1'000'000'000;
-constexpr std::uint64_t kLeastPart = 1000;  // of the peak, which grows with the batch
+// smallest batch-dependent bytes, as a fraction of the peak
+constexpr std::uint64_t kLeastPart = 1000;
 
-// What of the device this program's tensors could have: all that others do not use.
+// The device memory available to this program's tensors: all that others do not use.
 struct Room {
   std::uint64_t total_bytes = 0;
   std::uint64_t bytes = 0;
@@ -26,22 +27,22 @@ std::optional<Room> room_of(const MemorySample& sample, const DeviceMemory& memo
   const auto used = is_host ? sample.host.used_bytes : memory.used_bytes;
   const auto total = is_host ? sample.host.total_bytes : memory.total_bytes;
   if (!used || !total) return std::nullopt;
-  // A caching allocator keeps what it has reserved for tensors.
+  // Memory reserved by a caching allocator stays available to tensors.
   const std::uint64_t ours = std::max(memory.live_bytes, memory.reserved_bytes.value_or(0));
   const std::uint64_t others = *used > ours ? *used - ours : 0;
   if (others >= *total) return std::nullopt;
   return Room{*total, *total - others};
 }
 
-// What lived at the peak and does not grow with the batch.
+// Memory live at the peak that does not grow with the batch.
 std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
   std::vector<MemoryShare> fixed;
   for (const std::string_view name : kStays) {
     const std::uint64_t bytes = sample::bytes_of_name(memory.at_peak, std::string(name));
     if (bytes > 0) fixed.push_back({std::string(name), bytes, 0});
   }
-  // Held between iterations by nothing that we know, such as a data set: at the peak it was there
-  // too, among the rest.
+  // Memory of no known category that is retained between iterations, such as a data set: at the
+  // peak it was part of the rest.
   const std::uint64_t held = sample::bytes_of_name(memory.categories, "other") +
                              sample::bytes_of_name(memory.categories, "unknown");
   const std::uint64_t rest = sample::bytes_of_name(memory.at_peak, std::string(sample::kRest));
@@ -49,7 +50,7 @@ std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
   return fixed;
 }
 
-// The peak of the first iteration knows nothing of the state that its optimizer step makes.
+// The peak of the first iteration does not include the state that its optimizer step creates.
 std::vector<MemoryShare> come_since_peak(const DeviceMemory& memory) {
   std::vector<MemoryShare> later;
   for (const std::string_view name : kStays) {
@@ -66,7 +67,7 @@ std::uint64_t sum_of(const std::vector<MemoryShare>& shares) {
   return sum;
 }
 
-// " (parameter 2.0 GiB, gradient 1.5 GiB)"; empty: of nothing.
+// " (parameter 2.0 GiB, gradient 1.5 GiB)"; empty for an empty list.
 std::string shares_text(const std::vector<MemoryShare>& shares) {
   std::string parts;
   for (const MemoryShare& share : shares) {
@@ -99,7 +100,7 @@ std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const Device
   fit.later = come_since_peak(memory);
   fit.later_bytes = sum_of(fit.later);
   if (fit.fixed_bytes >= fit.peak_bytes) return std::nullopt;
-  // A peak in the optimizer, which says nothing of what an item needs.
+  // A peak in the optimizer says nothing about the memory per item.
   if (fit.peak_bytes - fit.fixed_bytes < fit.peak_bytes / kLeastPart) return std::nullopt;
   fit.item_bytes =
       static_cast<double>(fit.peak_bytes - fit.fixed_bytes) / static_cast<double>(fit.batch);
@@ -133,8 +134,8 @@ std::vector<std::string> batch_evidence(const BatchFit& fit, const std::string& 
     evidence.push_back("Since that peak " + sample::bytes_text(fit.later_bytes) +
                        " more have been retained" + shares_text(fit.later));
   }
-  evidence.push_back("Tensors can have " + sample::bytes_text(fit.room_bytes) + " of the " +
-                     sample::bytes_text(fit.total_bytes) + "; something else uses the rest");
+  evidence.push_back("Tensors can use " + sample::bytes_text(fit.room_bytes) + " of the " +
+                     sample::bytes_text(fit.total_bytes) + "; the rest is not available to them");
   return evidence;
 }
 

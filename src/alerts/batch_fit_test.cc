@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using testing::kMb;
 using testing::made_sample;
 
-// At the peak 9000 MB, of which 4000 stay and 5000 are those of 32 items: 156.25 MB each.
+// 9000 MB at the peak: 4000 are fixed, and 5000 belong to 32 items, 156.25 MB each.
 MemorySample sample_of_32() {
   MemorySample sample = made_sample();
   sample.batch_size = 32;
@@ -30,8 +30,8 @@ MemorySample sample_of_32() {
   return sample;
 }
 
-// Of 16,000 MB others have 12,000 - 10,130 = 1870, so there is room for 14,130; less a tenth
-// 12,717, of which 8717 are for items: 55.8 of them.
+// Of 16,000 MB, others use 12,000 - 10,130 = 1870, which leaves 14,130; less a tenth, 12,717, of
+// which 8717 are for items: 55.8 items.
 TEST(BatchFit, counts_by_hand) {
   const MemorySample sample = sample_of_32();
   const auto fit = batch_that_fits(sample, sample.devices[1]);
@@ -49,14 +49,14 @@ TEST(BatchFit, counts_by_hand) {
       ElementsAre("Of the peak of iteration 7, 8.8 GiB, 3.9 GiB do not grow with the batch "
                   "(parameter 2.0 GiB, gradient 1.5 GiB, optimizer_state 500.0 MiB); the "
                   "other 4.9 GiB are 156.2 MiB for each of the 32 items of a batch",
-                  "Tensors can have 13.8 GiB of the 15.6 GiB; something else uses the rest"));
+                  "Tensors can use 13.8 GiB of the 15.6 GiB; the rest is not available to them"));
   EXPECT_EQ(batch_advice(*fit),
             "A batch of 55 would fit with 10.0% left free: about 12.3 GiB at the peak, if memory "
             "grows linearly with the batch");
 }
 
-// A data set of 1000 MB that nobody owns was there at the peak, too: 4000 MB are left for 32 items.
-TEST(BatchFit, what_is_held_between_iterations_stays) {
+// An unowned data set of 1000 MB was live at the peak, too: 4000 MB are left for 32 items.
+TEST(BatchFit, memory_retained_between_iterations_is_fixed) {
   MemorySample sample = sample_of_32();
   sample.devices[1].categories.push_back({"unknown", 600 * kMb, 1});
   sample.devices[1].categories.push_back({"other", 400 * kMb, 1});
@@ -66,8 +66,8 @@ TEST(BatchFit, what_is_held_between_iterations_stays) {
   EXPECT_EQ(fit->largest, 61);
 }
 
-// Without an accelerator what there is is the host's: others have 8000 - 30 MB of 32,000.
-TEST(BatchFit, of_the_cpu_is_that_of_the_host) {
+// Without an accelerator, the host's memory counts: of 32,000 MB, others use 8000 - 30.
+TEST(BatchFit, for_the_cpu_uses_the_hosts_memory) {
   MemorySample sample = made_sample();
   sample.devices.pop_back();
   sample.batch_size = 10;
@@ -80,17 +80,17 @@ TEST(BatchFit, of_the_cpu_is_that_of_the_host) {
   EXPECT_EQ(fit->largest, (24'030 * 9 / 10 - 20) / 10);
 }
 
-TEST(BatchFit, says_when_not_even_one_item_fits) {
+TEST(BatchFit, reports_that_not_even_one_item_fits) {
   MemorySample sample = sample_of_32();
   sample.devices[1].total_bytes = 6000 * kMb;
-  sample.devices[1].used_bytes = 11'800 * kMb;  // 1670 are others'
+  sample.devices[1].used_bytes = 11'800 * kMb;  // 1670 of it by others
   const auto fit = batch_that_fits(sample, sample.devices[1]);
   EXPECT_EQ(fit->largest, 0);
   EXPECT_THAT(batch_advice(*fit), HasSubstr("No batch fits with 10.0% left free: a batch of 1 "
                                             "needs about 4.1 GiB"));
 }
 
-TEST(BatchFit, says_nothing_where_a_number_is_missing) {
+TEST(BatchFit, is_absent_if_a_number_is_missing) {
   const auto knows = [](auto&& change) {
     MemorySample sample = sample_of_32();
     change(sample, sample.devices[1]);
@@ -107,8 +107,8 @@ TEST(BatchFit, says_nothing_where_a_number_is_missing) {
   EXPECT_FALSE(knows([](MemorySample&, DeviceMemory& gpu) { gpu.used_bytes = 64'000 * kMb; }));
 }
 
-// Others have 4870 MB now: 11,130, less a tenth 10,017, less 4000: 38.5 items.
-TEST(BatchFit, is_told_of_a_device_that_is_nearly_full) {
+// Others now use 4870 MB: of the remaining 11,130, less a tenth, 10,017, minus 4000: 38.5 items.
+TEST(BatchFit, is_reported_for_a_nearly_full_device) {
   Detector detector;
   MemorySample sample = sample_of_32();
   sample.devices[1].used_bytes = 15'000 * kMb;
@@ -120,7 +120,7 @@ TEST(BatchFit, is_told_of_a_device_that_is_nearly_full) {
   EXPECT_THAT(alerts[0].evidence, ::testing::Contains(HasSubstr("each of the 32 items")));
 }
 
-TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
+TEST(BatchFit, is_reported_after_a_failure_from_earlier_iterations) {
   Detector detector;
   EXPECT_TRUE(detector.observe(sample_of_32()).empty());
   MemorySample failed = sample_of_32();
@@ -134,7 +134,7 @@ TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
   ASSERT_EQ(alerts.size(), 1U);
   EXPECT_EQ(alerts[0].id, "out_of_memory");
   EXPECT_EQ(std::ranges::count(kAlertIds, alerts[0].id), 1);
-  EXPECT_EQ(alerts[0].severity, AlertSeverity::kCritical);
+  EXPECT_EQ(alerts[0].severity, FindingSeverity::kCritical);
   EXPECT_EQ(alerts[0].title, "Memory of cuda:0 ran out in iteration 150, whose batch has 96 items");
   EXPECT_THAT(alerts[0].evidence[0], HasSubstr("at most 15.1 GiB"));
   EXPECT_THAT(alerts[0].evidence[1], HasSubstr("Of the peak of iteration 100, 8.8 GiB"));
@@ -145,8 +145,8 @@ TEST(BatchFit, is_told_when_memory_ran_out_from_the_iterations_before) {
             "Memory of cuda:0 ran out in iteration 150; batches had up to 96 items");
 }
 
-// 11,000 MB are of 96 items, at least: 114.6 MB each, so at most 76 fit.
-TEST(BatchFit, of_a_first_iteration_that_failed_is_a_bound) {
+// At least 11,000 MB belong to 96 items: 114.6 MB each, so at most 76 fit.
+TEST(BatchFit, is_a_bound_if_the_first_iteration_failed) {
   Detector detector;
   MemorySample failed = sample_of_32();
   failed.ran_out = true;
@@ -161,9 +161,9 @@ TEST(BatchFit, of_a_first_iteration_that_failed_is_a_bound) {
               ::testing::StartsWith("Record with plimsoll run, or"));
 }
 
-// The state of Adam, 20 GiB, is made after the first peak: 32 items do not fit beside it. Of 60
-// GiB, less a tenth, 35 stay: 19 are left for items of 30 / 32 GiB.
-TEST(BatchFit, counts_the_state_that_the_first_step_makes_after_its_peak) {
+// Adam's state, 20 GiB, is created after the first peak: 32 items do not fit next to it. Of 60 GiB,
+// less a tenth, 35 are fixed, which leaves 19 for items of 30 / 32 GiB.
+TEST(BatchFit, counts_the_state_created_by_the_first_step_after_its_peak) {
   constexpr std::uint64_t kGb = 1024 * kMb;
   MemorySample sample = sample_of_32();
   sample.iteration = 0;
@@ -181,8 +181,8 @@ TEST(BatchFit, counts_the_state_that_the_first_step_makes_after_its_peak) {
                   "Since that peak 20.0 GiB more have been retained (optimizer_state 20.0 GiB)"));
 }
 
-// By their numbers 55 would fit; the failing request itself is in no peak.
-TEST(BatchFit, is_never_one_that_has_failed) {
+// By the numbers 55 would fit, but the failing request itself is in no peak.
+TEST(BatchFit, is_never_a_batch_that_has_failed) {
   MemorySample failed = sample_of_32();
   failed.ran_out = true;
   const auto advice = [&](Detector detector) { return detector.observe(failed)[0].next_step; };

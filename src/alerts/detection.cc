@@ -9,7 +9,7 @@
 namespace plimsoll::alerts {
 namespace {
 
-// More than any run has; logs of others may have more.
+// No run has more devices; a hostile log may.
 constexpr std::size_t kMostDevices = 256;
 constexpr std::size_t kMostCategories = 64;
 constexpr std::size_t kLosses = 24;
@@ -19,14 +19,14 @@ std::int64_t signed_bytes(std::uint64_t bytes) {
   return static_cast<std::int64_t>(std::min(bytes, kSane));
 }
 
-// What the device holds, by the best figure there is.
+// The used memory of the device, by the best figure available.
 std::optional<std::uint64_t> total_of(const DeviceMemory& device) {
   if (!device.categories.empty() || device.live_bytes > 0) return device.live_bytes;
   if (device.allocated_bytes) return device.allocated_bytes;
   return device.used_bytes;
 }
 
-bool is_graver(const Suspicion& a, const Suspicion& b) {
+bool is_more_severe(const Suspicion& a, const Suspicion& b) {
   if (a.alert.severity != b.alert.severity) return a.alert.severity > b.alert.severity;
   if (a.alert.saving_bytes != b.alert.saving_bytes) {
     return a.alert.saving_bytes > b.alert.saving_bytes;
@@ -99,16 +99,16 @@ const DeviceHistory* Detector::cpu() const {
   return found == devices_.end() ? nullptr : &found->second;
 }
 
-bool Detector::is_to_be_told(const Suspicion& suspicion) {
-  const auto [told, is_new] = told_.try_emplace(suspicion.key());
-  const bool is_due = samples_ - told->second.sample >= options_.alert_every;
-  const bool is_worse = suspicion.magnitude >= options_.times_worse * told->second.magnitude;
+bool Detector::is_to_be_reported(const Suspicion& suspicion) {
+  const auto [reported, is_new] = reported_.try_emplace(suspicion.key());
+  const bool is_due = samples_ - reported->second.sample >= options_.alert_every;
+  const bool is_worse = suspicion.magnitude >= options_.times_worse * reported->second.magnitude;
   if (!is_new && !is_due && !is_worse) return false;
-  told->second = {samples_, suspicion.magnitude};
+  reported->second = {samples_, suspicion.magnitude};
   return true;
 }
 
-// An iteration that failed in its middle is no part of any series.
+// An iteration that failed midway is excluded from every series.
 std::vector<Alert> Detector::observe_failure(const MemorySample& sample) {
   Suspicions found;
   const Rules rules{options_, sample.iteration, found};
@@ -156,16 +156,17 @@ std::vector<Alert> Detector::observe(const MemorySample& sample, const Survivors
   lasting.host_growth(host_rss_, cpu());
 
   std::vector<Alert> alerts = crossed_thresholds(sample);
-  std::ranges::sort(of_now, is_graver);
+  std::ranges::sort(of_now, is_more_severe);
   for (Suspicion& suspicion : of_now) {
-    if (is_to_be_told(suspicion)) alerts.push_back(std::move(suspicion.alert));
+    if (is_to_be_reported(suspicion)) alerts.push_back(std::move(suspicion.alert));
   }
   return alerts;
 }
 
-// Told when memory rises above a threshold, and again only after it has fallen clearly below.
+// Alerts when memory rises above a threshold, and again only after it has fallen clearly below.
 std::vector<Alert> Detector::crossed_thresholds(const MemorySample& sample) {
-  constexpr double kRearmAt = 0.95;  // of the threshold: memory that hovers around it alerts once
+  constexpr double kRearmAt = 0.95;  // share of the threshold: memory that hovers around it alerts
+                                     // only once
   Suspicions found;
   const Rules rules{options_, iteration_, found};
   for (const DeviceLoad& load : loads_of(sample)) {
@@ -179,7 +180,7 @@ std::vector<Alert> Detector::crossed_thresholds(const MemorySample& sample) {
       rules.above(load, threshold, history == devices_.end() ? nullptr : &history->second);
     }
   }
-  std::ranges::sort(found, is_graver);
+  std::ranges::sort(found, is_more_severe);
   std::vector<Alert> alerts;
   for (Suspicion& suspicion : found) alerts.push_back(std::move(suspicion.alert));
   return alerts;
@@ -199,7 +200,7 @@ std::vector<Alert> Detector::findings() const {
   }
   rules.host_growth(host_rss_, cpu());
   for (const auto& [key, suspicion] : worst_) found.push_back(suspicion);
-  std::ranges::sort(found, is_graver);
+  std::ranges::sort(found, is_more_severe);
   std::vector<Alert> alerts;
   for (Suspicion& suspicion : found) alerts.push_back(std::move(suspicion.alert));
   return alerts;

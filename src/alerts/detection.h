@@ -1,7 +1,8 @@
-// What goes wrong while a run trains: the rules, over one sample after the other. The same rules
-// alert during the run and make the findings of `plimsoll analyze`. docs/monitoring.md lists them.
+// Detects memory problems while a run trains: the rules, applied to one sample after another. The
+// same rules raise alerts during the run and produce the findings of `plimsoll analyze`.
+// docs/monitoring.md lists them.
 //
-// Everything said is a number of this run. No rule advises empty_cache().
+// All statements are numbers of this run. No rule recommends empty_cache().
 #pragma once
 
 #include <array>
@@ -20,6 +21,7 @@
 #include "alerts/batch_fit.h"
 #include "alerts/series.h"
 #include "base/fields.h"
+#include "base/finding.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/monitor_options.h"
 
@@ -27,100 +29,78 @@ namespace plimsoll::alerts {
 
 class Survivors;
 
-enum class AlertSeverity : std::uint8_t { kInfo, kWarning, kCritical };
+using base::FindingSeverity;
 
-inline const char* to_string(AlertSeverity severity) {
-  switch (severity) {
-    case AlertSeverity::kInfo:
-      return "info";
-    case AlertSeverity::kWarning:
-      return "warning";
-    case AlertSeverity::kCritical:
-      return "critical";
-  }
-  return "info";
-}
-
-// All the ids there are.
+// All alert ids.
 inline constexpr std::array<std::string_view, 10> kAlertIds = {
     "activations_stay",   "temporaries_stay", "gradients_accumulate",  "memory_growth",
     "more_large_tensors", "fragmentation",    "memory_jump_with_loss", "device_nearly_full",
     "out_of_memory",      "above_threshold"};
 
-struct Alert {
-  std::string id;  // stable: one of kAlertIds
-  AlertSeverity severity = AlertSeverity::kWarning;
+// The id is one of kAlertIds.
+struct Alert : base::Finding {
   std::string device;   // "cuda:0", "cpu", "host"
-  std::string subject;  // what of it: a category; may be empty
+  std::string subject;  // a category, for example; may be empty
   std::int64_t iteration = 0;
-  std::string title;                  // the verdict
-  std::vector<std::string> evidence;  // each one sentence
-  std::string next_step;
-  std::uint64_t saving_bytes = 0;  // 0: nothing, or not known
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
-        Field{"id", &Alert::id, "Stable name of the rule."},
-        Field{"severity", &Alert::severity, "info, warning or critical."},
-        Field{"device", &Alert::device, "The device it is about, or host."},
-        Field{"subject", &Alert::subject, "What of it: a category, or empty."},
-        Field{"iteration", &Alert::iteration, "Iteration of the sample that raised it."},
-        Field{"title", &Alert::title, "The verdict."},
-        Field{"evidence", &Alert::evidence, "Why we say so."},
-        Field{"next_step", &Alert::next_step, "What to do."},
-        Field{"saving_bytes", &Alert::saving_bytes,
-              "What that would save; 0 when nothing or not known."}};
+    return std::tuple_cat(base::Finding::fields(),
+                          std::tuple{Field{"device", &Alert::device, "The device, or host."},
+                                     Field{"subject", &Alert::subject,
+                                           "The category that the finding is about; may be empty."},
+                                     Field{"iteration", &Alert::iteration,
+                                           "Iteration of the sample that raised it."}});
   }
 };
 
 struct DetectionOptions {
-  double growth_percent = 10;  // of what the device held when the growth began
+  double growth_percent = 10;  // of the device's live memory when the growth began
   double least_confidence = 0.8;
   std::uint64_t least_growth_bytes = std::uint64_t{1} << 20;
   double fragmentation_percent = 40;
-  std::uint64_t least_reserved_bytes = std::uint64_t{64} << 20;  // below, nobody cares
+  std::uint64_t least_reserved_bytes = std::uint64_t{64} << 20;  // less than this is negligible
   double full_percent = 90;
   std::int64_t fewest_more_large_tensors = 5;
-  double jump_percent = 20;  // above what is usual
-  double loss_spike = 3;     // times what is usual
-  // An alert is told again after so many samples, or when it got so many times worse.
+  double jump_percent = 20;  // above the usual value
+  double loss_spike = 3;     // times the usual loss
+  // An alert is repeated after this many samples, or when it has become this many times worse.
   std::int64_t alert_every = 10;
   double times_worse = 2;
-  // A percentage among them takes the place of full_percent.
+  // A percentage in this list replaces full_percent.
   std::vector<MemoryThreshold> alert_above = {};
-  std::string step = "iteration";  // what samples are counted by, in sentences
+  std::string step = "iteration";  // the unit that samples count, as named in sentences
 };
 
-// Verdict, evidence and next step, a line each, as `plimsoll report` prints its findings.
+// Verdict, evidence and next step, one per line, as `plimsoll report` prints its findings.
 std::string alert_text(const Alert& alert);
 
 using AlertKey = std::tuple<std::string, std::string, std::string>;  // id, device, subject
 
 struct Suspicion {
   Alert alert;
-  double magnitude = 0;  // how bad, to compare with the same alert later
+  double magnitude = 0;  // severity, for comparison with the same alert later
 
   AlertKey key() const { return {alert.id, alert.device, alert.subject}; }
 };
 
-// Which batch would fit, as the sample of an iteration told.
+// Which batch would fit, according to the sample of an iteration.
 struct KnownFit {
   BatchFit fit;
   std::int64_t iteration = 0;
 };
 
-// What a detector remembers of a device.
+// The history of a device.
 struct DeviceHistory {
   std::map<std::string, Series> categories;
-  Series total;  // of live tensors, or what else is known
+  Series total;  // of live tensors or, if those are unknown, the best figure available
   Series large_count;
   Series height;  // for jumps: the peak, or the total
   std::optional<std::uint64_t> highest_peak_bytes;
-  std::optional<KnownFit> fit;  // the newest
+  std::optional<KnownFit> fit;  // the newest one
   DeviceMemory last;
   DeviceMemory before_last;
-  // Of two samples, the older one from the second quarter of all there were.
+  // Two samples: the newest, and an older one from the second quarter of the run.
   struct Layers {
     std::int64_t iteration = 0;
     std::vector<MemoryShare> shares;
@@ -129,7 +109,7 @@ struct DeviceHistory {
   Layers newer_layers;
 };
 
-// Samples whose memory is far above what is usual, those whose loss is, and those where both are.
+// Numbers of samples with unusually high memory, with unusually high loss, and with both.
 struct JumpCounts {
   std::uint64_t memory_jumps = 0;
   std::uint64_t loss_spikes = 0;
@@ -138,9 +118,10 @@ struct JumpCounts {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"memory_jumps", &JumpCounts::memory_jumps, "Of any device."},
-        Field{"loss_spikes", &JumpCounts::loss_spikes, "Or a loss that is no number."},
-        Field{"together", &JumpCounts::together, "Both in one sample."}};
+        Field{"memory_jumps", &JumpCounts::memory_jumps, "Jumps of the memory of any device."},
+        Field{"loss_spikes", &JumpCounts::loss_spikes,
+              "Jumps of the loss, including a loss that is not a number."},
+        Field{"together", &JumpCounts::together, "Samples in which both jumped."}};
   }
 };
 
@@ -148,9 +129,9 @@ class Detector {
  public:
   explicit Detector(const DetectionOptions& options = {}) : options_(options) {}
 
-  // What is to be told now.
+  // Returns the alerts to raise now.
   std::vector<Alert> observe(const MemorySample& sample) { return observe(sample, nullptr); }
-  // The same where it is known which allocations stay.
+  // The same if the surviving allocations are known.
   std::vector<Alert> observe(const MemorySample& sample, const Survivors& survivors) {
     return observe(sample, &survivors);
   }
@@ -164,7 +145,7 @@ class Detector {
   const JumpCounts& jumps() const { return jumps_; }
 
  private:
-  struct Told {
+  struct Reported {
     std::int64_t sample = 0;
     double magnitude = 0;
   };
@@ -175,7 +156,7 @@ class Detector {
   std::vector<Alert> observe_failure(const MemorySample& sample);
   void count_jumps(const MemorySample& sample);
   const DeviceHistory* cpu() const;
-  bool is_to_be_told(const Suspicion& suspicion);
+  bool is_to_be_reported(const Suspicion& suspicion);
   std::vector<Alert> crossed_thresholds(const MemorySample& sample);
 
   DetectionOptions options_;
@@ -184,11 +165,11 @@ class Detector {
   std::map<std::string, DeviceHistory> devices_;
   Series host_rss_;
   HostMemory host_;
-  std::deque<double> losses_;  // the newest
+  std::deque<double> losses_;  // the newest ones
   JumpCounts jumps_;
-  std::map<AlertKey, Told> told_;
+  std::map<AlertKey, Reported> reported_;
   std::set<std::pair<std::string, std::size_t>> above_;  // device, threshold
-  std::map<AlertKey, Suspicion> worst_;                  // of conditions that do not last
+  std::map<AlertKey, Suspicion> worst_;                  // of transient conditions
 };
 
 }  // namespace plimsoll::alerts

@@ -15,7 +15,7 @@ constexpr double kCriticalPercent = 97;
 
 }  // namespace
 
-Suspicion& Rules::suspect(const char* id, AlertSeverity severity, const std::string& device,
+Suspicion& Rules::suspect(const char* id, FindingSeverity severity, const std::string& device,
                           const std::string& subject) const {
   Suspicion& suspicion = found.emplace_back();
   suspicion.alert.id = id;
@@ -26,10 +26,9 @@ Suspicion& Rules::suspect(const char* id, AlertSeverity severity, const std::str
   return suspicion;
 }
 
-// ---- what holds now ---------------------------------------------------------------------------
+// ---- conditions of the newest sample ----------------------------------------------------------
 
-// Cached memory is not waste by itself: what the peak needs, it needs. Only what no peak has used
-// is.
+// Cached memory is not waste by itself: the peak may need it. Only memory that no peak has used is.
 void Rules::fragmentation(const std::string& device, const DeviceHistory& history) const {
   const DeviceMemory& last = history.last;
   const auto ratio = fragmentation_ratio(last);
@@ -42,7 +41,7 @@ void Rules::fragmentation(const std::string& device, const DeviceHistory& histor
       sample::share_percent(static_cast<double>(unused), static_cast<double>(reserved));
   if (peak && unused_percent <= options.fragmentation_percent) return;
 
-  const auto severity = peak ? AlertSeverity::kWarning : AlertSeverity::kInfo;
+  const auto severity = peak ? FindingSeverity::kWarning : FindingSeverity::kInfo;
   Suspicion& suspicion = suspect("fragmentation", severity, device, "");
   suspicion.magnitude = *ratio;
   Alert& alert = suspicion.alert;
@@ -79,7 +78,7 @@ void Rules::nearly_full(const std::string& device, const DeviceHistory& history)
                                                static_cast<double>(*last.total_bytes));
   if (percent < options.full_percent) return;
   const auto severity =
-      percent >= kCriticalPercent ? AlertSeverity::kCritical : AlertSeverity::kWarning;
+      percent >= kCriticalPercent ? FindingSeverity::kCritical : FindingSeverity::kWarning;
   Suspicion& suspicion = suspect("device_nearly_full", severity, device, "");
   suspicion.magnitude = percent;
   Alert& alert = suspicion.alert;
@@ -90,7 +89,7 @@ void Rules::nearly_full(const std::string& device, const DeviceHistory& history)
   explain_fill(alert, history);
 }
 
-// What of the live tensors could be smaller.
+// Which live tensors could be smaller.
 void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
   const DeviceMemory& last = history.last;
   if (last.used_bytes && last.reserved_bytes && *last.used_bytes > *last.reserved_bytes) {
@@ -139,7 +138,7 @@ void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
   }
 }
 
-// The batch that would fit, in front of what else could be done.
+// The batch that would fit comes before other suggestions.
 void Rules::advise_batch(Alert& alert, const KnownFit& known) const {
   for (std::string& sentence : batch_evidence(known.fit, options.step, known.iteration)) {
     alert.evidence.push_back(std::move(sentence));
@@ -158,7 +157,7 @@ void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) c
                                                static_cast<double>(*host.total_bytes));
   if (percent < options.full_percent) return;
   const auto severity =
-      percent >= kCriticalPercent ? AlertSeverity::kCritical : AlertSeverity::kWarning;
+      percent >= kCriticalPercent ? FindingSeverity::kCritical : FindingSeverity::kWarning;
   Suspicion& suspicion = suspect("device_nearly_full", severity, "host", "");
   suspicion.magnitude = percent;
   Alert& alert = suspicion.alert;
@@ -182,8 +181,8 @@ std::optional<double> DeviceLoad::level(const MemoryThreshold& threshold) const 
     return sample::share_percent(static_cast<double>(*used_bytes),
                                  static_cast<double>(*total_bytes));
   }
-  if (!held_bytes && !peak_bytes) return std::nullopt;
-  return static_cast<double>(std::max(held_bytes.value_or(0), peak_bytes.value_or(0)));
+  if (!live_bytes && !peak_bytes) return std::nullopt;
+  return static_cast<double>(std::max(live_bytes.value_or(0), peak_bytes.value_or(0)));
 }
 
 std::vector<DeviceLoad> loads_of(const MemorySample& sample) {
@@ -191,7 +190,7 @@ std::vector<DeviceLoad> loads_of(const MemorySample& sample) {
   DeviceLoad host{.device = "host",
                   .used_bytes = sample.host.used_bytes,
                   .total_bytes = sample.host.total_bytes,
-                  .held_bytes = sample.host.rss_bytes,
+                  .live_bytes = sample.host.rss_bytes,
                   .peak_bytes = std::nullopt};
   for (const DeviceMemory& device : sample.devices) {
     if (sample::is_cpu(device.name)) {
@@ -204,7 +203,7 @@ std::vector<DeviceLoad> loads_of(const MemorySample& sample) {
     loads.push_back({.device = device.name,
                      .used_bytes = device.used_bytes,
                      .total_bytes = device.total_bytes,
-                     .held_bytes = held ? held : std::optional(device.live_bytes),
+                     .live_bytes = held ? held : std::optional(device.live_bytes),
                      .peak_bytes = device.peak_bytes});
   }
   loads.push_back(std::move(host));
@@ -215,8 +214,8 @@ void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
                   const DeviceHistory* history) const {
   const double level = load.level(threshold).value_or(0);
   const bool is_share = threshold.percent > 0;
-  const auto severity =
-      is_share && level >= kCriticalPercent ? AlertSeverity::kCritical : AlertSeverity::kWarning;
+  const auto severity = is_share && level >= kCriticalPercent ? FindingSeverity::kCritical
+                                                              : FindingSeverity::kWarning;
   const std::string limit = is_share ? sample::number_text(threshold.percent, "%g%%")
                                      : sample::bytes_text(threshold.bytes);
   Alert& alert = suspect("above_threshold", severity, load.device, limit).alert;
@@ -231,9 +230,9 @@ void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
     alert.evidence.push_back(sample::bytes_text(*load.used_bytes) + " of " +
                              sample::bytes_text(*load.total_bytes) +
                              " are in use, by all processes");
-  } else if (load.peak_bytes && *load.peak_bytes > load.held_bytes.value_or(0)) {
+  } else if (load.peak_bytes && *load.peak_bytes > load.live_bytes.value_or(0)) {
     alert.evidence.push_back("The tensors' peak since the previous sample; now " +
-                             sample::bytes_text(load.held_bytes.value_or(0)) + " are live");
+                             sample::bytes_text(load.live_bytes.value_or(0)) + " are live");
   }
   alert.next_step = "Run plimsoll top to see which processes use it";
   if (history != nullptr) explain_fill(alert, *history);
@@ -277,7 +276,7 @@ void Rules::jump_with_loss(const std::string& device, const DeviceHistory& histo
   const auto height = static_cast<double>(history.height.last());
   const auto usual = static_cast<double>(history.height.usual().value_or(0));
   const double jump = height - usual;
-  Suspicion& suspicion = suspect("memory_jump_with_loss", AlertSeverity::kWarning, device, "");
+  Suspicion& suspicion = suspect("memory_jump_with_loss", FindingSeverity::kWarning, device, "");
   suspicion.magnitude = jump;
   Alert& alert = suspicion.alert;
   alert.title = "Memory of " + device + " and the loss jumped together at " + options.step + " " +

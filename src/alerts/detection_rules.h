@@ -1,4 +1,4 @@
-// The rules of detection.h, each by itself: what a device's history makes one suspect.
+// The rules of detection.h: each looks for one problem in a device's history.
 #pragma once
 
 #include <cstdint>
@@ -15,55 +15,56 @@ namespace plimsoll::alerts {
 
 using Suspicions = std::vector<Suspicion>;
 
-// What thresholds are compared with.
+// The values that thresholds are compared with.
 struct DeviceLoad {
   std::string device;                       // or "host"
-  std::optional<std::uint64_t> used_bytes;  // by all processes, of total_bytes
+  std::optional<std::uint64_t> used_bytes;  // by all processes, out of total_bytes
   std::optional<std::uint64_t> total_bytes;
-  std::optional<std::uint64_t> held_bytes;  // for thresholds in bytes
-  std::optional<std::uint64_t> peak_bytes;  // of tensors, since the sample before
+  std::optional<std::uint64_t> live_bytes;  // for thresholds in bytes
+  std::optional<std::uint64_t> peak_bytes;  // for tensors, since the previous sample
 
   // In the threshold's unit; nullopt: unknown.
   std::optional<double> level(const MemoryThreshold& threshold) const;
 };
 
-// Of the accelerators, by their own figures; of the host, by this process and the machine.
+// For accelerators, their own figures; for the host, those of this process and of the machine.
 std::vector<DeviceLoad> loads_of(const MemorySample& sample);
 
 inline double limit_of(const MemoryThreshold& threshold) {
   return threshold.percent > 0 ? threshold.percent : static_cast<double>(threshold.bytes);
 }
 
-// Each appends what it finds; `iteration` is that of the newest sample.
+// Each rule appends its findings; `iteration` is that of the newest sample.
 struct Rules {
   const DetectionOptions& options;
   std::int64_t iteration;
   Suspicions& found;
 
-  // What keeps rising, by category where categories are known; and peaks, where these rise alone.
+  // Memory that keeps rising, by category if categories are known; and peaks that rise on their
+  // own.
   void growth(const std::string& device, const DeviceHistory& history) const;
-  // The same of a device whose allocations are known: what stays of them counts, not what they sum
-  // to. Peaks count if the device would be full before the run is twice as long.
+  // The same for a device with known allocations: judged by the survivors, not by sums. Peaks count
+  // if the device would be full before the run is twice as long.
   void growth(const std::string& device, const DeviceHistory& history,
               const Survivors& survivors) const;
   void host_growth(const Series& rss, const DeviceHistory* cpu) const;
 
-  // What holds for the newest sample alone.
+  // Conditions of the newest sample only.
   void fragmentation(const std::string& device, const DeviceHistory& history) const;
   void nearly_full(const std::string& device, const DeviceHistory& history) const;
   void host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const;
-  // `history`: of the tensors there; none: not known.
+  // `history`: of the load's tensors; null if unknown.
   void above(const DeviceLoad& load, const MemoryThreshold& threshold,
              const DeviceHistory* history) const;
-  // `memory` is of device_to_blame(), `history` of the iterations before; what the failed one held
-  // is in `sample`.
+  // `memory` belongs to device_to_blame(), `history` to the iterations before; the memory of the
+  // failed iteration is in `sample`.
   void ran_out(const MemorySample& sample, const DeviceMemory& memory,
                const DeviceHistory* history) const;
   void jump_with_loss(const std::string& device, const DeviceHistory& history,
                       const std::deque<double>& losses) const;
 
  private:
-  Suspicion& suspect(const char* id, AlertSeverity severity, const std::string& device,
+  Suspicion& suspect(const char* id, FindingSeverity severity, const std::string& device,
                      const std::string& subject) const;
   void explain_fill(Alert& alert, const DeviceHistory& history) const;
   bool has_percent_threshold() const;
@@ -82,17 +83,18 @@ struct Rules {
   void add_time_left(Alert& alert, const DeviceHistory& history, double bytes_per_iteration) const;
 };
 
-// The device whose memory ran out, as the error's text tells it ("CUDA out of memory. ... GPU 1 has
-// ..."); empty: it does not.
+// The device whose memory ran out, from the error's text ("CUDA out of memory. ... GPU 1 has ...");
+// empty if it names none.
 std::string device_that_ran_out(std::string_view error, const std::vector<DeviceMemory>& devices);
-// That of the sample where it is known, else the fullest: the CPU only where there is no other.
+// The sample's failing device if it is known, else the fullest; the CPU only if there is no other.
 std::optional<DeviceMemory> device_to_blame(const MemorySample& sample);
 
-// How far the last height is above what is usual, if that is a jump.
+// How far the last value exceeds the usual one, if that is a jump.
 std::optional<std::int64_t> jump_bytes(const DeviceHistory& history,
                                        const DetectionOptions& options);
 
-// Whether the last loss is a spike above the ones before; nothing where these are too few.
+// The median of the losses before the last one, nullopt if there are too few; and whether the last
+// one is a spike above it.
 std::optional<double> usual_loss(const std::deque<double>& losses);
 bool is_loss_spike(const std::deque<double>& losses, double times);
 

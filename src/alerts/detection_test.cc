@@ -22,13 +22,13 @@ using ::testing::IsEmpty;
 using testing::kMb;
 using ::testing::SizeIs;
 
-// A run of made samples, ten iterations apart; `change` makes of sample i what the case is about.
+// A run of synthetic samples, ten iterations apart; `change` adapts sample i to the test case.
 using Change = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
 
 struct Watched {
   Detector detector;
   std::vector<Alert> alerts;
-  std::set<std::int64_t> told_at;  // sample numbers
+  std::set<std::int64_t> reported_at;  // sample numbers
 };
 
 Watched run(std::uint64_t samples, const Change& change, const DetectionOptions& options = {}) {
@@ -39,7 +39,7 @@ Watched run(std::uint64_t samples, const Change& change, const DetectionOptions&
     change(sample, sample.devices[1], i);
     for (Alert& alert : result.detector.observe(sample)) {
       EXPECT_THAT(kAlertIds, Contains(alert.id));
-      result.told_at.insert(static_cast<std::int64_t>(i));
+      result.reported_at.insert(static_cast<std::int64_t>(i));
       result.alerts.push_back(std::move(alert));
     }
   }
@@ -59,9 +59,9 @@ std::vector<std::string> ids(const std::vector<Alert>& alerts) {
   return names;
 }
 
-TEST(Detection, finds_nothing_in_a_run_that_is_well) {
+TEST(Detection, finds_nothing_in_a_healthy_run) {
   const Watched result = run(200, [](MemorySample& sample, DeviceMemory& gpu, std::uint64_t i) {
-    // Steps of different sizes, a first one that is different, a loss that falls.
+    // Steps of different sizes, an unusual first one, and a falling loss.
     grow(gpu, "activation", (i * 5 % 13) * 100 * kMb);
     if (i == 0) gpu.categories.pop_back();
     sample.loss = 1.0 / static_cast<double>(i + 1);
@@ -70,7 +70,7 @@ TEST(Detection, finds_nothing_in_a_run_that_is_well) {
   EXPECT_THAT(result.detector.findings(), IsEmpty());
 }
 
-TEST(Detection, finds_activations_that_stay_and_says_how_fast_and_where) {
+TEST(Detection, finds_retained_activations_with_their_rate_and_place) {
   const Watched result = run(100, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
     grow(gpu, "activation", i * 50 * kMb);
     gpu.layers[2].size_bytes += i * 50 * kMb;
@@ -104,7 +104,7 @@ TEST(Detection, names_what_grows_by_its_category) {
   EXPECT_THAT(found("parameter"), ElementsAre("memory_growth"));
 }
 
-TEST(Detection, takes_a_model_that_grows_as_one_finding) {
+TEST(Detection, reports_a_growing_model_as_one_finding) {
   const Watched result = run(60, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
     for (const char* category : {"parameter", "gradient", "optimizer_state"}) {
       grow(gpu, category, i * 50 * kMb);
@@ -116,7 +116,7 @@ TEST(Detection, takes_a_model_that_grows_as_one_finding) {
   EXPECT_THAT(findings[0].next_step, HasSubstr("The model itself grows"));
 }
 
-TEST(Detection, leaves_alone_what_has_stopped_growing_or_grew_by_little) {
+TEST(Detection, ignores_growth_that_has_stopped_or_is_small) {
   EXPECT_THAT(run(100,
                   [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
                     grow(gpu, "activation", std::min<std::uint64_t>(i, 40) * 50 * kMb);
@@ -131,7 +131,7 @@ TEST(Detection, leaves_alone_what_has_stopped_growing_or_grew_by_little) {
               IsEmpty());
 }
 
-TEST(Detection, leaves_alone_what_fills_up_ever_more_slowly) {
+TEST(Detection, ignores_growth_that_slows_down) {
   const Watched result = run(100, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
     const double share = 1 - std::exp(-static_cast<double>(i) / 8);
     grow(gpu, "activation", static_cast<std::uint64_t>(share * 4000) * kMb);
@@ -146,7 +146,7 @@ TEST(Detection, finds_growth_that_begins_late) {
   EXPECT_THAT(ids(result.detector.findings()), ElementsAre("activations_stay"));
 }
 
-TEST(Detection, speaks_of_the_total_where_categories_are_not_known) {
+TEST(Detection, uses_the_total_if_categories_are_unknown) {
   const Watched result = run(60,
                              [](MemorySample& sample, DeviceMemory& gpu, std::uint64_t i) {
                                DeviceMemory plain;
@@ -162,7 +162,7 @@ TEST(Detection, speaks_of_the_total_where_categories_are_not_known) {
   EXPECT_THAT(findings[0].title, HasSubstr("MiB per sample"));
 }
 
-TEST(Detection, speaks_of_the_host_only_where_tensors_do_not_explain_it) {
+TEST(Detection, reports_the_host_only_if_tensors_do_not_explain_it) {
   const auto found = [](std::uint64_t of_tensors) {
     return run(60,
                [=](MemorySample& sample, DeviceMemory&, std::uint64_t i) {
@@ -183,7 +183,7 @@ TEST(Detection, speaks_of_the_host_only_where_tensors_do_not_explain_it) {
   EXPECT_EQ(tensors[0].subject, "input");
 }
 
-TEST(Detection, finds_peaks_that_grow_while_nothing_stays) {
+TEST(Detection, finds_growing_peaks_without_retained_memory) {
   const auto found = [](std::uint64_t of_live) {
     return run(60,
                [=](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
@@ -201,19 +201,19 @@ TEST(Detection, finds_peaks_that_grow_while_nothing_stays) {
   EXPECT_THAT(ids(found(40 * kMb)), ElementsAre("activations_stay"));
 }
 
-TEST(Detection, tells_again_only_after_a_while_or_when_it_got_worse) {
+TEST(Detection, repeats_an_alert_only_after_a_while_or_if_it_gets_worse) {
   const auto leak = [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
     grow(gpu, "activation", i * 200 * kMb);
   };
-  EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 1e9}).told_at, SizeIs(1));
-  const auto told_at = run(40, leak, {.alert_every = 10, .times_worse = 1e9}).told_at;
-  ASSERT_GE(told_at.size(), 3U);
-  EXPECT_EQ(*std::next(told_at.begin()) - *told_at.begin(), 10);
-  EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 2}).told_at.size(),
+  EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 1e9}).reported_at, SizeIs(1));
+  const auto reported_at = run(40, leak, {.alert_every = 10, .times_worse = 1e9}).reported_at;
+  ASSERT_GE(reported_at.size(), 3U);
+  EXPECT_EQ(*std::next(reported_at.begin()) - *reported_at.begin(), 10);
+  EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 2}).reported_at.size(),
               ::testing::AllOf(::testing::Ge(3U), ::testing::Le(6U)));
 }
 
-TEST(Detection, finds_ever_more_large_tensors) {
+TEST(Detection, finds_an_increasing_number_of_large_tensors) {
   const Watched result =
       run(40, [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) { gpu.large_count = 2 + i; });
   const auto findings = result.detector.findings();
@@ -240,7 +240,7 @@ TEST(Detection, finds_fragmentation_but_not_a_cache_that_the_peak_needs) {
   EXPECT_THAT(unused[0].next_step, HasSubstr("expandable_segments"));
   const auto unknown = with_peak(std::nullopt);
   ASSERT_THAT(ids(unknown), ElementsAre("fragmentation"));
-  EXPECT_EQ(unknown[0].severity, AlertSeverity::kInfo);
+  EXPECT_EQ(unknown[0].severity, FindingSeverity::kInfo);
 }
 
 TEST(Detection, finds_a_jump_of_memory_with_the_loss) {
@@ -263,7 +263,7 @@ TEST(Detection, finds_a_jump_of_memory_with_the_loss) {
   }
 }
 
-TEST(Detection, says_what_would_be_smaller_on_a_device_that_is_nearly_full) {
+TEST(Detection, advises_what_to_shrink_on_a_nearly_full_device) {
   const Watched result = run(3, [](MemorySample& sample, DeviceMemory& gpu, std::uint64_t) {
     gpu.used_bytes = 15'000 * kMb;
     sample.host.used_bytes = 31'900 * kMb;
@@ -271,14 +271,14 @@ TEST(Detection, says_what_would_be_smaller_on_a_device_that_is_nearly_full) {
   const auto findings = result.detector.findings();
   ASSERT_THAT(ids(findings), ElementsAre("device_nearly_full", "device_nearly_full"));
   EXPECT_EQ(findings[0].device, "host");
-  EXPECT_EQ(findings[0].severity, AlertSeverity::kCritical);
+  EXPECT_EQ(findings[0].severity, FindingSeverity::kCritical);
   EXPECT_EQ(findings[1].saving_bytes, 512 * kMb);
   EXPECT_EQ(findings[1].next_step,
             "Use mixed precision for these activations; or checkpoint unet.down.0 "
             "(torch.utils.checkpoint); halving the batch saves about 2.0 GiB of activations");
 }
 
-// Alerts of samples whose GPU of 16000 MB has `used` in use.
+// The alerts for samples of a GPU with 16,000 MB, of which `used_mb` are in use.
 Watched run_at(const std::vector<std::uint64_t>& used_mb, std::vector<MemoryThreshold> thresholds) {
   DetectionOptions options;
   options.alert_above = std::move(thresholds);
@@ -291,12 +291,12 @@ Watched run_at(const std::vector<std::uint64_t>& used_mb, std::vector<MemoryThre
 }
 
 TEST(Thresholds, alert_when_crossed_and_again_only_after_falling_clearly_below) {
-  // 90 % are 14400 MB; it is armed again below 85.5 %, 13680 MB.
+  // 90 % is 14,400 MB; the alert is rearmed below 85.5 %, 13,680 MB.
   const Watched result = run_at(
       {14'000, 14'400, 14'500, 15'000, 14'300, 14'500, 13'700, 14'500, 13'600, 14'500, 14'600},
       {{.percent = 90}});
   EXPECT_THAT(ids(result.alerts), ElementsAre("above_threshold", "above_threshold"));
-  EXPECT_THAT(result.told_at, ElementsAre(2, 9));
+  EXPECT_THAT(result.reported_at, ElementsAre(2, 9));
   const Alert& alert = result.alerts[0];
   EXPECT_EQ(alert.title, "cuda:0 is 90.6% full at iteration 20, above 90%");
   EXPECT_EQ(alert.device, "cuda:0");
@@ -306,25 +306,25 @@ TEST(Thresholds, alert_when_crossed_and_again_only_after_falling_clearly_below) 
   EXPECT_THAT(alert.next_step, HasSubstr("Use mixed precision"));
 }
 
-TEST(Thresholds, each_alerts_for_itself_and_critical_is_what_is_nearly_full) {
+TEST(Thresholds, alert_separately_and_are_critical_if_nearly_full) {
   const Watched result =
       run_at({1000, 13'000, 15'900}, {{.percent = 50}, {.bytes = 15'000 * kMb}, {.percent = 95}});
-  EXPECT_THAT(result.told_at, ElementsAre(1, 2));
+  EXPECT_THAT(result.reported_at, ElementsAre(1, 2));
   ASSERT_THAT(result.alerts, SizeIs(3));
   EXPECT_EQ(result.alerts[0].subject, "50%");
-  EXPECT_EQ(result.alerts[1].severity, AlertSeverity::kCritical);
+  EXPECT_EQ(result.alerts[1].severity, FindingSeverity::kCritical);
   EXPECT_EQ(result.alerts[1].subject, "95%");
   EXPECT_EQ(result.alerts[2].title, "cuda:0 uses 15.5 GiB at iteration 20, above 14.6 GiB");
 }
 
-TEST(Thresholds, a_percentage_takes_the_place_of_the_rule_for_nearly_full) {
+TEST(Thresholds, a_percentage_replaces_the_rule_for_nearly_full) {
   EXPECT_THAT(ids(run_at({15'000}, {}).alerts), ElementsAre("device_nearly_full"));
   EXPECT_THAT(ids(run_at({15'000}, {{.percent = 98}}).alerts), IsEmpty());
   EXPECT_THAT(ids(run_at({15'000}, {{.bytes = 20'000 * kMb}}).alerts),
               ElementsAre("device_nearly_full"));
 }
 
-TEST(Thresholds, bytes_of_the_host_are_of_this_process_and_peaks_between_samples_count) {
+TEST(Thresholds, bytes_of_the_host_are_this_processs_and_peaks_count) {
   DetectionOptions options;
   options.alert_above = {{.bytes = 1000 * kMb}};
   const Change change = [](MemorySample& sample, DeviceMemory&, std::uint64_t i) {
@@ -334,7 +334,7 @@ TEST(Thresholds, bytes_of_the_host_are_of_this_process_and_peaks_between_samples
     sample.host.used_bytes = 20'000 * kMb;
   };
   const Watched result = run(4, change, options);
-  EXPECT_THAT(result.told_at, ElementsAre(1, 3));
+  EXPECT_THAT(result.reported_at, ElementsAre(1, 3));
   EXPECT_EQ(result.alerts[0].title, "This process uses 1.2 GiB at iteration 10, above 1000.0 MiB");
   EXPECT_EQ(result.alerts[0].evidence[0],
             "The tensors' peak since the previous sample; now 500.0 MiB are live");
@@ -376,12 +376,12 @@ TEST(Detection, blames_the_device_that_the_error_names) {
   }
 }
 
-TEST(Detection, takes_the_fullest_device_alone_for_the_likely_one) {
+TEST(Detection, blames_the_fullest_device_if_none_is_named) {
   EXPECT_THAT(titles_of_failure(failed_beside_an_idle_gpu()),
               ElementsAre("Memory ran out, most likely that of cuda:0, in iteration 100"));
 }
 
-TEST(Detection, reads_from_an_error_which_device_ran_out) {
+TEST(Detection, reads_the_device_that_ran_out_from_an_error) {
   const auto devices = failed_beside_an_idle_gpu().devices;
   const auto of = [&](std::string_view error) { return device_that_ran_out(error, devices); };
   EXPECT_EQ(of("OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a "
@@ -398,8 +398,9 @@ TEST(Detection, reads_from_an_error_which_device_ran_out) {
   EXPECT_EQ(of(""), "");
 }
 
-TEST(Detection, prints_an_alert_as_reports_print_findings) {
-  const Alert alert{"x", AlertSeverity::kWarning, "cpu", "", 1, "It is so", {"A", "B"}, "Do it", 0};
+TEST(Detection, prints_alerts_like_findings) {
+  const Alert alert{
+      {"x", FindingSeverity::kWarning, "It is so", {"A", "B"}, "Do it", 0}, "cpu", "", 1};
   EXPECT_EQ(alert_text(alert), "WARNING It is so\n  - A\n  - B\n  \xE2\x86\x92 Do it\n");
 }
 

@@ -1,4 +1,4 @@
-// An iteration that failed for want of memory: which device had none left, and what is said of it.
+// An iteration that failed with out of memory: which device ran out, and the finding about it.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -8,13 +8,15 @@
 #include <vector>
 
 #include "alerts/detection_rules.h"
+#include "base/units.h"
 #include "sample/names.h"
 #include "sample/quantities.h"
 
 namespace plimsoll::alerts {
 namespace {
 
-// The number in "GPU 1 has a total capacity of ..."; older ones say "(GPU 1; 15.78 GiB total".
+// The number in "GPU 1 has a total capacity of ..."; older versions write "(GPU 1; 15.78 GiB
+// total".
 std::optional<int> gpu_in(std::string_view error) {
   constexpr std::string_view kGpu = "GPU ";
   for (std::size_t at = error.find(kGpu); at != error.npos; at = error.find(kGpu, at + 1)) {
@@ -70,7 +72,7 @@ std::optional<DeviceMemory> device_to_blame(const MemorySample& sample) {
 
 void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
                     const DeviceHistory* history) const {
-  Suspicion& suspicion = suspect("out_of_memory", AlertSeverity::kCritical, memory.name, "");
+  Suspicion& suspicion = suspect("out_of_memory", FindingSeverity::kCritical, memory.name, "");
   suspicion.magnitude = 1;
   Alert& alert = suspicion.alert;
   const bool is_known = sample.ran_out_of == memory.name || sample.devices.size() == 1;
@@ -78,9 +80,11 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
                           : "Memory ran out, most likely that of " + memory.name + ",") +
                 " in " + options.step + " " + std::to_string(iteration);
   if (sample.failed_batch_size) {
-    alert.title += ", whose batch has " + std::to_string(*sample.failed_batch_size) + " items";
+    alert.title += ", whose batch has " +
+                   base::counted(static_cast<std::uint64_t>(*sample.failed_batch_size), "item");
   } else if (sample.batch_size) {
-    alert.title += "; batches had up to " + std::to_string(*sample.batch_size) + " items";
+    alert.title += "; batches had up to " +
+                   base::counted(static_cast<std::uint64_t>(*sample.batch_size), "item");
   }
   if (memory.peak_bytes) {
     alert.evidence.push_back("Tensors used at most " + sample::bytes_text(*memory.peak_bytes) +

@@ -13,7 +13,7 @@ constexpr const char* kWhyNotEmptyCache =
     "torch.cuda.empty_cache() does not fix it: it returns only segments without a live block, and "
     "the next iteration allocates them again";
 
-// What of the cached memory the peak of an iteration uses.
+// The part of the cached memory that an iteration's peak uses.
 std::string peak_evidence(const DeviceMemory& device, std::optional<std::uint64_t> peak) {
   if (!peak) return "The log has no peak, so how much of that an iteration needs is unknown";
   const std::uint64_t reserved = *device.reserved_bytes;
@@ -45,7 +45,7 @@ Alert note_of(const DeviceMemory& device, std::int64_t iteration, std::optional<
   const bool is_needed_by_peak = peak && *peak + cached / 2 >= reserved;
   Alert alert;
   alert.id = "fragmentation";
-  alert.severity = is_high ? AlertSeverity::kWarning : AlertSeverity::kInfo;
+  alert.severity = is_high ? FindingSeverity::kWarning : FindingSeverity::kInfo;
   alert.device = device.name;
   alert.iteration = iteration;
   alert.title = "Fragmentation of " + device.name + " is " + (is_high ? "high: " : "moderate: ") +
@@ -75,7 +75,7 @@ void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
   if (known != findings.end()) {
     alert = std::move(*known);
     findings.erase(known);
-    if (is_high) alert.severity = std::max(alert.severity, AlertSeverity::kWarning);
+    if (is_high) alert.severity = std::max(alert.severity, FindingSeverity::kWarning);
   } else if (percent > kModeratePercent) {
     alert = note_of(device, iteration, highest_peak_bytes, is_high);
     alert.evidence.front() += ", at " + options.step + " " + std::to_string(iteration);

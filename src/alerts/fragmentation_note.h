@@ -1,7 +1,6 @@
-// What a log's last samples say about fragmentation, for `plimsoll analyze`: above 30 % a note,
-// above 40 % a warning. The detector's own rule (detection.h) alerts while a program runs, and only
-// where no peak has used the cached memory; a summary is read by people who look for the percentage
-// itself.
+// The fragmentation in a log's last samples, for `plimsoll analyze`: above 30 % a note, above 40 %
+// a warning. The detector's own rule (detection.h) alerts while a program runs, and only if no peak
+// has used the cached memory; readers of a summary look for the percentage itself.
 #pragma once
 
 #include <optional>
@@ -15,8 +14,9 @@ namespace plimsoll::alerts {
 inline constexpr double kModeratePercent = 30;
 inline constexpr double kHighPercent = 40;
 
-// `findings` with the note on `device` as it was at `iteration`, its end. highest_peak_bytes: of
-// the run. A finding of the detector about the same device stays; it becomes a warning above 40 %.
+// Adds the note on the final state of `device`, at `iteration`, to `findings`. highest_peak_bytes
+// is the run's. A finding of the detector about the same device stays, and becomes a warning above
+// 40 %.
 void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
                             std::optional<std::uint64_t> highest_peak_bytes,
                             const DetectionOptions& options, std::vector<Alert>& findings);

@@ -36,12 +36,12 @@ TEST(FragmentationNote, is_moderate_above_30_percent_and_a_warning_above_40) {
   for (const std::uint64_t percent : {31U, 40U}) {
     const auto findings = note_at(percent);
     ASSERT_EQ(findings.size(), 1U) << percent;
-    EXPECT_EQ(findings[0].severity, AlertSeverity::kInfo);
+    EXPECT_EQ(findings[0].severity, FindingSeverity::kInfo);
     EXPECT_THAT(findings[0].title, HasSubstr("is moderate: " + std::to_string(percent) + ".0%"));
   }
   const auto high = note_at(41);
   ASSERT_EQ(high.size(), 1U);
-  EXPECT_EQ(high[0].severity, AlertSeverity::kWarning);
+  EXPECT_EQ(high[0].severity, FindingSeverity::kWarning);
   EXPECT_THAT(high[0].title, HasSubstr("is high: 41.0%"));
   EXPECT_EQ(high[0].iteration, 7000);
 }
@@ -55,9 +55,9 @@ TEST(FragmentationNote, names_what_to_change_and_why_empty_cache_does_not_help) 
   }
 }
 
-TEST(FragmentationNote, advises_a_lower_peak_where_the_peak_needs_the_cache) {
+TEST(FragmentationNote, advises_a_lower_peak_if_the_peak_needs_the_cache) {
   const auto findings = note_at(60, 1000 * kMb);
-  EXPECT_EQ(findings[0].severity, AlertSeverity::kWarning);
+  EXPECT_EQ(findings[0].severity, FindingSeverity::kWarning);
   EXPECT_THAT(findings[0].next_step, HasSubstr("Lower the peak"));
   EXPECT_EQ(findings[0].saving_bytes, 0U);
 }
@@ -66,20 +66,20 @@ TEST(FragmentationNote, raises_the_detectors_finding_and_does_not_repeat_it) {
   Alert known;
   known.id = "fragmentation";
   known.device = "cuda:0";
-  known.severity = AlertSeverity::kInfo;
+  known.severity = FindingSeverity::kInfo;
   known.title = "the detector's";
   Alert other;
   other.id = "memory_growth";
-  other.severity = AlertSeverity::kInfo;
+  other.severity = FindingSeverity::kInfo;
   const auto findings = note_at(60, {}, {other, known});
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_EQ(findings[0].title, "the detector's");
-  EXPECT_EQ(findings[0].severity, AlertSeverity::kWarning);
+  EXPECT_EQ(findings[0].severity, FindingSeverity::kWarning);
   EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("empty_cache() does not fix it")));
   EXPECT_EQ(note_at(35, {}, {other, known}).size(), 2U);
 }
 
-TEST(FragmentationNote, leaves_small_devices_and_the_cpu_alone) {
+TEST(FragmentationNote, ignores_small_devices_and_the_cpu) {
   std::vector<Alert> findings;
   DeviceMemory device = device_at(60);
   device.reserved_bytes = 10 * kMb;

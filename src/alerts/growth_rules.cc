@@ -1,4 +1,4 @@
-// The rules about what keeps rising.
+// The rules for memory that keeps rising.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -19,7 +19,7 @@ struct GrowthWords {
 
 constexpr std::array<GrowthWords, 10> kGrowthWords = {{
     {"activation", "activations_stay", "activations",
-     "Something keeps the graphs of earlier iterations alive: append loss.item() or x.detach() to "
+     "Something retains the graphs of earlier iterations: append loss.item() or x.detach() to "
      "lists and running sums, not the tensors themselves"},
     {"activation_gradient", "temporaries_stay", "gradients of activations",
      "Something retains what backward created: look for retain_graph=True, create_graph=True and "
@@ -76,7 +76,8 @@ std::optional<double> iterations_left(const DeviceMemory& device, double bytes_p
 
 }  // namespace
 
-// The trend that shows it, of the whole run or of its newest part. `whole` is what it is a part of.
+// The trend that shows the growth, over the whole run or its newest part. `whole` is the total that
+// the series belongs to.
 std::optional<Trend> Rules::rising(const Series& series, const Series& whole) const {
   const auto is_rising = [&](const std::optional<Trend>& trend,
                              const std::optional<Trend>& of_whole) {
@@ -90,7 +91,7 @@ std::optional<Trend> Rules::rising(const Series& series, const Series& whole) co
   };
   const auto all = series.long_trend();
   const auto recent = series.recent_trend();
-  // What has stopped growing is no leak any more.
+  // Memory that has stopped growing is not a leak.
   const bool goes_on = !recent || recent->grown() > 0;
   if (goes_on && is_rising(all, whole.long_trend())) return all;
   if (is_rising(recent, whole.recent_trend())) return recent;
@@ -111,7 +112,7 @@ void Rules::growth(const std::string& device, const DeviceHistory& history) cons
   };
   const auto parameters = of("parameter");
   for (const auto& [category, series] : history.categories) {
-    // A model that grows has more gradients and optimizer state, too.
+    // A growing model also has more gradients and optimizer state.
     if (parameters && (category == "gradient" || category == "optimizer_state")) continue;
     if (const auto trend = rising(series, history.total)) grown(device, history, category, *trend);
   }
@@ -126,13 +127,13 @@ void Rules::growth(const std::string& device, const DeviceHistory& history,
       std::ranges::find(growing, "parameter", &CategoryGrowth::category) != growing.end();
   for (const CategoryGrowth& growth : growing) {
     const std::string& category = growth.category;
-    // A model that grows has more gradients and optimizer state, too.
+    // A growing model also has more gradients and optimizer state.
     if (is_model && (category == "gradient" || category == "optimizer_state")) continue;
     if (is_large_enough(growth.all, history.last)) left_behind(device, history, growth);
   }
 }
 
-// A queue that is small for the device may fill for as long as it takes to know.
+// A queue that is small for the device may take as long to fill as the detection takes.
 bool Rules::is_large_enough(const LeftBehind& left, const DeviceMemory& device) const {
   if (left.samples >= kManySamples) return true;
   const auto grown = static_cast<double>(left.bytes);
@@ -187,7 +188,7 @@ Alert& Rules::suspect_growth(const std::string& device, const std::string& categ
   const std::string what =
       words.category == "*" ? "tensors of category " + category : std::string(words.what);
   const auto grown = static_cast<double>(trend.grown());
-  Suspicion& suspicion = suspect(words.id, AlertSeverity::kWarning, device, category);
+  Suspicion& suspicion = suspect(words.id, FindingSeverity::kWarning, device, category);
   suspicion.magnitude = grown;
   Alert& alert = suspicion.alert;
   alert.title = capital(what) + " on " + device + " keep growing: " + sample::bytes_text(grown) +
@@ -210,7 +211,7 @@ void Rules::add_time_left(Alert& alert, const DeviceHistory& history,
                            sample::number_text(*left, "%.0f") + " " + options.step + "s");
 }
 
-// What an iteration needs besides what lives between iterations.
+// The memory that an iteration needs in addition to what stays live between iterations.
 void Rules::peak_growth(const std::string& device, const DeviceHistory& history,
                         Peaks peaks) const {
   if (!history.highest_peak_bytes) return;
@@ -222,7 +223,7 @@ void Rules::peak_growth(const std::string& device, const DeviceHistory& history,
     if (!left || *left > seen) return;
   }
   const auto live = history.total.long_trend();
-  if (live && live->grown() >= trend->grown() / 2) return;  // that is told already
+  if (live && live->grown() >= trend->grown() / 2) return;  // already reported
   grown(device, history, "peak", *trend);
   Alert& alert = found.back().alert;
   if (live) {
@@ -236,7 +237,7 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
   const auto trend = history.large_count.long_trend();
   if (!trend || trend->confidence < options.least_confidence || trend->per_iteration <= 0) return;
   if (trend->grown() < options.fewest_more_large_tensors) return;
-  Suspicion& suspicion = suspect("more_large_tensors", AlertSeverity::kWarning, device, "");
+  Suspicion& suspicion = suspect("more_large_tensors", FindingSeverity::kWarning, device, "");
   suspicion.magnitude = static_cast<double>(trend->grown());
   Alert& alert = suspicion.alert;
   alert.title = "The number of large tensors keeps growing on " + device + ": " +
@@ -257,7 +258,7 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
   alert.next_step = "Look for code that retains tensors of this kind from iteration to iteration";
 }
 
-// Nothing is said of what CPU tensors explain: their own growth is told.
+// Not reported if CPU tensors explain it: their own growth is reported.
 void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
   const auto trend = rising(rss, rss);
   if (!trend || trend->grown() < static_cast<std::int64_t>(options.least_reserved_bytes)) return;
@@ -267,7 +268,7 @@ void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
       if (of_tensors) tensors = std::max(tensors, of_tensors->grown());
     }
   }
-  // malloc keeps several times what was freed, in pieces.
+  // malloc retains several times the freed memory, in pieces.
   if (tensors >= trend->grown() / 4) return;
   grown("host", DeviceHistory{}, "", *trend);
   Alert& alert = found.back().alert;

@@ -1,4 +1,4 @@
-// Growth of devices whose allocations are known; detection_test.cc has that of mere sums.
+// Growth on devices whose allocations are known; detection_test.cc tests growth of sums.
 #include <functional>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::kMb;
 
-// `change` makes of sample i what the case is about.
+// Adapts sample i to the test case.
 using Change = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
 
 std::vector<std::string> ids(const std::vector<Alert>& alerts) {
@@ -28,7 +28,7 @@ std::vector<std::string> ids(const std::vector<Alert>& alerts) {
   return names;
 }
 
-// What a detector reports of a run of made samples, ten iterations apart.
+// The alerts for a run of synthetic samples, ten iterations apart.
 std::vector<Alert> run(std::uint64_t samples, const Change& change) {
   Detector detector;
   std::vector<Alert> alerts;
@@ -41,7 +41,7 @@ std::vector<Alert> run(std::uint64_t samples, const Change& change) {
   return alerts;
 }
 
-// The same with the allocations of the GPU, of which `kept_bytes` stay at each sample.
+// The same with the GPU's allocations, of which each sample leaves `kept_bytes` behind.
 std::vector<Alert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
                                 const Change& change, const DetectionOptions& options = {}) {
   Detector detector(options);
@@ -75,12 +75,12 @@ const Change kLongerInputs = [](MemorySample&, DeviceMemory& gpu, std::uint64_t 
   gpu.peak_bytes = *gpu.peak_bytes + i * 50 * kMb;
 };
 
-TEST(GrowthRules, leaves_alone_what_grows_and_does_not_stay) {
+TEST(GrowthRules, ignores_growth_that_is_not_retained) {
   EXPECT_THAT(ids(run(60, kLongerInputs)), Contains("activations_stay"));
   EXPECT_THAT(run_recorded(60, 0, kLongerInputs), IsEmpty());
 }
 
-TEST(GrowthRules, speaks_of_growing_peaks_that_will_not_fit) {
+TEST(GrowthRules, reports_growing_peaks_that_will_not_fit) {
   const auto alerts = run_recorded(60, 0, [](MemorySample& s, DeviceMemory& gpu, std::uint64_t i) {
     kLongerInputs(s, gpu, i);
     gpu.live_bytes = 8000 * kMb;
@@ -90,7 +90,7 @@ TEST(GrowthRules, speaks_of_growing_peaks_that_will_not_fit) {
   EXPECT_EQ(alerts[0].subject, "peak");
 }
 
-TEST(GrowthRules, names_what_stays_and_how_many_allocations) {
+TEST(GrowthRules, names_what_is_retained_and_the_number_of_allocations) {
   const Change none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
   const auto alerts = run_recorded(21, 200 * kMb, none);
   ASSERT_THAT(ids(alerts), ElementsAre("activations_stay"));
@@ -107,7 +107,7 @@ TEST(GrowthRules, names_what_stays_and_how_many_allocations) {
   EXPECT_EQ(alerts[0].saving_bytes, 13 * 200 * kMb);
 }
 
-TEST(GrowthRules, asks_many_samples_of_what_stays_if_it_is_little) {
+TEST(GrowthRules, requires_many_samples_if_little_is_retained) {
   const Change none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
   EXPECT_THAT(run_recorded(95, 2 * kMb, none), IsEmpty());
   EXPECT_THAT(ids(run_recorded(97, 2 * kMb, none)), ElementsAre("activations_stay"));

@@ -16,7 +16,7 @@ constexpr std::size_t kFewestForUsual = 5;
 }  // namespace
 
 void Series::add(std::int64_t iteration, std::int64_t value) {
-  constexpr std::int64_t kSane = std::int64_t{1} << 60;  // differences cannot overflow then
+  constexpr std::int64_t kSane = std::int64_t{1} << 60;  // keeps differences from overflowing
   iteration = std::clamp(iteration, -kSane, kSane);
   if (!recent_.empty() && iteration <= recent_.back().iteration) *this = Series();
   ++added_;
@@ -50,7 +50,7 @@ std::optional<Trend> Series::trend_of(const Points& points, std::size_t from) {
   const std::int64_t low = std::min(values[half - 1], values[half + 1]);
   const std::int64_t high = std::max(values[half - 1], values[half + 1]);
   trend.middle = std::clamp(values[half], low, high);
-  if (trend.last <= trend.first) return trend;  // the rest costs more, and nobody asks
+  if (trend.last <= trend.first) return trend;  // no growth: skip the expensive rest
   trend.confidence = base::kendall_tau(values);
   trend.per_iteration = base::theil_sen_slope(values, at);
   return trend;
@@ -59,7 +59,7 @@ std::optional<Trend> Series::trend_of(const Points& points, std::size_t from) {
 std::optional<Trend> Series::long_trend() const { return trend_of(all_, all_.size() / 4); }
 
 std::optional<Trend> Series::recent_trend() const {
-  // Before, the first quarter is among them.
+  // Before that, they include the first quarter.
   if (added_ * 3 < kRecentPoints * 4) return std::nullopt;
   return trend_of(recent_, 0);
 }

@@ -1,6 +1,6 @@
-// A figure over the iterations of a run, however long it is: the newest values as they came, and
-// all of it ever more thinly. Tells whether it keeps rising, robustly: the median of the slopes of
-// all pairs (Theil-Sen), and how surely the pairs rise (Kendall's tau).
+// One figure over the iterations of a run of any length: the newest values in full, and the whole
+// run increasingly thinned out. Detects a steady rise robustly: by the median of the slopes of all
+// pairs (Theil-Sen), and by how consistently the pairs rise (Kendall's tau).
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,12 @@ struct Trend {
   std::int64_t last = 0;
   std::int64_t first_iteration = 0;
   std::int64_t last_iteration = 0;
-  std::int64_t middle = 0;  // the value half-way: the median of three
+  std::int64_t middle = 0;  // the value midway: the median of three
   std::size_t values = 0;
 
   std::int64_t grown() const { return last - first; }
-  // Not what rises ever more slowly, as caches do that fill up. A straight line has a half of it.
+  // False for values that rise more and more slowly, as with caches that fill up. On a straight
+  // line the middle is at a half.
   bool goes_on() const { return last - middle >= grown() / 5 * 2; }
 };
 
@@ -30,20 +31,20 @@ class Series {
  public:
   static constexpr std::size_t kFewestForATrend = 10;
 
-  // Iterations ascend; one that does not begins a new run and forgets the old one.
+  // Iterations ascend; a lower one starts a new run and discards the old one.
   void add(std::int64_t iteration, std::int64_t value);
 
   bool empty() const { return recent_.empty(); }
   std::int64_t last() const { return recent_.back().value; }
 
-  // Of the whole run without its first quarter, which is warm-up, and of the newest values. Nothing
-  // where there are too few of them.
+  // The trend of the whole run without its first quarter, which is warm-up, and of the newest
+  // values. nullopt if there are too few.
   std::optional<Trend> long_trend() const;
   std::optional<Trend> recent_trend() const;
 
-  // The median of the newest values but the last; nothing where there are too few.
+  // The median of the newest values except the last; nullopt if there are too few.
   std::optional<std::int64_t> usual() const;
-  // How far the last value is above that and above the one before it; nothing if it is not.
+  // How far the last value exceeds both that median and its predecessor; nullopt if it does not.
   std::optional<std::int64_t> jump() const;
 
  private:
@@ -56,7 +57,7 @@ class Series {
 
   std::vector<Point> all_;
   std::size_t added_ = 0;
-  std::size_t every_ = 1;  // of so many values all_ keeps one
+  std::size_t every_ = 1;  // all_ has one of this many values
   std::size_t skipped_ = 0;
   std::deque<Point> recent_;
 };

@@ -5,7 +5,7 @@
 namespace plimsoll::alerts {
 namespace {
 
-TEST(Series, tells_the_slope_of_what_rises_without_its_first_quarter) {
+TEST(Series, reports_the_slope_without_the_first_quarter) {
   Series series;
   for (int i = 0; i < 11; ++i) series.add(i * 10, i < 2 ? 0 : 1000 + i * 50);
   const auto trend = series.long_trend();
@@ -18,7 +18,7 @@ TEST(Series, tells_the_slope_of_what_rises_without_its_first_quarter) {
   EXPECT_EQ(series.recent_trend(), std::nullopt);
 }
 
-TEST(Series, says_nothing_of_few_values) {
+TEST(Series, has_no_trend_with_few_values) {
   Series series;
   EXPECT_TRUE(series.empty());
   for (int i = 0; i < static_cast<int>(Series::kFewestForATrend); ++i) {
@@ -28,7 +28,7 @@ TEST(Series, says_nothing_of_few_values) {
   EXPECT_TRUE(series.long_trend().has_value());
 }
 
-TEST(Series, keeps_the_whole_of_a_long_run) {
+TEST(Series, covers_all_of_a_long_run) {
   Series series;
   for (int i = 0; i < 100'000; ++i) series.add(i, 3 * i);
   const auto all = series.long_trend();
@@ -41,7 +41,7 @@ TEST(Series, keeps_the_whole_of_a_long_run) {
   EXPECT_EQ(recent->first_iteration, 100'000 - 24);
 }
 
-TEST(Series, begins_anew_with_a_new_run) {
+TEST(Series, restarts_with_a_new_run) {
   Series series;
   for (int i = 0; i < 20; ++i) series.add(i, 100);
   series.add(0, 5);
@@ -49,7 +49,7 @@ TEST(Series, begins_anew_with_a_new_run) {
   EXPECT_EQ(series.last(), 5);
 }
 
-TEST(Series, knows_what_is_usual) {
+TEST(Series, reports_the_usual_value) {
   Series series;
   for (int i = 0; i < 5; ++i) series.add(i, 10 + i);
   EXPECT_EQ(series.usual(), std::nullopt);

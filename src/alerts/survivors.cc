@@ -13,9 +13,9 @@ namespace plimsoll::alerts {
 namespace {
 
 constexpr std::size_t kMostSites = 256;
-// A site that leaves less behind is not worth naming, and judging it takes longest.
+// A site that leaves less behind is not worth naming, and judging it is the most expensive part.
 constexpr double kLeastToName = base::kLeastGrowthPerStep / 64;
-constexpr std::size_t kIndexSize = 1024;  // few lookups meet another site on their way
+constexpr std::size_t kIndexSize = 1024;  // few lookups collide with another site
 SiteKey site_of(const plimsoll_live& row) {
   return {.layer = row.layer,
           .op = row.outer_op,
@@ -50,7 +50,7 @@ void merge_pairs(std::vector<Value>& by_sample) {
   by_sample.resize((count + 1) / 2);
 }
 
-// Of each pair the second.
+// Drops the first value of each pair.
 template <typename Value>
 void keep_every_second(std::vector<Value>& samples) {
   for (std::size_t i = 0; 2 * i + 1 < samples.size(); ++i) samples[i] = samples[2 * i + 1];
@@ -120,7 +120,7 @@ std::size_t BirthHistory::sample_of(const plimsoll_live& row) const {
                                   serial_ends_.begin());
 }
 
-// Those of what was made after the first sample and was live at two more.
+// Allocations made after the first sample that were live at two more.
 void BirthHistory::find_new_sites(std::span<const plimsoll_live> rows) {
   if (iterations_.size() < 4) return;
   const std::uint64_t begin = serial_ends_.front();
@@ -131,13 +131,13 @@ void BirthHistory::find_new_sites(std::span<const plimsoll_live> rows) {
     if (row.serial < begin || row.serial >= end) continue;
     const SiteKey key = site_of(row);
     if (find(key) != nullptr) continue;
-    // A category before its sites: they may be too many.
+    // A category is added before its sites, because there may be too many sites to track.
     if (find(whole_of(key)) == nullptr) add_site(whole_of(key));
     if (sites_.size() < kMostSites) add_site(key);
   }
 }
 
-// Most rows are those of a model, made before the first sample; of most others nothing stays.
+// Most rows belong to the model, made before the first sample; most others leave nothing behind.
 void BirthHistory::count(std::span<const plimsoll_live> rows) {
   if (sites_.empty()) return;
   for (const plimsoll_live& row : rows) {
@@ -152,7 +152,7 @@ void BirthHistory::count(std::span<const plimsoll_live> rows) {
       each->bytes[sample] += static_cast<std::int64_t>(row.size_bytes);
     }
   }
-  // What a new site had made before the first sample is assumed to have stayed.
+  // Allocations of a new site from before the first sample are assumed to have stayed.
   for (Site& site : sites_) {
     const std::size_t newest = site.samples.size() - 1;
     for (std::size_t at = 0; at < newest; ++at) {
@@ -162,7 +162,7 @@ void BirthHistory::count(std::span<const plimsoll_live> rows) {
   }
 }
 
-// A site that is new had no survivors at the samples before.
+// A new site had no survivors at earlier samples.
 void BirthHistory::begin_counts() {
   const std::size_t samples = iterations_.size();
   for (Site& site : sites_) {
@@ -231,7 +231,7 @@ std::optional<LeftBehind> BirthHistory::growth_of(const Site& site) const {
                        .retired = std::max<std::int64_t>(first(warm_up) - first(samples - 1), 0)});
   if (!growth || (left.samples < kManySamples && !growth->is_in_each_step)) return std::nullopt;
   // A model that gets new parts in a few stages (a head for each task), or whose experts are used
-  // late: samples that are merged do not show the steps between.
+  // late: merged samples do not show the steps in between.
   const bool is_in_stages = merged_ > 1 || growth->birth_steps * 2 <= growth->compared_steps;
   if (is_in_stages && is_of_model(site.key)) return std::nullopt;
   left.allocations = growth->survivors;
@@ -257,7 +257,7 @@ std::vector<LeftBehind> BirthHistory::growing() const {
 
 namespace {
 
-// What a history says of one category of a device. `growing` is sorted.
+// The judgment of a history about one category of a device. `growing` is sorted.
 std::optional<CategoryGrowth> category_growth(std::span<const LeftBehind> growing,
                                               const SiteKey& whole) {
   CategoryGrowth found{

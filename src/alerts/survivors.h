@@ -1,14 +1,13 @@
 // Growth by survivors while the program runs: base/growth_rule.h, whose steps here are the samples.
 //
-// Allocations are numbered in their order, so the highest number that each sample sees divides them
-// by the samples between which they were made. Nothing is added to what an allocation costs; a
-// sample walks over all that is live.
+// Allocations have ascending numbers, so the highest number at each sample divides them by the
+// samples between which they were made. Allocations cost nothing extra; a sample walks over
+// everything live.
 //
-// A site is what made an allocation (layer and outermost operator) and its category. Two histories
-// are judged: that of the whole run, whose samples are merged in pairs when there are 64, and that
-// of the newest 32, for growth that begins late. Memory: at most 12 KiB for a site that retains
-// anything for two samples. Of these, and of categories of a device, there are at most 256. One
-// thread.
+// A site is the layer and outermost operator of an allocation, and its category. Two histories are
+// judged: the whole run, whose samples are merged in pairs when there are 64, and the newest 32
+// samples, for growth that begins late. Memory: at most 12 KiB for a site that retains anything for
+// two samples, and at most 256 sites and categories of devices. One thread.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +25,8 @@
 
 namespace plimsoll::alerts {
 
-// A cache that fills ever more slowly looks like a leak at first, with gaps. Growth that fewer
-// samples show counts only if each of them left something behind.
+// A cache that fills more and more slowly looks like a leak at first, with gaps. Growth seen in
+// fewer samples counts only if each of them left something behind.
 inline constexpr std::size_t kManySamples = 96;
 
 struct SiteKey {
@@ -35,32 +34,31 @@ struct SiteKey {
   std::uint32_t op = 0;
   std::uint8_t device = 0;
   std::uint8_t category = 0;  // index into kCategories
-  bool is_whole = false;      // all that the device has of the category
+  bool is_whole = false;      // the total of the category on the device
 
   friend bool operator==(const SiteKey&, const SiteKey&) = default;
 };
 
-// What a site has left behind: made between two samples, and live at the newest one.
+// The survivors of a site: made between two samples, and live at the newest one.
 struct LeftBehind {
   SiteKey site;
   std::uint64_t bytes = 0;
   std::uint64_t allocations = 0;
-  std::int64_t first_iteration = 0;  // made after it
-  std::int64_t last_iteration = 0;   // and not after it
+  std::int64_t first_iteration = 0;  // allocated after it
+  std::int64_t last_iteration = 0;   // and no later than it
   std::int64_t live_at_iteration = 0;
-  std::size_t samples = 0;  // that the site was judged by
+  std::size_t samples = 0;  // number of samples judged
   double bytes_per_iteration = 0;
 };
 
-// The live allocations of each site, at each of some samples, by the samples between which they
-// were made.
+// The live allocations of each site at some samples, by the samples between which they were made.
 class BirthHistory {
  public:
   enum class WhenFull : std::uint8_t { kMergePairs, kForgetOldest };
   BirthHistory(std::size_t most_samples, std::size_t fewest_samples, WhenFull when_full)
       : most_(most_samples), fewest_(fewest_samples), when_full_(when_full) {}
 
-  // Whether the sample is kept; others are merged with the next one.
+  // Returns whether the sample is kept; others are merged with the next one.
   bool add(std::int64_t iteration, std::span<const plimsoll_live> rows);
   bool is_known() const { return iterations_.size() >= fewest_; }
   // The sites that grow, however slowly; steepest first.
@@ -72,7 +70,7 @@ class BirthHistory {
     SiteKey key;
     std::vector<Counts> samples;
     std::vector<std::int64_t> bytes;  // at the newest sample
-    bool is_new = true;               // to the newest sample
+    bool is_new = true;               // whether its first survivors are in the newest sample
   };
 
   void make_room();
@@ -91,29 +89,29 @@ class BirthHistory {
   std::size_t fewest_;
   WhenFull when_full_;
   std::vector<std::int64_t> iterations_;    // of the samples
-  std::vector<std::uint64_t> serial_ends_;  // of each: allocations from this number on are younger
-  std::size_t merged_ = 1;                  // samples in one
-  std::size_t waiting_ = 0;                 // samples since the newest that is kept
+  std::vector<std::uint64_t> serial_ends_;  // for each sample: allocations from this number on are
+                                            // newer
+  std::size_t merged_ = 1;                  // number of samples merged into one
+  std::size_t waiting_ = 0;                 // samples since the newest one that is kept
   std::vector<Site> sites_;
-  std::vector<std::uint16_t> index_;  // of the sites, by hash; 1 + where, or 0
+  std::vector<std::uint16_t> index_;  // of the sites, by hash; 1 + position, or 0
 };
 
 // A category of a device that grows.
 struct CategoryGrowth {
   std::string category;
   LeftBehind all;
-  std::vector<LeftBehind> sites;  // those of it that grow, steepest first
+  std::vector<LeftBehind> sites;  // its growing sites, steepest first
 };
 
 class Survivors {
  public:
-  // `devices`: those that are recorded. One iteration counts once; an earlier one than before
-  // begins a new run.
+  // `devices`: the recorded ones. One iteration counts once; a lower one starts a new run.
   void observe(std::int64_t iteration, std::span<const plimsoll_live> rows,
                std::span<const plimsoll_usage> devices);
   bool knows(const std::string& device) const { return devices_.contains(device); }
   std::vector<CategoryGrowth> growing_on(const std::string& device) const;
-  // Per iteration, of all categories; nullopt: not known yet.
+  // Per iteration, over all categories; nullopt if not yet known.
   std::optional<std::uint64_t> growth_bytes_on(const std::string& device) const;
 
  private:

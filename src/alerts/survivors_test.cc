@@ -28,7 +28,7 @@ class Program {
  public:
   explicit Program(std::int64_t interval = 1) : interval_(interval) {}
 
-  // `lasts`: at the end of how many steps it is live.
+  // `lasts`: the number of steps at whose end it is live.
   void make(std::uint64_t bytes, std::size_t lasts, std::uint32_t layer = 1) {
     plimsoll_live row{};
     row.serial = next_serial_++;
@@ -48,7 +48,7 @@ class Program {
   }
   std::vector<CategoryGrowth> growing() const { return survivors_.growing_on("cpu"); }
   std::optional<std::uint64_t> growth_bytes() const { return survivors_.growth_bytes_on("cpu"); }
-  // After how many samples growth was found first; 0: never.
+  // The number of samples after which growth was first found; 0: never.
   std::size_t found_at() const { return found_at_; }
   std::size_t step() const { return step_; }
 
@@ -76,7 +76,7 @@ Program run(std::size_t steps, const Step& step, std::int64_t interval = 1) {
   return program;
 }
 
-// In how many of 100 runs growth is found at any sample.
+// The number of runs, out of 100, in which growth is found at any sample.
 int flagged(std::size_t steps, const std::function<Step(Random& random)>& make) {
   int count = 0;
   for (unsigned seed = 0; seed < 100; ++seed) {
@@ -99,7 +99,7 @@ TEST(Survivors, memory_that_is_replaced_does_not_grow_however_large_it_gets) {
   EXPECT_EQ(run(200, longer_inputs).found_at(), 0);
 }
 
-TEST(Survivors, a_second_model_that_is_built_late_is_no_growth) {
+TEST(Survivors, a_second_model_that_is_built_late_is_not_growth) {
   const Step step = [](Program& program, std::size_t i) {
     kVaryingBatch(program, i);
     for (std::uint32_t layer = 2; i == 40 && layer < 60; ++layer) {
@@ -109,7 +109,7 @@ TEST(Survivors, a_second_model_that_is_built_late_is_no_growth) {
   EXPECT_EQ(run(200, step).found_at(), 0);
 }
 
-TEST(Survivors, queues_and_caches_that_fill_are_no_growth) {
+TEST(Survivors, queues_and_caches_that_fill_are_not_growth) {
   for (const std::size_t length : {2u, 8u, 16u}) {
     EXPECT_EQ(
         run(200, [&](Program& program, std::size_t) { program.make(kMib, length); }).found_at(), 0)
@@ -128,7 +128,7 @@ TEST(Survivors, queues_and_caches_that_fill_are_no_growth) {
     for (int made = filled(i); made < filled(i + 1); ++made) program.make(kMib, kForEver);
   };
   EXPECT_EQ(run(200, ever_more_slowly).found_at(), 0);
-  // Masks, cached by the length of the input.
+  // Masks, cached by input length.
   EXPECT_LE(flagged(200,
                     [](Random& random) -> Step {
                       return [&random, seen = std::set<std::size_t>()](Program& program,
@@ -149,7 +149,7 @@ TEST(Survivors, a_leak_with_gaps_takes_more_samples) {
   EXPECT_GE(flagged(200, at_a_third_of_the_steps), 98);
 }
 
-TEST(Survivors, memory_with_lifetimes_at_random_is_no_growth) {
+TEST(Survivors, memory_with_random_lifetimes_is_not_growth) {
   EXPECT_LE(flagged(120,
                     [](Random& random) -> Step {
                       return [&random](Program& program, std::size_t) {
@@ -212,7 +212,7 @@ TEST(Survivors, a_leak_at_the_ends_of_epochs_is_found) {
   EXPECT_NEAR(program.growing()[0].all.bytes_per_iteration, kMib, 0.2 * kMib);
 }
 
-TEST(Survivors, a_leak_spread_over_many_layers_is_that_of_their_category) {
+TEST(Survivors, a_leak_spread_over_many_layers_is_reported_by_category) {
   const auto growing = run(40, [](Program& made, std::size_t) {
                          for (std::uint32_t layer = 1; layer <= 400; ++layer) {
                            made.make(kKib, kForEver, layer);
@@ -224,7 +224,7 @@ TEST(Survivors, a_leak_spread_over_many_layers_is_that_of_their_category) {
   EXPECT_LE(growing[0].sites.size(), 256);
 }
 
-TEST(Survivors, what_an_iteration_leaves_behind_is_known_after_20_samples) {
+TEST(Survivors, the_bytes_left_by_an_iteration_are_known_after_20_samples) {
   const Step leak = [](Program& program, std::size_t) { program.make(kMib, kForEver); };
   EXPECT_EQ(run(19, leak).growth_bytes(), std::nullopt);
   EXPECT_EQ(run(20, leak).growth_bytes(), kMib);
@@ -237,7 +237,7 @@ TEST(Survivors, slow_growth_is_not_reported) {
   EXPECT_THAT(run(100, step).growing(), IsEmpty());
 }
 
-TEST(Survivors, a_new_run_begins_anew) {
+TEST(Survivors, a_new_run_starts_over) {
   Survivors survivors;
   std::vector<plimsoll_live> rows;
   plimsoll_usage cpu{};

@@ -1,4 +1,4 @@
-// The backwards that begin on a device, and what is held at each.
+// The backward passes that begin on a device, and the live bytes at each.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::analysis {
 
-// After how many of the device's events each begins, ascending.
+// For each backward pass, the number of the device's events before it, ascending.
 inline std::vector<std::uint32_t> backward_begins(const model::Trace& trace,
                                                   const model::DeviceTrace& device) {
   std::vector<std::uint32_t> begins;
@@ -22,13 +22,13 @@ inline std::vector<std::uint32_t> backward_begins(const model::Trace& trace,
   return begins;
 }
 
-// The bytes held at each of `begins` of what was allocated in the recording, of the lifetimes
-// (rows) for which `is_wanted`. Sums wrap: a file may name any size.
+// At each of `begins`, the live bytes of allocations made in the recording for which `is_wanted` is
+// true (it takes rows of the lifetimes). Sums wrap: a hostile file may have any size.
 template <typename IsWanted>
 std::vector<std::uint64_t> held_at(const std::vector<std::uint32_t>& begins,
                                    const model::Trace& trace, const model::DeviceTrace& device,
                                    IsWanted&& is_wanted) {
-  std::vector<std::uint64_t> bytes(begins.size() + 1);  // first what each has more than the last
+  std::vector<std::uint64_t> bytes(begins.size() + 1);  // differences at first
   const model::Lifetimes& lifetimes = device.lifetimes;
   const auto place_after = [&](std::uint32_t event) -> std::uint64_t& {
     return bytes[static_cast<std::size_t>(std::ranges::upper_bound(begins, event) -
@@ -37,7 +37,7 @@ std::vector<std::uint64_t> held_at(const std::vector<std::uint32_t>& begins,
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const std::uint32_t born = lifetimes.alloc[row];
     if (!is_wanted(row)) continue;
-    const std::uint64_t size = trace.held_bytes(device, row);
+    const std::uint64_t size = trace.lifetime_bytes(device, row);
     place_after(born) += size;
     place_after(model::death(lifetimes, row, model::held(device))) -= size;
   }

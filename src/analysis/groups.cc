@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "report/rest_row.h"
+
 namespace plimsoll::analysis {
 namespace {
 
@@ -12,14 +14,14 @@ struct Candidate {
   report::GroupRow row;
 };
 
-report::GroupRow row_of(const Group& group, const report::MomentRow& moment) {
+report::GroupRow row_of(const Group& group, const report::PointInTime& point) {
   report::GroupRow row;
-  row.device = moment.device;
+  row.device = point.device;
   row.bytes = group.bytes;
   row.count = group.count;
   row.largest_bytes = group.largest_bytes;
-  if (moment.live_bytes > 0) {
-    row.share = static_cast<double>(group.bytes) / static_cast<double>(moment.live_bytes);
+  if (point.live_bytes > 0) {
+    row.share = static_cast<double>(group.bytes) / static_cast<double>(point.live_bytes);
   }
   return row;
 }
@@ -32,20 +34,21 @@ void merge_into(Group& rest, const Group& group) {
 
 }  // namespace
 
-void append_rows(std::vector<Group> groups, std::size_t top, const report::MomentRow& moment,
+void append_rows(std::vector<Group> groups, std::size_t top, const report::PointInTime& point,
                  const Describe& describe, std::vector<report::GroupRow>& out) {
   std::ranges::sort(groups, [](const Group& a, const Group& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.id < b.id;
   });
-  // Groups as large as the last one kept compete with it by key, so they need their keys too.
-  const std::size_t kept = std::min(top, groups.size());
+  // Groups of the same size as the last one kept are ordered by key, so they need their keys too.
+  // A single group more is named too: a row for the rest would be no shorter.
+  const std::size_t kept = groups.size() - top == 1 ? groups.size() : std::min(top, groups.size());
   std::size_t named = kept;
   while (kept > 0 && named < groups.size() && groups[named].bytes == groups[kept - 1].bytes) {
     ++named;
   }
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < named; ++i) {
-    candidates.push_back(Candidate{groups[i], row_of(groups[i], moment)});
+    candidates.push_back(Candidate{groups[i], row_of(groups[i], point)});
     describe(groups[i].id, candidates.back().row);
   }
   std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
@@ -62,8 +65,8 @@ void append_rows(std::vector<Group> groups, std::size_t top, const report::Momen
   for (std::size_t i = named; i < groups.size(); ++i) merge_into(rest, groups[i]);
   const std::size_t left = groups.size() - kept;
   if (left == 0) return;
-  report::GroupRow row = row_of(rest, moment);
-  row.key = "[other: " + std::to_string(left) + (left == 1 ? " group]" : " groups]");
+  report::GroupRow row = row_of(rest, point);
+  row.key = report::rest_key(left);
   out.push_back(std::move(row));
 }
 

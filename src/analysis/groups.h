@@ -1,5 +1,5 @@
-// Groups by integer id, and the few of them that become rows: the largest, and one row for the rest
-// so that a table always sums to all live bytes.
+// Groups by integer id, and the few that become rows of a table: the largest, plus one row for the
+// rest, so that a table always sums to all live bytes.
 #pragma once
 
 #include <cstddef>
@@ -43,12 +43,12 @@ class Groups {
   std::vector<Group> groups_;
 };
 
-// Makes the text of a kept row: its key, and for by_stack its frames.
+// Fills in the text of a kept row: its key and, for by_stack, its frames.
 using Describe = std::function<void(std::uint32_t id, report::GroupRow& row)>;
 
 // Appends the `top` largest groups, by bytes and then by key, and the rest as one row.
 void append_rows(std::vector<Groups::Group> groups, std::size_t top,
-                 const report::MomentRow& moment, const Describe& describe,
+                 const report::PointInTime& point, const Describe& describe,
                  std::vector<report::GroupRow>& out);
 
 }  // namespace plimsoll::analysis

@@ -1,6 +1,6 @@
-// What happened on a device, in order: allocations, frees, and the beginnings and ends of calls of
-// layers, each with the device's totals after it. The engine's table `timeline` lists these rows
-// and the layers pass sums them up.
+// What happened on a device, in order: allocations, frees, and the begins and ends of layer calls,
+// each with the device's totals after it. The engine's table `timeline` lists these rows, and the
+// layers pass aggregates them.
 //
 // Allocated bytes are those that tables count (model/live_set.h). Reserved bytes are the segments
 // that the allocator has from the driver; on a device without segments (the CPU) they are the
@@ -20,7 +20,7 @@ namespace plimsoll::analysis {
 enum class Happening : std::uint8_t {
   kAlloc,
   kFree,
-  // Memory that was live already: at the start, and where the recording first met it later. Also
+  // Memory that was already live: at the start, and where the recording first saw it later. Also
   // the totals at the end, with no bytes of its own.
   kSnapshot,
   kLayerEnter,
@@ -29,8 +29,8 @@ enum class Happening : std::uint8_t {
 
 struct TimelineRow {
   Happening what = Happening::kSnapshot;
-  std::uint32_t lifetime = model::kNone;  // of kAlloc and kFree: row of device.lifetimes
-  std::uint32_t mark = model::kNone;      // of kLayerEnter and kLayerExit: row of Trace::marks
+  std::uint32_t lifetime = model::kNone;  // kAlloc and kFree: row of device.lifetimes
+  std::uint32_t mark = model::kNone;      // kLayerEnter and kLayerExit: row of Trace::marks
   std::uint64_t size_bytes = 0;
   std::int64_t time_ns = model::kNoTime;
   std::uint64_t allocated_bytes = 0;
@@ -62,7 +62,7 @@ class LayerTimeline {
     }
     for (std::size_t row = 0; row < device.lifetimes.baseline_count; ++row) {
       if (death(device.lifetimes, row, model::held(device)) == model::kBeforeRecording) continue;
-      allocated_ += trace.held_bytes(device, row);
+      allocated_ += trace.lifetime_bytes(device, row);
     }
   }
 
@@ -76,7 +76,7 @@ class LayerTimeline {
     if (events_.count > 0) advance(static_cast<std::uint32_t>(events_.count - 1));
     pass_marks(static_cast<std::uint32_t>(events_.count));
     flush();
-    tell({.what = Happening::kSnapshot, .time_ns = last_ns_});
+    emit({.what = Happening::kSnapshot, .time_ns = last_ns_});
   }
 
  private:
@@ -86,7 +86,7 @@ class LayerTimeline {
 
   void born(std::uint32_t lifetime, std::uint32_t event) {
     advance(event);
-    const std::uint64_t size_bytes = trace_.held_bytes(device_, lifetime);
+    const std::uint64_t size_bytes = trace_.lifetime_bytes(device_, lifetime);
     const bool is_met = has(device_.lifetimes.flags[lifetime], model::LifetimeFlags::kAdopted);
     if (!is_met) flush();
     allocated_ += size_bytes;
@@ -96,7 +96,7 @@ class LayerTimeline {
       has_met_ = true;
       return;
     }
-    tell({.what = Happening::kAlloc,
+    emit({.what = Happening::kAlloc,
           .lifetime = lifetime,
           .size_bytes = size_bytes,
           .time_ns = events_.time_ns[event]});
@@ -105,16 +105,16 @@ class LayerTimeline {
   void died(std::uint32_t lifetime, std::uint32_t event) {
     advance(event);
     flush();
-    const std::uint64_t size_bytes = trace_.held_bytes(device_, lifetime);
+    const std::uint64_t size_bytes = trace_.lifetime_bytes(device_, lifetime);
     allocated_ -= size_bytes;
-    tell({.what = Happening::kFree,
+    emit({.what = Happening::kFree,
           .lifetime = lifetime,
           .size_bytes = size_bytes,
           .time_ns = events_.time_ns[event]});
   }
 
-  // Takes in the events up to this one, and the marks between them. Times go backwards by a little
-  // between threads.
+  // Processes the events up to this one, and the marks between them. Times of different threads may
+  // go backwards slightly.
   void advance(std::uint32_t event) {
     for (; next_ <= event; ++next_) {
       pass_marks(next_);
@@ -130,21 +130,21 @@ class LayerTimeline {
       const bool is_enter = mark.kind == model::MarkKind::kLayerBegin;
       if (!is_enter && mark.kind != model::MarkKind::kLayerEnd) continue;
       flush();
-      tell({.what = is_enter ? Happening::kLayerEnter : Happening::kLayerExit,
+      emit({.what = is_enter ? Happening::kLayerEnter : Happening::kLayerExit,
             .mark = mark_,
             .time_ns = mark.time_ns});
     }
   }
 
-  // What was met since the last row is one row.
+  // Memory first seen since the last row becomes one row.
   void flush() {
     if (!has_met_) return;
     has_met_ = false;
-    tell({.what = Happening::kSnapshot, .size_bytes = met_bytes_, .time_ns = met_ns_});
+    emit({.what = Happening::kSnapshot, .size_bytes = met_bytes_, .time_ns = met_ns_});
     met_bytes_ = 0;
   }
 
-  void tell(TimelineRow row) {
+  void emit(TimelineRow row) {
     row.allocated_bytes = allocated_;
     row.reserved_bytes = has_segments_ ? reserved_ : allocated_;
     visit_(static_cast<const TimelineRow&>(row));
@@ -154,12 +154,12 @@ class LayerTimeline {
   const model::DeviceTrace& device_;
   const EventView events_;
   Visit& visit_;
-  std::uint64_t allocated_ = 0;  // sums wrap: a file may name any size
+  std::uint64_t allocated_ = 0;  // sums wrap: a hostile file may have any size
   std::uint64_t reserved_ = 0;
   std::uint64_t met_bytes_ = 0;
   bool has_met_ = true;  // the first row states what was live at the start
   bool has_segments_ = false;
-  std::int64_t met_ns_ = model::kNoTime;  // when the last of them was met
+  std::int64_t met_ns_ = model::kNoTime;  // when the last of that memory was seen
   std::int64_t last_ns_ = model::kNoTime;
   std::uint32_t next_ = 0;
   std::uint32_t mark_ = 0;

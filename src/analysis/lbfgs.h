@@ -1,4 +1,5 @@
-// The allocations of torch.optim.LBFGS, whose history is a list of vectors of all parameters.
+// Recognizes allocations of torch.optim.LBFGS, whose history is a list of vectors of all
+// parameters.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Pass: one question asked of a trace. A pass reads the trace and the parts of the report that the
-// passes it depends on have filled, and fills its own part. It owns no timing, order, interruption
-// or skipping: the runner does.
+// Pass: the interface of one analysis of a trace. A pass reads the trace and the parts of the
+// report that the passes it depends on have filled, and fills its own part. Timing, order,
+// interruption and skipping belong to the runner.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,37 @@
 
 namespace plimsoll::analysis {
 
-// The moment the composition tables speak of.
-struct Moment {
+// The point in time that the composition tables describe.
+struct TimePoint {
   enum class Kind : std::uint8_t { kPeak, kStart, kEnd, kOom, kEvent, kTime };
   Kind kind = Kind::kPeak;
   std::uint64_t event = 0;   // kEvent: number within the device
-  std::uint64_t nth = 0;     // kOom: of the device's, from 1; 0: the last one
+  std::uint64_t nth = 0;     // kOom: the device's nth failed request, from 1; 0: the last one
   std::int64_t time_ns = 0;  // kTime: as in the file, or since the first event if is_relative
   bool is_relative = false;
-  std::int64_t unit_ns = 1;  // kTime: in which it was given, for error messages
+  std::int64_t unit_ns = 1;  // kTime: the unit it was given in, for error messages
+
+  friend bool operator==(const TimePoint&, const TimePoint&) = default;
 };
 
 struct Options {
-  std::optional<model::Device> device;  // only this one; none: all
-  Moment moment;
-  std::size_t top = 20;  // rows kept of each table
+  std::optional<model::Device> device;  // only this one; empty: all
+  TimePoint point;
+  std::size_t top = 20;  // rows kept in each table
+
+  friend bool operator==(const Options&, const Options&) = default;
 };
 
-// What every pass is given.
+// A set of options, as bits.
+enum class OptionSet : std::uint8_t { kNone = 0, kDevice = 1, kPoint = 2, kTop = 4, kAll = 7 };
+constexpr OptionSet operator|(OptionSet a, OptionSet b) {
+  return static_cast<OptionSet>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr bool intersect(OptionSet a, OptionSet b) {
+  return (static_cast<unsigned>(a) & static_cast<unsigned>(b)) != 0;
+}
+
+// The arguments of every pass.
 struct PassContext {
   const model::Trace& trace;
   const model::UserLines& lines;
@@ -47,11 +60,16 @@ class Pass {
  public:
   virtual ~Pass() = default;
   virtual const char* name() const = 0;
-  // Passes whose answers it needs: it is skipped where one of them did not run.
+  // Passes whose results this one requires: it is skipped if one of them did not run.
   virtual std::span<const char* const> depends_on() const { return {}; }
-  // Passes whose answers it uses where there are any: it waits for their turn, no more.
+  // Passes whose results this one uses if available: it only runs after them.
   virtual std::span<const char* const> runs_after() const { return {}; }
-  // Empty if it can answer; else one sentence why not ("needs events: this file has none").
+  // Options that affect this pass's own result. Those of the passes it uses are added
+  // automatically.
+  virtual OptionSet uses() const { return OptionSet::kAll; }
+  // Empties its part of the report so that it can run again.
+  virtual void clear(report::Report& report) const = 0;
+  // Empty if the pass can run; else one sentence why not ("needs events: this file has none").
   virtual std::string why_not(const model::Trace& trace) const {
     static_cast<void>(trace);
     return {};

@@ -1,15 +1,29 @@
-// Runs passes in dependency order, times each, skips one with its reason when it cannot answer or
-// when one that it depends on did not run, and stops between passes when the user interrupts.
+// Runs passes in dependency order and times each. A pass is skipped, with its reason, if it cannot
+// run or a pass that it depends on did not run. The run stops between passes when the user
+// interrupts it.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analysis/pass.h"
 
 namespace plimsoll::analysis {
 
-Status run_passes(std::span<const std::unique_ptr<Pass>> passes, PassContext& context);
+using Passes = std::span<const std::unique_ptr<Pass>>;
+
+// Runs every pass, into an empty report.
+Status run_passes(Passes passes, PassContext& context);
+
+// Runs the passes in `wanted` and those they build on; every pass if `wanted` is empty.
+// `context.report` has results for other options, which differ in `changed`: results that depend on
+// those are emptied and, if wanted, computed again. The rest is kept.
+Status run_passes(Passes passes, std::span<const std::string> wanted, OptionSet changed,
+                  PassContext& context);
+
+// The options that differ.
+OptionSet difference(const Options& a, const Options& b);
 
 }  // namespace plimsoll::analysis

@@ -6,9 +6,13 @@
 #include <span>
 #include <utility>
 
+#include "base/release_units.h"
+#include "plimsoll/caching_allocator.h"
+
 namespace plimsoll::analysis {
 namespace {
 
+using base::ReleaseUnit;
 using model::FreeGap;
 using model::HeapLayout;
 using model::PlacedBlock;
@@ -19,7 +23,7 @@ constexpr std::size_t kSegmentsKept = 8;
 constexpr std::size_t kPinsKept = 3;
 constexpr std::size_t kLinesKept = 10;
 
-// The default pool is (0, 0), and old files do not name it.
+// The default pool is (0, 0); old files do not name it.
 bool is_private(const model::Trace& trace, model::PoolId pool) {
   return trace.pools[pool.index()] != model::Pool{};
 }
@@ -29,16 +33,8 @@ bool is_same_pool(const model::Trace& trace, model::PoolId a, model::PoolId b) {
 
 std::uint64_t page_bytes(const SegmentRange& segment) {
   if (!segment.is_expandable) return std::max<std::uint64_t>(segment.size_bytes, 1);
-  return segment.type == SegmentType::kSmall ? model::kSmallSegmentBytes : model::kLargePageBytes;
+  return caching_allocator::page_bytes(segment.type == SegmentType::kSmall);
 }
-
-// What is free in one segment, taken unit by unit.
-struct Unit {
-  std::uint64_t begin;
-  std::uint64_t end;
-  std::uint64_t free_bytes;
-  std::uint64_t stranded_bytes;
-};
 
 class Account {
  public:
@@ -85,41 +81,21 @@ class Account {
     if (row.pinned_bytes > 0) found_.segments.push_back(std::move(row));
   }
 
-  // Cuts the gaps at the borders of the units, and closes a unit when the next one begins.
   void add_units(const SegmentRange& segment, std::span<const FreeGap> gaps, bool serves,
                  report::SegmentFragmentation& row) {
-    const std::uint64_t page = page_bytes(segment);
-    Unit unit{segment.address, segment.address, 0, 0};
+    base::ReleaseUnits units(segment.address, segment.end(), page_bytes(segment));
+    const auto visit = [&](const ReleaseUnit& unit) { add_unit(unit, row); };
     pins_.clear();
     for (const FreeGap& gap : gaps) {
       const bool is_stranded = request_ && !(serves && gap.size_bytes >= request_->size_bytes);
-      std::uint64_t at = gap.address;
-      while (at < gap.end()) {
-        if (at >= unit.end) {
-          close(unit, row);
-          const std::uint64_t into_page = (at - segment.address) % page;
-          if (into_page == 0) {  // whole free pages, however many
-            const std::uint64_t whole = (gap.end() - at) / page * page;
-            found_.releasable_bytes += whole;
-            at += whole;
-          }
-          const std::uint64_t begin = at - into_page;
-          unit = Unit{begin, begin + std::min(page, segment.end() - begin), 0, 0};
-          if (at == gap.end()) break;
-        }
-        const std::uint64_t piece = std::min(gap.end(), unit.end) - at;
-        unit.free_bytes += piece;
-        if (is_stranded) unit.stranded_bytes += piece;
-        at += piece;
-      }
+      units.add_gap(gap.address, gap.end(), is_stranded, visit);
     }
-    close(unit, row);
+    units.finish(visit);
     keep_largest_pins(row);
   }
 
-  void close(const Unit& unit, report::SegmentFragmentation& row) {
-    if (unit.free_bytes == 0) return;
-    if (unit.free_bytes == unit.end - unit.begin) {
+  void add_unit(const ReleaseUnit& unit, report::SegmentFragmentation& row) {
+    if (unit.is_free()) {
       found_.releasable_bytes += unit.free_bytes;
       return;
     }
@@ -129,8 +105,8 @@ class Account {
     charge_lines(unit);
   }
 
-  // Every block that touches the unit pins it.
-  void charge_lines(const Unit& unit) {
+  // Every block that touches the unit pins its free memory.
+  void charge_lines(const ReleaseUnit& unit) {
     unit_lines_.clear();
     for (std::size_t b = layout_.first_block_after(unit.begin);
          b < layout_.blocks.size() && layout_.blocks[b].address < unit.end; ++b) {
@@ -181,15 +157,16 @@ class Account {
   const std::optional<Request>& request_;
   Pinning found_;
   std::vector<report::PinningLine> by_line_;  // by LineId
-  std::vector<std::size_t> pins_;             // blocks that pin the segment at hand, ascending
+  std::vector<std::size_t> pins_;             // blocks that pin the current segment, ascending
   std::vector<std::uint32_t> unit_lines_;
 };
 
 }  // namespace
 
 bool may_serve(const model::Trace& trace, const SegmentRange& segment, const Request& request) {
-  const bool is_small = request.size_bytes <= model::kLargestSmallRequest;
-  const SegmentType wanted = is_small ? SegmentType::kSmall : SegmentType::kLarge;
+  const SegmentType wanted = caching_allocator::is_small_request(request.size_bytes)
+                                 ? SegmentType::kSmall
+                                 : SegmentType::kLarge;
   return segment.stream == request.stream && is_same_pool(trace, segment.pool, request.pool) &&
          (segment.type == wanted || segment.type == SegmentType::kUnknown);
 }

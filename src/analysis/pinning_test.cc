@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "plimsoll/caching_allocator.h"
 #include "tests/support/trace_maker.h"
 
 namespace plimsoll::analysis {
@@ -17,8 +18,8 @@ using model::SegmentType;
 using tests::TraceMaker;
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-constexpr std::uint64_t kCell = kMib / 16;  // random layouts are made of these
-constexpr std::uint64_t kPageCells = model::kSmallSegmentBytes / kCell;
+constexpr std::uint64_t kCell = kMib / 16;  // random layouts are made of cells of this size
+constexpr std::uint64_t kPageCells = caching_allocator::kSmallSegmentBytes / kCell;
 
 struct Lines {
   Lines() {
@@ -41,7 +42,7 @@ SegmentRange segment_of(std::uint64_t address, std::uint64_t size, SegmentType t
   return SegmentRange{address, size, {}, {}, type, is_expandable};
 }
 
-// Cell by cell: the free cells of every unit that has an occupied one.
+// Counted cell by cell: the free cells of every unit that contains an occupied one.
 std::uint64_t slow_pinned_bytes(const std::vector<bool>& is_occupied, std::size_t unit_cells) {
   std::uint64_t pinned = 0;
   for (std::size_t unit = 0; unit < is_occupied.size(); unit += unit_cells) {
@@ -53,7 +54,7 @@ std::uint64_t slow_pinned_bytes(const std::vector<bool>& is_occupied, std::size_
   return pinned;
 }
 
-TEST(Pinning, equals_a_count_cell_by_cell) {
+TEST(Pinning, matches_a_count_cell_by_cell) {
   const Lines lines;
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
@@ -82,7 +83,7 @@ TEST(Pinning, equals_a_count_cell_by_cell) {
   }
 }
 
-TEST(Pinning, a_line_pins_alone_only_where_no_other_line_has_a_block) {
+TEST(Pinning, a_line_pins_alone_only_if_no_other_line_has_a_block) {
   const Lines lines;
   const HeapLayout layout{{segment_of(0, 20 * kMib, SegmentType::kLarge),
                            segment_of(40 * kMib, 20 * kMib, SegmentType::kLarge)},
@@ -91,7 +92,7 @@ TEST(Pinning, a_line_pins_alone_only_where_no_other_line_has_a_block) {
                            PlacedBlock{40 * kMib, 4 * kMib, 4 * kMib, lines.second}}};
   const Pinning found = lines.find(layout);
   ASSERT_EQ(found.lines.size(), 2u);
-  EXPECT_EQ(found.lines[0].line, "home/u/second.py:2 (g)");
+  EXPECT_EQ(found.lines[0].line, "/home/u/second.py:2 (g)");
   EXPECT_EQ(found.lines[0].blocks, 2u);
   EXPECT_EQ(found.lines[0].block_bytes, 6 * kMib);
   EXPECT_EQ(found.lines[0].pinned_cached_bytes, 32 * kMib);
@@ -128,7 +129,7 @@ TEST(Pinning, only_a_gap_that_fits_in_the_right_pool_and_stream_serves_a_request
   EXPECT_EQ(found.reachable_bytes, 40 * kMib) << "all but the private pool";
 }
 
-TEST(Pinning, a_huge_segment_costs_no_time) {
+TEST(Pinning, a_huge_segment_takes_no_extra_time) {
   const Lines lines;
   const HeapLayout layout{{segment_of(0, std::uint64_t{1} << 62, SegmentType::kLarge, true)},
                           {PlacedBlock{kMib, kMib, kMib, lines.first}}};

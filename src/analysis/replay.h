@@ -1,4 +1,4 @@
-// Replays the lifetimes of a device: who is born and who dies at each event.
+// Replays the lifetimes of a device: births and deaths at each event.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace plimsoll::analysis {
 
 // Calls died(row, event) and born(row, event) for the lifetimes of the device (rows of
-// device.lifetimes), in the order of its events; where both happen at one event, the death comes
+// device.lifetimes), in the order of its events; if both happen at one event, the death comes
 // first. Baseline lifetimes are live from the start and only die.
 template <typename Born, typename Died>
 void replay(const model::DeviceTrace& device, model::Liveness liveness, Born&& born, Died&& died) {

@@ -1,4 +1,4 @@
-// The four running totals of a device, and how one event changes them.
+// The four running totals of a device, and how each event changes them.
 #pragma once
 
 #include <array>
@@ -7,25 +7,27 @@
 
 #include "model/events.h"
 #include "model/trace.h"
+#include "plimsoll/caching_allocator.h"
 #include "report/timeline.h"
 
 namespace plimsoll::analysis {
 
 using report::Series;
-inline constexpr std::uint64_t kRounding = 512;  // the allocator's smallest unit
 
+// As caching_allocator::block_bytes, but without a branch; an empty allocation has no block.
 inline std::uint64_t rounded(std::uint64_t size_bytes) {
-  return (size_bytes + (kRounding - 1)) & ~(kRounding - 1);
+  constexpr std::uint64_t kRest = caching_allocator::kMinBlockBytes - 1;
+  return (size_bytes + kRest) & ~kRest;
 }
 
-// Sums wrap instead of overflowing: a hostile file may name any size.
+// Sums wrap instead of overflowing: a hostile file may have any size.
 using Totals = std::array<std::uint64_t, report::kSeriesCount>;
 
 inline std::uint64_t& of(Totals& totals, Series which) {
   return totals[static_cast<std::size_t>(which)];
 }
 
-// Those before the first event.
+// The totals before the first event.
 inline Totals baseline_totals(const report::Timeline& timeline) {
   Totals totals{};
   for (std::size_t i = 0; i < totals.size(); ++i) {
@@ -34,8 +36,9 @@ inline Totals baseline_totals(const report::Timeline& timeline) {
   return totals;
 }
 
-// How an action moves each total, in sizes: +1, -1 or 0. A table, because the order of allocs and
-// frees is as good as random and a wrongly guessed branch costs more than four multiplications.
+// How an action changes each total, in multiples of the size: +1, -1 or 0. A table, because the
+// order of allocs and frees is unpredictable, and a mispredicted branch costs more than four
+// multiplications.
 struct Signs {
   std::uint64_t allocated = 0;  // requested_allocated and allocated_rounded
   std::uint64_t active = 0;
@@ -92,12 +95,12 @@ struct EventView {
   const std::uint64_t* size_bytes;
   const std::int64_t* time_ns;
   std::size_t count;
-  // If the device has blocks.
-  const model::OptionalColumn<std::uint64_t>* slack_bytes;
+  // Null if the device has no block sizes.
+  const model::OptionalColumn<std::uint64_t>* padding_bytes;
 
   std::uint64_t block_bytes(std::size_t row) const {
-    if (slack_bytes == nullptr) return rounded(size_bytes[row]);
-    return size_bytes[row] + (*slack_bytes)[row];
+    if (padding_bytes == nullptr) return rounded(size_bytes[row]);
+    return size_bytes[row] + (*padding_bytes)[row];
   }
   void apply_to(Totals& totals, std::size_t row) const {
     apply(action[row], size_bytes[row], block_bytes(row), totals);
@@ -107,7 +110,7 @@ struct EventView {
 inline EventView view_of(const model::DeviceTrace& device) {
   return {device.events.action.data(), device.events.size_bytes.data(),
           device.events.time_ns.data(), device.events.size(),
-          device.tells_blocks ? &device.events.slack_bytes : nullptr};
+          device.has_block_sizes ? &device.events.padding_bytes : nullptr};
 }
 
 }  // namespace plimsoll::analysis

@@ -1,5 +1,5 @@
-// The bytes that a row of the growth table explains. One rule, for the cause of an out-of-memory
-// and for the finding about growth.
+// The bytes explained by a row of the growth table: one rule shared by the cause of an
+// out-of-memory event and the finding about growth.
 #pragma once
 
 #include <algorithm>

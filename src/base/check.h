@@ -1,4 +1,4 @@
-// PLIMSOLL_CHECK: for internal errors, never for input. Prints the place and aborts.
+// PLIMSOLL_CHECK: for internal errors, never for input. Prints the source location and aborts.
 #pragma once
 
 #include <cstdio>

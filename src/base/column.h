@@ -1,7 +1,7 @@
 // Column<T>: one column of a table with tens of millions of rows. A vector of trivially copyable
-// values that grows with realloc, so that a large column is remapped by the kernel instead of being
-// copied (and its pages faulted in a second time) at each doubling.
-// Running out of memory throws std::bad_alloc, like a vector.
+// values that grows with realloc, so that the kernel remaps a large column instead of copying it
+// (and faulting in its pages again) at each doubling. Throws std::bad_alloc if memory runs out,
+// like a vector.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class Column {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;
   }
-  // For hot loops that have reserved the room: they write behind the end and then say how far.
+  // For hot loops that have reserved capacity: they write past the end, then set the new size.
   void push_back_reserved(T value) { data_[size_++] = value; }
   void set_end(const T* end) { size_ = static_cast<std::size_t>(end - data_); }
   std::size_t capacity() const { return capacity_; }
@@ -42,7 +42,7 @@ class Column {
     if (values.size() > capacity_ - size_) grow(size_ + values.size());
     for (const T& value : values) data_[size_++] = value;
   }
-  // New rows, if any, hold `fill`.
+  // New rows, if any, are set to `fill`.
   void resize(std::size_t size, T fill = T{}) {
     if (size > capacity_) grow(size);
     while (size_ < size) data_[size_++] = fill;

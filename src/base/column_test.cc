@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Column, keeps_what_is_pushed_through_many_growths) {
+TEST(Column, keeps_values_through_many_reallocations) {
   Column<std::uint32_t> column;
   for (std::uint32_t i = 0; i < 100'000; ++i) column.push_back(i * 3);
   ASSERT_EQ(column.size(), 100'000u);
@@ -35,7 +35,7 @@ TEST(Column, appends_resizes_and_shrinks) {
   EXPECT_TRUE(column.empty());
 }
 
-TEST(Column, moving_takes_the_rows) {
+TEST(Column, moving_transfers_the_rows) {
   Column<int> from;
   from.push_back(7);
   const Column<int> to(std::move(from));

@@ -9,9 +9,9 @@
 namespace plimsoll::base {
 namespace {
 
-constexpr std::size_t kMostProcesses = 5;  // told one by one
+constexpr std::size_t kMostProcesses = 5;  // listed individually
 
-// Bytes of a device are far below 2^63; what a hostile file tells wraps, and still sums.
+// Real byte counts are far below 2^63. Values in a hostile file may wrap, and the parts still sum.
 std::int64_t as_signed(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
 
 class Parts {
@@ -25,7 +25,7 @@ class Parts {
   void add(std::string_view kind, std::uint64_t bytes) {
     add(DevicePart{.kind = std::string(kind), .size_bytes = as_signed(bytes)});
   }
-  // What has no part yet.
+  // Used bytes that no part covers yet.
   void finish(DevicePart rest) {
     rest.size_bytes = as_signed(left_);
     bar_.parts.push_back(std::move(rest));
@@ -45,10 +45,10 @@ void add_own(const DeviceFigures& figures, Parts& parts) {
   } else if (figures.reserved_bytes) {
     parts.add("cached", reserved);
   }
-  // Reserved since the driver was asked: the allocator knows best what it holds.
+  // Memory reserved since the driver was queried: the allocator's own figure is newer.
   if (figures.own_bytes.value_or(0) <= reserved) return;
   std::uint64_t outside = *figures.own_bytes - reserved;
-  // A context that seems to be larger than all there is was measured together with something else.
+  // A context larger than everything else was measured together with another part.
   if (figures.context_bytes && *figures.context_bytes <= outside) {
     parts.add("context", *figures.context_bytes);
     outside -= *figures.context_bytes;
@@ -79,11 +79,11 @@ void add_processes(std::vector<DeviceProcess> processes, Parts& parts) {
 }
 
 DevicePart what_is_left(const DeviceFigures& figures) {
-  if (!figures.own_bytes) return {.kind = "not_told"};
-  const auto untold = std::ranges::count_if(
+  if (!figures.own_bytes) return {.kind = "not_reported"};
+  const auto unreported = std::ranges::count_if(
       figures.processes, [](const DeviceProcess& process) { return !process.used_bytes; });
-  if (untold > 0 || !figures.tells_processes)
-    return {.kind = "others", .count = static_cast<std::uint64_t>(untold)};
+  if (unreported > 0 || !figures.reports_processes)
+    return {.kind = "others", .count = static_cast<std::uint64_t>(unreported)};
   return {.kind = "unexplained"};
 }
 
@@ -109,11 +109,12 @@ std::string part_label(const DevicePart& part) {
                              : part.name + " and others outside PyTorch's allocator";
   }
   if (part.kind == "process") {
-    if (part.pid == 0) return format_count(part.count) + " more processes";
+    if (part.pid == 0)
+      return format_count(part.count) + (part.count == 1 ? " more process" : " more processes");
     return "process " + std::to_string(part.pid) + (part.name.empty() ? "" : " " + part.name);
   }
   if (part.kind == "driver") return "the driver itself";
-  if (part.kind == "not_told") return "outside PyTorch's allocator (this process or others)";
+  if (part.kind == "not_reported") return "outside PyTorch's allocator (this process or others)";
   if (part.kind == "others") {
     const std::string some = part.count == 0 ? "" : format_count(part.count) + " ";
     return some + (part.count == 1 ? "process" : "processes") + " whose bytes are not reported";

@@ -17,7 +17,7 @@ std::int64_t sum(const DeviceBar& bar) {
   return static_cast<std::int64_t>(bytes);
 }
 
-// 1000 MiB, of which 300 are free: 40 the driver's, 500 ours (400 of them reserved), 150 others'.
+// 1000 MiB, 300 of them free: the driver has 40, this process 500 (400 reserved), and others 150.
 DeviceFigures everything() {
   return {.total_bytes = 1000 * kMib,
           .free_bytes = 300 * kMib,
@@ -35,7 +35,7 @@ struct Case {
   const char* text;
 };
 
-TEST(DeviceBar, says_of_all_that_is_used_whose_it_is) {
+TEST(DeviceBar, attributes_all_used_memory) {
   const std::vector<Case> cases = {
       {"all is known", [](DeviceFigures&) {},
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
@@ -60,7 +60,7 @@ TEST(DeviceBar, says_of_all_that_is_used_whose_it_is) {
        "allocator 40.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, 1 process whose "
        "bytes are not reported 110.0 MiB"},
       {"it lists no processes",
-       [](DeviceFigures& f) { f.processes.clear(), f.tells_processes = false; },
+       [](DeviceFigures& f) { f.processes.clear(), f.reports_processes = false; },
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
        "allocator 40.0 MiB, the driver itself 40.0 MiB, processes whose bytes are not reported "
        "160.0 MiB"},
@@ -96,7 +96,7 @@ TEST(DeviceBar, says_of_all_that_is_used_whose_it_is) {
   }
 }
 
-TEST(DeviceBar, there_is_none_where_what_is_used_is_not_known) {
+TEST(DeviceBar, is_absent_if_the_used_bytes_are_unknown) {
   DeviceFigures figures = everything();
   figures.free_bytes.reset();
   EXPECT_FALSE(device_bar(figures));
@@ -104,7 +104,7 @@ TEST(DeviceBar, there_is_none_where_what_is_used_is_not_known) {
   EXPECT_FALSE(device_bar(figures));
 }
 
-TEST(DeviceBar, of_many_processes_the_largest_are_told_by_name) {
+TEST(DeviceBar, names_the_largest_of_many_processes) {
   DeviceFigures figures = everything();
   figures.processes.clear();
   for (int pid = 1; pid <= 8; ++pid)
@@ -116,13 +116,13 @@ TEST(DeviceBar, of_many_processes_the_largest_are_told_by_name) {
   EXPECT_EQ(part_label(rest), "3 more processes");
 }
 
-TEST(DeviceBar, what_is_not_pytorchs_is_used_less_reserved) {
+TEST(DeviceBar, non_pytorch_memory_is_used_minus_reserved) {
   EXPECT_EQ(outside_bytes(*device_bar(everything())), static_cast<std::int64_t>(300 * kMib));
   EXPECT_FALSE(outside_bytes(*device_bar({.total_bytes = 2, .free_bytes = 1})));
 }
 
-// What stands in a file is anybody's making.
-TEST(DeviceBar, sums_whatever_the_figures_are) {
+// A file may contain anything.
+TEST(DeviceBar, sums_for_any_figures) {
   std::mt19937_64 dice(1);
   const auto any = [&]() -> std::optional<std::uint64_t> {
     switch (dice() % 4) {
@@ -143,7 +143,7 @@ TEST(DeviceBar, sums_whatever_the_figures_are) {
                           .reserved_bytes = any(),
                           .own_bytes = any(),
                           .context_bytes = any(),
-                          .tells_processes = dice() % 2 == 0};
+                          .reports_processes = dice() % 2 == 0};
     for (std::uint64_t i = dice() % 9; i > 0; --i) figures.processes.push_back({1, "", any()});
     const auto bar = device_bar(figures);
     if (!bar) continue;

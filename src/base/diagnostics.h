@@ -1,6 +1,6 @@
-// The second channel for trouble: input that is imperfect but usable. A kind of imperfection is
-// declared once, beside the reader that meets it, with a severity and a sentence the user can act
-// on; here it is counted. Reports show every diagnostic; unusable input is an Error instead.
+// Diagnostics: input that is imperfect but usable. Each kind is declared once, next to the reader
+// that detects it, with a severity and a sentence that the user can act on; occurrences are counted
+// here. Reports show every diagnostic. Unusable input is an Error instead.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class Diagnostics {
   void add(const DiagnosticKind& kind, std::uint64_t count = 1, std::string_view example = {});
   void append(const Diagnostics& others);
   std::uint64_t count(const DiagnosticKind& kind) const;
-  // In the order in which each kind was first met.
+  // In the order of first occurrence.
   const std::vector<Diagnostic>& all() const { return all_; }
 
  private:

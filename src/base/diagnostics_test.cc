@@ -20,7 +20,7 @@ TEST(Diagnostics, count_by_kind_and_keep_the_first_example) {
   EXPECT_EQ(diagnostics.all()[0].first_example, "event 5");
 }
 
-TEST(Diagnostics, none_of_a_kind_is_not_shown) {
+TEST(Diagnostics, kinds_without_occurrences_are_not_shown) {
   Diagnostics diagnostics;
   diagnostics.add(kLate, 0, "nowhere");
   EXPECT_TRUE(diagnostics.all().empty());

@@ -53,8 +53,9 @@ bool goes_on(Series aged) {
   return grown_since(last - (last + 2) / 5) >= kLeastInLastFifth * growth;
 }
 
-// Of each step no more than the largest of those that count: before them a site may have made what
-// stays anyway, and in the last one it holds what the next will replace.
+// Survivors of a step are capped at the largest count among the judged steps: earlier steps may
+// include permanent allocations of the site, and the last step still has memory that the next one
+// will replace.
 std::int64_t grown_bytes(Series born_bytes, Series counted) {
   const std::int64_t most = std::ranges::max(counted);
   std::int64_t grown = 0;

@@ -11,7 +11,7 @@
 namespace plimsoll::base {
 namespace {
 
-// What a site makes: in which step, how large, and at the end of how many steps it is live.
+// An allocation of a site: in which step it is made, its size, and the number of step ends it sees.
 struct Made {
   std::size_t step;
   std::int64_t bytes;
@@ -19,7 +19,7 @@ struct Made {
 };
 constexpr std::size_t kForEver = 1'000'000;
 
-// The series, by looking at each allocation at the end of each step.
+// The series, computed by checking each allocation at the end of each step.
 struct Judged {
   std::vector<std::int64_t> counts, bytes, aged;
   std::int64_t retired = 0;
@@ -50,7 +50,7 @@ using Make = std::function<std::vector<Made>(std::size_t steps, Random& random)>
 
 std::size_t below(Random& random, std::size_t limit) { return random() % limit; }
 
-// In how many of 100 runs the site is taken for one that grows.
+// The number of runs, out of 100, in which the site is judged to grow.
 int flagged(std::size_t steps, const Make& make) {
   int count = 0;
   for (unsigned run = 0; run < 100; ++run) {
@@ -75,7 +75,7 @@ std::vector<Made> inputs_that_get_longer(std::size_t steps, Random& /*random*/) 
   return each_step(steps,
                    [](std::size_t step) { return Made{step, 100 * (1 + std::int64_t(step)), 1}; });
 }
-// A queue of up to 8, that the program fills and empties at random.
+// A queue of up to 8 entries that the program fills and empties randomly.
 std::vector<Made> fluctuating_queue(std::size_t steps, Random& random) {
   std::vector<Made> all;
   std::vector<std::size_t> held;
@@ -105,14 +105,14 @@ TEST(GrowthRule, clean_sites_do_not_grow) {
   }
 }
 
-TEST(GrowthRule, a_window_that_is_full_does_not_grow) {
+TEST(GrowthRule, a_full_window_does_not_grow) {
   EXPECT_EQ(judge(50, window_of(16, 50)), std::nullopt);
   EXPECT_EQ(judge(200, window_of(16, 200)), std::nullopt);
   EXPECT_EQ(judge(200, window_of(128, 200)), std::nullopt);
 }
 
-TEST(GrowthRule, a_queue_that_was_filled_in_the_first_step_does_not_grow) {
-  // 20 in the first step; then each step adds one, and takes the oldest one away.
+TEST(GrowthRule, a_queue_filled_in_the_first_step_does_not_grow) {
+  // 20 in the first step; then each step adds one and removes the oldest.
   std::vector<Made> all;
   for (std::size_t i = 0; i < 20; ++i) all.push_back({0, 100, i + 1});
   for (std::size_t step = 1; step < 18; ++step) all.push_back({step, 100, 20});
@@ -130,7 +130,7 @@ TEST(GrowthRule, leaks_grow) {
   }
 }
 
-TEST(GrowthRule, a_leak_at_the_ends_of_epochs_grows_and_its_rate_has_an_interval) {
+TEST(GrowthRule, a_leak_at_epoch_ends_grows_and_its_rate_has_an_interval) {
   std::vector<Made> all = inputs_that_get_longer(120, *std::make_unique<Random>(0));
   for (std::size_t step = 10; step < 120; step += 10) all.push_back({step, 1000, kForEver});
   const Judged judged(120, all);
@@ -142,7 +142,7 @@ TEST(GrowthRule, a_leak_at_the_ends_of_epochs_grows_and_its_rate_has_an_interval
   EXPECT_GT(interval.high_bytes_per_step, 120);
 }
 
-TEST(GrowthRule, what_was_made_once_is_no_part_of_what_grew) {
+TEST(GrowthRule, one_time_allocations_are_not_part_of_the_growth) {
   std::vector<Made> all = window_of(kForEver, 20);
   all.push_back({0, 1'000'000, kForEver});
   all.push_back({19, 1'000'000, kForEver});
@@ -151,7 +151,7 @@ TEST(GrowthRule, what_was_made_once_is_no_part_of_what_grew) {
   EXPECT_EQ(found->grown_bytes, 20 * 100);
 }
 
-TEST(GrowthRule, few_steps_of_which_some_left_nothing_are_not_certain) {
+TEST(GrowthRule, few_steps_with_gaps_are_not_certain) {
   std::vector<Made> all = window_of(kForEver, 10);
   std::erase_if(all, [](const Made& made) { return made.step == 5; });
   const auto found = judge(10, all);

@@ -1,4 +1,4 @@
-// Hashes for our own tables: never written to a file, so they may change at any time.
+// Hashes for our own tables. They are never written to a file, so they may change at any time.
 // hash_bytes reads eight bytes at a time and mixes by a 64x64->128 multiplication (the scheme of
 // wyhash).
 #pragma once
@@ -46,7 +46,7 @@ inline std::uint64_t hash_bytes(const void* data, std::size_t len, std::uint64_t
   if (len >= 8) {
     std::memcpy(&a, at, 8);
     std::memcpy(&b, at + 8, len - 8);
-  } else if (len > 0) {  // an empty string may have no address, which memcpy must not see
+  } else if (len > 0) {  // memcpy must not get the null pointer of an empty string
     std::memcpy(&a, at, len);
   }
   return hash_mix(a ^ kB ^ state, b ^ kA);

@@ -1,7 +1,7 @@
-// The JSON Schema (draft 2020-12) of what base::write_json prints, from the same field lists.
+// The JSON Schema (draft 2020-12) of the output of base::write_json, from the same field lists.
 // Structs become $defs under their C++ names; optional means nullable; enums are strings, whose
-// words stand in the field's description. Fields may be added within a major version, so unknown
-// properties are allowed.
+// values are listed in the field's description. Fields may be added within a major version, so
+// unknown properties are allowed.
 #pragma once
 
 #include <functional>
@@ -28,9 +28,9 @@ std::string_view type_name() {
 using SchemaDefinitions = std::map<std::string, std::function<void(JsonWriter&)>, std::less<>>;
 
 template <typename T>
-void write_schema_members(JsonWriter& json);  // of the object that the caller has begun
+void write_schema_members(JsonWriter& json);  // of the object that the caller opened
 
-// The JSON word for a scalar.
+// The JSON type name of a scalar.
 template <typename T>
 constexpr std::string_view scalar_schema_type() {
   if constexpr (std::is_same_v<T, bool>) return "boolean";
@@ -119,7 +119,7 @@ void write_schema_members(JsonWriter& json) {
   json.end_array();
 }
 
-// Every struct that T's fields hold, at any depth.
+// Every struct that T's fields contain, at any depth.
 template <typename T>
 void collect_schema_definitions(SchemaDefinitions& definitions) {
   if constexpr (IsVector<T>::value || IsOptional<T>::value) {
@@ -132,7 +132,7 @@ void collect_schema_definitions(SchemaDefinitions& definitions) {
   }
 }
 
-// The whole schema document of T.
+// The complete schema document of T.
 template <HasFields T>
 void write_json_schema(JsonWriter& json, std::string_view title) {
   SchemaDefinitions definitions;

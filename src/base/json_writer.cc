@@ -18,7 +18,7 @@ void append_escape(std::string& text, std::uint32_t unit) {
   for (int shift = 12; shift >= 0; shift -= 4) text += kHex[unit >> shift & 15];
 }
 
-// In UTF-16, as JSON has it.
+// As UTF-16 code units, as required by JSON's \u escapes.
 void append_escaped(std::string& text, std::uint32_t point) {
   if (point >= 0x10000) {
     append_escape(text, 0xD800 + ((point - 0x10000) >> 10));

@@ -1,7 +1,7 @@
-// JsonWriter: streams one JSON document into a string-like sink, in order, without building a tree.
-// Promises valid JSON for any input bytes: strings are escaped, bytes that are not UTF-8 become
-// U+FFFD, and doubles that JSON cannot say (nan, inf) become null. Commas and indentation are the
-// writer's job.
+// JsonWriter streams one JSON document into a string-like sink, in order, without building a tree.
+// The output is valid JSON for any input bytes: strings are escaped, bytes that are not UTF-8
+// become U+FFFD, and doubles that JSON cannot express (nan, inf) become null. The writer also adds
+// commas and indentation.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace plimsoll::base {
 class JsonWriter {
  public:
   enum class Style : std::uint8_t { kCompact, kIndented };
-  // Receives finished pieces of text. False means "no more": writing stops mattering (disk full,
-  // closed pipe).
+  // Receives finished pieces of text. Returns false when it accepts no more (disk full, closed
+  // pipe); later output is discarded.
   using Sink = std::function<bool(std::string_view)>;
 
   explicit JsonWriter(Sink sink, Style style = Style::kCompact);
@@ -34,10 +34,10 @@ class JsonWriter {
   void number(std::int64_t value);
   void number(std::uint64_t value);
   void number(double value);
-  void boolean(bool value);  // a JSON value, not a flag of ours
+  void boolean(bool value);  // a JSON boolean value
   void null();
 
-  // Flushes; false if the sink refused anything.
+  // Flushes; returns false if the sink rejected anything.
   bool finish();
   bool ok() const { return ok_; }
 
@@ -56,7 +56,7 @@ class JsonWriter {
   bool ok_ = true;
 };
 
-// What `write` writes, indented, with a newline at its end.
+// The output of `write`, indented, with a newline at its end.
 std::string json_text(const std::function<void(JsonWriter&)>& write);
 
 }  // namespace plimsoll::base

@@ -60,25 +60,25 @@ TEST(JsonWriter, writes_numbers_exactly) {
             "[18446744073709551615,-9223372036854775808,0.1,null,null]");
 }
 
-TEST(JsonWriter, escapes_what_json_forbids) {
+TEST(JsonWriter, escapes_characters_that_json_forbids) {
   EXPECT_EQ(string_of("a\"b\\c\n\r\t\x01\x7f"), R"("a\"b\\c\n\r\t\u0001\u007f")");
 }
 
-// A person who reads the file, or prints it, sees all that is in it.
-TEST(JsonWriter, escapes_what_nobody_sees) {
+// A person who reads or prints the file must see everything in it.
+TEST(JsonWriter, escapes_invisible_characters) {
   EXPECT_EQ(string_of("\u202Ea\u200F\u0085\U000E0041"), R"("\u202ea\u200f\u0085\udb40\udc41")");
   EXPECT_EQ(string_of("\u2066\uFEFF\u00AD"), R"("\u2066\ufeff\u00ad")");
 }
 
-TEST(JsonWriter, keeps_utf8_and_replaces_what_is_not) {
+TEST(JsonWriter, keeps_utf8_and_replaces_other_bytes) {
   EXPECT_EQ(string_of("\u00e9\u20ac\U0001F600"), "\"\u00e9\u20ac\U0001F600\"");
   EXPECT_EQ(string_of("\xff"), "\"\uFFFD\"");
-  EXPECT_EQ(string_of("\xc3"), "\"\uFFFD\"");                      // cut off
+  EXPECT_EQ(string_of("\xc3"), "\"\uFFFD\"");                      // truncated
   EXPECT_EQ(string_of("\xed\xa0\x80"), "\"\uFFFD\uFFFD\uFFFD\"");  // a surrogate
   EXPECT_EQ(string_of("\xc0\xaf"), "\"\uFFFD\uFFFD\"");            // an overlong form
 }
 
-TEST(JsonWriter, a_sink_that_refuses_ends_it) {
+TEST(JsonWriter, a_sink_that_returns_false_ends_the_output) {
   int calls = 0;
   JsonWriter json([&](std::string_view) { return ++calls, false; });
   json.begin_array();

@@ -16,13 +16,13 @@
 namespace plimsoll::base {
 namespace {
 
-// For 5 seconds.
+// Waits at most 5 seconds.
 constexpr int kReaderTries = 250;
 constexpr long kReaderPauseNs = 20'000'000;
 
-// The same open file under a high number: the lowest free one is what the program gets for the next
-// file that it opens, and it may rely on that. If the limit of the process is too low, at least
-// none of 0, 1 and 2: what the program prints would land in the file.
+// Duplicates the descriptor to a high number, because the program may rely on getting the lowest
+// free number for the next file it opens. If the process's limit is too low for that, it at least
+// avoids 0, 1 and 2, or the program's own output would end up in the file.
 constexpr int kFirstNumber = 512;
 
 int with_high_number(int file) noexcept {
@@ -104,7 +104,8 @@ void OutputFile::unlock() noexcept {
   if (fd_ >= 0 && has_number()) flock(fd_, LOCK_UN);
 }
 
-// False if the program has closed it, as os.closerange() does: the number may be another file's.
+// False if the program closed the descriptor, as os.closerange() does: the number may now belong to
+// another file.
 bool OutputFile::has_number() const noexcept {
   struct stat status{};
   return fstat(fd_, &status) == 0 && device_ == static_cast<std::uint64_t>(status.st_dev) &&
@@ -140,7 +141,7 @@ int OutputFile::write(std::span<const std::byte> bytes) noexcept {
     }
     if (count < 0 && errno == EINTR) continue;
     const int error = count < 0 ? errno : EIO;
-    // The half of a block is of no use to anyone. If it cannot be taken back, readers pass over it.
+    // A partial block is useless. If it cannot be truncated, readers skip it.
     if (is_regular_ && ftruncate(fd_, written_bytes_) != 0) return error;
     return error;
   }

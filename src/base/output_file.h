@@ -1,5 +1,5 @@
-// Files that are written while a program runs: whole buffers, through interruptions, and never a
-// signal of ours in the host's program (a full pipe's SIGPIPE, a file limit's SIGXFSZ).
+// Files that are written while a program runs: whole buffers, across interruptions, and without
+// raising a signal in the host program (SIGPIPE from a full pipe, SIGXFSZ from a file limit).
 #pragma once
 
 #include <cstddef>
@@ -19,29 +19,30 @@ class OutputFile {
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile() { close(); }
 
-  // Each gives 0 or the errno.
+  // Each returns 0 or an errno.
   int open(const char* path) noexcept;           // follows links; creates nothing
   int open_unlinked(const char* path) noexcept;  // the same; ELOOP for a symbolic link
-  int create(const char* path) noexcept;         // EEXIST where there is one, or a link
-  // A regular file that has no name until publish(); EOPNOTSUPP where the file system has none.
+  int create(const char* path) noexcept;         // EEXIST if there is a file or a link
+  // A regular file without a name until publish(); EOPNOTSUPP if the file system lacks support.
   int create_unnamed(const char* folder) noexcept;
-  int publish(const char* path) noexcept;  // EEXIST as create()
-  // For this open file alone, until it is closed. EWOULDBLOCK: another one has it.
+  int publish(const char* path) noexcept;  // EEXIST as for create()
+  // Locks this open file until it is closed. EWOULDBLOCK: another process has the lock.
   int lock() noexcept;
-  void unlock() noexcept;  // in forked children that have not closed it yet, too
-  // All of it. After a failure a regular file ends where the last whole write() ended. EBADF if the
-  // program has closed the file, and nothing is written to what has its number now.
+  void unlock() noexcept;  // also in forked children that still have it open
+  // Writes all of it. After a failure a regular file ends where the last complete write() ended.
+  // Returns EBADF if the program closed the file; then nothing is written to the file that now has
+  // its number.
   int write(std::span<const std::byte> bytes) noexcept;
-  // Over what is there already.
+  // Overwrites existing bytes.
   int overwrite(std::int64_t offset, std::span<const std::byte> bytes) noexcept;
   int close() noexcept;
 
   bool is_open() const noexcept { return fd_ >= 0; }
   bool is_regular() const noexcept { return is_regular_; }
-  std::int64_t size_bytes() const noexcept;  // 0 for what is no regular file
-  // The bytes at its beginning; fewer where there are no more, or none may be read.
+  std::int64_t size_bytes() const noexcept;  // 0 unless it is a regular file
+  // The first bytes of the file; fewer if the file is shorter or may not be read.
   std::size_t read_head(std::span<std::byte> head) const noexcept;
-  bool is_at(const char* path) const noexcept;  // and not only reached through a link
+  bool is_at(const char* path) const noexcept;  // false if it is only reached through a link
 
  private:
   int open_as(const char* path, int flags) noexcept;
@@ -55,11 +56,11 @@ class OutputFile {
   std::int64_t written_bytes_ = 0;
 };
 
-// A descriptor to write to what exists, such as a device; -1 with errno where there is none. A pipe
-// gets 5 seconds to find a reader: ENXIO where it finds none.
+// A descriptor for writing to something that exists, such as a device; -1 with errno if it does
+// not. A pipe without a reader is retried for 5 seconds, then ENXIO.
 int open_existing(const char* path) noexcept;
 
-// For a line that nobody waits for: nothing where stderr has no room for it now.
+// For a line that may be lost: written only if stderr accepts it immediately.
 void write_to_stderr(std::string_view line) noexcept;
 
 }  // namespace plimsoll::base

@@ -8,7 +8,7 @@ namespace plimsoll::base {
 
 inline bool is_separator(char c) { return c == '/' || c == '\\'; }
 
-// `end` is written with "/".
+// Whether a path ends with `end`, which is written with "/".
 inline bool ends_with_path(std::string_view file, std::string_view end) {
   if (file.size() < end.size()) return false;
   return std::ranges::equal(file.substr(file.size() - end.size()), end, [](char has, char wanted) {

@@ -1,10 +1,10 @@
-// A value for each thread, destroyed with it. A thread_local object with a destructor would end the
-// program where there is no memory to register it; this throws std::bad_alloc.
+// A value for each thread, destroyed with the thread. A thread_local object with a destructor would
+// end the program if there is no memory to register it; this throws std::bad_alloc instead.
 //
-// A thread_local object of a library that dlopen() has loaded is allocated at a thread's first use
-// of it, and glibc ends the program where that fails. With the model initial-exec it lies in memory
-// that each thread has from its start. There is little of it for all libraries of a process: only
-// pointers and flags belong there.
+// A thread_local object of a library loaded by dlopen() is allocated at a thread's first use, and
+// glibc ends the program if that fails. With the initial-exec model it is part of the memory that
+// every thread has from its start. That memory is scarce and shared by all libraries of a process:
+// use it only for pointers and flags.
 #pragma once
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::base {
 
-// `Tag` tells values of the same type from each other. The main thread's is never destroyed.
+// `Tag` distinguishes values of the same type. The main thread's value is never destroyed.
 template <typename T, typename Tag>
 class PerThread {
  public:

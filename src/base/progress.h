@@ -1,5 +1,5 @@
-// Progress: how a long job tells how far it is, and learns that it should stop. The job calls
-// `advance` every so often; whoever started it decides what to show. Called on the job's thread.
+// Progress of a long job, and its cancellation. The job calls `advance` regularly, on its own
+// thread; the caller decides what to show.
 #pragma once
 
 #include <atomic>
@@ -10,13 +10,13 @@ namespace plimsoll::base {
 class Progress {
  public:
   virtual ~Progress() = default;
-  // `total` is 0 when it is unknown.
+  // `total` is 0 if unknown.
   virtual void advance(const char* stage, std::uint64_t done, std::uint64_t total) {
     static_cast<void>(stage), static_cast<void>(done), static_cast<void>(total);
   }
 
-  // Any thread (or a signal handler) may ask; the job looks when it advances. Relaxed: it carries
-  // no data.
+  // Any thread or signal handler may request it; the job checks whenever it advances. Relaxed,
+  // because it carries no data.
   void interrupt() { interrupted_.store(true, std::memory_order_relaxed); }
   bool interrupted() const { return interrupted_.load(std::memory_order_relaxed); }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array kSignals = {SIGPIPE, SIGXFSZ};
 
-// Bits of the state, for the first signal; the next one has the next two.
+// Bits of the state for the first signal; the second signal uses the next two.
 constexpr int kWasPending = 1;
 constexpr int kWasBlocked = 2;
 
@@ -26,7 +26,7 @@ sigset_t only(int signal) noexcept {
   return set;
 }
 
-// Never waits: the signal may have been one of the process, which another thread has taken.
+// Never blocks: another thread may already have taken a signal sent to the process.
 void discard(int signal) noexcept {
   const sigset_t set = only(signal);
   constexpr timespec kNoTime{};

@@ -1,6 +1,6 @@
-// Writing in the user's program without a signal: a pipe that nobody reads sends SIGPIPE to the
-// thread that writes, a file limit SIGXFSZ, and either ends a program that does not handle it.
-// Everything that Plimsoll writes there is written during a QuietWriting.
+// Writing inside the user's program without raising a signal: a pipe without a reader sends SIGPIPE
+// to the writing thread and a file limit sends SIGXFSZ, and either ends a program that does not
+// handle it. Everything Plimsoll writes in that program is written inside a QuietWriting.
 #pragma once
 
 namespace plimsoll::base {
@@ -14,7 +14,7 @@ class QuietWriting {
   QuietWriting& operator=(const QuietWriting&) = delete;
   ~QuietWriting() { end(state_); }
 
-  // The same in two calls, for the C interface. They may be nested.
+  // The same as two calls, for the C interface. They may be nested.
   static int begin() noexcept;
   static void end(int state) noexcept;
 

@@ -14,8 +14,8 @@
 namespace plimsoll::base {
 namespace {
 
-// `body` in a child in which both signals have their default action: what it returns, or 128 and
-// the number of the signal that ended it.
+// Runs `body` in a child in which both signals have their default action. Returns its result, or
+// 128 plus the number of the signal that ended it.
 template <typename Body>
 int status_of(Body&& body) {
   const pid_t child = fork();
@@ -29,7 +29,7 @@ int status_of(Body&& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The end of a pipe that nobody reads.
+// The write end of a pipe that is never read.
 int unread_pipe() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(pipe(ends), 0);
@@ -43,7 +43,7 @@ bool is_blocked(int signal) {
   return sigismember(&mask, signal) == 1;
 }
 
-TEST(QuietWriting, a_write_that_fails_sends_no_signal) {
+TEST(QuietWriting, a_failing_write_raises_no_signal) {
   EXPECT_EQ(status_of([] {
               const int file = unread_pipe();
               const QuietWriting quiet;
@@ -62,7 +62,7 @@ TEST(QuietWriting, a_write_that_fails_sends_no_signal) {
             0);
 }
 
-TEST(QuietWriting, the_program_has_its_signals_back_afterwards) {
+TEST(QuietWriting, the_programs_signals_are_restored_afterwards) {
   EXPECT_EQ(status_of([] {
               const int file = unread_pipe();
               {
@@ -102,7 +102,7 @@ TEST(QuietWriting, keeps_errno) {
   EXPECT_EQ(errno, EDOM);
 }
 
-TEST(WriteToStderr, a_pipe_that_nobody_reads_loses_the_line_and_nothing_else) {
+TEST(WriteToStderr, a_full_pipe_loses_only_the_line) {
   EXPECT_EQ(status_of([] {
               dup2(unread_pipe(), STDERR_FILENO);
               write_to_stderr("plimsoll: unread\n");

@@ -32,9 +32,9 @@ Status RecordFile::create(const std::string& folder, const std::string& stem,
     path_ = (std::filesystem::path(folder) / name.append(ending)).string();
     const int status = file_.create(path_.c_str());
     if (status == 0) return {};
-    if (status != EEXIST) return failure("cannot make", path_, status);
+    if (status != EEXIST) return failure("cannot create", path_, status);
   }
-  return failure("cannot make", path_, EEXIST);
+  return failure("cannot create", path_, EEXIST);
 }
 
 Status RecordFile::write(std::string_view record) {

@@ -1,6 +1,6 @@
-// A file that grows by whole records while a program trains: what a killed program or a full disk
-// leaves is readable up to its last record. The first failure is told once; from then on the file
-// takes no more and says nothing, because training goes on.
+// A file that grows by whole records while a program trains. After a kill or on a full disk it is
+// readable up to its last record. The first failure is reported once; later writes are dropped
+// silently, because training continues.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace plimsoll::base {
 
 class RecordFile {
  public:
-  // Makes a file `stem + ending` in the folder, which it makes too; "stem.2", "stem.3", ... where
-  // others have taken that name.
+  // Creates a file `stem + ending` in the folder, and the folder if necessary; uses "stem.2",
+  // "stem.3", ... if the name is taken.
   Status create(const std::string& folder, const std::string& stem, const std::string& ending);
 
-  // In one piece, at once.
+  // In a single write.
   Status write(std::string_view record);
   void close();
 

@@ -7,7 +7,7 @@
 namespace plimsoll::base {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
+// Insertions, deletions, substitutions and swaps of neighbors (optimal string alignment).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> previous(b.size() + 1);
@@ -30,7 +30,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr std::size_t kLongest = 64;  // nobody mistypes more
+  constexpr std::size_t kLongest = 64;  // longer input is not a typo
   if (word.size() > kLongest) return {};
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 2);

@@ -1,4 +1,4 @@
-// "did you mean …?" for a mistyped word.
+// "did you mean …?" for a mistyped name.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace plimsoll::base {
 
-// The known word nearest to `word`; empty if none is near.
+// The known word closest to `word`; empty if none is close.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
-// "; did you mean report?" or nothing: to be put behind a sentence.
+// "; did you mean report?" or "", to append to a sentence.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 std::string joined(const std::vector<std::string>& words);  // "a, b, c"

@@ -1,4 +1,4 @@
-// Which module owns a tensor, by the tensor's name alone:
+// Determines which module owns a tensor, from the tensor's name alone:
 //
 //   parameter, buffer   "fc1.weight"          owner "fc1"
 //   gradient            "fc1.weight[.grad]"   owner "fc1"
@@ -19,12 +19,13 @@ inline std::string_view without_last(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-// A part of `name`; empty: it tells no owner. `is_tensor(part)`: whether that is a tensor's name.
+// Returns a prefix of `name`; empty if the name shows no owner. `is_tensor(part)`: whether that is
+// a tensor's name.
 template <typename IsTensor>
 std::string_view tensor_owner(std::string_view name, OwnedAs kind, IsTensor&& is_tensor) {
   if (kind != OwnedAs::kParameterOrBuffer) {
-    constexpr std::size_t kDeepest = 64;  // names may be a file's making
-    // The parameter is the longest part that is a tensor's name of its own.
+    constexpr std::size_t kDeepest = 64;  // names may come from a hostile file
+    // The parameter is the longest prefix that is itself a tensor's name.
     std::string_view part = without_last(name);
     for (std::size_t i = 0; i < kDeepest && !part.empty(); ++i, part = without_last(part)) {
       if (is_tensor(part)) return without_last(part);

@@ -9,7 +9,7 @@ namespace {
 
 bool is_weight(std::string_view name) { return name == "net.fc.weight"; }
 
-TEST(TensorOwner, of_each_kind_of_name) {
+TEST(TensorOwner, is_found_for_each_kind_of_name) {
   using enum OwnedAs;
   EXPECT_EQ(tensor_owner("net.fc.weight", kParameterOrBuffer, is_weight), "net.fc");
   EXPECT_EQ(tensor_owner("net.fc.weight", kGradient, is_weight), "net.fc");
@@ -21,7 +21,7 @@ TEST(TensorOwner, of_each_kind_of_name) {
   EXPECT_EQ(tensor_owner("", kOptimizerState, is_weight), "");
 }
 
-TEST(TensorOwner, of_a_name_without_end_is_looked_for_no_further_than_modules_nest) {
+TEST(TensorOwner, is_not_searched_deeper_than_modules_nest) {
   std::string name = "a";
   for (int i = 0; i < 100'000; ++i) name += ".a";
   int asked = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
-// Takes what it reads off the front of a text.
+// Consumes what it parses from the front of a text.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -32,7 +32,7 @@ class Scanner {
     rest_.remove_prefix(1);
     return true;
   }
-  // Digits behind a point, as nanoseconds.
+  // The digits after a decimal point, as nanoseconds.
   std::int64_t fraction_ns() {
     std::int64_t ns = 0;
     for (std::int64_t unit = kNsPerSecond / 10; !rest_.empty() && is_digit(rest_.front());
@@ -50,7 +50,7 @@ class Scanner {
   std::string_view rest_;
 };
 
-// Seconds since 1970 of a day, or nothing if there is no such day.
+// Seconds since 1970 at the start of a day, or nullopt if the day does not exist.
 std::optional<std::int64_t> day_seconds(Scanner& scan) {
   namespace chrono = std::chrono;
   const auto year = scan.digits(4);
@@ -66,7 +66,7 @@ std::optional<std::int64_t> day_seconds(Scanner& scan) {
   return chrono::seconds(chrono::sys_days(date).time_since_epoch()).count();
 }
 
-// How far the clock of a zone is ahead.
+// The offset of a time zone from UTC.
 std::optional<std::int64_t> zone_seconds(Scanner& scan) {
   if (scan.at_end() || (scan.any_of("Z") && scan.at_end())) return 0;
   const bool is_behind = scan.any_of("-");
@@ -123,9 +123,9 @@ std::optional<std::int64_t> parse_time(std::string_view text) {
   const auto zone = zone_seconds(scan);
   if (!zone) return std::nullopt;
   const std::int64_t in_day = (std::int64_t{*hours} * 60 + *minutes) * 60 + *seconds;
-  const std::int64_t moment = *day + in_day - *zone;
-  if (moment < 0 || moment > INT64_MAX / kNsPerSecond - 1) return std::nullopt;
-  return moment * kNsPerSecond + fraction_ns;
+  const std::int64_t point = *day + in_day - *zone;
+  if (point < 0 || point > INT64_MAX / kNsPerSecond - 1) return std::nullopt;
+  return point * kNsPerSecond + fraction_ns;
 }
 
 }  // namespace plimsoll::base

@@ -15,7 +15,7 @@ TEST(Timestamps, are_read_as_logs_write_them) {
   EXPECT_EQ(parse_time("1970-01-01T00:00:00.1234567899999"), 123'456'789);
 }
 
-TEST(Timestamps, are_nothing_where_they_make_no_sense) {
+TEST(Timestamps, are_rejected_if_they_are_invalid) {
   for (const char* text :
        {"", "2026", "2026-13-01T00:00:00", "2026-02-30T00:00:00", "2026-01-01T24:00:00",
         "2026-01-01T00:00:00Q", "2026-01-01T00:00:00+", "1969-12-31T23:59:59", "20260101T000000",

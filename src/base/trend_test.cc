@@ -17,7 +17,7 @@ TEST(Trend, tau_counts_rises_against_falls) {
   EXPECT_DOUBLE_EQ(kendall_tau(Values{5}), 0.0);
 }
 
-TEST(Trend, appearing_once_and_staying_is_no_trend) {
+TEST(Trend, a_single_step_is_not_a_trend) {
   EXPECT_LT(kendall_tau(Values{0, 3, 3, 3, 3, 3}), 0.8);
   EXPECT_LT(kendall_tau(Values{0, 0, 0, 3, 3, 3}), 0.8);
 }
@@ -27,7 +27,7 @@ TEST(Trend, slope_ignores_an_outlier) {
   EXPECT_DOUBLE_EQ(theil_sen_slope(Values{0, 10, 20, 30}, Values({0, 1, 2, 3})), 10.0);
 }
 
-TEST(Trend, slope_is_per_step_where_steps_were_left_out) {
+TEST(Trend, slope_is_per_step_even_if_steps_are_missing) {
   EXPECT_DOUBLE_EQ(theil_sen_slope(Values{0, 40, 80}, Values({1, 5, 9})), 10.0);
 }
 

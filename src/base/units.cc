@@ -33,6 +33,10 @@ std::string format_count(std::uint64_t count) {
   return digits;
 }
 
+std::string counted(std::uint64_t count, const char* singular) {
+  return format_count(count) + " " + singular + (count == 1 ? "" : "s");
+}
+
 std::string format_duration(std::int64_t duration_ns) {
   const double ns = static_cast<double>(duration_ns);
   const double size = std::fabs(ns);

@@ -1,5 +1,5 @@
-// How people are shown sizes: MiB and GiB with one decimal, smaller ones in B and KiB. Machines get
-// bytes.
+// Sizes as people read them: MiB and GiB with one decimal, smaller ones in B and KiB. Machine
+// output has bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,12 @@
 
 namespace plimsoll::base {
 
-std::string format_bytes(std::int64_t bytes);           // "12.3 GiB", "512 B", "-1.5 MiB"
-std::string format_count(std::uint64_t count);          // "12,345"
-std::string format_duration(std::int64_t duration_ns);  // "1.5 ms", "3.2 s"
-std::string format_utc(std::int64_t time_ns);  // "2026-11-23 08:03:24 UTC"; "": beyond any calendar
+std::string format_bytes(std::int64_t bytes);                    // "12.3 GiB", "512 B", "-1.5 MiB"
+std::string format_count(std::uint64_t count);                   // "12,345"
+std::string counted(std::uint64_t count, const char* singular);  // "1 block", "12,345 blocks"
+std::string format_duration(std::int64_t duration_ns);           // "1.5 ms", "3.2 s"
+std::string format_utc(std::int64_t time_ns);  // "2026-11-23 08:03:24 UTC"; "" outside the
+                                               // calendar's range
 std::string format_percent(double share);      // 0.123 -> "12.3%"
 
 }  // namespace plimsoll::base

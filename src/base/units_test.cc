@@ -20,6 +20,9 @@ TEST(Units, counts_are_grouped_by_thousands) {
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1000), "1,000");
   EXPECT_EQ(format_count(1234567), "1,234,567");
+  EXPECT_EQ(counted(1, "block"), "1 block");
+  EXPECT_EQ(counted(0, "block"), "0 blocks");
+  EXPECT_EQ(counted(1234, "block"), "1,234 blocks");
 }
 
 TEST(Units, durations_choose_their_unit) {

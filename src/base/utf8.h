@@ -1,5 +1,5 @@
-// UTF-8, as far as we need it: where a well-formed sequence ends, and which characters a person
-// cannot see. RFC 3629 (no overlong forms, no surrogates).
+// The parts of UTF-8 handling that are needed: where a well-formed sequence ends, and which
+// characters are invisible. RFC 3629 (no overlong forms, no surrogates).
 #pragma once
 
 #include <array>
@@ -45,9 +45,9 @@ inline std::uint32_t code_point(std::string_view sequence) {
   return value;
 }
 
-// Whether a character drives a terminal, or changes or hides what stands next to it: C0, DEL, C1;
-// line separators; direction marks, embeddings and isolates; the byte order mark; annotations;
-// tags and what else has no shape in plane 14.
+// Whether a character controls a terminal, or changes or hides its neighbors: C0, DEL, C1; line
+// separators; direction marks, embeddings and isolates; the byte order mark; annotations; tags and
+// other shapeless characters of plane 14.
 inline bool is_unprintable(std::uint32_t point) {
   struct Range {
     std::uint32_t first;
@@ -78,7 +78,7 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// The text with \xHH in place of each byte of what is no UTF-8 or cannot be seen.
+// The text with \xHH in place of each byte that is not UTF-8 or would be invisible.
 inline std::string escaped(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;

@@ -1,4 +1,4 @@
-// What a thread of ours sleeps on.
+// What Plimsoll's worker threads sleep on.
 #pragma once
 
 #include <pthread.h>
@@ -22,10 +22,10 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
-  // For hooks: one system call at most, and no lock. A wake that comes just before the sleep is
-  // lost; the end of the sleep makes it good.
+  // For hooks: at most one system call and no lock. A wake-up just before the thread sleeps is
+  // lost; the sleep's timeout makes up for it.
   void nudge() noexcept { pthread_cond_signal(&condition_); }
-  // Now, or at the next sleep.
+  // Wakes the thread now, or cuts short its next sleep.
   void wake() noexcept {
     pthread_mutex_lock(&mutex_);
     is_woken_ = true;
@@ -38,9 +38,9 @@ class Waker {
     pthread_cond_signal(&condition_);
     pthread_mutex_unlock(&mutex_);
   }
-  void restart() noexcept { is_stopped_ = is_woken_ = false; }  // while nobody sleeps
+  void restart() noexcept { is_stopped_ = is_woken_ = false; }  // only while no thread sleeps
 
-  // False when stop() was called.
+  // Returns false once stop() has been called.
   bool sleep(std::int64_t time_ns) noexcept {
     timespec until{};
     clock_gettime(kClock, &until);

@@ -1,5 +1,5 @@
-// A thread of our own, in a process that is not: it takes none of the host's signals,
-// has a small stack, and can be forgotten in the child of a fork, where it does not exist.
+// A worker thread inside the host process: it receives none of the host's signals, has a small
+// stack, and can be forgotten in the child of a fork, where it does not exist.
 #pragma once
 
 #include <pthread.h>
@@ -14,7 +14,8 @@ namespace plimsoll::base {
 
 class Worker {
  public:
-  using Body = void* (*)(void* argument);
+  // An exception that leaves a thread ends the process.
+  using Body = void* (*)(void* argument) noexcept;
 
   explicit Worker(const char* name) noexcept : name_(name) {}
   Worker(const Worker&) = delete;
@@ -22,7 +23,7 @@ class Worker {
 
   Waker& waker() noexcept { return waker_; }
 
-  // `body` runs until waker().sleep() says false. True if it runs already.
+  // Runs `body` until waker().sleep() returns false. Returns true if it is already running.
   bool start(Body body, void* argument) noexcept {
     if (is_running_) return true;
     waker_.restart();
@@ -34,7 +35,7 @@ class Worker {
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, kStackBytes);
     int error = pthread_create(&thread_, &attributes, body, argument);
-    // Much thread-local data may not fit into a stack of this size.
+    // A large amount of thread-local data may not fit into a stack of this size.
     if (error != 0) error = pthread_create(&thread_, nullptr, body, argument);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -50,7 +51,7 @@ class Worker {
     pthread_join(thread_, nullptr);
     is_running_ = false;
   }
-  // Stops as soon as it comes back from where it is; nobody waits for it.
+  // Requests a stop without waiting for the thread.
   void stop_unseen() noexcept {
     if (!is_running_) return;
     waker_.stop();

@@ -1,5 +1,4 @@
-// plimsoll analyze: the summary of a text log, or of a CSV log of nvidia-smi; of several, a
-// comparison.
+// plimsoll analyze: summarizes a text log, or a CSV log of nvidia-smi; compares several.
 
 #include <filesystem>
 #include <string>

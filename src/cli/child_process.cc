@@ -40,8 +40,8 @@ int wait_for(pid_t child) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// We ignore SIGPIPE, which would be inherited. Signals that whoever started us ignores stay
-// ignored.
+// This process ignores SIGPIPE, and the child would inherit that. Signals that our parent ignores
+// stay ignored.
 class SpawnAttributes {
  public:
   SpawnAttributes() {
@@ -61,13 +61,14 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_{};
 };
 
-// The child that signals go on to; 0: not yet. What came too early is passed on when it is there.
+// The child to which signals are forwarded; 0 before it starts. Earlier signals are forwarded when
+// it starts.
 std::atomic<pid_t> successor{0};
 std::atomic<int> early_signal{0};
 
-void pass_on(int number, siginfo_t* told, void*) {
+void pass_on(int number, siginfo_t* reported, void*) {
   const int error = errno;
-  const bool is_of_terminal = told != nullptr && told->si_code > 0;
+  const bool is_of_terminal = reported != nullptr && reported->si_code > 0;
   const pid_t child = successor.load();
   if (child == 0) {
     early_signal.store(number);
@@ -79,7 +80,7 @@ void pass_on(int number, siginfo_t* told, void*) {
 
 constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-// From here to its end.
+// Forwards signals from construction to destruction.
 class PassedOnSignals {
  public:
   PassedOnSignals() {
@@ -115,7 +116,7 @@ void read_some(pollfd& from, std::string& to) {
   const ssize_t size = ::read(from.fd, part.data(), part.size());
   if (size <= 0) {
     if (size < 0 && errno == EINTR) return;
-    from.fd = -1;  // poll() leaves it out
+    from.fd = -1;  // poll() skips it
     return;
   }
   const std::size_t room = kMostBytes - to.size();
@@ -179,15 +180,15 @@ Result<ProgramOutput> read_program(const std::vector<std::string>& words) {
   posix_spawn_file_actions_destroy(&actions);
   ::close(out[1]);
   ::close(errors[1]);
-  ProgramOutput told;
+  ProgramOutput reported;
   if (error == 0) {
-    read_both(out[0], errors[0], told);
-    told.status = wait_for(child);
+    read_both(out[0], errors[0], reported);
+    reported.status = wait_for(child);
   }
   ::close(out[0]);
   ::close(errors[0]);
   if (error != 0) return cannot_start(words.front(), error);
-  return told;
+  return reported;
 }
 
 std::string shell_line(const std::vector<std::string>& words) {

@@ -1,4 +1,4 @@
-// Other programs, run to their end: one that shares our terminal, or one whose output we read.
+// Runs other programs to their end: on our terminal, or with their output captured.
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace plimsoll::cli {
 
-// Its exit status, as a shell counts it (128 + the signal that ended it). Ctrl-C is its own matter.
-// An error where it cannot be started.
+// Returns the exit status as a shell counts it (128 + the signal that ended it). The child handles
+// Ctrl-C itself. Returns an error if it cannot be started.
 Result<int> run_program(const std::vector<std::string>& words);
 
-// The same where it stands in our place: signals that others send us go on to it, and those of the
-// terminal, which it has got itself, do not end us before it.
+// The same for a program that replaces ours: signals sent to us are forwarded to it, and signals
+// from the terminal, which it also receives, do not end us before it ends.
 Result<int> run_in_our_place(const std::vector<std::string>& words);
 
 struct ProgramOutput {
   int status = 0;
-  std::string out;     // at most 16 MiB of it
+  std::string out;     // at most 16 MiB
   std::string errors;  // the same
 };
-// In the locale C, so that numbers have points.
+// Runs in the C locale, so that numbers have decimal points.
 Result<ProgramOutput> read_program(const std::vector<std::string>& words);
 
-// As one would type it into a shell.
+// The words, quoted for a shell.
 std::string shell_line(const std::vector<std::string>& words);
 
-// Whether PATH has such a program.
+// Whether PATH contains such a program.
 bool is_on_path(const std::string& name);
 
 }  // namespace plimsoll::cli

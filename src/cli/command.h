@@ -1,5 +1,5 @@
-// Command: one word after `plimsoll`, as data: what it takes, what it says about itself, what it
-// runs. Parsing, help and docs/cli.md are made from this alone.
+// Command: one subcommand of `plimsoll` as data: its arguments, its help, its function. Parsing,
+// help and docs/cli.md are generated from it.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,15 @@ struct Option {
   std::string value;       // "N"; empty: a switch
   std::string help;
   std::vector<std::string> choices = {};  // empty: any
-  bool is_list = false;                   // may be given again, and as a,b,c
+  bool is_list = false;                   // may be repeated, and given as a,b,c
   bool is_required = false;
 };
 
-// What the user gave, by the name of the option or positional.
+// The arguments given by the user, by the name of the option or positional.
 class Arguments {
  public:
   bool has(const std::string& name) const { return values_.count(name) != 0; }
-  // The value, or the alternative if it was not given.
+  // The value, or the alternative if none was given.
   std::string value(const std::string& name, const std::string& alternative = {}) const {
     const auto found = values_.find(name);
     return found == values_.end() || found->second.empty() ? alternative : found->second.back();
@@ -78,7 +78,7 @@ struct Command {
   std::vector<Option> options;
   std::vector<Section> sections;
   int (*run)(const Arguments&) = nullptr;  // the exit code
-  // In place of `run`: takes the words as they are, because most of them are somebody else's.
+  // Used instead of `run` if most of the arguments belong to another program; gets them unparsed.
   int (*run_words)(const std::vector<std::string>&) = nullptr;
 };
 

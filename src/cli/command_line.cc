@@ -9,7 +9,7 @@
 namespace plimsoll::cli {
 namespace {
 
-// What CLI11 writes into while it parses.
+// The variables that CLI11 fills while it parses.
 struct Slots {
   std::map<std::string, std::vector<std::string>> values;
   std::map<std::string, bool> switches;
@@ -60,7 +60,7 @@ Status check_unknown(const Command& command, const std::vector<std::string>& unk
                                 base::did_you_mean(word, known));
 }
 
-// Between commas nothing is a value, and CLI11 takes the next word for it.
+// An empty value between commas would make CLI11 consume the next argument.
 Status check_lists(const Command& command, const std::vector<std::string>& words) {
   for (const Option& option : command.options) {
     if (!option.is_list) continue;
@@ -141,7 +141,8 @@ Result<Arguments> parse(const Command& command, const std::vector<std::string>& 
   } catch (const CLI::ParseError& error) {
     return wrong_use(command, error.what());
   }
-  if (dashes != words.end() && !command.positionals.empty()) {  // names, whatever they begin with
+  // what follows `--` is positional, whatever it begins with
+  if (dashes != words.end() && !command.positionals.empty()) {
     auto& names = slots.values[command.positionals.front().name];
     names.insert(names.end(), dashes + 1, words.end());
   }

@@ -1,4 +1,4 @@
-// From the words a user typed to Arguments. The only file that knows CLI11.
+// Parses command-line arguments into Arguments. The only file that uses CLI11.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::cli {
 
-// `words`: what follows the command's name. Errors are kInvalidArgument, one sentence.
+// `words`: the arguments after the command's name. Errors are kInvalidArgument, one sentence.
 Result<Arguments> parse(const Command& command, const std::vector<std::string>& words);
 
 }  // namespace plimsoll::cli

@@ -34,7 +34,7 @@ TEST(CommandLine, words_become_arguments) {
   EXPECT_TRUE(parsed->has("--json"));
 }
 
-TEST(CommandLine, what_is_not_given_is_not_there) {
+TEST(CommandLine, omitted_arguments_are_absent) {
   const auto parsed = parse(command(), {"a"});
   ASSERT_TRUE(parsed.ok());
   EXPECT_FALSE(parsed->has("--json"));
@@ -48,7 +48,7 @@ TEST(CommandLine, a_file_may_begin_with_a_dash_after_two_dashes) {
   EXPECT_THAT(parsed->values("FILE"), ElementsAre("-a"));
 }
 
-TEST(CommandLine, mistakes_are_named_with_what_was_meant) {
+TEST(CommandLine, mistakes_are_reported_with_suggestions) {
   EXPECT_THAT(error_of({"a", "--jsno"}), HasSubstr("no option --jsno; did you mean --json?"));
   EXPECT_THAT(error_of({"a", "--by", "lien"}),
               HasSubstr("--by lien is not one of line, stack; did you mean line?"));

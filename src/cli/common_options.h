@@ -1,4 +1,4 @@
-// Options that several commands take, in the same words everywhere.
+// Options shared by several commands.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Positional recording_positional(const std::string& help, Count count = Count::kO
 Option color_option();  // --color
 text::Color chosen_color(const Arguments& arguments);
 
-// --top, checked.
+// The checked value of --top.
 Result<std::size_t> chosen_top(const Arguments& arguments, std::size_t if_not_given);
 
 // --fail-on, which takes a severity or one of these ids.
@@ -35,7 +35,7 @@ Option fail_on_option(const std::ranges::input_range auto& ids) {
   return option;
 }
 
-// Whether one of the findings (each with an id and a severity) is to be failed on.
+// Whether one of the findings (each with an id and a severity) matches --fail-on.
 template <typename Finding>
 bool is_to_fail_on(const std::vector<Finding>& findings, const Arguments& arguments) {
   using Severity = decltype(Finding::severity);

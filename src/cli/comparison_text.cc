@@ -20,7 +20,7 @@ using logs::ComparedFigure;
 using logs::LogComparison;
 using text::TextTable;
 
-// More than these, and a run is no longer a column.
+// With more runs than this, runs are rows instead of columns.
 constexpr std::size_t kMostColumns = 4;
 constexpr std::size_t kMostFiguresOfVerdict = 3;
 
@@ -75,10 +75,10 @@ std::string label(const LogComparison& comparison, std::uint64_t run) {
 }
 
 std::string odd_text(const LogComparison& comparison, const ComparedFigure& figure) {
-  return figure.odd ? label(comparison, *figure.odd) : "";
+  return figure.outlier ? label(comparison, *figure.outlier) : "";
 }
 
-// The least and the most, each with its run where they differ.
+// The minimum and the maximum, each with its run if they differ.
 std::vector<std::string> extremes_text(const LogComparison& comparison,
                                        const ComparedFigure& figure) {
   std::optional<std::size_t> least;
@@ -104,7 +104,7 @@ std::vector<TextTable::Column> columns_of(const LogComparison& comparison) {
   using enum text::TextTable::Align;
   std::vector<TextTable::Column> columns = {{"", kWords}};
   if (comparison.runs.size() > kMostColumns) {
-    for (const char* const header : {"median", "least", "most", "odd"}) {
+    for (const char* const header : {"median", "min", "max", "outlier"}) {
       columns.push_back({header, kNumber});
     }
     return columns;
@@ -112,7 +112,7 @@ std::vector<TextTable::Column> columns_of(const LogComparison& comparison) {
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
     columns.push_back({label(comparison, i), kNumber});
   }
-  columns.push_back({comparison.runs.size() == 2 ? "difference" : "odd", kNumber});
+  columns.push_back({comparison.runs.size() == 2 ? "difference" : "outlier", kNumber});
   return columns;
 }
 
@@ -149,7 +149,7 @@ std::string table_text(const LogComparison& comparison, const LogTextOptions& op
 const ComparedFigure* main_figure(const LogComparison& comparison) {
   for (const char* const name : {"allocated_bytes", "tensor_bytes", "used_bytes"}) {
     for (const ComparedFigure& figure : comparison.figures) {
-      if (figure.group == "device" && figure.name == name && figure.at == "most") return &figure;
+      if (figure.group == "device" && figure.name == name && figure.at == "max") return &figure;
     }
   }
   return nullptr;
@@ -185,19 +185,19 @@ std::string verdict_of_many(const LogComparison& comparison) {
   if (comparison.runs.size() == 1) {
     return "Only one of the logs could be read: there is nothing to compare it with.";
   }
-  if (!comparison.odd) return "No run is odd: no single run differs from the median.";
+  if (!comparison.outlier) return "No run is an outlier: no single run differs from the median.";
   const ComparedFigure* const main = main_figure(comparison);
-  std::string text = label(comparison, *comparison.odd) + " is the odd one:";
+  std::string text = label(comparison, *comparison.outlier) + " is the outlier:";
   std::size_t shown = 0;
   for (const ComparedFigure& figure : comparison.figures) {
     const bool is_chosen = &figure == main || figure.group == "category" || main == nullptr ||
-                           main->odd != comparison.odd;
-    if (!is_chosen || !is_memory(figure) || figure.odd != comparison.odd) continue;
+                           main->outlier != comparison.outlier;
+    if (!is_chosen || !is_memory(figure) || figure.outlier != comparison.outlier) continue;
     if (shown == kMostFiguresOfVerdict) break;
     std::string name = name_of(figure);
     name.erase(0, name.find_first_not_of(' '));
     text += (shown++ == 0 ? " " : "; ") + name + " " +
-            value_text(figure, figure.values[*figure.odd]) + " (median " +
+            value_text(figure, figure.values[*figure.outlier]) + " (median " +
             value_text(figure, figure.median) + ")";
   }
   return text + ".";

@@ -1,4 +1,4 @@
-// A comparison of runs or ranks as a person reads it: what differs, then one table.
+// The comparison of runs or ranks as text: the differences, then one table.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@ bool takes_recording(const Command& command) {
   });
 }
 
-// The words that an argument may be, apart from files.
+// The fixed values of an argument, other than files.
 std::vector<std::string> argument_words(const Command& command) {
   if (command.name == "help") {
     std::vector<std::string> names;
@@ -51,7 +51,7 @@ std::vector<std::string> argument_words(const Command& command) {
   return words;
 }
 
-// Whether it takes paths: all do that do not take one of a few words.
+// Whether it takes paths: true unless it has fixed values.
 bool takes_files(const Command& command) {
   return !command.positionals.empty() && command.name != "help" &&
          command.positionals.front().choices.empty();
@@ -69,7 +69,7 @@ std::string in_single_quotes(std::string_view text) {
   return quoted + "'";
 }
 
-// zsh reads colons and brackets in a description as its own.
+// zsh treats colons and brackets in a description as syntax.
 std::string zsh_text(std::string_view text) {
   std::string escaped;
   for (const char letter : text) {
@@ -97,7 +97,7 @@ std::string bash_values(const Option& option) {
   } else if (takes_path(option)) {
     text += "_plimsoll_files; return ;;\n";
   } else {
-    text += "return ;;\n";  // a number, or what nobody can guess
+    text += "return ;;\n";  // a number, or another value that cannot be completed
   }
   return text;
 }

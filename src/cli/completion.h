@@ -1,4 +1,4 @@
-// Completion scripts of shells, from the table of commands.
+// Shell completion scripts, generated from the table of commands.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// plimsoll completion: a script that completes plimsoll's words in a shell.
+// plimsoll completion: prints a shell completion script.
 
 #include <string>
 

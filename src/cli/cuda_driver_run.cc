@@ -19,11 +19,12 @@ namespace {
 
 constexpr const char* kLibrary = "libplimsoll_cuda_driver.so";
 
-// $PLIMSOLL_CUDA_LIBRARY, or beside this command, or in the Python package that it came with.
+// $PLIMSOLL_CUDA_LIBRARY, or next to this command, or in the Python package that contains it.
 std::string find_library() {
   std::error_code error;
   if (const char* chosen = std::getenv("PLIMSOLL_CUDA_LIBRARY"); chosen != nullptr) {
-    return std::filesystem::absolute(chosen, error).string();  // programs change their folder
+    // programs change their working directory
+    return std::filesystem::absolute(chosen, error).string();
   }
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
   for (const std::string place :
@@ -40,7 +41,7 @@ std::string find_library() {
   return {};
 }
 
-// Prints what was recorded. kFine, or why that is nothing: as linked_program_run.cc has it.
+// Prints what was recorded. Returns kFine, or why nothing was, as in linked_program_run.cc.
 int report(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
   if (!log.is_loaded) {
@@ -49,7 +50,7 @@ int report(const RunLog& log, const std::string& program) {
              "setuid, or of another architecture): nothing was recorded");
     return kWrongUse;
   }
-  if (log.recordings.empty() && !log.failures.empty()) return kOurFault;
+  if (log.recordings.empty() && !log.failures.empty()) return kInternalError;
   if (log.recordings.empty()) {
     complain(program + " never requested memory from the CUDA driver: nothing was recorded");
     return kWrongUse;
@@ -58,7 +59,7 @@ int report(const RunLog& log, const std::string& program) {
   return kFine;
 }
 
-// The linker reads the list with spaces and colons between its entries.
+// The linker splits the list at spaces and colons.
 void preload(const std::string& library) {
   const char* before = std::getenv("LD_PRELOAD");
   const std::string list = before != nullptr && *before != '\0' ? std::string(before) + ":" : "";
@@ -88,7 +89,7 @@ int run_with_cuda_driver(const std::string& path, const std::vector<std::string>
   }
   RunLog log;
   if (!log.is_made()) {
-    complain("cannot make " + log.path() + ": " + std::strerror(errno) +
+    complain("cannot create " + log.path() + ": " + std::strerror(errno) +
              "; TMPDIR can name another folder");
     return kWrongUse;
   }

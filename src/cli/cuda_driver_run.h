@@ -1,5 +1,5 @@
-// plimsoll run --cuda-driver: the program runs with our library preloaded, which records what it
-// asks CUDA's driver for; at its end we say where that lies.
+// plimsoll run --cuda-driver: runs the program with our library preloaded, which records its
+// requests to the CUDA driver, and finally reports where the recording is.
 #pragma once
 
 #include <string>
@@ -7,8 +7,7 @@
 
 namespace plimsoll::cli {
 
-// `path`: the trace file. The program's exit status, or ours
-// where it cannot be run.
+// `path`: the trace file. Returns the program's exit status, or ours if it cannot be run.
 int run_with_cuda_driver(const std::string& path, const std::vector<std::string>& program);
 
 }  // namespace plimsoll::cli

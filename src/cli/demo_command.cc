@@ -1,4 +1,4 @@
-// plimsoll demo: records a small training that comes with the package, and reports on it.
+// plimsoll demo: records a small training run that comes with the package, and reports on it.
 
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ std::string text_of(const std::string& path) {
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-// Files of the user's stay; what an earlier demo left is replaced.
+// The user's files are kept; files of an earlier demo are replaced.
 Status check_outputs(const std::string& trace, const std::string& script, const std::string& text,
                      const Arguments& arguments) {
   const bool is_replaced = !arguments.has("--output") && engine::is_trace_file(trace);
@@ -41,7 +41,7 @@ Status check_outputs(const std::string& trace, const std::string& script, const 
                         " exists; name another file with -o (plimsoll demo --help)");
 }
 
-// Beside the trace, where it is the user's own code, to be read and corrected.
+// Next to the trace, so that the user can read and fix the code.
 Status write_script(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
@@ -51,7 +51,7 @@ Status write_script(const std::string& path, const std::string& text) {
 
 Status announce(const std::string& text) { return print(text + "\n"); }
 
-// The recording, or the status of the program that failed.
+// Returns the recording, or the exit status of the program if it failed.
 Result<int> record(const std::string& path, const std::string& script) {
   const std::vector<std::string> words = {"run", "--force", "-o", path, script};
   PLIMSOLL_TRY(

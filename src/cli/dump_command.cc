@@ -1,4 +1,4 @@
-// plimsoll dump: the records of a trace file, one a line.
+// plimsoll dump: prints the records of a trace file, one per line.
 
 #include <cstdio>
 #include <string>
@@ -18,7 +18,7 @@ int run_dump(const Arguments& arguments) {
   const Status status = engine::dump(arguments.value("FILE"), [&](std::string_view lines) {
     if (is_interrupted()) written = make_error(ErrorCode::kInterrupted, "interrupted");
     if (written) written = print(lines);
-    return written.ok() && std::ferror(stdout) == 0;  // the reader of a pipe may have gone
+    return written.ok() && std::ferror(stdout) == 0;  // the reader of a pipe may have closed it
   });
   if (!written) return complain(written.error());
   if (!status) return complain(status.error());

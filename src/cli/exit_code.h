@@ -1,4 +1,4 @@
-// What the command's exit status means. Scripts rely on these numbers.
+// The meanings of the exit status. Scripts rely on these numbers.
 #pragma once
 
 #include "plimsoll/result.h"
@@ -6,13 +6,13 @@
 namespace plimsoll::cli {
 
 inline constexpr int kFine = 0;
-inline constexpr int kFindingToFailOn = 1;  // one that --fail-on names
+inline constexpr int kFindingToFailOn = 1;  // a finding selected by --fail-on
 inline constexpr int kWrongUse = 2;
 inline constexpr int kUnreadableInput = 3;
-inline constexpr int kOurFault = 4;       // a bug, no memory, or the output could not be written
+inline constexpr int kInternalError = 4;  // a bug, no memory, or the output could not be written
 inline constexpr int kInterrupted = 130;  // Ctrl-C, as shells count it
 
-// Of an error that opening a file or asking a question gave.
+// For an error in opening a file or in a request.
 inline int exit_code_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -28,9 +28,9 @@ inline int exit_code_of(ErrorCode code) {
     case ErrorCode::kInterrupted:
       return kInterrupted;
     case ErrorCode::kInternal:
-      return kOurFault;
+      return kInternalError;
   }
-  return kOurFault;
+  return kInternalError;
 }
 
 }  // namespace plimsoll::cli

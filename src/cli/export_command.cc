@@ -1,4 +1,4 @@
-// plimsoll export: a recording in another format.
+// plimsoll export: converts a recording to another format.
 
 #include <sys/stat.h>
 
@@ -26,7 +26,7 @@ std::vector<std::string> format_names() {
   return names;
 }
 
-// "runs/snapshot.pickle.gz" -> "snapshot", to be put before the format's suffix.
+// "runs/snapshot.pickle.gz" -> "snapshot", the prefix of the output's name.
 std::string stem(const std::string& path) {
   std::string name = path.substr(path.find_last_of('/') + 1);
   for (const char* suffix :
@@ -44,13 +44,15 @@ bool is_same_file(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-Status write_export(const Session& session, const std::string& format, OutputFile& output) {
+Status write_export(const Session& session, const std::string& format, OutputFile& output,
+                    const Question& question, const ProgressCallback& progress) {
   Status status = session.export_to(
-      format, [&](std::string_view bytes) { return !is_interrupted() && output.write(bytes); });
+      format, [&](std::string_view bytes) { return !is_interrupted() && output.write(bytes); },
+      question, progress);
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
   if (output.reader_has_gone()) return {};
   if (!status && status.error().code != ErrorCode::kIo) return status;
-  return output.finish();  // which knows why the output took no more
+  return output.finish();  // it has the reason why the output was rejected
 }
 
 Result<std::string> output_path(const Arguments& arguments, const std::string& suffix) {
@@ -113,14 +115,15 @@ Status run(const Arguments& arguments) {
   PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
   const std::string input = arguments.value("FILE");
   ProgressBar bar(input);
-  OpenOptions options;
-  options.device = arguments.value("--device");
-  options.at = arguments.value("--at", "peak");
-  options.progress = [&](std::string_view stage, std::uint64_t done, std::uint64_t total) {
+  Question question;
+  question.device = arguments.value("--device");
+  question.at = arguments.value("--at", "peak");
+  const ProgressCallback progress = [&](std::string_view stage, std::uint64_t done,
+                                        std::uint64_t total) {
     return bar.advance(stage, done, total);
   };
-  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(input, options));
-  PLIMSOLL_TRY(write_export(session, format->name, output));
+  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(input, {progress}));
+  PLIMSOLL_TRY(write_export(session, format->name, output, question, progress));
   bar.clear();
   return say_written(path, output, "");
 }
@@ -149,7 +152,7 @@ Command export_command() {
        "sharing. Sizes, times and addresses are kept, so a report has the same findings and "
        "bytes."},
       {"--force", "", "", "Replace the output if it exists."},
-      {"--at", "", "MOMENT", "Point in time, for formats that show one; as in plimsoll report."},
+      {"--at", "", "POINT", "Point in time, for formats that show one; as in plimsoll report."},
       {"--device", "", "DEVICE",
        "Only this device, if the format supports it; as in plimsoll report."},
   };

@@ -1,4 +1,4 @@
-// Help and docs/cli.md, both from the table of commands.
+// Help and docs/cli.md, both generated from the table of commands.
 #pragma once
 
 #include <string>

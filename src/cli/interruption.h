@@ -1,5 +1,5 @@
-// Ctrl-C: the first asks the running job to stop, which it does at its next sign of progress; the
-// second ends the process at once.
+// Ctrl-C: the first asks the running job to stop at its next progress report; the second ends the
+// process immediately.
 #pragma once
 
 namespace plimsoll::cli {

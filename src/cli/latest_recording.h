@@ -1,4 +1,4 @@
-// The word "latest" in the place of a recording's path.
+// Accepts the name "latest" in place of a recording's path.
 #pragma once
 
 #include "cli/command.h"
@@ -6,8 +6,8 @@
 
 namespace plimsoll::cli {
 
-// Replaces it by the newest *.plim in or below the current folder and names that on stderr, for
-// the positionals that take recordings.
+// Replaces "latest" in positionals that take recordings by the newest *.plim in or below the
+// current folder, and prints its name to stderr.
 Status name_latest(const Command& command, Arguments& arguments);
 
 }  // namespace plimsoll::cli

@@ -12,10 +12,10 @@
 namespace plimsoll::cli {
 namespace {
 
-// Prints what was recorded. kFine, or why that is nothing.
+// Prints what was recorded. Returns kFine, or the reason why nothing was.
 int report(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
-  if (log.recordings.empty() && !log.failures.empty()) return kOurFault;
+  if (log.recordings.empty() && !log.failures.empty()) return kInternalError;
   if (log.processes == 0) {
     complain(program +
              " is not linked with plimsoll: nothing was recorded; link plimsoll::libtorch or "
@@ -38,7 +38,7 @@ int report(const RunLog& log, const std::string& program) {
 int run_linked_program(const std::string& path, const std::vector<std::string>& program) {
   RunLog log;
   if (!log.is_made()) {
-    complain("cannot make " + log.path() + ": " + std::strerror(errno) +
+    complain("cannot create " + log.path() + ": " + std::strerror(errno) +
              "; TMPDIR can name another folder");
     return kWrongUse;
   }

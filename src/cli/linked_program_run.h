@@ -1,5 +1,5 @@
 // plimsoll run -- PROGRAM: runs a program that is linked with Plimsoll, or a Python that imports
-// it, and reports where it recorded itself.
+// it, and reports where it wrote its recording.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace plimsoll::cli {
 
-// `path`: the trace file. Returns the program's exit status if
-// it failed; a failure of ours if it recorded nothing or cannot be started.
+// `path`: the trace file. Returns the program's exit status if it failed; one of our exit codes if
+// it recorded nothing or cannot be started.
 int run_linked_program(const std::string& path, const std::vector<std::string>& program);
 
 }  // namespace plimsoll::cli

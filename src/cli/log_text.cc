@@ -42,7 +42,7 @@ std::string duration_text(std::int64_t duration_ns) {
   return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
 }
 
-// As the figure is counted, which its name tells.
+// In the unit of the figure, which is the suffix of its name.
 std::string value_text(const Figure& figure, const std::optional<double>& value) {
   if (!value) return "-";
   if (figure.name.ends_with("_bytes")) return bytes_text(*value);
@@ -53,7 +53,7 @@ std::string value_text(const Figure& figure, const std::optional<double>& value)
   return number_text(*value, "%.6g");
 }
 
-// "large_tensor_bytes" -> "large tensor bytes"; what is a size needs no saying so.
+// "large_tensor_bytes" -> "large tensor bytes"; sizes lose the suffix.
 std::string spoken(std::string name) {
   for (const std::string_view unit : {"_bytes", "_percent"}) {
     if (name.ends_with(unit)) name.resize(name.size() - unit.size());
@@ -69,8 +69,8 @@ std::string figures_text(const std::vector<Figure>& figures, const std::string& 
   TextTable table({{"", kWords},
                    {"start", kNumber},
                    {"end", kNumber},
-                   {"least", kNumber},
-                   {"most", kNumber},
+                   {"min", kNumber},
+                   {"max", kNumber},
                    {"at " + step, kWords}});
   for (const Figure& figure : figures) {
     table.add_row({spoken(figure.name), value_text(figure, figure.start),
@@ -143,13 +143,8 @@ std::string device_text(const logs::DeviceSummary& device, const std::string& st
 }
 
 report::Finding as_finding(const alerts::Alert& alert) {
-  report::Finding finding;
-  finding.id = alert.id;
-  finding.severity = static_cast<report::FindingSeverity>(alert.severity);
-  finding.title = alert.title;
-  finding.evidence = alert.evidence;
-  finding.next_step = alert.next_step + ".";
-  finding.saving_bytes = alert.saving_bytes;
+  report::Finding finding = alert;
+  finding.next_step += ".";
   return finding;
 }
 
@@ -158,9 +153,8 @@ std::string verdict_text(const logs::LogSummary& summary, const LogTextOptions& 
     std::string text = "Nothing wrong found.";
     const std::uint64_t snapshots = summary.source.snapshots;
     if (snapshots < alerts::Series::kFewestForATrend) {
-      text += " To judge whether memory keeps growing takes " +
-              std::to_string(alerts::Series::kFewestForATrend) + " snapshots; this log has " +
-              std::to_string(snapshots) + ".";
+      text += " Judging growth takes " + std::to_string(alerts::Series::kFewestForATrend) +
+              " snapshots; this log has " + std::to_string(snapshots) + ".";
     }
     return text::styled(text, text::Style::kGood, options.color) + "\n";
   }
@@ -213,7 +207,7 @@ std::string to_text(const logs::LogSummary& summary, const LogTextOptions& optio
   const std::string step =
       summary.source.format == to_string(logs::LogFormat::kNvidiaSmi) ? "sample" : "iteration";
   std::string text = verdict_text(summary, options) + profile_summary_text(summary);
-  for (const bool is_cpu : {false, true}) {  // what is scarcer first
+  for (const bool is_cpu : {false, true}) {  // the scarcer memory first
     for (const logs::DeviceSummary& device : summary.devices) {
       if ((device.device == "cpu") == is_cpu) text += device_text(device, step, options);
     }

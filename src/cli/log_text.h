@@ -1,6 +1,5 @@
-// The summary of a log as a person reads it: the findings first, then the summary that users
-// of profilers know, then how each device went, what fills it at the end, the host, and a line on
-// the file.
+// The summary of a log as text: findings first, then the summary familiar from other profilers,
+// then how each device changed and what fills it at the end, the host, and a line about the file.
 #pragma once
 
 #include <cstddef>

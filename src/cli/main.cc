@@ -1,5 +1,5 @@
-// The command `plimsoll`: finds the command, parses its words, runs it. What it promises about exit
-// codes stands in exit_code.h.
+// The command `plimsoll`: finds the subcommand, parses its arguments, runs it. exit_code.h defines
+// the exit codes.
 
 #include <algorithm>
 #include <csignal>
@@ -67,7 +67,7 @@ int run(std::vector<std::string> words) {
 }  // namespace plimsoll::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a failed write
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe then shows as a failed write
   plimsoll::cli::watch_for_interruption();
   try {
     return plimsoll::cli::run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
@@ -77,5 +77,5 @@ int main(int argc, char** argv) {
     plimsoll::cli::complain(std::string("this is a bug in plimsoll, please report it: ") +
                             error.what());
   }
-  return plimsoll::cli::kOurFault;
+  return plimsoll::cli::kInternalError;
 }

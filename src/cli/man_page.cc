@@ -9,7 +9,7 @@
 namespace plimsoll::cli {
 namespace {
 
-// Text as roff prints it: no escapes, no requests, hyphens that can be searched for and copied.
+// Escapes text for roff: no escapes, no requests, and hyphens that can be searched and copied.
 std::string escaped(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -37,7 +37,7 @@ std::string escaped(std::string_view text) {
 
 std::string bold(std::string_view text) { return "\\fB" + escaped(text) + "\\fR"; }
 
-// A term and what it means, indented below it.
+// A term and its description, indented below it.
 std::string item(const std::string& term, std::string_view meaning) {
   return ".TP\n" + term + "\n" + escaped(meaning) + "\n";
 }

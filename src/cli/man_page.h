@@ -1,4 +1,4 @@
-// The manual page plimsoll(1), from the table of commands.
+// The manual page plimsoll(1), generated from the table of commands.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// plimsoll nsys: the command lines of Nsight Systems that are right for memory, and what they
-// found.
+// plimsoll nsys: command lines of Nsight Systems that suit memory, and summaries of their results.
 
 #include <sys/stat.h>
 #include <time.h>
@@ -27,7 +26,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr const char* kSuffix = ".nsys-rep";
-// Memory usage is off where nobody asks for it.
+// Memory usage is not traced by default.
 const Words& trace_options() {
   static const Words kOptions = {"--trace=cuda,nvtx,osrt", "--cuda-memory-usage=true"};
   return kOptions;
@@ -51,17 +50,17 @@ Words stats_line(const std::string& report) {
   return words + Words{"--format", "csv", "--output", "-", "--force-export=true", report};
 }
 
-// Has programs that Plimsoll records or monitors tell nsys their phases, layers and memory.
+// Makes programs that Plimsoll records or monitors pass their phases, layers and memory to nsys.
 constexpr const char* kNvtxVariable = "PLIMSOLL_MONITOR_NVTX";
 
-// What the user asks for, checked.
-struct Wish {
+// The user's request, checked.
+struct Request {
   Words command;
-  std::string report;  // with its suffix
+  std::string report;  // including its suffix
   bool may_replace = false;
   bool only_prints = false;
   bool with_nvtx = true;
-  double attach_s = 0;  // 0: not asked for
+  double attach_s = 0;  // 0: not requested
   std::string session;
   text::Color color = text::Color::kOff;
 
@@ -84,8 +83,8 @@ Result<double> seconds_of(const std::string& text) {
 }
 
 bool exists(const std::string& path) {
-  struct stat told{};
-  return ::stat(path.c_str(), &told) == 0;
+  struct stat reported{};
+  return ::stat(path.c_str(), &reported) == 0;
 }
 
 std::string report_name(const Arguments& arguments) {
@@ -93,32 +92,32 @@ std::string report_name(const Arguments& arguments) {
   return name.ends_with(kSuffix) ? name : name + kSuffix;
 }
 
-Result<Wish> wish_of(const Arguments& arguments) {
-  Wish wish;
-  wish.command = arguments.values("COMMAND");
-  wish.report = report_name(arguments);
-  wish.may_replace = arguments.has("--force");
-  wish.only_prints = arguments.has("--print");
-  wish.with_nvtx = !arguments.has("--no-nvtx") && std::getenv(kNvtxVariable) == nullptr;
-  wish.session = arguments.value("--session");
-  wish.color = chosen_color(arguments);
+Result<Request> request_of(const Arguments& arguments) {
+  Request request;
+  request.command = arguments.values("COMMAND");
+  request.report = report_name(arguments);
+  request.may_replace = arguments.has("--force");
+  request.only_prints = arguments.has("--print");
+  request.with_nvtx = !arguments.has("--no-nvtx") && std::getenv(kNvtxVariable) == nullptr;
+  request.session = arguments.value("--session");
+  request.color = chosen_color(arguments);
   if (arguments.has("--attach-seconds")) {
-    PLIMSOLL_TRY_ASSIGN(wish.attach_s, seconds_of(arguments.value("--attach-seconds")));
+    PLIMSOLL_TRY_ASSIGN(request.attach_s, seconds_of(arguments.value("--attach-seconds")));
   }
-  const int ways = (wish.attach_s > 0 ? 1 : 0) + (arguments.has("--summarize") ? 1 : 0) +
-                   (wish.command.empty() ? 0 : 1);
+  const int ways = (request.attach_s > 0 ? 1 : 0) + (arguments.has("--summarize") ? 1 : 0) +
+                   (request.command.empty() ? 0 : 1);
   if (ways == 0) return wrong_use("no program given after -- (plimsoll nsys --help)");
-  if (ways > 1 || (arguments.has("--launch") && wish.command.empty())) {
+  if (ways > 1 || (arguments.has("--launch") && request.command.empty())) {
     return wrong_use(
         "use only one of a COMMAND after --, --attach-seconds and --summarize; --launch needs a "
         "COMMAND (plimsoll nsys --help)");
   }
-  if (!arguments.has("--summarize") && !arguments.has("--launch") && !wish.may_replace &&
-      !wish.only_prints && exists(wish.report)) {
-    return wrong_use(wish.report +
+  if (!arguments.has("--summarize") && !arguments.has("--launch") && !request.may_replace &&
+      !request.only_prints && exists(request.report)) {
+    return wrong_use(request.report +
                      " exists; replace it with --force, or name another file with -o");
   }
-  return wish;
+  return request;
 }
 
 Status need_nsys() {
@@ -147,8 +146,8 @@ Words session_names(const std::string& list) {
 }
 
 Result<std::string> find_session() {
-  PLIMSOLL_TRY_ASSIGN(const ProgramOutput told, read_program({"nsys", "sessions", "list"}));
-  const Words names = session_names(told.out);
+  PLIMSOLL_TRY_ASSIGN(const ProgramOutput reported, read_program({"nsys", "sessions", "list"}));
+  const Words names = session_names(reported.out);
   if (names.size() == 1) return names.front();
   if (names.empty()) {
     return wrong_use(
@@ -168,23 +167,23 @@ void wait_for(double seconds) {
   }
 }
 
-// The last line that it said, as its reason.
-std::string reason_of(const ProgramOutput& told) {
-  std::string text = told.errors.empty() ? told.out : told.errors;
+// The last line of its output, as the reason.
+std::string reason_of(const ProgramOutput& reported) {
+  std::string text = reported.errors.empty() ? reported.out : reported.errors;
   text.erase(text.find_last_not_of(" \r\n") + 1);
   text = text.substr(text.rfind('\n') + 1);
-  return text.empty() ? "exit status " + std::to_string(told.status) : text;
+  return text.empty() ? "exit status " + std::to_string(reported.status) : text;
 }
 
 Status summarize(const std::string& report, text::Color color) {
   if (!exists(report)) {
     return make_error(ErrorCode::kNotFound, "nsys has written no report " + report);
   }
-  PLIMSOLL_TRY_ASSIGN(const ProgramOutput told, read_program(stats_line(report)));
-  const nsys::NsysSummary summary = nsys::read_nsys_stats(told.out);
-  if (told.status != 0 && summary.tables == 0) {
+  PLIMSOLL_TRY_ASSIGN(const ProgramOutput reported, read_program(stats_line(report)));
+  const nsys::NsysSummary summary = nsys::read_nsys_stats(reported.out);
+  if (reported.status != 0 && summary.tables == 0) {
     return make_error(ErrorCode::kUnsupported,
-                      "nsys stats cannot read " + report + ": " + reason_of(told));
+                      "nsys stats cannot read " + report + ": " + reason_of(reported));
   }
   if (summary.tables == 0 && summary.skipped == 0) {
     return make_error(ErrorCode::kUnsupported, "nsys stats printed nothing about " + report +
@@ -195,9 +194,9 @@ Status summarize(const std::string& report, text::Color color) {
                ": open it in nsys-ui for the memory over time (rows Memory usage)\n");
 }
 
-// The exit status of what nsys ran, or ours where a summary cannot be had.
-int summarize_after(int status, const Wish& wish) {
-  const Status summed = summarize(wish.report, wish.color);
+// The exit status of what nsys ran, or ours if no summary is available.
+int summarize_after(int status, const Request& request) {
+  const Status summed = summarize(request.report, request.color);
   if (status != 0) {
     complain("nsys ended with exit status " + std::to_string(status));
     return status;
@@ -205,59 +204,59 @@ int summarize_after(int status, const Wish& wish) {
   return summed ? kFine : complain(summed.error());
 }
 
-// A line that starts the program, as one would type it.
-std::string start_line(const Wish& wish, const Words& line) {
-  const std::string variable = wish.with_nvtx ? std::string(kNvtxVariable) + "=1 " : "";
+// The line that starts the program, as typed in a shell.
+std::string start_line(const Request& request, const Words& line) {
+  const std::string variable = request.with_nvtx ? std::string(kNvtxVariable) + "=1 " : "";
   return variable + shell_line(line) + "\n";
 }
 
-Result<int> start_program(const Wish& wish, const Words& line) {
-  if (wish.with_nvtx) ::setenv(kNvtxVariable, "1", 0);  // which it inherits
+Result<int> start_program(const Request& request, const Words& line) {
+  if (request.with_nvtx) ::setenv(kNvtxVariable, "1", 0);  // nsys inherits it
   return run_program(line);
 }
 
-int profile(const Wish& wish) {
+int profile(const Request& request) {
   const Words line =
-      Words{"nsys", "profile"} + trace_options() + wish.output_options() + wish.command;
-  if (wish.only_prints) {
+      Words{"nsys", "profile"} + trace_options() + request.output_options() + request.command;
+  if (request.only_prints) {
     const Status printed =
-        print(start_line(wish, line) + shell_line(stats_line(wish.report)) + "\n");
+        print(start_line(request, line) + shell_line(stats_line(request.report)) + "\n");
     return printed ? kFine : complain(printed.error());
   }
-  const auto status = start_program(wish, line);
-  return status ? summarize_after(*status, wish) : complain(status.error());
+  const auto status = start_program(request, line);
+  return status ? summarize_after(*status, request) : complain(status.error());
 }
 
-// In a session of its own, in which nothing is recorded until somebody asks for it.
-int launch(const Wish& wish) {
+// Starts a session in which nothing is recorded until requested.
+int launch(const Request& request) {
   const std::string session =
-      wish.session.empty() ? "plimsoll-" + std::to_string(::getpid()) : wish.session;
+      request.session.empty() ? "plimsoll-" + std::to_string(::getpid()) : request.session;
   const Words line =
-      Words{"nsys", "launch", "--session-new=" + session} + trace_options() + wish.command;
-  if (wish.only_prints) {
-    const Status printed = print(start_line(wish, line));
+      Words{"nsys", "launch", "--session-new=" + session} + trace_options() + request.command;
+  if (request.only_prints) {
+    const Status printed = print(start_line(request, line));
     return printed ? kFine : complain(printed.error());
   }
-  const auto status = start_program(wish, line);
+  const auto status = start_program(request, line);
   return status ? *status : complain(status.error());
 }
 
-int attach(Wish wish) {
-  if (wish.session.empty() && wish.only_prints) wish.session = "SESSION";
-  if (wish.session.empty()) {
+int attach(Request request) {
+  if (request.session.empty() && request.only_prints) request.session = "SESSION";
+  if (request.session.empty()) {
     auto found = find_session();
     if (!found) return complain(found.error());
-    wish.session = *found;
+    request.session = *found;
   }
-  const std::string session = "--session=" + wish.session;
-  const Words start = Words{"nsys", "start", session} + wish.output_options();
+  const std::string session = "--session=" + request.session;
+  const Words start = Words{"nsys", "start", session} + request.output_options();
   const Words stop = {"nsys", "stop", session};
-  if (wish.only_prints) {
+  if (request.only_prints) {
     std::ostringstream seconds;
-    seconds << wish.attach_s;
+    seconds << request.attach_s;
     const Status printed =
         print(shell_line(start) + "\n" + shell_line({"sleep", seconds.str()}) + "\n" +
-              shell_line(stop) + "\n" + shell_line(stats_line(wish.report)) + "\n");
+              shell_line(stop) + "\n" + shell_line(stats_line(request.report)) + "\n");
     return printed ? kFine : complain(printed.error());
   }
   const auto started = run_program(start);
@@ -266,24 +265,24 @@ int attach(Wish wish) {
     complain("nsys start ended with exit status " + std::to_string(*started));
     return *started;
   }
-  wait_for(wish.attach_s);
+  wait_for(request.attach_s);
   const auto stopped = run_program(stop);
-  return stopped ? summarize_after(*stopped, wish) : complain(stopped.error());
+  return stopped ? summarize_after(*stopped, request) : complain(stopped.error());
 }
 
 int run_nsys(const Arguments& arguments) {
-  const auto wish = wish_of(arguments);
-  if (!wish) return complain(wish.error());
-  if (!wish->only_prints) {
+  const auto request = request_of(arguments);
+  if (!request) return complain(request.error());
+  if (!request->only_prints) {
     const Status installed = need_nsys();
     if (!installed) return complain(installed.error());
   }
   if (arguments.has("--summarize")) {
-    const Status summed = summarize(arguments.value("--summarize"), wish->color);
+    const Status summed = summarize(arguments.value("--summarize"), request->color);
     return summed ? kFine : complain(summed.error());
   }
-  if (wish->attach_s > 0) return attach(*wish);
-  return arguments.has("--launch") ? launch(*wish) : profile(*wish);
+  if (request->attach_s > 0) return attach(*request);
+  return arguments.has("--launch") ? launch(*request) : profile(*request);
 }
 
 }  // namespace
@@ -300,7 +299,8 @@ Command nsys_command() {
   command.positionals = {{"COMMAND", "Program and its arguments, after --.", Count::kAny}};
   command.options = {
       {"--launch", "", "", "Start COMMAND so that --attach-seconds can record it."},
-      {"--attach-seconds", "", "SECONDS", "Record a launched program for this time; it goes on."},
+      {"--attach-seconds", "", "SECONDS",
+       "Record a launched program for this time; the program continues."},
       {"--session", "", "NAME", "Launched program to record; needed if there are several."},
       {"--summarize", "", "REPORT", "Summarize an existing report of nsys."},
       {"--output", "-o", "PATH", "Report file. Default: plimsoll-PID.nsys-rep."},

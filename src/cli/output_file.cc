@@ -15,11 +15,11 @@ namespace plimsoll::cli {
 namespace {
 
 Error cannot_write(const std::string& path, int why) {
-  // Not a fault of the input, whatever the system's reason.
+  // Not an input error, whatever the system's reason.
   return make_error(ErrorCode::kInternal, path + ": cannot write: " + std::strerror(why));
 }
 
-// Where a symbolic link leads, so that the file is replaced and the link stays.
+// The target of a symbolic link, so that the file is replaced and the link stays.
 std::string resolved(const std::string& path) {
   char* real = ::realpath(path.c_str(), nullptr);
   if (real == nullptr) return path;
@@ -40,7 +40,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, Existing existing
   if (exists && !S_ISREG(info.st_mode)) {
     const int descriptor = base::open_existing(path.c_str());
     if (descriptor < 0 && errno == ENXIO && S_ISFIFO(info.st_mode)) {
-      return make_error(ErrorCode::kInvalidArgument, path + " is a pipe that nobody reads");
+      return make_error(ErrorCode::kInvalidArgument, path + " is a pipe without a reader");
     }
     if (descriptor < 0) return cannot_write(path, errno);
     return OutputFile(path, "", ::fdopen(descriptor, "wb"));

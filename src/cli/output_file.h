@@ -1,5 +1,5 @@
-// A file that appears whole or not at all: written beside its place under another name and renamed
-// when it is done. A device or pipe (/dev/stdout) is written to directly; "-" is stdout.
+// A file that appears complete or not at all: written next to its destination under another name
+// and renamed at the end. A device or pipe (/dev/stdout) is written to directly; "-" is stdout.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class OutputFile {
 
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
-  ~OutputFile();  // discards what was not finished
+  ~OutputFile();  // discards an unfinished file
 
-  bool write(std::string_view bytes);  // false once it takes no more
+  bool write(std::string_view bytes);  // false once the output accepts no more
   Status finish();                     // flushes, checks, renames
   std::uint64_t size_bytes() const { return size_bytes_; }
   bool reader_has_gone() const;  // of a pipe

@@ -42,7 +42,7 @@ TEST_F(OutputFileTest, appears_when_it_is_finished) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(OutputFileTest, a_link_that_leads_to_no_file_is_refused_and_stays) {
+TEST_F(OutputFileTest, a_dangling_link_is_rejected_and_kept) {
   fs::create_symlink(place("nowhere"), place("a"));
   for (const Existing existing : {Existing::kRefuse, Existing::kReplace}) {
     const auto refused = OutputFile::create(place("a"), existing);
@@ -53,7 +53,7 @@ TEST_F(OutputFileTest, a_link_that_leads_to_no_file_is_refused_and_stays) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(OutputFileTest, leaves_nothing_when_it_is_not_finished) {
+TEST_F(OutputFileTest, leaves_nothing_if_it_is_not_finished) {
   {
     auto output = OutputFile::create(place("a"), Existing::kRefuse);
     ASSERT_TRUE(output.ok());
@@ -62,7 +62,7 @@ TEST_F(OutputFileTest, leaves_nothing_when_it_is_not_finished) {
   EXPECT_EQ(files(), 0u);
 }
 
-TEST_F(OutputFileTest, refuses_an_existing_file_and_replaces_it_only_if_told) {
+TEST_F(OutputFileTest, rejects_an_existing_file_unless_told_to_replace_it) {
   std::ofstream(place("a")) << "old";
   const auto refused = OutputFile::create(place("a"), Existing::kRefuse);
   ASSERT_FALSE(refused.ok());
@@ -74,7 +74,7 @@ TEST_F(OutputFileTest, refuses_an_existing_file_and_replaces_it_only_if_told) {
   EXPECT_EQ(content(place("a")), "new");
 }
 
-TEST_F(OutputFileTest, replaces_what_a_link_leads_to) {
+TEST_F(OutputFileTest, replaces_the_target_of_a_link) {
   std::ofstream(place("a")) << "old";
   fs::create_symlink(place("a"), place("link"));
   auto output = OutputFile::create(place("link"), Existing::kReplace);
@@ -95,7 +95,7 @@ TEST_F(OutputFileTest, a_full_disk_is_an_error_with_its_reason) {
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
-TEST_F(OutputFileTest, a_folder_that_is_not_there_is_an_error) {
+TEST_F(OutputFileTest, a_missing_folder_is_an_error) {
   const auto output = OutputFile::create(place("no/such/file"), Existing::kRefuse);
   ASSERT_FALSE(output.ok());
   EXPECT_THAT(output.error().message, HasSubstr("cannot write: No such file"));

@@ -1,5 +1,5 @@
-// The summary that users of tensor profilers know, in MB of 1024 x 1024 bytes and by five
-// categories: how memory went from the start to the end, and what held it at the end.
+// The summary in the form used by other tensor profilers, in MB of 1024 x 1024 bytes and by five
+// categories: how memory changed from start to end, and what filled it at the end.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::cli {
 
-// One block for each accelerator, or for the CPU where there is none. Empty for logs without
-// tensors. A figure that the log does not have has no line.
+// One block for each accelerator, or for the CPU if there is none. Empty for logs without tensors.
+// A figure that is missing from the log has no line.
 std::string profile_summary_text(const logs::LogSummary& summary);
 
 }  // namespace plimsoll::cli

@@ -1,5 +1,5 @@
-// One line on stderr that says how far a long job is. Shown after a second, ten times a second, on
-// a terminal only; gone when the job is done. Used by the job's thread.
+// Shows a long job's progress in one line on stderr: after a second, ten times a second, only on a
+// terminal; erased when the job is done. Used on the job's thread.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // As ProgressCallback: false if the user has pressed Ctrl-C.
+  // Like ProgressCallback: returns false if the user has pressed Ctrl-C.
   bool advance(std::string_view stage, std::uint64_t done, std::uint64_t total);
   void clear();
 

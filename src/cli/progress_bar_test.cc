@@ -9,12 +9,12 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-TEST(ProgressLine, says_share_bytes_and_time_left) {
+TEST(ProgressLine, shows_share_bytes_and_time_left) {
   EXPECT_EQ(progress_line("reading", "big.pickle", 256 * kMiB, 1024 * kMiB, 2000ms),
             "reading big.pickle  [#####               ]  25%  256.0 MiB of 1.0 GiB, 6 s left");
 }
 
-TEST(ProgressLine, without_a_total_only_what_is_done) {
+TEST(ProgressLine, without_a_total_shows_only_what_is_done) {
   EXPECT_EQ(progress_line("reading", "pipe", 256 * kMiB, 0, 2000ms), "reading pipe  256.0 MiB");
 }
 

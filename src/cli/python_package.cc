@@ -9,8 +9,8 @@
 namespace plimsoll::cli {
 namespace {
 
-// Finds the package. The current folder leaves the search path first, and sitecustomize, which the
-// script's own Python runs, is left out unless plimsoll needs it.
+// Finds the package. The current folder is removed from the search path first; sitecustomize, which
+// the script's own Python runs, is skipped unless plimsoll needs it.
 constexpr const char* kFind = R"(import sys
 if sys.path[:1] == [""]: del sys.path[0]
 import site
@@ -18,14 +18,18 @@ from importlib.util import find_spec
 known = site.venv(site.removeduppaths())
 site.ENABLE_USER_SITE = site.check_enableusersite()
 site.addsitepackages(site.addusersitepackages(known))
-package = find_spec("plimsoll")
-if package is None:
+def package_folder():
+    spec = find_spec("plimsoll")  # a module plimsoll.py has no locations
+    return spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else ""
+folder = package_folder()
+if not folder:
     site.execsitecustomize()
-    package = find_spec("plimsoll")
-if package is None:
-    print("plimsoll: the package plimsoll is not installed for", sys.executable, file=sys.stderr)
+    folder = package_folder()
+if not folder:
+    spec = find_spec("plimsoll")
+    print("plimsoll: " + (f"{spec.origin} hides the package plimsoll" if spec else
+          f"the package plimsoll is not installed for {sys.executable}"), file=sys.stderr)
     sys.exit(2)
-folder = package.submodule_search_locations[0]
 )";
 
 constexpr const char* kRun = R"(path = folder + "/" + sys.argv.pop(1)
@@ -51,8 +55,8 @@ std::string python() {
   const ssize_t size = ::readlink("/proc/self/exe", self, sizeof(self));
   if (size > 0) {
     const std::string path(self, static_cast<std::size_t>(size));
-    const std::string beside = path.substr(0, path.rfind('/') + 1) + "python3";
-    if (is_program(beside)) return beside;
+    const std::string side_data = path.substr(0, path.rfind('/') + 1) + "python3";
+    if (is_program(side_data)) return side_data;
   }
   return "python3";
 }

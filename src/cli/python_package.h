@@ -1,4 +1,4 @@
-// The Python that scripts run in, and the package plimsoll that is installed for it.
+// The Python that runs scripts, and the plimsoll package installed for it.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace plimsoll::cli {
 
-// PLIMSOLL_PYTHON, or the Python beside this command (a virtual environment's), or that of PATH.
+// PLIMSOLL_PYTHON, or the Python next to this command (a virtual environment's), or the one on
+// PATH.
 std::string python();
 
 // The beginning of a command line that runs a file of the package by its path, such as
-// "_command/launch.py"; the file's own words follow. The current folder is not searched for
+// "_command/launch.py"; the file's own arguments follow. The current folder is not searched for
 // modules.
 std::vector<std::string> package_file(const std::string& file);
 
-// The package's folder. An error where plimsoll, or the module that is needed with it, is not
+// The package's folder. Returns an error if plimsoll, or a module that it requires, is not
 // installed for that Python.
 Result<std::string> package_folder(const std::string& needed);
 

@@ -1,7 +1,8 @@
-// plimsoll report: verdict and tables of one recording, or of several one after the other.
+// plimsoll report: verdict and tables for one or several recordings.
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -23,11 +24,11 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr std::size_t kWidestTables = 200;
-constexpr std::size_t kRowsShown = 10;  // of each table, if the user does not say
+constexpr std::size_t kRowsShown = 10;  // rows per table, unless the user says otherwise
 
 struct Question {
   std::vector<std::string> files;
-  OpenOptions open;
+  plimsoll::Question ask;
   exporters::terminal::TextOptions text;
   bool is_json = false;
   bool is_brief = false;
@@ -36,9 +37,9 @@ struct Question {
 Result<Question> make_question(const Arguments& arguments) {
   Question question;
   question.files = arguments.values("FILE");
-  question.open.device = arguments.value("--device");
-  question.open.at = arguments.value("--at", "peak");
-  question.text.device = question.open.device;
+  question.ask.device = arguments.value("--device");
+  question.ask.at = arguments.value("--at", "peak");
+  question.text.device = question.ask.device;
   question.is_json = arguments.has("--json");
   question.is_brief = arguments.has("--brief");
   for (const char* const option : {"--json", "--by", "--top"}) {
@@ -49,7 +50,7 @@ Result<Question> make_question(const Arguments& arguments) {
   question.text.color = chosen_color(arguments);
   question.text.width = output_width(kWidestTables);
   PLIMSOLL_TRY_ASSIGN(question.text.top, chosen_top(arguments, kRowsShown));
-  if (arguments.has("--top")) question.open.top = question.text.top;
+  if (arguments.has("--top")) question.ask.top = question.text.top;
   if (arguments.has("--by")) {
     question.text.tables.clear();
     for (const std::string& name : arguments.values("--by")) {
@@ -70,16 +71,17 @@ Result<Answer> answer(const std::string& path, const Question& question,
                       const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   ProgressBar bar(path);
-  OpenOptions options = question.open;
-  options.progress = [&](std::string_view stage, std::uint64_t done, std::uint64_t total) {
+  const ProgressCallback progress = [&](std::string_view stage, std::uint64_t done,
+                                        std::uint64_t total) {
     return bar.advance(stage, done, total);
   };
-  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, options));
+  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, {progress}));
+  PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question.ask, progress));
   bar.clear();
   Answer answer;
-  answer.report = session.state().report;
+  answer.report = report.value();
   if (question.is_json) {
-    answer.text = session.report_json();
+    answer.text = report.json();
   } else if (question.is_brief) {
     answer.text = exporters::terminal::to_brief_text(answer.report, question.text);
   } else {
@@ -99,7 +101,7 @@ std::string heading(const std::string& text, const Question& question) {
          "\n\n";
 }
 
-// What stands around the answers of several files: headings, or the brackets of a JSON array.
+// Separators between the answers of several files: headings, or the brackets of a JSON array.
 class Sequence {
  public:
   explicit Sequence(const Question& question) : question_(question) {}
@@ -120,7 +122,7 @@ class Sequence {
   bool is_first_ = true;
 };
 
-// The ranks of a run side by side, then the whole report of the one to begin with.
+// The comparison of a run's ranks, then the full report for the most important one.
 std::string ranks_text(const comparison::RankComparison& comparison,
                        const std::vector<report::Report>& reports, const std::vector<Answer>& ranks,
                        const Question& question) {
@@ -134,12 +136,12 @@ std::string ranks_text(const comparison::RankComparison& comparison,
   return text + "\nFor the report of another rank: plimsoll report FILE.\n";
 }
 
-// The most severe exit code of all files. Reads the others also if one cannot be read.
+// Returns the most severe exit code of all files. An unreadable file does not stop the others.
 int run_report(const Arguments& arguments) {
   const auto question = make_question(arguments);
   if (!question) return complain(question.error());
   Sequence sequence(*question);
-  std::vector<Answer> ranks;  // kept until all are there
+  std::vector<Answer> ranks;  // collected until all files are read
   int exit_code = kFine;
   for (const std::string& path : question->files) {
     auto answered = answer(path, *question, arguments);
@@ -193,7 +195,7 @@ Command report_command() {
        "Tables to print; several as a,b. Default: line; for native recordings category, layer, "
        "line.",
        exporters::terminal::table_names(), true},
-      {"--at", "", "MOMENT",
+      {"--at", "", "POINT",
        "Point in time of the tables: peak (default), start, end, oom (the last failure; oom:1 is "
        "the first), an event number, or a time since the first event such as 1.5s, 300ms, 20us."},
       {"--brief", "", "",

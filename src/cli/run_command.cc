@@ -1,8 +1,9 @@
-// plimsoll run: becomes the Python that records the script, or runs a program that records itself
-// (linked_program_run.h) or that is recorded by a preloaded library (cuda_driver_run.h).
+// plimsoll run: replaces this process by the Python that records the script, or runs a program that
+// records itself (linked_program_run.h) or is recorded by a preloaded library (cuda_driver_run.h).
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +24,7 @@
 namespace plimsoll::cli {
 namespace {
 
-// Does not come back, unless the program cannot be started.
+// Returns only if the program cannot be started.
 int become(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
@@ -110,22 +111,24 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
   return run_linked_program(path, program);
 }
 
-bool has_before_script(const std::vector<std::string>& words, std::string_view option) {
-  const auto is_word = [](const std::string& word) { return !word.starts_with("-"); };
-  return std::find(words.begin(), std::ranges::find_if(words, is_word), option) !=
-         std::ranges::find_if(words, is_word);
+// The end of our options: the script, `--` or the end of the words. What follows is not ours.
+std::vector<std::string>::const_iterator end_of_options(const std::vector<std::string>& words) {
+  constexpr std::array<std::string_view, 5> kWithValue = {"-o", "--output", "--mode",
+                                                          "--max-events", "--adapter"};
+  auto at = words.begin();
+  while (at != words.end() && *at != "--" && at->starts_with("-")) {
+    const bool has_value = std::ranges::find(kWithValue, *at) != kWithValue.end();
+    ++at;
+    if (has_value && at != words.end() && *at != "--") ++at;
+  }
+  return at;
 }
 
 int run_words(const std::vector<std::string>& words) {
-  // `--` is ours only before the script: behind it, it is the script's.
-  for (std::size_t i = 0;
-       i < words.size() && (i == 0 || words[i].starts_with("-") || words[i - 1].starts_with("-"));
-       ++i) {
-    if (words[i] != "--") continue;
-    const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
-    return run_program({words.begin(), at}, {at + 1, words.end()});
-  }
-  if (has_before_script(words, "--cuda-driver")) return run_program({}, {});
+  const auto end = end_of_options(words);
+  if (end != words.end() && *end == "--")
+    return run_program({words.begin(), end}, {end + 1, words.end()});
+  if (std::find(words.begin(), end, "--cuda-driver") != end) return run_program({}, {});
   std::vector<std::string> line = package_file("_command/launch.py");
   line.insert(line.end(), words.begin(), words.end());
   return become(line);

@@ -24,7 +24,7 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::size_t kMostPrinted = 8;  // recordings of one run
+constexpr std::size_t kMostPrinted = 8;  // recordings per run
 
 std::string shown(const std::string& path) {
   std::error_code error;
@@ -74,6 +74,11 @@ std::string summary_of(const report::Report& report, const std::string& name) {
          (failed > 0 ? ", out of memory: " + base::format_count(failed) : "") +
          children_of(report) + "; to see it: plimsoll report " + name +
          (missing.empty() ? "" : " (" + missing + ")");
+}
+
+Result<Report> answer_of(const std::string& path, const Question& question) {
+  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path));
+  return session.ask(question);
 }
 
 }  // namespace
@@ -139,7 +144,7 @@ Status check_output(const std::string& path) {
     return refused(folder.string() + " is not a folder");
   }
   if (exists && S_ISSOCK(there.st_mode)) return refused("it is a socket");
-  // Where a file has content, the next free name is used.
+  // If a file has content, the next free name is used.
   const bool is_used = exists && (!S_ISREG(there.st_mode) || there.st_size == 0);
   if (is_used && ::access(path.c_str(), W_OK) != 0) return refused("it is not writable");
   if (is_used || ::access(folder.c_str(), W_OK | X_OK) == 0) return {};
@@ -158,14 +163,14 @@ Printed print_recordings(const std::vector<std::string>& paths) {
   Printed printed;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string name = shown(paths[i]);
-    OpenOptions options;
-    options.top = SIZE_MAX / 2;  // every row of the table of sites, to count them all
-    const auto session = Session::open(paths[i], options);
-    if (session) printed.events += session->state().report.source.events;
+    Question question;
+    question.top = SIZE_MAX / 2;  // every row of the table of sites, to count them all
+    const auto report = answer_of(paths[i], question);
+    if (report) printed.events += report->value().source.events;
     printed.is_incomplete =
-        printed.is_incomplete || !session || !missing_in(session->state().report).empty();
+        printed.is_incomplete || !report || !missing_in(report->value()).empty();
     if (i >= kMostPrinted) continue;
-    complain(session ? summary_of(session->state().report, name) : session.error().message);
+    complain(report ? summary_of(report->value(), name) : report.error().message);
   }
   if (paths.size() > kMostPrinted) {
     complain("and " + base::format_count(paths.size() - kMostPrinted) + " more next to " +

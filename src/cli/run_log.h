@@ -1,5 +1,5 @@
-// What `plimsoll run` learns from the processes of a program: a file into which each of them writes
-// where it records, and the summary of those recordings once the program has ended.
+// Collects where a program's processes record: each writes its recording's path to a log file, and
+// a summary of the recordings is printed once the program has ended.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class RunLog {
   void read();
 
   bool is_loaded = false;
-  std::size_t processes = 0;            // that wanted to record
+  std::size_t processes = 0;            // number of processes that tried to record
   std::vector<std::string> recordings;  // files that exist
   std::vector<std::string> failures;
 
@@ -34,16 +34,16 @@ class RunLog {
   bool is_made_ = false;
 };
 
-// The output's absolute path; without one, that of plimsoll-PROGRAM-PID.plim.
+// The absolute path of the output; by default, that of plimsoll-PROGRAM-PID.plim.
 std::string output_path(const std::string& output, const std::string& program);
 
-// Whether a recording can begin at this absolute path: else the program would run for nothing.
-// What only writing shows, such as a full disk, ends the recording and not the program. The same
-// for scripts is in plimsoll/_command/launch.py.
+// Whether a recording can begin at this absolute path: checked before the program runs. Problems
+// that only writing reveals, such as a full disk, end the recording but not the program.
+// plimsoll/_command/launch.py does the same for scripts.
 Status check_output(const std::string& path);
 
-// Removes an earlier trace, so that the program records into that path itself; not one that a
-// process is still writing.
+// Removes an earlier trace, so that the program records into that path itself, unless a process is
+// still writing it.
 void remove_earlier(const std::string& path);
 
 struct Printed {
@@ -51,7 +51,7 @@ struct Printed {
   bool is_incomplete = false;  // events are missing from one of them, or one cannot be read
 };
 
-// Prints a line for each recording, of a killed program too.
+// Prints one line per recording, even if the program was killed.
 Printed print_recordings(const std::vector<std::string>& paths);
 
 }  // namespace plimsoll::cli

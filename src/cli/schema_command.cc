@@ -1,5 +1,5 @@
-// plimsoll schema: the JSON Schemas of `plimsoll report --json` and `plimsoll analyze --json`, of
-// one log and of several.
+// plimsoll schema: the JSON Schemas of `plimsoll report --json` and of `plimsoll analyze --json`,
+// for one log and for several.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// What stands at the other end of stdout and stderr, and what the user asked us to make of it.
+// What stdout and stderr are connected to, and the user's choice of color.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::cli {
 
-// Columns for what goes to stdout: those of the terminal, at most `widest`; 100 when piped.
+// Columns for output on stdout: those of the terminal, at most `widest`; 100 when piped.
 std::size_t output_width(std::size_t widest = 100);
 
 // `when`: "auto", "always" or "never". auto: on a terminal that is not dumb, unless NO_COLOR is
@@ -20,12 +20,12 @@ bool can_draw_pages();         // stdout is a terminal that is not dumb
 bool can_show_progress();      // stderr is a terminal that can redraw a line
 std::size_t progress_width();  // its columns
 
-// Writes all of it to stdout. A reader that has gone (`| head`) is no error.
+// Writes all of it to stdout. A closed pipe (as with `| head`) is not an error.
 Status print(std::string_view text);
 
-// "plimsoll: <sentence>" to stderr.
+// Prints "plimsoll: <sentence>" to stderr.
 void complain(std::string_view sentence);
-// The same of an error; its exit code.
+// The same for an error; returns its exit code.
 int complain(const Error& error);
 
 }  // namespace plimsoll::cli

@@ -1,4 +1,4 @@
-// plimsoll top: what fills the memory of this machine, now and as it changes.
+// plimsoll top: the memory of this machine, live.
 
 #include <signal.h>
 #include <time.h>
@@ -30,7 +30,7 @@ constexpr double kShortest = 0.1;
 constexpr double kLongest = 3600;
 constexpr std::int64_t kFirstAnswerNs = 1'500'000'000;
 constexpr std::int64_t kFirstGlanceNs = 400'000'000;
-constexpr std::int64_t kPatienceNs = 5'000'000'000;  // with a driver that does not answer
+constexpr std::int64_t kPatienceNs = 5'000'000'000;  // for a driver that does not respond
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
@@ -72,7 +72,7 @@ Result<top::TopSettings> settings_of(const Arguments& arguments) {
   return settings;
 }
 
-// False: it is time to stop.
+// Returns false when it is time to stop.
 bool sleep_between(const top::TopSettings& settings) {
   const std::int64_t ns = nanoseconds(settings.interval_s);
   timespec rest{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -87,7 +87,7 @@ Status print_lines(const std::vector<std::string>& lines) {
   return print(text);
 }
 
-// Once: why the lines that follow speak of the host.
+// Printed once: why the lines that follow are about the host.
 void explain(const top::TopView& view) {
   if (!view.gpu_is_known) {
     complain("the NVIDIA driver does not answer; these lines show the host's memory");
@@ -127,7 +127,7 @@ int print_frames(top::TopProbe& probe, const top::TopSettings& settings, bool is
   return is_interrupted() ? kInterrupted : kFine;
 }
 
-// What the user of the screen has set, and how far the page is scrolled.
+// The screen's settings, and the scroll position of the page.
 class Page {
  public:
   explicit Page(top::TopSettings settings) : settings_(std::move(settings)) {}
@@ -136,7 +136,7 @@ class Page {
   bool has_quit() const { return has_quit_; }
 
   void press(char key, const top::TopView& view) {
-    if (shows_help_) {  // any key leads back
+    if (shows_help_) {  // any key returns
       shows_help_ = false;
       return;
     }
@@ -177,7 +177,7 @@ class Page {
         break;
     }
   }
-  // All, each GPU, the host.
+  // All devices, each GPU, the host.
   void next_device(const top::TopView& view) {
     std::vector<std::string> choices = {""};
     for (const top::TopGpu& gpu : view.gpus) {
@@ -196,14 +196,14 @@ class Page {
   std::size_t scrolled_ = 0;
 };
 
-// Signals end us as they would have without a screen, once it is gone.
+// Lets the signal end this process as it would have without a screen, after restoring the screen.
 int end_by(int signal) {
   if (signal == SIGINT) return kInterrupted;
   ::raise(signal);
   return 128 + signal;
 }
 
-// Until the user quits: 0, or the signal that ended it. The terminal is the shell's again.
+// Runs until the user quits. Returns 0, or the signal that ended it. Restores the terminal.
 Result<int> watch(top::TopProbe& probe, const top::TopSettings& settings) {
   PLIMSOLL_TRY_ASSIGN(top::TopScreen screen, top::TopScreen::open());
   Page page(settings);

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "report/devices.h"
+#include "report/rest_row.h"
 
 namespace plimsoll::comparison {
 namespace {
@@ -16,14 +17,14 @@ namespace {
 using report::DeviceReport;
 using report::Finding;
 using report::FindingSeverity;
-using report::MomentRow;
 using report::Oom;
+using report::PointInTime;
 using report::Report;
 
-constexpr double kDiffers = 0.1;                             // of the median
-constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20;  // smaller differences are no finding
+constexpr double kDiffers = 0.1;                             // share of the median
+constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20;  // smaller differences are not reported
 
-// A rank, and its categories at the peak; empty: not all are known.
+// A rank and its categories at the peak; empty unless all categories are known.
 struct Rank {
   RankRow row;
   std::map<std::string, std::int64_t> categories;
@@ -53,12 +54,12 @@ const Oom* first_oom(const Report& report) {
   return first;
 }
 
-const MomentRow* peak_of(const Report& report, const DeviceReport& device) {
-  const auto is_it = [&](const MomentRow& moment) {
-    return moment.device == device.device && moment.name == "peak";
+const PointInTime* peak_of(const Report& report, const DeviceReport& device) {
+  const auto is_it = [&](const PointInTime& point) {
+    return point.device == device.device && point.name == "peak";
   };
-  const auto found = std::ranges::find_if(report.tables.moments, is_it);
-  return found == report.tables.moments.end() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(report.tables.points, is_it);
+  return found == report.tables.points.end() ? nullptr : &*found;
 }
 
 Rank rank_of(const Report& report, std::size_t index) {
@@ -73,7 +74,7 @@ Rank rank_of(const Report& report, std::size_t index) {
   if (rank.row.peak == nullptr) return rank;
   for (const report::GroupRow& row : report.tables.by_category) {
     if (row.device != rank.row.device->device) continue;
-    if (row.key.starts_with("[other")) {  // rows were left out: a missing category is unknown
+    if (report::groups_in_rest(row.key)) {  // rows were omitted: a missing category is unknown
       rank.categories.clear();
       break;
     }
@@ -82,7 +83,7 @@ Rank rank_of(const Report& report, std::size_t index) {
   return rank;
 }
 
-// Of an even number of values the mean of the two in the middle.
+// For an even number of values, the mean of the two middle ones.
 std::int64_t median_of(std::vector<std::int64_t> values) {
   std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
@@ -90,7 +91,7 @@ std::int64_t median_of(std::vector<std::int64_t> values) {
   return values[middle - 1] + (values[middle] - values[middle - 1]) / 2;
 }
 
-// What a rank is compared with: the median of all of them, or the other one of two.
+// What a rank is compared with: the median of all ranks or, if there are two, the other one.
 struct Reference {
   std::int64_t peak_bytes = 0;
   std::string name;
@@ -113,7 +114,7 @@ std::int64_t bytes_of(const Rank& rank, const std::string& category) {
   return found == rank.categories.end() ? 0 : found->second;
 }
 
-// The category in which the rank differs most; empty unless the categories of all are known.
+// The category in which the rank differs most; empty unless the categories of all ranks are known.
 std::string what_differs(const Rank& rank, const std::vector<Rank>& ranks) {
   std::set<std::string> categories;
   for (const Rank& each : ranks) {
@@ -222,7 +223,7 @@ std::optional<RankComparison> compare_ranks(const std::vector<Report>& reports) 
   if (auto imbalance = imbalance_finding(ranks, reference)) {
     comparison.findings.push_back(std::move(*imbalance));
   }
-  // A rank that failed, the earliest first; else the one that differs most; else the fullest.
+  // A rank that failed, the earliest first; else the one that differs most; else the highest peak.
   const auto precedence = [](const Rank& rank) {
     const bool has_failed = rank.row.first_oom != nullptr;
     const std::int64_t failed_ns = has_failed ? -rank.row.first_oom->time_ns.value_or(0) : 0;

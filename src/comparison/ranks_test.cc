@@ -8,7 +8,7 @@ namespace {
 
 using report::DeviceReport;
 using report::Finding;
-using report::MomentRow;
+using report::PointInTime;
 using report::Report;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -24,7 +24,7 @@ Report rank(std::int64_t number, std::int64_t peak_bytes, std::int64_t activatio
   cpu.device = -1;
   cpu.device_type = "cpu";
   cpu.events = 10;
-  cpu.requested_active.peak_bytes = 100 * kGiB;  // more than the GPU has, and not the question
+  cpu.requested_active.peak_bytes = 100 * kGiB;  // more than the GPU has, but irrelevant
   DeviceReport gpu = cpu;
   gpu.device = 0;
   gpu.device_type = "cuda";
@@ -34,12 +34,12 @@ Report rank(std::int64_t number, std::int64_t peak_bytes, std::int64_t activatio
   report.tables.by_category = {
       {0, "activation", static_cast<std::uint64_t>(activation_bytes), 1, 1, 0.5, {}},
       {0, "parameter", 2U << 30, 1, 1, 0.5, {}}};
-  MomentRow moment;
-  moment.device = 0;
-  moment.name = "peak";
-  moment.step = 7;
-  moment.layer = "blocks.3";
-  report.tables.moments = {moment};
+  PointInTime point;
+  point.device = 0;
+  point.name = "peak";
+  point.step = 7;
+  point.layer = "blocks.3";
+  report.tables.points = {point};
   return report;
 }
 
@@ -47,7 +47,7 @@ void fail(Report& report, std::int64_t time_ns) {
   report.devices[1].ooms.push_back({5, time_ns, 2U << 30, 0});
 }
 
-TEST(Ranks, of_one_file_or_of_the_same_rank_twice_or_of_no_rank_there_is_nothing_to_compare) {
+TEST(Ranks, need_at_least_two_reports_of_different_ranks) {
   const std::vector<Report> no_reports;
   const std::vector<Report> one = {rank(0, kGiB)};
   const std::vector<Report> twice = {rank(1, kGiB), rank(0, kGiB), rank(1, kGiB)};
@@ -60,13 +60,13 @@ TEST(Ranks, of_one_file_or_of_the_same_rank_twice_or_of_no_rank_there_is_nothing
   EXPECT_FALSE(compare_ranks(with_none));
 }
 
-TEST(Ranks, that_are_alike_have_no_finding_and_a_row_each_in_order) {
+TEST(Ranks, that_are_alike_have_no_finding_and_one_row_each_in_order) {
   const std::vector<Report> reports = {rank(2, 10 * kGiB), rank(0, 10 * kGiB),
                                        rank(1, 10 * kGiB + kGiB / 2)};
   const auto compared = compare_ranks(reports);
   ASSERT_TRUE(compared);
   EXPECT_THAT(compared->findings, IsEmpty());
-  EXPECT_EQ(compared->first_to_read, 2U);  // the fullest
+  EXPECT_EQ(compared->first_to_read, 2U);  // the rank with the highest peak
   ASSERT_EQ(compared->ranks.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(compared->ranks[i].number, static_cast<std::int64_t>(i));
@@ -79,7 +79,7 @@ TEST(Ranks, that_are_alike_have_no_finding_and_a_row_each_in_order) {
   EXPECT_EQ(compared->reference, "the median of 3 ranks");
 }
 
-TEST(Ranks, the_odd_one_is_named_with_what_sets_it_apart) {
+TEST(Ranks, the_outlier_is_named_with_the_category_that_differs) {
   const std::vector<Report> reports = {rank(0, 10 * kGiB, 4 * kGiB), rank(1, 10 * kGiB, 4 * kGiB),
                                        rank(2, 13 * kGiB, 7 * kGiB), rank(3, 10 * kGiB, 4 * kGiB)};
   const auto compared = compare_ranks(reports);
@@ -97,7 +97,7 @@ TEST(Ranks, the_odd_one_is_named_with_what_sets_it_apart) {
   EXPECT_EQ(compared->first_to_read, 2U);
 }
 
-TEST(Ranks, nothing_is_said_of_categories_where_rows_were_left_out) {
+TEST(Ranks, categories_are_not_compared_if_rows_were_omitted) {
   std::vector<Report> reports = {rank(0, 10 * kGiB), rank(1, 10 * kGiB), rank(2, 13 * kGiB)};
   reports[1].tables.by_category[1].key = "[other: 4 groups]";
   const auto compared = compare_ranks(reports);
@@ -106,10 +106,10 @@ TEST(Ranks, nothing_is_said_of_categories_where_rows_were_left_out) {
   EXPECT_THAT(compared->findings[0].evidence, IsEmpty());
 }
 
-TEST(Ranks, nothing_is_said_of_the_peak_where_the_tables_speak_of_another_moment) {
+TEST(Ranks, peaks_are_not_explained_by_tables_of_another_point_in_time) {
   std::vector<Report> reports = {rank(0, 10 * kGiB, 4 * kGiB), rank(1, 10 * kGiB, 4 * kGiB),
                                  rank(2, 13 * kGiB, 7 * kGiB)};
-  for (Report& report : reports) report.tables.moments[0].name = "end";
+  for (Report& report : reports) report.tables.points[0].name = "end";
   const auto compared = compare_ranks(reports);
   ASSERT_TRUE(compared);
   ASSERT_EQ(compared->findings.size(), 1U);
@@ -117,7 +117,7 @@ TEST(Ranks, nothing_is_said_of_the_peak_where_the_tables_speak_of_another_moment
   EXPECT_EQ(compared->ranks[2].peak, nullptr);
 }
 
-TEST(Ranks, one_with_room_to_spare_is_odd_too) {
+TEST(Ranks, a_rank_below_the_median_is_an_outlier_too) {
   const std::vector<Report> reports = {rank(0, 4 * kGiB), rank(1, 10 * kGiB), rank(2, 10 * kGiB)};
   const auto compared = compare_ranks(reports);
   ASSERT_TRUE(compared);
@@ -126,7 +126,7 @@ TEST(Ranks, one_with_room_to_spare_is_odd_too) {
   EXPECT_EQ(compared->findings[0].saving_bytes, 0U);
 }
 
-TEST(Ranks, of_two_each_is_compared_with_the_other) {
+TEST(Ranks, two_ranks_are_compared_with_each_other) {
   const std::vector<Report> reports = {rank(0, 20 * kGiB, 9 * kGiB), rank(1, 10 * kGiB, 4 * kGiB)};
   const auto compared = compare_ranks(reports);
   ASSERT_TRUE(compared);
@@ -139,7 +139,7 @@ TEST(Ranks, of_two_each_is_compared_with_the_other) {
   EXPECT_EQ(compared->findings[0].saving_bytes, std::uint64_t{10} << 30);
 }
 
-TEST(Ranks, the_median_of_an_even_number_is_between_the_two_in_the_middle) {
+TEST(Ranks, the_median_of_an_even_number_is_the_mean_of_the_middle_two) {
   const std::vector<Report> reports = {rank(0, 10 * kGiB), rank(1, 12 * kGiB), rank(2, 10 * kGiB),
                                        rank(3, 20 * kGiB)};
   const auto compared = compare_ranks(reports);
@@ -147,7 +147,7 @@ TEST(Ranks, the_median_of_an_even_number_is_between_the_two_in_the_middle) {
   EXPECT_EQ(compared->ranks[3].difference_bytes, 9 * kGiB);
 }
 
-TEST(Ranks, who_ran_out_first_comes_first_whoever_is_fuller) {
+TEST(Ranks, the_first_to_run_out_of_memory_comes_before_higher_peaks) {
   std::vector<Report> reports = {rank(0, 10 * kGiB), rank(1, 14 * kGiB), rank(2, 10 * kGiB)};
   fail(reports[0], 3'500'000'000);
   fail(reports[2], 2'000'000'000);

@@ -1,17 +1,17 @@
-// Where in a configuration the options of monitoring stand. python/plimsoll/config.py has the same
-// rules; python/tests/test_config_conformance.py holds both to them.
+// Finds the monitoring options in a configuration. python/plimsoll/config.py has the same rules;
+// python/tests/test_config_conformance.py checks both against them.
 #include "plimsoll/monitor_config.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/input_file.h"
 #include "config/yaml_tree.h"
 
 namespace plimsoll {
@@ -27,10 +27,10 @@ struct Setting {
   std::string name;
   const YamlValue* key;
   const YamlValue* value;
-  std::string block;  // "trainer_params: ", or nothing
+  std::string block;  // "trainer_params: ", or empty
 };
 
-// Names that are looked for among other people's.
+// Names that are searched in other projects' configurations.
 const std::set<std::string>& foreign_names() {
   static const std::set<std::string> kNames = [] {
     std::set<std::string> names = {"profile_tensors"};
@@ -80,7 +80,7 @@ class Finder {
     return own == nullptr ? Status() : find_own(*own);
   }
 
-  std::vector<Setting> settings;  // least important first
+  std::vector<Setting> settings;  // lowest precedence first
   bool has_own_block = false;
 
  private:
@@ -124,31 +124,43 @@ Error wrong(std::string sentence) {
   return make_error(ErrorCode::kInvalidArgument, std::move(sentence));
 }
 
+// An end or the interval of a phase.
+Result<std::string> number_text(const YamlValue& value) {
+  if (value.kind == Kind::kList) return wrong("a phase cannot contain a list");
+  if (value.kind == Kind::kMap) return wrong("a phase cannot contain a mapping");
+  return value.text;
+}
+
 Result<std::string> phase_of_map(const YamlTree& tree, const YamlValue& phase) {
   PLIMSOLL_TRY_ASSIGN(const auto entries, tree.entries(phase));
   std::string from = "0";
   std::string to;
   std::string interval;
+  bool has_interval = false;
   for (const auto& [key, value] : entries) {
     std::string* const place = key->text == "from"       ? &from
                                : key->text == "to"       ? &to
                                : key->text == "interval" ? &interval
                                                          : nullptr;
+    has_interval |= place == &interval;
     if (place == nullptr) {
       return wrong("a phase has no '" + key->text + "': it is {from, to, interval}");
     }
-    *place = value->text;
+    PLIMSOLL_TRY_ASSIGN(*place, number_text(*value));
   }
-  if (interval.empty()) return wrong("a phase needs an interval: it is {from, to, interval}");
+  if (!has_interval) return wrong("a phase needs an interval: it is {from, to, interval}");
   return from + "-" + to + ":" + interval;
 }
 
-// A text, a mapping {from, to, interval}, or a list of these three.
+// A text, a mapping {from, to, interval}, or a list of these.
 Result<std::string> phase_text(const YamlTree& tree, const YamlValue& phase) {
   if (phase.kind == Kind::kText) return phase.text;
   if (phase.kind == Kind::kMap) return phase_of_map(tree, phase);
   if (phase.kind == Kind::kList && phase.items.size() == 3) {
-    return phase.items[0]->text + "-" + phase.items[1]->text + ":" + phase.items[2]->text;
+    PLIMSOLL_TRY_ASSIGN(const std::string from, number_text(*phase.items[0]));
+    PLIMSOLL_TRY_ASSIGN(const std::string to, number_text(*phase.items[1]));
+    PLIMSOLL_TRY_ASSIGN(const std::string interval, number_text(*phase.items[2]));
+    return from + "-" + to + ":" + interval;
   }
   return wrong("this is not a phase: a phase is {from, to, interval}");
 }
@@ -193,8 +205,7 @@ Error unreadable(const std::string& path, int number) {
 }
 
 Result<std::string> content_of(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
+  const base::InputFile file = base::open_input(path);
   if (file == nullptr) return unreadable(path, errno);
   std::string content;
   char buffer[1 << 14];

@@ -49,12 +49,12 @@ TEST(MonitorConfig, OurBlockHasOptions) {
   EXPECT_EQ(options.text("phases"), "0-500:10,500-2000:50,2000-:200");
 }
 
-TEST(MonitorConfig, NothingSwitchesItOnButWhatShould) {
+TEST(MonitorConfig, OnlyTheRightValuesEnableIt) {
   EXPECT_FALSE(read("").enabled);
   EXPECT_FALSE(read("lr: 1\nmodel: {interval: 7}\n").enabled);
   EXPECT_TRUE(read("plimsoll:\n").enabled);
   EXPECT_FALSE(read("plimsoll: off\n").enabled);
-  EXPECT_TRUE(read("interval: 3\n").enabled);  // nothing but options
+  EXPECT_TRUE(read("interval: 3\n").enabled);  // only options
   EXPECT_TRUE(read("a: {profile_tensors: true}\n").enabled);
   const MonitorOptions theirs = read(
       "trainer_params:\n  epochs: 20\n  enable_memory_monitoring: true\n"
@@ -63,7 +63,7 @@ TEST(MonitorConfig, NothingSwitchesItOnButWhatShould) {
   EXPECT_EQ(theirs.verbose_batches, 7);
 }
 
-TEST(MonitorConfig, OursGoesBeforeTheirsAndTheLaterKeyBeforeTheEarlier) {
+TEST(MonitorConfig, OursOverridesTheirsAndLaterKeysOverrideEarlierOnes) {
   EXPECT_EQ(read("plimsoll: {interval: 1}\ntrain: {profile_interval: 9}\n").interval, 1);
   EXPECT_EQ(read("plimsoll: {interval: 1, interval: 2}\n").interval, 2);
   EXPECT_EQ(read("plimsoll: {interval: 1}\nplimsoll: {alerts: no}\n").interval, 50);
@@ -79,7 +79,7 @@ TEST(MonitorConfig, AnchorsAndMergesAreFollowed) {
   EXPECT_EQ(options.section, "S");
 }
 
-TEST(MonitorConfig, ErrorsTellThePlaceAndTheNearestName) {
+TEST(MonitorConfig, ErrorsReportThePlaceAndTheClosestName) {
   EXPECT_EQ(problem_of("plimsoll:\n  verbos_batches: 2\n"),
             "c.yaml:2:3: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?");
   EXPECT_EQ(problem_of("t:\n  memory_monitor_batches: x\n"),
@@ -93,7 +93,7 @@ TEST(MonitorConfig, ErrorsTellThePlaceAndTheNearestName) {
   EXPECT_THAT(problem_of("plimsoll: {phases: [[1, 2]]}\n"), HasSubstr("this is not a phase"));
 }
 
-TEST(MonitorConfig, WhatIsNotYamlIsTold) {
+TEST(MonitorConfig, WhatIsNotYamlIsReported) {
   EXPECT_THAT(problem_of("a: [1, 2\nb: 3\n"), testing::StartsWith("c.yaml:2:"));
   EXPECT_THAT(problem_of("a: *nothing\n"), HasSubstr("invalid YAML"));
   EXPECT_THAT(problem_of("a: 'it''s\n"),
@@ -116,7 +116,7 @@ TEST(MonitorConfig, WhatIsNotYamlIsTold) {
   EXPECT_THAT(problem_of(std::string(17 << 20, ' ')), HasSubstr("larger than 16 MiB"));
 }
 
-// Ten times ten times ten … of the same: nothing is copied.
+// Ten times ten times ten … of the same value: nothing is copied.
 TEST(MonitorConfig, BombsDoNotGoOff) {
   std::string lists = "a0: &a0 [x]\n";
   std::string merges = "m0: &m0 {interval: 3}\n";
@@ -160,7 +160,7 @@ TEST(MonitorConfig, ErrorsQuoteTheBeginningOfALongText) {
   }
 }
 
-TEST(MonitorConfig, AFileGoesBehindTheEnvironment) {
+TEST(MonitorConfig, TheEnvironmentOverridesAFile) {
   const tests::TemporaryFolder of_test;
   const std::filesystem::path folder = of_test.path();
   const std::string path = (folder / "c.yaml").string();

@@ -22,13 +22,14 @@ constexpr std::array<std::string_view, 12> kStandardTags = {"null",   "bool", "i
                                                             "str",    "seq",  "map",   "timestamp",
                                                             "binary", "omap", "pairs", "set"};
 constexpr int kDeepestMerge = 100;
-constexpr std::size_t kDeepest = 300;  // yaml-cpp itself follows 500
+constexpr std::size_t kDeepest = 300;  // yaml-cpp itself allows 500
 
 std::string place(const std::string& name, int line, int column) {
   return name + ":" + std::to_string(line) + ":" + std::to_string(column) + ": ";
 }
 
-// What YAML allows in a text: no control characters but tab, line feed, carriage return and NEL.
+// The characters that YAML allows in text: no control characters except tab, line feed, carriage
+// return and NEL.
 bool is_allowed(std::string_view sequence) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
   if (sequence.size() == 1) {
@@ -57,7 +58,7 @@ Status check_characters(std::string_view yaml, const std::string& name) {
   return {};
 }
 
-// yaml-cpp takes the end of the text for the end of what stands in quotes.
+// yaml-cpp accepts the end of the text as the end of a quoted string.
 bool is_closed(std::string_view yaml, int position) {
   const auto at = static_cast<std::size_t>(std::max(position, 0));
   if (at >= yaml.size() || (yaml[at] != '\'' && yaml[at] != '"')) return true;  // not in quotes
@@ -73,13 +74,13 @@ bool is_closed(std::string_view yaml, int position) {
   return false;
 }
 
-// The number of the last one that holds something.
+// The number of the last line that has content.
 int last_line(std::string_view yaml) {
   const std::size_t last = yaml.find_last_not_of(" \t\r\n");
   return 1 + static_cast<int>(std::ranges::count(yaml.substr(0, last), '\n'));
 }
 
-// "?" is a plain value's, "!" that of one in quotes.
+// "?" is the tag of a plain value, "!" that of a quoted one.
 bool is_known_tag(std::string_view tag) {
   if (tag.empty() || tag == "?" || tag == "!") return true;
   if (!tag.starts_with(kStandard)) return false;
@@ -88,7 +89,7 @@ bool is_known_tag(std::string_view tag) {
 
 }  // namespace
 
-// Takes yaml-cpp's events. Throws its exceptions, as that does.
+// Receives yaml-cpp's events. Throws yaml-cpp's exceptions.
 class YamlBuilder : public YAML::EventHandler {
  public:
   YamlBuilder(YamlTree& tree, std::string_view yaml) : tree_(tree), yaml_(yaml) {}
@@ -135,7 +136,7 @@ class YamlBuilder : public YAML::EventHandler {
  private:
   struct Open {
     YamlValue* value;
-    const YamlValue* key;  // of a map, whose value comes next
+    const YamlValue* key;  // key of a map, whose value comes next
   };
 
   void open(YamlValue::Kind kind, const YAML::Mark& mark, const std::string& tag,
@@ -158,7 +159,7 @@ class YamlBuilder : public YAML::EventHandler {
     return value;
   }
 
-  // Where the value belongs: into the list or map that is open, or at the top.
+  // Adds the value to the open list or map, or at the top level.
   void put(const YamlValue& value) {
     if (open_.empty()) {
       tree_.root_ = &value;
@@ -174,7 +175,7 @@ class YamlBuilder : public YAML::EventHandler {
       }
       around.key = &value;
     } else {
-      // What yaml-cpp makes of a comma too many.
+      // What yaml-cpp produces for a superfluous comma.
       if (around.key->kind == YamlValue::Kind::kNothing && value.kind == around.key->kind) {
         throw YAML::ParserException({},
                                     "line " + std::to_string(value.line) + ": a key is missing");
@@ -189,7 +190,7 @@ class YamlBuilder : public YAML::EventHandler {
   int documents_ = 0;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, const YamlValue*> anchors_;
-  std::set<std::string> names_;  // of anchors
+  std::set<std::string> names_;  // anchors
 };
 
 Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name) {
@@ -197,7 +198,7 @@ Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name)
     return make_error(ErrorCode::kLimit, name + ": is larger than 16 MiB");
   }
   PLIMSOLL_TRY(check_characters(yaml, name));
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, which means nothing
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // the UTF-8 byte order mark, which is ignored
   if (yaml.starts_with(kMark)) yaml.remove_prefix(kMark.size());
   YamlTree tree;
   tree.name_ = name;
@@ -206,8 +207,8 @@ Result<YamlTree> YamlTree::parse(std::string_view yaml, const std::string& name)
   return tree;
 }
 
-// yaml-cpp skips a last line that is a word without a colon, as the mistake of a user is.
-// With a line behind it, it does not.
+// yaml-cpp silently skips a last line that is a word without a colon, which is a common mistake. If
+// another line follows, it reports the error.
 Status YamlTree::check_end(std::string_view yaml) const {
   const bool ends_itself = yaml.starts_with("...") || yaml.find("\n...") != std::string_view::npos;
   if (block_column_ < 0 || ends_itself) return {};
@@ -253,8 +254,8 @@ bool is_merge(const YamlValue& key) {
   return key.kind == YamlValue::Kind::kText && key.is_plain && key.text == "<<";
 }
 
-// What is merged into a map comes before its own, so that its own counts; of several maps the
-// first.
+// Pairs merged into a map precede its own, so that its own win; among several merged maps the first
+// wins.
 const char* append(const YamlValue& map, Pairs& pairs, std::size_t& steps, int depth) {
   if (map.kind != YamlValue::Kind::kMap) return "<< does not merge a mapping";
   steps += 1 + map.pairs.size();

@@ -26,7 +26,7 @@ Result<model::Trace> read(const readers::Attachment& attachment, base::Diagnosti
     return make_error(ErrorCode::kUnsupported,
                       "it is not of its declared format: " + attachment.format);
   }
-  base::Diagnostics of_events;  // told again when the trace is joined
+  base::Diagnostics of_events;  // reported again if the trace is replaced
   model::TraceBuilder builder(of_events);
   readers::ReadContext context{builder, diagnostics, progress,
                                readers::Limits{opened.memory_bytes}};
@@ -34,26 +34,26 @@ Result<model::Trace> read(const readers::Attachment& attachment, base::Diagnosti
   return builder.finish(opened.reader->name(), progress);
 }
 
-Result<model::Trace> join(const readers::Attachment& attachment, const readers::Beside& beside,
+Result<model::Trace> join(const readers::Attachment& attachment, const readers::SideData& side_data,
                           const model::Trace& recorded, base::Diagnostics& diagnostics,
                           base::Progress& progress) try {
   PLIMSOLL_TRY_ASSIGN(const model::Trace history, read(attachment, diagnostics, progress));
-  return join_torch_history(recorded, history, beside.doings, diagnostics, progress);
+  return join_torch_history(recorded, history, side_data.activities, diagnostics, progress);
 } catch (const std::bad_alloc&) {
   return make_error(ErrorCode::kLimit, "not enough memory to read it");
 }
 
 }  // namespace
 
-Status join_attachments(const readers::Beside& beside, const base::Diagnostics& of_events,
+Status join_attachments(const readers::SideData& side_data, const base::Diagnostics& of_events,
                         Loaded& loaded, base::Progress& progress) {
-  for (const readers::Attachment& attachment : beside.attachments) {
+  for (const readers::Attachment& attachment : side_data.attachments) {
     if (attachment.format != kTorchSnapshot) {
       loaded.diagnostics.add(kUnknownFormat, 1, attachment.format);
       continue;
     }
     base::Diagnostics found;
-    auto joined = join(attachment, beside, loaded.trace, found, progress);
+    auto joined = join(attachment, side_data, loaded.trace, found, progress);
     if (joined.ok()) {
       loaded.trace = std::move(*joined);
       loaded.diagnostics.append(found);

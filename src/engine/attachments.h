@@ -1,17 +1,17 @@
-// What stands in a recording beside its events becomes part of its trace. An attachment that cannot
-// be read leaves the recording as it is, and is a diagnostic.
+// Merges the attachments of a recording into its trace. An attachment that cannot be read leaves
+// the recording unchanged and is a diagnostic.
 #pragma once
 
 #include "base/diagnostics.h"
 #include "base/progress.h"
 #include "engine/load.h"
 #include "plimsoll/result.h"
-#include "readers/beside.h"
+#include "readers/side_data.h"
 
 namespace plimsoll::engine {
 
-// `of_events` is what the builder of `loaded.trace` found; it is told where those events stay.
-Status join_attachments(const readers::Beside& beside, const base::Diagnostics& of_events,
+// `of_events`: the diagnostics of the builder of `loaded.trace`, reported if those events are kept.
+Status join_attachments(const readers::SideData& side_data, const base::Diagnostics& of_events,
                         Loaded& loaded, base::Progress& progress);
 
 }  // namespace plimsoll::engine

@@ -1,4 +1,4 @@
-// Recordings with attachments, whole and hostile, through the engine's front door.
+// Recordings with attachments, intact and hostile, through the engine's public interface.
 #include "engine/attachments.h"
 
 #include <fstream>
@@ -21,7 +21,7 @@ using tests::TraceFile;
 
 using Bytes = std::vector<std::byte>;
 
-// Numbers of plimsoll/recorder_c.h.
+// Values from plimsoll/recorder_c.h.
 constexpr std::uint8_t kTypeCuda = 1, kPhaseForward = 1, kRoleBuffer = 4;
 
 Bytes snapshot() {
@@ -57,7 +57,7 @@ Bytes gzipped(const Bytes& bytes) {
   return packed;
 }
 
-// One allocation on the CPU, one tensor on cuda:0, and what is attached.
+// One allocation on the CPU, one tensor on cuda:0, and the attachments.
 Bytes recording(const std::vector<std::pair<std::string, Bytes>>& attachments) {
   TraceFile file;
   format::Encoder encoder(file);
@@ -88,14 +88,14 @@ std::string first(const Loaded& loaded, std::string_view name) {
   return {};
 }
 
-TEST(Attachments, history_stands_in_the_place_of_the_devices_tensors) {
+TEST(Attachments, history_replaces_the_tensors_of_its_device) {
   for (const Bytes& attached : {snapshot(), gzipped(snapshot())}) {
     const Loaded read = loaded(recording({{"torch_snapshot", attached}}));
     EXPECT_EQ(read.trace.format, "plimsoll");
     ASSERT_EQ(read.trace.devices.size(), 2u);
     const model::DeviceTrace& cuda = read.trace.devices[0];
     EXPECT_EQ(to_string(cuda.device), "cuda:0");
-    ASSERT_EQ(cuda.events.size(), 7u);  // torch's own
+    ASSERT_EQ(cuda.events.size(), 7u);  // torch's own events
     EXPECT_TRUE(cuda.has_final_state);
     const model::Event buffer = read.trace.event(cuda, 2);
     EXPECT_EQ(read.trace.strings[read.trace.category(cuda, cuda.lifetimes.born_at(2))], "buffer");
@@ -115,11 +115,11 @@ TEST(Attachments, the_last_one_counts) {
   EXPECT_EQ(first(read, "attachment_unreadable"), "");
 }
 
-TEST(Attachments, one_that_cannot_be_read_leaves_the_recording_as_it_is) {
+TEST(Attachments, one_that_cannot_be_read_leaves_the_recording_unchanged) {
   const Loaded without = loaded(recording({}));
   Bytes cut = snapshot();
   cut.resize(cut.size() / 2);
-  // {'a': os.system}: refused by name, as everywhere.
+  // {'a': os.system}: rejected by name, as everywhere.
   const Bytes hostile = text_bytes(
       "\x80\x02}X\x01\x00\x00\x00"
       "acos\nsystem\ns.");
@@ -133,13 +133,13 @@ TEST(Attachments, one_that_cannot_be_read_leaves_the_recording_as_it_is) {
   }
 }
 
-TEST(Attachments, of_an_unknown_format_are_passed_over) {
+TEST(Attachments, of_an_unknown_format_are_skipped) {
   const Loaded read = loaded(recording({{"other", snapshot()}}));
   EXPECT_EQ(first(read, "attachment_of_unknown_format"), "said other");
   EXPECT_EQ(read.trace.devices[0].events.size(), 1u);
 }
 
-TEST(Attachments, one_that_was_cut_off_is_told) {
+TEST(Attachments, a_truncated_one_is_reported) {
   Bytes bytes = recording({{"torch_snapshot", Bytes(format::kAttachmentPieceBytes * 2)}});
   bytes.resize(bytes.size() - format::kAttachmentPieceBytes);
   const Loaded read = loaded(bytes);

@@ -1,4 +1,5 @@
-// The records of a trace file as text (format/dump.h), from a path. gzip is taken off.
+// Prints the records of a trace file, given by its path, as text (format/dump.h); decompresses
+// gzip.
 #pragma once
 
 #include <functional>
@@ -9,7 +10,7 @@
 
 namespace plimsoll::engine {
 
-// `write` takes whole lines and says false when it takes no more, which ends the dump early.
+// `write` receives whole lines and returns false to stop the dump.
 Status dump(const std::string& path, const std::function<bool(std::string_view)>& write);
 
 }  // namespace plimsoll::engine

@@ -1,5 +1,5 @@
-// The table `events`: one row an event. One batch a device, because the model holds one set of
-// columns a device; rows are in the order of the recording.
+// The table `events`: one row per event. One batch per device, because the model has one set of
+// columns per device; rows are in the order of the recording.
 
 #include <algorithm>
 #include <map>
@@ -48,6 +48,7 @@ class EventTable {
     number_lifetimes();
     table_.begin_batch(device.events.size());
     add_what(number);
+    table_.add("site", "row of the table sites", table_.borrow(device.events.site.data()));
     table_.add("stream", "handle of the stream, 0 for the default",
                table_.compute<std::uint64_t>(
                    [&](std::size_t row) { return trace_.streams[site(row).stream.index()]; }));
@@ -55,24 +56,24 @@ class EventTable {
                table_.compute<model::StackId>([&](std::size_t row) { return site(row).stack; }));
     add_pool();
     if (trace_.has_categories()) {
-      add_text("category", "as in the file; for snapshots inferred", [&](std::size_t row) {
+      add_text("category", "category of the memory; inferred for snapshots", [&](std::size_t row) {
         return lifetime_[row] == kNone ? site(row).category
                                        : trace_.category(*device_, lifetime_[row]);
       });
     }
-    add_site("operator", "the outermost operator that ran", &Site::op);
-    add_site("inner_operator", "the innermost one", &Site::inner_op);
-    add_site("forward_operator", "in backward: the operator that created the autograd node",
+    add_site("operator", "outermost operator of the thread", &Site::op);
+    add_site("inner_operator", "innermost operator of the thread", &Site::inner_op);
+    add_site("forward_operator", "in backward, the operator that created the autograd node",
              &Site::forward_op);
     add_site("layer", "path of the module", &Site::layer);
     add_phase_and_flags();
     add_tensor();
-    add_site("compile_context", "of torch.compile", &Site::compile_context);
+    add_site("compile_context", "compile context of torch.compile", &Site::compile_context);
     const auto has_metadata = [](const DeviceTrace& each) {
       return each.events.user_metadata.present();
     };
     if (on_some_device(trace_, has_metadata)) {
-      add_text("user_metadata", "what the program attached",
+      add_text("user_metadata", "metadata that the program attached (torch.cuda.memory)",
                [&](std::size_t row) { return device_->events.user_metadata[row]; });
     }
   }
@@ -92,17 +93,19 @@ class EventTable {
 
   void add_what(std::size_t number) {
     const model::Events& events = device_->events;
-    table_.add("device", "such as cuda:0", table_.devices([&](std::size_t) { return number; }));
+    table_.add("device", "name of the device, such as cuda:0",
+               table_.devices([&](std::size_t) { return number; }));
     table_.add("event", "number of the event on its device, from 0",
                table_.compute<std::uint32_t>(
                    [](std::size_t row) { return static_cast<std::uint32_t>(row); }));
     Cells actions = table_.borrow(events.action.data());
     actions.dictionary = action_names();
-    table_.add("action", "as in PyTorch's snapshots; free: requested and completed simultaneously",
+    table_.add("action",
+               "as in PyTorch's snapshots; free means requested and completed simultaneously",
                std::move(actions));
-    table_.add("address", "of the block or segment; of oom: the device's free bytes",
+    table_.add("address", "address of the block or segment; for oom, the free bytes of the device",
                table_.borrow(events.address.data()));
-    table_.add("size_bytes", "requested bytes; of segment actions: the segment's",
+    table_.add("size_bytes", "requested bytes; for segment actions, the size of the segment",
                table_.borrow(events.size_bytes.data()));
     table_.add("time_ns", "as recorded",
                table_.with_nulls(table_.borrow(events.time_ns.data()), [&](std::size_t row) {
@@ -153,9 +156,10 @@ class EventTable {
       }));
     };
     using enum model::LifetimeFlags;
-    add("is_temporary", "freed before the operator that allocated it returned", kTemporary);
-    add("is_saved_for_backward", "created in forward, live when backward began", kSavedForBackward);
-    add("is_adopted", "allocated before the recorder first saw it", kAdopted);
+    add("is_temporary", "true if freed before the operator that allocated it returned", kTemporary);
+    add("is_saved_for_backward", "true if created in forward and live when backward began",
+        kSavedForBackward);
+    add("is_adopted", "true if allocated before the recorder first saw it", kAdopted);
   }
 
   void add_tensor() {
@@ -168,15 +172,15 @@ class EventTable {
         return trace_.tensors[device_->lifetimes.tensor[lifetime].index()].*member;
       });
     };
-    add("tensor", "the tensor's name, where it has one", &model::Tensor::name);
-    add("dtype", "of the tensor in the memory, where one is known", &model::Tensor::dtype);
-    add("shape", "of the same tensor", &model::Tensor::shape);
+    add("tensor", "name of the tensor, if it has one", &model::Tensor::name);
+    add("dtype", "dtype of the tensor in the memory, if known", &model::Tensor::dtype);
+    add("shape", "shape of that tensor", &model::Tensor::shape);
   }
 
   TableBuilder& table_;
   const model::Trace& trace_;
   const DeviceTrace* device_ = nullptr;
-  std::vector<std::uint32_t> lifetime_;      // by alloc event of the device; kNone: others
+  std::vector<std::uint32_t> lifetime_;      // by alloc event of the device; kNone for other events
   std::map<std::string_view, Words> words_;  // by column
 };
 

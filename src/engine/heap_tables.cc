@@ -1,4 +1,4 @@
-// The tables `segments` and `blocks`: the allocator's final state. Empty when the file has none.
+// The tables `segments` and `blocks`: the allocator's final state. Empty if the file has none.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ std::shared_ptr<const Dictionary> dictionary_of(std::initializer_list<std::strin
   return dictionary;
 }
 
-// For each segment the row of its device in Trace::devices.
+// For each segment, the row of its device in Trace::devices.
 std::vector<std::size_t> devices_of_segments(const model::Trace& trace) {
   std::vector<std::size_t> numbers(trace.segments.size());
   for (std::size_t number = 0; number < trace.devices.size(); ++number) {
@@ -44,11 +44,12 @@ void add_sizes(TableBuilder& table, const model::Segment* rows) {
     table.add(name, description,
               table.compute<std::uint64_t>([&](std::size_t row) { return rows[row].*member; }));
   };
-  add("address", "first byte", &model::Segment::address);
-  add("size_bytes", "reserved from the driver", &model::Segment::total_size);
-  add("allocated_bytes", "of its allocated blocks", &model::Segment::allocated_size);
-  add("active_bytes", "of its allocated and pending blocks", &model::Segment::active_size);
-  add("requested_bytes", "requested in its allocated blocks", &model::Segment::requested_size);
+  add("address", "address of the first byte", &model::Segment::address);
+  add("size_bytes", "bytes reserved from the driver", &model::Segment::total_size);
+  add("allocated_bytes", "bytes of its allocated blocks", &model::Segment::allocated_size);
+  add("active_bytes", "bytes of its allocated and pending blocks", &model::Segment::active_size);
+  add("requested_bytes", "requested bytes in its allocated blocks",
+      &model::Segment::requested_size);
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ Table segment_table(const StatePtr& state) {
   const model::Segment* const rows = trace.segments.data();
   const std::vector<std::size_t> devices = devices_of_segments(trace);
   table.begin_batch(trace.segments.size());
-  table.add("device", "such as cuda:0",
+  table.add("device", "name of the device, such as cuda:0",
             table.devices([&](std::size_t row) { return devices[row]; }));
   add_sizes(table, rows);
   table.add("stream", "handle of the stream, 0 for the default",
@@ -67,14 +68,14 @@ Table segment_table(const StatePtr& state) {
                 [&](std::size_t row) { return trace.streams[rows[row].stream.index()]; }));
   Cells types = table.compute<model::SegmentType>([&](std::size_t row) { return rows[row].type; });
   types.dictionary = dictionary_of({"unknown", "small", "large"});
-  table.add("type", "small, large or unknown", std::move(types));
-  table.add("is_expandable", "of an expandable segment",
+  table.add("type", "type of the segment: small, large or unknown", std::move(types));
+  table.add("is_expandable", "true for an expandable segment",
             table.flags([&](std::size_t row) { return rows[row].is_expandable; }));
   table.add("stack", "row of the table stacks",
             table.compute<model::StackId>([&](std::size_t row) { return rows[row].stack; }));
   table.add("first_block", "row of its first block in the table blocks",
             table.compute<std::uint32_t>([&](std::size_t row) { return rows[row].first_block; }));
-  table.add("block_count", "how many blocks it has",
+  table.add("block_count", "number of its blocks",
             table.compute<std::uint32_t>([&](std::size_t row) { return rows[row].block_count; }));
   return table.finish();
 }
@@ -89,12 +90,12 @@ Table block_table(const StatePtr& state) {
   table.add("segment", "row of the table segments",
             table.with_nulls(table.compute<std::uint32_t>([&](auto row) { return segments[row]; }),
                              has_no_segment));
-  table.add("address", "first byte",
+  table.add("address", "address of the first byte",
             table.compute<std::uint64_t>([&](std::size_t row) { return rows[row].address; }));
-  table.add("size_bytes", "after rounding",
+  table.add("size_bytes", "size of the block, after rounding",
             table.compute<std::uint64_t>([&](std::size_t row) { return rows[row].size; }));
   Cells asked = table.compute<std::uint64_t>([&](auto row) { return rows[row].requested_size; });
-  table.add("requested_bytes", "what the program asked for; null when inactive",
+  table.add("requested_bytes", "bytes that the program requested; null when inactive",
             table.with_nulls(std::move(asked), [&](std::size_t row) {
               return rows[row].state == model::BlockState::kInactive;
             }));

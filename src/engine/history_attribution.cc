@@ -14,23 +14,24 @@ namespace {
 using model::kNone;
 using model::LifetimeFlags;
 using model::Phase;
-using readers::Doing;
+using readers::ThreadActivity;
 
 constexpr std::int64_t kEver = std::numeric_limits<std::int64_t>::max();
 
-// What a module or an optimizer holds or was passed, by precedence, highest first.
+// Categories of memory that a module or an optimizer owns, or that is the program's input, in order
+// of precedence.
 constexpr std::array kOwned = {model::kParameter, model::kGradient, model::kOptimizerState,
                                model::kBuffer, model::kInput};
 
-std::size_t gravity(std::string_view category) {
+std::size_t precedence(std::string_view category) {
   return static_cast<std::size_t>(kOwned.end() - std::ranges::find(kOwned, category));
 }
 
-bool is_told(std::string_view category) {
+bool is_reported(std::string_view category) {
   return !category.empty() && category != model::kUnknownCategory;
 }
 
-// An allocation of the history, by address and birth.
+// An allocation of the history, found by address and birth.
 struct Block {
   std::uint64_t address = 0;
   std::int64_t born_ns = 0;
@@ -61,7 +62,7 @@ class Device {
     return time_of(device_.lifetimes.free_requested[row], kEver);
   }
   void take_tensor(Attribution& into, const model::DeviceTrace& tensors, std::size_t row) const;
-  void take_moment(Attribution& into, std::size_t row) const;
+  void take_point(Attribution& into, std::size_t row) const;
   std::string_view category(const Attribution& of, std::size_t row, std::size_t at) const;
 
   const model::Trace& history_;
@@ -71,7 +72,7 @@ class Device {
   std::vector<Attribution> attributions_;
 };
 
-// Each tensor lies in the block that was the last to be made at its address before it was met.
+// A tensor lies in the block most recently allocated at its address when it was first seen.
 void Device::by_tensors(const model::DeviceTrace& tensors) {
   std::vector<Block> blocks;
   for (std::uint32_t row = 0; row < attributions_.size(); ++row) {
@@ -96,7 +97,7 @@ void Device::by_tensors(const model::DeviceTrace& tensors) {
   }
 }
 
-// The first tensor tells where the block was made, the gravest one what it is for.
+// The first tensor says where the block was made; the one of highest precedence, its category.
 void Device::take_tensor(Attribution& into, const model::DeviceTrace& tensors,
                          std::size_t row) const {
   const std::string_view category = recorded_.strings[recorded_.category(tensors, row)];
@@ -107,17 +108,19 @@ void Device::take_tensor(Attribution& into, const model::DeviceTrace& tensors,
     into.site = recorded_.birth(tensors, row);
     into.flags = flags;
   }
-  const bool is_graver = gravity(category) > gravity(into.category);
-  if (is_graver || (is_told(category) && !is_told(into.category))) into.category = category;
-  if (is_graver || into.tensor == model::TensorId{}) into.tensor = tensors.lifetimes.tensor[row];
+  const bool has_precedence = precedence(category) > precedence(into.category);
+  if (has_precedence || (is_reported(category) && !is_reported(into.category)))
+    into.category = category;
+  if (has_precedence || into.tensor == model::TensorId{})
+    into.tensor = tensors.lifetimes.tensor[row];
 }
 
 void Device::by_time() {
   for (std::size_t row = 0; row < attributions_.size(); ++row) {
     Attribution& each = attributions_[row];
-    if (each.how == Attribution::How::kNot) take_moment(each, row);
-    if (is_told(each.category) && each.how == Attribution::How::kNot) {
-      each.how = Attribution::How::kByTensor;  // what it is for, not where it was made
+    if (each.how == Attribution::How::kNot) take_point(each, row);
+    if (is_reported(each.category) && each.how == Attribution::How::kNot) {
+      each.how = Attribution::How::kByTensor;  // the category only, not where it was made
     }
     if (each.category == model::kActivation && timeline_.has_backward(born_ns(row), died_ns(row))) {
       each.flags = each.flags | LifetimeFlags::kSavedForBackward;
@@ -125,22 +128,22 @@ void Device::by_time() {
   }
 }
 
-void Device::take_moment(Attribution& into, std::size_t row) const {
+void Device::take_point(Attribution& into, std::size_t row) const {
   const std::int64_t born = born_ns(row);
   const std::size_t at = born == model::kNoTime ? Timeline::kNothing : timeline_.before(born);
   if (at == Timeline::kNothing) return;
-  const Doing& doing = timeline_[at];
-  into.how = is_told(into.category) ? Attribution::How::kByTensor : Attribution::How::kByTime;
-  into.site.layer = doing.layer;
-  into.site.op = into.site.inner_op = doing.op;
-  into.site.phase = doing.phase;
-  // Without operators nobody knows what is temporary.
-  if (is_told(into.category) || !timeline_.tells_operators()) return;
+  const ThreadActivity& activity = timeline_[at];
+  into.how = is_reported(into.category) ? Attribution::How::kByTensor : Attribution::How::kByTime;
+  into.site.layer = activity.layer;
+  into.site.op = into.site.inner_op = activity.op;
+  into.site.phase = activity.phase;
+  // Without recorded operators, temporary memory cannot be identified.
+  if (is_reported(into.category) || !timeline_.reports_operators()) return;
   into.category = category(into, row, at);
   if (into.category == model::kTemporary) into.flags = LifetimeFlags::kTemporary;
 }
 
-// As the recorder's own: docs/recording.md.
+// The recorder's own rule: docs/recording.md.
 std::string_view Device::category(const Attribution& of, std::size_t row, std::size_t at) const {
   if (timeline_.is_in_op(at, died_ns(row))) return model::kTemporary;
   if (of.site.phase == Phase::kForward) return model::kActivation;
@@ -150,23 +153,23 @@ std::string_view Device::category(const Attribution& of, std::size_t row, std::s
 
 }  // namespace
 
-Timeline::Timeline(const model::Trace& recorded, const base::Column<Doing>& doings)
-    : doings_(doings.begin(), doings.end()) {
-  std::ranges::stable_sort(doings_, {}, &Doing::time_ns);
-  ends_ns_.resize(doings_.size(), kEver);
+Timeline::Timeline(const model::Trace& recorded, const base::Column<ThreadActivity>& activities)
+    : activities_(activities.begin(), activities.end()) {
+  std::ranges::stable_sort(activities_, {}, &ThreadActivity::time_ns);
+  ends_ns_.resize(activities_.size(), kEver);
   std::unordered_map<std::uint32_t, std::int64_t> next_ns;  // by thread
-  for (std::size_t row = doings_.size(); row-- > 0;) {
-    const auto [next, is_last] = next_ns.try_emplace(doings_[row].thread, kEver);
+  for (std::size_t row = activities_.size(); row-- > 0;) {
+    const auto [next, is_last] = next_ns.try_emplace(activities_[row].thread, kEver);
     ends_ns_[row] = next->second;
-    next->second = doings_[row].time_ns;
+    next->second = activities_[row].time_ns;
   }
   Phase before = Phase::kOther;
-  for (const Doing& doing : doings_) {
-    if (doing.phase == Phase::kBackward && before != Phase::kBackward) {
-      backwards_ns_.push_back(doing.time_ns);
+  for (const ThreadActivity& activity : activities_) {
+    if (activity.phase == Phase::kBackward && before != Phase::kBackward) {
+      backwards_ns_.push_back(activity.time_ns);
     }
-    before = doing.phase;
-    tells_operators_ = tells_operators_ || doing.op != model::StringId{};
+    before = activity.phase;
+    reports_operators_ = reports_operators_ || activity.op != model::StringId{};
   }
   for (const model::Mark& mark : recorded.marks) {
     if (mark.kind == model::MarkKind::kBackwardBegin) backwards_ns_.push_back(mark.time_ns);
@@ -175,13 +178,13 @@ Timeline::Timeline(const model::Trace& recorded, const base::Column<Doing>& doin
 }
 
 std::size_t Timeline::before(std::int64_t time_ns) const {
-  const auto after = std::ranges::upper_bound(doings_, time_ns, {}, &Doing::time_ns);
-  return after == doings_.begin() ? kNothing
-                                  : static_cast<std::size_t>(after - doings_.begin()) - 1;
+  const auto after = std::ranges::upper_bound(activities_, time_ns, {}, &ThreadActivity::time_ns);
+  return after == activities_.begin() ? kNothing
+                                      : static_cast<std::size_t>(after - activities_.begin()) - 1;
 }
 
 bool Timeline::is_in_op(std::size_t row, std::int64_t time_ns) const {
-  return doings_[row].op != model::StringId{} && time_ns <= ends_ns_[row] && time_ns != kEver;
+  return activities_[row].op != model::StringId{} && time_ns <= ends_ns_[row] && time_ns != kEver;
 }
 
 bool Timeline::has_backward(std::int64_t from_ns, std::int64_t to_ns) const {

@@ -1,10 +1,11 @@
-// HistoryAttribution: what the allocations of one device's history belong to, as far as a recording
-// of the same run can tell.
+// HistoryAttribution: attributes the allocations of one device's history, as far as a recording of
+// the same run allows.
 //
-//   by tensor  the recording met a tensor at the allocation's address while it lived
-//   by time    else, what the program was doing when it was made (the thread that told last)
+//   by tensor  the recording saw a tensor at the allocation's address during its life
+//   by time    else, the last activity before the allocation, on the thread that reported it
 //
-// What neither tells stays unknown. Words, stacks and tensors are rows of the recording's tables.
+// Otherwise the allocation stays unknown. Strings, stacks and tensors are rows of the recording's
+// tables.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 #include "base/column.h"
 #include "model/trace.h"
-#include "readers/beside.h"
+#include "readers/side_data.h"
 
 namespace plimsoll::engine {
 
@@ -22,36 +23,37 @@ struct Attribution {
   enum class How : std::uint8_t { kNot, kByTime, kByTensor };
 
   How how = How::kNot;
-  std::string_view category;  // as of model/categories.h; empty: unknown
-  model::Site site;           // where it was made
+  std::string_view category;  // from model/categories.h; empty: unknown
+  model::Site site;           // where it was allocated
   model::TensorId tensor;
   model::LifetimeFlags flags = model::LifetimeFlags::kNothing;
 };
 
-// What the program was doing, by time.
+// The program's activity over time.
 class Timeline {
  public:
-  Timeline(const model::Trace& recorded, const base::Column<readers::Doing>& doings);
+  Timeline(const model::Trace& recorded, const base::Column<readers::ThreadActivity>& activities);
 
   static constexpr std::size_t kNothing = ~std::size_t{0};
-  // The last thing that was told before; kNothing: there is none.
+  // The last activity before a time, or kNothing.
   std::size_t before(std::int64_t time_ns) const;
-  const readers::Doing& operator[](std::size_t row) const { return doings_[row]; }
-  bool tells_operators() const { return tells_operators_; }
-  // Whether `time_ns` is within the operator that runs at `row`.
+  const readers::ThreadActivity& operator[](std::size_t row) const { return activities_[row]; }
+  bool reports_operators() const { return reports_operators_; }
+  // Whether `time_ns` falls within the operator that runs at `row`.
   bool is_in_op(std::size_t row, std::int64_t time_ns) const;
   // Whether the first backward after `from_ns` begins before `to_ns`.
   bool has_backward(std::int64_t from_ns, std::int64_t to_ns) const;
 
  private:
-  std::vector<readers::Doing> doings_;  // by time
-  std::vector<std::int64_t> ends_ns_;   // of each: when its thread told the next
+  std::vector<readers::ThreadActivity> activities_;  // in order of time
+  std::vector<std::int64_t> ends_ns_;                // for each: the time of the next activity on
+                                                     // its thread
   std::vector<std::int64_t> backwards_ns_;
-  bool tells_operators_ = false;
+  bool reports_operators_ = false;
 };
 
-// One for each lifetime of the history's device. `tensors` is the same device in the recording,
-// null where it met none there.
+// Returns one attribution per lifetime of the history's device. `tensors` is the same device in the
+// recording, null if the recording saw no tensor on it.
 std::vector<Attribution> attribute_history(const model::Trace& history,
                                            const model::DeviceTrace& device,
                                            const model::Trace& recorded,

@@ -22,19 +22,19 @@ using model::Lifetimes;
 using model::StringId;
 using model::Trace;
 
-// An event that never comes.
+// An event that never happens.
 constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
 
-// What is made while the model is built and dies within so many events was on the way to a
-// parameter: its initial values, a copy in another dtype.
+// An allocation made while the model is built that dies within this many events was an intermediate
+// on the way to a parameter: its initial values, or a copy in another dtype.
 constexpr std::uint32_t kShortLife = 40;
 
-// Of the bytes from before the history, sizes below this share may be anything.
+// Among the bytes from before the history, sizes below this share are too small to classify.
 constexpr double kNotableShare = 0.001;
-// So much that is there once contradicts several copies of a model.
+// A single block with at least this share rules out several copies of a model.
 constexpr double kLargeShare = 0.01;
-// cuBLAS's workspace, which PyTorch allocates once for each handle and stream: 4096 KiB twice and
-// 16 KiB eight times.
+// cuBLAS's workspace, which PyTorch allocates once per handle and stream: two blocks of 4096 KiB
+// and eight of 16 KiB.
 constexpr std::uint64_t kWorkspaceBytes = (2 * 4096 + 8 * 16) * 1024;
 
 bool is_backward(Activity activity) { return activity == Activity::kBackward; }
@@ -42,7 +42,7 @@ bool is_step(Activity activity) {
   return activity == Activity::kOptimizer || activity == Activity::kStateBegins;
 }
 
-// The history of one device: its allocations, and what comes after each of them.
+// The history of one device: its allocations, and what follows each of them.
 class DeviceRoles {
  public:
   DeviceRoles(Trace& trace, DeviceTrace& device, const std::vector<Activity>& activities)
@@ -59,7 +59,7 @@ class DeviceRoles {
     note_sizes_of_model();
   }
 
-  // From the last allocation to the first: what an allocation is depends on what comes after it.
+  // From the last allocation to the first: the category depends on what comes after the allocation.
   void infer() {
     Next next;
     for (auto made = history_.rbegin(); made != history_.rend(); ++made) {
@@ -78,19 +78,19 @@ class DeviceRoles {
  private:
   struct Made {
     std::uint32_t born;
-    std::uint32_t died;  // kNever: it lives at the end
+    std::uint32_t died;  // kNever: live at the end
     std::uint64_t size_bytes;
     Activity activity;
-    Activity last;  // of forward, backward and step: what ran last, this one included
+    Activity last;  // forward, backward or step: the last to run, including this one
   };
-  // After an allocation: the next one of a kind, as an event; kNever if there is none.
+  // After an allocation: the next event of each kind, or kNever.
   struct Next {
     std::uint32_t forward = kNever;
     std::uint32_t backward = kNever;
     std::uint32_t step = kNever;
     std::uint32_t not_backward = kNever;
   };
-  // Rows of the baseline, all of one size.
+  // Rows of the baseline that all have the same size.
   struct Copies {
     std::vector<std::uint32_t> freed;
     std::vector<std::uint32_t> replaced;  // freed inside an optimizer's step
@@ -98,7 +98,7 @@ class DeviceRoles {
     std::size_t count() const { return freed.size() + replaced.size() + kept.size(); }
   };
 
-  // A gradient has the size of its parameter.
+  // A gradient has the same size as its parameter.
   void note_sizes_of_model() {
     for (const Made& made : history_) {
       const bool lives = made.died == kNever || made.died - made.born > kShortLife;
@@ -121,14 +121,14 @@ class DeviceRoles {
       case Activity::kStateBegins:
       case Activity::kOptimizerMade:
       case Activity::kOptimizer: {
-        // What is left when the next backward begins, or at the end.
+        // Still live when the next backward begins, or at the end.
         const bool is_left =
             next.backward == kNever ? made.died == kNever : made.died > next.backward;
         if (is_left) return model::kOptimizerState;
         return made.activity == Activity::kOptimizerMade ? model::kOther : model::kOptimizerScratch;
       }
       case Activity::kModelMade: {
-        // Made for a forward that is still to come.
+        // Made for a forward pass that is yet to come.
         const bool is_used =
             next.forward == kNever ? made.died == kNever : made.died > next.forward;
         return is_used ? model::kParameter : model::kOther;
@@ -147,7 +147,7 @@ class DeviceRoles {
       case Activity::kProgram:
         break;
     }
-    // A loss stands outside of every module, between forward and backward.
+    // A loss is made outside of every module, between forward and backward.
     if (made.last == Activity::kForward && next.backward < next.step && made.died > next.backward) {
       return model::kActivation;
     }
@@ -158,14 +158,14 @@ class DeviceRoles {
   // ---- memory from before the history -----------------------------------------------------------
 
   void count_gradient(std::uint64_t size_bytes, const Next& next) {
-    // What follows a backward is another for each.
+    // Each backward pass is identified by what follows it.
     std::map<std::uint64_t, std::size_t>& of_backward = gradients_[next.not_backward];
     std::size_t& most = parameters_of_size_[size_bytes];
     most = std::max(most, ++of_backward[size_bytes]);
   }
 
-  // An optimizer replaces its two moments, and backward adds to gradients that are kept: of each
-  // size as many are replaced as stay, and half of these are parameters.
+  // The optimizer replaces its two moments, and backward adds to retained gradients: for each size,
+  // as many blocks are replaced as are kept, and half of those kept are parameters.
   template <typename IsNotable>
   bool count_by_moments(const std::map<std::uint64_t, Copies>& baseline, IsNotable&& is_notable) {
     const auto is_half_replaced = [](const auto& entry) {
@@ -184,8 +184,41 @@ class DeviceRoles {
     return true;
   }
 
-  // How many parameters the model has of each size: as many as it has gradients. Where no gradient
-  // is seen, the counts of all sizes have the number of copies in common.
+  // A model has few weights of one size, but many vectors (norms and biases) as wide as its layers.
+  // If their number is not a multiple of `copies`, the memory does not consist of that many copies
+  // of the model, however few bytes the vectors have. A vector's size divides each of the large
+  // sizes; buffers of other sizes do not count.
+  template <typename HasShare>
+  static bool vectors_contradict(const std::map<std::uint64_t, Copies>& baseline,
+                                 HasShare&& has_share, std::size_t copies) {
+    constexpr std::size_t kFewestVectors = 8;
+    constexpr std::uint64_t kLeastVectorBytes = 1024;
+    return std::ranges::any_of(baseline, [&](const auto& vectors) {
+      const std::uint64_t bytes = vectors.first;
+      const Copies& found = vectors.second;
+      if (found.count() < kFewestVectors || found.count() % copies == 0) return false;
+      if (bytes < kLeastVectorBytes || found.kept.size() != found.count()) return false;
+      return std::ranges::all_of(baseline, [&](const auto& entry) {
+        const bool is_multiple = entry.first > bytes && entry.first % bytes == 0;
+        return !has_share(entry, kLargeShare) || is_multiple;
+      });
+    });
+  }
+
+  // Whether vectors rule out two copies, and large blocks rule out three. Vectors do not count
+  // against three: a single buffer as wide as the layers would rule that out too.
+  template <typename HasShare>
+  static bool is_single_copy(const std::map<std::uint64_t, Copies>& baseline,
+                             HasShare&& has_share) {
+    const auto contradicts_three = [&](const auto& entry) {
+      return has_share(entry, kLargeShare) && entry.second.count() % 3 != 0;
+    };
+    return std::ranges::any_of(baseline, contradicts_three) &&
+           vectors_contradict(baseline, has_share, 2);
+  }
+
+  // How many parameters the model has of each size: the number of gradients of that size. If no
+  // gradients are seen, all sizes must have the same number of copies.
   void count_parameters(const std::map<std::uint64_t, Copies>& baseline, double baseline_bytes) {
     if (!parameters_of_size_.empty()) return;
     std::size_t copies = 0;
@@ -201,7 +234,9 @@ class DeviceRoles {
     for (const auto& entry : baseline) {
       if (is_notable(entry)) copies = std::gcd(copies, entry.second.count());
     }
-    // One, or with gradients and two moments four; what two or three are is open.
+    if (copies % 2 == 0 && is_single_copy(baseline, has_share)) copies = 1;
+    if (copies == 4 && vectors_contradict(baseline, has_share, 4)) return;
+    // One copy, or four: parameters, gradients and two moments. Two or three would be ambiguous.
     if (copies != 1 && copies != 4) return;
     const bool is_single = std::ranges::any_of(baseline, [&](const auto& entry) {
       return entry.second.count() % copies != 0 && has_share(entry, kLargeShare);
@@ -212,7 +247,7 @@ class DeviceRoles {
     }
   }
 
-  // Between two allocations of a step, or after the last one of the history.
+  // Between two allocations of a step, or after the last one in the history.
   bool is_in_step(std::uint32_t event) const {
     const auto after = std::ranges::lower_bound(history_, event, {}, &Made::born);
     const bool is_last = after == history_.end();
@@ -245,7 +280,7 @@ class DeviceRoles {
     }
   }
 
-  // `parameters`: how many the model has of this size.
+  // `parameters`: how many parameters of this size the model has.
   void share_out(const Copies& copies, std::size_t parameters) {
     if (copies.kept.size() < parameters) return;
     const auto take = [&](const std::vector<std::uint32_t>& rows, std::size_t first,
@@ -256,8 +291,8 @@ class DeviceRoles {
       }
     };
     take(copies.kept, 0, parameters, model::kParameter);
-    // An optimizer may write its state anew at each step; zero_grad() releases the gradients of
-    // the step before.
+    // An optimizer may rewrite its state at each step; zero_grad() frees the gradients of the step
+    // before.
     if (copies.replaced.size() % parameters == 0) {
       take(copies.replaced, 0, copies.replaced.size(), model::kOptimizerState);
     }
@@ -281,11 +316,11 @@ class DeviceRoles {
   Lifetimes& lifetimes_;
   std::vector<Made> history_;  // in order of birth
   std::unordered_set<std::uint64_t> model_sizes_;
-  std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by backward
+  std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by backward pass
   std::map<std::uint64_t, std::size_t> parameters_of_size_;
 };
 
-// Some allocation of the history has a stack with frames.
+// Whether any allocation of the history has a stack with frames.
 bool has_stacks(const Trace& trace) {
   for (const DeviceTrace& device : trace.devices) {
     for (std::size_t row = 0; row < device.events.size(); ++row) {

@@ -20,7 +20,7 @@ using tests::TraceMaker;
 
 constexpr FrameText kMain{"/u/train.py", 9, "<module>"};
 
-// A training as PyTorch's allocator records it.
+// A training run as PyTorch's allocator records it.
 class InferredRoles : public testing::Test {
  protected:
   TraceMaker maker_;
@@ -41,7 +41,7 @@ class InferredRoles : public testing::Test {
   }
   void free(std::uint64_t address, std::uint64_t size_bytes) { maker_.free(address, size_bytes); }
 
-  // Of each allocation in the history.
+  // The category of each allocation in the history.
   std::vector<std::string> categories() {
     trace_ = maker_.finish();
     infer_roles(trace_);
@@ -54,7 +54,7 @@ class InferredRoles : public testing::Test {
     }
     return words;
   }
-  // Of the memory from before it, by size.
+  // The categories of the memory from before the history, by size.
   std::vector<std::string> baseline() {
     std::vector<std::string> words;
     const model::DeviceTrace& device = trace_.devices.front();
@@ -71,18 +71,18 @@ class InferredRoles : public testing::Test {
 
 TEST_F(InferredRoles, a_training_step_from_the_start) {
   alloc(1, 400, made_);     // a parameter
-  alloc(2, 400, made_);     // its first values,
-  free(2, 400);             // gone at once
+  alloc(2, 400, made_);     // its initial values,
+  free(2, 400);             // freed immediately
   alloc(3, 64, main_);      // the batch
-  alloc(4, 800, forward_);  // kept for backward
-  alloc(5, 80, forward_);   // gone at once
+  alloc(4, 800, forward_);  // saved for backward
+  alloc(5, 80, forward_);   // freed immediately
   free(5, 80);
   alloc(6, 4, loss_);        // the loss
-  alloc(7, 800, backward_);  // of the activation
+  alloc(7, 800, backward_);  // gradient of the activation
   free(4, 800);
-  alloc(8, 400, backward_);  // of the parameter
+  alloc(8, 400, backward_);  // gradient of the parameter
   free(7, 800);
-  alloc(9, 400, state_);  // a moment of Adam
+  alloc(9, 400, state_);  // one of Adam's moments
   alloc(10, 400, step_);  // scratch
   free(10, 400);
   free(8, 400);
@@ -98,7 +98,7 @@ TEST_F(InferredRoles, a_training_step_from_the_start) {
   EXPECT_TRUE(trace_.has_inferred_roles);
 }
 
-TEST_F(InferredRoles, an_optimizer_of_the_users_own_makes_its_state_in_its_step) {
+TEST_F(InferredRoles, a_custom_optimizer_creates_its_state_in_its_step) {
   alloc(1, 400, made_);
   alloc(2, 800, forward_);
   alloc(3, 400, backward_);
@@ -112,7 +112,7 @@ TEST_F(InferredRoles, an_optimizer_of_the_users_own_makes_its_state_in_its_step)
 }
 
 // Two parameters of 400 bytes and one of 100; the history begins between two steps.
-TEST_F(InferredRoles, memory_from_before_is_told_by_the_sizes_of_the_gradients) {
+TEST_F(InferredRoles, memory_from_before_is_categorized_by_the_sizes_of_gradients) {
   std::vector<model::Block> blocks;
   std::uint64_t address = 1'000'000;
   const auto live_before = [&](std::uint64_t size_bytes, std::size_t count) {
@@ -126,7 +126,7 @@ TEST_F(InferredRoles, memory_from_before_is_told_by_the_sizes_of_the_gradients) 
       address += 1'024;
     }
   };
-  live_before(400, 6);  // parameters and two moments of each
+  live_before(400, 6);  // parameters with two moments each
   live_before(100, 3);
   live_before(7, 1);  // something else
   maker_.segment(1'000'000, address - 1'000'000, blocks);
@@ -166,7 +166,7 @@ void live_before(TraceMaker& maker, const std::vector<std::uint64_t>& sizes_byte
   maker.segment(kFirst, address - kFirst, blocks);
 }
 
-TEST_F(InferredRoles, moments_that_a_step_replaces_show_that_the_gradients_are_kept) {
+TEST_F(InferredRoles, moments_replaced_in_a_step_show_that_gradients_are_kept) {
   constexpr std::uint64_t kWorkspace = 8519680;
   live_before(maker_, {40 * kMib, 40 * kMib, 40 * kMib, 40 * kMib, 10 * kMib, 10 * kMib, 10 * kMib,
                        10 * kMib, kWorkspace, kWorkspace});
@@ -201,7 +201,7 @@ TEST_F(InferredRoles, four_of_each_size_are_parameters_gradients_and_two_moments
   EXPECT_THAT(baseline(), testing::Contains("41943040 optimizer_state").Times(2));
 }
 
-TEST_F(InferredRoles, a_large_block_that_is_there_once_contradicts_four_copies) {
+TEST_F(InferredRoles, a_single_large_block_rules_out_four_copies) {
   std::vector<std::uint64_t> sizes = four_copies();
   sizes.push_back(100 * kMib);
   live_before(maker_, sizes);
@@ -210,8 +210,47 @@ TEST_F(InferredRoles, a_large_block_that_is_there_once_contradicts_four_copies) 
   EXPECT_THAT(baseline(), testing::Contains("41943040 unknown").Times(4));
 }
 
-TEST_F(InferredRoles, what_the_file_tells_is_left_as_it_is) {
-  maker_.alloc_told(1, 400, {.category = "workspace", .stack = forward_});
+// A decoder of four blocks with two norms each, and a final norm; its embedding and head have the
+// same size and are the largest.
+std::vector<std::uint64_t> decoder(std::size_t copies, std::uint64_t norm_bytes) {
+  std::vector<std::uint64_t> sizes(9 * copies, norm_bytes);
+  sizes.insert(sizes.end(), 2 * copies, 40 * kMib);
+  sizes.insert(sizes.end(), 12 * copies, 8 * kMib);
+  sizes.insert(sizes.end(), 16 * copies, 2 * kMib);
+  return sizes;
+}
+
+TEST_F(InferredRoles, an_odd_number_of_norms_shows_that_there_are_no_gradients) {
+  live_before(maker_, decoder(1, 4096));
+  alloc(1, 800, forward_);
+  categories();
+  EXPECT_THAT(baseline(), testing::Contains("8388608 parameter").Times(12));
+  EXPECT_THAT(baseline(), testing::Contains("41943040 parameter").Times(2));
+}
+
+TEST_F(InferredRoles, with_gradients_the_number_of_norms_is_even_and_nothing_is_inferred) {
+  live_before(maker_, decoder(2, 4096));
+  alloc(1, 800, forward_);
+  categories();
+  EXPECT_THAT(baseline(), testing::Contains("8388608 unknown").Times(24));
+}
+
+TEST_F(InferredRoles, with_two_moments_nothing_is_inferred) {
+  live_before(maker_, decoder(3, 4096));
+  alloc(1, 800, forward_);
+  categories();
+  EXPECT_THAT(baseline(), testing::Contains("8388608 unknown").Times(36));
+}
+
+TEST_F(InferredRoles, buffers_not_as_wide_as_the_layers_are_ignored) {
+  live_before(maker_, decoder(1, 3000));
+  alloc(1, 800, forward_);
+  categories();
+  EXPECT_THAT(baseline(), testing::Contains("8388608 unknown").Times(12));
+}
+
+TEST_F(InferredRoles, categories_in_the_file_are_kept) {
+  maker_.alloc_reported(1, 400, {.category = "workspace", .stack = forward_});
   EXPECT_THAT(categories(), ElementsAre("workspace"));
   EXPECT_FALSE(trace_.has_inferred_roles);
 }

@@ -1,5 +1,5 @@
-// The table `lifetimes`: one row an allocation, from alloc to free. One batch a device, because the
-// model holds one set of columns a device. Events are numbers on the device; null where there is
+// The table `lifetimes`: one row per allocation, from alloc to free. One batch per device, because
+// the model has one set of columns per device. Events are numbered by device; null if there is
 // none.
 
 #include "engine/table_builder.h"
@@ -17,10 +17,13 @@ void add_events(TableBuilder& table, const model::Lifetimes& rows) {
                 return column[row] == model::kNone || column[row] == model::kBeforeRecording;
               }));
   };
-  add("alloc_event", "null: before the recording", rows.alloc);
-  add("free_requested_event", "null: never, or before the recording", rows.free_requested);
-  add("free_completed_event", "null: never", rows.free_completed);
-  table.add("is_pending_at_start", "its free was requested before the recording",
+  add("alloc_event", "event of the allocation; null if before the recording", rows.alloc);
+  add("free_requested_event",
+      "event at which the free was requested; null if never, or before the recording",
+      rows.free_requested);
+  add("free_completed_event", "event at which the free completed; null if never",
+      rows.free_completed);
+  table.add("is_pending_at_start", "true if its free was requested before the recording",
             table.flags([&](std::size_t row) {
               return rows.free_requested[row] == model::kBeforeRecording;
             }));
@@ -30,24 +33,27 @@ void add_batch(TableBuilder& table, const DeviceTrace& device, std::size_t numbe
   const model::Trace& trace = table.trace();
   const model::Lifetimes& rows = device.lifetimes;
   table.begin_batch(rows.size());
-  table.add("device", "such as cuda:0", table.devices([&](std::size_t) { return number; }));
+  table.add("device", "name of the device, such as cuda:0",
+            table.devices([&](std::size_t) { return number; }));
   add_events(table, rows);
   table.add("size_bytes", "requested bytes", table.compute<std::uint64_t>([&](std::size_t row) {
     return trace.size_bytes(device, row);
   }));
-  table.add("allocated_bytes", "of its block; null if not recorded",
+  table.add("allocated_bytes", "bytes of its block; null if not recorded",
             table.with_nulls(table.compute<std::uint64_t>(
                                  [&](std::size_t row) { return trace.block_bytes(device, row); }),
                              [&](std::size_t row) {
-                               return !device.tells_blocks && rows.block[row] == model::kNone;
+                               return !device.has_block_sizes && rows.block[row] == model::kNone;
                              }));
-  table.add("address", "of the block", table.compute<std::uint64_t>([&](std::size_t row) {
+  table.add("address", "address of the block", table.compute<std::uint64_t>([&](std::size_t row) {
     return trace.address(device, row);
   }));
   table.add("stack", "row of the table stacks", table.compute<model::StackId>([&](std::size_t row) {
     return trace.stack(device, row);
   }));
-  table.add("block", "row of the table blocks; null: freed, or no final state",
+  table.add("tensor_row", "row of the table tensors; 0: unknown",
+            table.compute<model::TensorId>([&](std::size_t row) { return rows.tensor[row]; }));
+  table.add("block", "row of the table blocks; null if freed, or without final state",
             table.with_nulls(
                 table.compute<std::uint32_t>([&](std::size_t row) { return rows.block[row]; }),
                 [&](std::size_t row) { return rows.block[row] == model::kNone; }));

@@ -25,18 +25,18 @@ Result<Loaded> load_unchecked(std::unique_ptr<ByteSource> source, const std::str
   loaded.file_bytes = source->size_hint();
   auto opened = open_layers(std::move(source));
   if (!opened) return about(path, std::move(opened).error());
-  base::Diagnostics of_events;  // which may yet be replaced by an attachment's
+  base::Diagnostics of_events;  // dropped if an attachment replaces the events
   model::TraceBuilder builder(of_events);
-  readers::Beside beside;
+  readers::SideData side_data;
   readers::ReadContext context{builder, loaded.diagnostics, progress,
-                               readers::Limits{opened->memory_bytes}, &beside};
+                               readers::Limits{opened->memory_bytes}, &side_data};
   if (Status status = opened->reader->read(*opened->source, context); !status) {
     return about(path, std::move(status).error());
   }
   auto trace = builder.finish(opened->reader->name(), progress);
   if (!trace) return about(path, std::move(trace).error());
   loaded.trace = std::move(*trace);
-  if (Status status = join_attachments(beside, of_events, loaded, progress); !status) {
+  if (Status status = join_attachments(side_data, of_events, loaded, progress); !status) {
     return about(path, std::move(status).error());
   }
   if (loaded.trace.format == kTorchSnapshot) infer_roles(loaded.trace);

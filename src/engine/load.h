@@ -1,5 +1,5 @@
-// From a path to a Trace: opens the file, takes gzip off, lets the readers look at the first bytes
-// (never at the name), and bounds what the chosen one may spend.
+// Loads a Trace from a path: opens the file, decompresses gzip, selects a reader by the first bytes
+// (never by the name), and limits the resources that the reader may use.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::engine {
 
-// The name of the reader of PyTorch's snapshots.
+// The name of the reader for PyTorch's snapshots.
 inline constexpr const char* kTorchSnapshot = "torch_snapshot";
 
 struct Loaded {
@@ -24,7 +24,7 @@ struct Loaded {
 };
 
 Result<Loaded> load(const std::string& path, base::Progress& progress);
-// The same for bytes in memory; `name` stands for the path in messages.
+// The same for bytes in memory; `name` replaces the path in messages.
 Result<Loaded> load(std::span<const std::byte> bytes, const std::string& name,
                     base::Progress& progress);
 

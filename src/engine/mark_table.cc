@@ -1,5 +1,5 @@
-// The table `marks`: one row a mark and device: the step boundaries, regions, backward passes and
-// calls of layers that the recorder or the program marked.
+// The table `marks`: one row per mark and device: the step boundaries, regions, backward passes and
+// layer calls that the recorder or the program marked.
 
 #include "engine/table_builder.h"
 #include "engine/tables.h"
@@ -19,18 +19,19 @@ std::shared_ptr<const Dictionary> kind_names() {
 void add_batch(TableBuilder& table, const model::DeviceTrace& device, std::size_t number) {
   const auto& marks = table.trace().marks;
   table.begin_batch(device.mark_events.size());
-  table.add("device", "such as cuda:0", table.devices([&](std::size_t) { return number; }));
-  table.add("event", "how many of the device's events came before it",
+  table.add("device", "name of the device, such as cuda:0",
+            table.devices([&](std::size_t) { return number; }));
+  table.add("event", "number of the device's events before it",
             table.borrow(device.mark_events.data()));
   Cells kinds = table.compute<std::uint8_t>(
       [&](std::size_t row) { return static_cast<std::uint8_t>(marks[row].kind); });
   kinds.dictionary = kind_names();
-  table.add("kind", "what begins or ends here", std::move(kinds));
-  table.add("step", "of a step: its number",
+  table.add("kind", "what begins or ends there", std::move(kinds));
+  table.add("step", "number of the step",
             table.with_nulls(
                 table.compute<std::uint64_t>([&](std::size_t row) { return marks[row].step; }),
                 [&](std::size_t row) { return marks[row].kind != model::MarkKind::kStep; }));
-  table.add("name", "of a region or layer",
+  table.add("name", "name of the region or layer",
             table.with_nulls(table.strings([&](std::size_t row) { return marks[row].name; }),
                              [&](std::size_t row) { return marks[row].name.value == 0; }));
   table.add("time_ns", "as recorded",

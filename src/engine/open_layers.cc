@@ -68,8 +68,8 @@ Error unknown_format(std::span<const std::byte> head) {
           "torch.profiler traces (.json), also compressed with gzip");
 }
 
-// A file may make us spend memory in proportion to itself (much more if it is compressed), never
-// more than most of what the machine has.
+// A file may make the reader use memory in proportion to its size (much more if it is compressed),
+// but never more than most of the machine's memory.
 std::uint64_t memory_limit(const Reader& reader, std::uint64_t file_bytes, bool is_compressed) {
   const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
   const auto page_bytes = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));

@@ -1,5 +1,5 @@
-// The bytes of a file with gzip taken off, the reader that knows them by their first bytes (never
-// by a name), and what it may spend.
+// Opens a file in layers: its decompressed bytes, the reader that recognizes them by their first
+// bytes (never by the name), and the reader's resource limits.
 #pragma once
 
 #include <cstdint>

@@ -8,9 +8,9 @@
 namespace plimsoll::engine {
 namespace {
 
-using analysis::Moment;
+using analysis::TimePoint;
 
-Error bad_moment(std::string_view text) {
+Error bad_point(std::string_view text) {
   return make_error(ErrorCode::kInvalidArgument,
                     "at \"" + std::string(text) +
                         "\": not a point in time; use peak, start, end, oom (the last failure), "
@@ -32,41 +32,41 @@ Result<model::Device> parse_device(std::string_view text, const model::Trace& tr
                                                      (known.empty() ? "no device" : known));
 }
 
-Result<Moment> parse_moment(std::string_view text) {
-  Moment moment;
-  if (text.empty() || text == "peak") return moment;
-  for (const auto& [name, kind] : {std::pair{"start", Moment::Kind::kStart},
-                                   {"end", Moment::Kind::kEnd},
-                                   {"oom", Moment::Kind::kOom}}) {
+Result<TimePoint> parse_point(std::string_view text) {
+  TimePoint point;
+  if (text.empty() || text == "peak") return point;
+  for (const auto& [name, kind] : {std::pair{"start", TimePoint::Kind::kStart},
+                                   {"end", TimePoint::Kind::kEnd},
+                                   {"oom", TimePoint::Kind::kOom}}) {
     if (text == name) {
-      moment.kind = kind;
-      return moment;
+      point.kind = kind;
+      return point;
     }
   }
   const char* const end = text.data() + text.size();
   if (constexpr std::string_view kNth = "oom:"; text.starts_with(kNth)) {
-    auto [at, error] = std::from_chars(text.data() + kNth.size(), end, moment.nth);
-    if (error != std::errc{} || at != end || moment.nth == 0) return bad_moment(text);
-    moment.kind = Moment::Kind::kOom;
-    return moment;
+    auto [at, error] = std::from_chars(text.data() + kNth.size(), end, point.nth);
+    if (error != std::errc{} || at != end || point.nth == 0) return bad_point(text);
+    point.kind = TimePoint::Kind::kOom;
+    return point;
   }
-  if (auto [at, error] = std::from_chars(text.data(), end, moment.event);
+  if (auto [at, error] = std::from_chars(text.data(), end, point.event);
       error == std::errc{} && at == end) {
-    moment.kind = Moment::Kind::kEvent;
-    return moment;
+    point.kind = TimePoint::Kind::kEvent;
+    return point;
   }
   double amount = 0;
   auto [at, error] = std::from_chars(text.data(), end, amount);
   const std::string_view unit(at, static_cast<std::size_t>(end - at));
   const double scale = unit == "s" ? 1e9 : unit == "ms" ? 1e6 : unit == "us" ? 1e3 : 0;
   if (error != std::errc{} || scale == 0 || !(amount >= 0) || amount * scale > 9e18) {
-    return bad_moment(text);
+    return bad_point(text);
   }
-  moment.kind = Moment::Kind::kTime;
-  moment.time_ns = std::llround(amount * scale);
-  moment.is_relative = true;
-  moment.unit_ns = static_cast<std::int64_t>(scale);
-  return moment;
+  point.kind = TimePoint::Kind::kTime;
+  point.time_ns = std::llround(amount * scale);
+  point.is_relative = true;
+  point.unit_ns = static_cast<std::int64_t>(scale);
+  return point;
 }
 
 }  // namespace plimsoll::engine

@@ -1,4 +1,4 @@
-// What users write for a device and a moment, as values.
+// Parses the user's text for a device or a point in time.
 #pragma once
 
 #include <string_view>
@@ -12,6 +12,6 @@ namespace plimsoll::engine {
 Result<model::Device> parse_device(std::string_view text, const model::Trace& trace);
 // "peak", "start", "end", "oom" (the last), "oom:2", "1234" (event), "1.5s" / "300ms" / "20us"
 // (since the first event).
-Result<analysis::Moment> parse_moment(std::string_view text);
+Result<analysis::TimePoint> parse_point(std::string_view text);
 
 }  // namespace plimsoll::engine

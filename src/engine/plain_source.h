@@ -1,4 +1,4 @@
-// A file's bytes, with gzip taken off.
+// A file's bytes, decompressed if the file is gzip.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@ using model::FrameOrigin;
 
 constexpr std::string_view kRoot = "/redacted/";
 
-// What every program calls so; nobody is recognized by it.
+// Names common to all programs, which identify nobody.
 constexpr std::array<std::string_view, 24> kCommonNames = {
     "forward",        "backward",        "step",
     "module",         "lambda",          "listcomp",
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 8> kTorchOperators = {
     "aten::",      "prims::", "prim::", "c10d::", "c10d_functional::", "_c10d_functional::",
     "quantized::", "torch::"};
 
-// Bytes beyond ASCII belong to letters.
+// Non-ASCII bytes count as letters.
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
@@ -40,7 +40,7 @@ bool is_common(std::string_view name) {
   return is_special || std::ranges::find(kCommonNames, name) != kCommonNames.end();
 }
 
-// From this part of the path on, if there is one.
+// The path from this part on, or empty if it lacks the part.
 std::string_view from_part(std::string_view path, std::string_view part) {
   const std::size_t at = path.rfind(part);
   return at == std::string_view::npos ? std::string_view() : path.substr(at);

@@ -1,5 +1,5 @@
-// Names that stand for other names: the same one for the same text, numbered in the order in which
-// they are asked for. What torch, CUDA and Python themselves are called is kept.
+// Pseudonyms for names: equal texts always get the same one, numbered in order of first use. The
+// names that torch, CUDA and Python themselves use are kept.
 #pragma once
 
 #include <map>
@@ -16,9 +16,9 @@ class Pseudonyms {
   // Functions, layers and tensors: "Net.blocks.0.weight" -> "name_1.name_2.0.weight". Numbers, dots
   // and the names that Python or every module has (__init__, forward, weight) are kept.
   std::string identifiers(std::string_view text);
-  // "aten::mm" and "MmBackward0" are kept, operators of others are "operator_1".
+  // "aten::mm" and "MmBackward0" are kept; operators from elsewhere become "operator_1".
   std::string op(std::string_view text);
-  // Any other text that has letters, as a whole: "name_1".
+  // Any other text that contains letters becomes "name_1" as a whole.
   std::string whole(std::string_view text);
 
  private:

@@ -14,7 +14,7 @@ TEST(Pseudonyms, the_same_text_has_the_same_name) {
   EXPECT_EQ(names.path("../main.py"), "../file_2.py");
 }
 
-TEST(Pseudonyms, what_torch_and_python_call_their_files_is_kept) {
+TEST(Pseudonyms, file_names_of_torch_and_python_are_kept) {
   Pseudonyms names;
   EXPECT_EQ(names.path("/home/ann/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py"),
             "/redacted/site-packages/torch/nn/modules/linear.py");
@@ -49,7 +49,7 @@ TEST(Pseudonyms, operators_of_torch_are_kept) {
   EXPECT_EQ(names.op("acme::mm"), "operator_1");
 }
 
-TEST(Pseudonyms, text_is_replaced_as_a_whole_if_it_has_letters) {
+TEST(Pseudonyms, text_with_letters_is_replaced_as_a_whole) {
   Pseudonyms names;
   EXPECT_EQ(names.whole("for customer 7"), "name_1");
   EXPECT_EQ(names.whole("(0, 1)"), "(0, 1)");

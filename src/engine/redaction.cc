@@ -14,6 +14,7 @@
 #include "engine/plain_source.h"
 #include "engine/pseudonyms.h"
 #include "format/decoder.h"
+#include "format/fields.h"
 #include "format/wire.h"
 #include "model/user_line.h"
 #include "plimsoll/recorder_c.h"
@@ -37,37 +38,75 @@ enum Use : unsigned {
   kFile = 1u << 5u,
 };
 
-// The values of these keys of the head say nothing of who recorded what.
+// The values of these metadata keys do not identify who made the recording.
 constexpr std::array<std::string_view, 10> kPublicKeys = {
     "plimsoll", "adapter", "mode",       "pid",        "python",
     "torch",    "rank",    "local_rank", "world_size", "layer_calls"};
 
-// Learns what each name is, and what it is used for.
+// Collects each name and what it is used for.
 class Names : public format::NoRecords {
  public:
   void on_name(std::uint32_t id, std::string_view text) { texts_[id] = text; }
   void on_stack(std::uint32_t, std::span<const format::Frame> frames) {
     for (const format::Frame& frame : frames) frames_.insert({frame.file, frame.function});
   }
-  void on_site(std::uint32_t, const format::Site& site) {
-    use(site.layer, kIdentifier);
-    for (const std::uint32_t op : {site.outer_op, site.inner_op, site.forward_op}) {
-      use(op, kOperator);
+  // records.def states what each name is used for.
+#define PLIMSOLL_DEFINITION(Struct, method, number) \
+  void on_##method(const format::Struct& record) { use_names(record); }
+#define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) \
+  void on_##method(IdType, const format::Struct& record) { use_names(record); }
+#define PLIMSOLL_EVENT(Struct, method, number, meaning) \
+  void on_##method(const format::Struct& event) { use_names(event); }
+#include "format/records.def"
+
+  void on_attachment(const format::AttachmentPiece& piece) {
+    if (piece.offset == 0) ++attachments_;
+  }
+  std::uint64_t attachments() const { return attachments_; }
+
+  // The pseudonym of each name, or the name itself if it is kept.
+  std::map<std::uint32_t, std::string> replaced() {
+    for (const auto& [file, function] : frames_) {
+      use(file, kFile);
+      const bool is_torch = model::origin_of(text_of(file)) == model::FrameOrigin::kTorch;
+      use(function, is_torch ? kTorchFunction : kIdentifier);
     }
-    use(site.pool, kText);
+    Pseudonyms pseudonyms;
+    std::map<std::uint32_t, std::string> names;
+    for (const auto& [id, text] : texts_) names[id] = replace(text, uses_[id], pseudonyms);
+    return names;
   }
-  void on_tensor(std::uint32_t, const format::Tensor& tensor) {
-    use(tensor.name, kIdentifier);
-    use(tensor.dtype, kPublic);
-    use(tensor.shape, kPublic);
+  const std::map<std::uint32_t, std::string>& texts() const { return texts_; }
+
+ private:
+  template <typename Record>
+  void use_names(const Record& record) {
+    format::visit_fields(format::Of<Record>(), [&](auto wire, auto member, const auto&) {
+      if constexpr (requires { wire.kUse; }) use(record.*member, use_of(wire.kUse));
+    });
+    use_value(record);
   }
-  void on_setting(const format::Setting& setting) {
-    use(setting.name, kPublic);
+  static Use use_of(format::wire::NameUse use) {
+    switch (use) {
+      case format::wire::NameUse::kPublic:
+        return kPublic;
+      case format::wire::NameUse::kOperator:
+        return kOperator;
+      case format::wire::NameUse::kIdentifier:
+        return kIdentifier;
+      case format::wire::NameUse::kText:
+        break;
+    }
+    return kText;
+  }
+
+  // Values that are names only if another field says so.
+  template <typename Record>
+  void use_value(const Record&) {}
+  void use_value(const format::Setting& setting) {
     if (setting.type == format::kTextSetting) use(setting.value, kPublic);
   }
-  void on_notice(const format::Notice& notice) { use(notice.text, kText); }
-  void on_device_figure(const format::DeviceFigure& figure) { use(figure.name, kText); }
-  void on_mark(const format::Mark& mark) {
+  void use_value(const format::Mark& mark) {
     switch (mark.kind) {
       case PLIMSOLL_MARK_REGION_BEGIN:
       case PLIMSOLL_MARK_REGION_END:
@@ -83,26 +122,6 @@ class Names : public format::NoRecords {
     }
   }
 
-  void on_attachment(const format::AttachmentPiece& piece) {
-    if (piece.offset == 0) ++attachments_;
-  }
-  std::uint64_t attachments() const { return attachments_; }
-
-  // The pseudonym of each name, or the name itself.
-  std::map<std::uint32_t, std::string> replaced() {
-    for (const auto& [file, function] : frames_) {
-      use(file, kFile);
-      const bool is_torch = model::origin_of(text_of(file)) == model::FrameOrigin::kTorch;
-      use(function, is_torch ? kTorchFunction : kIdentifier);
-    }
-    Pseudonyms pseudonyms;
-    std::map<std::uint32_t, std::string> names;
-    for (const auto& [id, text] : texts_) names[id] = replace(text, uses_[id], pseudonyms);
-    return names;
-  }
-  const std::map<std::uint32_t, std::string>& texts() const { return texts_; }
-
- private:
   void use(std::uint64_t id, Use how) {
     if (id != 0 && id <= UINT32_MAX) uses_[static_cast<std::uint32_t>(id)] |= how;
   }
@@ -110,7 +129,7 @@ class Names : public format::NoRecords {
     const auto found = texts_.find(id);
     return found == texts_.end() ? std::string_view() : found->second;
   }
-  // The most secret use decides.
+  // The most private use decides.
   static std::string replace(const std::string& text, unsigned uses, Pseudonyms& pseudonyms) {
     if ((uses & kFile) != 0) return pseudonyms.path(text);
     if ((uses & kText) != 0) return pseudonyms.whole(text);
@@ -135,7 +154,7 @@ void put_varint(Bytes& out, std::uint64_t value) {
   out.insert(out.end(), static_cast<const std::byte*>(bytes.data()), end);
 }
 
-// The fields of a name or of an entry of the head, with another text.
+// The fields of a name or of a metadata entry, with its text replaced.
 Bytes other_fields(DefinitionKind kind, std::span<const std::byte> fields,
                    const std::map<std::uint32_t, std::string>& names) {
   format::FieldReader reader(fields);
@@ -155,7 +174,7 @@ Bytes other_fields(DefinitionKind kind, std::span<const std::byte> fields,
   return out;
 }
 
-// A payload of definitions, record by record.
+// Rewrites a payload of definitions, record by record.
 Bytes other_definitions(std::span<const std::byte> payload,
                         const std::map<std::uint32_t, std::string>& names) {
   Bytes out;
@@ -179,7 +198,7 @@ class Writer {
          std::map<std::uint32_t, std::string> names)
       : write_(write), names_(std::move(names)) {}
 
-  // False: the output takes no more.
+  // Returns false if the output accepts no more.
   bool write(const format::Block& block) {
     if (block.head.kind == BlockKind::kAttachment) return true;
     Bytes bytes(format::kBlockHeadBytes);
@@ -208,7 +227,7 @@ class Writer {
   std::map<std::uint32_t, std::string> names_;
 };
 
-// Gives the whole file to `take` piece by piece, until it says false.
+// Passes the whole file to `take` piece by piece, until `take` returns false.
 Status read_all(const std::string& path,
                 const std::function<bool(std::span<const std::byte>)>& take) {
   PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<readers::ByteSource> source, open_plain(path));

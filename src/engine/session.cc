@@ -1,5 +1,7 @@
 #include "plimsoll/session.h"
 
+#include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -65,6 +67,43 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
   return source;
 }
 
+Status check_names(const std::vector<std::string>& analyses) {
+  std::vector<std::string> known;
+  for (const auto& pass : engine::catalog().passes) known.emplace_back(pass->name());
+  for (const std::string& name : analyses) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "there is no analysis " + name + "; there are " + list_of(known));
+  }
+  return {};
+}
+
+constexpr std::size_t kAnswersKept = 8;
+
+// Copies the cached answer that fits `options` best (the latest among equals) into `report`.
+// Returns the options that differ.
+analysis::OptionSet start_from_nearest(const Session::State& state,
+                                       const analysis::Options& options, report::Report& report) {
+  using analysis::OptionSet;
+  const std::lock_guard lock(state.mutex);
+  const auto cost = [&](const Session::State::Answer& answer) {
+    return std::popcount(static_cast<unsigned>(analysis::difference(answer.options, options)));
+  };
+  const auto nearest =
+      std::ranges::min_element(state.answers.rbegin(), state.answers.rend(), {}, cost);
+  if (nearest == state.answers.rend()) return OptionSet::kNone;
+  report = *nearest->report;
+  return analysis::difference(nearest->options, options);
+}
+
+void keep(const Session::State& state, const analysis::Options& options,
+          std::shared_ptr<const report::Report> report) {
+  const std::lock_guard lock(state.mutex);
+  std::erase_if(state.answers, [&](const auto& answer) { return answer.options == options; });
+  if (state.answers.size() == kAnswersKept) state.answers.erase(state.answers.begin());
+  state.answers.push_back({options, std::move(report)});
+}
+
 }  // namespace
 
 Session::Session(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -73,48 +112,61 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 template <typename Load>
-Result<Session> Session::analyse(Load&& load, const std::string& path, const OpenOptions& options) {
+Result<Session> Session::open_with(Load&& load, const std::string& name,
+                                   const OpenOptions& options) {
   CallbackProgress progress(options.progress);
-  analysis::Options how;
-  how.top = options.top;
-  PLIMSOLL_TRY_ASSIGN(how.moment, engine::parse_moment(options.at));
   PLIMSOLL_TRY_ASSIGN(engine::Loaded loaded, load(progress));
-  if (!options.device.empty()) {
-    PLIMSOLL_TRY_ASSIGN(how.device, engine::parse_device(options.device, loaded.trace));
-  }
-  report::Source source = describe_source(path, loaded);
+  report::Source source = describe_source(name, loaded);
   try {
-    auto state = std::make_shared<State>(std::move(loaded.trace));
-    state->device = options.device;
-    state->report.source = std::move(source);
-    analysis::PassContext context{state->trace, state->lines, how, progress, state->report};
-    PLIMSOLL_TRY(analysis::run_passes(engine::catalog().passes, context));
-    return Session(std::shared_ptr<const State>(std::move(state)));
+    return Session(std::make_shared<const State>(std::move(loaded.trace), std::move(source)));
   } catch (const std::bad_alloc&) {
-    return make_error(ErrorCode::kLimit, path + ": not enough memory to analyze it");
+    return make_error(ErrorCode::kLimit, name + ": not enough memory to analyze it");
   }
 }
 
 Result<Session> Session::open(const std::string& path, const OpenOptions& options) {
-  return analyse([&](base::Progress& progress) { return engine::load(path, progress); }, path,
-                 options);
+  return open_with([&](base::Progress& progress) { return engine::load(path, progress); }, path,
+                   options);
 }
 
 Result<Session> Session::open_memory(std::span<const std::byte> bytes, const std::string& name,
                                      const OpenOptions& options) {
-  return analyse([&](base::Progress& progress) { return engine::load(bytes, name, progress); },
-                 name, options);
+  return open_with([&](base::Progress& progress) { return engine::load(bytes, name, progress); },
+                   name, options);
 }
 
-std::string Session::report_json() const {
-  return base::json_text([&](base::JsonWriter& json) { base::write_json(json, state_->report); });
+Result<Report> Session::ask(const Question& question, const ProgressCallback& callback) const {
+  analysis::Options options;
+  options.top = question.top;
+  PLIMSOLL_TRY_ASSIGN(options.point, engine::parse_point(question.at));
+  if (!question.device.empty()) {
+    PLIMSOLL_TRY_ASSIGN(options.device, engine::parse_device(question.device, state_->trace));
+  }
+  PLIMSOLL_TRY(check_names(question.analyses));
+  CallbackProgress progress(callback);
+  try {
+    auto report = std::make_shared<report::Report>();
+    report->source = state_->source;
+    const analysis::OptionSet changed = start_from_nearest(*state_, options, *report);
+    analysis::PassContext context{state_->trace, state_->lines, options, progress, *report};
+    PLIMSOLL_TRY(
+        analysis::run_passes(engine::catalog().passes, question.analyses, changed, context));
+    keep(*state_, options, report);
+    return Report(state_, std::move(report), question.device);
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorCode::kLimit, state_->source.path + ": not enough memory to analyze it");
+  }
 }
 
-Result<std::string> Session::report_text(const TextOptions& options) const {
+std::string Report::json() const {
+  return base::json_text([&](base::JsonWriter& json) { base::write_json(json, *report_); });
+}
+
+Result<std::string> Report::text(const TextOptions& options) const {
   exporters::terminal::TextOptions how;
   how.width = options.width;
   how.top = options.top;
-  how.device = state_->device;
+  how.device = device_;
   how.color = options.has_color ? text::Color::kOn : text::Color::kOff;
   how.tables.clear();
   for (const std::string& name : options.tables) {
@@ -128,7 +180,7 @@ Result<std::string> Session::report_text(const TextOptions& options) const {
   }
   engine::SourceLines sources(state_->trace, state_->lines);
   how.source_of = [&](const std::string& line) { return sources.text_of(line); };
-  return exporters::terminal::to_text(state_->report, how);
+  return exporters::terminal::to_text(*report_, how);
 }
 
 Result<Table> Session::table(std::string_view name) const {
@@ -142,7 +194,8 @@ std::vector<std::string> Session::table_names() {
 }
 
 Status Session::export_to(std::string_view format,
-                          const std::function<bool(std::string_view)>& write) const {
+                          const std::function<bool(std::string_view)>& write,
+                          const Question& question, const ProgressCallback& progress) const {
   const exporters::Exporter* exporter = engine::catalog().exporter(format);
   if (exporter == nullptr) {
     std::vector<std::string> known;
@@ -151,8 +204,13 @@ Status Session::export_to(std::string_view format,
         ErrorCode::kInvalidArgument,
         "there is no export format " + std::string(format) + "; there are " + list_of(known));
   }
+  Question needed = question;
+  if (needed.analyses.empty()) {
+    needed.analyses.assign(exporter->needs().begin(), exporter->needs().end());
+  }
+  PLIMSOLL_TRY_ASSIGN(const Report report, ask(needed, progress));
   CallbackOutput output(write);
-  return exporter->write(exporters::ExportInput{state_->trace, state_->report, state_->lines},
+  return exporter->write(exporters::ExportInput{state_->trace, report.value(), state_->lines},
                          output);
 }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kMostBytes = 4 << 20;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// When the program had its source already: the recording's start, else its first event.
+// By this time the program had loaded its source: the recording's start, else its first event.
 std::int64_t begin_of(const model::Trace& trace) {
   std::int64_t begin = trace.started_ns;
   if (begin != model::kNoTime) return begin;
@@ -33,7 +33,7 @@ std::int64_t begin_of(const model::Trace& trace) {
 
 class File {
  public:
-  // O_NONBLOCK: a FIFO must not make the report wait.
+  // O_NONBLOCK: a FIFO must not block the report.
   explicit File(const std::string& path)
       : file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {}
   File(const File&) = delete;
@@ -42,7 +42,7 @@ class File {
     if (file_ >= 0) ::close(file_);
   }
 
-  // Nothing where it is no regular file, is too large, or has changed at this time or later.
+  // nullopt if it is not a regular file, is too large, or was modified at or after this time.
   std::optional<std::string> text_of_before(std::int64_t time_ns) const {
     struct stat is{};
     if (file_ < 0 || ::fstat(file_, &is) != 0 || !S_ISREG(is.st_mode)) return std::nullopt;
@@ -68,7 +68,7 @@ class File {
   int file_;
 };
 
-// Empty where it is not UTF-8.
+// Empty if the line is not UTF-8.
 std::string visible(std::string_view line) {
   std::string text;
   while (!line.empty()) {

@@ -1,5 +1,5 @@
-// The source text of the lines that a report names, read from the files where they still are what
-// the recorded program ran.
+// The source text of the lines in a report, read from files that have not changed since the
+// recorded program ran.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace plimsoll::engine {
 
-// The file of a line is named by the trace, so it may be anything. It is read if it is a regular
-// .py file with an absolute path, smaller than 4 MiB, last changed before the recording began, and
-// if the recorded function is defined in it above the line. Otherwise the line has no text.
+// A line's file is named by the trace, so it may be any file. It is read only if it is a regular
+// .py file with an absolute path, smaller than 4 MiB, last modified before the recording began, and
+// if it defines the recorded function above the line. Otherwise the line has no text.
 class SourceLines {
  public:
   SourceLines(const model::Trace& trace, const model::UserLines& lines)
       : trace_(trace), lines_(lines) {}
 
-  // Without indentation and control characters; empty where there is none.
+  // Without indentation and control characters; empty if the line has no text.
   std::string text_of(const std::string& label);
 
  private:
@@ -40,7 +40,7 @@ class SourceLines {
   const model::UserLines& lines_;
   bool has_places_ = false;
   std::map<std::string, Place> places_;     // by label
-  std::map<std::string, FileLines> files_;  // empty: not to be read
+  std::map<std::string, FileLines> files_;  // empty: must not be read
 };
 
 }  // namespace plimsoll::engine

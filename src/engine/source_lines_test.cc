@@ -28,7 +28,7 @@ class SourceText : public testing::Test {
 
  protected:
   std::string path_ = folder() + "/net.py";
-  // The program is written now; the recording begins this much later.
+  // The program is written now; the recording begins this many seconds later.
   std::int64_t begins_after_s_ = 3600;
 
   const std::string& folder() const { return folder_.path(); }
@@ -36,7 +36,7 @@ class SourceText : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
 
-  // The text of a frame that is the only one of a recording.
+  // The source text of the only frame of a recording.
   std::string text(const std::string& file, std::uint32_t line,
                    const std::string& function = "Net.forward") {
     tests::TraceMaker maker;
@@ -79,7 +79,7 @@ TEST_F(SourceText, only_python_files_with_an_absolute_path_are_read) {
   EXPECT_EQ(text("", 5, "<module>"), "");
 }
 
-TEST_F(SourceText, what_is_no_regular_file_is_not_read_and_not_waited_for) {
+TEST_F(SourceText, special_files_are_not_read_and_do_not_block) {
   const std::string fifo = folder() + "/fifo.py";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(text(fifo, 1, "<module>"), "");
@@ -89,7 +89,7 @@ TEST_F(SourceText, what_is_no_regular_file_is_not_read_and_not_waited_for) {
   EXPECT_EQ(text(folder() + "/zero.py", 1, "<module>"), "");
 }
 
-TEST_F(SourceText, a_huge_file_and_what_is_not_utf8_have_no_text) {
+TEST_F(SourceText, huge_files_and_text_that_is_not_utf8_are_skipped) {
   write(path_, kProgram + std::string(5 << 20, '#'));
   EXPECT_EQ(text(path_, 4), "");
   write(path_, "a = '\xff'\nb = 1\n");

@@ -12,10 +12,10 @@ namespace {
 
 using base::ends_with_path;
 
-// What one frame says. A stack says the first of these that any of its frames does.
+// The meaning of one frame. A stack has the first of these meanings that occurs among its frames.
 enum class Hint : std::uint8_t {
   kWorkspace,
-  kEngine,  // of autograd, native
+  kEngine,  // native frames of autograd
   kStateBegins,
   kOptimizer,
   kBackward,  // torch.autograd in Python
@@ -59,7 +59,7 @@ Hint hint_of(std::string_view file, std::string_view function) {
   if (!is_python) return hint_of_native(function);
   const std::string_view name = function.substr(function.rfind('.') + 1);
   if (name == "_init_group") return Hint::kStateBegins;
-  // torch wraps the step of every optimizer, also of those that are not its own.
+  // torch wraps the step of every optimizer, including third-party ones.
   if (ends_with_path(file, "torch/optim/optimizer.py") &&
       is_any(name, {"wrapper", "profile_hook_step", "_use_grad"})) {
     return Hint::kOptimizer;

@@ -1,5 +1,5 @@
-// What the program was doing where a stack was taken, as far as its frames show it. PyTorch's
-// snapshots record stacks and nothing else.
+// What the program was doing when a stack was taken, as far as its frames reveal it. PyTorch's
+// snapshots record only stacks.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 namespace plimsoll::engine {
 
 enum class Activity : std::uint8_t {
-  kProgram,        // Python outside of everything below
+  kProgram,        // Python code that is none of the following
   kForward,        // inside a module's call or a function named forward
-  kBackward,       // autograd runs: its native frames, or no Python frame at all
+  kBackward,       // autograd is running: its native frames, or no Python frame at all
   kOptimizer,      // inside an optimizer's step
-  kStateBegins,    // inside the step's first part, which makes the state (_init_group)
-  kOptimizerMade,  // inside __init__ of a file that is named for optimizers
-  kModelMade,      // inside __init__, initialization, Module.to() and the like, loading
+  kStateBegins,    // inside the step's first part, which creates the state (_init_group)
+  kOptimizerMade,  // inside __init__ in a file named after optimizers
+  kModelMade,      // inside __init__, initialization, loading, Module.to() and the like
   kData,           // inside torch.utils.data
-  kWorkspace       // inside cuBLAS's set-up, which keeps memory of its own
+  kWorkspace       // inside cuBLAS's setup, which retains a workspace
 };
 
-// By stack.
+// Indexed by stack.
 std::vector<Activity> activities_of_stacks(const model::Trace& trace);
 
 }  // namespace plimsoll::engine

@@ -1,5 +1,5 @@
-// The tables `stacks` and `frames`. The number of a stack or a frame is its row; it also stands in
-// a column, for joins.
+// The tables `stacks` and `frames`. The number of a stack or a frame is its row; it is also a
+// column, for joins.
 
 #include "engine/table_builder.h"
 #include "engine/tables.h"
@@ -7,8 +7,7 @@
 namespace plimsoll::engine {
 namespace {
 
-// Offsets are signed in Arrow; ours are smaller than any size in memory, so their bits are the
-// same.
+// Arrow's offsets are signed; ours are smaller than any size in memory, so the bits are equal.
 static_assert(sizeof(model::FrameId) == sizeof(std::uint32_t));
 
 Cells row_numbers(TableBuilder& table) {
@@ -26,7 +25,7 @@ Table stack_table(const StatePtr& state) {
   Cells frames{ColumnType::kUint32List, {}, nullptr};
   frames.column.values = stacks.all_frame_ids().data();
   frames.column.offsets = stacks.starts().data();
-  table.add("frames", "rows of the table frames, innermost first; null: none was recorded",
+  table.add("frames", "rows of the table frames, innermost first; null if none was recorded",
             table.with_nulls(std::move(frames),
                              [](std::size_t row) { return row == model::kNoStack.index(); }));
   return table.finish();
@@ -40,10 +39,11 @@ Table frame_table(const StatePtr& state) {
   };
   table.begin_batch(stacks.frame_count());
   table.add("frame", "number of the frame", row_numbers(table));
-  table.add("file", "as recorded", table.strings([&](std::size_t row) { return frame(row).file; }));
-  table.add("function", "as recorded",
+  table.add("file", "path of the source file, as recorded",
+            table.strings([&](std::size_t row) { return frame(row).file; }));
+  table.add("function", "name of the function, as recorded",
             table.strings([&](std::size_t row) { return frame(row).function; }));
-  table.add("line", "in the file; 0 where there is none",
+  table.add("line", "line in the file; 0 if unknown",
             table.compute<std::uint32_t>([&](std::size_t row) { return frame(row).line; }));
   return table.finish();
 }

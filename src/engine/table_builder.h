@@ -1,5 +1,5 @@
-// TableBuilder: makes a Table batch by batch. Columns that the model holds as arrays are borrowed,
-// others are computed once and owned by the table; bitmaps are built only where a row is null.
+// TableBuilder builds a Table batch by batch. Columns that the model stores as arrays are borrowed;
+// others are computed once and owned by the table. Bitmaps are built only if a row is null.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace plimsoll::engine {
 
-// One column of one batch on its way into the table.
+// One column of one batch under construction.
 struct Cells {
   ColumnType type = ColumnType::kUint64;
   Column column;
@@ -24,7 +24,7 @@ struct Cells {
   bool may_be_null = false;
 };
 
-// The texts of a column, as far as they have occurred.
+// The distinct texts of a column so far.
 struct Words {
   std::vector<std::uint32_t> rows_by_id;
   std::shared_ptr<Dictionary> dictionary = std::make_shared<Dictionary>();
@@ -36,7 +36,7 @@ class TableBuilder {
 
   const model::Trace& trace() const { return state_->trace; }
 
-  // The first batch decides on the columns; each later one must add the same.
+  // The first batch defines the columns; each later one must add the same.
   void begin_batch(std::size_t rows);
   void add(std::string name, std::string description, Cells cells);
   Table finish();
@@ -57,13 +57,14 @@ class TableBuilder {
     cells.column.values = bitmap(is_set);
     return cells;
   }
-  // Text, with a dictionary of just the strings that occur; `id_at` names rows of trace().strings.
+  // Text, with a dictionary of only the strings that occur; `id_at` returns rows of
+  // trace().strings.
   template <typename Function>
   Cells strings(Function&& id_at) {
     Words words;
     return strings(words, id_at);
   }
-  // The same in several batches, which share their words.
+  // The same in several batches that share their dictionary.
   template <typename Function>
   Cells strings(Words& words, Function&& id_at) {
     words.rows_by_id.resize(trace().strings.size(), model::kNone);
@@ -76,7 +77,7 @@ class TableBuilder {
     cells.dictionary = words.dictionary;
     return cells;
   }
-  // `number_at` names rows of trace().devices.
+  // `number_at` returns rows of trace().devices.
   template <typename Function>
   Cells devices(Function&& number_at) {
     const bool is_narrow = trace().devices.size() <= 256;
@@ -99,7 +100,7 @@ class TableBuilder {
     return cells;
   }
 
-  // Returns the text's row. Bytes that are no UTF-8 become U+FFFD.
+  // Returns the text's row. Bytes that are not UTF-8 become U+FFFD.
   static std::uint32_t append(Dictionary& dictionary, std::string_view text);
 
  private:

@@ -7,9 +7,11 @@ namespace plimsoll::engine {
 
 const std::vector<TableKind>& table_kinds() {
   static const std::vector<TableKind> kinds = {
-      {"events", event_table}, {"lifetimes", lifetime_table}, {"segments", segment_table},
-      {"blocks", block_table}, {"stacks", stack_table},       {"frames", frame_table},
-      {"marks", mark_table},   {"timeline", timeline_table},
+      {"events", event_table},     {"lifetimes", lifetime_table}, {"segments", segment_table},
+      {"blocks", block_table},     {"stacks", stack_table},       {"frames", frame_table},
+      {"marks", mark_table},       {"timeline", timeline_table},  {"sites", site_table},
+      {"tensors", tensor_table},   {"steps", step_table},         {"settings", setting_table},
+      {"readings", reading_table},
   };
   return kinds;
 }

@@ -1,4 +1,4 @@
-// The tables of a recording, by name: what Session::table() returns. One function a table.
+// The tables of a recording, by name, as returned by Session::table(). One function per table.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,11 @@ Table stack_table(const StatePtr& state);
 Table frame_table(const StatePtr& state);
 Table mark_table(const StatePtr& state);
 Table timeline_table(const StatePtr& state);
+Table site_table(const StatePtr& state);
+Table tensor_table(const StatePtr& state);
+Table step_table(const StatePtr& state);
+Table setting_table(const StatePtr& state);
+Table reading_table(const StatePtr& state);
 
 struct TableKind {
   std::string_view name;

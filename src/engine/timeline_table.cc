@@ -1,5 +1,5 @@
-// The table `timeline`: allocations, frees and calls of layers, device by device in the order in
-// which they happened, each with the totals of the device after it.
+// The table `timeline`: allocations, frees and layer calls, device by device in the order in which
+// they happened, each with the device's totals after it.
 
 #include <vector>
 
@@ -50,22 +50,25 @@ class Rows {
 
   void add() {
     table_.begin_batch(rows_.size());
-    table_.add("device", "such as cuda:0",
+    table_.add("device", "name of the device, such as cuda:0",
                table_.devices([&](std::size_t row) { return rows_[row].device; }));
     Cells types = table_.compute<std::uint8_t>(
         [&](std::size_t row) { return static_cast<std::uint8_t>(rows_[row].happened.what); });
     types.dictionary = type_names();
-    table_.add("event_type", "snapshot: memory that was live already, and the totals at the end",
+    table_.add("event_type",
+               "kind of the row; snapshot: memory that was already live, or the totals at the end",
                std::move(types));
     table_.add("time_ns", "as recorded",
                table_.with_nulls(numbers(&TimelineRow::time_ns), [&](std::size_t row) {
                  return rows_[row].happened.time_ns == model::kNoTime;
                }));
-    table_.add("size_bytes", "allocated, freed, or first seen", numbers(&TimelineRow::size_bytes));
+    table_.add("size_bytes", "bytes allocated, freed or first seen",
+               numbers(&TimelineRow::size_bytes));
     add_layer();
-    table_.add("allocated_bytes", "of the device, after it",
+    table_.add("allocated_bytes", "allocated bytes of the device after it",
                numbers(&TimelineRow::allocated_bytes));
-    table_.add("reserved_bytes", "of the device, after it; without segments: allocated bytes",
+    table_.add("reserved_bytes",
+               "reserved bytes of the device after it; without segments, allocated bytes",
                numbers(&TimelineRow::reserved_bytes));
     add_memory();
   }
@@ -95,12 +98,12 @@ class Rows {
     }
     Cells cells = table_.compute<std::uint32_t>([&](std::size_t row) { return rows_[row].layer; });
     cells.dictionary = std::move(paths);
-    table_.add("layer", "that owns the memory, or that is called",
+    table_.add("layer", "layer that owns the memory, or that is called",
                table_.with_nulls(std::move(cells),
                                  [&](std::size_t row) { return rows_[row].layer == 0; }));
   }
 
-  // Facts of the memory that is allocated or freed.
+  // Facts about the allocated or freed memory.
   void add_memory() {
     const model::Trace& trace = table_.trace();
     const auto device = [&](std::size_t row) -> const model::DeviceTrace& {
@@ -114,7 +117,7 @@ class Rows {
       const std::uint32_t lifetime = rows_[row].happened.lifetime;
       return lifetime == model::kNone ? 0 : trace.address(device(row), lifetime);
     };
-    table_.add("address", "of the memory",
+    table_.add("address", "address of the memory",
                table_.with_nulls(table_.compute<std::uint64_t>(address), [&](std::size_t row) {
                  return rows_[row].happened.lifetime == model::kNone;
                }));
@@ -126,9 +129,9 @@ class Rows {
         return id(row) == model::StringId{};
       }));
     };
-    add_text("operator", "that allocated the memory",
+    add_text("operator", "operator that allocated the memory",
              [&](const auto& on, std::uint32_t lifetime) { return trace.birth(on, lifetime).op; });
-    add_text("category", "of the memory",
+    add_text("category", "category of the memory",
              [&](const auto& on, std::uint32_t lifetime) { return trace.category(on, lifetime); });
     Cells phases = table_.compute<std::uint8_t>([&](std::size_t row) {
       return static_cast<std::uint8_t>(
@@ -136,7 +139,7 @@ class Rows {
                        : trace.birth(device(row), rows_[row].happened.lifetime).phase);
     });
     phases.dictionary = phase_names();
-    table_.add("phase", "in which the memory was allocated",
+    table_.add("phase", "phase in which the memory was allocated",
                table_.with_nulls(std::move(phases), is_none));
   }
 

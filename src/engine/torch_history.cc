@@ -45,13 +45,13 @@ const DeviceTrace* find(const Trace& trace, model::Device device) {
   return found == trace.devices.end() ? nullptr : &*found;
 }
 
-// One event, and what hindsight shows of it if it is an alloc.
+// One event and, for an alloc, what is known in hindsight.
 struct Row {
   Event event;
   model::Hindsight hindsight;
 };
 
-// The events of one device, given to the builder in order, as far as a moment.
+// The events of one device, passed to the builder in order, up to a given point.
 class DeviceRows {
  public:
   DeviceRows(const DeviceTrace& device, TraceCopy& copy, model::TraceBuilder& builder)
@@ -61,7 +61,7 @@ class DeviceRows {
   DeviceRows& operator=(const DeviceRows&) = delete;
 
   const DeviceTrace& device() const { return device_; }
-  // As far as a moment: so many of the recording's events of the device, or a time.
+  // Up to a point: this many of the device's events in the recording, or a time.
   virtual void until(std::uint32_t recorded_events, std::int64_t time_ns) = 0;
   void rest() { rows_until(static_cast<std::uint32_t>(device_.events.size())); }
 
@@ -117,7 +117,7 @@ class HistoryRows final : public DeviceRows {
     while (end < device_.events.size() && time_of(end) <= time_ns) ++end;
     if (end > next_) rows_until(end);
   }
-  // A history that was cut begins with what lived then, and not before.
+  // A truncated history begins with the memory that was live then, not earlier.
   void finish() {
     if (!is_adopted_) adopt_baseline();
     rest();
@@ -128,9 +128,9 @@ class HistoryRows final : public DeviceRows {
     if (!is_adopted_) adopt_baseline();
     Row row = DeviceRows::row(number);
     if (row.event.action == model::Action::kAlloc) {
-      tell(row, attributions_[device_.lifetimes.born_at(number)]);
+      attribute(row, attributions_[device_.lifetimes.born_at(number)]);
     } else if (row.event.action == model::Action::kOom) {
-      tell_moment(row.event);
+      report_point(row.event);
     }
     return row;
   }
@@ -138,7 +138,7 @@ class HistoryRows final : public DeviceRows {
  private:
   std::int64_t time_of(std::uint32_t event) const { return device_.events.time_ns[event]; }
 
-  // What lived before the first event: met there, as in a recording.
+  // Memory live before the first event: reported as found there, as in a recording.
   void adopt_baseline() {
     is_adopted_ = true;
     const model::Lifetimes& lifetimes = device_.lifetimes;
@@ -151,7 +151,7 @@ class HistoryRows final : public DeviceRows {
       event.time_ns = device_.events.size() > 0 ? time_of(0) : model::kNoTime;
       event.stream = copy_.stream(history_.stream(device_, row));
       event.stack = copy_.stack(history_.stack(device_, row));
-      tell(adopted, attributions_[row]);
+      attribute(adopted, attributions_[row]);
       model::LifetimeFlags& flags = adopted.hindsight.flags;
       flags = flags | model::LifetimeFlags::kAdopted;
       add(adopted);
@@ -161,23 +161,23 @@ class HistoryRows final : public DeviceRows {
     }
   }
 
-  void tell(Row& row, const Attribution& told) {
-    const bool is_known = !told.category.empty();
+  void attribute(Row& row, const Attribution& reported) {
+    const bool is_known = !reported.category.empty();
     row.hindsight.category =
-        builder_.strings().intern(is_known ? told.category : model::kUnknownCategory);
-    row.hindsight.tensor = recorded_copy_.tensor(told.tensor);
-    row.hindsight.flags = told.flags;
+        builder_.strings().intern(is_known ? reported.category : model::kUnknownCategory);
+    row.hindsight.tensor = recorded_copy_.tensor(reported.tensor);
+    row.hindsight.flags = reported.flags;
     Event& event = row.event;
-    event.layer = recorded_copy_.text(told.site.layer);
-    event.op = recorded_copy_.text(told.site.op);
-    event.inner_op = recorded_copy_.text(told.site.inner_op);
-    event.forward_op = recorded_copy_.text(told.site.forward_op);
-    event.phase = told.site.phase;
+    event.layer = recorded_copy_.text(reported.site.layer);
+    event.op = recorded_copy_.text(reported.site.op);
+    event.inner_op = recorded_copy_.text(reported.site.inner_op);
+    event.forward_op = recorded_copy_.text(reported.site.forward_op);
+    event.phase = reported.site.phase;
     if (event.stack.value <= model::kEmptyStack.value) {
-      event.stack = recorded_copy_.stack(told.site.stack);
+      event.stack = recorded_copy_.stack(reported.site.stack);
     }
   }
-  void tell_moment(Event& event) {
+  void report_point(Event& event) {
     const std::size_t at = timeline_.before(event.time_ns);
     if (at == Timeline::kNothing) return;
     event.layer = recorded_copy_.text(timeline_[at].layer);
@@ -194,33 +194,34 @@ class HistoryRows final : public DeviceRows {
 
 using Rows = std::vector<std::unique_ptr<DeviceRows>>;
 
-// Marks, and what the driver reported, each behind the events that came before it.
-void tell_moments(const Trace& recorded, TraceCopy& copy, const Rows& rows,
-                  model::TraceBuilder& builder) {
-  auto look = recorded.looks.begin();
-  const auto tell_looks = [&](std::int64_t until_ns) {
-    for (; look != recorded.looks.end() && look->time_ns <= until_ns; ++look) {
+// Marks and the driver's readings, each after the events that precede it.
+void report_points(const Trace& recorded, TraceCopy& copy, const Rows& rows,
+                   model::TraceBuilder& builder) {
+  auto reading = recorded.readings.begin();
+  const auto report_readings = [&](std::int64_t until_ns) {
+    for (; reading != recorded.readings.end() && reading->time_ns <= until_ns; ++reading) {
       for (const auto& each : rows) {
-        if (each->device().device == look->device) each->until(look->events_before, look->time_ns);
+        if (each->device().device == reading->device)
+          each->until(reading->events_before, reading->time_ns);
       }
-      builder.add_look(*look);
+      builder.add_reading(*reading);
     }
   };
   for (std::size_t row = 0; row < recorded.marks.size(); ++row) {
     model::Mark mark = recorded.marks[row];
-    tell_looks(mark.time_ns);
+    report_readings(mark.time_ns);
     for (const auto& each : rows) {
-      const auto& mark_events = each->device().mark_events;  // of a history: none
+      const auto& mark_events = each->device().mark_events;  // a history has none
       each->until(row < mark_events.size() ? mark_events[row] : 0, mark.time_ns);
     }
     mark.name = copy.text(mark.name);
     builder.add_mark(mark);
   }
-  tell_looks(std::numeric_limits<std::int64_t>::max());
+  report_readings(std::numeric_limits<std::int64_t>::max());
 }
 
-void tell_counts(const DeviceTrace& device, const std::vector<Attribution>& attributions,
-                 base::Diagnostics& diagnostics) {
+void report_counts(const DeviceTrace& device, const std::vector<Attribution>& attributions,
+                   base::Diagnostics& diagnostics) {
   std::array<std::uint64_t, 3> counts{};
   for (const Attribution& each : attributions) ++counts[static_cast<std::size_t>(each.how)];
   const auto count = [&](Attribution::How how) { return counts[static_cast<std::size_t>(how)]; };
@@ -241,18 +242,18 @@ void tell_counts(const DeviceTrace& device, const std::vector<Attribution>& attr
 }  // namespace
 
 Result<Trace> join_torch_history(const Trace& recorded, const Trace& history,
-                                 const base::Column<readers::Doing>& doings,
+                                 const base::Column<readers::ThreadActivity>& activities,
                                  base::Diagnostics& diagnostics, base::Progress& progress) {
   model::TraceBuilder builder(diagnostics);
   TraceCopy recorded_copy(recorded, builder);
   TraceCopy history_copy(history, builder);
-  const Timeline timeline(recorded, doings);
+  const Timeline timeline(recorded, activities);
   Rows rows;
   std::vector<HistoryRows*> history_rows;
 
   for (const DeviceTrace& device : recorded.devices) {
-    const DeviceTrace* const told = find(history, device.device);
-    if (told != nullptr && !is_empty(*told)) continue;
+    const DeviceTrace* const reported = find(history, device.device);
+    if (reported != nullptr && !is_empty(*reported)) continue;
     recorded_copy.final_state(device);
     if (device.allocated_before_bytes && device.reserved_before_bytes) {
       builder.set_before(device.device, *device.allocated_before_bytes,
@@ -264,15 +265,15 @@ Result<Trace> join_torch_history(const Trace& recorded, const Trace& history,
     if (is_empty(device)) continue;
     std::vector<Attribution> attributions =
         attribute_history(history, device, recorded, find(recorded, device.device), timeline);
-    tell_counts(device, attributions, diagnostics);
+    report_counts(device, attributions, diagnostics);
     history_copy.final_state(device);
-    auto told = std::make_unique<HistoryRows>(history, device, history_copy, recorded_copy,
-                                              timeline, std::move(attributions), builder);
-    history_rows.push_back(told.get());
-    rows.push_back(std::move(told));
+    auto reported = std::make_unique<HistoryRows>(history, device, history_copy, recorded_copy,
+                                                  timeline, std::move(attributions), builder);
+    history_rows.push_back(reported.get());
+    rows.push_back(std::move(reported));
     if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while joining");
   }
-  tell_moments(recorded, recorded_copy, rows, builder);
+  report_points(recorded, recorded_copy, rows, builder);
   for (HistoryRows* const device : history_rows) device->finish();
   for (const auto& device : rows) device->rest();
 

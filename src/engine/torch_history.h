@@ -1,8 +1,8 @@
-// Joins torch's own history of its CUDA allocator to the recording that drove it. The history knows
-// every block of its devices, and nothing of the program but lines; the recording knows the
-// program, and of those devices the tensors that it met. In the trace that comes of it the
-// history's devices stand beside the recording's others; what each allocation belongs to is what
-// the recording says of the tensor in it, or else what the program was doing at that moment.
+// Joins torch's own history of its CUDA allocator with the recording that controlled it. The
+// history has every block of its devices, but of the program only source lines; the recording has
+// the program's context, but on those devices only the tensors that it saw. In the joined trace the
+// history's devices are added to the recording's other devices; each allocation is attributed by
+// the recording's tensor in it, or else by the program's activity at that time.
 #pragma once
 
 #include "base/column.h"
@@ -10,13 +10,13 @@
 #include "base/progress.h"
 #include "model/trace.h"
 #include "plimsoll/result.h"
-#include "readers/beside.h"
+#include "readers/side_data.h"
 
 namespace plimsoll::engine {
 
-// The words of `doings` are `recorded`'s.
+// The strings of `activities` are those of `recorded`.
 Result<model::Trace> join_torch_history(const model::Trace& recorded, const model::Trace& history,
-                                        const base::Column<readers::Doing>& doings,
+                                        const base::Column<readers::ThreadActivity>& activities,
                                         base::Diagnostics& diagnostics, base::Progress& progress);
 
 }  // namespace plimsoll::engine

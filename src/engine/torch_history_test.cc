@@ -18,22 +18,22 @@ using model::DeviceTrace;
 using model::LifetimeFlags;
 using model::Phase;
 using model::Trace;
-using tests::Told;
+using tests::Reported;
 using tests::TraceMaker;
 
 constexpr model::Device kCpu{model::DeviceType::kCpu, -1};
 constexpr model::Device kCuda{model::DeviceType::kCuda, 0};
 constexpr std::uint64_t kBase = 0x7F0000000000;
 
-// A run of which a recording knows the tensors and what the program did, and a history each block.
-// Times are in microseconds.
+// A run for which a recording has the tensors and the program's activity, and a history has each
+// block. Times are in microseconds.
 class TorchHistory : public testing::Test {
  protected:
   static constexpr std::int64_t kMicrosecond = 1'000;
 
-  void doing(std::int64_t time, std::string_view layer, std::string_view op, Phase phase,
-             std::uint32_t thread = 1) {
-    doings_.push_back(
+  void activity(std::int64_t time, std::string_view layer, std::string_view op, Phase phase,
+                std::uint32_t thread = 1) {
+    activities_.push_back(
         {time * kMicrosecond, thread, recorded_.string(layer), recorded_.string(op), phase});
   }
   TraceMaker& recorded(std::int64_t time, model::Device device = kCuda) {
@@ -43,8 +43,8 @@ class TorchHistory : public testing::Test {
 
   void join() {
     base::Progress progress;
-    auto joined =
-        join_torch_history(recorded_.finish(), history_.finish(), doings_, diagnostics_, progress);
+    auto joined = join_torch_history(recorded_.finish(), history_.finish(), activities_,
+                                     diagnostics_, progress);
     ASSERT_TRUE(joined.ok());
     trace_ = std::move(*joined);
   }
@@ -73,20 +73,20 @@ class TorchHistory : public testing::Test {
   }
 
   TraceMaker recorded_, history_;
-  base::Column<readers::Doing> doings_;
+  base::Column<readers::ThreadActivity> activities_;
   base::Diagnostics diagnostics_;
   Trace trace_;
 };
 
-TEST_F(TorchHistory, gives_a_block_what_is_known_of_the_tensor_in_it) {
+TEST_F(TorchHistory, attributes_a_block_by_the_tensor_in_it) {
   history(100).alloc(kBase, 1000);
   const model::TensorId weight = recorded_.tensor("Net.fc.weight", "float32", "[250]");
-  recorded(110).alloc_told(kBase, 1000,
-                           {.layer = "Net.fc",
-                            .category = "parameter",
-                            .phase = Phase::kOther,
-                            .op = "aten::empty",
-                            .tensor = weight});
+  recorded(110).alloc_reported(kBase, 1000,
+                               {.layer = "Net.fc",
+                                .category = "parameter",
+                                .phase = Phase::kOther,
+                                .op = "aten::empty",
+                                .tensor = weight});
   join();
   ASSERT_EQ(device().events.size(), 1u);
   EXPECT_EQ(category(0), "parameter");
@@ -94,18 +94,18 @@ TEST_F(TorchHistory, gives_a_block_what_is_known_of_the_tensor_in_it) {
   EXPECT_EQ(text(event(0).op), "aten::empty");
   EXPECT_EQ(text(trace_.tensors[device().lifetimes.tensor[lifetime(0)].index()].name),
             "Net.fc.weight");
-  EXPECT_EQ(event(0).time_ns, 100'000);  // the allocator's own
+  EXPECT_EQ(event(0).time_ns, 100'000);  // the allocator's own time
   EXPECT_EQ(counted("torch_history"), 1u);
   EXPECT_EQ(counted("history_unattributed"), 0u);
 }
 
-TEST_F(TorchHistory, tells_successive_tensors_of_one_address_apart) {
+TEST_F(TorchHistory, distinguishes_successive_tensors_at_one_address) {
   history(100).alloc(kBase, 512);
-  recorded(105).alloc_told(kBase, 512, {.layer = "first", .category = "activation"});
-  recorded(190).free_at_once(kBase, 512);
+  recorded(105).alloc_reported(kBase, 512, {.layer = "first", .category = "activation"});
+  recorded(190).free_immediately(kBase, 512);
   history(195).free(kBase, 512);
   history(200).alloc(kBase, 512);
-  recorded(205).alloc_told(kBase, 512, {.layer = "second", .category = "temporary"});
+  recorded(205).alloc_reported(kBase, 512, {.layer = "second", .category = "temporary"});
   join();
   EXPECT_EQ(text(event(0).layer), "first");
   EXPECT_EQ(category(0), "activation");
@@ -113,37 +113,38 @@ TEST_F(TorchHistory, tells_successive_tensors_of_one_address_apart) {
   EXPECT_EQ(category(3), "temporary");
 }
 
-TEST_F(TorchHistory, gives_no_block_a_tensor_that_came_after_it_or_is_too_large) {
+TEST_F(TorchHistory, ignores_tensors_that_are_later_or_larger_than_the_block) {
   history(100).alloc(kBase, 512).free(kBase, 512);
-  recorded(150).alloc_told(kBase, 512, {.category = "parameter"});
+  recorded(150).alloc_reported(kBase, 512, {.category = "parameter"});
   history(200).alloc(kBase + 4096, 512);
-  recorded(205).alloc_told(kBase + 4096, 8192, {.category = "parameter"});
+  recorded(205).alloc_reported(kBase + 4096, 8192, {.category = "parameter"});
   join();
   EXPECT_EQ(category(0), "unknown");
   EXPECT_EQ(category(3), "unknown");
   EXPECT_EQ(counted("history_unattributed"), 2u);
 }
 
-TEST_F(TorchHistory, takes_what_a_tensor_is_for_from_the_gravest_that_it_held) {
+TEST_F(TorchHistory, uses_the_category_of_highest_precedence_in_a_block) {
   history(100).alloc(kBase, 512);
-  recorded(105).alloc_told(kBase, 512, {.layer = "Net.fc", .category = "activation_gradient"});
-  recorded(110).free_at_once(kBase, 512);
-  recorded(120).alloc_told(kBase, 512, {.category = "gradient", .flags = LifetimeFlags::kAdopted});
+  recorded(105).alloc_reported(kBase, 512, {.layer = "Net.fc", .category = "activation_gradient"});
+  recorded(110).free_immediately(kBase, 512);
+  recorded(120).alloc_reported(kBase, 512,
+                               {.category = "gradient", .flags = LifetimeFlags::kAdopted});
   join();
   EXPECT_EQ(category(0), "gradient");
   EXPECT_EQ(text(event(0).layer), "Net.fc");
 }
 
-TEST_F(TorchHistory, explains_the_rest_by_what_the_program_did_then) {
-  doing(10, "Net.fc", "", Phase::kForward);
-  doing(20, "Net.fc", "aten::mm", Phase::kForward);
+TEST_F(TorchHistory, attributes_the_rest_by_the_programs_activity) {
+  activity(10, "Net.fc", "", Phase::kForward);
+  activity(20, "Net.fc", "aten::mm", Phase::kForward);
   history(25).alloc(kBase, 512);        // within the operator
   history(27).alloc(kBase + 512, 512);  // outlives it
   history(28).free(kBase, 512);
-  doing(30, "Net.fc", "", Phase::kForward);
-  doing(40, "", "", Phase::kBackward, 2);
+  activity(30, "Net.fc", "", Phase::kForward);
+  activity(40, "", "", Phase::kBackward, 2);
   history(45).alloc(kBase + 1024, 512);
-  doing(50, "", "", Phase::kOther);
+  activity(50, "", "", Phase::kOther);
   history(55).alloc(kBase + 2048, 512);
   join();
   EXPECT_EQ(category(0), "temporary");
@@ -159,16 +160,16 @@ TEST_F(TorchHistory, explains_the_rest_by_what_the_program_did_then) {
             "cuda:0: 0 allocations known from their tensors, 4 from the time");
 }
 
-TEST_F(TorchHistory, knows_nothing_of_what_came_before_the_first_thing_told) {
+TEST_F(TorchHistory, leaves_memory_before_the_first_activity_unknown) {
   history(5).alloc(kBase, 512);
-  doing(10, "Net", "", Phase::kForward);
+  activity(10, "Net", "", Phase::kForward);
   join();
   EXPECT_EQ(category(0), "unknown");
   EXPECT_EQ(text(event(0).layer), "");
   EXPECT_EQ(counted("history_unattributed"), 1u);
 }
 
-TEST_F(TorchHistory, puts_steps_between_the_events_by_their_times) {
+TEST_F(TorchHistory, orders_steps_and_events_by_time) {
   history(100).alloc(kBase, 512);
   recorded(150, kCpu).step(1);
   history(200).alloc(kBase + 512, 512);
@@ -179,23 +180,24 @@ TEST_F(TorchHistory, puts_steps_between_the_events_by_their_times) {
   EXPECT_THAT(device(kCpu).mark_events.span(), testing::ElementsAre(0u, 1u));
 }
 
-TEST_F(TorchHistory, puts_what_the_driver_told_between_them_too) {
+TEST_F(TorchHistory, orders_driver_readings_by_time_too) {
   history(100).alloc(kBase, 512);
-  recorded(150).builder().add_look({.device = kCuda, .time_ns = 150'000});
+  recorded(150).builder().add_reading({.device = kCuda, .time_ns = 150'000});
   recorded(160, kCpu).step(1);
   history(200).alloc(kBase + 512, 512);
-  recorded(250).builder().add_look({.device = kCuda, .time_ns = 250'000});
-  recorded(260, kCpu).alloc(64, 100).builder().add_look({.device = kCpu, .time_ns = 270'000});
+  recorded(250).builder().add_reading({.device = kCuda, .time_ns = 250'000});
+  recorded(260, kCpu).alloc(64, 100).builder().add_reading({.device = kCpu, .time_ns = 270'000});
   join();
-  ASSERT_EQ(trace_.looks.size(), 3u);
-  EXPECT_EQ(trace_.looks[0].events_before, 1u);
-  EXPECT_EQ(trace_.looks[1].events_before, 2u);
-  EXPECT_EQ(trace_.looks[2].events_before, 1u);
+  ASSERT_EQ(trace_.readings.size(), 3u);
+  EXPECT_EQ(trace_.readings[0].events_before, 1u);
+  EXPECT_EQ(trace_.readings[1].events_before, 2u);
+  EXPECT_EQ(trace_.readings[2].events_before, 1u);
   EXPECT_THAT(device().mark_events.span(), testing::ElementsAre(1u));
 }
 
-TEST_F(TorchHistory, meets_what_lived_before_it_at_its_beginning) {
-  recorded(10).alloc_told(kBase, 1000, {.category = "parameter", .flags = LifetimeFlags::kAdopted});
+TEST_F(TorchHistory, begins_with_memory_that_was_live_before_it) {
+  recorded(10).alloc_reported(kBase, 1000,
+                              {.category = "parameter", .flags = LifetimeFlags::kAdopted});
   recorded(20).step(1);
   history(100).alloc(kBase + 4096, 512);
   history(110).event(Action::kFreeRequested, kBase + 8192, 512);
@@ -217,7 +219,7 @@ TEST_F(TorchHistory, meets_what_lived_before_it_at_its_beginning) {
   EXPECT_TRUE(device().has_final_state);
 }
 
-TEST_F(TorchHistory, begins_a_cut_history_where_it_begins) {
+TEST_F(TorchHistory, begins_a_truncated_history_where_it_starts) {
   recorded(20).step(1);
   history(100).event(Action::kFreeRequested, kBase, 512);
   history(101).event(Action::kFreeCompleted, kBase, 512);
@@ -228,9 +230,9 @@ TEST_F(TorchHistory, begins_a_cut_history_where_it_begins) {
   EXPECT_EQ(device().events.size(), 3u);
 }
 
-TEST_F(TorchHistory, leaves_other_devices_as_they_were_recorded) {
-  recorded(100, kCpu).alloc_told(64, 100, {.layer = "Net", .category = "input"});
-  recorded(110, {model::DeviceType::kCuda, 1}).alloc_told(kBase, 7, {.category = "buffer"});
+TEST_F(TorchHistory, leaves_other_devices_unchanged) {
+  recorded(100, kCpu).alloc_reported(64, 100, {.layer = "Net", .category = "input"});
+  recorded(110, {model::DeviceType::kCuda, 1}).alloc_reported(kBase, 7, {.category = "buffer"});
   history(120).alloc(kBase, 512);
   join();
   ASSERT_EQ(trace_.devices.size(), 3u);
@@ -242,15 +244,15 @@ TEST_F(TorchHistory, leaves_other_devices_as_they_were_recorded) {
   EXPECT_EQ(text(trace_.category(other, 0)), "buffer");
 }
 
-TEST_F(TorchHistory, knows_no_tensor_where_torch_wrote_no_times) {
+TEST_F(TorchHistory, uses_no_tensors_if_torch_wrote_no_times) {
   history_.without_times();
   history(100).alloc(kBase, 512);
-  recorded(105).alloc_told(kBase, 512, {.category = "parameter"});
+  recorded(105).alloc_reported(kBase, 512, {.category = "parameter"});
   join();
   EXPECT_EQ(category(0), "unknown");
 }
 
-TEST_F(TorchHistory, keeps_what_a_failure_elsewhere_found) {
+TEST_F(TorchHistory, keeps_what_a_failure_found_on_another_device) {
   history(100).alloc(kBase, 1000);
   model::Event failed;
   failed.action = Action::kOom;

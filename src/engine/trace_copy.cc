@@ -88,7 +88,7 @@ model::Hindsight TraceCopy::hindsight(const model::DeviceTrace& device, std::siz
 
 void TraceCopy::final_state(const model::DeviceTrace& device) {
   to_.name_device(device.device);
-  if (device.tells_blocks) to_.blocks_told(device.device);
+  if (device.has_block_sizes) to_.blocks_reported(device.device);
   if (device.history == model::History::kTruncated) to_.mark_truncated(device.device);
   if (!device.has_final_state) return to_.final_state_unknown(device.device);
   to_.final_state_known();

@@ -1,5 +1,5 @@
-// TraceCopy: rows of a finished trace into the builder of another one, with its words, stacks,
-// streams, pools and tensors.
+// TraceCopy: copies rows of a finished trace into another trace's builder, with their strings,
+// stacks, streams, pools and tensors.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace plimsoll::engine {
 
 class TraceCopy {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   TraceCopy(const model::Trace& from, model::TraceBuilder& to);
 
   model::Event event(const model::DeviceTrace& device, std::size_t row);
-  // What hindsight shows of a lifetime.
+  // What is known about a lifetime in hindsight.
   model::Hindsight hindsight(const model::DeviceTrace& device, std::size_t lifetime);
   model::StringId text(model::StringId id);
   model::StackId stack(model::StackId id);
   model::TensorId tensor(model::TensorId id);
   model::StreamId stream(model::StreamId id) { return to_.stream(from_.streams[id.index()]); }
   model::PoolId pool(model::PoolId id);
-  // What stands beside the events of a device: its segments, and what is known of it.
+  // The data of a device other than events: its segments and properties.
   void final_state(const model::DeviceTrace& device);
-  // What belongs to no device.
+  // The data that belongs to no device.
   void settings();
   void annotations();
 
@@ -34,7 +34,7 @@ class TraceCopy {
 
   const model::Trace& from_;
   model::TraceBuilder& to_;
-  // By row there: the row here, or kNone.
+  // Indexed by row in the source: the row in the copy, or kNone.
   std::vector<std::uint32_t> texts_, frames_, stacks_, tensors_;
 };
 

@@ -2,17 +2,18 @@
 
 #include <array>
 #include <cstddef>
-#include <fstream>
+#include <cstdio>
 
+#include "base/input_file.h"
 #include "format/block.h"
 
 namespace plimsoll::engine {
 
 bool is_trace_file(const std::string& path) {
   std::array<std::byte, format::kMagic.size()> head{};
-  std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char*>(head.data()), static_cast<std::streamsize>(head.size()));
-  return file.gcount() == static_cast<std::streamsize>(head.size()) && format::has_magic(head);
+  const base::InputFile file = base::open_input(path);
+  return file != nullptr && std::fread(head.data(), 1, head.size(), file.get()) == head.size() &&
+         format::has_magic(head);
 }
 
 }  // namespace plimsoll::engine

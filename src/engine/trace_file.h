@@ -5,7 +5,7 @@
 
 namespace plimsoll::engine {
 
-// Whether the file begins as every Plimsoll trace does. False for a file that cannot be read.
+// Whether the file has the header of a Plimsoll trace. False for an unreadable file.
 bool is_trace_file(const std::string& path);
 
 }  // namespace plimsoll::engine

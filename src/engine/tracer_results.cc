@@ -18,7 +18,8 @@ namespace plimsoll {
 
 struct TracerResults::State {
   Session session;
-  report::DeviceReport device;  // empty where the recording has none
+  Report report;
+  report::DeviceReport device;  // empty if the recording has none
   std::vector<MemoryEvent> events = {};
   std::map<std::string, LayerMemoryStats> layers = {};
 };
@@ -192,7 +193,7 @@ void write(base::JsonWriter& json, const LayerMemoryStats& stats) {
   json.end_object();
 }
 
-// Calls `write` with a sink that writes the file.
+// Calls `write` with a sink that writes to the file.
 template <typename Write>
 Status write_file(const std::string& path, Write&& write) {
   errno = 0;
@@ -207,27 +208,27 @@ Status write_file(const std::string& path, Write&& write) {
   return make_error(ErrorCode::kIo, path + ": cannot be written: " + std::strerror(errno));
 }
 
-OpenOptions all_rows() {
-  OpenOptions options;
-  options.top = kAllRows;
-  return options;
+Question all_rows() {
+  Question question;
+  question.top = kAllRows;
+  return question;
 }
 
 }  // namespace
 
 Result<TracerResults> TracerResults::of(Session session, const std::string& name) {
-  const report::Report& report = session.state().report;
-  const report::DeviceReport* device = find_device(report, name);
+  PLIMSOLL_TRY_ASSIGN(Report report, session.ask(all_rows()));
+  const report::DeviceReport* device = find_device(report.value(), name);
   if (device == nullptr && !name.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "the recording has no device " + name);
   }
   const auto timeline = session.table("timeline");
   if (!timeline) return timeline.error();
   auto state = std::make_shared<State>(
-      State{std::move(session), device != nullptr ? *device : report::DeviceReport{}});
+      State{std::move(session), report, device != nullptr ? *device : report::DeviceReport{}});
   if (device == nullptr) return TracerResults(std::move(state));
   read_events(*timeline, exporters::terminal::device_name(*device), state->events);
-  for (const report::LayerRow& row : state->session.state().report.tables.layers) {
+  for (const report::LayerRow& row : state->report.value().tables.layers) {
     if (row.device != state->device.device) continue;
     const std::string layer = row.layer.empty() ? kNoLayer : row.layer;
     state->layers.emplace(layer, stats_of(row, layer));
@@ -236,14 +237,14 @@ Result<TracerResults> TracerResults::of(Session session, const std::string& name
 }
 
 Result<TracerResults> TracerResults::read(const std::string& path, const std::string& device) {
-  auto session = Session::open(path, all_rows());
+  auto session = Session::open(path);
   if (!session) return session.error();
   return of(std::move(*session), device);
 }
 
 Result<TracerResults> TracerResults::read_memory(std::span<const std::byte> recording,
                                                  const std::string& device) {
-  auto session = Session::open_memory(recording, "[memory]", all_rows());
+  auto session = Session::open_memory(recording, "[memory]");
   if (!session) return session.error();
   return of(std::move(*session), device);
 }
@@ -268,7 +269,7 @@ std::map<std::string, double> TracerResults::get_fragmentation_stats() const {
 
 Status TracerResults::export_flame_graph(const std::string& output_path) const {
   return write_file(output_path, [this](const auto& sink) {
-    return state_->session.export_to("speedscope", sink);
+    return state_->session.export_to("speedscope", sink, all_rows());
   });
 }
 
@@ -295,7 +296,7 @@ Status TracerResults::export_timeline(const std::string& output_path) const {
 std::string TracerResults::summary(std::size_t top) const {
   TextOptions options;
   options.top = top;
-  const auto text = state_->session.report_text(options);
+  const auto text = state_->report.text(options);
   return text ? *text : text.error().message + "\n";
 }
 

@@ -1,8 +1,9 @@
-// Exporter: one output format. It computes nothing that a pass could: it writes what the trace and
-// the report hold.
+// Exporter: one output format. It only formats the data of the trace and the report; all
+// computation happens in passes.
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "model/trace.h"
@@ -12,7 +13,7 @@
 
 namespace plimsoll::exporters {
 
-// Where the bytes go. write() returns an error once (disk full, closed pipe); the exporter passes
+// Receives the bytes. write() returns an error once (disk full, closed pipe); the exporter passes
 // it on and stops.
 class Output {
  public:
@@ -32,6 +33,8 @@ class Exporter {
   virtual const char* name() const = 0;         // as in `plimsoll export --to NAME`
   virtual const char* description() const = 0;  // one line for the help
   virtual const char* suffix() const = 0;       // ".speedscope.json"
+  // The analyses whose results it writes; empty: all.
+  virtual std::span<const char* const> needs() const { return {}; }
   virtual Status write(const ExportInput& input, Output& output) const = 0;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-// How the functions begin that stand between the program's own: CPython, the C library, and the
-// recorder that took the stack.
+// Prefixes of functions that come between the program's own: those of CPython, the C library, and
+// the recorder that took the stack.
 constexpr std::array kPlumbing = {
     "Py"sv,
     "_Py"sv,
@@ -43,9 +43,9 @@ constexpr std::array kPlumbing = {
     "torch::cuda::(anonymous namespace)::gather"sv,
 };
 
-// What torch puts between a call in the program and what is called.
+// torch's wrappers between a call in the program and the called function.
 struct Wrapper {
-  std::string_view file;      // its end, with "/"
+  std::string_view file;      // its end, starting with "/"
   std::string_view function;  // its end: Python 3.11 names the class too
 };
 constexpr std::array kWrappers = {

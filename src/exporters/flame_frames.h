@@ -1,7 +1,7 @@
-// The frames of a stack as a flame graph wants them: root first, and without the interpreter's, the
-// recorder's own, and the wrappers that torch puts around each call of a module. PyTorch records
+// The frames of a stack for a flame graph: root first, without those of the interpreter and the
+// recorder, and without the wrappers that torch puts around each call of a module. PyTorch records
 // Python and native frames in one stack, and CPython's evaluation loop between any two functions of
-// the program would push equal Python frames to different depths and break the graph apart.
+// the program would push equal Python frames to different depths and split the graph.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,8 @@ class FlameFrames {
  public:
   explicit FlameFrames(const model::Trace& trace);
 
-  // Valid until the next call. Empty only for an empty stack: one of plumbing alone is kept whole.
+  // Valid until the next call. Empty only for an empty stack: a stack that consists only of such
+  // frames is not filtered.
   const std::vector<model::FrameId>& root_first(model::StackId stack);
 
  private:

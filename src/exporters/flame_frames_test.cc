@@ -19,7 +19,7 @@ std::string functions(const model::Trace& trace, model::StackId stack) {
   return text;
 }
 
-TEST(FlameFrames, the_interpreter_is_left_out_and_the_program_is_kept) {
+TEST(FlameFrames, frames_of_the_interpreter_are_omitted_but_not_the_programs) {
   TraceMaker maker;
   const auto stack = maker.stack({{"??", 0, "torch::unwind::unwind()"},
                                   {"", 0, "at::_ops::mul_Tensor::call"},
@@ -36,7 +36,7 @@ TEST(FlameFrames, the_interpreter_is_left_out_and_the_program_is_kept) {
   EXPECT_EQ(functions(trace, model::kNoStack), "");
 }
 
-TEST(FlameFrames, torchs_wrappers_of_a_call_are_left_out_and_its_layers_are_kept) {
+TEST(FlameFrames, torchs_call_wrappers_are_omitted_but_not_its_layers) {
   constexpr FrameText kLinear{"/x/site-packages/torch/nn/modules/linear.py", 125, "Linear.forward"};
   constexpr std::string_view kModule = "/x/site-packages/torch/nn/modules/module.py";
   TraceMaker maker;

@@ -1,4 +1,4 @@
-// JsonOutput: a JsonWriter whose text goes to an Output, and which remembers the Output's error.
+// JsonOutput: a JsonWriter that writes to an Output and stores the Output's error.
 #pragma once
 
 #include <string_view>
@@ -14,9 +14,9 @@ class JsonOutput {
   JsonOutput(Output& output, base::JsonWriter::Style style);
 
   base::JsonWriter& json() { return json_; }
-  // False once a write failed: loops stop there.
+  // False after a failed write, so that loops can stop.
   bool ok() const { return json_.ok(); }
-  // Ends the document with a newline; the first error of the output, if there was one.
+  // Ends the document with a newline; returns the output's first error, if any.
   Status finish();
 
  private:

@@ -22,10 +22,10 @@ bool is_owned(std::string_view category) {
          category == model::kOptimizerState || category == model::kBuffer;
 }
 
-// Everything that rows are told apart by.
+// The key of a row.
 struct Key {
   LayerId layer;
-  StringId op;        // none: the category stands for it
+  StringId op;        // 0: the category replaces it
   StringId category;  // only without op
   model::LineId line;
 
@@ -37,12 +37,12 @@ class DeviceStacks {
   DeviceStacks(const ExportInput& input, const model::DeviceTrace& device)
       : input_(input), trace_(input.trace), device_(device), layers_(input.trace) {}
 
-  std::vector<LayerStack> at(std::int64_t moment) {
+  std::vector<LayerStack> at(std::int64_t point) {
     std::map<Key, std::uint64_t> bytes;
     std::uint64_t older = 0;
-    for (const std::uint32_t row : live_set(device_, model::held(device_), moment)) {
+    for (const std::uint32_t row : live_set(device_, model::held(device_), point)) {
       const std::uint32_t born = device_.lifetimes.alloc[row];
-      const std::uint64_t size = trace_.held_bytes(device_, row);
+      const std::uint64_t size = trace_.lifetime_bytes(device_, row);
       if (born == kNone) {
         older += size;
       } else {
@@ -97,9 +97,8 @@ class DeviceStacks {
 
 std::vector<LayerStacks> layer_stacks(const ExportInput& input) {
   std::vector<LayerStacks> all;
-  for (const DeviceMoment& moment : device_moments(input)) {
-    all.push_back(
-        {moment.device, moment.name, DeviceStacks(input, *moment.device).at(moment.event)});
+  for (const DevicePoint& point : device_points(input)) {
+    all.push_back({point.device, point.name, DeviceStacks(input, *point.device).at(point.event)});
   }
   return all;
 }

@@ -1,8 +1,8 @@
-// What was live at the report's moment, by layer, then operator, then line: the flame graph of a
-// model. The frames of a row are the layer's ancestors and the layer itself, each with its whole
-// path ("UNet", "UNet.down", "UNet.down.0"); then the operator that allocated it, or for what a
-// module owns and what no operator made its category in brackets ("[parameter]"); then the source
-// line.
+// Live memory at the report's point in time, by layer, then operator, then line: the flame graph of
+// a model. The frames of a row are the layer's ancestors and the layer itself, each with its full
+// path ("UNet", "UNet.down", "UNet.down.0"); then the operator that allocated it or, for memory
+// that a module owns or that has no operator, its category in brackets ("[parameter]"); then the
+// source line.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct LayerStack {
 
 struct LayerStacks {
   const model::DeviceTrace* device = nullptr;
-  std::string moment;
-  std::vector<LayerStack> rows;  // neighbours share their ancestors
+  std::string point;
+  std::vector<LayerStack> rows;  // neighbors share their ancestors
 };
 
-// One entry for each device that has a moment, as live_stacks() has.
+// One entry for each device with a point in time, as in live_stacks().
 std::vector<LayerStacks> layer_stacks(const ExportInput& input);
 
 }  // namespace plimsoll::exporters

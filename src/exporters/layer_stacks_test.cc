@@ -29,30 +29,30 @@ std::vector<std::string> folded(const LayerStacks& stacks) {
   return text;
 }
 
-TEST(LayerStacks, layer_then_operator_then_line) {
+TEST(LayerStacks, frames_are_layer_then_operator_then_line) {
   TraceMaker maker;
   const auto line = maker.stack({{"net.py", 7, "forward"}});
-  maker.alloc_told(1, 10, {.layer = "Net.fc", .op = "aten::linear", .stack = line})
-      .alloc_told(2, 5, {.layer = "Net.fc", .op = "aten::linear", .stack = line})
-      .alloc_told(3, 100,
-                  {.category = "parameter",
-                   .op = "aten::empty",
-                   .tensor = maker.tensor("Net.fc.weight"),
-                   .stack = line})
+  maker.alloc_reported(1, 10, {.layer = "Net.fc", .op = "aten::linear", .stack = line})
+      .alloc_reported(2, 5, {.layer = "Net.fc", .op = "aten::linear", .stack = line})
+      .alloc_reported(3, 100,
+                      {.category = "parameter",
+                       .op = "aten::empty",
+                       .tensor = maker.tensor("Net.fc.weight"),
+                       .stack = line})
       .alloc(4, 1)
       .free(99, 7);
   const auto stacks = stacks_of(maker.finish());
   ASSERT_EQ(stacks.size(), 1u);
-  EXPECT_EQ(stacks[0].moment, "end");
+  EXPECT_EQ(stacks[0].point, "end");
   EXPECT_THAT(folded(stacks[0]), ElementsAre("Net;Net.fc;[parameter];net.py:7 (forward);100",
                                              "Net;Net.fc;aten::linear;net.py:7 (forward);15",
                                              "[no layer];[unknown];[no stack recorded];1"));
 }
 
-TEST(LayerStacks, rows_sum_to_what_is_live) {
+TEST(LayerStacks, rows_sum_to_live_bytes) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const auto trace = random_trace(
-        {.seed = seed, .events = 200, .telling = RandomTraceOptions::Telling::kEverything});
+        {.seed = seed, .events = 200, .reporting = RandomTraceOptions::Reporting::kEverything});
     std::uint64_t live = 0;
     const auto& device = trace.devices.at(0);
     for (std::size_t row = 0; row < device.lifetimes.size(); ++row) {

@@ -1,6 +1,6 @@
-// What was live at the moment the report's tables speak of, by stack: the input of every flame
-// graph. Liveness is that of the tables: requested bytes, until free_completed. A report without
-// moments (the pass did not run) means the end of the recording.
+// Live memory at the point in time of the report's tables, by stack: the input of every flame
+// graph. Liveness is that of the tables: requested bytes, until free_completed. If the report has
+// no point in time (the pass did not run), the end of the recording is used.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace plimsoll::exporters {
 
-// The moment of a device.
-struct DeviceMoment {
+// The point in time of a device.
+struct DevicePoint {
   const model::DeviceTrace* device = nullptr;
   std::string name;  // "peak", "end", ...
   std::int64_t event = 0;
 };
 
-// One entry for each device that has a moment, in the order of the devices.
-std::vector<DeviceMoment> device_moments(const ExportInput& input);
+// One entry for each device with a point in time, in the order of the devices.
+std::vector<DevicePoint> device_points(const ExportInput& input);
 
 struct StackBytes {
   model::StackId stack;
@@ -30,12 +30,12 @@ struct StackBytes {
 
 struct LiveStacks {
   const model::DeviceTrace* device = nullptr;
-  std::string moment;              // "peak", "end", ...
+  std::string point;               // "peak", "end", ...
   std::vector<StackBytes> stacks;  // most bytes first
   std::uint64_t total_bytes = 0;
 };
 
-// One entry for each device that has a moment, in the order of the devices.
+// One entry for each device with a point in time, in the order of the devices.
 std::vector<LiveStacks> live_stacks(const ExportInput& input);
 
 }  // namespace plimsoll::exporters

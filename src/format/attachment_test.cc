@@ -1,4 +1,4 @@
-// Attachments: written in pieces, read in pieces of any size, and lost piece by piece.
+// Attachments written in pieces, read in pieces of any size, and damaged piece by piece.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -54,7 +54,7 @@ Pieces pieces_of(std::span<const std::byte> file, std::size_t piece = SIZE_MAX) 
   return pieces;
 }
 
-TEST(Attachment, comes_back_whole_whatever_its_size_and_the_pieces) {
+TEST(Attachment, round_trips_at_any_size_and_in_any_pieces) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kAttachmentPieceBytes,
                                  kAttachmentPieceBytes + 1, 3 * kAttachmentPieceBytes}) {
     TraceFile file;
@@ -79,7 +79,7 @@ TEST(Attachment, comes_back_whole_whatever_its_size_and_the_pieces) {
   }
 }
 
-TEST(Attachment, takes_no_more_than_it_says_it_has) {
+TEST(Attachment, never_exceeds_its_stated_size) {
   const AttachmentPiece whole = [] {
     static TraceFile file;
     Encoder encoder(file);
@@ -98,21 +98,21 @@ TEST(Attachment, takes_no_more_than_it_says_it_has) {
     return bytes;
   };
   EXPECT_TRUE(read_attachment(payload(4, 0, 4)));
-  EXPECT_FALSE(read_attachment(payload(3, 0, 4)));  // more bytes than the whole
-  EXPECT_FALSE(read_attachment(payload(4, 1, 4)));  // beyond its end
+  EXPECT_FALSE(read_attachment(payload(3, 0, 4)));  // larger than the whole
+  EXPECT_FALSE(read_attachment(payload(4, 1, 4)));  // past the end
   EXPECT_FALSE(read_attachment(payload(4, ~std::uint64_t{0}, 4)));
-  EXPECT_FALSE(read_attachment(payload(4, 0, 9)));  // a name beyond the block
+  EXPECT_FALSE(read_attachment(payload(4, 0, 9)));  // a name longer than the block
   EXPECT_FALSE(read_attachment({}));
 }
 
-TEST(Attachment, has_a_name_of_bounded_length) {
+TEST(Attachment, limits_the_length_of_its_name) {
   TraceFile file;
   Encoder encoder(file);
   encoder.attachment(std::string(10'000, 'n'), made_bytes(1));
   EXPECT_EQ(pieces_of(file.bytes()).name, std::string(kMaxAttachmentName, 'n'));
 }
 
-TEST(Attachment, is_told_by_a_dump_piece_by_piece) {
+TEST(Attachment, is_dumped_piece_by_piece) {
   TraceFile file;
   Encoder encoder(file);
   encoder.attachment("torch_snapshot", made_bytes(kAttachmentPieceBytes + 9));
@@ -125,7 +125,7 @@ TEST(Attachment, is_told_by_a_dump_piece_by_piece) {
   EXPECT_NE(text.find("offset=262144 bytes=9 of=262153\n"), std::string::npos);
 }
 
-TEST(Attachment, loses_the_piece_that_is_damaged_and_no_event) {
+TEST(Attachment, loses_only_the_damaged_piece_and_no_event) {
   TraceFile file;
   Encoder encoder(file);
   encoder.attachment("name", made_bytes(10));

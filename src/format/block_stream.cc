@@ -9,8 +9,8 @@ namespace {
 
 bool is_known(BlockKind kind) {
   switch (kind) {
-#define PLIMSOLL_BLOCK_KIND(name, number) case BlockKind::name:
-#include "format/record_kinds.def"
+#define PLIMSOLL_BLOCK(name, number, word) case BlockKind::name:
+#include "format/records.def"
     return true;
   }
   return false;
@@ -70,7 +70,7 @@ bool BlockStream::take_prelude() {
   return kind_ == Kind::kTrace;
 }
 
-// The file ends within a block, or within what should be one.
+// The file ends inside a block, or inside data where a block should be.
 void BlockStream::cut_off(std::uint32_t events) {
   if (!is_lost_) {
     damage_.cut_bytes = at_hand().size();
@@ -79,7 +79,7 @@ void BlockStream::cut_off(std::uint32_t events) {
   skip(at_hand().size());
 }
 
-// The next head that is one, however far it is; nothing: more bytes are needed.
+// Finds the next valid head, however far ahead; returns nothing if more bytes are needed.
 std::optional<BlockHead> BlockStream::take_head() {
   while (want(kBlockHeadBytes)) {
     if (auto head = read_block_head(at_hand().data())) {
@@ -98,8 +98,8 @@ std::optional<BlockHead> BlockStream::take_head() {
 }
 
 std::optional<Block> BlockStream::next() {
-  skip(handed_out_);
-  handed_out_ = 0;
+  skip(returned_bytes_);
+  returned_bytes_ = 0;
   if (kind_ == Kind::kUnknown) static_cast<void>(take_prelude());
   if (kind_ != Kind::kTrace) {
     if (kind_ != Kind::kUnknown) piece_ = {};
@@ -115,7 +115,7 @@ std::optional<Block> BlockStream::next() {
     if (checksum(payload) != head->payload_checksum) {
       damage_.add(offset_, head->events);
     } else if (is_known(head->kind)) {
-      handed_out_ = bytes;
+      returned_bytes_ = bytes;
       return Block{*head, offset_, payload};
     } else {
       ++damage_.unknown_kinds;

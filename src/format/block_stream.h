@@ -1,6 +1,6 @@
-// BlockStream: finds the blocks in a trace file that comes in pieces of any size. Takes any prefix
-// of a file; a damaged block is skipped and counted. Holds at most one block at a time, reads
-// every byte once, and returns a block that lies whole in the caller's piece without copying it.
+// BlockStream finds the blocks in a trace file that arrives in pieces of any size. Any prefix of a
+// file is accepted; a damaged block is skipped and counted. It buffers at most one block, reads
+// every byte once, and returns a block that lies entirely in the caller's piece without copying.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ namespace plimsoll::format {
 
 struct Block {
   BlockHead head;
-  std::uint64_t offset = 0;  // of its head in the file
+  std::uint64_t offset = 0;  // of the head, in the file
   std::span<const std::byte> payload;
 };
 
-// What was wrong with the file.
+// The damage found in the file.
 struct Damage {
-  std::uint64_t blocks = 0;         // skipped, and stretches that should have been blocks
-  std::uint64_t events = 0;         // in those blocks, as far as their heads could be read
-  std::uint64_t first_offset = 0;   // of the first of them
-  std::uint64_t unknown_kinds = 0;  // blocks of a later version; no damage
-  std::uint64_t cut_bytes = 0;      // of the block that the file's end cuts off
+  std::uint64_t blocks = 0;         // skipped blocks, and stretches that should have been blocks
+  std::uint64_t events = 0;         // in those blocks, where their heads were readable
+  std::uint64_t first_offset = 0;   // of the first damaged block
+  std::uint64_t unknown_kinds = 0;  // blocks from a later version; not damage
+  std::uint64_t cut_bytes = 0;      // of the block that the end of the file cuts off
   std::uint64_t cut_events = 0;
   bool is_prelude_damaged = false;
 
@@ -40,27 +40,30 @@ class BlockStream {
   enum class Kind : std::uint8_t {
     kUnknown,  // too few bytes yet
     kTrace,    // a trace file that this version reads
-    kNoTrace,  // no trace file
-    kTooNew    // one of a later version that says we cannot read it
+    kNoTrace,  // not a trace file
+    kTooNew    // written by a later version that this one cannot read
   };
 
-  // The next piece of the file. It must live until next() has returned nothing.
+  // Passes the next piece of the file. The piece must stay valid until next() returns nothing.
   void push(std::span<const std::byte> piece);
-  // No more will come: what is left is looked through for whole blocks.
+  // There are no more pieces: the remaining bytes are searched for whole blocks.
   void finish() { is_finished_ = true; }
-  // The next block, good until the next call; nothing: another piece is needed, or the end.
+  // The next block, valid until the next call; nothing if another piece is needed, or at the end.
   std::optional<Block> next();
 
   Kind kind() const { return kind_; }
   const Prelude& prelude() const { return prelude_; }
   const Damage& damage() const { return damage_; }
-  Damage& damage() { return damage_; }  // for who finds a payload broken in spite of its checksum
-  std::uint64_t bytes() const { return offset_; }  // done with
+  Damage& damage() {
+    return damage_;
+  }  // for a caller that finds a broken payload despite its
+     // checksum
+  std::uint64_t bytes() const { return offset_; }  // processed
 
  private:
-  // The bytes at hand: what was kept of the pieces before, or else the piece itself.
+  // The contiguous bytes available: those buffered from earlier pieces, or else the piece itself.
   std::span<const std::byte> at_hand() const;
-  // Makes so many lie together at hand; false: they are not here yet, and all there are is kept.
+  // Makes `bytes` contiguous bytes available; false if they have not arrived, and buffers the rest.
   bool want(std::size_t bytes);
   void skip(std::size_t bytes);
   bool take_prelude();
@@ -70,13 +73,13 @@ class BlockStream {
   std::span<const std::byte> piece_;
   std::vector<std::byte> kept_;
   std::size_t kept_done_ = 0;
-  std::size_t handed_out_ = 0;  // bytes of the block that next() returned last
+  std::size_t returned_bytes_ = 0;  // bytes of the block that next() returned last
   std::uint64_t offset_ = 0;
   Kind kind_ = Kind::kUnknown;
   Prelude prelude_;
   Damage damage_;
   bool is_finished_ = false;
-  bool is_lost_ = false;  // in bytes that are no block
+  bool is_lost_ = false;  // inside bytes that are not a block
 };
 
 }  // namespace plimsoll::format

@@ -21,7 +21,7 @@ using tests::read_file;
 using tests::TraceFile;
 using Bytes = std::vector<std::byte>;
 
-// Six blocks of ten events each, and the end.
+// Six blocks of ten events each, and the end block.
 TraceFile small_file() {
   TraceFile file;
   Encoder encoder(file);
@@ -45,7 +45,7 @@ bool is_subsequence(const std::vector<std::string>& some, const std::vector<std:
   return true;
 }
 
-TEST(BlockStream, takes_pieces_of_any_size) {
+TEST(BlockStream, accepts_pieces_of_any_size) {
   const TraceFile file = small_file();
   const auto whole = read_file(file.bytes());
   EXPECT_EQ(whole.read.events.size(), 60u);
@@ -58,7 +58,7 @@ TEST(BlockStream, takes_pieces_of_any_size) {
   }
 }
 
-TEST(BlockStream, reads_every_prefix_up_to_its_last_whole_block) {
+TEST(BlockStream, reads_every_prefix_through_its_last_whole_block) {
   const TraceFile file = small_file();
   const auto whole = read_file(file.bytes());
   for (std::size_t size = 0; size < file.bytes().size(); ++size) {
@@ -84,7 +84,7 @@ TEST(BlockStream, reads_every_prefix_up_to_its_last_whole_block) {
   }
 }
 
-TEST(BlockStream, loses_the_block_a_bit_flips_in_and_no_other) {
+TEST(BlockStream, loses_only_the_block_with_the_flipped_bit) {
   const TraceFile file = small_file();
   const auto whole = read_file(file.bytes());
   for (std::size_t bit = 0; bit < file.bytes().size() * 8; ++bit) {
@@ -106,7 +106,7 @@ TEST(BlockStream, loses_the_block_a_bit_flips_in_and_no_other) {
   }
 }
 
-TEST(BlockStream, finds_the_next_block_behind_missing_and_foreign_bytes) {
+TEST(BlockStream, finds_the_next_block_after_missing_and_foreign_bytes) {
   const TraceFile file = small_file();
   const std::size_t third = file.blocks()[3].offset;
   Bytes missing = file.bytes();
@@ -127,7 +127,7 @@ TEST(BlockStream, finds_the_next_block_behind_missing_and_foreign_bytes) {
   EXPECT_EQ(read.damage.first_offset, third);
 }
 
-TEST(BlockStream, refuses_a_file_whose_writer_says_so) {
+TEST(BlockStream, rejects_a_file_that_requires_a_later_version) {
   Bytes bytes = small_file().bytes();
   store(bytes.data() + 10, std::uint16_t{kVersion + 1});
   store(bytes.data() + 12, checksum({bytes.data(), 12}));
@@ -136,7 +136,7 @@ TEST(BlockStream, refuses_a_file_whose_writer_says_so) {
   EXPECT_TRUE(read.read.events.empty());
 }
 
-// Puts a block with this payload into a file.
+// Appends a block with this payload to a file.
 Bytes with_block(unsigned kind, const Bytes& payload) {
   const TraceFile file = small_file();
   Bytes block(kBlockHeadBytes);
@@ -152,7 +152,7 @@ Bytes with_block(unsigned kind, const Bytes& payload) {
   return bytes;
 }
 
-TEST(BlockStream, passes_over_what_later_versions_add) {
+TEST(BlockStream, skips_what_later_versions_add) {
   auto read = read_file(with_block(200, Bytes(100)));
   EXPECT_EQ(read.damage.unknown_kinds, 1u);
   EXPECT_EQ(read.damage.blocks, 0u);
@@ -167,7 +167,7 @@ TEST(BlockStream, passes_over_what_later_versions_add) {
   EXPECT_EQ(read.damage.blocks, 0u);
   EXPECT_THAT(read.read.events, testing::Contains("evicted 5"));
 
-  // A definition of kind 99, and a device with a field more.
+  // A definition of kind 99, and a device with one extra field.
   read = read_file(with_block(1, {byte(99), byte(2), byte(1), byte(1), byte(7), byte(4), byte(1),
                                   byte(1), byte(0), byte(77)}));
   EXPECT_EQ(read.unknown_records, 1u);
@@ -175,8 +175,8 @@ TEST(BlockStream, passes_over_what_later_versions_add) {
   EXPECT_THAT(read.read.definitions, testing::Contains("device 1 1 0"));
 }
 
-// Whatever a payload holds, its checksum being right: no crash, no reading beyond it.
-TEST(BlockStream, bears_any_payload) {
+// Any payload with a valid checksum: no crash, and no read past its end.
+TEST(BlockStream, survives_any_payload) {
   RandomEvents random(3);
   for (int round = 0; round < 3'000; ++round) {
     Bytes payload(random.below(round % 10 == 0 ? 2'000 : 60));

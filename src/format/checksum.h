@@ -1,5 +1,5 @@
-// The checksum of the trace file: XXH64 with seed 0, as xxhash.org specifies it, cut to its low 32
-// bits. Quick enough (many GB/s) that blocks are always checked.
+// The checksum of a trace file: XXH64 with seed 0, as specified at xxhash.org, truncated to its low
+// 32 bits. It is fast enough (many GB/s) to check every block.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Decoder: a trace file in pieces of any size, passed to a visitor record by record, in the order
-// of the file. Whatever the bytes are, it neither fails nor holds more than a block and its tables;
-// what is wrong with them is counted.
+// Decoder reads a trace file in pieces of any size and passes its records to a visitor in file
+// order. Whatever the input, it never fails and buffers no more than one block and its tables;
+// damage is counted.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::format {
 
-// A visitor that derives from this says only what it wants to hear.
+// A base for visitors: override only the records of interest.
 struct NoRecords : NoEvents, NoDefinitions {
   void on_block(const Block&) {}  // before the records in it
   void on_end(const End&) {}
@@ -29,29 +29,29 @@ class Decoder {
 
   void push(std::span<const std::byte> piece) {
     stream_.push(piece);
-    tell_blocks();
+    report_blocks();
   }
-  // No more will come. Afterwards the counts are final.
+  // There are no more pieces. After this call the counts are final.
   void finish() {
     stream_.finish();
-    tell_blocks();
+    report_blocks();
   }
 
   BlockStream::Kind kind() const { return stream_.kind(); }
   const Prelude& prelude() const { return stream_.prelude(); }
   const Damage& damage() const { return stream_.damage(); }
-  bool is_ended() const { return is_ended_; }                         // the end block was there
-  std::uint64_t unknown_records() const { return unknown_records_; }  // of a later version
+  bool is_ended() const { return is_ended_; }                         // the end block was read
+  std::uint64_t unknown_records() const { return unknown_records_; }  // from a later version
 
  private:
-  void tell_blocks() {
+  void report_blocks() {
     while (const auto block = stream_.next()) {
       visitor_.on_block(*block);
-      if (!tell(*block)) stream_.damage().add(block->offset, block->head.events);
+      if (!emit(*block)) stream_.damage().add(block->offset, block->head.events);
     }
   }
 
-  bool tell(const Block& block) {
+  bool emit(const Block& block) {
     switch (block.head.kind) {
       case BlockKind::kDefinitions: {
         const bool is_whole = definitions_.decode(block.payload, visitor_);

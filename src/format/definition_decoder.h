@@ -1,6 +1,6 @@
-// DefinitionDecoder: the records of a block of definitions, passed to a visitor. Each has its
-// length: fields that a later version appended, and kinds it added, are skipped. Texts and
-// frames live until the visitor returns.
+// DefinitionDecoder passes the records of a definition block to a visitor. Every record stores its
+// length, so fields appended and kinds added by a later version are skipped. Texts and frames are
+// valid until the visitor returns.
 #pragma once
 
 #include <cstddef>
@@ -11,32 +11,25 @@
 #include <vector>
 
 #include "format/block.h"
-#include "format/encoder.h"
+#include "format/fields.h"
 #include "format/records.h"
 #include "format/wire.h"
 
 namespace plimsoll::format {
 
-// What an end block says.
-struct End {
-  std::int64_t time_ns = 0;
-  std::uint64_t events = 0;
-  std::uint64_t lost = 0;  // records that the writer had no memory for
-};
-
 struct NoDefinitions {
-  void on_process(const Process&) {}
   void on_meta(std::string_view, std::string_view) {}
   void on_name(std::uint32_t, std::string_view) {}
   void on_stack(std::uint32_t, std::span<const Frame>) {}
-  void on_site(std::uint32_t, const Site&) {}
-  void on_tensor(std::uint32_t, const Tensor&) {}
-  void on_device(std::uint8_t, const Device&) {}
-  void on_setting(const Setting&) {}
-  void on_notice(const Notice&) {}
+#define PLIMSOLL_DEFINITION(Struct, method, number) \
+  void on_##method(const Struct&) {}
+#define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) \
+  void on_##method(IdType, const Struct&) {}
+#include "format/records.def"
 };
 
-// Reads fields from bytes that may end anywhere; what is not there is 0, and is_whole() says so.
+// Reads fields from bytes that may end anywhere; a missing field is 0, and is_whole() is then
+// false.
 class FieldReader {
  public:
   explicit FieldReader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
@@ -85,14 +78,11 @@ class FieldReader {
 
 inline End read_end(std::span<const std::byte> payload) noexcept {
   FieldReader fields(payload);
-  End end;
-  end.time_ns = fields.signed_varint();
-  end.events = fields.varint();
-  end.lost = fields.varint();
-  return end;
+  BlockState none;
+  return take_fields<End>(fields, none);
 }
 
-// What an attachment's block says; nothing if it cannot be.
+// Parses the payload of an attachment block; returns nothing if it is invalid.
 inline std::optional<AttachmentPiece> read_attachment(std::span<const std::byte> payload) noexcept {
   FieldReader fields(payload);
   AttachmentPiece piece;
@@ -109,7 +99,7 @@ inline std::optional<AttachmentPiece> read_attachment(std::span<const std::byte>
 
 class DefinitionDecoder {
  public:
-  // False if a record is broken; those before it were told.
+  // Returns false at a broken record; the records before it have been passed on.
   template <typename Visitor>
   bool decode(std::span<const std::byte> payload, Visitor& visitor) {
     frames_.clear();
@@ -123,21 +113,14 @@ class DefinitionDecoder {
     return true;
   }
 
-  // Of the last block: records of a later version that were skipped.
+  // In the last block: records from a later version that were skipped.
   std::uint64_t unknown_records() const noexcept { return unknown_records_; }
 
  private:
   template <typename Visitor>
   bool record(DefinitionKind kind, FieldReader& fields, Visitor& visitor) {
+    BlockState none;  // definitions have no previous record to be relative to
     switch (kind) {
-      case DefinitionKind::kProcess: {
-        Process process;
-        process.pid = fields.varint();
-        process.rank = fields.signed_varint();
-        process.started_ns = fields.signed_varint();
-        if (fields.is_whole()) visitor.on_process(process);
-        break;
-      }
       case DefinitionKind::kMeta: {
         const std::string_view key = fields.text(fields.varint());
         const std::string_view value = fields.rest();
@@ -156,86 +139,28 @@ class DefinitionDecoder {
         visitor.on_stack(id, std::span<const Frame>(frames_));
         break;
       }
-      case DefinitionKind::kSite: {
-        const std::uint32_t id = fields.u32();
-        const Site site = read_site(fields);
-        if (fields.is_whole()) visitor.on_site(id, site);
-        break;
-      }
-      case DefinitionKind::kTensor: {
-        const std::uint32_t id = fields.u32();
-        const Tensor tensor = read_tensor(fields);
-        if (fields.is_whole()) visitor.on_tensor(id, tensor);
-        break;
-      }
-      case DefinitionKind::kDevice: {
-        const std::uint8_t id = fields.u8();
-        Device device;
-        device.type = fields.u8();
-        device.ordinal = static_cast<std::int32_t>(fields.signed_varint());
-        if (fields.is_whole()) visitor.on_device(id, device);
-        break;
-      }
-      case DefinitionKind::kSetting: {
-        const Setting setting = read_setting(fields);
-        if (fields.is_whole()) visitor.on_setting(setting);
-        break;
-      }
-      case DefinitionKind::kNotice: {
-        const Notice notice = read_notice(fields);
-        if (fields.is_whole()) visitor.on_notice(notice);
-        break;
-      }
+#define PLIMSOLL_DEFINITION(Struct, method, number)        \
+  case DefinitionKind::k##Struct: {                        \
+    const auto record = take_fields<Struct>(fields, none); \
+    if (fields.is_whole()) visitor.on_##method(record);    \
+    break;                                                 \
+  }
+#define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) \
+  case DefinitionKind::k##Struct: {                                    \
+    IdType id = 0;                                                     \
+    wire::IdWire::take(fields, none, id, id);                          \
+    const auto record = take_fields<Struct>(fields, none);             \
+    if (fields.is_whole()) visitor.on_##method(id, record);            \
+    break;                                                             \
+  }
+#include "format/records.def"
       default:
         ++unknown_records_;
     }
     return fields.is_whole();
   }
 
-  static Site read_site(FieldReader& fields) noexcept {
-    Site site;
-    site.layer = fields.u32();
-    site.outer_op = fields.u32();
-    site.inner_op = fields.u32();
-    site.forward_op = fields.u32();
-    site.stack = fields.u32();
-    site.phase = fields.u8();
-    site.device = fields.u8();
-    if (fields.left() > 0) site.stream = fields.varint();
-    if (fields.left() > 0) site.pool = fields.u32();
-    return site;
-  }
-
-  static Tensor read_tensor(FieldReader& fields) noexcept {
-    Tensor tensor;
-    tensor.role = fields.u8();
-    tensor.name = fields.u32();
-    tensor.dtype = fields.u32();
-    tensor.shape = fields.u32();
-    return tensor;
-  }
-
-  static Setting read_setting(FieldReader& fields) noexcept {
-    Setting setting;
-    setting.name = fields.u32();
-    setting.type = fields.u8();
-    setting.value = fields.varint();
-    if (setting.type == kIntegerSetting) {
-      setting.value = static_cast<std::uint64_t>(unzigzag(setting.value));
-    }
-    return setting;
-  }
-
-  static Notice read_notice(FieldReader& fields) noexcept {
-    Notice notice;
-    notice.notice = fields.u8();
-    notice.device = fields.u8();
-    notice.count = fields.varint();
-    notice.text = fields.u32();
-    return notice;
-  }
-
-  // The frames of its own, then the outermost ones of the stack before.
+  // The stack's own frames, then the outermost frames shared with the previous stack.
   bool read_frames(FieldReader& fields) {
     const std::uint64_t shared = fields.varint();
     const std::uint64_t own = fields.varint();

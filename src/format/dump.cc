@@ -3,71 +3,26 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <type_traits>
 #include <utility>
 
 #include "format/decoder.h"
+#include "format/fields.h"
 
 namespace plimsoll::format {
 namespace {
 
 constexpr std::size_t kOutputBytes = 1 << 16;
 
-const char* word_of(BlockKind kind) {
+std::string_view name_of(BlockKind kind) {
   switch (kind) {
-    case BlockKind::kDefinitions:
-      return "definitions";
-    case BlockKind::kEvents:
-      return "events";
-    case BlockKind::kEnd:
-      return "end";
-    case BlockKind::kAttachment:
-      return "attachment";
-    case BlockKind::kFileState:
-      return "file_state";
+#define PLIMSOLL_BLOCK(name, number, word) \
+  case BlockKind::name:                    \
+    return #word;
+#include "format/records.def"
   }
   return "unknown";
 }
-
-const char* word_of(RecordingState state) {
-  switch (state) {
-    case RecordingState::kRunning:
-      return "running";
-    case RecordingState::kEnded:
-      return "ended";
-    case RecordingState::kFailed:
-      return "failed";
-  }
-  return "unknown";
-}
-
-// Numbers that recorder_c.h gives a name to; later ones stay numbers.
-template <std::size_t kCount>
-std::string word_of(const std::array<const char*, kCount>& words, unsigned number) {
-  return number < kCount ? words[number] : std::to_string(number);
-}
-constexpr std::array kPhases = {"other", "forward", "backward", "optimizer", "data"};
-constexpr std::array kRoles = {"known",           "parameter", "gradient",
-                               "optimizer_state", "buffer",    "input"};
-constexpr std::array kMarks = {"step",         "region_begin",  "region_end", "backward_begin",
-                               "backward_end", "out_of_memory", "layer",      "operator",
-                               "phase",        "layer_begin",   "layer_end",  "own_steps"};
-constexpr std::array kSegmentActions = {"alloc", "free", "map", "unmap"};
-constexpr std::array kFigures = {"total",   "free",           "driver",
-                                 "own",     "context",        "nccl",
-                                 "process", "process_untold", "processes_untold"};
-constexpr std::array kSettingTypes = {"truth", "integer", "number", "text"};
-constexpr std::array kNotices = {"none",
-                                 "sizes_mended",
-                                 "sums_unexplained",
-                                 "sizes_unproved",
-                                 "history_stands_in",
-                                 "device_unseen",
-                                 "failures_untold",
-                                 "names_refused",
-                                 "details_lost",
-                                 "report_failed",
-                                 "children_unrecorded"};
-constexpr std::array kDevices = {"cpu", "cuda", "hip", "xpu", "pinned_host", "other"};
 
 }  // namespace
 
@@ -80,14 +35,14 @@ class Dump::Lines : public NoRecords {
     if (!text_.empty()) output_(text_);
     text_.clear();
   }
-  void tell_prelude() {
-    if (std::exchange(is_prelude_told_, true)) return;
+  void report_prelude() {
+    if (std::exchange(is_prelude_reported_, true)) return;
     begin("plimsoll trace");
     field("version", decoder_.prelude().version);
     field("readable_from", decoder_.prelude().oldest_readable);
     end();
   }
-  void tell_damage() {
+  void report_damage() {
     const Damage& damage = decoder_.damage();
     if (damage.is_prelude_damaged) begin("damaged prelude"), end();
     if (damage.blocks > 0) {
@@ -98,7 +53,7 @@ class Dump::Lines : public NoRecords {
       end();
     }
     if (damage.unknown_kinds + decoder_.unknown_records() > 0) {
-      begin("passed over");
+      begin("skipped");
       field("blocks", damage.unknown_kinds);
       field("records", decoder_.unknown_records());
       end();
@@ -111,34 +66,12 @@ class Dump::Lines : public NoRecords {
   }
 
   void on_block(const Block& block) {
-    tell_prelude();
+    report_prelude();
     begin("block");
     field("at", block.offset);
-    word("kind", word_of(block.head.kind));
+    word("kind", name_of(block.head.kind));
     field("events", block.head.events);
     field("bytes", kBlockHeadBytes + block.payload.size());
-    end();
-  }
-  void on_file_state(const FileState& state) {
-    begin("recording");
-    word("state", format::word_of(state.state));
-    if (state.error != 0) field("error", state.error);
-    field("time", state.time_ns);
-    field("written_until", state.written_until_ns);
-    field("events", state.events);
-    if (state.missing > 0) field("missing", state.missing);
-    if (state.evicted > 0) {
-      field("evicted", state.evicted);
-      field("evicted_until", state.evicted_until_ns);
-    }
-    field("longest_wait", state.longest_wait_ns);
-    end();
-  }
-  void on_process(const Process& process) {
-    begin("process");
-    field("pid", process.pid);
-    field("rank", process.rank);
-    field("started", process.started_ns);
     end();
   }
   void on_meta(std::string_view key, std::string_view value) {
@@ -168,58 +101,20 @@ class Dump::Lines : public NoRecords {
     }
     end();
   }
-  void on_site(std::uint32_t id, const Site& site) {
-    begin("site");
-    field("id", id);
-    field("layer", site.layer);
-    field("outer_op", site.outer_op);
-    field("inner_op", site.inner_op);
-    field("forward_op", site.forward_op);
-    field("stack", site.stack);
-    word("phase", format::word_of(kPhases, site.phase));
-    field("device", site.device);
-    if (site.stream != 0) field("stream", site.stream);
-    if (site.pool != 0) field("pool", site.pool);
-    end();
+#define PLIMSOLL_BLOCK_RECORD(Struct, method, word) \
+  void on_##method(const Struct& record) { line(#word, record); }
+#define PLIMSOLL_DEFINITION(Struct, method, number) \
+  void on_##method(const Struct& record) { line(#method, record); }
+#define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) \
+  void on_##method(IdType id, const Struct& record) {                  \
+    begin(#method);                                                    \
+    field("id", id);                                                   \
+    fields(record);                                                    \
+    end();                                                             \
   }
-  void on_tensor(std::uint32_t id, const Tensor& tensor) {
-    begin("tensor");
-    field("id", id);
-    word("role", format::word_of(kRoles, tensor.role));
-    field("name", tensor.name);
-    field("dtype", tensor.dtype);
-    field("shape", tensor.shape);
-    end();
-  }
-  void on_device(std::uint8_t id, const Device& device) {
-    begin("device");
-    field("id", id);
-    word("type", format::word_of(kDevices, device.type));
-    field("ordinal", device.ordinal);
-    end();
-  }
-
-  void on_setting(const Setting& setting) {
-    begin("setting");
-    field("name", setting.name);
-    word("type", format::word_of(kSettingTypes, setting.type));
-    if (setting.type == kIntegerSetting) {
-      field("value", static_cast<std::int64_t>(setting.value));
-    } else if (setting.type == kNumberSetting) {
-      field("value", std::bit_cast<double>(setting.value));
-    } else {
-      field("value", setting.value);
-    }
-    end();
-  }
-  void on_notice(const Notice& notice) {
-    begin("notice");
-    word("what", format::word_of(kNotices, notice.notice));
-    field("device", notice.device);
-    field("count", notice.count);
-    field("text", notice.text);
-    end();
-  }
+#define PLIMSOLL_EVENT(Struct, method, number, meaning) \
+  void on_##method(const Struct& event) { line(#method, event); }
+#include "format/records.def"
 
   void on_alloc(const Alloc& alloc) {
     begin(alloc.is_adopted ? "adopt" : "alloc");
@@ -229,7 +124,7 @@ class Dump::Lines : public NoRecords {
     field("site", alloc.site);
     address(alloc.address);
     field("size", alloc.size_bytes);
-    if (alloc.slack_bytes != 0) field("slack", static_cast<std::int64_t>(alloc.slack_bytes));
+    if (alloc.padding_bytes != 0) field("padding", static_cast<std::int64_t>(alloc.padding_bytes));
     end();
   }
   void on_free(const Free& free) {
@@ -249,70 +144,6 @@ class Dump::Lines : public NoRecords {
     if (free.in_op) text_ += " in_op";
     end();
   }
-  void on_segment(const Segment& segment) {
-    begin("segment");
-    word("action", format::word_of(kSegmentActions, segment.action));
-    field("time", segment.time_ns);
-    field("thread", segment.thread);
-    field("site", segment.site);
-    field("device", segment.device);
-    address(segment.address);
-    field("size", segment.size_bytes);
-    end();
-  }
-  void on_out_of_memory(const OutOfMemory& failed) {
-    begin("out_of_memory");
-    field("time", failed.time_ns);
-    field("thread", failed.thread);
-    field("site", failed.site);
-    field("size", failed.size_bytes);
-    field("device_free", failed.device_free_bytes);
-    field("limit", failed.limit_bytes);
-    field("device_total", failed.device_total_bytes);
-    end();
-  }
-  void on_device_figure(const DeviceFigure& told) {
-    begin("device_figure");
-    word("figure", format::word_of(kFigures, told.figure));
-    field("time", told.time_ns);
-    field("device", told.device);
-    field("value", told.value);
-    if (told.pid != 0) field("pid", told.pid);
-    if (told.name != 0) field("name", told.name);
-    end();
-  }
-  void on_tag(const Tag& tag) {
-    begin("tag");
-    field("serial", tag.serial);
-    field("tensor", tag.tensor);
-    end();
-  }
-  void on_set_phase(const SetPhase& set) {
-    begin("set_phase");
-    field("serial", set.serial);
-    word("phase", format::word_of(kPhases, set.phase));
-    end();
-  }
-  void on_mark(const Mark& mark) {
-    begin("mark");
-    word("kind", format::word_of(kMarks, mark.kind));
-    field("value", mark.value);
-    field("time", mark.time_ns);
-    field("thread", mark.thread);
-    end();
-  }
-  void on_dropped(const Dropped& dropped) {
-    begin("dropped");
-    field("count", dropped.count);
-    field("time", dropped.time_ns);
-    field("thread", dropped.thread);
-    end();
-  }
-  void on_evicted(const Evicted& evicted) {
-    begin("evicted");
-    field("count", evicted.count);
-    end();
-  }
   void on_attachment(const AttachmentPiece& piece) {
     begin("attachment");
     field("id", piece.id);
@@ -322,19 +153,43 @@ class Dump::Lines : public NoRecords {
     field("of", piece.total_bytes);
     end();
   }
-  void on_end(const End& told) {
-    begin("end");
-    field("time", told.time_ns);
-    field("events", told.events);
-    field("lost", told.lost);
-    end();
-  }
 
  private:
   void begin(std::string_view record) { text_ += record; }
   void end() {
     text_ += '\n';
     if (text_.size() >= kOutputBytes) write_out();
+  }
+  template <typename Record>
+  void line(std::string_view name, const Record& record) {
+    begin(name);
+    fields(record);
+    end();
+  }
+  template <typename Record>
+  void fields(const Record& record) {
+    visit_fields(Of<Record>(), [&](auto wire, auto member, const FieldText& text) {
+      using Wire = decltype(wire);
+      const auto value = record.*member;
+      if (!is_shown_if_zero<Wire> && value == decltype(value){}) return;
+      if constexpr (requires { Wire::kNames; }) {
+        // Numbers named in recorder_c.h; later ones are printed as numbers.
+        const auto row = static_cast<std::size_t>(value);
+        word(text.key, row < Wire::kNames.size() ? Wire::kNames[row] : std::to_string(row));
+      } else if constexpr (std::is_same_v<Wire, wire::Address>) {
+        address(value);
+      } else if constexpr (std::is_same_v<Wire, wire::SettingValue>) {
+        setting_value(text.key, record, value);
+      } else {
+        field(text.key, value);
+      }
+    });
+  }
+  template <typename Record>
+  void setting_value(std::string_view name, const Record& record, std::uint64_t value) {
+    if (record.type == kIntegerSetting) return field(name, static_cast<std::int64_t>(value));
+    if (record.type == kNumberSetting) return field(name, std::bit_cast<double>(value));
+    field(name, value);
   }
   template <typename Number>
   void number(Number value, int base = 10) {
@@ -367,7 +222,7 @@ class Dump::Lines : public NoRecords {
     key(name);
     text_ += value;
   }
-  // Bytes that could move the cursor, end the line or break UTF-8 by themselves as \xNN.
+  // Prints bytes that could move the cursor, end the line or break UTF-8 as \xNN.
   void quoted(std::string_view name, std::string_view value) {
     key(name);
     text_ += '"';
@@ -388,7 +243,7 @@ class Dump::Lines : public NoRecords {
   Output output_;
   std::string text_;
   Decoder<Lines> decoder_;
-  bool is_prelude_told_ = false;
+  bool is_prelude_reported_ = false;
 };
 
 Dump::Dump(Output output) : lines_(std::make_unique<Lines>(std::move(output))) {}
@@ -399,7 +254,7 @@ bool Dump::check_kind() {
     case BlockStream::Kind::kUnknown:
       return true;
     case BlockStream::Kind::kTrace:
-      lines_->tell_prelude();
+      lines_->report_prelude();
       return true;
     case BlockStream::Kind::kNoTrace:
       error_ = "this is not a trace file of Plimsoll";
@@ -421,7 +276,7 @@ bool Dump::push(std::span<const std::byte> piece) {
 bool Dump::finish() {
   lines_->decoder().finish();
   if (!check_kind()) return false;
-  lines_->tell_damage();
+  lines_->report_damage();
   lines_->write_out();
   return true;
 }

@@ -1,5 +1,5 @@
-// What a trace file says, as text: one line a record, nothing resolved, nothing left out. Meant for
-// looking at what a writer wrote; tests compare whole files with it.
+// Prints a trace file as text: one line per record, nothing resolved and nothing left out. For
+// inspecting what a writer wrote; tests compare whole files with it.
 //
 //   block 3 at 512: events, 42 events, 310 bytes
 //   alloc serial=7 time=1700000000000000123 thread=1 site=3 address=0x7f0000001000 size=4096
@@ -16,7 +16,7 @@ namespace plimsoll::format {
 
 class Dump {
  public:
-  // Takes whole lines, some at a time.
+  // Receives whole lines, one or more per call.
   using Output = std::function<void(std::string_view)>;
 
   explicit Dump(Output output);
@@ -24,9 +24,9 @@ class Dump {
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
-  // The next piece of the file. False: it is none that can be read, and error() says why.
+  // Passes the next piece of the file. Returns false if it is not readable; error() says why.
   bool push(std::span<const std::byte> piece);
-  // No more will come: the last lines, and what was wrong.
+  // There are no more pieces: prints the last lines and any damage.
   bool finish();
   const std::string& error() const { return error_; }
 

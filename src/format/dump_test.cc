@@ -28,7 +28,7 @@ std::string dumped(std::span<const std::byte> bytes, std::size_t piece = SIZE_MA
   return dump.finish() ? text : "error: " + dump.error();
 }
 
-// The example of docs/format.md.
+// The example in docs/format.md.
 TraceFile example() {
   TraceFile file;
   const auto state = encode_file_state({.state = RecordingState::kEnded,
@@ -78,7 +78,7 @@ std::string hex_of(std::span<const std::byte> bytes) {
   return text;
 }
 
-// What stands between ```LANGUAGE and ``` in docs/format.md.
+// The text between ```LANGUAGE and ``` in docs/format.md.
 std::string documented(const std::string& language) {
   std::ifstream file(PLIMSOLL_SOURCE_DIR "/docs/format.md");
   std::stringstream stream;
@@ -91,13 +91,13 @@ std::string documented(const std::string& language) {
   return text.substr(first, text.find("```", first) - first);
 }
 
-TEST(Dump, the_documented_example_is_what_is_written_and_dumped) {
+TEST(Dump, the_documented_example_matches_the_encoder_and_the_dump) {
   const TraceFile file = example();
   EXPECT_EQ(documented("hex"), hex_of(file.bytes()));
   EXPECT_EQ(documented("dump"), dumped(file.bytes()));
 }
 
-TEST(Dump, tells_every_kind_of_record) {
+TEST(Dump, reports_every_kind_of_record) {
   TraceFile file;
   Encoder encoder(file);
   encoder.meta("a\nb", "\"\xff\\");
@@ -140,11 +140,11 @@ TEST(Dump, tells_every_kind_of_record) {
             "stack id=2 frames=\n"
             "site id=3 layer=0 outer_op=0 inner_op=0 forward_op=0 stack=0 phase=other device=1 "
             "stream=5 pool=6\n"
-            "setting name=7 type=truth value=1\n"
+            "setting name=7 type=boolean value=1\n"
             "setting name=8 type=number value=0.8\n"
             "setting name=9 type=text value=5\n"
             "setting name=9 type=99 value=5\n"
-            "notice what=sizes_mended device=2 count=300 text=4\n"
+            "notice what=sizes_corrected device=2 count=300 text=4\n"
             "notice what=77 device=0 count=0 text=0\n"
             "block at=126 kind=events events=17 bytes=117\n"
             "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
@@ -152,28 +152,28 @@ TEST(Dump, tells_every_kind_of_record) {
             "tag serial=3 tensor=5\n"
             "set_phase serial=3 phase=backward\n"
             "set_phase serial=3 phase=9\n"
-            "mark kind=backward_begin value=0 time=4 thread=2\n"
-            "mark kind=99 value=0 time=4 thread=2\n"
-            "dropped count=17 time=4 thread=2\n"
+            "mark time=4 thread=2 kind=backward_begin value=0\n"
+            "mark time=4 thread=2 kind=99 value=0\n"
+            "dropped time=4 thread=2 count=17\n"
             "evicted count=18\n"
-            "alloc serial=4 time=4 thread=2 site=3 address=0x200 size=500 slack=12\n"
-            "alloc serial=5 time=4 thread=2 site=3 address=0x400 size=500 slack=-1\n"
+            "alloc serial=4 time=4 thread=2 site=3 address=0x200 size=500 padding=12\n"
+            "alloc serial=5 time=4 thread=2 site=3 address=0x400 size=500 padding=-1\n"
             "free_requested serial=4 time=4 thread=2 in_op\n"
-            "segment action=unmap time=4 thread=2 site=3 device=1 address=0xab size=77\n"
-            "segment action=9 time=4 thread=2 site=3 device=1 address=0xab size=77\n"
+            "segment time=4 thread=2 site=3 action=unmap device=1 address=0xab size=77\n"
+            "segment time=4 thread=2 site=3 action=9 device=1 address=0xab size=77\n"
             "out_of_memory time=4 thread=2 site=3 size=1 device_free=2 limit=3 device_total=4\n"
-            "device_figure figure=process time=5 device=1 value=1073741824 pid=77 name=2\n"
-            "device_figure figure=free time=6 device=1 value=100\n"
+            "device_figure time=5 device=1 figure=process value=1073741824 pid=77 name=2\n"
+            "device_figure time=6 device=1 figure=free value=100\n"
             "cut bytes=0 events=0\n");
 }
 
-TEST(Dump, is_the_same_whatever_the_pieces) {
+TEST(Dump, does_not_depend_on_how_the_file_is_split) {
   const TraceFile file = tests::RandomRecording(4, 1'000).file();
   const std::string whole = dumped(file.bytes());
   for (const std::size_t piece : {1U, 5U, 100U}) EXPECT_EQ(dumped(file.bytes(), piece), whole);
 }
 
-TEST(Dump, tells_damage_and_refuses_what_is_no_trace) {
+TEST(Dump, reports_damage_and_rejects_files_that_are_not_traces) {
   const TraceFile file = example();
   std::vector<std::byte> bytes = file.bytes();
   bytes[bytes.size() / 2] ^= std::byte{4};

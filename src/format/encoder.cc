@@ -10,7 +10,7 @@
 namespace plimsoll::format {
 namespace {
 
-// A record and the ones before it that set time, thread and serial.
+// One record, plus the records before it that set time, thread and serial.
 constexpr std::size_t kEventRoom = 2 * kMaxEventBytes;
 
 std::byte first_byte(EventKind kind) noexcept {
@@ -19,12 +19,35 @@ std::byte first_byte(EventKind kind) noexcept {
 }
 
 std::byte* put_bytes(std::byte* at, const void* bytes, std::size_t size) noexcept {
-  if (size > 0) std::memcpy(at, bytes, size);  // an empty text may have no address
+  if (size > 0)
+    std::memcpy(at, bytes, size);  // memcpy must not get the null pointer of an empty
+                                   // text
   return at + size;
 }
 
-std::uint64_t difference(std::int64_t later, std::int64_t earlier) noexcept {
-  return static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier);
+// For define(): a record that consists of an id and fields.
+template <typename IdType, typename IdWire, typename Record>
+struct WithId {
+  IdType id;
+  const Record& record;
+};
+
+template <typename Record>
+constexpr std::size_t most_bytes(const Record&) noexcept {
+  std::size_t fields = 0;
+  visit_fields(Of<Record>(), [&](auto, auto, const FieldText&) { ++fields; });
+  return fields * kMaxVarintBytes;
+}
+template <typename IdType, typename IdWire, typename Record>
+constexpr std::size_t most_bytes(const WithId<IdType, IdWire, Record>& both) noexcept {
+  return kMaxVarintBytes + most_bytes(both.record);
+}
+
+template <typename IdType, typename IdWire, typename Record>
+std::byte* put_fields(std::byte* at, BlockState& state,
+                      const WithId<IdType, IdWire, Record>& both) noexcept {
+  at = IdWire::put(at, state, both.record, both.id);
+  return format::put_fields(at, state, both.record);
 }
 
 }  // namespace
@@ -62,7 +85,7 @@ std::byte* Encoder::begin_definition(DefinitionKind kind, std::size_t most_bytes
   return at + 1 + kMaxVarintBytes;
 }
 
-// The length is known now: the fields move up to it.
+// The length is now known: move the fields up to it.
 void Encoder::end_definition(const std::byte* end) noexcept {
   std::byte* const record = definitions_.data() + definition_at_;
   const std::byte* const fields = record + 1 + kMaxVarintBytes;
@@ -72,14 +95,21 @@ void Encoder::end_definition(const std::byte* end) noexcept {
   definitions_.set_end(at + length);
 }
 
-void Encoder::process(const Process& process) noexcept {
-  std::byte* at = begin_definition(DefinitionKind::kProcess, 3 * kMaxVarintBytes);
+template <typename Record>
+void Encoder::define(DefinitionKind kind, const Record& record) noexcept {
+  std::byte* const at = begin_definition(kind, most_bytes(record));
   if (at == nullptr) return;
-  at = put_varint(at, process.pid);
-  at = put_varint(at, zigzag(process.rank));
-  at = put_varint(at, zigzag(process.started_ns));
-  end_definition(at);
+  BlockState none;  // definitions have no previous record to be relative to
+  end_definition(put_fields(at, none, record));
 }
+
+#define PLIMSOLL_DEFINITION(Struct, method, number) \
+  void Encoder::method(const Struct& record) noexcept { define(DefinitionKind::k##Struct, record); }
+#define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire)                   \
+  void Encoder::define_##method(IdType id, const Struct& record) noexcept {              \
+    define(DefinitionKind::k##Struct, WithId<IdType, wire::IdWire, Struct>{id, record}); \
+  }
+#include "format/records.def"
 
 void Encoder::meta(std::string_view key, std::string_view value) noexcept {
   key = key.substr(0, kMaxTextBytes / 2);
@@ -102,7 +132,7 @@ void Encoder::define_name(std::uint32_t id, std::string_view text) noexcept {
   end_definition(at);
 }
 
-// How many of the outermost frames are those of the last stack.
+// The number of outermost frames shared with the last stack.
 std::size_t Encoder::shared_frames(std::span<const Frame> frames) const noexcept {
   const std::size_t last = last_frames_.size() / sizeof(Frame);
   const std::size_t most = std::min({frames.size(), last, kMaxSharedFrames});
@@ -143,65 +173,6 @@ void Encoder::define_stack(std::uint32_t id, std::span<const Frame> frames) noex
   keep_frames(frames);
 }
 
-void Encoder::define_site(std::uint32_t id, const Site& site) noexcept {
-  std::byte* at = begin_definition(DefinitionKind::kSite, 10 * kMaxVarintBytes);
-  if (at == nullptr) return;
-  at = put_varint(at, id);
-  at = put_varint(at, site.layer);
-  at = put_varint(at, site.outer_op);
-  at = put_varint(at, site.inner_op);
-  at = put_varint(at, site.forward_op);
-  at = put_varint(at, site.stack);
-  *at++ = static_cast<std::byte>(site.phase);
-  *at++ = static_cast<std::byte>(site.device);
-  if (site.stream != 0 || site.pool != 0) {
-    at = put_varint(at, site.stream);
-    at = put_varint(at, site.pool);
-  }
-  end_definition(at);
-}
-
-void Encoder::define_tensor(std::uint32_t id, const Tensor& tensor) noexcept {
-  std::byte* at = begin_definition(DefinitionKind::kTensor, 5 * kMaxVarintBytes);
-  if (at == nullptr) return;
-  at = put_varint(at, id);
-  *at++ = static_cast<std::byte>(tensor.role);
-  at = put_varint(at, tensor.name);
-  at = put_varint(at, tensor.dtype);
-  at = put_varint(at, tensor.shape);
-  end_definition(at);
-}
-
-void Encoder::define_device(std::uint8_t id, const Device& device) noexcept {
-  std::byte* at = begin_definition(DefinitionKind::kDevice, 3 * kMaxVarintBytes);
-  if (at == nullptr) return;
-  *at++ = static_cast<std::byte>(id);
-  *at++ = static_cast<std::byte>(device.type);
-  at = put_varint(at, zigzag(device.ordinal));
-  end_definition(at);
-}
-
-void Encoder::setting(const Setting& setting) noexcept {
-  std::byte* at = begin_definition(DefinitionKind::kSetting, 3 * kMaxVarintBytes);
-  if (at == nullptr) return;
-  at = put_varint(at, setting.name);
-  *at++ = static_cast<std::byte>(setting.type);
-  at = put_varint(at, setting.type == kIntegerSetting
-                          ? zigzag(static_cast<std::int64_t>(setting.value))
-                          : setting.value);
-  end_definition(at);
-}
-
-void Encoder::notice(const Notice& notice) noexcept {
-  std::byte* at = begin_definition(DefinitionKind::kNotice, 3 * kMaxVarintBytes);
-  if (at == nullptr) return;
-  *at++ = static_cast<std::byte>(notice.notice);
-  *at++ = static_cast<std::byte>(notice.device);
-  at = put_varint(at, notice.count);
-  at = put_varint(at, notice.text);
-  end_definition(at);
-}
-
 // ---- events -----------------------------------------------------------------------------------
 
 std::byte* Encoder::begin_event(std::uint64_t serial, std::uint64_t address) noexcept {
@@ -211,18 +182,18 @@ std::byte* Encoder::begin_event(std::uint64_t serial, std::uint64_t address) noe
     if (at == nullptr) ++lost_;
     return at;
   }
-  // Room for the whole block at once: it is asked for once in a recording.
+  // Reserve space for a whole block, so that the buffer is allocated once per recording.
   std::byte* at = block_.room(kBlockHeadBytes + kPayloadBytes + 2 * kEventRoom);
   if (at == nullptr) {
     ++lost_;
     return nullptr;
   }
   at += kBlockHeadBytes;
-  at = put_varint(at, zigzag(time_ns_));
-  at = put_varint(at, thread_);
+  at = put_varint(at, zigzag(state_.time_ns));
+  at = put_varint(at, state_.thread);
   at = put_varint(at, serial);
   at = put_varint(at, address);
-  next_serial_ = serial;
+  state_.next_serial = serial;
   sites_.begin_block(address);
   block_events_ = 0;
   block_.set_end(at);
@@ -232,27 +203,21 @@ std::byte* Encoder::begin_event(std::uint64_t serial, std::uint64_t address) noe
 std::byte* Encoder::begin_timed(std::int64_t time_ns, std::uint32_t thread, std::uint64_t serial,
                                 std::uint64_t address) noexcept {
   if (block_.size() == 0) {
-    time_ns_ = time_ns;
-    thread_ = thread;
+    state_.time_ns = time_ns;
+    state_.thread = thread;
   }
   std::byte* at = begin_event(serial, address);
   if (at == nullptr) return nullptr;
-  if (thread != thread_) {
+  if (thread != state_.thread) {
     *at++ = first_byte(EventKind::kSetThread);
     at = put_varint(at, thread);
-    thread_ = thread;
+    state_.thread = thread;
   }
-  if (time_ns < time_ns_) {
+  if (time_ns < state_.time_ns) {
     *at++ = first_byte(EventKind::kSetTime);
-    at = put_varint(at, zigzag(static_cast<std::int64_t>(difference(time_ns, time_ns_))));
-    time_ns_ = time_ns;
+    at = put_varint(at, zigzag(static_cast<std::int64_t>(state_.time_since(time_ns))));
+    state_.time_ns = time_ns;
   }
-  return at;
-}
-
-std::byte* Encoder::put_time(std::byte* at, std::int64_t time_ns) noexcept {
-  at = put_varint(at, difference(time_ns, time_ns_));
-  time_ns_ = time_ns;
   return at;
 }
 
@@ -272,17 +237,17 @@ std::byte* Encoder::put_alloc(std::byte* at, const Alloc& event, SiteState& stat
   if (!is_in_units) flags |= kAddressInBytes;
   if (event.is_adopted) flags |= kAdopted;
   if (is_predicted) flags |= kPredictedSite;
-  if (event.slack_bytes != state.slack_bytes) flags |= kOtherSlack;
+  if (event.padding_bytes != state.padding_bytes) flags |= kOtherPadding;
   *at++ = static_cast<std::byte>(flags);
-  at = put_time(at, event.time_ns);
+  at = wire::Time::put(at, state_, event, event.time_ns);
   if (!is_predicted) at = put_varint(at, event.site);
   if ((flags & kSameSize) == 0) at = put_varint(at, event.size_bytes);
   if (step != 0) {
     const auto signed_step = static_cast<std::int64_t>(step);
     at = put_varint(at, zigzag(is_in_units ? signed_step / kAddressUnit : signed_step));
   }
-  if ((flags & kOtherSlack) != 0) {
-    at = put_varint(at, zigzag(static_cast<std::int64_t>(event.slack_bytes)));
+  if ((flags & kOtherPadding) != 0) {
+    at = put_varint(at, zigzag(static_cast<std::int64_t>(event.padding_bytes)));
   }
   return at;
 }
@@ -292,26 +257,26 @@ void Encoder::alloc(const Alloc& event) noexcept {
   if (at == nullptr) return;
   SiteState* const state = sites_.at(event.site);
   if (state == nullptr) {
-    block_.set_end(at);  // what was set for it holds for the next one, too
+    block_.set_end(at);  // these settings also apply to the next record
     ++lost_;
     return;
   }
-  if (event.serial != next_serial_) {
+  if (event.serial != state_.next_serial) {
     *at++ = first_byte(EventKind::kSetSerial);
-    at = put_varint(at, zigzag(static_cast<std::int64_t>(event.serial - next_serial_)));
+    at = put_varint(at, zigzag(static_cast<std::int64_t>(event.serial - state_.next_serial)));
   }
   at = put_alloc(at, event, *state);
   sites_.remember(state, event);
-  next_serial_ = event.serial + 1;
+  state_.next_serial = event.serial + 1;
   end_event(at);
 }
 
 void Encoder::free(const Free& event) noexcept {
-  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
+  std::byte* at = begin_timed(event.time_ns, event.thread, state_.next_serial, 0);
   if (at == nullptr) return;
   if (event.serial == kNoSerial) {
     *at++ = first_byte(EventKind::kFreeUnknown);
-    at = put_time(at, event.time_ns);
+    at = wire::Time::put(at, state_, event, event.time_ns);
     at = put_varint(at, event.address);
     end_event(at);
     return;
@@ -320,110 +285,56 @@ void Encoder::free(const Free& event) noexcept {
 }
 
 std::byte* Encoder::put_free(std::byte* at, Family family, const Free& event) noexcept {
-  const std::uint64_t steps = back(event.serial);
+  const std::uint64_t steps = state_.back(event.serial);
   const std::uint64_t inlined = std::min(steps, kBackFollows);
   *at++ = static_cast<std::byte>(static_cast<unsigned>(family) | (event.in_op ? kInOp : 0) |
                                  static_cast<unsigned>(inlined) << kBackShift);
-  at = put_time(at, event.time_ns);
+  at = wire::Time::put(at, state_, event, event.time_ns);
   if (inlined == kBackFollows) at = put_varint(at, steps - kBackFollows);
   return at;
 }
 
 void Encoder::free_requested(const FreeRequested& event) noexcept {
-  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
+  std::byte* at = begin_timed(event.time_ns, event.thread, state_.next_serial, 0);
   if (at == nullptr) return;
   const Free free{event.time_ns, event.thread, event.serial, 0, event.in_op};
   end_event(put_free(at, Family::kFreeRequested, free));
 }
 
-void Encoder::segment(const Segment& event) noexcept {
-  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
+template <typename Event>
+void Encoder::put_event(EventKind kind, const Event& event) noexcept {
+  // Records that set thread and time may precede it.
+  static_assert(2 * (1 + kMaxVarintBytes) + 1 + most_bytes(Event()) <= kEventRoom);
+  std::byte* at = nullptr;
+  if constexpr (has_field<wire::Time, Event>()) {
+    at = begin_timed(event.time_ns, event.thread, state_.next_serial, 0);
+  } else {
+    at = begin_event(state_.next_serial, 0);
+  }
   if (at == nullptr) return;
-  *at++ = first_byte(EventKind::kSegment);
-  at = put_time(at, event.time_ns);
-  at = put_varint(at, event.site);
-  *at++ = static_cast<std::byte>(event.action);
-  *at++ = static_cast<std::byte>(event.device);
-  at = put_varint(at, event.address);
-  at = put_varint(at, event.size_bytes);
-  end_event(at);
+  *at++ = first_byte(kind);
+  end_event(put_fields(at, state_, event));
 }
 
-void Encoder::out_of_memory(const OutOfMemory& event) noexcept {
-  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
+// Readers skip unknown kinds, so such a record must not change the state that later ones build on.
+template <typename Event>
+void Encoder::put_skippable(EventKind kind, const Event& event) noexcept {
+  static_assert(!has_field<wire::Time, Event>() && !has_field<wire::Thread, Event>());
+  std::byte* at = begin_event(state_.next_serial, 0);
   if (at == nullptr) return;
-  *at++ = first_byte(EventKind::kOutOfMemory);
-  at = put_time(at, event.time_ns);
-  at = put_varint(at, event.site);
-  at = put_varint(at, event.size_bytes);
-  at = put_varint(at, event.device_free_bytes);
-  at = put_varint(at, event.limit_bytes);
-  at = put_varint(at, event.device_total_bytes);
-  end_event(at);
-}
-
-// Readers that do not know it pass over it, so it changes nothing of what later records build on.
-void Encoder::device_figure(const DeviceFigure& event) noexcept {
-  std::byte* at = begin_event(next_serial_, 0);
-  if (at == nullptr) return;
-  std::array<std::byte, 6 * kMaxVarintBytes> fields;
-  std::byte* field = fields.data();
-  field = put_varint(field, zigzag(static_cast<std::int64_t>(difference(event.time_ns, time_ns_))));
-  *field++ = static_cast<std::byte>(event.device);
-  *field++ = static_cast<std::byte>(event.figure);
-  field = put_varint(field, event.value);
-  field = put_varint(field, event.pid);
-  field = put_varint(field, event.name);
-  const auto length = static_cast<std::size_t>(field - fields.data());
-  *at++ = first_byte(EventKind::kDeviceFigure);
+  std::array<std::byte, most_bytes(Event())> fields;
+  const std::byte* const end = put_fields(fields.data(), state_, event);
+  const auto length = static_cast<std::size_t>(end - fields.data());
+  *at++ = first_byte(kind);
   at = put_varint(at, length);
   end_event(put_bytes(at, fields.data(), length));
 }
 
-void Encoder::tag(const Tag& event) noexcept {
-  std::byte* at = begin_event(next_serial_, 0);
-  if (at == nullptr) return;
-  *at++ = first_byte(EventKind::kTag);
-  at = put_varint(at, back(event.serial));
-  at = put_varint(at, event.tensor);
-  end_event(at);
-}
-
-void Encoder::set_phase(const SetPhase& event) noexcept {
-  std::byte* at = begin_event(next_serial_, 0);
-  if (at == nullptr) return;
-  *at++ = first_byte(EventKind::kSetPhase);
-  at = put_varint(at, back(event.serial));
-  *at++ = static_cast<std::byte>(event.phase);
-  end_event(at);
-}
-
-void Encoder::mark(const Mark& event) noexcept {
-  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
-  if (at == nullptr) return;
-  *at++ = first_byte(EventKind::kMark);
-  at = put_time(at, event.time_ns);
-  *at++ = static_cast<std::byte>(event.kind);
-  at = put_varint(at, event.value);
-  end_event(at);
-}
-
-void Encoder::dropped(const Dropped& event) noexcept {
-  std::byte* at = begin_timed(event.time_ns, event.thread, next_serial_, 0);
-  if (at == nullptr) return;
-  *at++ = first_byte(EventKind::kDropped);
-  at = put_time(at, event.time_ns);
-  at = put_varint(at, event.count);
-  end_event(at);
-}
-
-void Encoder::evicted(const Evicted& event) noexcept {
-  std::byte* at = begin_event(next_serial_, 0);
-  if (at == nullptr) return;
-  *at++ = first_byte(EventKind::kEvicted);
-  at = put_varint(at, event.count);
-  end_event(at);
-}
+#define PLIMSOLL_EVENT(Struct, method, number, meaning) \
+  void Encoder::method(const Struct& event) noexcept { put_event(EventKind::k##Struct, event); }
+#define PLIMSOLL_SKIPPABLE_EVENT(Struct, method, number, meaning) \
+  void Encoder::method(const Struct& event) noexcept { put_skippable(EventKind::k##Struct, event); }
+#include "format/records.def"
 
 void Encoder::attachment(std::string_view name, std::span<const std::byte> bytes) noexcept {
   flush();
@@ -480,10 +391,8 @@ void Encoder::finish(std::int64_t time_ns) noexcept {
   std::byte* at = block_.room(kBlockHeadBytes + 3 * kMaxVarintBytes);
   if (at == nullptr) return;
   at += kBlockHeadBytes;
-  at = put_varint(at, zigzag(time_ns));
-  at = put_varint(at, events_);
-  at = put_varint(at, lost_);
-  block_.set_end(at);
+  BlockState none;
+  block_.set_end(put_fields(at, none, End{time_ns, events_, lost_}));
   close(block_, BlockKind::kEnd, 0);
 }
 

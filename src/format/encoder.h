@@ -1,8 +1,8 @@
-// Encoder: makes the bytes of a trace file from definitions and events. It knows nothing of
-// processes, threads and files: its caller says what is new and takes each block when it is full.
+// Encoder turns definitions and events into the bytes of a trace file. It knows nothing about
+// processes, threads or files: its caller passes new records and takes each block when it is full.
 //
-// Promises: no exception, and no memory beyond two payloads and 32 bytes a site. If even that is
-// not to be had, records are left out and counted. Definitions reach the output before the events
+// Guarantees: no exceptions, and no memory beyond two payloads and 32 bytes per site. If even that
+// cannot be allocated, records are dropped and counted. Definitions are written before the events
 // that use them.
 #pragma once
 
@@ -13,19 +13,14 @@
 #include <string_view>
 
 #include "format/block.h"
+#include "format/fields.h"
 #include "format/records.h"
 #include "format/site_memory.h"
 
 namespace plimsoll::format {
 
-// What the process is, for the head of the file.
-struct Process {
-  std::uint64_t pid = 0;
-  std::int64_t rank = -1;       // of a distributed run; -1: not known, or none
-  std::int64_t started_ns = 0;  // when the recording began, since the Unix epoch
-};
-
-// A whole block with its head, as it is written to the file. The bytes live until write() returns.
+// A complete block with its head, as written to the file. Its bytes are valid until write()
+// returns.
 struct FinishedBlock {
   BlockKind kind{};
   std::uint32_t events = 0;
@@ -40,7 +35,7 @@ class BlockOutput {
   ~BlockOutput() = default;
 };
 
-// Bytes that grow, and say so when they cannot.
+// A growable buffer that reports when it cannot grow.
 class GrowingBytes {
  public:
   GrowingBytes() = default;
@@ -48,7 +43,7 @@ class GrowingBytes {
   GrowingBytes& operator=(const GrowingBytes&) = delete;
   ~GrowingBytes();
 
-  // Room for so many bytes behind the end, or null.
+  // Space for `bytes` bytes after the end, or null.
   std::byte* room(std::size_t bytes) noexcept;
   void set_end(const std::byte* end) noexcept { size_ = static_cast<std::size_t>(end - data_); }
   void clear() noexcept { size_ = 0; }
@@ -68,64 +63,63 @@ class Encoder {
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  // What every file begins with, before the first block: kPreludeBytes written to `at`.
+  // Writes the kPreludeBytes that precede the first block of every file to `at`.
   static void prelude(std::byte* at) noexcept { write_prelude(at, Prelude{}); }
-  void process(const Process& process) noexcept;
-  void meta(std::string_view key, std::string_view value) noexcept;  // any time
+  void meta(std::string_view key, std::string_view value) noexcept;  // at any time
 
-  // Any time before the first event that uses them; a site may name a stack that comes later.
+  // At any time before the first event that uses them; a site may name a stack defined later.
   void define_name(std::uint32_t id, std::string_view text) noexcept;
   void define_stack(std::uint32_t id, std::span<const Frame> frames) noexcept;
-  void define_site(std::uint32_t id, const Site& site) noexcept;
-  void define_tensor(std::uint32_t id, const Tensor& tensor) noexcept;
-  void define_device(std::uint8_t id, const Device& device) noexcept;
-  void setting(const Setting& setting) noexcept;  // any time, after its names
-  void notice(const Notice& notice) noexcept;     // the same
 
-  // Any order of serials, threads and times round-trips exactly; ascending ones are small.
-  void alloc(const Alloc& event) noexcept;
-  void free(const Free& event) noexcept;
-  void free_requested(const FreeRequested& event) noexcept;
-  void segment(const Segment& event) noexcept;
-  void out_of_memory(const OutOfMemory& event) noexcept;
-  void device_figure(const DeviceFigure& event) noexcept;
-  void tag(const Tag& event) noexcept;
-  void set_phase(const SetPhase& event) noexcept;
-  void mark(const Mark& event) noexcept;
-  void dropped(const Dropped& event) noexcept;
-  void evicted(const Evicted& event) noexcept;
+  // The other methods, generated from records.def: process(const Process&), setting(), notice();
+  // define_site(id, const Site&), define_tensor(), define_device(); and the events alloc(const
+  // Alloc&), free(), mark(), segment(), … . Serials, threads and times round-trip exactly in any
+  // order; ascending ones take the least space.
+#define PLIMSOLL_DEFINITION(Struct, method, number) void method(const Struct& record) noexcept;
+#define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) \
+  void define_##method(IdType id, const Struct& record) noexcept;
+#define PLIMSOLL_FAMILY(Struct, method, number) void method(const Struct& event) noexcept;
+#define PLIMSOLL_EVENT(Struct, method, number, meaning) void method(const Struct& event) noexcept;
+#include "format/records.def"
 
-  // Any time; closes what has been begun. Where there is no memory for a piece it ends there, and
-  // readers leave out what is not whole.
+  // At any time; closes the open blocks. If memory for a piece cannot be allocated, the attachment
+  // ends there, and readers omit an incomplete one.
   void attachment(std::string_view name, std::span<const std::byte> bytes) noexcept;
 
-  // Closes the blocks that have been begun, if there are any.
+  // Closes any open blocks.
   void flush() noexcept;
-  // flush(), and the block that says that the recording was stopped. Nothing may follow.
+  // Calls flush(), then writes the end block, which marks the recording as stopped. Call it last.
   void finish(std::int64_t time_ns) noexcept;
 
-  std::uint64_t events() const noexcept { return events_; }  // given so far
-  std::uint64_t lost() const noexcept { return lost_; }      // records left out for want of memory
+  std::uint64_t events() const noexcept { return events_; }  // passed so far
+  std::uint64_t lost() const noexcept {
+    return lost_;
+  }  // records dropped because memory was
+     // unavailable
   std::uint64_t pending_events() const noexcept { return block_events_; }
-  // What flush() would write, about; 0: nothing is waiting.
+  // About how much flush() would write; 0 if nothing is pending.
   std::size_t pending_bytes() const noexcept { return definitions_.size() + block_.size(); }
 
  private:
-  // Where a definition's fields begin, or null; they need `most_bytes` at most.
+  // Returns where the fields of a definition go, `most_bytes` at most, or null.
   std::byte* begin_definition(DefinitionKind kind, std::size_t most_bytes) noexcept;
   void end_definition(const std::byte* end) noexcept;
   std::size_t shared_frames(std::span<const Frame> frames) const noexcept;
   void keep_frames(std::span<const Frame> frames) noexcept;
 
-  // Where an event's record begins, the block and what the record builds on being there; or null.
+  // Opens a block if needed, sets the state the record builds on, and returns its place, or null.
   std::byte* begin_event(std::uint64_t serial, std::uint64_t address) noexcept;
   std::byte* begin_timed(std::int64_t time_ns, std::uint32_t thread, std::uint64_t serial,
                          std::uint64_t address) noexcept;
-  std::byte* put_time(std::byte* at, std::int64_t time_ns) noexcept;
   std::byte* put_free(std::byte* at, Family family, const Free& event) noexcept;
   std::byte* put_alloc(std::byte* at, const Alloc& event, SiteState& state) noexcept;
   void end_event(const std::byte* end) noexcept;
-  std::uint64_t back(std::uint64_t serial) const noexcept { return next_serial_ - 1 - serial; }
+  template <typename Record>
+  void define(DefinitionKind kind, const Record& record) noexcept;
+  template <typename Event>
+  void put_event(EventKind kind, const Event& event) noexcept;
+  template <typename Event>
+  void put_skippable(EventKind kind, const Event& event) noexcept;
 
   void close(GrowingBytes& block, BlockKind kind, std::uint32_t events) noexcept;
   void close_definitions() noexcept;
@@ -138,9 +132,7 @@ class Encoder {
   GrowingBytes block_;        // of events: empty, or a head and a payload
   std::uint32_t block_events_ = 0;
   SiteMemory sites_;
-  std::int64_t time_ns_ = 0;
-  std::uint32_t thread_ = 0;
-  std::uint64_t next_serial_ = 0;
+  BlockState state_;
   std::uint64_t events_ = 0;
   std::uint64_t lost_ = 0;
   std::uint64_t attachments_ = 0;

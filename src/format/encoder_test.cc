@@ -30,7 +30,7 @@ std::vector<std::string> texts(const std::vector<AnyEvent>& events) {
   return all;
 }
 
-TEST(Encoder, writes_definitions_that_read_the_same) {
+TEST(Encoder, round_trips_definitions) {
   TraceFile file;
   Encoder encoder(file);
   encoder.process({4711, -1, 1'700'000'000'000'000'000});
@@ -56,7 +56,7 @@ TEST(Encoder, writes_definitions_that_read_the_same) {
   EXPECT_EQ(read.damage.blocks, 0u);
 }
 
-TEST(Encoder, writes_stacks_whose_outer_frames_are_shared) {
+TEST(Encoder, writes_stacks_that_share_outer_frames) {
   std::vector<std::vector<Frame>> stacks = {
       {},
       {{1, 2, 3}},
@@ -80,7 +80,7 @@ TEST(Encoder, writes_stacks_whose_outer_frames_are_shared) {
   EXPECT_EQ(read_file(file.bytes()).read.definitions, expected);
 }
 
-TEST(Encoder, cuts_what_is_longer_than_a_reader_takes) {
+TEST(Encoder, truncates_what_exceeds_the_limits_of_readers) {
   TraceFile file;
   Encoder encoder(file);
   const std::string text(kMaxTextBytes + 1, 'x');
@@ -94,7 +94,7 @@ TEST(Encoder, cuts_what_is_longer_than_a_reader_takes) {
   EXPECT_EQ(read.damage.blocks, 0u);
 }
 
-TEST(Encoder, writes_any_event_so_that_it_reads_the_same) {
+TEST(Encoder, round_trips_any_event) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     RandomEvents random(seed);
     std::vector<AnyEvent> events(2'000);
@@ -114,8 +114,8 @@ TEST(Encoder, writes_any_event_so_that_it_reads_the_same) {
   }
 }
 
-// Who does not know the figures skips them; what follows is read all the same.
-TEST(Encoder, writes_figures_that_change_nothing_of_other_events) {
+// Readers that do not know the figures skip them and still read what follows.
+TEST(Encoder, writes_figures_without_affecting_other_events) {
   TraceFile without;
   TraceFile with;
   Encoder encoder(without);
@@ -134,7 +134,7 @@ TEST(Encoder, writes_figures_that_change_nothing_of_other_events) {
   EXPECT_EQ(events, read_file(without.bytes()).read.events);
 }
 
-TEST(Encoder, closes_blocks_when_they_are_full_and_counts_their_events) {
+TEST(Encoder, closes_full_blocks_and_counts_their_events) {
   TraceFile file;
   Encoder encoder(file);
   for (std::uint64_t i = 0; i < 50'000; ++i) encoder.alloc({0, 0, 1, i, i * 64, i, false});
@@ -163,15 +163,15 @@ TEST(Encoder, writes_definitions_before_the_events_that_use_them) {
   EXPECT_EQ(file.blocks()[1].kind, BlockKind::kEvents);
 }
 
-TEST(Encoder, writes_nothing_when_nothing_was_given) {
+TEST(Encoder, writes_nothing_without_records) {
   TraceFile file;
   Encoder encoder(file);
   encoder.flush();
   EXPECT_THAT(file.blocks(), IsEmpty());
 }
 
-// A loop of a training step: what is allocated at a site is mostly what was there before.
-TEST(Encoder, is_small_where_a_program_repeats_itself) {
+// A training loop: an allocation at a site usually resembles the previous one there.
+TEST(Encoder, is_compact_for_repetitive_programs) {
   TraceFile file;
   Encoder encoder(file);
   std::uint64_t serial = 0;

@@ -1,6 +1,6 @@
-// EventDecoder: the events of one block after the other, passed to a visitor. Each block is read
-// alone; the object only keeps its tables from block to block. Std only and noexcept if the visitor
-// is, so the recorder can read its own blocks, too.
+// EventDecoder passes the events of successive blocks to a visitor. Each block is decoded on its
+// own; the object only reuses its tables between blocks. It needs only std and is noexcept if the
+// visitor is, so the recorder can also read back its own blocks.
 //
 //   struct Sum : format::NoEvents { void on_alloc(const format::Alloc& alloc) noexcept {...} };
 #pragma once
@@ -13,44 +13,40 @@
 #include <span>
 
 #include "format/block.h"
+#include "format/fields.h"
 #include "format/records.h"
 #include "format/site_memory.h"
 #include "format/wire.h"
 
 namespace plimsoll::format {
 
-// A visitor that derives from this says only what it wants to hear.
+// A base for visitors: override only the events of interest.
 struct NoEvents {
-  void on_alloc(const Alloc&) noexcept {}
-  void on_free(const Free&) noexcept {}
-  void on_free_requested(const FreeRequested&) noexcept {}
-  void on_segment(const Segment&) noexcept {}
-  void on_out_of_memory(const OutOfMemory&) noexcept {}
-  void on_device_figure(const DeviceFigure&) noexcept {}
-  void on_tag(const Tag&) noexcept {}
-  void on_set_phase(const SetPhase&) noexcept {}
-  void on_mark(const Mark&) noexcept {}
-  void on_dropped(const Dropped&) noexcept {}
-  void on_evicted(const Evicted&) noexcept {}
+#define PLIMSOLL_FAMILY(Struct, method, number) \
+  void on_##method(const Struct&) noexcept {}
+#define PLIMSOLL_EVENT(Struct, method, number, meaning) \
+  void on_##method(const Struct&) noexcept {}
+#include "format/records.def"
 };
 
 class EventDecoder {
  public:
   enum class Outcome : std::uint8_t {
     kWhole,
-    kBroken,   // what came before the broken record was told
+    kBroken,   // events before the broken record have been passed on
     kNoMemory  // the same
   };
 
-  // Sites beyond this number make a block broken: it bounds what a hostile one makes us hold.
+  // A block with a site beyond this number is broken; limits the memory that hostile input can
+  // claim.
   void set_site_limit(std::uint64_t limit) noexcept { site_limit_ = limit; }
 
-  // `payload` is what stands behind the block's head, its checksum compared already.
+  // `payload` is what follows the block's head; its checksum has already been verified.
   template <typename Visitor>
   Outcome decode(std::span<const std::byte> payload, Visitor& visitor) {
     unknown_records_ = 0;
     const std::byte* const end = payload.data() + payload.size();
-    // The last records are read from a copy with room behind it, so that no read needs a check.
+    // The last records are read from a padded copy, so that no read needs a bounds check.
     const std::size_t tail_bytes = payload.size() < kTailBytes ? payload.size() : kTailBytes;
     std::array<std::byte, kTailBytes + 2 * kMaxEventBytes> tail{};
     if (tail_bytes > 0) std::memcpy(tail.data(), end - tail_bytes, tail_bytes);
@@ -63,29 +59,29 @@ class EventDecoder {
     if (!is_short) {
       at = run(at, end - kTailBytes, end, visitor);
       if (at == nullptr) return failure_;
-      // A skipped record may end anywhere behind, as long as it is within the block.
+      // A skipped record may end anywhere after that, as long as it is inside the block.
       const auto left = static_cast<std::size_t>(end - at);
       at = tail_end - left;
     }
     return run(at, tail_end, tail_end, visitor) == nullptr ? failure_ : Outcome::kWhole;
   }
 
-  // Of the last block: records of a later version that were skipped.
+  // In the last block: records from a later version that were skipped.
   std::uint64_t unknown_records() const noexcept { return unknown_records_; }
 
  private:
   static constexpr std::size_t kTailBytes = 4 * kMaxEventBytes;
 
   const std::byte* take_bases(const std::byte* at) noexcept {
-    time_ns_ = unzigzag(take_varint(at));
-    thread_ = static_cast<std::uint32_t>(take_varint(at));
-    next_serial_ = take_varint(at);
+    state_.time_ns = unzigzag(take_varint(at));
+    state_.thread = static_cast<std::uint32_t>(take_varint(at));
+    state_.next_serial = take_varint(at);
     sites_.begin_block(take_varint(at));
     return at;
   }
 
-  // Tells the records that begin before `stop`; none may go beyond `end`. Where it stopped, or
-  // null.
+  // Passes on the records that begin before `stop`; none may extend past `end`. Returns the
+  // position after the last one, or null.
   template <typename Visitor>
   const std::byte* run(const std::byte* at, const std::byte* stop, const std::byte* end,
                        Visitor& visitor) {
@@ -113,7 +109,7 @@ class EventDecoder {
   const std::byte* alloc(const std::byte* at, const std::byte* end, unsigned first,
                          Visitor& visitor) {
     Alloc event;
-    pass_time(take_varint(at));
+    state_.pass_time(take_varint(at));
     const std::uint64_t site =
         (first & kPredictedSite) != 0 ? sites_.predicted_site() : take_varint(at);
     if (site >= site_limit_) return nullptr;
@@ -130,13 +126,13 @@ class EventDecoder {
       event.address +=
           (first & kAddressInBytes) != 0 ? step : step * static_cast<std::uint64_t>(kAddressUnit);
     }
-    event.slack_bytes = (first & kOtherSlack) != 0
-                            ? static_cast<std::uint64_t>(unzigzag(take_varint(at)))
-                            : state->slack_bytes;
+    event.padding_bytes = (first & kOtherPadding) != 0
+                              ? static_cast<std::uint64_t>(unzigzag(take_varint(at)))
+                              : state->padding_bytes;
     if (at > end) return nullptr;
-    event.time_ns = time_ns_;
-    event.thread = thread_;
-    event.serial = next_serial_++;
+    event.time_ns = state_.time_ns;
+    event.thread = state_.thread;
+    event.serial = state_.next_serial++;
     event.is_adopted = (first & kAdopted) != 0;
     sites_.remember(state, event);
     visitor.on_alloc(event);
@@ -147,13 +143,13 @@ class EventDecoder {
   const std::byte* free(const std::byte* at, const std::byte* end, unsigned first,
                         Visitor& visitor) {
     Free event;
-    pass_time(take_varint(at));
+    state_.pass_time(take_varint(at));
     std::uint64_t steps = first >> kBackShift;
     if (steps == kBackFollows) steps += take_varint(at);
     if (at > end) return nullptr;
-    event.time_ns = time_ns_;
-    event.thread = thread_;
-    event.serial = serial_back(steps);
+    event.time_ns = state_.time_ns;
+    event.thread = state_.thread;
+    event.serial = state_.back(steps);
     event.in_op = (first & kInOp) != 0;
     if (static_cast<Family>(first & kFamilyMask) == Family::kFree) {
       visitor.on_free(event);
@@ -167,131 +163,70 @@ class EventDecoder {
   template <typename Visitor>
   const std::byte* other(const std::byte* at, const std::byte* end, unsigned kind,
                          Visitor& visitor) {
-    if (kind >= kFirstSkippableEventKind) {
-      const std::uint64_t length = take_varint(at);
-      if (at > end || length > static_cast<std::uint64_t>(end - at)) return nullptr;
-      if (static_cast<EventKind>(kind) == EventKind::kDeviceFigure) {
-        device_figure({at, static_cast<std::size_t>(length)}, visitor);
-      } else {
-        ++unknown_records_;
-      }
-      return at + length;
-    }
+    if (kind >= kFirstSkippableEventKind) return skippable(at, end, kind, visitor);
+    RawFields fields{at};
     switch (static_cast<EventKind>(kind)) {
       case EventKind::kSetTime:
-        pass_time(static_cast<std::uint64_t>(unzigzag(take_varint(at))));
+        state_.pass_time(static_cast<std::uint64_t>(fields.signed_varint()));
         break;
       case EventKind::kSetThread:
-        thread_ = static_cast<std::uint32_t>(take_varint(at));
+        state_.thread = static_cast<std::uint32_t>(fields.varint());
         break;
       case EventKind::kSetSerial:
-        next_serial_ += static_cast<std::uint64_t>(unzigzag(take_varint(at)));
+        state_.next_serial += static_cast<std::uint64_t>(fields.signed_varint());
         break;
       case EventKind::kFreeUnknown: {
         Free event;
-        take_time(at, event);
-        event.address = take_varint(at);
+        wire::Time::take(fields, state_, event, event.time_ns);
+        event.thread = state_.thread;
+        event.address = fields.varint();
         if (at <= end) visitor.on_free(event);
         break;
       }
-      case EventKind::kTag: {
-        Tag event;
-        event.serial = serial_back(take_varint(at));
-        event.tensor = static_cast<std::uint32_t>(take_varint(at));
-        if (at <= end) visitor.on_tag(event);
-        break;
-      }
-      case EventKind::kSetPhase: {
-        SetPhase event;
-        event.serial = serial_back(take_varint(at));
-        event.phase = std::to_integer<std::uint8_t>(*at++);
-        if (at <= end) visitor.on_set_phase(event);
-        break;
-      }
-      case EventKind::kMark: {
-        Mark event;
-        take_time(at, event);
-        event.kind = std::to_integer<std::uint8_t>(*at++);
-        event.value = take_varint(at);
-        if (at <= end) visitor.on_mark(event);
-        break;
-      }
-      case EventKind::kDropped: {
-        Dropped event;
-        take_time(at, event);
-        event.count = take_varint(at);
-        if (at <= end) visitor.on_dropped(event);
-        break;
-      }
-      case EventKind::kEvicted: {
-        Evicted event;
-        event.count = take_varint(at);
-        if (at <= end) visitor.on_evicted(event);
-        break;
-      }
-      case EventKind::kSegment: {
-        Segment event;
-        take_time(at, event);
-        event.site = static_cast<std::uint32_t>(take_varint(at));
-        event.action = std::to_integer<std::uint8_t>(*at++);
-        event.device = std::to_integer<std::uint8_t>(*at++);
-        event.address = take_varint(at);
-        event.size_bytes = take_varint(at);
-        if (at <= end) visitor.on_segment(event);
-        break;
-      }
-      case EventKind::kOutOfMemory: {
-        OutOfMemory event;
-        take_time(at, event);
-        event.site = static_cast<std::uint32_t>(take_varint(at));
-        event.size_bytes = take_varint(at);
-        event.device_free_bytes = take_varint(at);
-        event.limit_bytes = take_varint(at);
-        event.device_total_bytes = take_varint(at);
-        if (at <= end) visitor.on_out_of_memory(event);
-        break;
-      }
+#define PLIMSOLL_EVENT(Struct, method, number, meaning)     \
+  case EventKind::k##Struct: {                              \
+    const auto event = take_fields<Struct>(fields, state_); \
+    if (at <= end) visitor.on_##method(event);              \
+    break;                                                  \
+  }
+#define PLIMSOLL_SKIPPABLE_EVENT(Struct, method, number, meaning)
+#include "format/records.def"
       default:
         return nullptr;
     }
     return at <= end ? at : nullptr;
   }
 
-  // Its fields, whatever stands behind them.
   template <typename Visitor>
-  void device_figure(std::span<const std::byte> fields, Visitor& visitor) {
-    std::array<std::byte, 2 * kMaxEventBytes> copy{};  // with room: no read needs a check
-    const std::size_t size = fields.size() < kMaxEventBytes ? fields.size() : kMaxEventBytes;
-    if (size > 0) std::memcpy(copy.data(), fields.data(), size);
-    const std::byte* at = copy.data();
-    DeviceFigure event;
-    event.time_ns =
-        static_cast<std::int64_t>(static_cast<std::uint64_t>(time_ns_) +
-                                  static_cast<std::uint64_t>(unzigzag(take_varint(at))));
-    event.device = std::to_integer<std::uint8_t>(*at++);
-    event.figure = std::to_integer<std::uint8_t>(*at++);
-    event.value = take_varint(at);
-    event.pid = static_cast<std::uint32_t>(take_varint(at));
-    event.name = static_cast<std::uint32_t>(take_varint(at));
-    if (at <= copy.data() + size) visitor.on_device_figure(event);
+  const std::byte* skippable(const std::byte* at, const std::byte* end, unsigned kind,
+                             Visitor& visitor) {
+    const std::uint64_t length = take_varint(at);
+    if (at > end || length > static_cast<std::uint64_t>(end - at)) return nullptr;
+    // A padded copy of the fields, so that no read needs a bounds check.
+    std::array<std::byte, 2 * kTailBytes> copy{};
+    const std::size_t size = length < kTailBytes ? static_cast<std::size_t>(length) : kTailBytes;
+    if (size > 0) std::memcpy(copy.data(), at, size);
+    const std::byte* field = copy.data();
+    const std::byte* const fields_end = copy.data() + size;
+    RawFields fields{field};
+    switch (static_cast<EventKind>(kind)) {
+#define PLIMSOLL_EVENT(Struct, method, number, meaning)
+#define PLIMSOLL_SKIPPABLE_EVENT(Struct, method, number, meaning) \
+  case EventKind::k##Struct: {                                    \
+    const auto event = take_fields<Struct>(fields, state_);       \
+    if (field <= fields_end) visitor.on_##method(event);          \
+    break;                                                        \
   }
-
-  template <typename Event>
-  void take_time(const std::byte*& at, Event& event) noexcept {
-    pass_time(take_varint(at));
-    event.time_ns = time_ns_;
-    event.thread = thread_;
+#include "format/records.def"
+      default:
+        ++unknown_records_;
+    }
+    return at + length;
   }
-  void pass_time(std::uint64_t step_ns) noexcept {
-    time_ns_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(time_ns_) + step_ns);
-  }
-  std::uint64_t serial_back(std::uint64_t steps) const noexcept { return next_serial_ - 1 - steps; }
 
   SiteMemory sites_;
   std::uint64_t site_limit_ = std::uint64_t{1} << 32;
-  std::int64_t time_ns_ = 0;
-  std::uint32_t thread_ = 0;
-  std::uint64_t next_serial_ = 0;
+  BlockState state_;
   std::uint64_t unknown_records_ = 0;
   Outcome failure_ = Outcome::kBroken;
 };

@@ -20,7 +20,7 @@ const FileState kFailed{.state = RecordingState::kFailed,
                         .evicted_until_ns = 3,
                         .longest_wait_ns = 139'000'000};
 
-TEST(FileState, is_read_as_it_was_written) {
+TEST(FileState, round_trips) {
   const auto block = encode_file_state(kFailed);
   const auto head = read_block_head(block.data());
   ASSERT_TRUE(head.has_value());
@@ -29,7 +29,7 @@ TEST(FileState, is_read_as_it_was_written) {
   EXPECT_EQ(read_file_state(std::span(block).subspan(kBlockHeadBytes)), kFailed);
 }
 
-TEST(FileState, of_a_later_version_is_read_as_far_as_it_is_known) {
+TEST(FileState, of_a_later_version_is_read_as_far_as_known) {
   const auto block = encode_file_state(kFailed);
   std::vector<std::byte> payload(block.begin() + kBlockHeadBytes, block.end());
   payload.push_back(std::byte{9});
@@ -40,7 +40,7 @@ TEST(FileState, of_a_later_version_is_read_as_far_as_it_is_known) {
   EXPECT_FALSE(read_file_state(payload).has_value());
 }
 
-TEST(FileState, that_is_cut_is_none) {
+TEST(FileState, is_rejected_when_truncated) {
   const auto block = encode_file_state(kFailed);
   const auto payload = std::span(block).subspan(kBlockHeadBytes);
   for (std::size_t size = 0; size < payload.size(); ++size) {

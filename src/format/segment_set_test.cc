@@ -15,7 +15,7 @@ using testing::IsEmpty;
 
 class SegmentSetTest : public testing::Test {
  protected:
-  void tell(std::uint8_t action, std::uint64_t address, std::uint64_t size,
+  void emit(std::uint8_t action, std::uint64_t address, std::uint64_t size,
             std::uint8_t device = 1) {
     Segment event;
     event.action = action;
@@ -24,7 +24,7 @@ class SegmentSetTest : public testing::Test {
     event.size_bytes = size;
     bytes += set.apply(event);
   }
-  // "1:1000+200", a mapped one with "m".
+  // "1:1000+200"; mapped ranges have an "m".
   std::vector<std::string> held() const {
     std::vector<std::string> all;
     set.for_each([&](const Segment& each) {
@@ -38,60 +38,60 @@ class SegmentSetTest : public testing::Test {
   std::uint64_t bytes = 0;
 };
 
-TEST_F(SegmentSetTest, mapping_what_is_mapped_counts_it_once) {
-  tell(kSegmentMap, 100, 40);
-  tell(kSegmentMap, 120, 20);  // its unmap was lost
+TEST_F(SegmentSetTest, mapping_a_mapped_range_counts_it_once) {
+  emit(kSegmentMap, 100, 40);
+  emit(kSegmentMap, 120, 20);  // its unmap was lost
   EXPECT_EQ(bytes, 40u);
-  tell(kSegmentMap, 90, 20);
+  emit(kSegmentMap, 90, 20);
   EXPECT_EQ(bytes, 50u);
   EXPECT_THAT(held(), ElementsAre("1:90+20m", "1:110+10m", "1:120+20m"));
-  tell(kSegmentUnmap, 0, 1000);
+  emit(kSegmentUnmap, 0, 1000);
   EXPECT_EQ(bytes, 0u);
   EXPECT_THAT(held(), IsEmpty());
 }
 
-TEST_F(SegmentSetTest, what_lies_under_a_new_segment_is_gone) {
-  tell(kSegmentAlloc, 100, 40);
-  tell(kSegmentAlloc, 140, 20);
-  tell(kSegmentMap, 160, 40);
-  tell(kSegmentAlloc, 100, 40, 2);
+TEST_F(SegmentSetTest, a_new_segment_replaces_what_it_covers) {
+  emit(kSegmentAlloc, 100, 40);
+  emit(kSegmentAlloc, 140, 20);
+  emit(kSegmentMap, 160, 40);
+  emit(kSegmentAlloc, 100, 40, 2);
   EXPECT_EQ(bytes, 140u);
-  tell(kSegmentAlloc, 150, 20);
+  emit(kSegmentAlloc, 150, 20);
   EXPECT_EQ(bytes, 130u);
   EXPECT_THAT(held(), ElementsAre("1:100+40", "1:150+20", "2:100+40", "1:170+30m"));
-  tell(kSegmentMap, 100, 1);
+  emit(kSegmentMap, 100, 1);
   EXPECT_EQ(bytes, 91u);
   EXPECT_THAT(held(), ElementsAre("1:150+20", "2:100+40", "1:100+1m", "1:170+30m"));
 }
 
 TEST_F(SegmentSetTest, whole_segments_are_freed_and_mapped_ranges_unmapped) {
-  tell(kSegmentAlloc, 100, 40);
-  tell(kSegmentMap, 200, 40);
-  tell(kSegmentUnmap, 100, 40);
-  tell(kSegmentFree, 200, 40);
+  emit(kSegmentAlloc, 100, 40);
+  emit(kSegmentMap, 200, 40);
+  emit(kSegmentUnmap, 100, 40);
+  emit(kSegmentFree, 200, 40);
   EXPECT_EQ(bytes, 80u);
-  tell(kSegmentFree, 100, 1);  // all of it
+  emit(kSegmentFree, 100, 1);  // the whole segment
   EXPECT_EQ(bytes, 40u);
 }
 
-TEST_F(SegmentSetTest, sizes_may_reach_beyond_the_end_of_memory) {
-  tell(kSegmentMap, UINT64_MAX - 9, 100);
+TEST_F(SegmentSetTest, sizes_may_extend_past_the_address_space) {
+  emit(kSegmentMap, UINT64_MAX - 9, 100);
   EXPECT_EQ(bytes, 100u);
-  tell(kSegmentUnmap, 0, UINT64_MAX);
+  emit(kSegmentUnmap, 0, UINT64_MAX);
   EXPECT_EQ(bytes, 0u);
-  tell(kSegmentAlloc, 100, 40);
-  tell(kSegmentMap, 200, 40);
-  tell(kSegmentMap, UINT64_MAX - 9, UINT64_MAX);
-  tell(kSegmentUnmap, 210, UINT64_MAX);
+  emit(kSegmentAlloc, 100, 40);
+  emit(kSegmentMap, 200, 40);
+  emit(kSegmentMap, UINT64_MAX - 9, UINT64_MAX);
+  emit(kSegmentUnmap, 210, UINT64_MAX);
   EXPECT_THAT(held(), ElementsAre("1:100+40", "1:200+10m"));
   EXPECT_EQ(bytes, 50u);
 }
 
-// A file can say so. It took half a minute when each unmap visited every whole segment.
-TEST_F(SegmentSetTest, unmapping_everything_visits_what_is_mapped_only) {
+// A file can contain this. It took half a minute when each unmap visited every whole segment.
+TEST_F(SegmentSetTest, unmapping_everything_visits_only_mapped_ranges) {
   constexpr std::uint64_t kCount = 40'000, kBytes = 512;
-  for (std::uint64_t i = 0; i < kCount; ++i) tell(kSegmentAlloc, i * kBytes, kBytes);
-  for (std::uint64_t i = 0; i < kCount; ++i) tell(kSegmentUnmap, 0, std::uint64_t{1} << 60);
+  for (std::uint64_t i = 0; i < kCount; ++i) emit(kSegmentAlloc, i * kBytes, kBytes);
+  for (std::uint64_t i = 0; i < kCount; ++i) emit(kSegmentUnmap, 0, std::uint64_t{1} << 60);
   EXPECT_EQ(bytes, kCount * kBytes);
 }
 

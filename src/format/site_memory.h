@@ -1,6 +1,6 @@
-// What encoder and decoder both remember of each site while they go through one block: the size,
-// the slack and the address of its last allocation, and which site came after it. They forget it at
-// the next block, so that each block is read alone.
+// What the encoder and the decoder both remember about each site within one block: the size, the
+// padding and the address of its last allocation, and which site followed it. The state is reset
+// for each block, so that each block can be read on its own.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace plimsoll::format {
 struct SiteState {
   std::uint64_t size_bytes = 0;
   std::uint64_t address = 0;
-  std::uint64_t slack_bytes = 0;
+  std::uint64_t padding_bytes = 0;
   std::uint32_t next_site = 0;
-  std::uint32_t block = 0;  // the block all this is of
+  std::uint32_t block = 0;  // the block that this state belongs to
 };
 
 class SiteMemory {
@@ -27,7 +27,7 @@ class SiteMemory {
   SiteMemory& operator=(const SiteMemory&) = delete;
   ~SiteMemory() { std::free(states_); }
 
-  // Forgets everything. `address` is what a site's first allocation is compared with.
+  // Resets the state. The first allocation of each site is encoded relative to `address`.
   void begin_block(std::uint64_t address) noexcept {
     last_address_ = address;
     last_site_ = 0;
@@ -36,14 +36,14 @@ class SiteMemory {
     block_ = 1;
   }
 
-  // The site that came after the last one before.
+  // The site that followed the last occurrence of the current site.
   std::uint32_t predicted_site() const noexcept {
     if (last_site_ >= size_ || states_[last_site_].block != block_) return 0;
     return states_[last_site_].next_site;
   }
 
-  // The state of a site, as of this block. Null if there is no memory for it; it stays where it is
-  // until the next call.
+  // The state of a site in this block, valid until the next call. Null if memory for it cannot be
+  // allocated.
   SiteState* at(std::uint32_t site) noexcept {
     if (site >= size_ && !grow(site)) return nullptr;
     SiteState* state = &states_[site];
@@ -55,7 +55,7 @@ class SiteMemory {
     const std::uint32_t site = alloc.site;
     state->size_bytes = alloc.size_bytes;
     state->address = alloc.address;
-    state->slack_bytes = alloc.slack_bytes;
+    state->padding_bytes = alloc.padding_bytes;
     last_address_ = alloc.address;
     if (last_site_ < size_) {
       SiteState* last = &states_[last_site_];

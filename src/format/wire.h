@@ -1,5 +1,5 @@
-// How numbers stand in a trace file: little-endian, or as varints (seven bits a byte, low ones
-// first, the top bit says that more follow). What may be negative is zigzagged first: 0, -1, 1, -2.
+// The encoding of numbers in a trace file: little-endian, or varints (seven bits per byte, low bits
+// first; the top bit means that more follow). Signed values are zigzagged first: 0, -1, 1, -2.
 #pragma once
 
 #include <bit>
@@ -46,7 +46,7 @@ inline std::int64_t unzigzag(std::uint64_t value) noexcept {
   return static_cast<std::int64_t>((value >> 1) ^ (0 - (value & 1)));
 }
 
-// `at` has room for kMaxVarintBytes.
+// `at` must have space for kMaxVarintBytes.
 inline std::byte* put_varint(std::byte* at, std::uint64_t value) noexcept {
   for (; value >= 0x80; value >>= 7) *at++ = static_cast<std::byte>(value | 0x80);
   *at++ = static_cast<std::byte>(value);
@@ -57,8 +57,8 @@ inline std::size_t varint_bytes(std::uint64_t value) noexcept {
   return value == 0 ? 1 : (static_cast<std::size_t>(std::bit_width(value)) + 6) / 7;
 }
 
-// kMaxVarintBytes may be read from `at`, whatever stands there. What does not fit into 64 bits is
-// lost: only a writer that is not ours writes that.
+// kMaxVarintBytes must be readable at `at`, whatever they contain. Bits beyond 64 are dropped; our
+// writers never produce them.
 inline std::uint64_t take_varint(const std::byte*& at) noexcept {
   auto value = static_cast<std::uint64_t>(*at++);
   if (value < 0x80) return value;

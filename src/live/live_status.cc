@@ -54,7 +54,7 @@ bool LiveStatusPublisher::State::is_wanted() const noexcept {
   return until_ns > now_ns && until_ns - now_ns <= kLongestWish;
 }
 
-// All but the watchers' own field.
+// Everything except the watchers' own field.
 bool LiveStatusPublisher::State::write_header() noexcept {
   const auto bytes = std::as_bytes(std::span(&header, 1));
   constexpr std::size_t kBehind = kWantedAt + sizeof(header.wanted_until_ns);
@@ -73,21 +73,21 @@ bool LiveStatusPublisher::State::show() {
 void LiveStatusPublisher::State::sweep() const noexcept {
   try {
     sweep_live_status_folder(path.substr(0, path.rfind('/')));
-  } catch (...) {  // no memory: somebody else will
+  } catch (...) {  // no memory: another process will clean up
   }
 }
 
-// The thread. Whatever goes wrong, showing ends and the process goes on.
+// The body of the thread. On any failure, publishing ends and the process continues.
 void LiveStatusPublisher::State::run() noexcept {
   if (!write_header()) return;
-  sweep();  // where nobody ever watches, too
+  sweep();  // even if nobody ever watches
   std::int64_t next_ns = 0;
   std::int64_t next_care_ns = 0;
   while (worker.waker().sleep(options.look_every_ns)) {
     const std::int64_t began_ns = live_status_clock_ns();
     try {
       if (began_ns >= next_care_ns) {
-        // Who cleans up may take the folder away just now: the next time there may be one again.
+        // A cleaner may remove the folder at this point; the next attempt may recreate it.
         look_after_file();
         next_care_ns = began_ns + options.care_every_ns;
       }
@@ -97,14 +97,14 @@ void LiveStatusPublisher::State::run() noexcept {
       return;
     }
     const std::int64_t cost_ns = live_status_clock_ns() - began_ns;
-    // A look may come a little early: not to wait a whole one more.
+    // A check may come slightly early: do not wait for a whole extra period.
     next_ns = began_ns - options.look_every_ns / 10 +
               std::max(options.show_every_ns, kTimesTheCost * cost_ns);
   }
 }
 
-// The first folder that lets us. Of an earlier process with our pid, or a publisher before us,
-// there may be a file.
+// Uses the first usable folder. An earlier process with this pid, or an earlier publisher, may have
+// left a file.
 Status LiveStatusPublisher::State::make_file() {
   Status status = make_error(ErrorCode::kInvalidArgument, "no folder is given for the live status");
   for (const std::string& folder : options.folders) {
@@ -119,7 +119,7 @@ Status LiveStatusPublisher::State::make_file() {
   return status;
 }
 
-// Only where there is none at all: a later publisher of this process may have put its own there.
+// Creates a file only if none exists: a later publisher of this process may have its own there.
 void LiveStatusPublisher::State::look_after_file() {
   struct stat there{};
   if (::lstat(path.c_str(), &there) != 0 && make_file().ok()) write_header();
@@ -137,7 +137,7 @@ Result<std::unique_ptr<LiveStatusPublisher>> LiveStatusPublisher::start(TakeSamp
   PLIMSOLL_TRY(state->make_file());
   std::unique_ptr<LiveStatusPublisher> made(new LiveStatusPublisher(std::move(state)));
   State& running = *made->state_;
-  const auto body = [](void* argument) -> void* {
+  const auto body = [](void* argument) noexcept -> void* {
     static_cast<State*>(argument)->run();
     return nullptr;
   };
@@ -149,8 +149,8 @@ LiveStatusPublisher::LiveStatusPublisher(std::unique_ptr<State> state) : state_(
 
 LiveStatusPublisher::~LiveStatusPublisher() {
   if (state_->owner != ::getpid()) {
-    // The child of a fork: the thread and its locks are the parent's, and `take` may hold what must
-    // not be freed here.
+    // In a forked child, the thread and its locks are the parent's, and `take` may own objects that
+    // must not be freed here.
     static_cast<void>(state_.release());
     return;
   }
@@ -164,7 +164,7 @@ Result<LiveStatusReader> LiveStatusReader::open(const LiveStatusPlace& place) {
   const int fd = open_live_status_file(folder, pid);
   if (fd < 0) {
     return make_error(ErrorCode::kNotFound,
-                      "process " + std::to_string(pid) + " shows no live status");
+                      "process " + std::to_string(pid) + " publishes no live status");
   }
   LiveStatusHeader header;
   const LiveStatusHeader expected;
@@ -203,7 +203,7 @@ Status LiveStatusReader::ask_for(std::int64_t duration_ns) {
 }
 
 std::optional<MemorySample> LiveStatusReader::read() {
-  constexpr int kTries = 3;  // it may be written while we read
+  constexpr int kTries = 3;  // the process may be in the middle of writing it
   for (int i = 0; i < kTries; ++i) {
     LiveStatusHeader header;
     if (::pread(fd_, &header, sizeof(header), 0) != sizeof(header)) return std::nullopt;

@@ -1,6 +1,6 @@
-// How a running process shows others what its memory holds (`plimsoll top`), and how they look.
-// The process works only while somebody watches: a watcher writes into the process's file until
-// when it wants to see something, and the process looks at that four times a second.
+// How a running process publishes its memory use (`plimsoll top`), and how watchers read it. The
+// process does work only while it is watched: a watcher writes a deadline into the process's file,
+// and the process checks it four times a second.
 #pragma once
 
 #include <sys/types.h>
@@ -18,21 +18,21 @@
 
 namespace plimsoll::live {
 
-// $PLIMSOLL_LIVE_FOLDER alone, or else $XDG_RUNTIME_DIR/plimsoll and others that the user may have.
+// Only $PLIMSOLL_LIVE_FOLDER if set, else $XDG_RUNTIME_DIR/plimsoll and other folders of the user.
 std::vector<std::string> live_status_folders();
 
 struct LiveStatusOptions {
-  std::vector<std::string> folders = live_status_folders();  // the first that can be used is
-  std::int64_t look_every_ns = 250'000'000;                  // whether somebody watches
-  std::int64_t show_every_ns = 500'000'000;                  // at most, while somebody does
-  std::int64_t care_every_ns = 10'000'000'000;               // whether the file is still there
+  std::vector<std::string> folders = live_status_folders();  // the first usable one is used
+  std::int64_t look_every_ns = 250'000'000;                  // how often to check for a watcher
+  std::int64_t show_every_ns = 500'000'000;                  // shortest interval between samples
+  std::int64_t care_every_ns = 10'000'000'000;  // how often to check that the file exists
 };
 
-// Owns a thread that calls `take` while somebody watches, at most every show_every_ns and for at
-// most a fiftieth of the time; `take` must not wait for the thread that destroys this. The file is
-// gone when this is; a process that is killed leaves it to be found stale. In the child of a fork
-// it is silent, and what it holds there is not freed. A file that somebody has cleaned away (a
-// runtime folder goes when its user logs out) is made again within ten seconds.
+// Owns a thread that calls `take` while a watcher is present, at most every show_every_ns and for
+// at most a fiftieth of the time; `take` must not wait for the thread that destroys this. The
+// destructor removes the file; a killed process leaves a stale one. In a forked child this
+// publishes nothing and frees nothing. A file that was removed (a runtime folder is deleted when
+// its user logs out) is recreated within ten seconds.
 class LiveStatusPublisher {
  public:
   using TakeSample = std::function<MemorySample()>;
@@ -53,11 +53,11 @@ struct LiveStatusPlace {
   int pid = 0;
   std::string folder;
 };
-// The processes that can be looked at, by pid; files that the dead have left are removed.
+// The processes that publish, by pid; removes the files of dead processes.
 std::vector<LiveStatusPlace> find_live_statuses(
     const std::vector<std::string>& folders = live_status_folders());
 
-// Looks at one process's file. Never trusts it.
+// Reads one process's file, which is untrusted.
 class LiveStatusReader {
  public:
   static Result<LiveStatusReader> open(const LiveStatusPlace& place);
@@ -66,11 +66,11 @@ class LiveStatusReader {
   ~LiveStatusReader();
 
   int pid() const { return pid_; }
-  // Asks the process to show what it has for so long; at most a minute counts.
+  // Requests samples from the process for this long, at most for a minute.
   Status ask_for(std::int64_t duration_ns);
-  // What it showed last; nullopt: nothing yet, or nothing that can be read.
+  // The newest sample; nullopt if there is none yet or it is unreadable.
   std::optional<MemorySample> read();
-  // Whether the process lives that made the file.
+  // Whether the process that created the file is still running.
   bool is_alive() const;
 
  private:

@@ -19,11 +19,11 @@ namespace {
 
 constexpr std::size_t kMostNameBytes = 96;
 
-// How long a list may be; what is beyond is cut off.
+// The maximum length of each list; the rest is dropped or combined.
 template <typename T>
 constexpr std::size_t kMost = 0;
 template <>
-constexpr std::size_t kMost<MemoryShare> = 25;  // with the rest as one
+constexpr std::size_t kMost<MemoryShare> = 25;  // including one for (rest)
 template <>
 constexpr std::size_t kMost<LiveTensor> = 12;
 template <>
@@ -62,7 +62,7 @@ constexpr std::size_t most_bytes() {
 }
 static_assert(most_bytes<MemorySample>() <= kMostSampleBytes);
 
-// Numbers as the machine has them: the file is read where it is written.
+// Uses native byte order: the file is read on the machine that writes it.
 class Writer {
  public:
   template <typename T>
@@ -83,7 +83,7 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-// After something that does not fit, all that follows is zero and ok() is false.
+// After a value that does not fit, all further values are zero and ok() is false.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -97,7 +97,7 @@ class Reader {
     std::ranges::copy(from, bytes.begin());
     return std::bit_cast<T>(bytes);
   }
-  bool truth() {
+  bool boolean() {
     const auto value = number<std::uint8_t>();
     if (value > 1) ok_ = false;
     return ok_ && value == 1;
@@ -125,7 +125,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// What a list of shares has beyond its limit becomes one share.
+// Shares beyond the limit of a list are combined into one share.
 std::vector<MemoryShare> shortened(const std::vector<MemoryShare>& shares) {
   constexpr std::size_t kWhole = kMost<MemoryShare> - 1;
   if (shares.size() <= kWhole) return shares;
@@ -139,7 +139,7 @@ std::vector<MemoryShare> shortened(const std::vector<MemoryShare>& shares) {
   return shorter;
 }
 
-// What has more parts is not shown: a part of a bar is no bar.
+// A bar with more parts is dropped, because its parts must sum to the total.
 bool is_shown(const DeviceBar& bar) { return bar.parts.size() <= kMost<DevicePart>; }
 template <typename T>
 bool is_shown(const T& /*value*/) {
@@ -193,7 +193,7 @@ void read(Reader& reader, std::vector<T>& list) {
 
 template <typename T>
 void read(Reader& reader, std::optional<T>& value) {
-  if (reader.truth()) read(reader, value.emplace());
+  if (reader.boolean()) read(reader, value.emplace());
 }
 
 template <typename T>
@@ -203,7 +203,7 @@ void read(Reader& reader, T& value) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     value = reader.text();
   } else if constexpr (std::is_same_v<T, bool>) {
-    value = reader.truth();
+    value = reader.boolean();
   } else {
     value = reader.template number<T>();
   }

@@ -1,17 +1,16 @@
-// The file in which a running process shows what its memory holds: one a process, in a folder of
-// its user's, named by its pid. Written and read with pread and pwrite alone, never mapped: a full
-// disk, or somebody who cuts the file, is an error that is returned, not a signal.
+// The file in which a running process publishes its memory use: one per process, named by its pid,
+// in a folder of its user. Read and written only with pread and pwrite, never mapped, so that a
+// full disk or truncation by another process is a returned error instead of a signal.
 //
 //   0   "PLIMLIVE"
 //   8   u32 kSampleVersion, i32 pid
 //   16  u64 start of the process, in ticks since boot   (with the pid: this process and no other)
-//   24  u64 the namespace that the pid is of
+//   24  u64 the namespace of the pid
 //   32  i64 wanted until, CLOCK_MONOTONIC ns            (written by watchers, read by the process)
 //   40  u64 number of the sample, u64 its bytes, u64 their checksum
-//   64  the sample, as encode_sample() has it
+//   64  the sample, as encoded by encode_sample()
 //
-// A reader that meets a sample half-written sees it by the checksum. Whatever is in the file is
-// bounded before it is believed.
+// The checksum reveals a partially written sample. Everything in the file is bounds-checked.
 #pragma once
 
 #include <cstddef>
@@ -40,13 +39,13 @@ struct LiveStatusHeader {
 static_assert(sizeof(LiveStatusHeader) == 64);
 inline constexpr std::size_t kWantedAt = offsetof(LiveStatusHeader, wanted_until_ns);
 
-// What one sample takes at most: larger ones end in "(rest)" shares, see encode_sample().
+// The maximum size of a sample: larger ones end in "(rest)" shares, see encode_sample().
 inline constexpr std::size_t kMostSampleBytes = 512 << 10;
 
-// The devices, each with its largest categories, dtypes, layers and tensors; what is cut off a list
-// of shares becomes one share "(rest)", so that they still sum to the device's live bytes.
+// The devices, each with its largest categories, dtypes, layers and tensors. Shares beyond a list's
+// limit are combined into one share "(rest)", so that the sums still equal the device's live bytes.
 std::vector<std::byte> encode_sample(const MemorySample& sample);
-// nullopt for bytes that encode_sample() does not make.
+// nullopt for bytes that encode_sample() cannot produce.
 std::optional<MemorySample> decode_sample(std::span<const std::byte> bytes);
 
 std::uint64_t sample_checksum(std::uint64_t number, std::span<const std::byte> bytes);

@@ -43,7 +43,7 @@ std::uint64_t sum(const std::vector<MemoryShare>& shares) {
       [](std::uint64_t bytes, const MemoryShare& share) { return bytes + share.size_bytes; });
 }
 
-TEST(LiveStatusFile, a_sample_comes_back) {
+TEST(LiveStatusFile, a_sample_round_trips) {
   const auto back = decode_sample(encode_sample(sample(3)));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->time_ns, 123);
@@ -65,7 +65,7 @@ TEST(LiveStatusFile, a_sample_comes_back) {
   EXPECT_EQ(first.used_bytes, std::nullopt);
 }
 
-TEST(LiveStatusFile, an_iteration_that_failed_comes_back_with_its_peak) {
+TEST(LiveStatusFile, a_failed_iteration_round_trips_with_its_peak) {
   MemorySample failed = sample(3);
   failed.batch_size = 32;
   failed.ran_out = true;
@@ -82,11 +82,11 @@ TEST(LiveStatusFile, an_iteration_that_failed_comes_back_with_its_peak) {
   EXPECT_EQ(back->devices[0].at_peak[1].size_bytes, 900U);
 }
 
-TEST(LiveStatusFile, who_holds_the_device_comes_back) {
-  MemorySample told = sample(3);
-  told.devices[0].uuid = "MIG-1";
-  told.devices[0].bar = testing::made_bar();
-  const auto back = decode_sample(encode_sample(told));
+TEST(LiveStatusFile, the_users_of_the_device_round_trip) {
+  MemorySample reported = sample(3);
+  reported.devices[0].uuid = "MIG-1";
+  reported.devices[0].bar = testing::made_bar();
+  const auto back = decode_sample(encode_sample(reported));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->devices[0].uuid, "MIG-1");
   EXPECT_FALSE(back->devices[1].bar);
@@ -98,18 +98,18 @@ TEST(LiveStatusFile, who_holds_the_device_comes_back) {
   EXPECT_EQ(bar.parts[4].count, 1U);
   EXPECT_EQ(bar.parts[6].kind, "unexplained");
   EXPECT_LT(bar.parts[6].size_bytes, 0);
-  told.devices[0].bar->parts.resize(100);
-  EXPECT_FALSE(decode_sample(encode_sample(told))->devices[0].bar);
+  reported.devices[0].bar->parts.resize(100);
+  EXPECT_FALSE(decode_sample(encode_sample(reported))->devices[0].bar);
 }
 
-TEST(LiveStatusFile, the_version_is_that_of_the_fields_in_their_order) {
+TEST(LiveStatusFile, the_version_depends_on_the_fields_and_their_order) {
   EXPECT_NE(sample::list_version<MemoryShare>(), sample::list_version<LiveTensor>());
   EXPECT_NE(sample::list_version<MemoryShare>(sample::list_version<LiveTensor>()),
             sample::list_version<LiveTensor>(sample::list_version<MemoryShare>()));
-  EXPECT_NE(LiveStatusHeader().version, 2U);  // before there was a list
+  EXPECT_NE(LiveStatusHeader().version, 2U);  // the version before the list was checked
 }
 
-TEST(LiveStatusFile, a_long_list_is_cut_and_still_sums) {
+TEST(LiveStatusFile, a_long_list_is_shortened_and_still_sums) {
   const auto back = decode_sample(encode_sample(sample(500)));
   ASSERT_TRUE(back);
   EXPECT_LT(back->devices[0].layers.size(), 50U);
@@ -117,7 +117,7 @@ TEST(LiveStatusFile, a_long_list_is_cut_and_still_sums) {
   EXPECT_EQ(sum(back->devices[0].layers), back->devices[0].live_bytes);
 }
 
-TEST(LiveStatusFile, the_largest_sample_has_room) {
+TEST(LiveStatusFile, the_largest_sample_fits) {
   MemorySample large = sample(0);
   DeviceMemory full = device(0);
   const std::string name(1000, 'x');
@@ -135,7 +135,7 @@ TEST(LiveStatusFile, the_largest_sample_has_room) {
   EXPECT_TRUE(decode_sample(bytes));
 }
 
-TEST(LiveStatusFile, no_prefix_and_nothing_longer_is_a_sample) {
+TEST(LiveStatusFile, neither_a_prefix_nor_anything_longer_is_a_sample) {
   auto bytes = encode_sample(sample(3));
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(decode_sample(std::span(bytes).first(size))) << size;
@@ -155,10 +155,10 @@ TEST(LiveStatusFile, no_bytes_break_the_decoder) {
     }
     refused += decode_sample(bytes) ? 0 : 1;
   }
-  EXPECT_GT(refused, 1000U);  // those that hit a length
+  EXPECT_GT(refused, 1000U);  // those that affect a length
 }
 
-TEST(LiveStatusFile, the_checksum_sees_every_byte_and_the_number) {
+TEST(LiveStatusFile, the_checksum_covers_every_byte_and_the_number) {
   auto bytes = encode_sample(sample(3));
   const std::uint64_t before = sample_checksum(1, bytes);
   EXPECT_NE(sample_checksum(2, bytes), before);

@@ -23,25 +23,25 @@ Error folder_error(const std::string& folder, const std::string& what) {
                     "cannot use " + folder + " for the live status of runs: " + what);
 }
 
-// Whether the process that made the file is no more. Not for us to say where its pid is of another
-// namespace (a container's), or the file is not ours.
+// Whether the process that created the file has ended. Unknown if its pid belongs to another
+// namespace (a container's) or the file is not ours.
 bool is_stale(const std::string& folder, int pid) {
   const int fd = open_live_status_file(folder, pid);
-  if (fd < 0) return errno == ENOENT;  // somebody else has removed it meanwhile
+  if (fd < 0) return errno == ENOENT;  // another process has removed it
   LiveStatusHeader header;
   const LiveStatusHeader expected;
   const bool is_read = ::pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
                        std::memcmp(header.magic, expected.magic, sizeof(header.magic)) == 0;
   ::close(fd);
   const auto start_ticks = probes::read_start_ticks(pid);
-  if (!is_read) return !start_ticks;  // made a moment ago, or never filled
+  if (!is_read) return !start_ticks;  // just created, or never filled
   if (header.pid_namespace != probes::own_pid_namespace()) return false;
   return start_ticks != header.start_ticks;
 }
 
 }  // namespace
 
-// /run/user/UID is what XDG_RUNTIME_DIR names for those who were told it; batch jobs often are not.
+// /run/user/UID is the usual XDG_RUNTIME_DIR; batch jobs often lack the variable.
 std::vector<std::string> live_status_folders() {
   const char* only = std::getenv("PLIMSOLL_LIVE_FOLDER");
   if (only != nullptr && *only != '\0') return {only};
@@ -55,14 +55,14 @@ std::vector<std::string> live_status_folders() {
   return folders;
 }
 
-// Every folder above it, links followed: nobody but this user and root could put another in its
-// place. In a sticky one, such as /tmp, nobody can.
+// Checks every folder above it, after resolving links: only this user and root may be able to
+// replace it. In a sticky folder, such as /tmp, others cannot.
 Status check_parents(const std::string& folder) {
   char* resolved = ::realpath(folder.c_str(), nullptr);
   if (resolved == nullptr) return folder_error(folder, std::strerror(errno));
   std::string parent = resolved;
   std::free(resolved);
-  struct stat root{};  // its owner may show as nobody in a user namespace
+  struct stat root{};  // in a user namespace its owner may appear as nobody
   if (::stat("/", &root) != 0) return folder_error("/", std::strerror(errno));
   while (parent.size() > 1) {
     parent.resize(std::max<std::size_t>(parent.rfind('/'), 1));
@@ -80,11 +80,11 @@ Status check_parents(const std::string& folder) {
 }
 
 Status check_live_status_folder(const std::string& folder) {
-  struct stat told{};
-  if (::lstat(folder.c_str(), &told) != 0) return folder_error(folder, std::strerror(errno));
-  if (!S_ISDIR(told.st_mode)) return folder_error(folder, "it is not a folder");
-  if (told.st_uid != ::geteuid()) return folder_error(folder, "it belongs to another user");
-  if ((told.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+  struct stat reported{};
+  if (::lstat(folder.c_str(), &reported) != 0) return folder_error(folder, std::strerror(errno));
+  if (!S_ISDIR(reported.st_mode)) return folder_error(folder, "it is not a folder");
+  if (reported.st_uid != ::geteuid()) return folder_error(folder, "it belongs to another user");
+  if ((reported.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return folder_error(folder, "others may write to it (chmod 700)");
   }
   return check_parents(folder);
@@ -101,9 +101,10 @@ int open_live_status_file(const std::string& folder, int pid) {
   const std::string path = folder + "/" + std::to_string(pid);
   const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return -1;
-  struct stat told{};
-  const bool is_ours = ::fstat(fd, &told) == 0 && S_ISREG(told.st_mode) &&
-                       told.st_uid == ::geteuid() && (told.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  struct stat reported{};
+  const bool is_ours = ::fstat(fd, &reported) == 0 && S_ISREG(reported.st_mode) &&
+                       reported.st_uid == ::geteuid() &&
+                       (reported.st_mode & (S_IWGRP | S_IWOTH)) == 0;
   if (is_ours) return fd;
   ::close(fd);
   errno = EACCES;

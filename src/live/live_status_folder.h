@@ -1,5 +1,5 @@
-// The folders of the live status files: made so that nobody else can look into it or put a file
-// there, and swept of what the dead have left.
+// The folders of the live status files: private to their user, and cleared of the files of dead
+// processes.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace plimsoll::live {
 
-// Makes the folder where it is not; an error if it is not this user's alone.
+// Creates the folder if necessary; returns an error unless it belongs to this user alone.
 Status make_live_status_folder(const std::string& folder);
-// Ours, a folder, and nobody else's to write.
+// Checks that it is a folder that only this user can write to.
 Status check_live_status_folder(const std::string& folder);
 
-// -1: the file is not to be had; errno tells why.
+// Returns -1 if the file is unavailable; see errno.
 int open_live_status_file(const std::string& folder, int pid);
 
-// The pids of the files; those that the dead have left are removed. By pid.
+// The pids of the files, ascending; removes the files of dead processes.
 std::vector<int> sweep_live_status_folder(const std::string& folder);
 
 }  // namespace plimsoll::live

@@ -45,7 +45,7 @@ class LiveStatus : public testing::Test {
     EXPECT_TRUE(started.ok()) << started.error().message;
     return std::move(started).value();
   }
-  // The thread writes the header when it comes to it.
+  // Waits for the thread to write the header.
   LiveStatusReader reader() const {
     auto opened = LiveStatusReader::open(place());
     while (!opened) opened = LiveStatusReader::open(place());
@@ -59,7 +59,7 @@ class LiveStatus : public testing::Test {
   tests::MadeMachine machine_;
 };
 
-TEST_F(LiveStatus, a_watcher_sees_what_it_asks_for) {
+TEST_F(LiveStatus, a_watcher_receives_the_samples_it_requests) {
   const auto shown = publisher();
   LiveStatusReader seen = reader();
   EXPECT_TRUE(seen.is_alive());
@@ -68,14 +68,14 @@ TEST_F(LiveStatus, a_watcher_sees_what_it_asks_for) {
   std::optional<MemorySample> sample;
   while (!sample) sample = seen.read();
   EXPECT_EQ(sample->devices[0].live_bytes, 4711U);
-  struct stat told{};
-  ASSERT_EQ(::stat(path().c_str(), &told), 0);
-  EXPECT_EQ(told.st_mode & 0777U, 0600U);
-  ASSERT_EQ(::stat(folder().c_str(), &told), 0);
-  EXPECT_EQ(told.st_mode & 0777U, 0700U);
+  struct stat reported{};
+  ASSERT_EQ(::stat(path().c_str(), &reported), 0);
+  EXPECT_EQ(reported.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat(folder().c_str(), &reported), 0);
+  EXPECT_EQ(reported.st_mode & 0777U, 0700U);
 }
 
-TEST_F(LiveStatus, nobody_watching_costs_no_sample) {
+TEST_F(LiveStatus, without_a_watcher_no_sample_is_taken) {
   std::atomic<int> taken = 0;
   const auto take = [&] {
     ++taken;
@@ -96,7 +96,7 @@ TEST_F(LiveStatus, nobody_watching_costs_no_sample) {
   EXPECT_THAT(find_live_statuses({folder()}), testing::IsEmpty());
 }
 
-TEST_F(LiveStatus, a_wish_for_ever_is_nonsense) {
+TEST_F(LiveStatus, a_request_without_end_is_invalid) {
   const auto shown = publisher();
   LiveStatusReader seen = reader();
   const int fd = open_live_status_file(folder(), ::getpid());
@@ -107,7 +107,7 @@ TEST_F(LiveStatus, a_wish_for_ever_is_nonsense) {
   EXPECT_FALSE(seen.read());
 }
 
-TEST_F(LiveStatus, a_sample_that_cannot_be_taken_ends_the_showing_alone) {
+TEST_F(LiveStatus, a_failing_sample_ends_only_the_publishing) {
   const auto take = []() -> MemorySample { throw std::bad_alloc(); };
   auto started = LiveStatusPublisher::start(take, options());
   ASSERT_TRUE(started.ok());
@@ -117,10 +117,10 @@ TEST_F(LiveStatus, a_sample_that_cannot_be_taken_ends_the_showing_alone) {
   EXPECT_FALSE(seen.read());
 }
 
-TEST_F(LiveStatus, a_file_that_is_cleaned_away_comes_back) {
+TEST_F(LiveStatus, a_removed_file_is_recreated) {
   const auto shown = publisher();
   static_cast<void>(reader());
-  // Renamed first: the publisher may make the file again while the folder is being emptied.
+  // Renamed first: the publisher may recreate the file while the folder is being emptied.
   const std::string gone = machine_.root() + "/gone";
   std::filesystem::rename(folder(), gone);
   std::filesystem::remove_all(gone);
@@ -129,15 +129,16 @@ TEST_F(LiveStatus, a_file_that_is_cleaned_away_comes_back) {
   while (!seen.read()) std::this_thread::yield();
 }
 
-TEST_F(LiveStatus, a_folder_that_cannot_be_made_now_is_made_later) {
+TEST_F(LiveStatus, a_folder_that_cannot_be_created_now_is_created_later) {
   const auto shown = publisher();
   static_cast<void>(reader());
   const std::string gone = machine_.root() + "/gone";
   std::filesystem::rename(folder(), gone);
-  const int file = ::open(folder().c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);  // in its place
-  if (file >= 0) {  // else the publisher was faster
+  const int file =
+      ::open(folder().c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);  // instead of the folder
+  if (file >= 0) {  // otherwise the publisher was faster
     ::close(file);
-    std::this_thread::sleep_for(20ms);  // for it to fail
+    std::this_thread::sleep_for(20ms);  // lets it fail
     std::filesystem::remove(folder());
   }
   LiveStatusReader seen = reader();
@@ -145,7 +146,7 @@ TEST_F(LiveStatus, a_folder_that_cannot_be_made_now_is_made_later) {
   while (!seen.read()) std::this_thread::yield();
 }
 
-TEST_F(LiveStatus, the_next_folder_serves_where_one_cannot_be_had) {
+TEST_F(LiveStatus, the_next_folder_is_used_if_one_is_unavailable) {
   LiveStatusOptions two = options();
   two.folders.insert(two.folders.begin(), machine_.root() + "/not/there");
   const auto started = LiveStatusPublisher::start(one_sample, two);
@@ -153,7 +154,7 @@ TEST_F(LiveStatus, the_next_folder_serves_where_one_cannot_be_had) {
   static_cast<void>(reader());
 }
 
-TEST_F(LiveStatus, a_folder_of_others_is_refused) {
+TEST_F(LiveStatus, a_folder_of_another_user_is_rejected) {
   ASSERT_EQ(::mkdir(folder().c_str(), 0700), 0);
   ASSERT_EQ(::chmod(folder().c_str(), 0777), 0);
   const auto started = LiveStatusPublisher::start(one_sample, options());
@@ -167,7 +168,7 @@ TEST_F(LiveStatus, a_folder_of_others_is_refused) {
   EXPECT_FALSE(LiveStatusPublisher::start(one_sample, no_folder).ok());
 }
 
-TEST_F(LiveStatus, a_folder_below_one_that_others_can_write_to_is_refused) {
+TEST_F(LiveStatus, a_folder_below_a_world_writable_one_is_rejected) {
   const std::string parent = machine_.root() + "/parent";
   ASSERT_EQ(::mkdir(parent.c_str(), 0700), 0);
   const std::string below = parent + "/live";
@@ -176,7 +177,7 @@ TEST_F(LiveStatus, a_folder_below_one_that_others_can_write_to_is_refused) {
   const Status status = check_live_status_folder(below);
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message, testing::HasSubstr("others may write to "));
-  ASSERT_EQ(::chmod(parent.c_str(), 01777), 0);  // as /tmp
+  ASSERT_EQ(::chmod(parent.c_str(), 01777), 0);  // like /tmp
   EXPECT_TRUE(check_live_status_folder(below).ok());
 }
 
@@ -192,10 +193,10 @@ TEST_F(LiveStatus, a_file_that_others_can_write_to_is_not_opened) {
   ::close(made);
 }
 
-TEST_F(LiveStatus, what_the_dead_left_is_removed_and_the_rest_stays) {
+TEST_F(LiveStatus, files_of_dead_processes_are_removed_and_the_rest_stays) {
   const auto shown = publisher();
   static_cast<void>(reader());
-  const std::string text = [&] {  // a header with another start of the process
+  const std::string text = [&] {  // a header with a different start time
     LiveStatusHeader header;
     header.pid = 1;
     header.start_ticks = 12345678987654321;
@@ -216,7 +217,7 @@ TEST_F(LiveStatus, what_the_dead_left_is_removed_and_the_rest_stays) {
   EXPECT_TRUE(std::filesystem::exists(folder() + "/notes.txt"));
 }
 
-TEST_F(LiveStatus, whoever_begins_to_show_sweeps_first) {
+TEST_F(LiveStatus, a_new_publisher_removes_stale_files_first) {
   machine_.write("/live/999999999", "");
   ::chmod(folder().c_str(), 0700);
   const auto shown = publisher();
@@ -224,7 +225,7 @@ TEST_F(LiveStatus, whoever_begins_to_show_sweeps_first) {
   EXPECT_EQ(find_live_statuses({folder()}).size(), 1U);
 }
 
-TEST_F(LiveStatus, a_pid_of_another_namespace_is_not_ours_to_judge) {
+TEST_F(LiveStatus, a_pid_of_another_namespace_is_left_alone) {
   LiveStatusHeader header;
   header.pid = 999999999;
   header.start_ticks = 1;
@@ -237,7 +238,7 @@ TEST_F(LiveStatus, a_pid_of_another_namespace_is_not_ours_to_judge) {
   EXPECT_FALSE(opened->is_alive());
 }
 
-TEST_F(LiveStatus, files_of_nonsense_show_nothing) {
+TEST_F(LiveStatus, files_of_garbage_show_nothing) {
   for (const std::string& text :
        {std::string(), std::string("PLIMLIVE"), std::string(4096, '\xff'), std::string(64, '\0')}) {
     use(text);
@@ -253,7 +254,7 @@ TEST_F(LiveStatus, files_of_nonsense_show_nothing) {
     ASSERT_TRUE(opened.ok());
     EXPECT_FALSE(opened->read()) << size;
   }
-  std::filesystem::resize_file(path(), 3);  // cut while it is watched
+  std::filesystem::resize_file(path(), 3);  // truncated while it is watched
   use(std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
   auto opened = LiveStatusReader::open(place());
   ASSERT_TRUE(opened.ok());
@@ -261,12 +262,12 @@ TEST_F(LiveStatus, files_of_nonsense_show_nothing) {
   EXPECT_FALSE(opened->read());
 }
 
-TEST_F(LiveStatus, the_child_of_a_fork_is_silent_and_leaves_the_file_alone) {
+TEST_F(LiveStatus, a_forked_child_is_silent_and_leaves_the_file_alone) {
   const auto shown = publisher();
   LiveStatusReader seen = reader();
   const std::string file = path();
   const pid_t child = ::fork();
-  if (child == 0) {  // no memory is asked for here: sanitizers' allocators do not survive a fork
+  if (child == 0) {  // no allocation here: sanitizers' allocators do not survive a fork
     shown->~LiveStatusPublisher();
     ::_exit(::access(file.c_str(), F_OK) == 0 ? 0 : 1);
   }

@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kOddShare = 0.1;      // of the median
-constexpr double kOddTimesOthers = 2;  // as far from it as the next one
+constexpr double kOddShare = 0.1;      // share of the median
+constexpr double kOddTimesOthers = 2;  // twice the distance of the next value
 constexpr std::size_t kFewestForOdd = 3;
 
 const Figure* find(const std::vector<Figure>& figures, std::string_view name) {
@@ -25,7 +25,7 @@ const Figure* find(const std::vector<Figure>& figures, std::string_view name) {
   return found == figures.end() ? nullptr : &*found;
 }
 
-// What a device holds at its most: the allocator's figure, else the tensors'.
+// The peak memory of a device: the allocator's figure, else that of the tensors.
 double height_of(const DeviceSummary& device) {
   for (const std::string_view name : {"allocated_bytes", "tensor_bytes", "used_bytes"}) {
     if (const Figure* const figure = find(device.figures, name)) return figure->most.value_or(0);
@@ -59,19 +59,19 @@ std::optional<std::uint64_t> odd_of(const std::vector<std::optional<double>>& va
                                     double median) {
   double furthest = 0;
   double next = 0;
-  std::optional<std::uint64_t> odd;
+  std::optional<std::uint64_t> outlier;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!values[i] || !std::isfinite(*values[i])) continue;
     const double distance = std::abs(*values[i] - median);
     if (distance > furthest) {
       next = std::exchange(furthest, distance);
-      odd = i;
+      outlier = i;
     } else {
       next = std::max(next, distance);
     }
   }
   const bool is_odd = furthest > kOddShare * std::abs(median) && furthest > kOddTimesOthers * next;
-  return is_odd ? odd : std::nullopt;
+  return is_odd ? outlier : std::nullopt;
 }
 
 class Comparer {
@@ -82,7 +82,7 @@ class Comparer {
 
   using Value = std::function<std::optional<double>(std::size_t run)>;
 
-  // Nothing where no run has the figure.
+  // nullopt if no run has this figure.
   void add(std::string group, std::string name, std::string at, const Value& value) {
     ComparedFigure figure{std::move(group), std::move(name), std::move(at), {}, {}, {}, {}};
     for (std::size_t i = 0; i < devices_.size(); ++i) figure.values.push_back(value(i));
@@ -90,7 +90,7 @@ class Comparer {
     if (std::ranges::none_of(values, [](const auto& known) { return known.has_value(); })) return;
     if (values.size() == 2 && values[0] && values[1]) figure.difference = *values[1] - *values[0];
     figure.median = median_of(values);
-    if (figure.median) figure.odd = odd_of(values, *figure.median);
+    if (figure.median) figure.outlier = odd_of(values, *figure.median);
     comparison_.figures.push_back(std::move(figure));
   }
 
@@ -99,8 +99,8 @@ class Comparer {
   void add_shares(const char* group, std::vector<ShareSummary> DeviceSummary::* member);
 
  private:
-  using Moment = std::optional<double> Figure::*;
-  void add_figure(const char* group, const char* name, const char* at, Moment moment) {
+  using TimePoint = std::optional<double> Figure::*;
+  void add_figure(const char* group, const char* name, const char* at, TimePoint point) {
     add(group, name, at, [&](std::size_t i) -> std::optional<double> {
       const LogSummary& summary = comparison_.runs[i].summary;
       const std::string_view place = group;
@@ -109,7 +109,7 @@ class Comparer {
       if (place == "training") figures = &summary.training;
       if (place == "device" && devices_[i] != nullptr) figures = &devices_[i]->figures;
       const Figure* const figure = figures == nullptr ? nullptr : find(*figures, name);
-      return figure == nullptr ? std::nullopt : figure->*moment;
+      return figure == nullptr ? std::nullopt : figure->*point;
     });
   }
 
@@ -135,30 +135,30 @@ void Comparer::add_runs() {
 }
 
 void Comparer::add_figures() {
-  constexpr Moment kStart = &Figure::start;
-  constexpr Moment kEnd = &Figure::end;
-  constexpr Moment kMost = &Figure::most;
+  constexpr TimePoint kStart = &Figure::start;
+  constexpr TimePoint kEnd = &Figure::end;
+  constexpr TimePoint kMost = &Figure::most;
   for (const char* const name : {"allocated_bytes", "reserved_bytes"}) {
     add_figure("device", name, "start", kStart);
     add_figure("device", name, "end", kEnd);
-    add_figure("device", name, "most", kMost);
+    add_figure("device", name, "max", kMost);
   }
-  add_figure("device", "peak_bytes", "most", kMost);
+  add_figure("device", "peak_bytes", "max", kMost);
   add_figure("device", "fragmentation_percent", "start", kStart);
   add_figure("device", "fragmentation_percent", "end", kEnd);
-  add_figure("device", "used_bytes", "most", kMost);
-  add_figure("device", "non_pytorch_bytes", "most", kMost);
+  add_figure("device", "used_bytes", "max", kMost);
+  add_figure("device", "non_pytorch_bytes", "max", kMost);
   add_figure("device", "tensor_bytes", "end", kEnd);
-  add_figure("device", "tensor_bytes", "most", kMost);
+  add_figure("device", "tensor_bytes", "max", kMost);
   add_figure("device", "tensors", "end", kEnd);
   add_figure("device", "large_tensors", "end", kEnd);
   add_shares("category", &DeviceSummary::categories);
   add_shares("dtype", &DeviceSummary::dtypes);
-  add_figure("host", "process_bytes", "most", kMost);
+  add_figure("host", "process_bytes", "max", kMost);
   add_figure("training", "loss", "end", kEnd);
 }
 
-// Of a run that has shares, one that it does not name is 0.
+// If a run has shares at all, a missing one is 0.
 void Comparer::add_shares(const char* group, std::vector<ShareSummary> DeviceSummary::* member) {
   std::map<std::string, std::uint64_t> largest;
   for (const DeviceSummary* const device : devices_) {
@@ -186,7 +186,7 @@ std::optional<std::uint64_t> odd_run(const LogComparison& comparison) {
   std::map<std::uint64_t, std::size_t> times;
   for (const ComparedFigure& figure : comparison.figures) {
     const bool is_memory = figure.group == "device" || figure.group == "category";
-    if (is_memory && figure.odd) ++times[*figure.odd];
+    if (is_memory && figure.outlier) ++times[*figure.outlier];
   }
   const auto most = std::ranges::max_element(times, {}, [](const auto& run) { return run.second; });
   if (most == times.end()) return std::nullopt;
@@ -250,7 +250,7 @@ LogComparison compare_logs(std::vector<LogSummary> summaries) {
   Comparer comparer(comparison);
   comparer.add_runs();
   comparer.add_figures();
-  comparison.odd = odd_run(comparison);
+  comparison.outlier = odd_run(comparison);
   return comparison;
 }
 

@@ -1,7 +1,7 @@
-// Several runs, or the ranks of one, side by side: their figures, how they differ, which is odd.
+// Compares several runs, or the ranks of one: their figures, their differences, and outliers.
 //
-// Each run is compared by its main device: of the accelerators the one that holds most, else the
-// CPU. Ranks use different devices, so names of devices are not matched.
+// Each run is compared by its main device: the accelerator that uses most memory, else the CPU.
+// Ranks use different devices, so names of devices are not matched.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::logs {
 
-// One figure of all runs. Null where a run does not have it.
+// One figure for all runs; null for a run without it.
 struct ComparedFigure {
   std::string group;
   std::string name;
@@ -23,22 +23,23 @@ struct ComparedFigure {
   std::vector<std::optional<double>> values;
   std::optional<double> difference;
   std::optional<double> median;
-  std::optional<std::uint64_t> odd;
+  std::optional<std::uint64_t> outlier;
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"group", &ComparedFigure::group, "run, device, category, dtype, host or training."},
+        Field{"group", &ComparedFigure::group,
+              "Group of the figure: run, device, category, dtype, host or training."},
         Field{"name", &ComparedFigure::name,
-              "As in a summary's figures, the name of a category or dtype, or a field of the run."},
-        Field{"at", &ComparedFigure::at, "start, end or most; empty: of the whole run."},
-        Field{"values", &ComparedFigure::values, "In the order of the runs."},
+              "Name of a summary's figure, category or dtype, or of a field of the run."},
+        Field{"at", &ComparedFigure::at, "start, end or max; empty for a value of the whole run."},
+        Field{"values", &ComparedFigure::values, "One value for each run, in the order of runs."},
         Field{"difference", &ComparedFigure::difference,
-              "Of two runs: the second minus the first."},
-        Field{"median", &ComparedFigure::median, "Of three runs or more."},
-        Field{"odd", &ComparedFigure::odd,
-              "Of three runs or more, the index of the one that alone differs from the median: by "
-              "more than 10 % of it, and more than twice as much as any other."}};
+              "For two runs: the second value minus the first."},
+        Field{"median", &ComparedFigure::median, "For three or more runs: the median."},
+        Field{"outlier", &ComparedFigure::outlier,
+              "For three or more runs: index of the only run that differs from the median by more "
+              "than 10 % and by more than twice as much as any other run."}};
   }
 };
 
@@ -49,11 +50,11 @@ struct ComparedRun {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
-        Field{"label", &ComparedRun::label,
-              "rank3, the run's folder, or what distinguishes the files."},
-        Field{"device", &ComparedRun::device, "The device that is compared; empty: none."},
-        Field{"summary", &ComparedRun::summary, "As plimsoll analyze FILE --json prints it."}};
+    return std::tuple{Field{"label", &ComparedRun::label,
+                            "rank3, the run's folder, or what distinguishes the files."},
+                      Field{"device", &ComparedRun::device, "The compared device; empty if none."},
+                      Field{"summary", &ComparedRun::summary,
+                            "The summary that plimsoll analyze FILE --json prints."}};
   }
 };
 
@@ -63,8 +64,9 @@ struct UnreadLog {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"path", &UnreadLog::path, "The file."},
-                      Field{"reason", &UnreadLog::reason, "One sentence."}};
+    return std::tuple{
+        Field{"path", &UnreadLog::path, "Path of the file."},
+        Field{"reason", &UnreadLog::reason, "Why the file could not be read, in one sentence."}};
   }
 };
 
@@ -72,24 +74,27 @@ struct LogComparison {
   std::uint64_t schema_version = 1;
   std::vector<ComparedRun> runs;
   std::vector<ComparedFigure> figures;
-  std::optional<std::uint64_t> odd;
+  std::optional<std::uint64_t> outlier;
   std::vector<UnreadLog> unread;
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"schema_version", &LogComparison::schema_version, "Grows when a field changes."},
-        Field{"runs", &LogComparison::runs, "In the order given, ranks in theirs."},
-        Field{"figures", &LogComparison::figures, "Those that any run has."},
-        Field{"odd", &LogComparison::odd,
-              "The index of the run that is odd in most memory figures; null: none is."},
+        Field{"schema_version", &LogComparison::schema_version,
+              "Version of this schema; increases when a field changes."},
+        Field{"runs", &LogComparison::runs,
+              "The runs, in the order given; ranks in ascending order."},
+        Field{"figures", &LogComparison::figures, "The figures that at least one run has."},
+        Field{"outlier", &LogComparison::outlier,
+              "Index of the run that is the outlier in most memory figures; null if none is."},
         Field{"unread", &LogComparison::unread, "Logs that could not be read."}};
   }
 };
 
 LogComparison compare_logs(std::vector<LogSummary> summaries);
 
-// What distinguishes the paths: "rank3", the folder of the run, the file's name, or all of it.
+// The distinguishing part of each path: "rank3", the folder of the run, the file's name, or the
+// whole path.
 std::vector<std::string> labels_of(const std::vector<std::string>& paths);
 
 }  // namespace plimsoll::logs

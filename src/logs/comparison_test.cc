@@ -39,19 +39,19 @@ const ComparedFigure& at_end(const LogComparison& comparison, const std::string&
   return comparison.figures.front();
 }
 
-TEST(LogComparison, of_two_runs_has_differences_and_no_odd_one) {
+TEST(LogComparison, of_two_runs_has_differences_and_no_outlier) {
   const LogComparison comparison = compare_logs(
       {run("a/profiles/t.log", "cuda:0", 100, 60), run("b/profiles/t.log", "cuda:0", 150, 90)});
   const ComparedFigure& allocated = at_end(comparison, "allocated_bytes");
   EXPECT_THAT(allocated.values, ElementsAre(100.0, 150.0));
   EXPECT_EQ(allocated.difference, 50.0);
   EXPECT_EQ(at_end(comparison, "activation").difference, 30.0);
-  EXPECT_FALSE(allocated.odd);
-  EXPECT_FALSE(comparison.odd);
+  EXPECT_FALSE(allocated.outlier);
+  EXPECT_FALSE(comparison.outlier);
   EXPECT_EQ(comparison.runs[1].label, "b");
 }
 
-TEST(LogComparison, compares_the_main_device_of_each_rank_and_finds_the_odd_one) {
+TEST(LogComparison, compares_the_main_device_of_each_rank_and_finds_the_outlier) {
   const LogComparison comparison = compare_logs({run("o/rank0/profiles/t.log", "cuda:0", 100, 60),
                                                  run("o/rank1/profiles/t.log", "cuda:1", 102, 60),
                                                  run("o/rank2/profiles/t.log", "cuda:2", 140, 99),
@@ -60,24 +60,24 @@ TEST(LogComparison, compares_the_main_device_of_each_rank_and_finds_the_odd_one)
   EXPECT_EQ(comparison.runs[2].device, "cuda:2");
   const ComparedFigure& allocated = at_end(comparison, "allocated_bytes");
   EXPECT_EQ(allocated.median, 101.0);
-  EXPECT_EQ(allocated.odd, 2U);
+  EXPECT_EQ(allocated.outlier, 2U);
   EXPECT_FALSE(allocated.difference);
-  EXPECT_EQ(comparison.odd, 2U);
+  EXPECT_EQ(comparison.outlier, 2U);
 }
 
-TEST(LogComparison, finds_no_odd_one_where_all_differ_or_none_does) {
-  const auto odd = [](double a, double b, double c) {
+TEST(LogComparison, finds_no_outlier_if_all_differ_or_none_does) {
+  const auto outlier = [](double a, double b, double c) {
     return compare_logs(
                {run("1", "cuda:0", a, 1), run("2", "cuda:0", b, 1), run("3", "cuda:0", c, 1)})
-        .odd;
+        .outlier;
   };
-  EXPECT_EQ(odd(100, 100, 100), std::nullopt);
-  EXPECT_EQ(odd(100, 105, 109), std::nullopt);  // within 10 %
-  EXPECT_EQ(odd(50, 100, 150), std::nullopt);
-  EXPECT_EQ(odd(50, 100, 101), 0U);
+  EXPECT_EQ(outlier(100, 100, 100), std::nullopt);
+  EXPECT_EQ(outlier(100, 105, 109), std::nullopt);  // within 10 %
+  EXPECT_EQ(outlier(50, 100, 150), std::nullopt);
+  EXPECT_EQ(outlier(50, 100, 101), 0U);
 }
 
-TEST(LogComparison, leaves_out_what_a_run_does_not_have) {
+TEST(LogComparison, omits_figures_that_a_run_does_not_have) {
   LogSummary bare;
   bare.source.path = "bare";
   const LogComparison comparison = compare_logs({run("full", "cuda:0", 100, 60), bare});
@@ -87,7 +87,7 @@ TEST(LogComparison, leaves_out_what_a_run_does_not_have) {
   EXPECT_EQ(comparison.runs[1].device, "");
 }
 
-TEST(LogComparison, labels_are_what_tells_the_logs_apart) {
+TEST(LogComparison, labels_are_the_distinguishing_part_of_the_path) {
   EXPECT_THAT(labels_of({"o/rank0/profiles/a.log", "o/rank1/profiles/a.log"}),
               ElementsAre("rank0", "rank1"));
   EXPECT_THAT(labels_of({"o/x/profiles/a.log", "o/y/profiles/a.log"}), ElementsAre("x", "y"));

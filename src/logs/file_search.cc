@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// Folders without runs, and with many files.
+// Folders that contain many files but no runs.
 bool is_skipped(const std::string& name) {
   return name.starts_with('.') || name == "node_modules" || name == "site-packages" ||
          name == "__pycache__";
@@ -43,7 +43,7 @@ class Search {
  private:
   bool is_late() const { return Clock::now() > ends_; }
 
-  // Each folder once, by what it is: links may form loops.
+  // Visits each folder once, by its identity: links may form loops.
   void enter(const fs::path& folder, int depth) {
     struct stat status{};
     if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;

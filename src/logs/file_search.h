@@ -1,4 +1,4 @@
-// Finds files by name in and below a folder, within limits: a project may hold a data set of
+// Finds files by name in and below a folder, within limits: a project may contain a data set of
 // millions of files.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace plimsoll::logs {
 
-// Where a search ends, whatever the folder holds.
+// Limits of a search.
 struct SearchLimits {
-  int depth = 6;                             // folders below the first
+  int depth = 6;                             // levels of folders below the first
   std::size_t entries_of_a_folder = 50'000;  // a data set of images is not a run
   std::int64_t time_ns = std::int64_t{5'000'000'000};
 };

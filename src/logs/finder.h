@@ -11,7 +11,7 @@
 namespace plimsoll::logs {
 
 struct LatestRun {
-  std::vector<std::string> logs;  // one, or one of each rank in the order of the ranks
+  std::vector<std::string> logs;  // one, or one per rank in rank order
   bool is_complete = true;        // false: a limit ended the search, and a newer log may exist
 };
 

@@ -55,7 +55,7 @@ TEST_F(LogFinder, finds_the_newest_log_of_each_rank_of_the_newest_run) {
   EXPECT_THAT(latest()->logs, ElementsAre(first.string(), second.string(), tenth.string()));
 }
 
-TEST_F(LogFinder, knows_ranks_inside_the_folder_of_profiles) {
+TEST_F(LogFinder, finds_ranks_inside_the_profiles_folder) {
   const fs::path first = write("out/profiles/rank0/tensor_profile_2.log", 20);
   const fs::path second = write("out/profiles/rank1/tensor_profile_2.log", 21);
   EXPECT_THAT(latest()->logs, ElementsAre(first.string(), second.string()));
@@ -71,7 +71,7 @@ TEST_F(LogFinder, follows_links_once) {
   EXPECT_THAT(run->logs, ElementsAre(HasSubstr("project/output/profiles/tensor_profile_1.log")));
 }
 
-TEST_F(LogFinder, ends_at_its_limits_and_reports_it) {
+TEST_F(LogFinder, stops_at_its_limits_and_reports_it) {
   for (int i = 0; i < 20; ++i) write("images/" + std::to_string(i) + ".png", 0);
   write("a/b/c/profiles/tensor_profile_1.log", 0);
   SearchLimits limits;

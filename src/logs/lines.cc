@@ -98,7 +98,7 @@ void LogLines::take_byte(char byte) {
     end_line();
     return;
   }
-  if (line_.size() == kMostOfALine) {
+  if (line_.size() == kLongestLine) {
     is_long_ = true;
     return;
   }

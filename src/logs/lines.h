@@ -1,6 +1,6 @@
-// The lines of a log that may be anything: bytes in pieces of any size, UTF-8 or UTF-16 with a byte
-// order mark (as PowerShell's `>` writes it), lines that end in \n, \r\n or \r, lines without an
-// end. No more than one line is kept, and no more of that than kMostOfALine.
+// Splits any log into lines: bytes in pieces of any size, UTF-8 or UTF-16 with a byte order mark
+// (as written by PowerShell's `>`), lines that end in \n, \r\n or \r, and a last line without an
+// end. Stores at most one line, and at most kLongestLine of it.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ class LogLines {
  public:
   using Sink = std::function<void(std::string_view line)>;
 
-  static constexpr std::size_t kMostOfALine = std::size_t{64} << 10;
+  static constexpr std::size_t kLongestLine = std::size_t{64} << 10;
 
   explicit LogLines(Sink sink) : sink_(std::move(sink)) {}
 
   void feed(std::string_view bytes);
-  void finish();  // what is left is a line, too
+  void finish();  // the rest is also a line
 
-  std::uint64_t long_lines() const { return long_lines_; }  // that were cut
+  std::uint64_t long_lines() const { return long_lines_; }  // truncated lines
 
  private:
   enum class Encoding : std::uint8_t { kUnknown, kUtf8, kUtf16Little, kUtf16Big };

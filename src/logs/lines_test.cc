@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::SizeIs;
 using Lines = std::vector<std::string>;
 
-// In pieces of a size; whatever it is, the lines are the same.
+// Passed in pieces; the lines do not depend on the size of the pieces.
 Lines lines_of(std::string_view bytes, std::size_t piece = 3) {
   Lines lines;
   LogLines reader([&](std::string_view line) { lines.emplace_back(line); });
@@ -33,7 +33,7 @@ std::string utf16(std::u16string_view text, bool is_little) {
   return bytes;
 }
 
-TEST(LogLines, end_as_any_system_ends_them) {
+TEST(LogLines, end_as_on_any_system) {
   EXPECT_THAT(lines_of("a\nb\r\nc\rd\n\ne"), ElementsAre("a", "b", "c", "d", "", "e"));
   EXPECT_THAT(lines_of("a\n"), ElementsAre("a"));
   EXPECT_THAT(lines_of("a"), ElementsAre("a"));
@@ -43,7 +43,7 @@ TEST(LogLines, end_as_any_system_ends_them) {
               ElementsAre("a"));
 }
 
-TEST(LogLines, are_utf8_whatever_they_were) {
+TEST(LogLines, are_converted_to_utf8) {
   const std::u16string_view text = u"\uFEFFa\u00E9\u20AC\U0001F600\r\nb";
   const Lines expected = {"a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "b"};
   for (const std::size_t piece : std::vector<std::size_t>{1, 2, 5, 100}) {
@@ -53,13 +53,13 @@ TEST(LogLines, are_utf8_whatever_they_were) {
   EXPECT_THAT(lines_of(utf16(u"\uFEFF\xDC00x", true)), ElementsAre("\xEF\xBF\xBDx"));
 }
 
-TEST(LogLines, are_cut_where_they_have_no_end) {
+TEST(LogLines, are_truncated_if_they_do_not_end) {
   std::vector<std::size_t> sizes;
   LogLines reader([&](std::string_view line) { sizes.push_back(line.size()); });
-  for (int i = 0; i < 100; ++i) reader.feed(std::string(LogLines::kMostOfALine / 10, 'x'));
+  for (int i = 0; i < 100; ++i) reader.feed(std::string(LogLines::kLongestLine / 10, 'x'));
   reader.feed("\nshort");
   reader.finish();
-  EXPECT_THAT(sizes, ElementsAre(LogLines::kMostOfALine, 5));
+  EXPECT_THAT(sizes, ElementsAre(LogLines::kLongestLine, 5));
   EXPECT_EQ(reader.long_lines(), 1U);
 }
 

@@ -1,5 +1,5 @@
-// Numbers and sizes as logs write them. What is no number, or no size that a machine could have,
-// is unknown.
+// Parses numbers and sizes in logs. Text that is not a number, or a size that no machine could
+// have, is unknown.
 #pragma once
 
 #include <charconv>
@@ -25,23 +25,23 @@ std::optional<Number> number_in(std::string_view text) {
   return number;
 }
 
-// Sums of as many figures as a log may have fit 63 bits.
+// Sums of as many figures as a log may contain fit into 63 bits.
 inline constexpr std::uint64_t kMostInLogs = std::uint64_t{1} << 50;
 
-// A count of things in memory; nothing for more than there can be.
+// A count of objects in memory; nullopt for implausible counts.
 inline std::optional<std::uint64_t> count_in(std::string_view text) {
   const auto count = number_in<std::uint64_t>(text);
   return count && *count <= kMostInLogs ? count : std::nullopt;
 }
 
-// Of an iteration or a batch; differences of two fit 63 bits.
+// The number of an iteration or a batch; the difference of two fits into 63 bits.
 inline std::optional<std::int64_t> whole_number_in(std::string_view text) {
   constexpr auto kMost = static_cast<std::int64_t>(kMostInLogs);
   const auto number = number_in<std::int64_t>(text);
   return number && *number <= kMost && *number >= -kMost ? number : std::nullopt;
 }
 
-// How many of a unit, in bytes; nothing for what is negative or above a pebibyte.
+// Converts a number of units to bytes; nullopt for a negative size or one above a pebibyte.
 inline std::optional<std::uint64_t> bytes_of(std::optional<double> count, double unit_bytes) {
   constexpr double kMost = static_cast<double>(kMostInLogs);
   if (!count || !(*count >= 0) || !(*count * unit_bytes <= kMost)) return std::nullopt;

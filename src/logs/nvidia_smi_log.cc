@@ -13,7 +13,7 @@
 namespace plimsoll::logs {
 namespace {
 
-// What the columns may be called, in lower case without anything but letters and digits.
+// Accepted column names, in lower case, letters and digits only.
 constexpr std::array<std::string_view, 3> kSizeColumns = {"memoryused", "memoryfree",
                                                           "memorytotal"};
 enum : std::size_t { kUsed, kFree, kTotal };
@@ -29,7 +29,7 @@ constexpr std::size_t kMostRows = 4'000'000;
 constexpr std::size_t kMostDevices = 256;
 constexpr std::size_t kMostFields = 256;
 constexpr std::size_t kMostLinesOfARow = 8;
-// Rows of one round follow each other at once.
+// Rows of one round follow each other directly.
 constexpr std::int64_t kRoundNs = 50'000'000;
 
 struct Unit {
@@ -38,7 +38,7 @@ struct Unit {
 };
 constexpr double kKib = 1024.0;
 constexpr std::array<Unit, 8> kUnits = {{{"MiB", kKib* kKib},
-                                         {"MB", kKib* kKib},  // what nvidia-smi called them once
+                                         {"MB", kKib* kKib},  // what nvidia-smi used to call them
                                          {"GiB", kKib* kKib* kKib},
                                          {"GB", kKib* kKib* kKib},
                                          {"KiB", kKib},
@@ -46,7 +46,7 @@ constexpr std::array<Unit, 8> kUnits = {{{"MiB", kKib* kKib},
                                          {"kB", kKib},
                                          {"B", 1}}};
 
-// "  \"2 MiB\" , 5" -> {"2 MiB", "5"}; nothing where a quote is left open.
+// "  \"2 MiB\" , 5" -> {"2 MiB", "5"}; nullopt if a quote is left open.
 std::optional<std::vector<std::string>> fields_of(std::string_view line) {
   std::vector<std::string> fields(1);
   bool is_quoted = false;
@@ -85,7 +85,7 @@ std::optional<std::uint64_t> size_in(std::string_view field) {
   return bytes_of(number_in<double>(field), kKib * kKib);
 }
 
-// "[N/A]" and its like say nothing; a number that is no size is damage.
+// "[N/A]" and similar mean unknown; a number that is not a size is damage.
 bool is_damaged_size(std::string_view field) {
   const std::string_view number = field.substr(0, field.find(' '));
   return number_in<double>(number).has_value() && !size_in(field);
@@ -104,7 +104,7 @@ std::int64_t time_in(std::string_view field) {
   return static_cast<std::int64_t>(*seconds * 1e9);
 }
 
-// Whether values of a column differ, and what their sum with another does.
+// Whether the values of a column differ, and their sum with another column.
 struct Spread {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t most = 0;
@@ -189,7 +189,7 @@ void NvidiaSmiLog::line(std::string_view line) {
 
 void NvidiaSmiLog::take(const std::vector<std::string>& fields) {
   if (auto header = columns_of_header(fields)) {
-    if (!has_header_) rows_.clear();  // what came before had no meaning yet
+    if (!has_header_) rows_.clear();  // earlier rows have no known columns
     columns_ = *std::move(header);
     has_header_ = true;
     return;
@@ -241,8 +241,8 @@ std::optional<std::uint32_t> NvidiaSmiLog::device_of(Id id) {
   return number;
 }
 
-// Without a header: what stays the same is the total; where nothing does but the sum of two, they
-// are used and free.
+// Without a header: a constant column is the total; if only the sum of two is constant, they are
+// used and free.
 NvidiaSmiLog::Roles NvidiaSmiLog::roles() const {
   const auto there = [this](std::size_t i) {
     return std::ranges::any_of(rows_, [i](const Row& row) { return row.sizes[i].has_value(); });
@@ -269,7 +269,7 @@ NvidiaSmiLog::Roles NvidiaSmiLog::roles() const {
     if (alone[1].least >= std::max(alone[0].most, alone[2].most)) return {0, 2, 1};
     return {0, 1, 2};
   }
-  // The driver keeps a little for itself, so that the sum is not quite the same.
+  // The driver reserves a little for itself, so the sum is not exact.
   const std::uint64_t narrower = std::min(alone[0].width(), alone[1].width());
   if (narrower > 0 && sum.width() <= narrower / 10) return {0, 1, std::nullopt};
   if (alone[1].varies() && !alone[0].varies()) return {1, std::nullopt, 0};
@@ -278,7 +278,7 @@ NvidiaSmiLog::Roles NvidiaSmiLog::roles() const {
   return roles;
 }
 
-// By the column that tells the most GPUs apart; the first of those that do.
+// By the column with the most distinct GPUs; the first of those.
 std::vector<std::string> NvidiaSmiLog::device_names() const {
   std::size_t best = 0;
   std::size_t most = 0;

@@ -1,9 +1,9 @@
-// Reads what `nvidia-smi --query-gpu=... --format=csv` wrote, in all shapes that are met: with and
-// without header and units, headers repeated, columns in any order, line breaks inside quotes. A
-// sample is one round through the GPUs, its iteration the round's number; devices are "gpu:N", or
-// what else tells them apart.
+// Reads the output of `nvidia-smi --query-gpu=... --format=csv` in all its variants: with and
+// without header and units, repeated headers, columns in any order, line breaks inside quotes. A
+// sample is one round over the GPUs, and its iteration is the round's number; devices are "gpu:N",
+// or named by another distinguishing column.
 //
-// Which columns hold memory is known at the end, where there is no header: rows are kept till then.
+// Without a header the memory columns are known only at the end: rows are stored until then.
 #pragma once
 
 #include <array>
@@ -25,13 +25,13 @@ class NvidiaSmiLog {
  public:
   using Sink = std::function<void(const MemorySample&)>;
 
-  // Whether a line is a header or a row with units of such a log.
+  // Whether a line is a header, or a row with units, of such a log.
   static bool knows(std::string_view line);
-  // Whether a line can only be of the tables that a bare `nvidia-smi` prints.
+  // Whether a line can only come from the tables that a bare `nvidia-smi` prints.
   static bool is_table(std::string_view line);
 
   void line(std::string_view line);
-  // An error where the log does not tell how much memory is used; `path` is for the sentence.
+  // An error if the log has no used memory; `path` is for the message.
   Status finish(const std::string& path, const Sink& sink);
 
   std::uint64_t unread_lines() const { return unread_lines_; }
@@ -42,10 +42,10 @@ class NvidiaSmiLog {
   using Id = std::array<std::string, kIdColumns>;
   struct Row {
     std::int64_t time_ns = 0;  // 0: unknown
-    std::uint32_t device = 0;  // of ids_
+    std::uint32_t device = 0;  // index into ids_
     std::array<std::optional<std::uint64_t>, kMostSizes> sizes;
   };
-  // Where a row has what; of sizes with a header: used, free, total.
+  // The columns of a row; with a header, the sizes are used, free and total.
   struct Columns {
     std::size_t width = 0;
     std::optional<std::size_t> time;
@@ -53,7 +53,7 @@ class NvidiaSmiLog {
     std::array<std::optional<std::size_t>, kMostSizes> sizes;
   };
   struct Roles {
-    std::optional<std::size_t> used, free, total;  // of Row::sizes
+    std::optional<std::size_t> used, free, total;  // indices into Row::sizes
   };
 
   static std::optional<Columns> columns_of_header(const std::vector<std::string>& fields);
@@ -64,13 +64,13 @@ class NvidiaSmiLog {
   Roles roles() const;
   std::vector<std::string> device_names() const;
 
-  std::string open_row_;  // with a quote that is not closed yet
+  std::string open_row_;  // row with an unclosed quote
   std::size_t open_lines_ = 0;
   std::optional<Columns> columns_;
   bool has_header_ = false;
   std::vector<Row> rows_;
   std::map<Id, std::uint32_t> ids_;
-  std::uint32_t position_ = 0;  // in a round, where nothing else tells GPUs apart
+  std::uint32_t position_ = 0;  // within a round, if no column distinguishes the GPUs
   std::uint64_t unread_lines_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/input_file.h"
 #include "logs/lines.h"
 #include "logs/nvidia_smi_log.h"
 #include "logs/text_log_reader.h"
@@ -20,11 +21,11 @@
 namespace plimsoll::logs {
 namespace {
 
-// So many lines may stand before the first that tells what the log is.
+// Number of lines that may precede the first one that identifies the log.
 constexpr std::size_t kMostLinesBefore = 1000;
 constexpr std::uint64_t kMostBytesBefore = std::uint64_t{16} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
-// Four million snapshots; what is larger is no log.
+// Four million snapshots; larger logs are implausible.
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
 
 class AnyLog {
@@ -133,7 +134,7 @@ Error failure(const std::string& path, int error) {
   return make_error(code, "cannot read " + path + ": " + std::strerror(error));
 }
 
-// Only a regular file has an end: a pipe may block for ever, a device never ends.
+// Only a regular file is sure to end: a pipe may block forever, and a device may never end.
 Status check_is_file(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return failure(path, errno);
@@ -157,8 +158,7 @@ Status check_is_file(const std::string& path) {
 Result<LogContents> read_log(const std::string& path, const SampleSink& sink,
                              const LogProgress& progress) {
   PLIMSOLL_TRY(check_is_file(path));
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(path.c_str(), "rb"), [](std::FILE* open) { return std::fclose(open); });
+  const base::InputFile file = base::open_input(path);
   if (!file) return failure(path, errno);
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(path, unknown);

@@ -1,5 +1,5 @@
-// Reads a log from its start to its end: finds out what it is from the content, and gives its
-// samples one by one. What it cannot read is one sentence.
+// Reads a log from start to end: detects its kind by its content, and returns its samples one by
+// one. Failures are one-sentence errors.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ struct LogContents {
   LogFormat format = LogFormat::kTextLog;
   std::uint64_t bytes = 0;
   std::uint64_t snapshots = 0;
-  std::uint64_t cut_snapshots = 0;  // begun and not ended
+  std::uint64_t cut_snapshots = 0;  // begun but not ended
   std::uint64_t unread_lines = 0;
 };
 
 using SampleSink = std::function<void(LogFormat format, const MemorySample& sample)>;
 
-// How many bytes of how many are read; false: stop.
+// Bytes read, and the total; return false to stop.
 using LogProgress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
 
 Result<LogContents> read_log(const std::string& path, const SampleSink& sink,
                              const LogProgress& progress = {});
 
-// The same of bytes; `name` stands for the file in sentences.
+// The same for bytes; `name` replaces the path in messages.
 Result<LogContents> read_log_bytes(std::string_view bytes, const std::string& name,
                                    const SampleSink& sink);
 

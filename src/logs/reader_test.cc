@@ -42,7 +42,7 @@ TEST(LogReader, finds_a_text_log_by_its_content) {
   EXPECT_EQ(contents->unread_lines, 1U);
 }
 
-TEST(LogReader, says_in_a_sentence_what_it_cannot_read) {
+TEST(LogReader, reports_in_a_sentence_what_it_cannot_read) {
   EXPECT_EQ(sentence(""), "x.log is empty");
   EXPECT_THAT(sentence("step 1 loss 2\nstep 2 loss 1\n"), HasSubstr("x.log is neither a text log"));
   EXPECT_THAT(sentence(std::string(100'000, '\0')), HasSubstr("neither"));
@@ -60,7 +60,7 @@ class LogReaderTest : public ::testing::Test {
   std::string folder_ = temporary_.path() + "/log_reader_test";
 };
 
-TEST_F(LogReaderTest, reads_nothing_that_may_have_no_end) {
+TEST_F(LogReaderTest, rejects_files_that_may_never_end) {
   const auto sentence_of = [](const std::string& path) {
     return read_log(path, [](LogFormat, const MemorySample&) {}).error().message;
   };
@@ -91,16 +91,16 @@ TEST_F(LogReaderTest, reads_a_file_in_pieces) {
   EXPECT_EQ(contents->snapshots, 300U);
   EXPECT_EQ(seen, 300U);
   EXPECT_EQ(contents->bytes, std::filesystem::file_size(path));
-  std::uint64_t told = 0;
+  std::uint64_t reported = 0;
   const auto stopped = read_log(
       path, [](LogFormat, const MemorySample&) {},
       [&](std::uint64_t done, std::uint64_t total) {
         EXPECT_EQ(total, contents->bytes);
-        told = done;
+        reported = done;
         return false;
       });
   EXPECT_EQ(stopped.error().code, ErrorCode::kInterrupted);
-  EXPECT_GT(told, 0U);
+  EXPECT_GT(reported, 0U);
   EXPECT_EQ(read_log(folder_ + "/none", [](LogFormat, const MemorySample&) {}).error().code,
             ErrorCode::kNotFound);
   EXPECT_THAT(read_log(folder_, [](LogFormat, const MemorySample&) {}).error().message,

@@ -12,7 +12,7 @@
 namespace plimsoll::logs {
 namespace {
 
-constexpr std::size_t kMostDevices = 256;  // a log of somebody else may name more
+constexpr std::size_t kMostDevices = 256;  // a hostile log may name more
 
 void note(std::vector<Figure>& figures, std::string_view name, double value,
           std::int64_t iteration) {
@@ -41,7 +41,7 @@ void note_figures(std::vector<Figure>& figures, const Owner& owner, std::int64_t
 
 std::vector<ShareSummary> compared(const std::vector<MemoryShare>& first,
                                    const std::vector<MemoryShare>& last, std::uint64_t live_bytes) {
-  // What the first sample does not name was not there, unless it does not name all.
+  // Devices missing from the first sample were absent, unless that sample is incomplete.
   const bool names_all = std::ranges::find(first, sample::kRest, &MemoryShare::name) == first.end();
   std::map<std::string_view, ShareSummary> by_name;
   for (const MemoryShare& share : last) {
@@ -108,8 +108,11 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
     known.first_layers = device.layers;
   }
   known.last = device;
-  if (device.dtypes.empty()) return;  // a text log tells no more of the CPU beside a GPU
-  if (sample.large_tensor_bytes == 0 && device.large_count == 0) return;  // no such line was read
+  if (device.dtypes.empty())
+    return;  // a text log has no further details about the CPU if there is
+             // a GPU
+  if (sample.large_tensor_bytes == 0 && device.large_count == 0)
+    return;  // the log has no such line
   known.summary.large_tensor_bytes = sample.large_tensor_bytes;
   note(figures, "large_tensors", std::optional(device.large_count), iteration);
   note(figures, "large_tensor_bytes", std::optional(device.large_bytes), iteration);

@@ -1,5 +1,5 @@
-// What `plimsoll analyze` says of a log: how each figure went from the start to the end, what held
-// the memory at the end, and the findings. Filled sample by sample; no sample is kept.
+// The summary of a log by `plimsoll analyze`: how each figure changed from start to end, what
+// filled memory at the end, and the findings. Updated sample by sample; no sample is stored.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,18 @@ struct LogSource {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"path", &LogSource::path, "The file."},
+        Field{"path", &LogSource::path, "Path of the file."},
         Field{"format", &LogSource::format, "plimsoll_text_log or nvidia_smi_csv."},
-        Field{"bytes", &LogSource::bytes, "Its size."},
-        Field{"snapshots", &LogSource::snapshots, "Samples that were read."},
-        Field{"cut_snapshots", &LogSource::cut_snapshots, "That were begun and not ended."},
-        Field{"unread_lines", &LogSource::unread_lines, "Lines that mean nothing to us."}};
+        Field{"bytes", &LogSource::bytes, "Size of the file in bytes."},
+        Field{"snapshots", &LogSource::snapshots, "Number of complete samples in the file."},
+        Field{"cut_snapshots", &LogSource::cut_snapshots,
+              "Number of incomplete samples, which are left out."},
+        Field{"unread_lines", &LogSource::unread_lines,
+              "Number of lines that were not recognized."}};
   }
 };
 
-// A figure over the samples; null where it was never told. Bytes, counts or percent.
+// A figure over the samples; null if it was never reported. Bytes, counts or percent.
 struct Figure {
   std::string name;
   std::optional<double> start;
@@ -51,14 +53,15 @@ struct Figure {
     using base::Field;
     return std::tuple{
         Field{"name", &Figure::name,
-              "That of the sample's field, or non_pytorch_bytes (what is used and not reserved by "
+              "Name of the sample's field, or non_pytorch_bytes (used but not reserved by "
               "PyTorch), fragmentation_percent, tensors, tensor_bytes, large_tensors, "
-              "large_tensor_bytes; of the host process_bytes, used_bytes, cpu_percent; or loss."},
-        Field{"start", &Figure::start, "In the first sample that has it."},
-        Field{"end", &Figure::end, "In the last one."},
-        Field{"least", &Figure::least, "Of all."},
-        Field{"most", &Figure::most, "Of all."},
-        Field{"most_iteration", &Figure::most_iteration, "Where that was first."}};
+              "large_tensor_bytes; for the host process_bytes, used_bytes, cpu_percent; or loss."},
+        Field{"start", &Figure::start, "Value in the first sample that has it."},
+        Field{"end", &Figure::end, "Value in the last sample that has it."},
+        Field{"min", &Figure::least, "Smallest value."},
+        Field{"max", &Figure::most, "Largest value."},
+        Field{"max_iteration", &Figure::most_iteration,
+              "Iteration of the first sample with the largest value."}};
   }
 };
 
@@ -72,12 +75,15 @@ struct ShareSummary {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"name", &ShareSummary::name, "The category, dtype or layer; empty for none."},
+        Field{"name", &ShareSummary::name,
+              "The category, dtype or layer; empty if the tensors have none."},
         Field{"start_bytes", &ShareSummary::start_bytes,
-              "In the device's first sample; null: not named there, maybe one of the rest."},
-        Field{"end_bytes", &ShareSummary::end_bytes, "In its last one."},
-        Field{"end_count", &ShareSummary::end_count, "Allocations then."},
-        Field{"end_share", &ShareSummary::end_share, "Of its live tensors then, 0 to 1."}};
+              "Bytes in the device's first sample; null if not listed there (it may be part of the "
+              "rest)."},
+        Field{"end_bytes", &ShareSummary::end_bytes, "Bytes in the device's last sample."},
+        Field{"end_count", &ShareSummary::end_count, "Number of allocations in the last sample."},
+        Field{"end_share", &ShareSummary::end_share,
+              "Share of the device's live tensors in the last sample, 0 to 1."}};
   }
 };
 
@@ -92,12 +98,14 @@ struct LargeTensorSummary {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"size_bytes", &LargeTensorSummary::size_bytes, "Its storage."},
-        Field{"shape", &LargeTensorSummary::shape, "[64, 3, 7, 7]; empty: not known."},
-        Field{"dtype", &LargeTensorSummary::dtype, "float32; empty: not known."},
-        Field{"category", &LargeTensorSummary::category, "What it is for."},
-        Field{"layer", &LargeTensorSummary::layer, "That made it; empty: none."},
-        Field{"name", &LargeTensorSummary::name, "Of a parameter or buffer; empty: none."}};
+        Field{"size_bytes", &LargeTensorSummary::size_bytes, "Size of the storage in bytes."},
+        Field{"shape", &LargeTensorSummary::shape,
+              "Shape, such as [64, 3, 7, 7]; empty if unknown."},
+        Field{"dtype", &LargeTensorSummary::dtype, "Such as float32; empty if unknown."},
+        Field{"category", &LargeTensorSummary::category, "Category of the memory."},
+        Field{"layer", &LargeTensorSummary::layer, "Layer that created the tensor; empty if none."},
+        Field{"name", &LargeTensorSummary::name,
+              "Name of the parameter or buffer; empty for other tensors."}};
   }
 };
 
@@ -114,15 +122,19 @@ struct DeviceSummary {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &DeviceSummary::device, "cuda:0, cpu; gpu:0 of nvidia-smi."},
-        Field{"total_bytes", &DeviceSummary::total_bytes, "What the device has."},
+        Field{"device", &DeviceSummary::device,
+              "Such as cuda:0 or cpu; gpu:0 in a log of nvidia-smi."},
+        Field{"total_bytes", &DeviceSummary::total_bytes, "Capacity of the device."},
         Field{"large_tensor_bytes", &DeviceSummary::large_tensor_bytes,
-              "The size above which its tensors are large; null where none are counted."},
-        Field{"figures", &DeviceSummary::figures, "The figures that were recorded."},
-        Field{"categories", &DeviceSummary::categories, "Largest at the end first."},
-        Field{"dtypes", &DeviceSummary::dtypes, "The same."},
-        Field{"layers", &DeviceSummary::layers, "The same; those that the log names."},
-        Field{"large_tensors", &DeviceSummary::large_tensors, "Alive at the end, largest first."}};
+              "Size above which tensors count as large; null if they are not counted."},
+        Field{"figures", &DeviceSummary::figures, "The recorded figures."},
+        Field{"categories", &DeviceSummary::categories,
+              "Bytes by category, largest at the end first."},
+        Field{"dtypes", &DeviceSummary::dtypes, "Bytes by dtype, largest at the end first."},
+        Field{"layers", &DeviceSummary::layers,
+              "Bytes of the layers that the log lists, largest at the end first."},
+        Field{"large_tensors", &DeviceSummary::large_tensors,
+              "Large tensors live at the end, largest first."}};
   }
 };
 
@@ -142,18 +154,19 @@ struct LogSummary {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"schema_version", &LogSummary::schema_version, "Grows when a field changes."},
-        Field{"source", &LogSummary::source, "The file."},
+        Field{"schema_version", &LogSummary::schema_version,
+              "Version of this schema; increases when a field changes."},
+        Field{"source", &LogSummary::source, "Path of the file."},
         Field{"first_iteration", &LogSummary::first_iteration,
-              "Of the first sample; of nvidia-smi its number."},
-        Field{"last_iteration", &LogSummary::last_iteration, "Of the last sample."},
-        Field{"first_time_ns", &LogSummary::first_time_ns, "Since 1970."},
-        Field{"last_time_ns", &LogSummary::last_time_ns, "Since 1970."},
-        Field{"devices", &LogSummary::devices, "Each device that any sample tells."},
+              "Iteration of the first sample; in a log of nvidia-smi the number of the sample."},
+        Field{"last_iteration", &LogSummary::last_iteration, "Iteration of the last sample."},
+        Field{"first_time_ns", &LogSummary::first_time_ns, "Time since the Unix epoch."},
+        Field{"last_time_ns", &LogSummary::last_time_ns, "Time since the Unix epoch."},
+        Field{"devices", &LogSummary::devices, "Each device in any sample."},
         Field{"host", &LogSummary::host, "Figures of the machine."},
-        Field{"training", &LogSummary::training, "The loss, where it was recorded."},
-        Field{"jumps", &LogSummary::jumps, "Of memory and loss."},
-        Field{"findings", &LogSummary::findings, "Gravest first."}};
+        Field{"training", &LogSummary::training, "The loss, if it was recorded."},
+        Field{"jumps", &LogSummary::jumps, "Number of jumps of memory and of the loss."},
+        Field{"findings", &LogSummary::findings, "Findings, most severe first."}};
   }
 };
 
@@ -181,11 +194,11 @@ class LogSummarizer {
 
   alerts::Detector detector_;
   LogSummary summary_;
-  std::vector<Device> devices_;  // in the order they were met
+  std::vector<Device> devices_;  // in order of first appearance
   std::map<std::string, std::size_t> numbers_;
 };
 
-// Reads the log and sums it up.
+// Reads the log and summarizes it.
 Result<LogSummary> summarize_log(const std::string& path, const LogProgress& progress = {});
 
 }  // namespace plimsoll::logs

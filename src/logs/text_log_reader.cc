@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::string_view kBegin = "=== Iteration ";
 constexpr std::string_view kEnd = " ===";
-// The second is that of logs written before 100.0 MB itself ceased to count as large.
+// The second is from logs written before 100.0 MB itself ceased to count as large.
 constexpr std::array<std::string_view, 2> kThresholds = {", each above ", ", each at least "};
 constexpr std::uint64_t kFormat = 1;
-// More than any log of ours has; a log of somebody else may have more.
+// More than any of our logs has; other logs may have more.
 constexpr std::size_t kMostDevices = 128;
 constexpr std::size_t kMostShares = 256;
 constexpr std::size_t kMostLargeTensors = 64;
@@ -95,7 +95,7 @@ bool take_at_peak(std::string_view value, std::vector<MemoryShare>& shares) {
   return true;
 }
 
-// "12000.0 MB of 16000.0 MB", or without what there is
+// "12000.0 MB of 16000.0 MB", or without the total
 bool take_used(std::string_view value, std::optional<std::uint64_t>& used,
                std::optional<std::uint64_t>& total) {
   const std::size_t of = value.find(" of ");
@@ -105,7 +105,7 @@ bool take_used(std::string_view value, std::optional<std::uint64_t>& used,
 }
 
 // "tensors 8073.4 MB, cached 2056.6 MB, process 77 100.0 MB, unexplained -3.000 MB"
-bool take_bar(std::string_view value, std::optional<DeviceBar>& told) {
+bool take_bar(std::string_view value, std::optional<DeviceBar>& reported) {
   DeviceBar bar;
   std::int64_t used_bytes = 0;
   for (const std::string_view part : split(value, ", ")) {
@@ -130,7 +130,7 @@ bool take_bar(std::string_view value, std::optional<DeviceBar>& told) {
   }
   if (used_bytes < 0) return false;
   bar.used_bytes = static_cast<std::uint64_t>(used_bytes);
-  told = std::move(bar);
+  reported = std::move(bar);
   return true;
 }
 
@@ -218,14 +218,14 @@ bool TextLogReader::take_header(std::string_view line) {
 
 // "=== Iteration 100 | 2026-11-20T16:40:13.125Z | loss 0.014553 ==="
 void TextLogReader::begin(std::string_view line) {
-  finish();  // one that nothing has ended
+  finish();  // a snapshot without an end line
   if (!line.ends_with(kEnd)) {
     ++unread_lines_;
     return;
   }
   line.remove_prefix(kBegin.size());
   line.remove_suffix(
-      std::min(kEnd.size(), line.size()));  // "=== Iteration ===": one space for both
+      std::min(kEnd.size(), line.size()));  // "=== Iteration ===": both marks may share one space
   const auto parts = split(line, " | ");
   const auto iteration = whole_number_in(parts[0]);
   if (!iteration) {
@@ -262,7 +262,7 @@ DeviceMemory* TextLogReader::device() {
   return speaking_of_ == 0 ? nullptr : &sample_->devices[speaking_of_ - 1];
 }
 
-DeviceMemory& TextLogReader::cpu_beside() {
+DeviceMemory& TextLogReader::cpu_alongside() {
   const auto cpu = std::ranges::find(sample_->devices, "cpu", &DeviceMemory::name);
   if (cpu != sample_->devices.end()) return *cpu;
   DeviceMemory& made = sample_->devices.emplace_back();
@@ -283,18 +283,18 @@ bool TextLogReader::take(std::string_view line) {
     return true;
   }
   if (key == "Host") return take_host(value, sample_->host);
-  if (key == "CPU tensors") return take_tensors(value, cpu_beside());
-  if (key == "CPU categories") return take_shares(value, cpu_beside().categories);
+  if (key == "CPU tensors") return take_tensors(value, cpu_alongside());
+  if (key == "CPU categories") return take_shares(value, cpu_alongside().categories);
   return device() != nullptr && take_device_value(key, value);
 }
 
 bool TextLogReader::take_device_value(std::string_view key, std::string_view value) {
-  DeviceMemory& told = *device();
-  std::optional<bool> taken;  // none: no field has this key
+  DeviceMemory& reported = *device();
+  std::optional<bool> taken;  // empty if no field has this key
   sample::for_each_figure<DeviceMemory>([&](const auto& field) {
     if (field.uses.log_key == nullptr || key != field.uses.log_key) return;
     if constexpr (!sample::IsDerived<std::remove_cvref_t<decltype(field)>>::value) {
-      auto& member = told.*field.member;
+      auto& member = reported.*field.member;
       using Type = std::remove_cvref_t<decltype(member)>;
       if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
         if (field.uses.log == sample::LogForm::kSize) taken = (member = mb_in(value)).has_value();
@@ -303,32 +303,33 @@ bool TextLogReader::take_device_value(std::string_view key, std::string_view val
                                                           : take_shares(value, member);
       }
     }
-    if (!taken) taken = take_by_hand(field.uses.log, value, told);
+    if (!taken) taken = take_by_hand(field.uses.log, value, reported);
   });
   return taken.value_or(false);
 }
 
-bool TextLogReader::take_by_hand(sample::LogForm form, std::string_view value, DeviceMemory& told) {
+bool TextLogReader::take_by_hand(sample::LogForm form, std::string_view value,
+                                 DeviceMemory& reported) {
   switch (form) {
     case sample::LogForm::kAllocated: {
       const auto bytes = mb_in(value);
-      if (sample::is_cpu(told.name)) {
-        told.live_bytes = bytes.value_or(0);
+      if (sample::is_cpu(reported.name)) {
+        reported.live_bytes = bytes.value_or(0);
       } else {
-        told.allocated_bytes = bytes;
+        reported.allocated_bytes = bytes;
       }
       return bytes.has_value();
     }
-    case sample::LogForm::kPercent:  // follows from sizes
+    case sample::LogForm::kPercent:  // computed from the sizes
       return percent_in(value).has_value();
     case sample::LogForm::kUsed:
-      return take_used(value, told.used_bytes, told.total_bytes);
+      return take_used(value, reported.used_bytes, reported.total_bytes);
     case sample::LogForm::kBar:
-      return take_bar(value, told.bar);
+      return take_bar(value, reported.bar);
     case sample::LogForm::kTensors:
-      return take_tensors(value, told);
+      return take_tensors(value, reported);
     case sample::LogForm::kLarge:
-      return take_large(value, told, sample_->large_tensor_bytes);
+      return take_large(value, reported, sample_->large_tensor_bytes);
     default:
       return false;
   }

@@ -1,8 +1,8 @@
-// Reads text logs (text_log.h) back into samples, line by line, keeping one snapshot. Sizes are
-// as exact as they were printed; shares sum to the live bytes no more exactly than that.
+// Parses text logs (text_log.h) into samples, line by line, storing one snapshot. Sizes are as
+// precise as they were printed; shares sum to the live bytes with the same precision.
 //
-// Imperfect logs give what is whole in them: the last snapshot of a cut log is left out, and lines
-// that mean nothing here are counted.
+// For imperfect logs, complete snapshots are returned: the last snapshot of a truncated log is
+// dropped, and unknown lines are counted.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class TextLogReader {
 
   explicit TextLogReader(Sink sink) : sink_(std::move(sink)) {}
 
-  // Whether a line can only stand in such a log.
+  // Whether a line can only come from such a log.
   static bool knows(std::string_view line);
 
   void line(std::string_view line);
@@ -38,13 +38,13 @@ class TextLogReader {
   bool take(std::string_view line);
   bool take_header(std::string_view line);
   bool take_device_value(std::string_view key, std::string_view value);
-  bool take_by_hand(sample::LogForm form, std::string_view value, DeviceMemory& told);
+  bool take_by_hand(sample::LogForm form, std::string_view value, DeviceMemory& reported);
   DeviceMemory* device();
-  DeviceMemory& cpu_beside();
+  DeviceMemory& cpu_alongside();
 
   Sink sink_;
-  std::optional<MemorySample> sample_;  // the snapshot that has begun
-  std::size_t speaking_of_ = 0;         // of its devices, from 1
+  std::optional<MemorySample> sample_;  // the current snapshot
+  std::size_t speaking_of_ = 0;         // the current device, from 1
   std::uint64_t snapshots_ = 0;
   std::uint64_t unread_lines_ = 0;
   std::uint64_t cut_snapshots_ = 0;

@@ -35,7 +35,7 @@ Read read(const std::string& text) {
   return result;
 }
 
-TEST(TextLogReader, reads_what_was_written) {
+TEST(TextLogReader, round_trips_written_logs) {
   MemorySample sample = made_sample();
   sample.batch_size = 32;
   sample.ran_out = true;
@@ -48,7 +48,7 @@ TEST(TextLogReader, reads_what_was_written) {
   EXPECT_EQ(result.unread_lines, 0U);
   EXPECT_EQ(result.cut_snapshots, 0U);
   ASSERT_EQ(result.samples.size(), 1U);
-  // Text is what both have in common: what is read is written the same again.
+  // Compared as text, the form that both share: writing the result reproduces the snapshot.
   EXPECT_EQ(text_log::text_log_snapshot(result.samples.front(), {}), snapshot);
   const MemorySample& back = result.samples.front();
   EXPECT_EQ(back.time_ns, sample.time_ns);
@@ -83,7 +83,7 @@ TEST(TextLogReader, reads_names_that_look_like_the_format) {
   EXPECT_EQ(result.samples.front().devices[1].layers[0].name, "a; b 3 MB in 4");
 }
 
-TEST(TextLogReader, leaves_out_the_snapshot_that_is_cut_wherever_that_is) {
+TEST(TextLogReader, omits_a_truncated_snapshot) {
   const std::string one = text_log::text_log_snapshot(made_sample(), {});
   for (std::size_t size = 1; size < one.size(); ++size) {
     const Read result = read(one + one.substr(0, size));
@@ -92,7 +92,7 @@ TEST(TextLogReader, leaves_out_the_snapshot_that_is_cut_wherever_that_is) {
   }
 }
 
-TEST(TextLogReader, reads_a_cpu_alone) {
+TEST(TextLogReader, reads_a_log_with_only_a_cpu) {
   MemorySample sample;
   sample.devices = {made_cpu()};
   const Read result = read(text_log::text_log_snapshot(sample, {}));
@@ -102,7 +102,7 @@ TEST(TextLogReader, reads_a_cpu_alone) {
   EXPECT_EQ(result.samples[0].devices[0].allocated_bytes, std::nullopt);
 }
 
-TEST(TextLogReader, takes_no_number_that_no_machine_has) {
+TEST(TextLogReader, rejects_impossible_numbers) {
   const Read result = read(
       "=== Iteration 1 ===\nDevice: cuda:0\nAllocated: 99999999999999999999 MB\n"
       "Reserved: -1 MB\nPeak: nan MB\nDevice used: 1e999 MB\nTensors: 1e3 in 5 MB\n"
@@ -118,7 +118,7 @@ TEST(TextLogReader, takes_no_number_that_no_machine_has) {
   EXPECT_EQ(result.unread_lines, 12U);
 }
 
-TEST(TextLogReader, takes_no_figure_whose_sums_would_not_fit) {
+TEST(TextLogReader, rejects_figures_whose_sums_would_overflow) {
   const Read result = read(
       "=== Iteration 1 ===\nDevice: cuda:0\nAllocated: 1099511627776.0 MB\n"
       "Categories: a 1 MB in 18446744073709551615\nTensors: 9223372036854775807 in 5 MB\n"
@@ -133,7 +133,7 @@ TEST(TextLogReader, takes_no_figure_whose_sums_would_not_fit) {
   EXPECT_EQ(result.unread_lines, 5U);
 }
 
-TEST(TextLogReader, takes_no_snapshot_without_a_number) {
+TEST(TextLogReader, rejects_a_snapshot_without_a_number) {
   for (const char* line : {"=== Iteration ===", "=== Iteration  ===", "=== Iteration x ==="}) {
     const Read result = read(std::string(line) + "\nDevice: cpu\n\n");
     EXPECT_TRUE(result.samples.empty()) << line;
@@ -141,7 +141,7 @@ TEST(TextLogReader, takes_no_snapshot_without_a_number) {
   }
 }
 
-TEST(TextLogReader, knows_its_own_lines) {
+TEST(TextLogReader, recognizes_its_own_lines) {
   EXPECT_TRUE(TextLogReader::knows("# Plimsoll tensor profile, format 1. MB"));
   EXPECT_TRUE(TextLogReader::knows("=== Iteration 7 | 2026-11-20T16:40:13.125Z ==="));
   EXPECT_FALSE(TextLogReader::knows("Iteration 7"));

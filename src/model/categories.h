@@ -1,5 +1,5 @@
-// The categories of DESIGN section 5, as events name them. What no reader could attribute has the
-// category kUnknown, or none at all: both mean the same.
+// The categories of docs/attribution.md, as events name them. Memory that no reader could attribute
+// has the category kUnknown or none at all; both mean the same.
 #pragma once
 
 #include <string_view>
@@ -14,9 +14,9 @@ inline constexpr std::string_view kInput = "input";
 inline constexpr std::string_view kActivation = "activation";
 inline constexpr std::string_view kActivationGradient = "activation_gradient";
 inline constexpr std::string_view kTemporary = "temporary";
-// What DDP and FSDP make for their exchanges: gradient buckets, gathered parameters.
+// Communication buffers of DDP and FSDP: gradient buckets, gathered parameters.
 inline constexpr std::string_view kCommunication = "communication";
-// Made in an optimizer's step, gone when it ended.
+// Allocated in an optimizer's step and freed before it ended.
 inline constexpr std::string_view kOptimizerScratch = "optimizer_scratch";
 inline constexpr std::string_view kOther = "other";
 inline constexpr std::string_view kUnknownCategory = "unknown";

@@ -1,4 +1,4 @@
-// What can be imperfect about a trace whatever its format.
+// The diagnostics that a trace in any format may have.
 #pragma once
 
 #include "base/diagnostics.h"

@@ -54,7 +54,7 @@ void Events::append(const Events& from, std::size_t first, std::size_t count) {
   append(time_ns, from.time_ns);
   append(site, from.site);
   from.user_metadata.append_to(user_metadata, before, first, count);
-  from.slack_bytes.append_to(slack_bytes, before, first, count);
+  from.padding_bytes.append_to(padding_bytes, before, first, count);
   from.shortage.append_to(shortage, before, first, count);
   room_ = size();
 }
@@ -71,7 +71,7 @@ void Events::truncate(std::size_t count) {
   cut(time_ns);
   cut(site);
   user_metadata.truncate(count);
-  slack_bytes.truncate(count);
+  padding_bytes.truncate(count);
   shortage.truncate(count);
   room_ = size();
 }
@@ -87,7 +87,7 @@ Events Events::split_off(std::size_t first) {
 std::size_t Events::memory_bytes() const {
   return action.memory_bytes() + address.memory_bytes() + size_bytes.memory_bytes() +
          time_ns.memory_bytes() + site.memory_bytes() + user_metadata.memory_bytes() +
-         slack_bytes.memory_bytes() + shortage.memory_bytes();
+         padding_bytes.memory_bytes() + shortage.memory_bytes();
 }
 
 }  // namespace plimsoll::model

@@ -1,6 +1,6 @@
-// The events of a device as columns: one row an event, in the order in which the allocator did it
-// (which is authoritative; times may go backwards by a little between threads). What is known only
-// in hindsight is in the columns of the lifetimes (trace.h).
+// The events of a device as columns: one row per event, in the order of the allocator (which is
+// authoritative; times of different threads may go backwards slightly). Facts known only in
+// hindsight are in the columns of the lifetimes (trace.h).
 #pragma once
 
 #include <algorithm>
@@ -16,20 +16,20 @@ namespace plimsoll::model {
 
 enum class Action : std::uint8_t {
   kAlloc,
-  kFreeRequested,  // the program is done with it
+  kFreeRequested,  // the program has freed it
   kFreeCompleted,  // the allocator may reuse it (later only if a stream was still using it)
   kSegmentAlloc,   // cudaMalloc
   kSegmentFree,    // cudaFree
   kSegmentMap,     // expandable segments: a range was mapped
   kSegmentUnmap,
   kSnapshot,
-  kOom,  // `address` holds the device's free bytes, `size_bytes` the request
+  kOom,  // `address` is the device's free bytes, `size_bytes` the request
   kAnnotate,
   kFree,     // requested and completed simultaneously: the allocator does not wait for streams
-  kUnknown,  // an action of a later version: kept, counted, not understood
+  kUnknown,  // an action of a later version: kept and counted, not interpreted
 };
 
-const char* to_string(Action action);  // the word in PyTorch's snapshots, where it has one
+const char* to_string(Action action);  // PyTorch's name in snapshots, if it has one
 
 constexpr bool is_free_requested(Action action) {
   return action == Action::kFreeRequested || action == Action::kFree;
@@ -38,18 +38,18 @@ constexpr bool is_free_completed(Action action) {
   return action == Action::kFreeCompleted || action == Action::kFree;
 }
 
-// One event on its way into the model, or out of it: where it happened, and what.
+// One event in transit into or out of the model: its site and its data.
 struct Event : Site {
   Action action = Action::kUnknown;
   std::uint64_t address = 0;
-  std::uint64_t size_bytes = 0;  // requested bytes for alloc and free, segment bytes for segments
+  std::uint64_t size_bytes = 0;  // alloc and free: requested bytes; segments: segment bytes
   std::int64_t time_ns = kNoTime;
   StringId user_metadata;
-  std::uint64_t slack_bytes = 0;  // of alloc and free: what the block is larger than the request
-  ShortageId shortage;            // of kOom: what the process and the device may hold
+  std::uint64_t padding_bytes = 0;  // alloc and free: block size minus requested size
+  ShortageId shortage;              // kOom: the limits of the process and the device
 };
 
-// A column that costs nothing until a row differs from the default.
+// A column that takes no memory until a row differs from the default.
 template <typename Value, Value kDefault = Value{}>
 class OptionalColumn {
  public:
@@ -60,12 +60,12 @@ class OptionalColumn {
     if (row >= rows_.size()) rows_.resize(row + 1, kDefault);
     rows_[row] = value;
   }
-  // For filling many rows in one loop: all of the first `count` rows, to be written to.
+  // For filling many rows in one loop: the first `count` rows, writable.
   Value* rows(std::size_t count) {
     if (count > rows_.size()) rows_.resize(count, kDefault);
     return rows_.data();
   }
-  // The rows from `first` on go to the end of `to`, which has `to_size` rows.
+  // Appends the rows from `first` on to `to`, which has `to_size` rows.
   void append_to(OptionalColumn& to, std::size_t to_size, std::size_t first,
                  std::size_t count) const {
     const std::size_t end = std::min(first + count, rows_.size());
@@ -73,7 +73,7 @@ class OptionalColumn {
     to.rows_.resize(to_size, kDefault);
     to.rows_.append(rows_.span(first, end - first));
   }
-  // Rows of the default go before all others.
+  // Inserts default rows before all others.
   void shift(std::size_t count) {
     if (count == 0 || !present()) return;
     OptionalColumn shifted;
@@ -97,20 +97,21 @@ struct Events {
   base::Column<std::int64_t> time_ns;
   base::Column<SiteId> site;
   OptionalColumn<StringId> user_metadata;
-  // Where the device's trace states blocks; the final blocks of a snapshot are in Trace::blocks.
-  OptionalColumn<std::uint64_t> slack_bytes;
+  // Empty unless the device's events have block sizes; the final blocks of a snapshot are in
+  // Trace::blocks.
+  OptionalColumn<std::uint64_t> padding_bytes;
   OptionalColumn<ShortageId> shortage;
 
   std::size_t size() const { return action.size(); }
-  // `where` is the row of the event's site.
+  // `where` is the site of the event.
   void push_back(const Event& event, SiteId where) {
     const std::size_t row = action.size();
     push_back_plain(event.action, event.address, event.size_bytes, event.time_ns, where);
     user_metadata.set(row, event.user_metadata);
-    slack_bytes.set(row, event.slack_bytes);
+    padding_bytes.set(row, event.padding_bytes);
     shortage.set(row, event.shortage);
   }
-  // A row with nothing rare in it.
+  // Appends a row without rare fields.
   void push_back_plain(Action what, std::uint64_t address_of, std::uint64_t bytes,
                        std::int64_t when_ns, SiteId where) {
     if (size() == room_) make_room();
@@ -122,14 +123,14 @@ struct Events {
   }
   void append(const Events& from, std::size_t first, std::size_t count);
   void truncate(std::size_t count);
-  // The rows from `first` on become a table of their own.
+  // Moves the rows from `first` on into a new table.
   Events split_off(std::size_t first);
   std::size_t memory_bytes() const;
 
  private:
   void make_room();
 
-  std::size_t room_ = 0;  // each column has memory for so many rows, or for more
+  std::size_t room_ = 0;  // each column has memory for at least this many rows
 };
 
 }  // namespace plimsoll::model

@@ -12,7 +12,7 @@
 namespace plimsoll::model {
 namespace {
 
-// Sizes, as two sums that cannot overflow: 2^32 values have 64 bits of each half.
+// A sum of sizes, kept as two sums that cannot overflow: each half of 2^32 values fits 64 bits.
 class Sum {
  public:
   void add(std::uint64_t value) {
@@ -30,7 +30,7 @@ class Bounds {
  public:
   explicit Bounds(base::Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
 
-  // The place is made only where it is needed.
+  // The place is formatted only if needed.
   template <typename Place>
   void lower(std::uint64_t& bytes, std::uint64_t most, Place&& place) {
     if (bytes <= most) return;
@@ -61,17 +61,17 @@ class Bounds {
 
 void bound_events(DeviceTrace& device, Bounds& bounds) {
   Events& events = device.events;
-  std::uint64_t* const slack =
-      events.slack_bytes.present() ? events.slack_bytes.rows(events.size()) : nullptr;
+  std::uint64_t* const padding =
+      events.padding_bytes.present() ? events.padding_bytes.rows(events.size()) : nullptr;
   for (std::size_t row = 0; row < events.size(); ++row) {
     const auto place = [&] { return to_string(device.device) + " event " + std::to_string(row); };
-    if (events.action[row] == Action::kOom) {  // which holds free bytes instead of an address
+    if (events.action[row] == Action::kOom) {  // `address` is the free bytes
       bounds.size(events.address[row], place);
-      bounds.lower(events.size_bytes[row], kMostRequestBytes, place);  // which are never summed
+      bounds.lower(events.size_bytes[row], kMostRequestBytes, place);  // requests are never summed
     } else {
       bounds.size(events.size_bytes[row], place);
     }
-    if (slack != nullptr) bounds.size(slack[row], place);
+    if (padding != nullptr) bounds.size(padding[row], place);
     bounds.time(events.time_ns[row], place);
   }
 }
@@ -97,9 +97,9 @@ void bound_final_state(Trace& trace, Bounds& bounds) {
 }
 
 void bound_looks(Trace& trace, Bounds& bounds) {
-  for (DeviceLook& look : trace.looks) {
-    const auto place = [&] { return "the driver's figures of " + to_string(look.device); };
-    base::DeviceFigures& figures = look.figures;
+  for (DeviceReading& reading : trace.readings) {
+    const auto place = [&] { return "the driver's figures of " + to_string(reading.device); };
+    base::DeviceFigures& figures = reading.figures;
     for (std::optional<std::uint64_t>* const bytes :
          {&figures.total_bytes, &figures.free_bytes, &figures.driver_bytes,
           &figures.allocated_bytes, &figures.reserved_bytes, &figures.own_bytes,
@@ -107,7 +107,7 @@ void bound_looks(Trace& trace, Bounds& bounds) {
       bounds.size(*bytes, place);
     }
     for (base::DeviceProcess& process : figures.processes) bounds.size(process.used_bytes, place);
-    bounds.time(look.time_ns, place);
+    bounds.time(reading.time_ns, place);
   }
   for (Shortage& shortage : trace.shortages) {
     const auto place = [] { return std::string("limits of a failed request"); };

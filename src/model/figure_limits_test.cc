@@ -18,7 +18,7 @@ using tests::TraceMaker;
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-TEST(FigureLimits, sizes_that_no_machine_has_are_lowered_and_the_first_is_named) {
+TEST(FigureLimits, impossible_sizes_are_lowered_and_the_first_is_named) {
   TraceMaker maker;
   maker.alloc(4096, kMostBytes).alloc(8192, kMost).alloc(12288, kMostBytes + 1);
   maker.segment(4096, kMost, {TraceMaker::block(4096, kMost, kMost)});
@@ -33,8 +33,8 @@ TEST(FigureLimits, sizes_that_no_machine_has_are_lowered_and_the_first_is_named)
             "cuda:0 event 1: 18446744073709551615 bytes");
 }
 
-TEST(FigureLimits, a_request_that_no_machine_can_meet_is_no_damage) {
-  constexpr std::uint64_t kMistake = 1'000'000'000'000'000'000;  // a wrong shape
+TEST(FigureLimits, an_impossible_request_is_not_damage) {
+  constexpr std::uint64_t kMistake = 1'000'000'000'000'000'000;  // as from a wrong shape
   TraceMaker maker;
   maker.event(Action::kOom, 1 << 30, kMistake).event(Action::kOom, kMost, kMost);
   const Trace trace = maker.finish();
@@ -58,16 +58,16 @@ TEST(FigureLimits, differences_of_times_fit) {
   EXPECT_EQ(maker.diagnostics().count(kImplausibleTime), 3u);
 }
 
-TEST(FigureLimits, slack_counts_too) {
+TEST(FigureLimits, padding_counts_too) {
   TraceMaker maker;
   Event event;
   event.action = Action::kAlloc;
-  event.slack_bytes = kMost;
+  event.padding_bytes = kMost;
   maker.event(event);
-  EXPECT_EQ(maker.finish().devices.at(0).events.slack_bytes[0], kMostBytes);
+  EXPECT_EQ(maker.finish().devices.at(0).events.padding_bytes[0], kMostBytes);
 }
 
-TEST(FigureLimits, a_file_whose_sizes_add_up_to_more_than_can_be_summed_is_refused) {
+TEST(FigureLimits, a_file_whose_sizes_overflow_the_sum_is_rejected) {
   base::Diagnostics diagnostics;
   TraceBuilder builder(diagnostics);
   const std::uint64_t count = kMostTotalBytes / kMostBytes;

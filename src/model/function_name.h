@@ -1,4 +1,4 @@
-// What the name of a Python function, as stacks have it, says of the function.
+// Facts about a Python function, from its name in stacks.
 #pragma once
 
 #include <string_view>

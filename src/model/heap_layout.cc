@@ -4,31 +4,28 @@
 #include <iterator>
 #include <utility>
 
+#include "plimsoll/caching_allocator.h"
+
 namespace plimsoll::model {
 namespace {
-
-constexpr std::uint64_t kMinBlockBytes = 512;
-
-std::uint64_t rounded_up(std::uint64_t size_bytes) {
-  const std::uint64_t blocks = size_bytes / kMinBlockBytes + (size_bytes % kMinBlockBytes != 0);
-  return std::max<std::uint64_t>(blocks, 1) * kMinBlockBytes;
-}
 
 PlacedBlock placed(const Trace& trace, const DeviceTrace& device, std::uint32_t lifetime) {
   const std::uint64_t requested = trace.size_bytes(device, lifetime);
   const std::uint32_t block = device.lifetimes.block[lifetime];
-  const bool is_known = device.tells_blocks || block != kNone;
-  const std::uint64_t size = is_known ? trace.block_bytes(device, lifetime) : rounded_up(requested);
+  const bool is_known = device.has_block_sizes || block != kNone;
+  const std::uint64_t size =
+      is_known ? trace.block_bytes(device, lifetime) : caching_allocator::block_bytes(requested);
   return PlacedBlock{trace.address(device, lifetime), size, requested,
                      trace.stack(device, lifetime)};
 }
 
-// Counts gaps that the allocator would not have split off to the block before them.
+// Adds gaps that the allocator would not have split off to the block before them.
 void absorb_tails(HeapLayout& layout) {
   for (const FreeGap& gap : layout.gaps()) {
     const SegmentRange& segment = layout.segments[gap.segment];
     const bool splits_any = segment.is_expandable || segment.type == SegmentType::kSmall;
-    if (splits_any || gap.size_bytes > kLargestSmallRequest || gap.address == segment.address) {
+    if (splits_any || gap.size_bytes > caching_allocator::kLargestSmallRequest ||
+        gap.address == segment.address) {
       continue;
     }
     const std::size_t before = layout.first_block_after(gap.address - 1);
@@ -84,7 +81,7 @@ HeapLayout layout_of(const Trace& trace, const DeviceTrace& device,
   layout.blocks.reserve(active.size());
   for (std::uint32_t lifetime : active) layout.blocks.push_back(placed(trace, device, lifetime));
   std::ranges::sort(layout.blocks, {}, &PlacedBlock::address);
-  if (!device.tells_blocks) absorb_tails(layout);
+  if (!device.has_block_sizes) absorb_tails(layout);
   return layout;
 }
 

@@ -1,9 +1,9 @@
-// Where the active blocks of a device lie inside its segments at a moment, and so where the gaps
-// are. Exact at the end of the recording, and always if the events have blocks; else earlier it
-// is rolled back, and then a block that no final block list tells of has the size of its request
-// rounded up to 512 bytes. That is what the allocator returns, but for roundup_power2_divisions,
+// The positions of a device's active blocks inside its segments at one point in time, and thus of
+// the gaps. Exact at the end of the recording, and at any point if the events have block sizes.
+// Otherwise an earlier state is rolled back, and a block without a final size gets its request
+// rounded up to 512 bytes. That equals the allocator's size except with roundup_power2_divisions,
 // and for the tail of up to 1 MiB that it does not split off in a large segment: gaps that small
-// behind a block there are counted to it.
+// after a block are counted as part of it.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct FreeGap {
 
 struct HeapLayout {
   std::vector<SegmentRange> segments;  // by address
-  std::vector<PlacedBlock> blocks;     // active ones, by address
+  std::vector<PlacedBlock> blocks;     // active blocks, by address
 
   // The first block that ends after `address`.
   std::size_t first_block_after(std::uint64_t address) const;
@@ -44,7 +44,7 @@ struct HeapLayout {
 
 HeapLayout final_layout(const Trace& trace, const DeviceTrace& device);
 
-// From the segments and the active lifetimes (rows of device.lifetimes) of one moment.
+// From the segments and the active lifetimes (rows of device.lifetimes) of one point in time.
 HeapLayout layout_of(const Trace& trace, const DeviceTrace& device,
                      std::vector<SegmentRange> segments, std::span<const std::uint32_t> active);
 

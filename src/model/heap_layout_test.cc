@@ -17,7 +17,7 @@ SegmentRange large_segment(std::uint64_t address, std::uint64_t size) {
   return SegmentRange{address, size, {}, {}, SegmentType::kLarge, false};
 }
 
-// Byte by byte (in units of 512): free where no block lies.
+// In units of 512 bytes: occupied where a block covers the unit.
 std::vector<bool> occupied_units(const HeapLayout& layout, const SegmentRange& segment) {
   std::vector<bool> units(segment.size_bytes / 512);
   for (const PlacedBlock& block : layout.blocks) {
@@ -28,7 +28,7 @@ std::vector<bool> occupied_units(const HeapLayout& layout, const SegmentRange& s
   return units;
 }
 
-TEST(HeapLayout, gaps_are_exactly_the_bytes_that_no_block_covers) {
+TEST(HeapLayout, gaps_are_exactly_the_bytes_outside_blocks) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {
     HeapLayout layout{{large_segment(4096, 64 * 512), large_segment(1 << 20, 64 * 512)}, {}};

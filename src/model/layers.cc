@@ -9,7 +9,7 @@
 namespace plimsoll::model {
 namespace {
 
-// Of a file's making: beyond, the rest of a path is one name.
+// Limit against hostile files: the rest of a deeper path becomes one name.
 constexpr std::size_t kDeepest = 64;
 
 std::optional<base::OwnedAs> owned_as(std::string_view category) {

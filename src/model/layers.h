@@ -1,11 +1,11 @@
-// The modules of a trace as a tree, and which of them each allocation belongs to.
+// The modules of a trace as a tree, and the layer of each allocation.
 //
-// A layer is a module path ("UNet.down.0.conv"), and the layers around it are its prefixes at dots.
-// An allocation belongs to the layer whose forward ran, in backward to that of the forward
-// operator; but what a module owns belongs to its owner, whoever allocated it. There the tensor's
-// name tells (base/tensor_owner.h).
+// A layer is a module path ("UNet.down.0.conv"); the layers around it are its prefixes at dots. An
+// allocation belongs to the layer whose forward ran; in backward, to the layer of the forward
+// operator. But memory that a module owns belongs to its owner, whatever allocated it. The owner is
+// derived from the tensor's name (base/tensor_owner.h).
 //
-// Layers are numbered as they are met; a layer's ancestors have smaller numbers. One thread.
+// Layers are numbered in order of first use; a layer's ancestors have smaller numbers. One thread.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ class Layers {
  public:
   explicit Layers(const Trace& trace);
 
-  // Whether anything in the trace can tell a layer.
+  // Whether the trace has any layers.
   static bool are_known(const Trace& trace) { return trace.has_layers(); }
 
   LayerId of(const DeviceTrace& device, std::size_t lifetime);
   LayerId named(std::string_view path);
-  LayerId find(std::string_view path) const;  // kNoLayer: it has not been met
+  LayerId find(std::string_view path) const;  // kNoLayer: unknown path
 
   const std::string& path(LayerId layer) const { return layers_[layer.index()].path; }
   LayerId parent(LayerId layer) const { return layers_[layer.index()].parent; }  // kNoLayer: a root
-  std::size_t size() const { return layers_.size(); }                            // with kNoLayer
+  std::size_t size() const { return layers_.size(); }  // including kNoLayer
 
  private:
   struct Layer {

@@ -13,7 +13,7 @@ using tests::TraceMaker;
 
 TEST(Layers, an_allocation_belongs_to_the_layer_that_ran) {
   TraceMaker maker;
-  maker.alloc_told(1, 10, {.layer = "Net.down.0.conv"}).alloc(2, 10);
+  maker.alloc_reported(1, 10, {.layer = "Net.down.0.conv"}).alloc(2, 10);
   const Trace trace = maker.finish();
   Layers layers(trace);
   const LayerId conv = layers.of(trace.devices.at(0), 0);
@@ -25,20 +25,20 @@ TEST(Layers, an_allocation_belongs_to_the_layer_that_ran) {
   EXPECT_LT(layers.parent(conv), conv);
 }
 
-TEST(Layers, what_a_module_owns_belongs_to_its_owner_whoever_made_it) {
+TEST(Layers, memory_owned_by_a_module_belongs_to_its_owner) {
   TraceMaker maker;
   const auto weight = maker.tensor("Net.fc.weight");
   const auto average = maker.tensor("Net.fc.weight.exp_avg");
   const auto grad = maker.tensor("Net.fc.weight.grad");
   const auto mean = maker.tensor("Net.bn.running_mean");
   const auto nameless = maker.tensor("");
-  maker.alloc_told(1, 1, {.category = "parameter", .tensor = weight})
-      .alloc_told(2, 1, {.category = "optimizer_state", .tensor = average})
-      .alloc_told(3, 1, {.layer = "Net.relu", .category = "gradient", .tensor = grad})
-      .alloc_told(4, 1, {.layer = "Net.relu", .category = "gradient", .tensor = weight})
-      .alloc_told(5, 1, {.category = "buffer", .tensor = mean})
-      .alloc_told(6, 1, {.layer = "Net.relu", .category = "activation", .tensor = weight})
-      .alloc_told(7, 1, {.layer = "Net.relu", .category = "gradient", .tensor = nameless});
+  maker.alloc_reported(1, 1, {.category = "parameter", .tensor = weight})
+      .alloc_reported(2, 1, {.category = "optimizer_state", .tensor = average})
+      .alloc_reported(3, 1, {.layer = "Net.relu", .category = "gradient", .tensor = grad})
+      .alloc_reported(4, 1, {.layer = "Net.relu", .category = "gradient", .tensor = weight})
+      .alloc_reported(5, 1, {.category = "buffer", .tensor = mean})
+      .alloc_reported(6, 1, {.layer = "Net.relu", .category = "activation", .tensor = weight})
+      .alloc_reported(7, 1, {.layer = "Net.relu", .category = "gradient", .tensor = nameless});
   const Trace trace = maker.finish();
   Layers layers(trace);
   const auto path = [&](std::size_t event) {
@@ -50,21 +50,21 @@ TEST(Layers, what_a_module_owns_belongs_to_its_owner_whoever_made_it) {
   EXPECT_EQ(path(6), "Net.relu") << "without a name, the layer that ran";
 }
 
-TEST(Layers, state_of_a_parameter_that_nobody_named_loses_two_words) {
+TEST(Layers, state_of_an_unnamed_parameter_loses_two_name_parts) {
   TraceMaker maker;
-  maker.alloc_told(1, 1,
-                   {.layer = "x", .category = "optimizer_state", .tensor = maker.tensor("a.b.c")});
-  maker.alloc_told(2, 1, {.category = "gradient", .tensor = maker.tensor("loose")});
+  maker.alloc_reported(
+      1, 1, {.layer = "x", .category = "optimizer_state", .tensor = maker.tensor("a.b.c")});
+  maker.alloc_reported(2, 1, {.category = "gradient", .tensor = maker.tensor("loose")});
   const Trace trace = maker.finish();
   Layers layers(trace);
   EXPECT_EQ(layers.path(layers.of(trace.devices.at(0), 0)), "a");
   EXPECT_EQ(layers.of(trace.devices.at(0), 1), kNoLayer);
 }
 
-TEST(Layers, absurd_paths_are_cut_into_few_layers) {
+TEST(Layers, absurdly_deep_paths_become_few_layers) {
   TraceMaker maker;
-  maker.alloc_told(1, 1, {.layer = std::string(100'000, '.')});
-  maker.alloc_told(2, 1, {.layer = "..a..b."});
+  maker.alloc_reported(1, 1, {.layer = std::string(100'000, '.')});
+  maker.alloc_reported(2, 1, {.layer = "..a..b."});
   const Trace trace = maker.finish();
   Layers layers(trace);
   EXPECT_EQ(layers.path(layers.of(trace.devices.at(0), 0)).size(), 100'000u);

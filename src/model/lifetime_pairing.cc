@@ -92,7 +92,7 @@ void LifetimePairing::on_free_requested(std::uint32_t event, std::uint64_t addre
     check_size(found->second, event);
     return;
   }
-  // Born before the recording. It stays findable until its free_completed, by a row of seen_ that
+  // Born before the recording. Until its free_completed it is found through a row of seen_, which
   // join() moves.
   diagnostics_.add(kFreeWithoutAlloc, 1, place(device_, event));
   live_[address] = add_row(seen_, kNone, event, kNone, kNone);
@@ -132,14 +132,14 @@ void LifetimePairing::match_final_blocks() {
       const std::uint32_t row = found->second;
       live_.erase(block.address, AddressHash{}(block.address));
       seen_.block.set(row, b);
-      const std::uint32_t told =
+      const std::uint32_t reported =
           seen_.alloc[row] != kNone ? seen_.alloc[row] : seen_.free_requested[row];
-      if (device_.events.size_bytes[told] != block.requested_size) {
-        diagnostics_.add(kBlockSizeDiffers, 1, place(device_, told));
+      if (device_.events.size_bytes[reported] != block.requested_size) {
+        diagnostics_.add(kBlockSizeDiffers, 1, place(device_, reported));
       }
       const bool is_freed = seen_.free_requested[row] != kNone;
       if (is_freed && block.state == BlockState::kActiveAllocated) {
-        diagnostics_.add(kBlockWhileFreed, 1, place(device_, told));
+        diagnostics_.add(kBlockWhileFreed, 1, place(device_, reported));
       }
     }
   }
@@ -147,14 +147,14 @@ void LifetimePairing::match_final_blocks() {
     diagnostics_.add(kLiveBeforeRecording, before_.size(), to_string(device_.device));
   }
   for (const auto& [address, row] : live_) {
-    const std::uint32_t told =
+    const std::uint32_t reported =
         seen_.alloc[row] != kNone ? seen_.alloc[row] : seen_.free_requested[row];
-    diagnostics_.add(kLiveWithoutBlock, 1, place(device_, told));
+    diagnostics_.add(kLiveWithoutBlock, 1, place(device_, reported));
   }
 }
 
 void LifetimePairing::join() {
-  // Baseline lifetimes first: blocks never seen in an event, then those seen by their free only.
+  // Baseline lifetimes first: blocks without any event, then those with only a free.
   const auto born_in_recording = [&](std::size_t row) { return seen_.alloc[row] != kNone; };
   std::size_t unborn = 0;
   for (std::size_t row = 0; row < seen_.size(); ++row) unborn += born_in_recording(row) ? 0 : 1;

@@ -1,6 +1,6 @@
-// Pairs the events of one device into lifetimes, by address: an address belongs to one allocation
-// from its alloc to its free_completed. Understands a recording that began late (frees without
-// alloc, blocks never seen in an event). One use: construct, run.
+// Pairs the events of one device into lifetimes by address: an address belongs to one allocation
+// from its alloc to its free_completed. Handles a recording that began late (frees without alloc,
+// blocks without events). Single use: construct, run.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class LifetimePairing {
   LifetimePairing(const Trace& trace, DeviceTrace& device, base::Diagnostics& diagnostics)
       : trace_(trace), device_(device), diagnostics_(diagnostics) {}
 
-  // Fills device.lifetimes. Returns early, with what it has, when the user interrupts.
+  // Fills device.lifetimes. Returns early, with a partial result, when the user interrupts.
   void run(base::Progress& progress);
 
  private:
@@ -43,7 +43,7 @@ class LifetimePairing {
   base::Diagnostics& diagnostics_;
   LiveMap live_;      // address -> row of seen_
   Lifetimes seen_;    // born in the recording, in order of birth
-  Lifetimes before_;  // born before it
+  Lifetimes before_;  // born before the recording
 };
 
 }  // namespace plimsoll::model

@@ -27,7 +27,7 @@ std::vector<Life> lives(const Trace& trace) {
   return lives;
 }
 
-TEST(LifetimePairing, alloc_meets_its_frees) {
+TEST(LifetimePairing, an_alloc_is_paired_with_its_frees) {
   TraceMaker maker;
   maker.alloc(1, 10).alloc(2, 20).free(1, 10);
   const Trace trace = maker.finish();
@@ -35,14 +35,14 @@ TEST(LifetimePairing, alloc_meets_its_frees) {
   EXPECT_THAT(maker.diagnostics().all(), IsEmpty());
 }
 
-TEST(LifetimePairing, an_address_used_again_is_another_lifetime) {
+TEST(LifetimePairing, a_reused_address_is_another_lifetime) {
   TraceMaker maker;
   maker.alloc(1, 10).free(1, 10).alloc(1, 30);
   EXPECT_THAT(lives(maker.finish()),
               ElementsAre(Life{0, 1, 2, kNone}, Life{3, kNone, kNone, kNone}));
 }
 
-TEST(LifetimePairing, free_without_alloc_was_born_before_the_recording) {
+TEST(LifetimePairing, a_free_without_alloc_ends_an_allocation_from_before_the_recording) {
   TraceMaker maker;
   maker.alloc(1, 10).free(9, 90);
   const Trace trace = maker.finish();
@@ -52,7 +52,7 @@ TEST(LifetimePairing, free_without_alloc_was_born_before_the_recording) {
   EXPECT_EQ(maker.diagnostics().count(kFreeWithoutAlloc), 1u);
 }
 
-TEST(LifetimePairing, ring_may_begin_in_the_middle_of_a_free) {
+TEST(LifetimePairing, the_ring_may_begin_in_the_middle_of_a_free) {
   TraceMaker maker;
   maker.event(Action::kFreeCompleted, 9, 90);
   EXPECT_THAT(lives(maker.finish()), ElementsAre(Life{kNone, kBeforeRecording, 0, kNone}));
@@ -64,7 +64,7 @@ TEST(LifetimePairing, free_completed_alone_counts_as_both) {
   EXPECT_THAT(lives(maker.finish()), ElementsAre(Life{0, 1, 1, kNone}));
 }
 
-TEST(LifetimePairing, alloc_over_a_live_address_ends_the_older_one) {
+TEST(LifetimePairing, an_alloc_at_a_live_address_ends_the_older_one) {
   TraceMaker maker;
   maker.alloc(1, 10).alloc(1, 20);
   EXPECT_THAT(lives(maker.finish()),
@@ -72,7 +72,7 @@ TEST(LifetimePairing, alloc_over_a_live_address_ends_the_older_one) {
   EXPECT_EQ(maker.diagnostics().count(kAllocOverLive), 1u);
 }
 
-TEST(LifetimePairing, final_blocks_belong_to_what_is_live) {
+TEST(LifetimePairing, final_blocks_belong_to_live_lifetimes) {
   TraceMaker maker;
   maker.alloc(0x100, 10).event(Action::kFreeRequested, 0x300, 7);
   maker.segment(0x100, 4096,

@@ -1,5 +1,7 @@
 #include "model/live_set.h"
 
+#include "base/check.h"
+
 namespace plimsoll::model {
 
 std::int64_t start_of_recording(const DeviceTrace& device) {
@@ -19,14 +21,11 @@ std::int64_t start_of_recording(const DeviceTrace& device) {
 
 std::vector<std::uint32_t> live_set(const DeviceTrace& device, Liveness liveness,
                                     std::int64_t event) {
-  std::vector<std::uint32_t> live;
-  const Lifetimes& lifetimes = device.lifetimes;
-  for (std::size_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint32_t born = lifetimes.alloc[row];
-    if (born != kNone && std::int64_t{born} > event) break;  // rows are in order of birth
-    if (is_live(lifetimes, row, liveness, event)) live.push_back(static_cast<std::uint32_t>(row));
-  }
-  return live;
+  const LiveIndex& index = device.live_index[static_cast<std::size_t>(liveness)];
+  PLIMSOLL_CHECK(index.row_count() == device.lifetimes.size());
+  std::vector<std::uint32_t> rows;
+  index.append_live(device.lifetimes, event, rows);
+  return rows;
 }
 
 }  // namespace plimsoll::model

@@ -1,30 +1,28 @@
-// Which lifetimes are alive at a moment. A moment is "after event e of the device" (0-based), or
-// before the first event (kBeforeFirst). Active counts until free_completed, allocated until
+// Which lifetimes are live at a point in time: "after event e of the device" (0-based), or before
+// the first event (kBeforeFirst). A lifetime is active until free_completed, and allocated until
 // free_requested.
 //
-// Tables count what is held: if a device has blocks that is the allocator's own count, block
-// sizes until the program gave them back. Else it is requested bytes until they could be handed out
-// again.
+// Tables use the allocator's own count if a device has blocks: block sizes until the program frees
+// them. Otherwise they count requested bytes until the memory can be allocated again.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "model/live_index.h"
 #include "model/trace.h"
 
 namespace plimsoll::model {
 
 inline constexpr std::int64_t kBeforeFirst = -1;
 
-enum class Liveness : std::uint8_t { kAllocated, kActive };
-
 inline Liveness held(const DeviceTrace& device) {
-  return device.tells_blocks ? Liveness::kAllocated : Liveness::kActive;
+  return device.has_block_sizes ? Liveness::kAllocated : Liveness::kActive;
 }
 
-// When the lifetime ends for this kind of liveness: an event number, kNone if it never does, or
-// kBeforeRecording if it had ended before the first event (allocated only: the block is pending, so
-// still active).
+// When the lifetime ends for this kind of liveness: an event number, kNone if it never ends, or
+// kBeforeRecording if it ended before the first event (allocated only: the block is pending, so it
+// is still active).
 inline std::uint32_t death(const Lifetimes& lifetimes, std::size_t row, Liveness liveness) {
   const std::uint32_t completed = lifetimes.free_completed[row];
   if (liveness == Liveness::kActive) return completed;
@@ -41,11 +39,11 @@ inline bool is_live(const Lifetimes& lifetimes, std::size_t row, Liveness livene
   return died == kNone || std::int64_t{died} > event;
 }
 
-// When the recording began: after the first events, as long as they state only what is older than
-// the recording (allocations, and the segments that they are in); else kBeforeFirst.
+// When the recording began: after the first events, as long as they only report memory older than
+// the recording (allocations, and the segments that contain them); else kBeforeFirst.
 std::int64_t start_of_recording(const DeviceTrace& device);
 
-// Rows of device.lifetimes, ascending.
+// Rows of device.lifetimes, ascending, in O(log n + size of the result).
 std::vector<std::uint32_t> live_set(const DeviceTrace& device, Liveness liveness,
                                     std::int64_t event);
 

@@ -30,17 +30,17 @@ class LiveSet : public testing::Test {
   Trace trace_;
 };
 
-TEST_F(LiveSet, before_the_first_event_only_the_baseline_lives) {
+TEST_F(LiveSet, before_the_first_event_only_the_baseline_is_live) {
   EXPECT_THAT(rows(Liveness::kActive, kBeforeFirst), ElementsAre(0, 1));
   EXPECT_THAT(rows(Liveness::kAllocated, kBeforeFirst), ElementsAre(1));
 }
 
-TEST_F(LiveSet, an_event_has_happened_after_itself) {
+TEST_F(LiveSet, a_point_includes_its_event) {
   EXPECT_THAT(rows(Liveness::kActive, 0), ElementsAre(0, 1, 2));
   EXPECT_THAT(rows(Liveness::kActive, 1), ElementsAre(0, 1, 2, 3));
 }
 
-TEST_F(LiveSet, requested_frees_end_allocated_and_completed_ones_active) {
+TEST_F(LiveSet, requested_frees_end_allocated_and_completed_frees_end_active) {
   EXPECT_THAT(rows(Liveness::kAllocated, 2), ElementsAre(1, 3));
   EXPECT_THAT(rows(Liveness::kActive, 2), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(rows(Liveness::kAllocated, 3), ElementsAre(3));

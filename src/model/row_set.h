@@ -1,5 +1,5 @@
-// An open-addressing table of row numbers: the keys are in the columns of the table that owns it,
-// so each costs eight bytes at most. Rows are never removed. One thread.
+// An open-addressing table of row numbers: the keys are in the columns of the owning table, so each
+// entry takes at most eight bytes. Rows are never removed. One thread.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace plimsoll::model {
 
 class RowSet {
  public:
-  // The row with this hash for which `is_same`; kNone: there is none.
+  // The row with this hash for which `is_same` is true, or kNone.
   template <typename IsSame>
   std::uint32_t find(std::uint64_t hash, IsSame&& is_same) const {
     if (slots_.empty()) return kNone;
@@ -23,7 +23,7 @@ class RowSet {
     }
     return kNone;
   }
-  // Of a row that is not in it; `hash_of` hashes the rows that are.
+  // Inserts a row that is not yet in the table; `hash_of` hashes the existing rows.
   template <typename HashOf>
   void insert(std::uint64_t hash, std::uint32_t row, HashOf&& hash_of) {
     if ((used_ + 1) * 2 > slots_.size()) grow(hash_of);

@@ -5,11 +5,12 @@
 #include <map>
 
 #include "base/check.h"
+#include "plimsoll/caching_allocator.h"
 
 namespace plimsoll::model {
 namespace {
 
-// The ranges by address; never overlapping unless the file's own segments do.
+// The ranges by address; they overlap only if the file's own segments do.
 class Ranges {
  public:
   explicit Ranges(const std::vector<SegmentRange>& ranges) {
@@ -63,7 +64,7 @@ class Ranges {
     by_address_.emplace(range.address, range);
   }
 
-  // Takes [begin, end) out of the mapped ranges; what lies on either side stays.
+  // Removes [begin, end) from the mapped ranges; the parts on either side remain.
   void unmap(std::uint64_t begin, std::uint64_t end) {
     auto at = by_address_.upper_bound(begin);
     if (at != by_address_.begin()) --at;
@@ -86,7 +87,7 @@ class Ranges {
     by_address_.emplace(begin, range);
   }
 
-  // Adds a mapped range and joins it to its neighbours, which know its pool and type better.
+  // Adds a mapped range and joins it to its neighbors, whose pool and type are more reliable.
   void map(SegmentRange range) {
     range.is_expandable = true;
     auto next = by_address_.find(range.end());
@@ -122,7 +123,8 @@ class Ranges {
 }  // namespace
 
 SegmentType type_by_size(std::uint64_t size_bytes) {
-  return size_bytes == kSmallSegmentBytes ? SegmentType::kSmall : SegmentType::kLarge;
+  return size_bytes == caching_allocator::kSmallSegmentBytes ? SegmentType::kSmall
+                                                             : SegmentType::kLarge;
 }
 
 std::vector<SegmentRange> final_segments(const Trace& trace, const DeviceTrace& device) {
@@ -138,16 +140,16 @@ std::vector<SegmentRange> final_segments(const Trace& trace, const DeviceTrace& 
 std::vector<std::vector<SegmentRange>> segments_at(const Trace& trace, const DeviceTrace& device,
                                                    std::span<const std::int64_t> events) {
   PLIMSOLL_DCHECK(std::is_sorted(events.begin(), events.end()));
-  std::vector<std::vector<SegmentRange>> moments(events.size());
+  std::vector<std::vector<SegmentRange>> points(events.size());
   Ranges ranges(final_segments(trace, device));
   auto next = static_cast<std::int64_t>(device.events.size()) - 1;  // the latest event not undone
-  for (std::size_t moment = events.size(); moment > 0; --moment) {
-    for (; next > events[moment - 1]; --next) {
+  for (std::size_t point = events.size(); point > 0; --point) {
+    for (; next > events[point - 1]; --next) {
       ranges.undo(trace.event(device, static_cast<std::size_t>(next)));
     }
-    moments[moment - 1] = ranges.all();
+    points[point - 1] = ranges.all();
   }
-  return moments;
+  return points;
 }
 
 }  // namespace plimsoll::model

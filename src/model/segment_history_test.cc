@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "model/trace_builder.h"
+#include "plimsoll/caching_allocator.h"
 
 namespace plimsoll::model {
 namespace {
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 constexpr std::uint64_t kPage = 2 * kMib;
-constexpr std::uint64_t kExpandable = std::uint64_t{1} << 40;  // where its pages lie
+constexpr std::uint64_t kExpandable = std::uint64_t{1} << 40;  // where its pages are
 
 Event event_of(Action action, std::uint64_t address, std::uint64_t size) {
   Event event;
@@ -24,7 +25,7 @@ Event event_of(Action action, std::uint64_t address, std::uint64_t size) {
   return event;
 }
 
-// The slow, obvious reference: which segments and pages there are, kept forwards.
+// The slow, obvious reference: segments and pages, replayed forwards.
 struct Heap {
   std::map<std::uint64_t, std::uint64_t> segments;  // address -> size
   std::set<std::uint64_t> pages;                    // of one expandable segment
@@ -65,7 +66,8 @@ class RandomRun {
     switch (below(4)) {
       case 0: {
         next_address_ += 64 * kMib;
-        const std::uint64_t size = below(2) == 0 ? kSmallSegmentBytes : kLargePageBytes;
+        const std::uint64_t size = below(2) == 0 ? caching_allocator::kSmallSegmentBytes
+                                                 : caching_allocator::kLargePageBytes;
         return event_of(Action::kSegmentAlloc, next_address_, size);
       }
       case 1:
@@ -117,36 +119,36 @@ Trace build(const std::vector<Event>& events, const Heap& end) {
   return std::move(builder.finish("test", progress)).value();
 }
 
-// Small pages mapped two or three at a time look like nothing else: only the type is guessed.
+// Two or three small pages mapped together may look like something else: only the type is a guess.
 std::vector<SegmentRange> without_types(std::vector<SegmentRange> ranges) {
   for (SegmentRange& range : ranges) range.type = SegmentType::kUnknown;
   return ranges;
 }
 
-TEST(SegmentHistory, rolls_back_to_what_a_forward_run_held_after_every_event) {
+TEST(SegmentHistory, rolls_back_to_the_state_of_a_forward_run_after_every_event) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     RandomRun run(seed);
     Heap heap;
     std::vector<Event> events;
     std::vector<std::vector<SegmentRange>> expected{heap.ranges()};
-    std::vector<std::int64_t> moments{-1};
+    std::vector<std::int64_t> points{-1};
     for (std::int64_t number = 0; number < 200; ++number) {
       events.push_back(run.next(heap));
       heap.apply(events.back());
       expected.push_back(heap.ranges());
-      moments.push_back(number);
+      points.push_back(number);
     }
     const Trace trace = build(events, heap);
-    const auto found = segments_at(trace, trace.devices[0], moments);
+    const auto found = segments_at(trace, trace.devices[0], points);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t at = 0; at < found.size(); ++at) {
       ASSERT_EQ(without_types(found[at]), without_types(expected[at]))
-          << "seed " << seed << " event " << moments[at];
+          << "seed " << seed << " event " << points[at];
     }
   }
 }
 
-TEST(SegmentHistory, a_range_mapped_again_takes_the_type_and_pool_of_its_neighbour) {
+TEST(SegmentHistory, a_remapped_range_gets_the_type_and_pool_of_its_neighbor) {
   Event unmap = event_of(Action::kSegmentUnmap, kExpandable + kPage, 2 * kPage);
   base::Diagnostics diagnostics;
   base::Progress progress;
@@ -168,7 +170,7 @@ TEST(SegmentHistory, a_range_mapped_again_takes_the_type_and_pool_of_its_neighbo
   EXPECT_EQ(found[0][0].pool, segment.pool);
 }
 
-TEST(SegmentHistory, events_that_contradict_the_segments_are_passed_over) {
+TEST(SegmentHistory, events_that_contradict_the_segments_are_skipped) {
   const std::vector<Event> events{event_of(Action::kSegmentAlloc, 5, 9),
                                   event_of(Action::kSegmentMap, 1, 1000),
                                   event_of(Action::kSegmentMap, ~std::uint64_t{0}, 1000)};

@@ -1,5 +1,5 @@
 // Sites: where memory events happen. Each distinct combination of stack, operators, layer, phase,
-// stream and pool is one row, and an event names its row. One thread.
+// stream and pool is one row, and an event refers to its row. One thread.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::model {
 
-// What the thread was in the middle of (DESIGN section 5).
+// The thread's context (docs/attribution.md).
 enum class Phase : std::uint8_t { kOther, kForward, kBackward, kOptimizer, kData };
 const char* to_string(Phase phase);
 
@@ -19,10 +19,10 @@ struct Site {
   StackId stack;
   StreamId stream;
   PoolId pool;
-  StringId category;    // as the file states it of the event; 0: it does not
+  StringId category;    // as the file states it for the event; 0: not stated
   StringId op;          // the outermost operator of the thread
   StringId inner_op;    // the innermost one
-  StringId forward_op;  // in backward: the operator that made the autograd node
+  StringId forward_op;  // in backward: the operator that created the autograd node
   StringId layer;       // the module path
   StringId compile_context;
   Phase phase = Phase::kOther;
@@ -39,7 +39,7 @@ class SiteTable {
   }
   const Site& operator[](SiteId id) const { return rows_[id.index()]; }
   std::size_t size() const { return rows_.size(); }
-  // Whether some site has this field.
+  // Whether any site has this field.
   template <typename Field>
   bool states(Field Site::* field) const {
     return some_.*field != Field{};
@@ -51,8 +51,8 @@ class SiteTable {
 
   base::Column<Site> rows_;
   RowSet set_;
-  SiteId last_;  // events of a site come in runs
-  Site some_;    // of each field a value that some site has
+  SiteId last_;  // consecutive events often have the same site
+  Site some_;    // for each field, a value that some site has
 };
 
 }  // namespace plimsoll::model

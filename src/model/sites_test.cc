@@ -15,14 +15,14 @@ Site site_of(std::uint32_t number) {
   return site;
 }
 
-TEST(SiteTable, site_0_is_the_one_of_which_nothing_is_known) {
+TEST(SiteTable, site_0_is_unknown) {
   SiteTable sites;
   EXPECT_EQ(sites.intern(Site{}), SiteId{});
   EXPECT_EQ(sites.size(), 1u);
   EXPECT_FALSE(sites.states(&Site::stack));
 }
 
-TEST(SiteTable, keeps_each_distinct_site_once) {
+TEST(SiteTable, stores_each_distinct_site_once) {
   SiteTable sites;
   std::unordered_map<std::uint32_t, SiteId> ids;
   for (std::uint32_t number = 0; number < 5000; ++number)
@@ -35,8 +35,7 @@ TEST(SiteTable, keeps_each_distinct_site_once) {
   EXPECT_EQ(sites.size(), 5001u);
 }
 
-// A file can name so many: if their hashes were the same, they would take the square of their
-// number.
+// A file can have very many: with equal hashes, interning them would take quadratic time.
 TEST(SiteTable, sites_may_be_many) {
   SiteTable sites;
   constexpr std::uint32_t kCount = 300'000;
@@ -54,7 +53,7 @@ TEST(SiteTable, sites_may_be_many) {
   }
 }
 
-// Each field makes another site.
+// A change of any field makes another site.
 TEST(SiteTable, distinguishes_sites_by_every_field) {
   SiteTable sites;
   Site site;

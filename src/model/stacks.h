@@ -1,5 +1,5 @@
-// Frames and stacks, each distinct one once. A stack lists its frames innermost first, as PyTorch
-// does.
+// Frames and stacks, each distinct one stored once. A stack lists its frames innermost first, as in
+// PyTorch.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::model {
 
-// A line that the recorder could not tell: PyTorch writes -1, as an unsigned number.
+// The line is unknown: PyTorch writes -1, as an unsigned number.
 inline constexpr std::uint32_t kUnknownLine = std::numeric_limits<std::uint32_t>::max();
 
 struct Frame {
@@ -27,8 +27,7 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// What a frame carries beyond the three: the fx_* keys of torch.compile. Key and value pairs, in
-// order.
+// Additional data of a frame, as ordered key-value pairs: the fx_* keys of torch.compile.
 using FrameNotes = std::vector<std::pair<StringId, StringId>>;
 
 class StackTable {
@@ -49,7 +48,7 @@ class StackTable {
   std::span<const std::uint64_t> starts() const { return starts_.span(); }
 
   std::size_t frame_count() const { return frames_.size(); }
-  std::size_t stack_count() const { return starts_.size() - 1; }  // with the two empty ones
+  std::size_t stack_count() const { return starts_.size() - 1; }  // including the two empty ones
   std::size_t memory_bytes() const;
 
  private:
@@ -57,8 +56,8 @@ class StackTable {
   std::uint64_t hash_of_stack(std::uint32_t row) const;
 
   base::Column<Frame> frames_;
-  base::Column<FrameId> frame_ids_;     // the stacks, one after the other
-  base::Column<std::uint64_t> starts_;  // one more than there are stacks
+  base::Column<FrameId> frame_ids_;     // the stacks, one after another
+  base::Column<std::uint64_t> starts_;  // one more element than there are stacks
   std::vector<FrameNotes> notes_;
   RowSet frame_rows_;
   RowSet stack_rows_;

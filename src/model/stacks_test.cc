@@ -15,12 +15,12 @@ Frame frame(std::uint32_t file, std::uint32_t line, std::uint32_t notes = 0) {
   return Frame{StringId{file}, StringId{1}, line, notes};
 }
 
-TEST(StackTable, equal_frames_and_stacks_are_one) {
+TEST(StackTable, equal_frames_and_stacks_are_stored_once) {
   StackTable stacks;
   const FrameId a = stacks.intern_frame(frame(1, 10));
   const FrameId b = stacks.intern_frame(frame(1, 11));
   EXPECT_EQ(stacks.intern_frame(frame(1, 10)), a);
-  EXPECT_NE(stacks.intern_frame(frame(1, 10, 1)), a);  // other notes
+  EXPECT_NE(stacks.intern_frame(frame(1, 10, 1)), a);  // different notes
   const StackId ab = stacks.intern_stack(std::vector{a, b});
   EXPECT_EQ(stacks.intern_stack(std::vector{a, b}), ab);
   EXPECT_NE(stacks.intern_stack(std::vector{b, a}), ab);
@@ -37,7 +37,7 @@ TEST(StackTable, no_stack_is_not_the_empty_stack) {
   EXPECT_EQ(stacks.stack_count(), 2u);
 }
 
-TEST(StackTable, finds_each_of_many) {
+TEST(StackTable, finds_each_of_many_stacks) {
   StackTable stacks;
   std::vector<FrameId> frames;
   for (std::uint32_t i = 0; i < 3000; ++i) frames.push_back(stacks.intern_frame(frame(i % 7, i)));

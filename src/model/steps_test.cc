@@ -35,7 +35,7 @@ TEST(Steps, each_device_counts_its_own_events) {
   EXPECT_EQ(step_ends(trace, trace.devices[1])[0].event, 2u);
 }
 
-TEST(Steps, those_that_ended_before_a_cut_history_are_not_known) {
+TEST(Steps, those_that_ended_before_a_truncated_history_are_unknown) {
   TraceMaker maker;
   maker.step(1).step(2).alloc(1, 1).step(3).alloc(2, 1);
   maker.builder().mark_truncated({DeviceType::kCuda, 0});

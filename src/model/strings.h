@@ -1,4 +1,4 @@
-// StringTable: every distinct string of a trace once. Views stay valid as long as the table lives.
+// StringTable stores every distinct string of a trace once. Views are valid as long as the table.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class StringTable {
   };
   std::vector<std::string_view> views_;
   tsl::robin_map<std::string_view, std::uint32_t, Hash> ids_;
-  std::vector<std::unique_ptr<char[]>> chunks_;  // the text itself; a chunk never moves
+  std::vector<std::unique_ptr<char[]>> chunks_;  // the text; a chunk never moves
   std::size_t chunk_used_ = 0;
   std::size_t chunk_size_ = 0;
   std::size_t text_bytes_ = 0;

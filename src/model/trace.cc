@@ -46,7 +46,7 @@ const Setting* Trace::setting(std::string_view name) const {
   return found == settings.end() ? nullptr : &*found;
 }
 
-std::size_t Trace::telling_event(const DeviceTrace& device, std::size_t lifetime) const {
+std::size_t Trace::attributed_event(const DeviceTrace& device, std::size_t lifetime) const {
   const Lifetimes& rows = device.lifetimes;
   std::uint32_t event = rows.alloc[lifetime];
   if (event == kNone) event = rows.free_requested[lifetime];
@@ -55,7 +55,7 @@ std::size_t Trace::telling_event(const DeviceTrace& device, std::size_t lifetime
 }
 
 std::uint64_t Trace::size_bytes(const DeviceTrace& device, std::size_t lifetime) const {
-  const std::size_t event = telling_event(device, lifetime);
+  const std::size_t event = attributed_event(device, lifetime);
   if (event != kNone) return device.events.size_bytes[event];
   return blocks[device.lifetimes.block[lifetime]].requested_size;
 }
@@ -63,27 +63,27 @@ std::uint64_t Trace::size_bytes(const DeviceTrace& device, std::size_t lifetime)
 std::uint64_t Trace::block_bytes(const DeviceTrace& device, std::size_t lifetime) const {
   const std::uint32_t block = device.lifetimes.block[lifetime];
   if (block != kNone) return blocks[block].size;
-  const std::size_t event = telling_event(device, lifetime);
-  return event != kNone ? device.events.size_bytes[event] + device.events.slack_bytes[event] : 0;
+  const std::size_t event = attributed_event(device, lifetime);
+  return event != kNone ? device.events.size_bytes[event] + device.events.padding_bytes[event] : 0;
 }
 
 std::uint64_t Trace::address(const DeviceTrace& device, std::size_t lifetime) const {
-  const std::size_t event = telling_event(device, lifetime);
+  const std::size_t event = attributed_event(device, lifetime);
   if (event != kNone) return device.events.address[event];
   return blocks[device.lifetimes.block[lifetime]].address;
 }
 
 StackId Trace::stack(const DeviceTrace& device, std::size_t lifetime) const {
-  const std::size_t event = telling_event(device, lifetime);
+  const std::size_t event = attributed_event(device, lifetime);
   if (event != kNone) return site(device, event).stack;
   return blocks[device.lifetimes.block[lifetime]].stack;
 }
 
 StreamId Trace::stream(const DeviceTrace& device, std::size_t lifetime) const {
-  const std::size_t event = telling_event(device, lifetime);
+  const std::size_t event = attributed_event(device, lifetime);
   if (event != kNone) return site(device, event).stream;
   const std::uint32_t block = device.lifetimes.block[lifetime];
-  // The segment that holds the block: the last one of the device that starts at or before it.
+  // The block's segment is the last one of the device that starts at or before it.
   const Segment* const first = segments.begin() + device.first_segment;
   const Segment* const last = first + device.segment_count;
   const Segment* holder = std::upper_bound(
@@ -99,7 +99,7 @@ Event Trace::event_of(const Events& events, std::size_t row) const {
   event.size_bytes = events.size_bytes[row];
   event.time_ns = events.time_ns[row];
   event.user_metadata = events.user_metadata[row];
-  event.slack_bytes = events.slack_bytes[row];
+  event.padding_bytes = events.padding_bytes[row];
   event.shortage = events.shortage[row];
   return event;
 }

@@ -1,13 +1,14 @@
-// Trace: one recording, whatever file it came from, as columns. Read only; TraceBuilder is the only
-// door in.
+// Trace: one recording, whatever its file format, as columns. It is read-only; only TraceBuilder
+// creates one.
 //
 //   devices[d].events       what happened on the device
-//   devices[d].lifetimes    each allocation from alloc to free, and what hindsight shows of it
+//   devices[d].lifetimes    each allocation from alloc to free, with what is known in hindsight
 //   sites                   where: the stack, layer, operators, ... that an event names by one id
-//   strings, stacks, streams, pools, tensors    the small tables that rows point into
-//   segments, blocks        the allocator's final state, when the file has it
+//   strings, stacks, streams, pools, tensors    the small tables that rows refer to
+//   segments, blocks        the allocator's final state, if the file has it
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "base/device_bar.h"
 #include "model/events.h"
 #include "model/ids.h"
+#include "model/live_index.h"
 #include "model/stacks.h"
 #include "model/strings.h"
 
@@ -47,7 +49,8 @@ struct Pool {  // (0, 0) is the default pool
   friend bool operator==(const Pool&, const Pool&) = default;
 };
 
-// Final state, as the allocator told it. Blocks of a segment are neighbours in address order.
+// Final state, as reported by the allocator. A segment's blocks are contiguous and in address
+// order.
 struct Segment {
   Device device;
   std::uint64_t address = 0;
@@ -85,22 +88,22 @@ struct Annotation {
   std::int64_t end_ns = kNoTime;    // kNoTime: it had not ended
 };
 
-// What is known of a tensor that some memory holds.
+// What is known about a tensor in some memory.
 struct Tensor {
-  StringId name;   // "fc1.weight", "fc1.weight.exp_avg"; 0: it has none
+  StringId name;   // "fc1.weight", "fc1.weight.exp_avg"; 0: unnamed
   StringId dtype;  // "float32"
   StringId shape;  // "[64, 3, 7, 7]"
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
-// What there was to have, where memory ran out and the recording tells it.
+// The limits when memory ran out, if the recording has them.
 struct Shortage {
-  std::uint64_t limit_bytes = 0;  // the most that the process may hold; 0: not known
-  std::uint64_t total_bytes = 0;  // of the device; 0: not known
+  std::uint64_t limit_bytes = 0;  // of the process; 0: unknown
+  std::uint64_t total_bytes = 0;  // of the device; 0: unknown
 };
 
-// A place in the stream of events that the program or the recorder marked.
+// A point in the stream of events that the program or the recorder marked.
 enum class MarkKind : std::uint8_t {
   kStep,
   kRegionBegin,
@@ -117,29 +120,30 @@ struct Mark {
   StringId name;           // of a region; of a layer: its path
 };
 
-// What the driver told of a device at some moment. Its figures of our allocator are not filled in:
-// the events before it tell them.
-struct DeviceLook {
+// The driver's figures for a device at one point in time. Our allocator's own figures are left out:
+// they follow from the events before it.
+struct DeviceReading {
   Device device;
   std::int64_t time_ns = kNoTime;
   std::uint32_t events_before = 0;  // of the device
   base::DeviceFigures figures = {};
 };
 
-// How much of the device's history the events tell.
+// How much of the device's history the events cover.
 enum class History : std::uint8_t {
-  kNoEvents,   // there are none
+  kNoEvents,   // there are no events
   kComplete,   // every event since recording began (memory may have been live before: the baseline)
   kTruncated,  // the recorder's ring wrapped: early events are lost
 };
 const char* to_string(History history);
 
-// What hindsight shows of an allocation.
+// What is known about an allocation in hindsight.
 enum class LifetimeFlags : std::uint8_t {
   kNothing = 0,
   kTemporary = 1,         // freed before the outermost operator that allocated it returned
   kSavedForBackward = 2,  // made in forward, live when backward began
-  kAdopted = 4,           // it lived before it was first met: the alloc event is when it was met
+  kAdopted = 4,           // it existed before it was first seen: the alloc event is when it was
+                          // first seen
 };
 inline LifetimeFlags operator|(LifetimeFlags a, LifetimeFlags b) {
   return static_cast<LifetimeFlags>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -149,28 +153,28 @@ inline bool has(LifetimeFlags flags, LifetimeFlags flag) {
 }
 
 struct Hindsight {
-  StringId category;  // 0: as the alloc event states it
+  StringId category;  // 0: as stated by the alloc event
   TensorId tensor;    // row in Trace::tensors; 0: unknown
   LifetimeFlags flags = LifetimeFlags::kNothing;
 };
 
 // Allocations from birth to death. Baseline lifetimes (born before the first event) come first,
-// then the others in order of birth. Event numbers are rows of the device's events; kNone where
-// there is no such event, and free_requested is kBeforeRecording where the free was asked for
-// before the first event.
+// then the others in order of birth. Event numbers are rows of the device's events; kNone if there
+// is no such event, and free_requested is kBeforeRecording if the free was requested before the
+// first event.
 struct Lifetimes {
   base::Column<std::uint32_t> alloc;
   base::Column<std::uint32_t> free_requested;
   base::Column<std::uint32_t> free_completed;
   // The final block of a lifetime that is live at the end, a row of Trace::blocks.
   OptionalColumn<std::uint32_t, kNone> block;
-  OptionalColumn<StringId> category;  // 0: as the alloc event states it
+  OptionalColumn<StringId> category;  // 0: as stated by the alloc event
   OptionalColumn<TensorId> tensor;
   OptionalColumn<LifetimeFlags> flags;
   std::uint32_t baseline_count = 0;
 
   std::size_t size() const { return alloc.size(); }
-  // The lifetime that an alloc event of the device begins.
+  // The lifetime that begins with an alloc event of the device.
   std::size_t born_at(std::uint32_t event) const;
   std::size_t memory_bytes() const {
     return alloc.memory_bytes() + free_requested.memory_bytes() + free_completed.memory_bytes() +
@@ -184,20 +188,21 @@ struct DeviceTrace {
   Events events;
   History history = History::kNoEvents;
   bool has_final_state = false;     // its segments and blocks are known
-  bool tells_blocks = false;        // its events state the sizes of blocks, in slack_bytes
+  bool has_block_sizes = false;     // the events have block sizes, in padding_bytes
   std::uint32_t first_segment = 0;  // rows of Trace::segments, which are sorted by device
   std::uint32_t segment_count = 0;
   Lifetimes lifetimes;
-  // For each row of Trace::marks: how many of the device's events came before it.
+  std::array<LiveIndex, 2> live_index;  // of the lifetimes, by Liveness: see live_set.h
+  // For each row of Trace::marks, the number of the device's events before it.
   base::Column<std::uint32_t> mark_events;
-  // What was allocated and reserved before the first event, where a trace states it: Kineto's by
-  // running totals, native ones because everything in them is an event. What is held at the end is
-  // then the sum of the events, also where a final state that has lost a segment states less.
+  // Bytes allocated and reserved before the first event, if the trace states them: Kineto's by its
+  // running totals, native ones because everything in them is an event. The final totals are then
+  // the sums over the events, even if a final state that has lost a segment shows less.
   std::optional<std::uint64_t> allocated_before_bytes;
   std::optional<std::uint64_t> reserved_before_bytes;
 };
 
-// What the head of a recording states of the program; empty: not stated.
+// The program, as stated in the file's metadata; fields not stated are empty.
 struct Program {
   std::string command;
   std::string python;
@@ -206,7 +211,7 @@ struct Program {
 };
 
 struct Trace {
-  std::string format;  // the reader's name: "torch_snapshot", "kineto", ...
+  std::string format;  // name of the reader: "torch_snapshot", "kineto", ...
   StringTable strings;
   StackTable stacks;
   std::vector<std::uint64_t> streams;  // stream handles as numbers; row 0 is the default stream 0
@@ -215,50 +220,54 @@ struct Trace {
   base::Column<Segment> segments;
   base::Column<Block> blocks;
   std::vector<Setting> settings;
-  std::vector<Annotation> annotations;  // in the order in which they began
-  std::vector<Tensor> tensors;          // row 0: not known
-  std::vector<Shortage> shortages;      // row 0: not known
+  std::vector<Annotation> annotations;  // in order of begin
+  std::vector<Tensor> tensors;          // row 0: unknown
+  std::vector<Shortage> shortages;      // row 0: unknown
   std::vector<Mark> marks;              // in the order in which they were made
-  std::vector<DeviceLook> looks;        // in the order in which they were taken
-  std::vector<DeviceTrace> devices;     // sorted by device; also those that are named and empty
+  std::vector<DeviceReading> readings;  // in the order in which they were taken
+  std::vector<DeviceTrace> devices;     // sorted by device; includes devices that are named but
+                                        // empty
   std::optional<std::int64_t> rank;     // of the process in a distributed run
   Program program;
   bool has_settings = false;
-  bool has_final_state = false;       // segments and blocks of some device are known
-  bool has_inferred_roles = false;    // categories are not the file's own (engine/inferred_roles.h)
-  bool has_attribution = false;       // phases and categories are the recorder's, also where all
-                                      // are "other"
-  bool has_layer_calls = false;       // kLayerBegin and kLayerEnd are recorded
-  std::int64_t started_ns = kNoTime;  // of the recording, where the file states it
+  bool has_final_state = false;       // the segments and blocks of some device are known
+  bool has_inferred_roles = false;    // categories are inferred, not the file's own
+                                      // (engine/inferred_roles.h)
+  bool has_attribution = false;       // phases and categories are the recorder's, even if all are
+                                      // "other"
+  bool has_layer_calls = false;       // kLayerBegin and kLayerEnd marks are recorded
+  std::int64_t started_ns = kNoTime;  // start of the recording, if the file states it
   bool has_native_lines =
-      false;  // stacks are those of programs without Python: frames name shared libraries
+      false;  // stacks come from programs without Python: frames name shared libraries
 
   const Setting* setting(std::string_view name) const;
 
-  // A lifetime's facts come from its alloc event, else from its free, else from its final block.
+  // A lifetime's data come from its alloc event, else from its free, else from its final block.
   std::uint64_t size_bytes(const DeviceTrace& device, std::size_t lifetime) const;
-  // Of its block, where the device tells blocks or the lifetime has a final block; else requested.
+  // The block size if the events have block sizes or the lifetime has a final block; else
+  // requested.
   std::uint64_t block_bytes(const DeviceTrace& device, std::size_t lifetime) const;
-  // What tables count of it while it is held (live_set.h): allocated bytes where the device tells
-  // blocks, as torch.cuda.memory_allocated() has them; else requested bytes.
-  std::uint64_t held_bytes(const DeviceTrace& device, std::size_t lifetime) const {
-    return device.tells_blocks ? block_bytes(device, lifetime) : size_bytes(device, lifetime);
+  // The bytes that tables count for it (live_set.h): allocated bytes if the device has block sizes,
+  // as in torch.cuda.memory_allocated(); else requested bytes.
+  std::uint64_t lifetime_bytes(const DeviceTrace& device, std::size_t lifetime) const {
+    return device.has_block_sizes ? block_bytes(device, lifetime) : size_bytes(device, lifetime);
   }
   std::uint64_t address(const DeviceTrace& device, std::size_t lifetime) const;
   StackId stack(const DeviceTrace& device, std::size_t lifetime) const;
   StreamId stream(const DeviceTrace& device, std::size_t lifetime) const;
-  // As hindsight shows it, or else as its alloc event states it.
+  // As known in hindsight, or else as stated by its alloc event.
   StringId category(const DeviceTrace& device, std::size_t lifetime) const {
     const StringId known = device.lifetimes.category[lifetime];
     return known != StringId{} ? known : birth(device, lifetime).category;
   }
-  // Where its alloc event happened; a site with nothing in it where there is no such event.
+  // The site of its alloc event; an empty site if it has none.
   const Site& birth(const DeviceTrace& device, std::size_t lifetime) const {
     const std::uint32_t born = device.lifetimes.alloc[lifetime];
     return born == kNone ? sites[SiteId{}] : site(device, born);
   }
-  // The event of the device that says most of the lifetime; kNone if only its block is known.
-  std::size_t telling_event(const DeviceTrace& device, std::size_t lifetime) const;
+  // The event of the device with most information about the lifetime; kNone if only its block is
+  // known.
+  std::size_t attributed_event(const DeviceTrace& device, std::size_t lifetime) const;
 
   const Site& site(const DeviceTrace& device, std::size_t event) const {
     return sites[device.events.site[event]];
@@ -268,7 +277,7 @@ struct Trace {
   }
   Event event_of(const Events& events, std::size_t row) const;
   std::uint64_t event_count() const;
-  // Whether the recording knows any.
+  // Whether the recording has any layers.
   bool has_layers() const { return sites.states(&Site::layer); }
   bool has_phases() const { return has_attribution || sites.states(&Site::phase); }
   bool has_categories() const;

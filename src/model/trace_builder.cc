@@ -14,7 +14,7 @@
 namespace plimsoll::model {
 namespace {
 
-// Ring sizes are round: people write 100_000 or 2**20, never 22,332.
+// Ring sizes are round numbers: people write 100_000 or 2**20, never 22,332.
 bool looks_like_ring_size(std::size_t count) {
   const bool is_power_of_two = (count & (count - 1)) == 0;
   return count >= 1000 && (count % 1000 == 0 || is_power_of_two);
@@ -81,7 +81,7 @@ std::uint64_t TraceBuilder::event_count() const {
 std::uint64_t TraceBuilder::memory_bytes() const {
   std::uint64_t bytes = trace_.stacks.memory_bytes() + trace_.sites.memory_bytes() +
                         trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
-                        (trace_.streams.size() + trace_.pools.size()) * kIdBytes + look_bytes_;
+                        (trace_.streams.size() + trace_.pools.size()) * kIdBytes + reading_bytes_;
   for (const auto& [name, device] : devices_) {
     bytes += device.events.memory_bytes() + device.lifetimes.memory_bytes() +
              device.mark_events.memory_bytes();
@@ -149,11 +149,11 @@ std::vector<std::uint32_t> TraceBuilder::marks_of(Device device, MarkKind kind) 
   return events;
 }
 
-void TraceBuilder::add_look(DeviceLook look) {
+void TraceBuilder::add_reading(DeviceReading reading) {
   constexpr std::size_t kProcessBytes = sizeof(base::DeviceProcess) + 64;
-  look_bytes_ += sizeof(look) + look.figures.processes.size() * kProcessBytes;
-  look.events_before = static_cast<std::uint32_t>(events(look.device).size());
-  trace_.looks.push_back(std::move(look));
+  reading_bytes_ += sizeof(reading) + reading.figures.processes.size() * kProcessBytes;
+  reading.events_before = static_cast<std::uint32_t>(events(reading.device).size());
+  trace_.readings.push_back(std::move(reading));
 }
 
 void TraceBuilder::mark_truncated(Device device) { truncated_.push_back(device); }
@@ -163,7 +163,7 @@ void TraceBuilder::sort_segments() {
   auto less = [&](const Segment& a, const Segment& b) { return key(a) < key(b); };
   if (!std::is_sorted(trace_.segments.begin(), trace_.segments.end(), less)) {
     std::stable_sort(trace_.segments.begin(), trace_.segments.end(), less);
-    // Blocks follow their segments, so that a segment can be found from a block by its row.
+    // Blocks are ordered like their segments, so that a block's row identifies its segment.
     base::Column<Block> blocks;
     blocks.reserve(trace_.blocks.size());
     for (Segment& segment : trace_.segments) {
@@ -181,8 +181,8 @@ void TraceBuilder::sort_segments() {
   }
 }
 
-// By begin, then end: what began before the recording first, what has not ended last. The name's
-// text decides the rest, so that the order does not depend on the file's.
+// By begin, then end: those that began before the recording come first, those that have not ended
+// last. Ties are ordered by name, so that the order does not depend on the file's.
 void TraceBuilder::sort_annotations() {
   auto end_ns = [](const Annotation& annotation) {
     const bool is_open = annotation.end_ns == kNoTime;
@@ -197,7 +197,7 @@ void TraceBuilder::sort_annotations() {
   });
 }
 
-// The pairs that the reader gave, or by address.
+// Uses the pairs that the reader supplied, or pairs by address.
 void TraceBuilder::pair(DeviceTrace& device, base::Progress& progress) {
   Lifetimes& rows = device.lifetimes;
   if (std::ranges::find(with_pairs_, device.device) != with_pairs_.end()) {
@@ -206,7 +206,7 @@ void TraceBuilder::pair(DeviceTrace& device, base::Progress& progress) {
   }
   Lifetimes given = std::exchange(rows, Lifetimes{});
   LifetimePairing(trace_, device, diagnostics_).run(progress);
-  // In order of birth too, but for those from before the first event.
+  // In order of birth too, except those from before the first event.
   const auto take = [&](auto& column, auto& of_births) {
     of_births.shift(rows.baseline_count);
     column = std::move(of_births);
@@ -231,11 +231,14 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
         std::ranges::find(without_final_state_, device.device) != without_final_state_.end();
     device.has_final_state = trace_.has_final_state && !is_without;
     pair(device, progress);
+    for (const Liveness each : {Liveness::kAllocated, Liveness::kActive}) {
+      device.live_index[static_cast<std::size_t>(each)] = LiveIndex(device.lifetimes, each);
+    }
     if (progress.interrupted()) return make_error(ErrorCode::kInterrupted, "stopped while pairing");
     if (device.events.size() == 0) continue;
-    const bool is_told = std::ranges::find(truncated_, device.device) != truncated_.end();
-    const bool is_truncated = is_told || (device.lifetimes.baseline_count > 0 &&
-                                          looks_like_ring_size(device.events.size()));
+    const bool is_reported = std::ranges::find(truncated_, device.device) != truncated_.end();
+    const bool is_truncated = is_reported || (device.lifetimes.baseline_count > 0 &&
+                                              looks_like_ring_size(device.events.size()));
     device.history = is_truncated ? History::kTruncated : History::kComplete;
     if (is_truncated) {
       diagnostics_.add(kHistoryTruncated, 1,

@@ -1,6 +1,6 @@
-// TraceBuilder: the only entry point of the model. Readers give it what a file states, in any
-// order; finish() sorts devices, pairs allocs with frees into lifetimes, matches them with the
-// final blocks, decides whether history is complete, and counts what does not fit. One thread.
+// TraceBuilder: the only way to build a model. Readers pass it what a file states, in any order;
+// finish() sorts devices, pairs allocs with frees into lifetimes, matches them with the final
+// blocks, decides whether the history is complete, and counts inconsistencies. One thread.
 #pragma once
 
 #include <cstdint>
@@ -35,48 +35,48 @@ class TraceBuilder {
 
   SiteTable& sites() { return trace_.sites; }
 
-  // The next event of the device. Returns its row among the device's events.
+  // Appends an event of the device. Returns its row among the device's events.
   std::uint32_t add_event(Device device, const Event& event);
-  // The same of an alloc, with what hindsight shows of it. A device whose allocs are added so has
-  // all of them added so.
+  // Like add_event() for an alloc, with what is known about it in hindsight. If a device uses this,
+  // it must use it for all its allocs.
   std::uint32_t add_alloc(Device device, const Event& event, const Hindsight& hindsight);
   std::uint64_t event_count() const;
   std::uint64_t memory_bytes() const;
 
-  // The tables of a device, which the file then names, for readers of many events. They stay where
-  // they are until finish().
+  // For readers of many events: the tables of a device, which then counts as named. They stay valid
+  // until finish().
   //
-  // A reader that knows which free ends which allocation, or what hindsight shows, fills the
-  // lifetimes as it goes: `alloc`, a row for each alloc event in order; the columns of hindsight;
-  // and `free_requested`, if it says in the end (pairs_known) that nothing was live before and that
-  // each allocation is ended by one event. Without that, frees are paired by address.
+  // A reader that knows which free ends which allocation, or knows facts in hindsight, fills the
+  // lifetimes as it goes: `alloc`, a row for each alloc event in order; the hindsight columns; and
+  // `free_requested`, if it finally declares (pairs_known) that nothing was live before and that
+  // each allocation is ended by one event. Otherwise frees are paired by address.
   Events& events(Device device) { return device_trace(device).events; }
   Lifetimes& lifetimes(Device device) { return device_trace(device).lifetimes; }
   void pairs_known(Device device) { with_pairs_.push_back(device); }
-  // The file names this device, perhaps with nothing on it.
+  // Declares that the file names this device, even if nothing is on it.
   void name_device(Device device) { device_trace(device); }
-  // What was added to `from` is on `to`. False: the file names both.
+  // Moves everything added to `from` to `to`. Returns false if the file names both.
   bool rename_device(Device from, Device to);
 
-  TensorId add_tensor(Tensor tensor);  // always a new row: intern before
+  TensorId add_tensor(Tensor tensor);  // always a new row: the caller interns
   ShortageId add_shortage(const Shortage& shortage);
-  // Between the last event added and the next, on every device.
+  // Placed between the last event added and the next, on every device.
   void add_mark(const Mark& mark);
-  // Marks of steps so far are taken back.
+  // Removes the step marks so far.
   void drop_steps();
-  // After how many of the device's events each mark of the kind so far is.
+  // For each mark of this kind so far, the number of the device's events before it.
   std::vector<std::uint32_t> marks_of(Device device, MarkKind kind);
-  // Where it comes among the device's events: now.
-  void add_look(DeviceLook look);
+  // Placed after the device's events so far.
+  void add_reading(DeviceReading reading);
 
   void add_segment(const Segment& segment,
-                   std::span<const Block> blocks);  // also means: the final state is known
+                   std::span<const Block> blocks);  // also declares that the final state is known
   void final_state_known() { trace_.has_final_state = true; }
-  // The final state that the file tells is not that of this device.
+  // The final state in the file is not that of this device.
   void final_state_unknown(Device device) { without_final_state_.push_back(device); }
-  // Each event of the device tells its block's size, as slack.
-  void blocks_told(Device device) { device_trace(device).tells_blocks = true; }
-  // Phases and categories are the recorder's.
+  // Every event of the device states its block size, as padding.
+  void blocks_reported(Device device) { device_trace(device).has_block_sizes = true; }
+  // Declares that phases and categories are the recorder's.
   void attribution_known() { trace_.has_attribution = true; }
   void add_setting(Setting setting);
   void set_rank(std::int64_t rank) { trace_.rank = rank; }
@@ -87,7 +87,7 @@ class TraceBuilder {
   void native_lines_known() { trace_.has_native_lines = true; }
   void add_annotation(Annotation annotation) { trace_.annotations.push_back(annotation); }
   void set_before(Device device, std::uint64_t allocated_bytes, std::uint64_t reserved_bytes);
-  void mark_truncated(Device device);  // the file itself says that its ring wrapped
+  void mark_truncated(Device device);  // the file itself states that its ring wrapped
 
   Result<Trace> finish(std::string_view format, base::Progress& progress);
 
@@ -99,7 +99,8 @@ class TraceBuilder {
       return base::hash_mix(base::hash_u64(pool.first), ~base::hash_u64(pool.second));
     }
   };
-  static constexpr std::uint64_t kIdBytes = 128;  // of a stream or pool, in tables half full
+  static constexpr std::uint64_t kIdBytes = 128;  // per stream or pool, in tables that are half
+                                                  // full
 
   DeviceTrace& device_trace(Device device);
   void pair(DeviceTrace& device, base::Progress& progress);
@@ -111,7 +112,7 @@ class TraceBuilder {
   tsl::robin_map<std::uint64_t, StreamId, IdHash> stream_ids_;
   tsl::robin_map<Pool, PoolId, IdHash> pool_ids_;
   std::map<Device, DeviceTrace> devices_;  // until finish()
-  std::uint64_t look_bytes_ = 0;
+  std::uint64_t reading_bytes_ = 0;
   std::vector<Device> truncated_;
   std::vector<Device> without_final_state_;
   std::vector<Device> with_pairs_;

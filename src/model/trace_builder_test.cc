@@ -44,12 +44,12 @@ TEST(TraceBuilder, events_name_their_sites) {
   EXPECT_FALSE(trace.has_categories());
 }
 
-// Hindsight comes with the allocs in their order; pairing puts what is older before them.
-TEST(TraceBuilder, hindsight_stays_with_its_allocation) {
+// Hindsight is added with the allocs, in order; pairing inserts older lifetimes before them.
+TEST(TraceBuilder, hindsight_belongs_to_its_allocation) {
   TraceMaker maker;
   const StringId gradient = maker.string("gradient");
-  maker.event(Action::kFree, 64, 1);  // of before
-  maker.alloc(128, 1).alloc_told(256, 2, {.category = "gradient"}).alloc(512, 3);
+  maker.event(Action::kFree, 64, 1);  // allocated before the recording
+  maker.alloc(128, 1).alloc_reported(256, 2, {.category = "gradient"}).alloc(512, 3);
   const Trace trace = maker.finish();
   const DeviceTrace& device = trace.devices.at(0);
   ASSERT_EQ(device.lifetimes.baseline_count, 1u);
@@ -58,7 +58,7 @@ TEST(TraceBuilder, hindsight_stays_with_its_allocation) {
   for (const std::size_t other : {0u, 1u, 3u}) EXPECT_EQ(trace.category(device, other), StringId{});
 }
 
-TEST(TraceBuilder, a_device_can_get_its_name_late) {
+TEST(TraceBuilder, a_device_can_be_renamed_late) {
   TraceMaker maker;
   maker.on(kFirst).alloc(1, 10);
   EXPECT_TRUE(maker.builder().rename_device(kFirst, kSecond));
@@ -69,7 +69,7 @@ TEST(TraceBuilder, a_device_can_get_its_name_late) {
   EXPECT_THAT(sizes_of(trace.devices.at(1)), ElementsAre(10, 20));
 }
 
-TEST(TraceBuilder, segments_are_sorted_and_their_blocks_go_with_them) {
+TEST(TraceBuilder, segments_are_sorted_along_with_their_blocks) {
   TraceMaker maker;
   maker.on(kSecond).segment(0x5000, 512, {TraceMaker::block(0x5000, 512, 1)});
   maker.on(kFirst).segment(0x9000, 512, {TraceMaker::block(0x9000, 512, 2)});
@@ -88,7 +88,7 @@ TEST(TraceBuilder, segments_are_sorted_and_their_blocks_go_with_them) {
   EXPECT_TRUE(trace.has_final_state);
 }
 
-TEST(TraceBuilder, history_is_truncated_where_a_round_number_of_events_begins_late) {
+TEST(TraceBuilder, history_is_truncated_if_a_round_number_of_events_begins_late) {
   const auto history_of = [](int allocs, bool begins_late) {
     TraceMaker maker;
     if (begins_late) maker.event(Action::kFreeCompleted, 1, 10);
@@ -103,8 +103,8 @@ TEST(TraceBuilder, history_is_truncated_where_a_round_number_of_events_begins_la
   EXPECT_EQ(history_of(1000, false), History::kComplete);
 }
 
-// Two allocations at one address, of which the older is freed last: only the file can know.
-TEST(TraceBuilder, pairs_as_the_file_says_on_the_devices_of_which_it_does) {
+// Two allocations at one address, the older of which is freed last: only the file can know.
+TEST(TraceBuilder, uses_the_files_pairs_on_devices_that_have_them) {
   TraceMaker maker;
   for (const Device device : {kFirst, kSecond}) {
     maker.on(device).alloc(64, 10).alloc(64, 20).alloc(128, 30);
@@ -123,7 +123,7 @@ TEST(TraceBuilder, pairs_as_the_file_says_on_the_devices_of_which_it_does) {
   EXPECT_EQ(trace.devices.at(0).lifetimes.baseline_count, 1u);
 }
 
-TEST(TraceBuilder, a_file_that_says_so_is_truncated) {
+TEST(TraceBuilder, a_file_may_state_that_it_is_truncated) {
   TraceMaker maker;
   maker.alloc(1, 10);
   maker.builder().mark_truncated(kFirst);
@@ -139,7 +139,7 @@ TEST(TraceBuilder, streams_and_pools_are_interned) {
 }
 
 }  // namespace
-// A file can name so many: looked for among all, they would take the square of their number.
+// A file can name very many: a linear search would take quadratic time.
 TEST(TraceBuilder, streams_and_pools_may_be_many) {
   TraceMaker maker;
   constexpr std::uint64_t kCount = 300'000;
@@ -161,7 +161,7 @@ void add_alloc(TraceBuilder& builder, Device device, std::uint64_t address) {
   builder.add_alloc(device, event, {});
 }
 
-TEST(TraceBuilder, steps_that_are_taken_back_leave_the_other_marks_in_their_places) {
+TEST(TraceBuilder, dropping_steps_leaves_the_other_marks_in_place) {
   base::Diagnostics diagnostics;
   TraceBuilder builder(diagnostics);
   const Device cpu{DeviceType::kCpu, -1};
@@ -181,7 +181,7 @@ TEST(TraceBuilder, steps_that_are_taken_back_leave_the_other_marks_in_their_plac
   EXPECT_EQ(std::vector(events.begin(), events.end()), (std::vector<std::uint32_t>{1, 2}));
 }
 
-TEST(TraceBuilder, marks_stand_between_the_events_of_each_device) {
+TEST(TraceBuilder, marks_are_between_the_events_of_each_device) {
   base::Diagnostics diagnostics;
   TraceBuilder builder(diagnostics);
   const Device cpu{DeviceType::kCpu, -1};

@@ -24,7 +24,7 @@ bool ends_with_any(std::string_view file, std::initializer_list<std::string_view
   return false;
 }
 
-// What follows "FOLDER/" in the path, at each place where a folder has that name.
+// Whether the path after "FOLDER/" is accepted, for any folder of that name.
 template <typename Accepts>
 bool any_below(std::string_view file, std::string_view folder, Accepts&& accepts) {
   for (std::size_t at = file.find(folder); at != std::string_view::npos;
@@ -50,12 +50,12 @@ std::string_view before_separator(std::string_view path) {
   return end == std::string_view::npos ? std::string_view{} : path.substr(0, end);
 }
 
-// "3", "3.12", "3.13t", and "312" of Windows.
+// "3", "3.12", "3.13t", and "312" as on Windows.
 bool is_python_version(std::string_view text) {
   return text.starts_with("3") && text.find_first_not_of("0123456789.t") == std::string_view::npos;
 }
 
-// lib/python3.12/copy.py, and Python312\Lib\copy.py of Windows.
+// lib/python3.12/copy.py, and Python312\Lib\copy.py on Windows.
 bool is_in_standard_library(std::string_view file) {
   const auto is_of_python = [](std::string_view rest) {
     const std::string_view folder = before_separator(rest);
@@ -76,8 +76,8 @@ bool is_in_library(std::string_view file) {
          is_in_standard_library(file);
 }
 
-// A notebook's cell as IPython names it: "<ipython-input-2-93c1e0a5f7d8>", or the same as a file.
-// Returns its number, empty if it is none.
+// The number of a notebook cell as IPython names it: "<ipython-input-2-93c1e0a5f7d8>", or the same
+// as a file name. Empty if the file is not a cell.
 std::string_view notebook_cell(std::string_view file) {
   constexpr std::string_view kCell = "ipython-input-";
   const std::size_t at = file.rfind(kCell);
@@ -96,12 +96,13 @@ std::string_view last_folders(std::string_view path) {
   std::size_t slashes = 0;
   for (std::size_t at = path.size(); at > 0; --at) {
     if (path[at - 1] != '/' && path[at - 1] != '\\') continue;
-    if (++slashes == 3) return path.substr(at);
+    if (++slashes == 3 && at > 1) return path.substr(at);  // at 1 only the root would be left out
   }
   return path;
 }
 
-// libcuda.so.1, libcudart.so.12, libcudart-8774224f.so.12: they are asked, and do not ask.
+// libcuda.so.1, libcudart.so.12, libcudart-8774224f.so.12: they serve requests and never cause
+// them.
 bool is_cuda_itself(std::string_view file) { return file.starts_with("libcuda"); }
 
 }  // namespace
@@ -126,8 +127,7 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
     const Frame& frame = stacks.frame(FrameId{row});
     const std::string_view function = trace.strings[frame.function];
     origins[row] = origin_of(trace.strings[frame.file]);
-    // torch.profiler names the nodes of the graph (AddmmBackward0), which are frames without a
-    // file.
+    // torch.profiler records the graph's nodes (AddmmBackward0) as frames without a file.
     const bool is_node = trace.strings[frame.file].empty() && contains(function, "Backward");
     is_autograd[row] = is_node || contains(function, "torch::autograd::Engine::") ||
                        contains(function, "torch::autograd::python::PythonEngine::thread_init");
@@ -136,7 +136,7 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
   for (std::uint32_t row = 0; row < stacks.stack_count(); ++row) {
     Line& line = lines_[row];
     bool backward = false;
-    FrameOrigin best = FrameOrigin::kTorch;  // and what comes after it is never taken
+    FrameOrigin best = FrameOrigin::kTorch;  // later kinds are never chosen
     bool is_in_package = false;
     const auto frames = stacks.frames(StackId{row});
     if (frames.empty()) continue;
@@ -171,7 +171,7 @@ void UserLines::number_lines() {
   tsl::robin_map<Frame, std::uint32_t, Hash> ids;
   for (std::uint32_t row = 0; row < lines_.size(); ++row) {
     Line& line = lines_[row];
-    Frame key;  // a reason is a frame without a file, told apart by its notes
+    Frame key;  // a reason is a frame without a file, identified by its notes
     key.notes = static_cast<std::uint32_t>(line.why);
     if (line.why == NoLine::kHasLine) {
       key = trace_.stacks.frame(line.frame);
@@ -195,7 +195,7 @@ std::string UserLines::label(StackId stack) const {
     case NoLine::kHasLine:
       break;
     case NoLine::kNotRecorded:
-      // Recordings of our own (only they tell phases) can say which of two it is.
+      // Only native recordings, which have phases, can distinguish the two.
       if (!trace_.has_phases()) return "[no stack recorded]";
       return trace_.stacks.frame_count() == 0 ? "[recorded without Python lines]"
                                               : "[no Python frame on this thread]";

@@ -1,10 +1,10 @@
-// The line a stack is charged to: the innermost Python frame of the user's own code (DESIGN section
-// 5, decision 0013). Installed packages and the standard library are taken only where there is
-// none, generated code (torch.compile's cache, <frozen ...>) only where there are none of these,
-// torch never. Computed once per distinct stack.
+// The line a stack is charged to: the innermost Python frame of the user's own code
+// (docs/attribution.md, docs/decisions/0013). Installed packages and the standard library are used
+// only if there is no such frame, generated code (torch.compile's cache, <frozen ...>) only if
+// there is neither, torch never. Computed once per distinct stack.
 //
 // Recordings of programs without Python (Trace::has_native_lines) charge the innermost frame
-// outside CUDA's own libraries: its file is a shared library or the program.
+// outside CUDA's own libraries; its file is a shared library or the program.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ namespace plimsoll::model {
 // Best first: a stack is charged to the innermost of its best frames.
 enum class FrameOrigin : std::uint8_t {
   kUser,
-  kText,     // <string>: python -c, and what packages generate as text
-  kLibrary,  // installed packages, the standard library
+  kText,     // <string>: python -c, and code that packages generate as text
+  kLibrary,  // installed packages and the standard library
   kGenerated,
   kTorch,
   kNative
@@ -42,26 +42,25 @@ class UserLines {
   // Valid if why(stack) is kHasLine.
   FrameId frame(StackId stack) const { return lines_[stack.index()].frame; }
   NoLine why(StackId stack) const { return lines_[stack.index()].why; }
-  // Groups by line without making labels: ids run from 0 to line_count(), and two stacks have the
-  // same one if they have the same file, line and function, or the same reason for having none.
+  // Groups by line without creating labels: ids run from 0 to line_count(), and two stacks have the
+  // same id if they have the same file, line and function, or the same reason for having no line.
   LineId line(StackId stack) const { return lines_[stack.index()].id; }
-  // The line called a package or the standard library, which allocated.
+  // Whether the line called a package or the standard library, which then allocated.
   bool is_in_package(StackId stack) const { return lines_[stack.index()].is_in_package; }
   std::size_t line_count() const { return examples_.size(); }
   std::string label(LineId line) const { return label(examples_[line.index()]); }
 
-  // The shared library (or program) that the stack is charged to; empty where it is charged to a
-  // line of Python, or to none.
+  // The shared library (or program) that the stack is charged to; empty if it is charged to a
+  // Python line or to none.
   std::string_view library(StackId stack) const;
 
   // "train.py:42 (forward)": the path shortened to its last two folders; or the reason in brackets,
-  // such as
-  // "[backward, no Python frame]". Equal labels mean the same file, line and function or the same
-  // reason.
+  // such as "[backward, no Python frame]". Equal labels mean the same file, line and function, or
+  // the same reason.
   std::string label(StackId stack) const;
 
-  // Of a line in a module's forward, the innermost line of the user's code around it that is in
-  // none, with the label that it would have; empty for other lines and where there is none.
+  // For a line in a module's forward, the label of the innermost line of the user's code outside
+  // any forward that leads to it; empty for other lines and if there is none.
   std::string caller(StackId stack) const;
 
  private:
@@ -76,11 +75,11 @@ class UserLines {
 
   const Trace& trace_;
   std::vector<Line> lines_;        // by stack
-  std::vector<StackId> examples_;  // by line: a stack that is charged to it
+  std::vector<StackId> examples_;  // by line: an example stack charged to it
 };
 
-// The operator a stack was in: the outermost native frame of the form at::_ops::NAME::call or
-// torch::autograd::NAMEBackward..., as "aten::NAME" / "NAMEBackward0"; empty when there is none.
+// The operator of a stack: the outermost native frame of the form at::_ops::NAME::call or
+// torch::autograd::NAMEBackward..., as "aten::NAME" / "NAMEBackward0"; empty if there is none.
 std::string operator_of(const Trace& trace, StackId stack);
 
 }  // namespace plimsoll::model

@@ -47,7 +47,7 @@ TEST(UserLines, packages_and_the_standard_library_are_not_the_users_code) {
   }
 }
 
-TEST(UserLines, what_a_package_allocates_for_the_line_is_known) {
+TEST(UserLines, allocations_of_a_package_for_a_line_are_known) {
   TraceMaker maker;
   const FrameText user{"/home/u/train.py", 5, "main"};
   const StackId direct = maker.stack({kNative, kTorch, user});
@@ -59,7 +59,7 @@ TEST(UserLines, what_a_package_allocates_for_the_line_is_known) {
   EXPECT_EQ(lines.line(direct), lines.line(through));
 }
 
-TEST(UserLines, folders_that_are_merely_named_like_a_library_are_the_users) {
+TEST(UserLines, folders_merely_named_like_a_library_are_user_code) {
   for (const char* file :
        {"/home/u/lib/net.py", "/home/u/lib/python/net.py", "/home/u/lib/python3-course/net.py",
         "/home/u/my-site-packages/net.py", R"(C:\Users\u\Lib\net.py)", "/home/u/torch/net.py"}) {
@@ -69,31 +69,31 @@ TEST(UserLines, folders_that_are_merely_named_like_a_library_are_the_users) {
   }
 }
 
-TEST(UserLines, a_package_is_charged_where_no_frame_is_the_users) {
+TEST(UserLines, a_package_is_charged_if_there_is_no_user_frame) {
   EXPECT_EQ(label_of({{"/x/site-packages/torchvision/models/resnet.py", 7, "forward"},
                       {"/usr/lib/python3.11/threading.py", 982, "run"}}),
             "torchvision/models/resnet.py:7 (forward)");
 }
 
-TEST(UserLines, generated_code_is_charged_only_if_there_is_no_other) {
+TEST(UserLines, generated_code_is_charged_only_as_a_last_resort) {
   const FrameText generated{"/tmp/torchinductor_u/ab/cabc.py", 33, "call"};
-  EXPECT_EQ(label_of({generated, {"/home/u/train.py", 5, "main"}}), "home/u/train.py:5 (main)");
+  EXPECT_EQ(label_of({generated, {"/home/u/train.py", 5, "main"}}), "/home/u/train.py:5 (main)");
   EXPECT_EQ(label_of({generated, {"/x/site-packages/a/b.py", 5, "run"}}),
             "site-packages/a/b.py:5 (run)");
   EXPECT_EQ(label_of({kNative, generated, {"<frozen a>", 1, "f"}}),
             "torchinductor_u/ab/cabc.py:33 (call)");
 }
 
-TEST(UserLines, a_program_given_as_text_is_the_users) {
+TEST(UserLines, a_program_given_as_text_is_user_code) {
   const FrameText library{"/usr/lib/python3.11/copy.py", 7, "deepcopy"};
   EXPECT_EQ(label_of({library, {"<string>", 3, "<module>"}}), "<string>:3 (<module>)");
   EXPECT_EQ(label_of({library, {"<stdin>", 3, "<module>"}}), "<stdin>:3 (<module>)");
-  // A dataclass writes its __init__ as text.
+  // A dataclass generates its __init__ as text.
   EXPECT_EQ(label_of({{"<string>", 2, "__init__"}, {"/home/u/train.py", 5, "main"}}),
-            "home/u/train.py:5 (main)");
+            "/home/u/train.py:5 (main)");
 }
 
-TEST(UserLines, cells_of_notebooks_have_their_number) {
+TEST(UserLines, notebook_cells_are_labelled_with_their_number) {
   for (const char* file :
        {"<ipython-input-2-93c1e0a5f7d8>", "/tmp/ipython-input-2-1871.py", "In[2]"}) {
     EXPECT_EQ(label_of({kTorch, {file, 3, "<module>"}, {"/x/site-packages/a.py", 1, "run_code"}}),
@@ -102,7 +102,7 @@ TEST(UserLines, cells_of_notebooks_have_their_number) {
   }
 }
 
-TEST(UserLines, stacks_without_a_line_say_why) {
+TEST(UserLines, stacks_without_a_line_state_the_reason) {
   EXPECT_EQ(label_of({kNative, kTorch}), "[native code, no Python frame]");
   EXPECT_EQ(label_of({kNative, {"??", 0, "torch::autograd::Engine::thread_main(...)"}}),
             "[backward, no Python frame]");
@@ -142,7 +142,7 @@ TEST(UserLines, native_frames_outside_cuda_are_charged_in_recordings_of_cuda_pro
     const StackId python = maker.stack({library, {"/home/u/train.py", 5, "main"}});
     const Trace trace = maker.finish();
     const UserLines lines(trace);
-    EXPECT_EQ(lines.label(python), "home/u/train.py:5 (main)");
+    EXPECT_EQ(lines.label(python), "/home/u/train.py:5 (main)");
     EXPECT_EQ(lines.library(python), "");
     if (is_cuda_program) {
       EXPECT_EQ(lines.label(deep), "libnccl.so.2:0 (ncclCommInitRank)");
@@ -157,7 +157,7 @@ TEST(UserLines, native_frames_outside_cuda_are_charged_in_recordings_of_cuda_pro
   }
 }
 
-TEST(OperatorOf, outermost_operator_of_the_stack_is_named) {
+TEST(OperatorOf, the_outermost_operator_of_the_stack_is_named) {
   TraceMaker maker;
   const StackId stack = maker.stack({{"??", 0, "at::_ops::empty_memory_format::call(...)"},
                                      {"??", 0, "at::Tensor at::_ops::linear::call(...)"},
@@ -168,10 +168,10 @@ TEST(OperatorOf, outermost_operator_of_the_stack_is_named) {
   EXPECT_EQ(operator_of(trace, none), "");
 }
 
-TEST(UserLines, our_own_recordings_say_why_a_line_is_missing) {
+TEST(UserLines, native_recordings_state_why_a_line_is_missing) {
   for (const bool has_stacks : {false, true}) {
     tests::TraceMaker maker;
-    maker.alloc_told(1, 1, {.phase = Phase::kForward});
+    maker.alloc_reported(1, 1, {.phase = Phase::kForward});
     if (has_stacks) maker.alloc(2, 1, maker.stack({{"a.py", 1, "f"}}));
     const Trace trace = maker.finish();
     EXPECT_EQ(UserLines(trace).label(kNoStack),

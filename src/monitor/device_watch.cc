@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/process_singleton.h"
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
 #include "probes/cuda_devices.h"
@@ -47,8 +48,8 @@ std::vector<std::uint64_t> reserved_of(const std::vector<plimsoll_usage>& usage)
 
 }  // namespace
 
-std::vector<probes::GpuDevice> DeviceLooker::look(probes::Nvml& nvml,
-                                                  std::vector<DeviceLook>& looks) {
+std::vector<probes::GpuDevice> DeviceReader::read(probes::Nvml& nvml,
+                                                  std::vector<DeviceReading>& readings) {
   if (uuids_.empty()) uuids_ = probes::cuda_device_uuids(sources_.cuda);
   std::vector<plimsoll_usage> usage = sources_.usage();
   std::vector<probes::GpuDevice> devices;
@@ -58,7 +59,7 @@ std::vector<probes::GpuDevice> DeviceLooker::look(probes::Nvml& nvml,
     usage = sources_.usage();
     if (reserved_of(usage) == before) break;
   }
-  looks.clear();
+  readings.clear();
   for (const plimsoll_usage& ours : usage) {
     if (is_in_use(ours)) seen_.insert(ours.ordinal);
   }
@@ -66,26 +67,26 @@ std::vector<probes::GpuDevice> DeviceLooker::look(probes::Nvml& nvml,
   for (std::size_t ordinal = 0; ordinal < uuids_.size(); ++ordinal) {
     const probes::GpuDevice* const device = probes::find_gpu(devices, uuids_[ordinal]);
     if (device == nullptr) continue;
-    looks.push_back(look_at(static_cast<std::int32_t>(ordinal), *device, usage));
-    looks.back().figures.has_nccl = has_nccl_;
+    readings.push_back(look_at(static_cast<std::int32_t>(ordinal), *device, usage));
+    readings.back().figures.has_nccl = has_nccl_;
   }
   if (uuids_.empty()) {
-    // CUDA is not initialized here, so none of it is ours.
+    // CUDA is not initialized here, so none of their memory is ours.
     for (const probes::GpuDevice& device : devices) without_us_.insert(device.uuid);
   }
   return devices;
 }
 
-bool DeviceLooker::is_urgent() const {
+bool DeviceReader::is_urgent() const {
   return std::ranges::any_of(sources_.usage(), [&](const plimsoll_usage& device) {
     return is_in_use(device) && !seen_.contains(device.ordinal);
   });
 }
 
-DeviceLook DeviceLooker::look_at(std::int32_t ordinal, const probes::GpuDevice& device,
-                                 const std::vector<plimsoll_usage>& usage) {
-  DeviceLook look{.ordinal = ordinal, .uuid = device.uuid, .time_ns = unix_time_ns()};
-  base::DeviceFigures& figures = look.figures;
+DeviceReading DeviceReader::look_at(std::int32_t ordinal, const probes::GpuDevice& device,
+                                    const std::vector<plimsoll_usage>& usage) {
+  DeviceReading reading{.ordinal = ordinal, .uuid = device.uuid, .time_ns = unix_time_ns()};
+  base::DeviceFigures& figures = reading.figures;
   figures.total_bytes = device.total_bytes;
   figures.free_bytes = device.free_bytes;
   figures.driver_bytes = device.reserved_bytes;
@@ -93,24 +94,24 @@ DeviceLook DeviceLooker::look_at(std::int32_t ordinal, const probes::GpuDevice& 
     figures.allocated_bytes = ours->live_bytes;
     figures.reserved_bytes = ours->reserved_bytes;
   }
-  tell_processes(device, figures);
+  report_processes(device, figures);
   measure_context(device.uuid, figures);
-  return look;
+  return reading;
 }
 
-// Which of the processes is ours. In a container the driver's pids are those of the machine
-// outside: there we know ourselves if there is nobody else.
-void DeviceLooker::tell_processes(const probes::GpuDevice& device,
-                                  base::DeviceFigures& figures) const {
-  figures.tells_processes = device.tells_processes;
-  if (!device.tells_processes) return;
+// Finds this process in the list. In a container, the driver reports pids of the host: this process
+// is then recognized only if it is the sole entry.
+void DeviceReader::report_processes(const probes::GpuDevice& device,
+                                    base::DeviceFigures& figures) const {
+  figures.reports_processes = device.reports_processes;
+  if (!device.reports_processes) return;
   const auto& all = device.processes;
   const std::uint64_t reserved = figures.reserved_bytes.value_or(0);
   auto ours = std::ranges::find(all, static_cast<int>(::getpid()), &probes::GpuProcess::pid);
   if (!sources_.are_pids_ours || ours == all.end()) {
     const bool may_be = all.size() == 1 && all[0].used_bytes && *all[0].used_bytes >= reserved;
     ours = reserved > 0 && may_be ? all.begin() : all.end();
-    // Somebody in the list may be us, and nobody knows who.
+    // One entry may be this process, but it is unknown which.
     if (ours == all.end() && !all.empty() && (reserved > 0 || !sources_.are_pids_ours)) return;
   }
   if (ours == all.end()) {
@@ -122,17 +123,17 @@ void DeviceLooker::tell_processes(const probes::GpuDevice& device,
     if (each == ours) continue;
     std::string name;
     if (sources_.are_pids_ours) {
-      const auto told =
+      const auto reported =
           probes::read_process_memory(each->pid, probes::Depth::kQuick, sources_.root);
-      if (told) name = told->name;
+      if (reported) name = reported->name;
     }
     figures.processes.push_back({each->pid, std::move(name), each->used_bytes});
   }
 }
 
-// What this process has on a device that it was not on at the look before, and its allocator has
-// not: what CUDA takes for itself when it begins there.
-void DeviceLooker::measure_context(const std::string& uuid, base::DeviceFigures& figures) {
+// When this process first appears on a device, its memory there minus what its allocator has is the
+// context: what CUDA itself takes when it starts.
+void DeviceReader::measure_context(const std::string& uuid, base::DeviceFigures& figures) {
   if (figures.own_bytes == 0U) without_us_.insert(uuid);
   if (figures.own_bytes.value_or(0) == 0) return;
   const std::uint64_t reserved = figures.reserved_bytes.value_or(0);
@@ -143,7 +144,7 @@ void DeviceLooker::measure_context(const std::string& uuid, base::DeviceFigures&
   if (known != contexts_.end()) figures.context_bytes = known->second;
 }
 
-// ---- telling the recordings -------------------------------------------------------------------
+// ---- reports to the recordings ----------------------------------------------------------------
 
 namespace {
 
@@ -151,25 +152,25 @@ std::uint32_t name_of(const plimsoll_recorder_api& api, const std::string& text)
   return text.empty() ? 0 : api.name(text.data(), text.size());
 }
 
-void tell_recordings(const DeviceLook& look) {
+void report_recordings(const DeviceReading& reading) {
   const plimsoll_recorder_api& api = *plimsoll_recorder();
-  const base::DeviceFigures& figures = look.figures;
+  const base::DeviceFigures& figures = reading.figures;
   const bool is_used = figures.reserved_bytes.has_value() || figures.own_bytes.value_or(0) > 0;
   if (api.is_recording() == 0 || !is_used) return;
   if (!figures.total_bytes || !figures.free_bytes) return;
   plimsoll_context* const context = api.context();
-  const std::uint8_t device = api.device(PLIMSOLL_DEVICE_CUDA, look.ordinal);
-  const auto tell = [&](std::uint8_t figure, const std::optional<std::uint64_t>& value) {
+  const std::uint8_t device = api.device(PLIMSOLL_DEVICE_CUDA, reading.ordinal);
+  const auto emit = [&](std::uint8_t figure, const std::optional<std::uint64_t>& value) {
     if (value) api.device_figure(context, device, figure, *value, 0, 0);
   };
-  tell(PLIMSOLL_FIGURE_TOTAL, figures.total_bytes);
-  tell(PLIMSOLL_FIGURE_DRIVER, figures.driver_bytes);
-  tell(PLIMSOLL_FIGURE_OWN, figures.own_bytes);
-  tell(PLIMSOLL_FIGURE_CONTEXT, figures.context_bytes);
-  if (figures.has_nccl) tell(PLIMSOLL_FIGURE_NCCL, 0);
-  if (!figures.tells_processes) tell(PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
-  constexpr std::size_t kMostTold = 64;
-  for (std::size_t i = 0; i < std::min(figures.processes.size(), kMostTold); ++i) {
+  emit(PLIMSOLL_FIGURE_TOTAL, figures.total_bytes);
+  emit(PLIMSOLL_FIGURE_DRIVER, figures.driver_bytes);
+  emit(PLIMSOLL_FIGURE_OWN, figures.own_bytes);
+  emit(PLIMSOLL_FIGURE_CONTEXT, figures.context_bytes);
+  if (figures.has_nccl) emit(PLIMSOLL_FIGURE_NCCL, 0);
+  if (!figures.reports_processes) emit(PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
+  constexpr std::size_t kMostReported = 64;
+  for (std::size_t i = 0; i < std::min(figures.processes.size(), kMostReported); ++i) {
     const base::DeviceProcess& process = figures.processes[i];
     const auto pid = static_cast<std::uint32_t>(process.pid);
     const std::uint8_t figure =
@@ -177,28 +178,28 @@ void tell_recordings(const DeviceLook& look) {
     api.device_figure(context, device, figure, process.used_bytes.value_or(0), pid,
                       name_of(api, process.name));
   }
-  tell(PLIMSOLL_FIGURE_FREE, figures.free_bytes);
+  emit(PLIMSOLL_FIGURE_FREE, figures.free_bytes);
 }
 
 // ---- the watch of the process -----------------------------------------------------------------
 
-// At the end of the process, before the driver's library ends.
+// Called at the end of the process, before the driver's library is unloaded.
 void end_device_watch();
 
-// With the thread, which may outlive the watch.
-struct Looks {
-  DeviceLooker looker{{.usage = what_is_recorded, .are_pids_ours = probes::are_driver_pids_ours()}};
+// Shared with the thread, which may outlive the watch.
+struct Readings {
+  DeviceReader reader{{.usage = what_is_recorded, .are_pids_ours = probes::are_driver_pids_ours()}};
   std::mutex mutex;
-  std::vector<DeviceLook> newest;
+  std::vector<DeviceReading> newest;
 
-  std::vector<probes::GpuDevice> look(probes::Nvml& nvml) {
+  std::vector<probes::GpuDevice> read(probes::Nvml& nvml) {
     static const int kRegistered = std::atexit(end_device_watch);
     static_cast<void>(kRegistered);
-    std::vector<DeviceLook> looks;
-    auto devices = looker.look(nvml, looks);
-    for (const DeviceLook& each : looks) tell_recordings(each);
+    std::vector<DeviceReading> readings;
+    auto devices = reader.read(nvml, readings);
+    for (const DeviceReading& each : readings) report_recordings(each);
     const std::lock_guard lock(mutex);
-    newest = std::move(looks);
+    newest = std::move(readings);
     return devices;
   }
 };
@@ -206,25 +207,16 @@ struct Looks {
 struct DeviceWatch {
   std::mutex mutex;
   int users = 0;
-  std::shared_ptr<Looks> looks;
+  std::shared_ptr<Readings> readings;
   std::shared_ptr<probes::NvmlWatcher> watcher;
 };
 
-// Never destroyed. A child has one of its own: the parent's lock may have been held at the fork.
-DeviceWatch& device_watch() {
-  static DeviceWatch* ours = new DeviceWatch;
-  static pid_t owner = ::getpid();
-  if (owner != ::getpid()) {
-    owner = ::getpid();
-    ours = new DeviceWatch;
-  }
-  return *ours;
-}
+DeviceWatch& device_watch() { return base::process_singleton<DeviceWatch>(); }
 
-// With its lock held. Who releases what it gives waits a moment for the thread: without the lock.
+// Call with the lock held, but release the result without it: that briefly waits for the thread.
 std::shared_ptr<probes::NvmlWatcher> ended(DeviceWatch& watch) {
   watch.users = 0;
-  watch.looks.reset();
+  watch.readings.reset();
   return std::move(watch.watcher);
 }
 
@@ -237,19 +229,19 @@ void end_device_watch() {
 
 }  // namespace
 
-std::vector<DeviceLook> device_looks(std::int64_t wait_ns) {
-  std::shared_ptr<Looks> looks;
+std::vector<DeviceReading> device_readings(std::int64_t wait_ns) {
+  std::shared_ptr<Readings> readings;
   std::shared_ptr<probes::NvmlWatcher> watcher;
   {
     DeviceWatch& watch = device_watch();
     const std::lock_guard lock(watch.mutex);
-    looks = watch.looks;
+    readings = watch.readings;
     watcher = watch.watcher;
   }
-  if (looks == nullptr) return {};
+  if (readings == nullptr) return {};
   if (wait_ns > 0) watcher->read_now(wait_ns);
-  const std::lock_guard lock(looks->mutex);
-  return looks->newest;
+  const std::lock_guard lock(readings->mutex);
+  return readings->newest;
 }
 
 }  // namespace monitor
@@ -258,11 +250,11 @@ void start_device_watch() {
   monitor::DeviceWatch& watch = monitor::device_watch();
   const std::lock_guard lock(watch.mutex);
   if (watch.users++ > 0) return;
-  watch.looks = std::make_shared<monitor::Looks>();
+  watch.readings = std::make_shared<monitor::Readings>();
   probes::NvmlWatcherOptions options;
   options.times_the_cost = 100;
-  options.read = [looks = watch.looks](probes::Nvml& nvml) { return looks->look(nvml); };
-  options.is_urgent = [looks = watch.looks] { return looks->looker.is_urgent(); };
+  options.read = [readings = watch.readings](probes::Nvml& nvml) { return readings->read(nvml); };
+  options.is_urgent = [readings = watch.readings] { return readings->reader.is_urgent(); };
   watch.watcher = std::make_shared<probes::NvmlWatcher>(std::move(options));
 }
 
@@ -277,10 +269,10 @@ void stop_device_watch() {
 std::string device_bar_text(const DeviceBar& bar) { return base::parts_text(bar); }
 
 std::optional<DeviceBar> current_device_bar(std::int32_t ordinal, std::int64_t wait_ns) {
-  for (const monitor::DeviceLook& look : monitor::device_looks(wait_ns)) {
-    if (look.ordinal != ordinal) continue;
-    auto bar = base::device_bar(look.figures);
-    if (bar) bar->time_ns = look.time_ns;
+  for (const monitor::DeviceReading& reading : monitor::device_readings(wait_ns)) {
+    if (reading.ordinal != ordinal) continue;
+    auto bar = base::device_bar(reading.figures);
+    if (bar) bar->time_ns = reading.time_ns;
     return bar;
   }
   return std::nullopt;

@@ -50,7 +50,7 @@ plimsoll_usage cuda(std::int32_t ordinal, std::uint64_t allocated, std::uint64_t
   return usage;
 }
 
-// Drivers that the tests make up: NVIDIA's management library, CUDA, and the system's files.
+// Fakes for NVIDIA's management library, CUDA, and the system's files.
 class DeviceWatchTest : public testing::Test {
  protected:
   DeviceWatchTest() : cuda_(::dlopen(kCuda, RTLD_NOW | RTLD_LOCAL)) {
@@ -66,24 +66,24 @@ class DeviceWatchTest : public testing::Test {
   static constexpr const char* kCuda = FAKE_CUDA_FOLDER "/libcuda.so.1";
   void play(const std::string& script) const { machine_.write("/script", script); }
   static void cuda_has(const std::string& uuids) { ::setenv("FAKE_CUDA", uuids.c_str(), 1); }
-  DeviceLooker looker(bool are_pids_ours = true) const {
-    return DeviceLooker({.cuda = kCuda,
+  DeviceReader reader(bool are_pids_ours = true) const {
+    return DeviceReader({.cuda = kCuda,
                          .root = machine_.root(),
                          .usage = made_usage,
                          .are_pids_ours = are_pids_ours});
   }
-  static std::vector<DeviceLook> look(DeviceLooker& looker) {
+  static std::vector<DeviceReading> read(DeviceReader& reader) {
     auto nvml = probes::Nvml::load(std::string(FAKE_NVML_FOLDER) + "/now/libnvidia-ml.so.1");
     EXPECT_TRUE(nvml.ok());
-    std::vector<DeviceLook> looks;
-    looker.look(*nvml, looks);
-    return looks;
+    std::vector<DeviceReading> readings;
+    reader.read(*nvml, readings);
+    return readings;
   }
-  // What the bar of the only device says.
-  static std::string bar(DeviceLooker& looker) {
-    const auto looks = look(looker);
-    if (looks.size() != 1) return std::to_string(looks.size()) + " devices";
-    const auto bar = base::device_bar(looks[0].figures);
+  // The text of the bar of the only device.
+  static std::string bar(DeviceReader& reader) {
+    const auto readings = read(reader);
+    if (readings.size() != 1) return std::to_string(readings.size()) + " devices";
+    const auto bar = base::device_bar(readings[0].figures);
     return bar ? base::parts_text(*bar) : "no bar";
   }
   static std::string device(const char* uuid, int used) {
@@ -98,7 +98,7 @@ class DeviceWatchTest : public testing::Test {
   void* cuda_;
 };
 
-TEST_F(DeviceWatchTest, cuda_tells_the_uuids_of_its_devices_once_it_is_there) {
+TEST_F(DeviceWatchTest, cuda_reports_the_uuids_of_its_devices_once_initialized) {
   EXPECT_THAT(probes::cuda_device_uuids(kCuda), IsEmpty());  // not initialized
   cuda_has(std::string(kHexB) + " " + kHexA);
   EXPECT_THAT(probes::cuda_device_uuids(kCuda), ElementsAre(kB, kA));
@@ -107,7 +107,7 @@ TEST_F(DeviceWatchTest, cuda_tells_the_uuids_of_its_devices_once_it_is_there) {
   EXPECT_THAT(probes::cuda_device_uuids("libcuda-of-nobody.so"), IsEmpty());
 }
 
-TEST_F(DeviceWatchTest, devices_are_found_by_uuid_and_instances_by_theirs) {
+TEST_F(DeviceWatchTest, devices_and_instances_are_found_by_uuid) {
   const auto gpu = [](std::string index, std::string uuid) {
     probes::GpuDevice device;
     device.index = std::move(index);
@@ -125,8 +125,8 @@ TEST_F(DeviceWatchTest, devices_are_found_by_uuid_and_instances_by_theirs) {
   EXPECT_EQ(index_of("GPU-a"), "0");
   EXPECT_EQ(index_of("d"), "1:1");
   EXPECT_EQ(index_of("MIG-c"), "1:0");
-  EXPECT_EQ(index_of("b"), "none");  // cut into two: which of them it is is unknown
-  EXPECT_EQ(index_of("e"), "2:0");   // an old CUDA tells the GPU of the only instance
+  EXPECT_EQ(index_of("b"), "none");  // split in two: it is unknown which of the instances this is
+  EXPECT_EQ(index_of("e"), "2:0");   // an old CUDA returns the GPU of its only instance
   EXPECT_EQ(index_of("f"), "10");
   EXPECT_EQ(index_of("x"), "none");
   EXPECT_EQ(index_of(""), "none");
@@ -135,21 +135,21 @@ TEST_F(DeviceWatchTest, devices_are_found_by_uuid_and_instances_by_theirs) {
 TEST_F(DeviceWatchTest, the_order_is_that_of_cuda) {
   play(device(kA, 100) + device(kB, 200));
   cuda_has(std::string(kHexB) + " " + kHexA);
-  DeviceLooker looking = looker();
-  const auto looks = look(looking);
-  ASSERT_EQ(looks.size(), 2U);
-  EXPECT_EQ(looks[0].uuid, std::string("GPU-") + kB);
-  EXPECT_EQ(looks[0].figures.free_bytes, 770U);
-  EXPECT_EQ(looks[1].ordinal, 1);
-  EXPECT_EQ(looks[1].figures.free_bytes, 870U);
+  DeviceReader looking = reader();
+  const auto readings = read(looking);
+  ASSERT_EQ(readings.size(), 2U);
+  EXPECT_EQ(readings[0].uuid, std::string("GPU-") + kB);
+  EXPECT_EQ(readings[0].figures.free_bytes, 770U);
+  EXPECT_EQ(readings[1].ordinal, 1);
+  EXPECT_EQ(readings[1].figures.free_bytes, 870U);
 }
 
-TEST_F(DeviceWatchTest, what_cuda_takes_at_its_beginning_is_its_context) {
-  DeviceLooker looking = looker();
+TEST_F(DeviceWatchTest, memory_that_cuda_takes_at_its_start_is_the_context) {
+  DeviceReader looking = reader();
   machine_.write("/proc/77/stat", "77 (serve) S 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 5 0 1\n");
   machine_.write("/proc/77/status", "Name:\tserve\n");
   play(device(kA, 110) + process(77, "100"));
-  EXPECT_THAT(look(looking), IsEmpty());  // CUDA is not initialized
+  EXPECT_THAT(read(looking), IsEmpty());  // CUDA is not initialized
   cuda_has(kHexA);
   EXPECT_EQ(bar(looking), "process 77 serve 100 B, the driver itself 30 B, unexplained 10 B");
   EXPECT_FALSE(looking.is_urgent());
@@ -160,7 +160,7 @@ TEST_F(DeviceWatchTest, what_cuda_takes_at_its_beginning_is_its_context) {
             "tensors 150 B, cached 50 B, CUDA context and modules 50 B, process 77 serve 100 B, "
             "the driver itself 30 B, unexplained 10 B");
   EXPECT_FALSE(looking.is_urgent());
-  // More of ours that our allocator does not have.
+  // More memory of this process, which the allocator does not have.
   play(device(kA, 460) + process(77, "100") + process(self_, "350"));
   machine_.write("/proc/self/task/5/comm", "pt_nccl_watchdg\n");
   EXPECT_EQ(bar(looking),
@@ -169,28 +169,28 @@ TEST_F(DeviceWatchTest, what_cuda_takes_at_its_beginning_is_its_context) {
             "unexplained 10 B");
 }
 
-TEST_F(DeviceWatchTest, a_context_that_was_there_before_is_not_told_apart) {
+TEST_F(DeviceWatchTest, a_context_from_before_is_not_distinguished) {
   cuda_has(kHexA);
   g_usage = {cuda(0, 150, 200)};
   play(device(kA, 250) + process(self_, "250"));
-  DeviceLooker looking = looker();
+  DeviceReader looking = reader();
   EXPECT_EQ(bar(looking),
             "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B");
 }
 
 // Inside a container.
-TEST_F(DeviceWatchTest, with_pids_of_others_we_are_whoever_is_alone) {
+TEST_F(DeviceWatchTest, with_foreign_pids_this_process_is_a_sole_entry) {
   cuda_has(kHexA);
   g_usage = {cuda(0, 150, 200)};
-  DeviceLooker looking = looker(false);
+  DeviceReader looking = reader(false);
   play(device(kA, 250) + process(4711, "250"));
   EXPECT_EQ(bar(looking),
             "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B");
   for (const std::string& script :
-       {device(kA, 250) + process(4711, "199"),  // less than we hold
+       {device(kA, 250) + process(4711, "199"),  // less than this process reserved
         device(kA, 250) + process(4711, "na"), device(kA, 250) + process(4711, "0"),
         device(kA, 250), device(kA, 250) + process(1, "220") + process(2, "30"),
-        // Chance: it is another's.
+        // A coincidence: this entry is another process.
         device(kA, 250) + process(self_, "10") + process(2, "240"),
         device(kA, 250) + "fail nvmlDeviceGetComputeRunningProcesses_v3 3\n"
                           "fail nvmlDeviceGetGraphicsRunningProcesses_v3 3\n"}) {
@@ -202,11 +202,11 @@ TEST_F(DeviceWatchTest, with_pids_of_others_we_are_whoever_is_alone) {
   }
 }
 
-TEST_F(DeviceWatchTest, a_driver_that_does_not_tell_bytes_of_processes_is_not_completed) {
+TEST_F(DeviceWatchTest, bytes_of_processes_are_not_guessed_if_the_driver_omits_them) {
   cuda_has(kHexA);
   g_usage = {cuda(0, 150, 200)};
   play(device(kA, 300) + process(self_, "250") + process(9, "na"));
-  DeviceLooker looking = looker();
+  DeviceReader looking = reader();
   EXPECT_EQ(bar(looking),
             "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B, "
             "1 process whose bytes are not reported 50 B");
@@ -216,8 +216,8 @@ TEST_F(DeviceWatchTest, a_driver_that_does_not_tell_bytes_of_processes_is_not_co
             "allocator (this process or others) 60 B");
 }
 
-// The driver is asked again where the allocator has taken memory meanwhile, a few times.
-TEST_F(DeviceWatchTest, what_changes_while_the_driver_is_asked_is_asked_again) {
+// If the allocator reserves memory during a query, the driver is queried again, a few times.
+TEST_F(DeviceWatchTest, the_driver_is_queried_again_after_a_change_during_the_query) {
   static int turn = 0;
   cuda_has(kHexA);
   play(device(kA, 300));
@@ -225,15 +225,15 @@ TEST_F(DeviceWatchTest, what_changes_while_the_driver_is_asked_is_asked_again) {
     const int now = ++turn;
     return {cuda(0, 10, now < 3 ? static_cast<std::uint64_t>(now) : 100)};
   };
-  DeviceLooker looking({.cuda = kCuda, .root = machine_.root(), .usage = changing});
-  const auto looks = look(looking);
-  ASSERT_EQ(looks.size(), 1U);
-  EXPECT_EQ(looks[0].figures.reserved_bytes, 100U);
+  DeviceReader looking({.cuda = kCuda, .root = machine_.root(), .usage = changing});
+  const auto readings = read(looking);
+  ASSERT_EQ(readings.size(), 1U);
+  EXPECT_EQ(readings[0].figures.reserved_bytes, 100U);
   EXPECT_EQ(turn, 4);
 }
 
-// No machine that runs these tests needs a driver; with one nothing is known of a device that CUDA
-// does not count here.
+// The machine that runs this test need not have a driver; even with one, nothing is known about a
+// device that CUDA does not list here.
 TEST_F(DeviceWatchTest, a_watch_without_a_driver_knows_nothing) {
   start_device_watch();
   start_device_watch();
@@ -242,11 +242,11 @@ TEST_F(DeviceWatchTest, a_watch_without_a_driver_knows_nothing) {
   EXPECT_FALSE(current_device_bar(255));
   stop_device_watch();
   stop_device_watch();
-  EXPECT_THAT(device_looks(), IsEmpty());
+  EXPECT_THAT(device_readings(), IsEmpty());
   EXPECT_EQ(device_bar_text(small_bar()), "tensors 1.0 KiB, unexplained 1 B");
 }
 
-TEST_F(DeviceWatchTest, nccl_is_known_by_its_thread) {
+TEST_F(DeviceWatchTest, nccl_is_recognized_by_its_thread) {
   EXPECT_FALSE(probes::has_nccl(machine_.root()));
   machine_.write("/proc/self/task/7/comm", "python\n");
   EXPECT_FALSE(probes::has_nccl(machine_.root()));

@@ -1,4 +1,4 @@
-// MemoryMonitor, MemoryTracker, TrackMemory and the loop monitors: what they measure and the exact
+// MemoryMonitor, MemoryTracker, TrackMemory and the loop monitors: their measurements and the exact
 // lines they print. docs/monitoring.md shows each line; monitors_test.cc compares them.
 #include <unistd.h>
 
@@ -33,13 +33,13 @@ std::string change(std::optional<std::uint64_t> before, std::optional<std::uint6
   return text("%+.1f MB", to_mb(*after) - to_mb(*before));
 }
 
-// A GPU that the program first used in between held nothing before.
+// A GPU that is first used in between had no memory before.
 std::string tensor_change(const MemoryUsage& before, const MemoryUsage& after) {
   const bool is_new = after.gpu && !before.gpu;
   return change(is_new ? 0 : before.tensors().allocated_bytes, after.tensors().allocated_bytes);
 }
 
-// Without an accelerator the figures are those of tensors in host memory.
+// Without an accelerator, the figures are for tensors in host memory.
 const char* place(const MemoryUsage& usage) { return usage.gpu ? "GPU" : "CPU tensors"; }
 
 std::string peak_text(const TensorUsage& tensors) {
@@ -76,7 +76,7 @@ void print_to_stdout(const std::string& line) {
   std::optional<std::string> text = printed_by_rank(line);
   if (!text) return;
   const base::QuietWriting quiet;
-  // Not through its buffer: what cannot be written would stay there until the program ends.
+  // Bypasses the stream's buffer, where text that cannot be written would stay until exit.
   std::string_view rest = text->append("\n");
   if (std::fflush(stdout) != 0) return;
   while (!rest.empty()) {
@@ -134,7 +134,7 @@ TrackMemory::TrackMemory(std::string name, LinePrinter print)
 TrackMemory::~TrackMemory() {
   try {
     finish();
-  } catch (...) {  // of the printer: another exception may be on its way
+  } catch (...) {  // from the printer: another exception may already be active
   }
 }
 

@@ -1,4 +1,4 @@
-// The monitors over a recorder that is told of allocations by hand.
+// The monitors over a recorder that receives allocations from the tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ void alloc(std::uint64_t address, std::uint64_t mb) { api().alloc(here(), 0, add
 void free_at(std::uint64_t address) { api().free(here(), 0, address); }
 std::uint32_t name(const std::string& text) { return api().name(text.data(), text.size()); }
 
-// Lines as they were printed, with what the system says of this process masked.
+// The printed lines, with the system's figures for this process masked.
 class Lines {
  public:
   LinePrinter printer() {
@@ -48,7 +48,7 @@ class Monitors : public testing::Test {
   Lines said;
 };
 
-TEST_F(Monitors, a_block_tells_its_change_and_its_true_peak) {
+TEST_F(Monitors, a_block_reports_its_change_and_its_exact_peak) {
   {
     const TrackMemory block("loading dataset", said.printer());
     alloc(64, 300);
@@ -74,7 +74,7 @@ TEST_F(Monitors, a_block_returns_what_it_printed) {
   EXPECT_EQ(block.finish().peak_bytes(), std::uint64_t{300} << 20);
 }
 
-TEST_F(Monitors, nested_blocks_have_peaks_of_their_own) {
+TEST_F(Monitors, nested_blocks_have_separate_peaks) {
   {
     TrackMemory outer("outer", said.printer());
     alloc(64, 100);
@@ -131,7 +131,7 @@ TEST_F(Monitors, an_epoch_has_lines_for_its_first_batches_and_its_peak) {
   for (int batch = 0; batch < 4; ++batch) free_at(128 + static_cast<std::uint64_t>(batch));
 }
 
-TEST_F(Monitors, say_when_an_epoch_monitor_starts) {
+TEST_F(Monitors, announce_the_start_of_an_epoch_monitor) {
   for (const std::int64_t batches : {5, 1, 0}) {
     const EpochMemoryMonitor on(Monitoring::kOn, batches, said.printer());
     const EpochMemoryMonitor off(Monitoring::kOff, batches, said.printer());
@@ -141,7 +141,7 @@ TEST_F(Monitors, say_when_an_epoch_monitor_starts) {
                                       "Memory monitoring enabled"));
 }
 
-TEST_F(Monitors, an_optimisation_counts_its_loss_evaluations) {
+TEST_F(Monitors, an_optimization_counts_its_loss_evaluations) {
   OptimizationMemoryMonitor monitor(Monitoring::kOn, 1, said.printer());
   monitor.on_start();
   monitor.on_loss_evaluation(known_loss(0.5));
@@ -156,7 +156,7 @@ TEST_F(Monitors, an_optimisation_counts_its_loss_evaluations) {
   EXPECT_EQ(monitor.evaluations(), 2);
 }
 
-TEST_F(Monitors, a_batch_profiler_tells_what_each_part_added) {
+TEST_F(Monitors, a_batch_profiler_reports_what_each_part_added) {
   BatchMemoryProfiler profiler(Monitoring::kOn, said.printer());
   profiler.checkpoint("data_to_gpu");
   alloc(64, 27);
@@ -174,7 +174,7 @@ TEST_F(Monitors, a_batch_profiler_tells_what_each_part_added) {
                                       "    Memory profile: fewer than two checkpoints"));
 }
 
-TEST_F(Monitors, what_is_off_says_and_asks_nothing) {
+TEST_F(Monitors, disabled_monitors_print_and_query_nothing) {
   set_device_source([]() -> std::vector<DeviceMemory> {
     ADD_FAILURE() << "asked";
     return {};
@@ -205,7 +205,7 @@ DeviceMemory gpu(std::uint64_t allocated_mb, std::uint64_t reserved_mb, std::uin
   return device;
 }
 
-TEST_F(Monitors, speak_of_the_gpu_where_there_is_one) {
+TEST_F(Monitors, report_the_gpu_if_there_is_one) {
   DeviceMemory now = gpu(23, 3242, 100);
   set_device_source([&] { return std::vector{now}; });
   EpochMemoryMonitor monitor(Monitoring::kOn, 5, said.printer());
@@ -251,7 +251,7 @@ TEST_F(Monitors, print_allocated_and_reserved_memory_of_the_gpu) {
 }
 
 TEST_F(Monitors, count_from_zero_on_a_gpu_that_was_not_in_use_before) {
-  alloc(64, 500);  // in host memory, which is not the GPU's earlier figure
+  alloc(64, 500);  // in host memory, so not the GPU's earlier figure
   MemoryTracker tracker(said.printer());
   BatchMemoryProfiler profiler(Monitoring::kOn, said.printer());
   tracker.record("a");
@@ -267,7 +267,7 @@ TEST_F(Monitors, count_from_zero_on_a_gpu_that_was_not_in_use_before) {
                                       "  b: CPU # MB, GPU 30.0 MB (+30.0 MB)"));
 }
 
-TEST_F(Monitors, a_sample_sums_to_what_is_live_by_category_dtype_and_layer) {
+TEST_F(Monitors, a_sample_sums_to_live_bytes_by_category_dtype_and_layer) {
   const std::uint32_t weight = api().tensor(PLIMSOLL_ROLE_PARAMETER, name("fc.weight"),
                                             name("float32"), name("[256, 1024]"));
   api().adopt(here(), 0, 64, 1 * kMb, weight);
@@ -312,23 +312,23 @@ TEST_F(Monitors, a_sample_sums_to_what_is_live_by_category_dtype_and_layer) {
   EXPECT_EQ(all.devices[0].large_tensors.back().shape, "[256, 1024]");
   EXPECT_EQ(all.devices[0].large_tensors.back().name, "fc.weight");
   EXPECT_EQ(all.devices[0].large_tensors.back().layer, "fc");
-  EXPECT_TRUE(all.host.cpu_percent.has_value());  // since the sample before
+  EXPECT_TRUE(all.host.cpu_percent.has_value());  // since the previous sample
   EXPECT_EQ(cpu.large_tensors[0].layer, "Net.fc");
   EXPECT_EQ(sample.iteration, 7);
   EXPECT_EQ(sample.loss, 0.5);
   for (const std::uint64_t address : {64U, 128U, 192U, 256U}) free_at(address);
 }
 
-TEST_F(Monitors, what_a_module_owns_is_its_own_whoever_made_it) {
-  const auto tell = [](std::uint64_t address, std::uint64_t mb, plimsoll_role role,
+TEST_F(Monitors, memory_owned_by_a_module_counts_as_its_own) {
+  const auto emit = [](std::uint64_t address, std::uint64_t mb, plimsoll_role role,
                        const char* tensor) {
     const auto kind = static_cast<std::uint8_t>(role);
     api().adopt(here(), 0, address, mb * kMb, api().tensor(kind, name(tensor), 0, 0));
   };
-  tell(64, 1, PLIMSOLL_ROLE_PARAMETER, "Net.fc.weight");
-  tell(128, 2, PLIMSOLL_ROLE_GRADIENT, "Net.fc.weight");
-  tell(192, 4, PLIMSOLL_ROLE_OPTIMIZER_STATE, "Net.fc.weight.exp_avg");
-  tell(256, 8, PLIMSOLL_ROLE_BUFFER, "Net.bn.running_mean");
+  emit(64, 1, PLIMSOLL_ROLE_PARAMETER, "Net.fc.weight");
+  emit(128, 2, PLIMSOLL_ROLE_GRADIENT, "Net.fc.weight");
+  emit(192, 4, PLIMSOLL_ROLE_OPTIMIZER_STATE, "Net.fc.weight.exp_avg");
+  emit(256, 8, PLIMSOLL_ROLE_BUFFER, "Net.bn.running_mean");
   here()->layer = name("Net.fc");
   alloc(320, 16);
   here()->layer = 0;
@@ -340,7 +340,7 @@ TEST_F(Monitors, what_a_module_owns_is_its_own_whoever_made_it) {
   for (const std::uint64_t address : {64U, 128U, 192U, 256U, 320U}) free_at(address);
 }
 
-TEST(MonitorsUnwatched, tell_the_process_and_leave_tensors_out) {
+TEST(MonitorsUnwatched, report_the_process_without_tensors) {
   Lines said;
   ASSERT_FALSE(is_watching());
   {
@@ -353,7 +353,7 @@ TEST(MonitorsUnwatched, tell_the_process_and_leave_tensors_out) {
   EXPECT_THAT(take_sample().devices, IsEmpty());
 }
 
-TEST_F(Monitors, may_be_asked_by_many_threads_while_others_allocate) {
+TEST_F(Monitors, can_be_used_by_many_threads_while_others_allocate) {
   std::vector<std::thread> threads;
   for (std::uint64_t i = 0; i < 4; ++i) {
     threads.emplace_back([i] {
@@ -370,8 +370,8 @@ TEST_F(Monitors, may_be_asked_by_many_threads_while_others_allocate) {
   EXPECT_EQ(current_usage().cpu.allocated_bytes, 0u);
 }
 
-// The free of a block was lost to the recorder, as when its ring is full.
-TEST_F(Monitors, take_what_an_allocator_says_of_itself_and_the_peaks_of_the_recorder) {
+// The recorder missed the free of a block, as when its ring is full.
+TEST_F(Monitors, use_the_allocators_own_figures_and_the_recorders_peaks) {
   const std::uint8_t cuda = api().device(PLIMSOLL_DEVICE_CUDA, 0);
   const PeakSpan span;
   api().segment(here(), cuda, PLIMSOLL_SEGMENT_ALLOC, 4096, 100 * kMb, 0, 0);

@@ -1,4 +1,4 @@
-// What the recorder tells of ranges, told on to the tool that takes NVTX.
+// Forwards the recorder's ranges to the tool that reads NVTX.
 #include <pthread.h>
 
 #include <array>
@@ -26,20 +26,19 @@ namespace {
 using nvtx::Nvtx;
 
 struct Ranges {
-  std::mutex mutex;  // of all but `nvtx`
+  std::mutex mutex;  // guards everything but `nvtx`
   int users = 0;
-  std::unordered_map<std::uint32_t, Nvtx::Text> names;  // of layers and regions, by their ids
-  std::unordered_map<std::string, Nvtx::Text>
-      texts;  // never forgotten: the tool may have kept them
+  std::unordered_map<std::uint32_t, Nvtx::Text> names;  // of layers and regions, by id
+  std::unordered_map<std::string, Nvtx::Text> texts;    // never freed: the tool may refer to them
   std::uint64_t step_range = 0;
   bool has_step = false;
-  std::atomic<const Nvtx*> nvtx{nullptr};  // set once, before anybody is told of ranges
+  std::atomic<const Nvtx*> nvtx{nullptr};  // set once, before the first range
 };
 void begin_in_child();
 Ranges& ranges() {
   static auto* all = [] {
     pthread_atfork(nullptr, nullptr, begin_in_child);
-    return new Ranges;  // never destroyed: ranges may end until the very end
+    return new Ranges;  // never destroyed: ranges may end until process exit
   }();
   return *all;
 }
@@ -53,11 +52,11 @@ struct Open {
   std::uint32_t value;
   friend bool operator==(const Open&, const Open&) = default;
 };
-// What is open on a thread, so that each end closes its own range, whatever was missed.
+// The open ranges of a thread, so that each end closes its own range even if others were missed.
 struct ThreadRanges {
   static constexpr std::size_t kMost = 256;  // deeper ones are not shown
   std::size_t depth = 0;
-  std::size_t deeper = 0;  // those that have begun beyond it, and not ended
+  std::size_t deeper = 0;  // open ranges beyond kMost
   std::array<Open, kMost> open;
 
   static ThreadRanges& of_this_thread() {
@@ -65,7 +64,7 @@ struct ThreadRanges {
   }
 };
 
-// The tool was asked by the parent, and the lock may have been held by a thread that is gone.
+// The parent queried the tool, and a thread that no longer exists may have held the lock.
 void begin_in_child() try {
   plimsoll_listen_to_ranges(nullptr);
   ::new (&ranges().mutex) std::mutex;
@@ -73,10 +72,10 @@ void begin_in_child() try {
   ranges().has_step = false;
   ThreadRanges& mine = ThreadRanges::of_this_thread();
   mine.depth = mine.deeper = 0;
-} catch (...) {  // no memory: this thread has none open
+} catch (...) {  // no memory: this thread starts without open ranges
 }
 
-// Under the lock.
+// Requires the lock.
 Nvtx::Text kept(std::string text) {
   const auto [place, is_new] = ranges().texts.try_emplace(std::move(text));
   if (is_new) place->second = tool().keep(place->first.c_str());
@@ -116,8 +115,8 @@ void count(const std::string& what, std::uint64_t bytes) {
   tool().mark(Nvtx::kMemory, text, bytes);
 }
 
-// Asks the recorder, which takes its locks and reads all rings: not for the ends of ranges, which
-// may come in an allocator's hook or in autograd's threads.
+// Queries the recorder, which takes its locks and reads all rings. Not for the ends of ranges,
+// which may come from an allocator's hook or one of autograd's threads.
 std::set<std::string> count_recorded() {
   std::set<std::string> devices;
   for (const plimsoll_usage& device : monitor::what_is_recorded()) {
@@ -128,7 +127,7 @@ std::set<std::string> count_recorded() {
   return devices;
 }
 
-void count_told(const std::set<std::string>& recorded) {
+void count_reported(const std::set<std::string>& recorded) {
   for (const DeviceMemory& device : monitor::ask_device_source()) {
     if (device.allocated_bytes && !recorded.contains(device.name))
       count(device.name + " allocated bytes", *device.allocated_bytes);
@@ -136,7 +135,7 @@ void count_told(const std::set<std::string>& recorded) {
   }
 }
 
-// ---- what the recorder calls ------------------------------------------------------------------
+// ---- callbacks of the recorder ----------------------------------------------------------------
 
 void begin_step(const std::string& name) {
   Ranges& all = ranges();
@@ -167,14 +166,14 @@ void range_ended(std::uint8_t range, std::uint32_t value) try {
   const Open ended{range, value};
   std::size_t place = mine.depth;
   while (place > 0 && mine.open[place - 1] != ended) --place;
-  if (place == 0) return;  // nobody told us of its beginning
+  if (place == 0) return;  // its begin was never reported
   for (; mine.depth >= place; --mine.depth) tool().pop();
 } catch (...) {
 }
 
 void step_ended(std::uint64_t number) try {
   begin_step("step " + std::to_string(number + 1));
-  count_told(count_recorded());
+  count_reported(count_recorded());
 } catch (...) {
 }
 

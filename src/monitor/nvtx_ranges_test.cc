@@ -1,6 +1,6 @@
-// NVTX against a tool that the tests make up (tests/support/fake_nvtx_tool.cc). A process connects
-// once, so each question is asked in a process of its own: gtest's "threadsafe" death tests, whose
-// bodies end with exit code 0.
+// NVTX with a fake tool (tests/support/fake_nvtx_tool.cc). A process connects only once, so each
+// question runs in a separate process: gtest's "threadsafe" death tests, whose bodies end with exit
+// code 0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,22 +24,22 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// The same in both processes of a test, and another for each test and each build: they run side by
-// side.
+// The same in both processes of a test, but different for each test and build, because these run in
+// parallel.
 std::string log_path() {
   const char* test = testing::UnitTest::GetInstance()->current_test_info()->name();
   return std::filesystem::read_symlink("/proc/self/exe").string() + "." + test + ".nvtx.log";
 }
 
 // Without the thread's number.
-std::vector<std::string> told() {
+std::vector<std::string> reported() {
   std::vector<std::string> lines;
   std::ifstream log(log_path());
   for (std::string line; std::getline(log, line);) lines.push_back(line.substr(line.find(' ') + 1));
   return lines;
 }
-std::vector<std::string> told_without_marks() {
-  std::vector<std::string> lines = told();
+std::vector<std::string> reported_without_marks() {
+  std::vector<std::string> lines = reported();
   std::erase_if(lines, [](const std::string& line) { return line.starts_with("mark"); });
   return lines;
 }
@@ -77,7 +77,7 @@ TEST_F(NvtxRanges, ScopesOfAProgramNest) {
       step(7);
     }
     stop_nvtx();
-    EXPECT_THAT(told_without_marks(),
+    EXPECT_THAT(reported_without_marks(),
                 ElementsAre("initialize", "domain Plimsoll", "start 101 step first step",
                             "push region training", "push phase forward", "push layer Net",
                             "push layer Net.fc1", "pop", "pop", "pop", "push phase optimizer",
@@ -86,7 +86,7 @@ TEST_F(NvtxRanges, ScopesOfAProgramNest) {
   });
 }
 
-TEST_F(NvtxRanges, BytesAreToldAtSteps) {
+TEST_F(NvtxRanges, BytesAreReportedAtSteps) {
   IN_A_PROCESS({
     have_tool();
     EXPECT_TRUE(start_watching().ok());
@@ -94,13 +94,13 @@ TEST_F(NvtxRanges, BytesAreToldAtSteps) {
     const plimsoll_recorder_api& api = *plimsoll_recorder();
     api.alloc(api.context(), 0, 4096, 12345);
     step(0);
-    EXPECT_THAT(told(), testing::Contains("mark memory cpu allocated bytes = 12345"));
+    EXPECT_THAT(reported(), testing::Contains("mark memory cpu allocated bytes = 12345"));
     finish();
   });
 }
 
-// The end of a range may come while an allocator holds its lock: nobody is asked there.
-TEST_F(NvtxRanges, EndsOfRangesAskForNoBytes) {
+// The end of a range may come while an allocator holds its lock: nothing may be queried there.
+TEST_F(NvtxRanges, EndsOfRangesQueryNoBytes) {
   IN_A_PROCESS({
     have_tool();
     EXPECT_TRUE(start_watching().ok());
@@ -111,13 +111,13 @@ TEST_F(NvtxRanges, EndsOfRangesAskForNoBytes) {
     {
       PLIMSOLL_REGION("training");
     }
-    EXPECT_EQ(told(), told_without_marks());
-    EXPECT_THAT(told(), testing::Contains("push region training"));
+    EXPECT_EQ(reported(), reported_without_marks());
+    EXPECT_THAT(reported(), testing::Contains("push region training"));
     finish();
   });
 }
 
-TEST_F(NvtxRanges, WhatAllocatorsSayIsToldWhereNothingIsRecorded) {
+TEST_F(NvtxRanges, AllocatorsOwnFiguresAreReportedWithoutARecording) {
   IN_A_PROCESS({
     have_tool();
     EXPECT_TRUE(start_watching().ok());
@@ -133,14 +133,14 @@ TEST_F(NvtxRanges, WhatAllocatorsSayIsToldWhereNothingIsRecorded) {
     });
     EXPECT_TRUE(start_nvtx().ok());
     step(0);
-    EXPECT_THAT(told(), testing::Contains("mark memory cuda:0 allocated bytes = 100"));
-    EXPECT_THAT(told(), testing::Contains("mark memory cuda:0 reserved bytes = 200"));
-    EXPECT_THAT(told(), testing::Not(testing::Contains("mark memory cpu allocated bytes = 1")));
+    EXPECT_THAT(reported(), testing::Contains("mark memory cuda:0 allocated bytes = 100"));
+    EXPECT_THAT(reported(), testing::Contains("mark memory cuda:0 reserved bytes = 200"));
+    EXPECT_THAT(reported(), testing::Not(testing::Contains("mark memory cpu allocated bytes = 1")));
     finish();
   });
 }
 
-TEST_F(NvtxRanges, RangesBalanceOnEachThreadWhateverWasMissed) {
+TEST_F(NvtxRanges, RangesStayPairedOnEachThreadEvenIfSomeWereMissed) {
   IN_A_PROCESS({
     have_tool();
     EXPECT_TRUE(start_watching().ok());
@@ -150,27 +150,27 @@ TEST_F(NvtxRanges, RangesBalanceOnEachThreadWhateverWasMissed) {
       api.mark(api.context(), kind, name(text));
     };
     for (const char* text : {"before", "outer", "never ended", "inner", "more"}) name(text);
-    mark(PLIMSOLL_MARK_REGION_BEGIN, "before");  // nobody listens yet
+    mark(PLIMSOLL_MARK_REGION_BEGIN, "before");  // no subscriber yet
     EXPECT_TRUE(start_nvtx().ok());
     mark(PLIMSOLL_MARK_REGION_END, "before");
     mark(PLIMSOLL_MARK_REGION_BEGIN, "outer");
     mark(PLIMSOLL_MARK_REGION_BEGIN, "never ended");
     std::thread([&] {
-      mark(PLIMSOLL_MARK_REGION_END, "outer");  // not this thread's
+      mark(PLIMSOLL_MARK_REGION_END, "outer");  // not from this thread
       mark(PLIMSOLL_MARK_REGION_BEGIN, "inner");
       mark(PLIMSOLL_MARK_REGION_END, "inner");
     }).join();
     mark(PLIMSOLL_MARK_REGION_END, "outer");
     EXPECT_THAT(
-        told_without_marks(),
+        reported_without_marks(),
         ElementsAre("initialize", "domain Plimsoll", StartsWith("start"), "push region outer",
                     "push region never ended", "push region inner", "pop", "pop", "pop"));
     finish();
   });
 }
 
-// A layer within itself: what is too deep to be shown takes no range of those above with it.
-TEST_F(NvtxRanges, RangesBeyondTheDeepestEndNoOther) {
+// A recursive layer: ranges too deep to be shown do not close those above them.
+TEST_F(NvtxRanges, RangesBeyondTheDepthLimitEndNoOther) {
   IN_A_PROCESS({
     have_tool();
     EXPECT_TRUE(start_watching().ok());
@@ -179,7 +179,7 @@ TEST_F(NvtxRanges, RangesBeyondTheDeepestEndNoOther) {
     const std::uint64_t again = api.name("again", 5);
     for (int i = 0; i < 300; ++i) api.mark(api.context(), PLIMSOLL_MARK_REGION_BEGIN, again);
     const auto count_of = [](const char* what) {
-      const std::vector<std::string> lines = told();
+      const std::vector<std::string> lines = reported();
       return std::count(lines.begin(), lines.end(), what);
     };
     EXPECT_EQ(count_of("push region again"), 256);
@@ -191,7 +191,7 @@ TEST_F(NvtxRanges, RangesBeyondTheDeepestEndNoOther) {
   });
 }
 
-TEST_F(NvtxRanges, WithoutAToolNothingIsToldAndASentenceSaysSo) {
+TEST_F(NvtxRanges, WithoutAToolNothingIsReportedAndASentenceSaysSo) {
   IN_A_PROCESS({
     ::unsetenv("NVTX_INJECTION64_PATH");
     const Status started = start_nvtx();
@@ -219,8 +219,8 @@ TEST_F(NvtxRanges, WithoutAToolNothingIsToldAndASentenceSaysSo) {
   });
 }
 
-// Off costs nothing: the tool's library is not even loaded.
-TEST_F(NvtxRanges, NobodyListensUnlessAsked) {
+// Without a request there is no cost: the tool's library is not even loaded.
+TEST_F(NvtxRanges, NothingIsLoadedUnlessRequested) {
   IN_A_PROCESS({
     have_tool();
     EXPECT_TRUE(start_watching().ok());
@@ -240,7 +240,7 @@ TEST_F(NvtxRanges, NobodyListensUnlessAsked) {
     {
       PLIMSOLL_REGION("seen");
     }
-    EXPECT_THAT(told(), testing::Contains("push region seen"));
+    EXPECT_THAT(reported(), testing::Contains("push region seen"));
     on.close();
     EXPECT_EQ(*plimsoll_recorder()->range_listener, nullptr);
     EXPECT_TRUE(said.empty());

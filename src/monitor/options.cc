@@ -85,7 +85,7 @@ std::optional<double> to_mb(std::string_view text) {
 
 constexpr std::size_t kMostQuoted = 80;
 
-// As errors quote it: of a long text the beginning is enough.
+// As quoted in errors: long text is truncated.
 std::string quoted(std::string_view text) {
   if (text.size() <= kMostQuoted) return "'" + std::string(text) + "'";
   std::size_t size = 0;
@@ -113,7 +113,7 @@ std::string phases_text(const std::vector<MonitorPhase>& phases) {
 
 Result<MonitorPhase> to_phase(std::string_view text) {
   const std::size_t colon = text.find(':');
-  const std::size_t dash = text.find('-', 1);  // not the sign of the first number
+  const std::size_t dash = text.find('-', 1);  // skips the sign of the first number
   MonitorPhase phase;
   std::optional<std::int64_t> from;
   std::optional<std::int64_t> to;
@@ -161,7 +161,7 @@ Result<std::vector<MonitorPhase>> to_phases(std::string_view text) {
 // ---- thresholds: "90%,12GiB" -------------------------------------------------------------------
 
 struct SizeUnit {
-  std::string_view name;  // in lower case, without its B
+  std::string_view name;  // lower case, without the B
   std::uint64_t bytes;
 };
 constexpr std::array kSizeUnits = {
@@ -172,7 +172,8 @@ constexpr std::array kSizeUnits = {
 std::string threshold_text(const MemoryThreshold& threshold) {
   if (threshold.percent > 0) return number_text(threshold.percent) + "%";
   const auto divides = [&](const SizeUnit& unit) { return threshold.bytes % unit.bytes == 0; };
-  const SizeUnit& unit = *std::ranges::find_if(kSizeUnits, divides);  // bytes always do
+  const SizeUnit& unit = *std::ranges::find_if(kSizeUnits, divides);  // the unit "bytes" always
+                                                                      // matches
   const std::string name = unit.bytes == 1 ? "" : std::string(1, unit.name.front() - 'a' + 'A');
   return std::to_string(threshold.bytes / unit.bytes) + name + (name.empty() ? "B" : "iB");
 }
@@ -230,7 +231,7 @@ std::string iterations_text(const std::vector<std::int64_t>& iterations) {
   return text;
 }
 
-// In ascending order, each once.
+// In ascending order, without duplicates.
 Result<std::vector<std::int64_t>> to_iterations(std::string_view name, std::string_view text) {
   std::vector<std::int64_t> iterations;
   for (std::size_t start = 0; start <= text.size();) {
@@ -253,7 +254,7 @@ Result<std::vector<std::int64_t>> to_iterations(std::string_view name, std::stri
 
 // ---- the options ------------------------------------------------------------------------------
 
-// One option: how people are told of it, and where and how its value is kept.
+// One option: its description, and where and how its value is stored.
 struct Option {
   std::string_view name;
   std::span<const std::string_view> aliases;
@@ -299,7 +300,8 @@ Status set_percent(MonitorOptions& options, const Option& option, std::string_vi
 template <auto Member>
 Status set_mb(MonitorOptions& options, const Option& option, std::string_view value) {
   const std::optional<double> size_mb = to_mb(value);
-  constexpr double kMostMb = 1024.0 * 1024.0 * 1024.0;  // an exabyte; its bytes fit 64 bits
+  constexpr double kMostMb = 1024.0 * 1024.0 * 1024.0;  // an exabyte; in bytes it still fits 64
+                                                        // bits
   if (!size_mb || !(*size_mb >= 0 && *size_mb <= kMostMb)) {
     return not_a(option, value, "a size in MB, such as 100 or 1.5GB");
   }
@@ -484,7 +486,7 @@ std::string unknown(std::string_view name) {
 Status MonitorOptions::set(std::string_view name, std::string_view value) {
   const Option* const option = find(name);
   if (option == nullptr) return wrong(unknown(name));
-  if (value.find('\0') != std::string_view::npos) {  // the system takes a path to end there
+  if (value.find('\0') != std::string_view::npos) {  // the system would end the path there
     return wrong(std::string(option->name) + " contains a zero byte");
   }
   if (!base::is_utf8(value)) {  // Python could not read it

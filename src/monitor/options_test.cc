@@ -56,7 +56,7 @@ TEST(MonitorOptions, values_are_read_from_text) {
   }
 }
 
-TEST(MonitorOptions, wrong_values_are_told_with_what_would_be_right_and_change_nothing) {
+TEST(MonitorOptions, wrong_values_are_reported_with_valid_ones_and_change_nothing) {
   const std::vector<std::pair<Case, const char*>> cases = {
       {{"enabled", "maybe", ""}, "enabled is 'maybe'; it must be true or false"},
       {{"interval", "-3", ""}, "interval is '-3'"},
@@ -90,7 +90,7 @@ TEST(MonitorOptions, wrong_values_are_told_with_what_would_be_right_and_change_n
   }
 }
 
-TEST(MonitorOptions, an_unknown_name_is_told_with_the_nearest) {
+TEST(MonitorOptions, an_unknown_name_is_reported_with_the_closest_one) {
   MonitorOptions options;
   EXPECT_EQ(options.set("verbos_batches", "1").error().message,
             "no option 'verbos_batches': did you mean 'verbose_batches'?");
@@ -99,7 +99,7 @@ TEST(MonitorOptions, an_unknown_name_is_told_with_the_nearest) {
   EXPECT_THAT(options.set("zzz", "1").error().message, HasSubstr("docs/monitoring.md"));
 }
 
-TEST(MonitorOptions, values_filled_in_by_hand_are_checked_the_same) {
+TEST(MonitorOptions, values_set_directly_are_checked_the_same_way) {
   EXPECT_TRUE(MonitorOptions{}.check().ok());
   MonitorOptions options;
   options.interval = -1;
@@ -133,7 +133,7 @@ TEST(MonitorOptions, an_interval_of_0_takes_samples_in_phases_only) {
   EXPECT_TRUE(options.check().ok());
 }
 
-TEST(MonitorOptions, profile_tensors_alone_writes_tensorboard_in_its_own_section) {
+TEST(MonitorOptions, profile_tensors_writes_only_tensorboard_in_its_own_section) {
   MonitorOptions options;
   options.output_dir = "out";
   EXPECT_EQ(options.tensorboard_dir(), "");
@@ -147,7 +147,7 @@ TEST(MonitorOptions, profile_tensors_alone_writes_tensorboard_in_its_own_section
   EXPECT_EQ(options.tensorboard_section(), "Memory");
 }
 
-TEST(MonitorOptions, the_environment_is_read_and_its_mistakes_are_named) {
+TEST(MonitorOptions, the_environment_is_read_and_its_errors_are_reported) {
   ::setenv("PLIMSOLL_MONITOR_INTERVAL", "7", 1);
   ::setenv("PLIMSOLL_MONITOR_ENABLE_MEMORY_MONITORING", "no", 1);
   ::setenv("PLIMSOLL_OUT", "not ours", 1);
@@ -167,7 +167,7 @@ TEST(MonitorOptions, the_environment_is_read_and_its_mistakes_are_named) {
   }
 }
 
-TEST(MonitorOptions, tensorboard_is_off_beside_the_logs_or_where_told) {
+TEST(MonitorOptions, tensorboard_is_off_or_in_the_logs_or_in_a_given_folder) {
   MonitorOptions options;
   options.output_dir = "out";
   EXPECT_EQ(options.tensorboard_dir(), "");
@@ -198,7 +198,7 @@ TEST(MonitorOptions, thresholds_are_percentages_and_sizes) {
   EXPECT_EQ(options.alert_above.size(), 5U);
 }
 
-TEST(MonitorOptions, text_that_is_not_utf8_is_refused) {
+TEST(MonitorOptions, text_that_is_not_utf8_is_rejected) {
   MonitorOptions options;
   const Status status = options.set("record", "a\xff.plim");
   ASSERT_FALSE(status.ok());
@@ -206,11 +206,11 @@ TEST(MonitorOptions, text_that_is_not_utf8_is_refused) {
   EXPECT_TRUE(options.set("record", "é.plim").ok());
 }
 
-TEST(MonitorOptions, a_large_tensor_is_so_many_bytes) {
+TEST(MonitorOptions, the_size_of_a_large_tensor_is_in_bytes) {
   EXPECT_EQ(MonitorOptions{}.large_tensor_bytes(), 100U * 1024 * 1024);
 }
 
-TEST(MonitorOptions, every_option_has_a_name_of_its_own_and_a_sentence) {
+TEST(MonitorOptions, every_option_has_a_unique_name_and_a_description) {
   std::set<std::string> seen;
   for (const MonitorOptionHelp& option : monitor_options_help()) {
     EXPECT_TRUE(seen.insert(option.name).second) << option.name;
@@ -220,8 +220,8 @@ TEST(MonitorOptions, every_option_has_a_name_of_its_own_and_a_sentence) {
   }
 }
 
-TEST(MonitorOptions, changing_any_option_changes_its_text_alone) {
-  // Each option keeps its value in a place of its own.
+TEST(MonitorOptions, changing_an_option_changes_only_its_text) {
+  // Each option must be stored separately.
   for (const MonitorOptionHelp& option : monitor_options_help()) {
     const std::string& was = option.default_value;
     const std::string value = was == "true"                  ? "false"

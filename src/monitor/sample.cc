@@ -1,4 +1,4 @@
-// A sample of all that is live, from one walk over the recorder's table.
+// Takes a sample of all live memory, in one walk over the recorder's table.
 #include <time.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void sort_largest_first(std::vector<MemoryShare>& shares) {
   });
 }
 
-// Sums by one of a row's fields, whose values are small numbers.
+// Sums by one field of a row, whose values are small numbers.
 class Shares {
  public:
   void add(std::uint32_t key, std::uint64_t size_bytes) {
@@ -61,7 +61,7 @@ class Shares {
   }
 
  private:
-  std::vector<std::uint32_t> places_;  // by key: 1 + where it is, or 0
+  std::vector<std::uint32_t> places_;  // by key: 1 + its position, or 0
   std::vector<std::uint32_t> keys_;
   std::vector<MemoryShare> shares_;
 };
@@ -81,8 +81,8 @@ std::optional<base::OwnedAs> owned_as(const plimsoll_live& row) {
   }
 }
 
-// Whose an allocation is, by the rules of the report: the module that owns what it holds, or else
-// the layer that made it.
+// The owner of an allocation, by the rules of the report: the module that owns its tensor, or else
+// the layer that created it.
 class Owners {
  public:
   explicit Owners(const std::vector<plimsoll_live>& rows) {
@@ -173,19 +173,20 @@ class DeviceSums {
   DeviceMemory memory_;
   Shares categories_;
   Shares dtypes_;
-  Shares layers_;                // of what no module owns
-  std::array<Shares, 3> owned_;  // of the others, by their tensor's name; by OwnedAs
+  Shares layers_;                // memory that no module owns
+  std::array<Shares, 3> owned_;  // the rest, by tensor name; indexed by OwnedAs
   std::vector<plimsoll_live> large_;
 };
 
-// Peaks are remembered by role; whoever asks may be told of a peak a moment younger than its roles.
-void tell_at_peak(DeviceMemory& memory, const std::array<std::uint64_t, 6>& roles) {
+// Peaks are stored by role; a peak may be slightly newer than its roles.
+void report_at_peak(DeviceMemory& memory, const std::array<std::uint64_t, 6>& roles) {
   constexpr std::array<std::string_view, 6> kNames = {sample::kRest,     "parameter", "gradient",
                                                       "optimizer_state", "buffer",    "input"};
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : roles) sum += bytes;
   if (sum == 0 || sum != memory.peak_bytes) return;
-  // Much less than now: what it replaced lived at the peak, and ended before it was searched for.
+  // Far less than now: the memory it replaced was live at the peak, and was freed before the
+  // search.
   for (const std::size_t role : {PLIMSOLL_ROLE_PARAMETER, PLIMSOLL_ROLE_OPTIMIZER_STATE}) {
     const std::uint64_t now = sample::bytes_of_name(memory.categories, std::string(kNames[role]));
     if (roles[role] > 0 && 2 * roles[role] < now) return;
@@ -202,7 +203,7 @@ std::int64_t now_ns(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Of this process since this thread's sample before; nullopt: it is the first.
+// For this process since this thread's previous sample; nullopt for the first sample.
 std::optional<double> processor_percent() {
   thread_local std::int64_t last_used_ns [[gnu::tls_model("initial-exec")]] = 0;
   thread_local std::int64_t last_ns [[gnu::tls_model("initial-exec")]] = 0;
@@ -210,20 +211,20 @@ std::optional<double> processor_percent() {
   const std::int64_t ns = now_ns(CLOCK_MONOTONIC);
   const std::int64_t used_before_ns = std::exchange(last_used_ns, used_ns);
   const std::int64_t before_ns = std::exchange(last_ns, ns);
-  // In the child of a fork the process's clock begins anew.
+  // In a forked child, the process's clock starts again.
   if (before_ns == 0 || ns <= before_ns || used_ns < used_before_ns) return std::nullopt;
   return 100.0 * static_cast<double>(used_ns - used_before_ns) /
          static_cast<double>(ns - before_ns);
 }
 
-void merge_told(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> told) {
-  for (DeviceMemory& from : told) {
+void merge_reported(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> reported) {
+  for (DeviceMemory& from : reported) {
     const auto found = std::ranges::find(devices, from.name, &DeviceMemory::name);
     if (found == devices.end()) {
       devices.push_back(std::move(from));
       continue;
     }
-    // The allocator's own figures are exact; those of the recorder serve where it does not answer.
+    // The allocator's own figures are exact; the recorder's are used if it has none.
     if (from.allocated_bytes) found->allocated_bytes = from.allocated_bytes;
     if (from.reserved_bytes) found->reserved_bytes = from.reserved_bytes;
     found->used_bytes = from.used_bytes;
@@ -232,21 +233,21 @@ void merge_told(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory> to
   }
 }
 
-// The newest that is known of who holds each device.
-void tell_bars(std::vector<DeviceMemory>& devices) {
-  for (const monitor::DeviceLook& look : monitor::device_looks()) {
-    const std::string name = sample::device_name(PLIMSOLL_DEVICE_CUDA, look.ordinal);
+// The newest known usage of each device.
+void report_bars(std::vector<DeviceMemory>& devices) {
+  for (const monitor::DeviceReading& reading : monitor::device_readings()) {
+    const std::string name = sample::device_name(PLIMSOLL_DEVICE_CUDA, reading.ordinal);
     const auto found = std::ranges::find(devices, name, &DeviceMemory::name);
     if (found == devices.end()) continue;
-    found->uuid = look.uuid;
-    base::DeviceFigures figures = look.figures;
-    if (!figures.reserved_bytes) {  // nobody records it; torch has told
+    found->uuid = reading.uuid;
+    base::DeviceFigures figures = reading.figures;
+    if (!figures.reserved_bytes) {  // not recorded; the device source has the figure
       figures.allocated_bytes = found->allocated_bytes;
       figures.reserved_bytes = found->reserved_bytes;
     }
     found->bar = base::device_bar(figures);
     if (!found->bar) continue;
-    found->bar->time_ns = look.time_ns;
+    found->bar->time_ns = reading.time_ns;
     if (found->used_bytes) continue;
     found->used_bytes = found->bar->used_bytes;
     found->total_bytes = found->bar->total_bytes;
@@ -267,12 +268,12 @@ struct SampleTaker {
     sample.host = probes::read_host_memory();
     sample.host.cpu_percent = processor_percent();
 
-    // Kept from one sample to the next: fresh memory costs more than what it is filled with.
+    // Reused between samples: fresh memory costs more than filling it.
     auto& rows = base::PerThread<std::vector<plimsoll_live>, SampleTaker>::get();
     monitor::read_live_rows(rows);
     const PeakSpan* span = options.peak_since;
-    monitor::Held held =
-        monitor::what_is_held(span != nullptr ? span->watch_ : 0, span != nullptr ? span->id_ : 0);
+    monitor::LiveMemory held =
+        monitor::live_memory(span != nullptr ? span->watch_ : 0, span != nullptr ? span->id_ : 0);
     if (survivors != nullptr) survivors->observe(options.iteration, rows, held.recorded);
     const Owners owners(rows);
     std::vector<DeviceSums> sums(held.recorded.size());
@@ -285,15 +286,15 @@ struct SampleTaker {
       DeviceMemory& memory = sample.devices.back();
       if (held.has_span) {
         memory.peak_bytes = device.peak_bytes;
-        tell_at_peak(memory, held.at_peak[device.device]);
+        report_at_peak(memory, held.at_peak[device.device]);
       }
       if (survivors != nullptr) memory.growth_bytes = survivors->growth_bytes_on(memory.name);
       if (device.has_segments == 0) continue;
       memory.allocated_bytes = device.live_bytes;
       memory.reserved_bytes = device.reserved_bytes;
     }
-    merge_told(sample.devices, std::move(held.told));
-    tell_bars(sample.devices);
+    merge_reported(sample.devices, std::move(held.reported));
+    report_bars(sample.devices);
     return sample;
   }
 };

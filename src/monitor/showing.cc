@@ -1,7 +1,5 @@
-// Showing what this process holds to whoever watches it: the publisher of live_status.h over the
+// Publishes this process's memory to `plimsoll top`: the publisher of live_status.h with the
 // samples of monitor.h.
-#include <unistd.h>
-
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include "alerts/survivors.h"
+#include "base/process_singleton.h"
 #include "live/live_status.h"
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
@@ -29,20 +28,12 @@ struct Showing {
   int users = 0;
 };
 
-// Never destroyed. A child has one of its own: the parent's lock may have been held at the fork.
-Showing& showing() {
-  static Showing* ours = new Showing;
-  static pid_t owner = ::getpid();
-  if (owner != ::getpid()) {
-    owner = ::getpid();
-    ours = new Showing;
-  }
-  return *ours;
-}
+Showing& showing() { return base::process_singleton<Showing>(); }
 
-// Of the loop: written by the thread that trains, read by the publisher's; each for itself.
+// State of the loop, written by the training thread and read by the publisher's; each value on its
+// own.
 std::atomic<std::int64_t> g_iteration{0};
-std::atomic<double> g_loss{std::numeric_limits<double>::quiet_NaN()};  // not a number: not known
+std::atomic<double> g_loss{std::numeric_limits<double>::quiet_NaN()};  // NaN: unknown
 
 bool is_switched_off() {
   const char* wish = std::getenv("PLIMSOLL_LIVE");
@@ -62,12 +53,13 @@ Status start_showing() {
     options.large_tensors = kLargeTensors;
     options.peak_since = span.get();
     options.iteration = g_iteration.load(std::memory_order_relaxed);
-    if (options.iteration == 0) options.iteration = monitor::last_step();  // no monitor counts
+    if (options.iteration == 0)
+      options.iteration = monitor::last_step();  // no monitor counts iterations
     const double loss = g_loss.load(std::memory_order_relaxed);
     if (!std::isnan(loss)) options.loss = loss;
     MemorySample sample = monitor::sample_and_observe(options, *survivors);
     const bool is_stale = !sample.devices.empty() && !sample.devices.front().peak_bytes;
-    if (is_stale) *span = PeakSpan();  // another recording is asked than when it began
+    if (is_stale) *span = PeakSpan();  // the span belongs to a recording that is no longer used
     return sample;
   };
   PLIMSOLL_TRY_ASSIGN(now.publisher, live::LiveStatusPublisher::start(take));

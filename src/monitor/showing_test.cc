@@ -52,7 +52,7 @@ plimsoll_recording* record_into_nothing() {
   return plimsoll_recording_start(&options, nullptr);
 }
 
-TEST_F(ShowingTest, what_a_lent_recording_has_is_seen_with_its_true_peak) {
+TEST_F(ShowingTest, a_lent_recording_is_shown_with_its_exact_peak) {
   plimsoll_recording* recording = record_into_nothing();
   ASSERT_NE(recording, nullptr);
   lend_recording(recording);
@@ -73,7 +73,7 @@ TEST_F(ShowingTest, what_a_lent_recording_has_is_seen_with_its_true_peak) {
   EXPECT_FALSE(is_shown());
 }
 
-TEST_F(ShowingTest, one_is_asked_as_long_as_there_is_a_watch_or_a_lent_recording) {
+TEST_F(ShowingTest, a_recording_is_queried_while_there_is_a_watch_or_a_lent_one) {
   plimsoll_recording* recording = record_into_nothing();
   lend_recording(recording);
   api().alloc(api().context(), 0, 64, kBytes);
@@ -90,7 +90,7 @@ TEST_F(ShowingTest, one_is_asked_as_long_as_there_is_a_watch_or_a_lent_recording
   plimsoll_recording_stop(recording, nullptr);
 }
 
-TEST_F(ShowingTest, how_far_the_loop_is_is_seen_too) {
+TEST_F(ShowingTest, the_progress_of_the_loop_is_shown_too) {
   show_progress(1200, 0.25);
   show_progress(1201);
   ASSERT_TRUE(start_showing().ok());
@@ -100,7 +100,7 @@ TEST_F(ShowingTest, how_far_the_loop_is_is_seen_too) {
   stop_showing();
 }
 
-TEST_F(ShowingTest, without_a_loop_s_own_count_it_is_the_recording_s_last_step) {
+TEST_F(ShowingTest, without_a_loop_counter_the_recordings_last_step_is_shown) {
   plimsoll_recording* recording = record_into_nothing();
   lend_recording(recording);
   show_progress(0);
@@ -132,7 +132,7 @@ TEST_F(ShowingTest, it_can_be_switched_off) {
   stop_showing();
 }
 
-TEST_F(ShowingTest, a_folder_that_cannot_be_had_is_an_error_and_no_harm) {
+TEST_F(ShowingTest, an_unavailable_folder_is_a_harmless_error) {
   ::setenv("PLIMSOLL_LIVE_FOLDER", "/proc/nothing/here", 1);
   EXPECT_FALSE(start_showing().ok());
   stop_showing();

@@ -8,7 +8,7 @@ namespace plimsoll::monitor {
 SnapshotWindows::SnapshotWindows(std::vector<std::int64_t> iterations)
     : iterations_(std::move(iterations)) {}
 
-// Iterations are numbered from 0 or from 1.
+// Iterations may be numbered from 0 or from 1.
 SnapshotWindows::Change SnapshotWindows::begin() {
   if (last_ || open_ || next_ == iterations_.size() || iterations_[next_] > 1) return {};
   open_ = iterations_[next_++];
@@ -25,7 +25,7 @@ SnapshotWindows::Change SnapshotWindows::iteration_ended(std::int64_t iteration)
     change.ends = true;
   }
   if (open_) return change;
-  // Those of before this run, or skipped.
+  // Iterations that were skipped, or from before this run.
   while (next_ < iterations_.size() && iterations_[next_] <= before) ++next_;
   if (change.ends) {
     while (next_ < iterations_.size() && iterations_[next_] <= iteration) ++next_;

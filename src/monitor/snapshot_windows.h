@@ -1,9 +1,9 @@
-// Which iterations of snapshot_at to record, and when: each from the end of the iteration before it
-// to its own end. Decides only; the caller records.
+// Decides which iterations of snapshot_at to record, and when: each from the end of the iteration
+// before it to its own end. The caller does the recording.
 //
-// Iterations are told as they end, in any steps: a loop that reports every tenth iteration gets a
-// window over the ten that hold the one asked for. One that has ended without a window (the first
-// of a resumed run) gets the next instead.
+// Iterations are reported as they end, at any interval: a loop that reports every tenth iteration
+// gets a window over the ten that include the requested one. An iteration that ended without a
+// window (the first of a resumed run) is replaced by the next.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class SnapshotWindows {
  public:
   struct Change {
     bool ends = false;                   // the open window ends here
-    std::optional<std::int64_t> begins;  // the iteration for which one begins here
+    std::optional<std::int64_t> begins;  // the iteration whose window begins here
   };
 
   explicit SnapshotWindows(std::vector<std::int64_t> iterations);  // ascending
 
-  // Before the first iteration.
+  // Called before the first iteration.
   Change begin();
   Change iteration_ended(std::int64_t iteration);
 

@@ -43,7 +43,7 @@ Result<std::string> reserve_snapshot(const std::string& folder, std::int64_t ite
         return path;
       }
       if (errno != EEXIST) {
-        return make_error(ErrorCode::kIo, "cannot make " + path + ": " + std::strerror(errno));
+        return make_error(ErrorCode::kIo, "cannot create " + path + ": " + std::strerror(errno));
       }
     }
     stem = first;

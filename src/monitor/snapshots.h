@@ -1,6 +1,6 @@
-// Records the iterations of the option snapshot_at, each into its own file:
-// OUTPUT_DIR/memory_snapshot_iterN.plim, of a rank in OUTPUT_DIR/rankR. Never overwrites a file. A
-// failure is reported and costs that snapshot alone. For the thread that trains.
+// Records the iterations of the option snapshot_at, each into a separate file:
+// OUTPUT_DIR/memory_snapshot_iterN.plim, or in OUTPUT_DIR/rankR for a rank. Never overwrites a
+// file. A failure is reported and loses only that snapshot. For the training thread.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@ class Snapshots {
  public:
   using Reporter = std::function<void(const Status&)>;
 
-  // `options` outlives this.
+  // `options` must outlive this.
   Snapshots(const MonitorOptions& options, SnapshotRecorder recorder, Reporter report);
   Snapshots(const Snapshots&) = delete;
   Snapshots& operator=(const Snapshots&) = delete;
-  // Ends a recording of this process's recorder. A SnapshotRecorder is not called: the program may
-  // be ending.
+  // Ends a recording of this process's recorder. A SnapshotRecorder is not called, because the
+  // program may be ending.
   ~Snapshots();
 
   void begin();  // before the first iteration
@@ -39,11 +39,11 @@ class Snapshots {
   Reporter report_;
   SnapshotWindows windows_;
   bool is_recording_ = false;
-  plimsoll_recording* recording_ = nullptr;  // where the recorder of this process records
+  plimsoll_recording* recording_ = nullptr;  // used if this process's recorder records
 };
 
-// Makes an empty memory_snapshot_iter1000.plim in the folder, or one with ".2", ".3": no trace and
-// no PyTorch snapshot of that name existed, also where other ranks do the same. Returns its path.
+// Creates an empty memory_snapshot_iter1000.plim in the folder, or one with ".2", ".3": a name that
+// no trace or PyTorch snapshot uses, even if other ranks do the same. Returns its path.
 Result<std::string> reserve_snapshot(const std::string& folder, std::int64_t iteration);
 
 }  // namespace plimsoll::monitor

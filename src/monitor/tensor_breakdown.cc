@@ -12,7 +12,7 @@ Status log_tensor_memory_breakdown(const ScalarWriter& write, std::int64_t itera
     return make_error(ErrorCode::kInvalidArgument,
                       "interval=" + std::to_string(options.interval) + ": it must be positive");
   }
-  // Also before the first sample is due, which then covers what came before it.
+  // Starts even before the first sample is due, so that the sample covers the time before it.
   if (Status status = start_watching(); !status) return status;
   if (iteration % options.interval != 0) return {};
   SampleOptions sample;

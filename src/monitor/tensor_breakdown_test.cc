@@ -25,7 +25,7 @@ std::map<std::string, double> breakdown(std::int64_t iteration, const BreakdownO
   return scalars;
 }
 
-TEST(TensorBreakdown, writes_the_tags_at_its_interval_alone) {
+TEST(TensorBreakdown, writes_the_tags_only_at_its_interval) {
   ASSERT_TRUE(start_watching());
   const plimsoll_recorder_api* api = plimsoll_recorder();
   const std::uint32_t tensor = api->tensor(PLIMSOLL_ROLE_PARAMETER, 0, 0, 0);
@@ -37,7 +37,7 @@ TEST(TensorBreakdown, writes_the_tags_at_its_interval_alone) {
   stop_watching();
 }
 
-TEST(TensorBreakdown, refuses_an_interval_that_is_not_positive) {
+TEST(TensorBreakdown, rejects_an_interval_that_is_not_positive) {
   const Status status = log_tensor_memory_breakdown({}, 0, {.interval = 0});
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message, "interval=0: it must be positive");
@@ -53,7 +53,7 @@ TEST(MonitorMemory, prints_a_line_for_each_call_and_passes_everything_through) {
   EXPECT_EQ(sum, 3);
   auto fail = monitor_memory("fail", [] { throw std::runtime_error("theirs"); }, print);
   EXPECT_THROW(fail(), std::runtime_error);
-  ASSERT_EQ(lines.size(), 4);  // each call: how memory changed, and its peak
+  ASSERT_EQ(lines.size(), 4);  // one per call: how memory changed, and its peak
   EXPECT_TRUE(lines[0].starts_with("[Memory] add: ")) << lines[0];
   EXPECT_TRUE(lines[2].starts_with("[Memory] fail: ")) << lines[2];
 }

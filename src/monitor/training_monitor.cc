@@ -30,7 +30,7 @@ alerts::DetectionOptions detection_of(const MonitorOptions& options) {
   return detection;
 }
 
-MemoryAlert told(const alerts::Alert& alert) {
+MemoryAlert reported(const alerts::Alert& alert) {
   return {.id = alert.id,
           .severity = to_string(alert.severity),
           .device = alert.device,
@@ -85,7 +85,7 @@ struct TrainingMonitor::State {
 
   enum class Ended : std::uint8_t { kAsUsual, kOutOfMemory };
 
-  // Without memory the sample is missing, and the training goes on.
+  // If memory is unavailable, the sample is skipped and training continues.
   void try_to_take(std::int64_t iteration, const Loss& loss, Ended ended,
                    const std::string& error = {}) {
     try {
@@ -96,7 +96,7 @@ struct TrainingMonitor::State {
       try {
         say("plimsoll: the sample of iteration " + std::to_string(iteration) +
             " is missing: out of memory");
-      } catch (const std::bad_alloc&) {  // nor for the sentence
+      } catch (const std::bad_alloc&) {  // no memory for the message either
       }
     }
   }
@@ -106,14 +106,14 @@ struct TrainingMonitor::State {
                                .loss = loss ? loss() : std::nullopt,
                                .large_tensor_bytes = options.large_tensor_bytes(),
                                .peak_since = &*span};
-    // An iteration that failed in its middle is no part of any series.
+    // An iteration that failed midway is excluded from every series.
     const bool is_of_series = options.alerts && ended == Ended::kAsUsual;
     MemorySample sample =
         is_of_series ? monitor::sample_and_observe(wanted, survivors) : take_sample(wanted);
     if (largest_batch > 0) sample.batch_size = largest_batch;
     sample.ran_out = ended == Ended::kOutOfMemory;
     if (sample.ran_out) sample.ran_out_of = alerts::device_that_ran_out(error, sample.devices);
-    if (sample.ran_out && is_batch_told && batch > 0) sample.failed_batch_size = batch;
+    if (sample.ran_out && is_batch_reported && batch > 0) sample.failed_batch_size = batch;
     largest_batch = batch;
     span.emplace();
     show_progress(iteration, sample.loss);
@@ -130,11 +130,11 @@ struct TrainingMonitor::State {
     for (const alerts::Alert& alert : options.alerts ? detector.observe(sample, survivors)
                                                      : detector.observe_thresholds(sample)) {
       ++alerts;
-      on_alert ? on_alert(told(alert)) : say(alert_text(alert));
+      on_alert ? on_alert(reported(alert)) : say(alert_text(alert));
     }
   }
 
-  // Files belong to the process that made them: a forked child's steps are not in them.
+  // The files belong to the process that created them, so a forked child's steps are not recorded.
   bool is_at_work() const { return is_open && process == ::getpid(); }
 
   const MonitorOptions options;
@@ -150,11 +150,12 @@ struct TrainingMonitor::State {
   bool has_reported_no_memory = false;
   bool is_open = options.enabled;
   pid_t process = ::getpid();
-  std::optional<PeakSpan> span;  // since the sample before
+  std::optional<PeakSpan> span;  // since the previous sample
   std::int64_t next_iteration = 0;
-  std::int64_t batch = 0;          // items; 0: unknown
-  bool is_batch_told = true;       // of the iteration that is going on; else it is the one before's
-  std::int64_t largest_batch = 0;  // since the sample before: the peak is its
+  std::int64_t batch = 0;          // number of items; 0: unknown
+  bool is_batch_reported = true;   // for the current iteration; false if it is from the previous
+                                   // one
+  std::int64_t largest_batch = 0;  // since the previous sample; it caused the peak
   std::int64_t samples = 0;
   std::int64_t alerts = 0;
 };
@@ -178,7 +179,7 @@ void TrainingMonitor::step(const Loss& loss) { step(state_->next_iteration, loss
 
 void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   state_->next_iteration = iteration + 1;
-  state_->is_batch_told = state_->batch == state_->options.batch_size;  // what all have
+  state_->is_batch_reported = state_->batch == state_->options.batch_size;  // the default
   if (!state_->is_at_work()) return;
   show_progress(iteration);
   if (state_->options.is_due(iteration))
@@ -188,7 +189,7 @@ void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
 
 void TrainingMonitor::set_batch_size(std::int64_t items) {
   state_->batch = std::max<std::int64_t>(items, 0);
-  state_->is_batch_told = true;
+  state_->is_batch_reported = true;
   state_->largest_batch = std::max(state_->largest_batch, state_->batch);
 }
 
@@ -205,7 +206,7 @@ void TrainingMonitor::close() {
   const auto attempt = [](auto&& action) {
     try {
       action();
-    } catch (const std::bad_alloc&) {  // closed all the same, by its destructor at the latest
+    } catch (const std::bad_alloc&) {  // the destructor closes it at the latest
     }
   };
   attempt([this] { state_->snapshots.end(); });

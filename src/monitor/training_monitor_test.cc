@@ -1,4 +1,4 @@
-// The whole of it over a recorder that is told of allocations by hand, into files.
+// The complete monitor, writing files, over a recorder that receives allocations from the tests.
 #include "plimsoll/training_monitor.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,7 @@ TEST_F(TrainingMonitors, writes_samples_at_its_intervals_into_log_and_event_file
   EXPECT_THAT(said, IsEmpty());
 }
 
-TEST_F(TrainingMonitors, a_forked_child_leaves_its_parent_s_files_alone) {
+TEST_F(TrainingMonitors, a_forked_child_does_not_touch_its_parents_files) {
   options.tensorboard = "true";
   options.interval = 1;
   TrainingMonitor monitor(options, printer());
@@ -111,7 +111,7 @@ TEST_F(TrainingMonitors, a_forked_child_leaves_its_parent_s_files_alone) {
   EXPECT_EQ(content_of(monitor.event_file_path()), events);
 }
 
-TEST_F(TrainingMonitors, tells_growth_once_with_its_bytes_and_may_fail_the_run) {
+TEST_F(TrainingMonitors, reports_growth_once_with_its_bytes_and_may_fail_the_run) {
   options.interval = 1;
   options.fail_on_alert = true;
   options.alert_every = 1000;
@@ -127,7 +127,7 @@ TEST_F(TrainingMonitors, tells_growth_once_with_its_bytes_and_may_fail_the_run) 
   EXPECT_TRUE(monitor.should_fail());
 }
 
-TEST_F(TrainingMonitors, gives_alerts_to_a_callback_where_there_is_one) {
+TEST_F(TrainingMonitors, passes_alerts_to_a_callback_if_there_is_one) {
   options.interval = 1;
   TrainingMonitor monitor(options, printer());
   std::vector<MemoryAlert> alerts;
@@ -143,24 +143,25 @@ TEST_F(TrainingMonitors, gives_alerts_to_a_callback_where_there_is_one) {
   EXPECT_THAT(said, IsEmpty());
 }
 
-TEST_F(TrainingMonitors, says_how_large_the_batch_that_failed_was_only_where_it_was_told) {
-  const auto title = [&](std::int64_t of_all, bool is_told_first) {
+TEST_F(TrainingMonitors, states_the_size_of_a_failed_batch_only_if_it_was_reported) {
+  const auto title = [&](std::int64_t of_all, bool is_reported_first) {
     options.batch_size = of_all;
     TrainingMonitor monitor(options, printer());
-    std::string told;
-    monitor.on_alert([&](const MemoryAlert& alert) { told = alert.title; });
-    monitor.set_batch_size(of_all != 0 ? of_all : 32);  // as step() is told at its end, in Python
+    std::string reported;
+    monitor.on_alert([&](const MemoryAlert& alert) { reported = alert.title; });
+    monitor.set_batch_size(of_all != 0 ? of_all : 32);  // as step() receives it at its end in
+                                                        // Python
     monitor.step();
-    if (is_told_first) monitor.set_batch_size(48);
+    if (is_reported_first) monitor.set_batch_size(48);
     monitor.ran_out("MemoryError: ");
-    return told;
+    return reported;
   };
   EXPECT_EQ(title(0, false), "Memory of cpu ran out in iteration 1; batches had up to 32 items");
   EXPECT_EQ(title(0, true), "Memory of cpu ran out in iteration 1, whose batch has 48 items");
   EXPECT_EQ(title(16, false), "Memory of cpu ran out in iteration 1, whose batch has 16 items");
 }
 
-TEST_F(TrainingMonitors, a_folder_that_cannot_be_written_is_one_sentence_each_and_no_more) {
+TEST_F(TrainingMonitors, each_unwritable_folder_is_reported_in_one_sentence) {
   std::ofstream(folder) << "a file where the folder should be";
   options.tensorboard = "true";
   TrainingMonitor monitor(options, printer());
@@ -170,7 +171,7 @@ TEST_F(TrainingMonitors, a_folder_that_cannot_be_written_is_one_sentence_each_an
   EXPECT_EQ(monitor.samples(), 5);
 }
 
-TEST_F(TrainingMonitors, switched_off_makes_no_file_and_takes_no_sample) {
+TEST_F(TrainingMonitors, creates_no_file_and_takes_no_sample_when_disabled) {
   options.enabled = false;
   options.tensorboard = "true";
   TrainingMonitor monitor(options, printer());
@@ -183,7 +184,7 @@ TEST_F(TrainingMonitors, switched_off_makes_no_file_and_takes_no_sample) {
   EXPECT_EQ(monitor.text_log_path(), "");
 }
 
-TEST_F(TrainingMonitors, records_the_iterations_of_snapshot_at_and_overwrites_nothing) {
+TEST_F(TrainingMonitors, records_the_iterations_of_snapshot_at_without_overwriting) {
   options.interval = 0;
   options.snapshot_at = {0, 3, 8};
   std::filesystem::create_directories(folder);
@@ -215,7 +216,7 @@ TEST_F(TrainingMonitors, lets_others_record_the_iterations_of_snapshot_at) {
   EXPECT_THAT(calls, testing::ElementsAre((folder / "memory_snapshot_iter2.plim").string(), "end"));
 }
 
-TEST_F(TrainingMonitors, reports_a_snapshot_that_fails_and_goes_on) {
+TEST_F(TrainingMonitors, reports_a_failed_snapshot_and_continues) {
   std::filesystem::create_directories(folder.parent_path());
   std::ofstream{folder} << "a file";
   options.text_log = false;

@@ -1,4 +1,4 @@
-// What is used now, and the peaks of a span of time.
+// Current memory usage, and the peaks within a span of time.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-using monitor::Held;
+using monitor::LiveMemory;
 
 const DeviceMemory* find(const std::vector<DeviceMemory>& devices, const std::string& name) {
   const auto found = std::ranges::find(devices, name, &DeviceMemory::name);
@@ -20,8 +20,8 @@ const DeviceMemory* find(const std::vector<DeviceMemory>& devices, const std::st
 
 void add(std::optional<std::uint64_t>& sum, std::uint64_t bytes) { sum = sum.value_or(0) + bytes; }
 
-// An allocator keeps one peak, since its own beginning: only one that rose is this span's.
-void add_told(TensorUsage& gpu, const DeviceMemory& now, const DeviceMemory* at_begin) {
+// An allocator has one peak since it started: it belongs to this span only if it has risen.
+void add_reported(TensorUsage& gpu, const DeviceMemory& now, const DeviceMemory* at_begin) {
   if (now.allocated_bytes) add(gpu.allocated_bytes, *now.allocated_bytes);
   if (now.reserved_bytes) add(gpu.reserved_bytes, *now.reserved_bytes);
   if (at_begin == nullptr || !now.peak_bytes || !at_begin->peak_bytes) return;
@@ -29,25 +29,25 @@ void add_told(TensorUsage& gpu, const DeviceMemory& now, const DeviceMemory* at_
     add(gpu.peak_bytes, *now.peak_bytes);
   } else if (*now.peak_bytes == *at_begin->peak_bytes) {
     add(gpu.peak_below_bytes, *now.peak_bytes);
-  }  // lower: somebody has reset it, and nothing is known
+  }  // lower: it was reset, and the peak is unknown
 }
 
-MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin) {
+MemoryUsage usage_of(const LiveMemory& held, const std::vector<DeviceMemory>& at_begin) {
   MemoryUsage usage;
   usage.rss_bytes = probes::read_host_memory().rss_bytes;
   std::vector<std::string> recorded;
   for (const plimsoll_usage& device : held.recorded) {
     if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
     TensorUsage* tensors = &usage.cpu;
-    // What the allocator says of itself is exact: the recorder may have lost an event.
+    // The allocator's own figures are exact: the recorder may have lost an event.
     std::optional<std::uint64_t> allocated_bytes;
     std::optional<std::uint64_t> reserved_bytes;
     if (device.device_type != PLIMSOLL_DEVICE_CPU) {
       tensors = usage.gpu ? &*usage.gpu : &usage.gpu.emplace();
       recorded.push_back(sample::device_name(device.device_type, device.ordinal));
-      if (const DeviceMemory* told = find(held.told, recorded.back())) {
-        allocated_bytes = told->allocated_bytes;
-        reserved_bytes = told->reserved_bytes;
+      if (const DeviceMemory* reported = find(held.reported, recorded.back())) {
+        allocated_bytes = reported->allocated_bytes;
+        reserved_bytes = reported->reserved_bytes;
       }
     }
     if (!reserved_bytes && device.has_segments != 0) reserved_bytes = device.reserved_bytes;
@@ -57,14 +57,14 @@ MemoryUsage usage_of(const Held& held, const std::vector<DeviceMemory>& at_begin
     add(tensors->peak_bytes, device.peak_bytes);
     if (device.has_segments != 0) add(tensors->peak_reserved_bytes, device.peak_reserved_bytes);
   }
-  for (const DeviceMemory& device : held.told) {
+  for (const DeviceMemory& device : held.reported) {
     if (sample::is_cpu(device.name)) continue;
     TensorUsage& gpu = usage.gpu ? *usage.gpu : usage.gpu.emplace();
     if (std::ranges::find(recorded, device.name) == recorded.end()) {
-      add_told(gpu, device, find(at_begin, device.name));
+      add_reported(gpu, device, find(at_begin, device.name));
     }
   }
-  // Of several devices each needs a peak of its own for their sum to be one.
+  // The sum of peaks is known only if every device has one.
   if (usage.gpu && usage.gpu->peak_below_bytes && usage.gpu->peak_bytes) {
     add(usage.gpu->peak_below_bytes, *usage.gpu->peak_bytes);
     usage.gpu->peak_bytes.reset();
@@ -92,11 +92,11 @@ PeakSpan& PeakSpan::operator=(PeakSpan&& other) noexcept {
 PeakSpan::~PeakSpan() { monitor::end_span({watch_, id_}); }
 
 MemoryUsage PeakSpan::usage() const {
-  return usage_of(monitor::what_is_held(watch_, id_), at_begin_);
+  return usage_of(monitor::live_memory(watch_, id_), at_begin_);
 }
 
 std::map<std::string, std::uint64_t> PeakSpan::peaks() const {
-  const Held held = monitor::what_is_held(watch_, id_);
+  const LiveMemory held = monitor::live_memory(watch_, id_);
   std::map<std::string, std::uint64_t> peaks;
   std::vector<std::string> recorded;
   for (const plimsoll_usage& device : held.recorded) {
@@ -104,16 +104,16 @@ std::map<std::string, std::uint64_t> PeakSpan::peaks() const {
     recorded.push_back(sample::device_name(device.device_type, device.ordinal));
     if (held.has_span) peaks[recorded.back()] = device.peak_bytes;
   }
-  for (const DeviceMemory& device : held.told) {
+  for (const DeviceMemory& device : held.reported) {
     if (sample::is_cpu(device.name)) continue;
     if (std::ranges::find(recorded, device.name) != recorded.end()) continue;
     TensorUsage usage;
-    add_told(usage, device, find(at_begin_, device.name));
+    add_reported(usage, device, find(at_begin_, device.name));
     if (usage.peak_bytes) peaks[device.name] = *usage.peak_bytes;
   }
   return peaks;
 }
 
-MemoryUsage current_usage() { return usage_of(monitor::what_is_held(0, 0), {}); }
+MemoryUsage current_usage() { return usage_of(monitor::live_memory(0, 0), {}); }
 
 }  // namespace plimsoll

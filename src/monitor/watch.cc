@@ -3,10 +3,13 @@
 #include <pthread.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "plimsoll/last_failure_c.h"
@@ -16,31 +19,35 @@ namespace plimsoll {
 namespace monitor {
 namespace {
 
-// Started and stopped by anyone; asked by many threads.
+// Started and stopped by any thread; queried by many.
 struct Watch {
   std::mutex mutex;
   plimsoll_recording* recording = nullptr;
   std::vector<plimsoll_recording*> lent;
-  std::uint64_t number = 0;  // counts each time that another recording is asked
+  std::uint64_t number = 0;  // changes whenever a different recording is queried
   std::mutex source_mutex;
-  // Shared, not copied: a source from Python can be copied and destroyed only under Python's lock,
-  // which whoever waits for ours may hold.
+  // Shared, not copied: a source from Python can be copied and destroyed only under the GIL, whose
+  // holder may be waiting for our lock.
   std::shared_ptr<const DeviceSource> source;
 
-  // Null: there is none to be asked.
+  // Null if there is no recording to query.
   plimsoll_recording* asked() const {
     if (recording != nullptr) return recording;
     return lent.empty() ? nullptr : lent.back();
   }
 };
 
-Watch& watch() {
-  static Watch* the_watch = [] {
-    auto* made = new Watch;  // never destroyed: tensors may be asked for until the very end
-    // The recorder's handlers first: those of before a fork run in the reverse order, and so lock
-    // in the order in which everybody does, ours before the recorder's.
+// Never destroyed: queries may come until process exit. Allocates nothing: without memory, stopping
+// must work as well.
+Watch& watch() noexcept {
+  static_assert(std::is_nothrow_default_constructible_v<Watch>);
+  alignas(Watch) static std::byte storage[sizeof(Watch)];
+  static Watch* const the_watch = [] {
+    Watch* const made = ::new (static_cast<void*>(storage)) Watch;
+    // Registers the recorder's handlers first: prepare handlers run in reverse order, so the locks
+    // are taken in the usual order, ours before the recorder's.
     plimsoll_recorder();
-    // In a child the recording is over, and the locks may have been held by threads that are gone.
+    // In a child the recording has ended, and threads that no longer exist may have held the locks.
     pthread_atfork([] { watch().mutex.lock(), watch().source_mutex.lock(); },
                    [] { watch().source_mutex.unlock(), watch().mutex.unlock(); },
                    [] {
@@ -78,9 +85,9 @@ std::vector<DeviceMemory> ask_device_source() {
   return source != nullptr ? (*source)() : std::vector<DeviceMemory>();
 }
 
-Held what_is_held(std::uint64_t number, std::uint64_t span) {
-  Held held;
-  held.told = ask_device_source();
+LiveMemory live_memory(std::uint64_t number, std::uint64_t span) {
+  LiveMemory held;
+  held.reported = ask_device_source();
   Watch& w = watch();
   const std::lock_guard lock(w.mutex);
   if (w.asked() == nullptr) return held;
@@ -91,9 +98,10 @@ Held what_is_held(std::uint64_t number, std::uint64_t span) {
   if (!held.has_span) return held;
   for (const plimsoll_usage& device : held.recorded) {
     auto& roles = held.at_peak.emplace_back();
-    const int told = plimsoll_recording_peak_roles(w.asked(), span, device.device, roles.data());
-    // What an optimizer takes for a moment goes with the parameters, not with the batch.
-    if (told == 1 + PLIMSOLL_PHASE_OPTIMIZER) roles = {};
+    const int reported =
+        plimsoll_recording_peak_roles(w.asked(), span, device.device, roles.data());
+    // Temporary memory of an optimizer scales with the parameters, not with the batch.
+    if (reported == 1 + PLIMSOLL_PHASE_OPTIMIZER) roles = {};
   }
   return held;
 }
@@ -139,7 +147,7 @@ void read_live_rows(std::vector<plimsoll_live>& rows) {
   const std::lock_guard lock(w.mutex);
   plimsoll_recording* const asked = w.asked();
   std::size_t count = plimsoll_recording_live(asked, rows.data(), rows.size());
-  while (count > rows.size()) {  // it may grow meanwhile
+  while (count > rows.size()) {  // the table may have grown meanwhile
     rows.resize(count + count / 8 + 64);
     count = plimsoll_recording_live(asked, rows.data(), rows.size());
   }
@@ -183,6 +191,6 @@ void set_device_source(DeviceSource source) {
   if (source) next = std::make_shared<const DeviceSource>(std::move(source));
   const std::lock_guard lock(monitor::watch().source_mutex);
   monitor::watch().source.swap(next);
-}  // the former one goes after the lock
+}  // the previous source is destroyed after the lock is released
 
 }  // namespace plimsoll

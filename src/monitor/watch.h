@@ -1,4 +1,4 @@
-// The recording of a process that is watched: it goes nowhere, and is asked what is live.
+// The recording of a watched process: it has no sink and is queried for live memory.
 #pragma once
 
 #include <array>
@@ -13,22 +13,23 @@
 
 namespace plimsoll::monitor {
 
-// What is live on each device now, by what recorder and device source tell. The peaks of the
-// recorder's devices are those since `span` (of the watch of this number); 0: none.
-struct Held {
+// The current live memory of each device, from the recorder and the device source. Peaks of the
+// recorder's devices cover the time since `span` (of the watch with this number); 0: no span.
+struct LiveMemory {
   std::vector<plimsoll_usage> recorded;
   std::vector<std::array<std::uint64_t, 6>> at_peak;  // by device and role; empty: unknown
-  std::vector<DeviceMemory> told;                     // by the device source
-  bool has_span = false;  // else the peaks are unknown: another recording is asked now
+  std::vector<DeviceMemory> reported;                 // by the device source
+  bool has_span = false;  // false: the peaks are unknown, because a different recording is queried
+                          // now
 };
-Held what_is_held(std::uint64_t watch, std::uint64_t span);
-// The recorder's part of it alone, without peaks: nobody else's locks are taken.
+LiveMemory live_memory(std::uint64_t watch, std::uint64_t span);
+// Only the recorder's part, without peaks: takes no locks of other components.
 std::vector<plimsoll_usage> what_is_recorded();
 
-// The number of the step that ended last; 0: none has, or nobody records.
+// The number of the step that ended last; 0 if none has ended or nothing records.
 std::int64_t last_step();
 
-// A span of the recorder's, and the number of the watch that it belongs to.
+// A span of the recorder, and the number of its watch.
 struct BegunSpan {
   std::uint64_t watch = 0;
   std::uint64_t span = 0;
@@ -36,17 +37,17 @@ struct BegunSpan {
 BegunSpan begin_span();
 void end_span(const BegunSpan& span);
 
-// All that is live, in no order, instead of what was in `rows`, whose memory is used again.
+// Replaces `rows` by all live allocations, in any order; reuses its memory.
 void read_live_rows(std::vector<plimsoll_live>& rows);
 
-// Recordings that others have begun and will end: the newest of them is asked while no watch runs.
-// One is taken back before it ends.
+// Recordings that other code has started and will end: the newest is queried while no watch runs.
+// Remove a recording before it ends.
 void lend_recording(plimsoll_recording* recording);
 void take_back_recording(plimsoll_recording* recording);
 
 std::vector<DeviceMemory> ask_device_source();
 
-// As take_sample(); also shows the live allocations to `survivors`.
+// Like take_sample(); also passes the live allocations to `survivors`.
 MemorySample sample_and_observe(const SampleOptions& options, alerts::Survivors& survivors);
 
 }  // namespace plimsoll::monitor

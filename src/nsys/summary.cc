@@ -16,10 +16,10 @@ namespace plimsoll::nsys {
 namespace {
 
 constexpr double kMegabyte = 1e6;
-constexpr double kMost = 1e15;  // of anything: sums of hostile numbers stay numbers
+constexpr double kMost = 1e15;  // limits values, so that sums of hostile numbers stay finite
 constexpr std::size_t kMostRows = 20;
 
-// A line of CSV; quotes may hold commas, and twice a quote is one.
+// Splits a line of CSV; quoted cells may contain commas, and a doubled quote is one quote.
 std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> cells(1);
   bool is_quoted = false;
@@ -38,7 +38,7 @@ std::vector<std::string> cells_of(std::string_view line) {
   return cells;
 }
 
-// A row by the names of its table's columns.
+// A row, accessed by the column names of its table.
 class Row {
  public:
   Row(const std::vector<std::string>& header, const std::vector<std::string>& cells)

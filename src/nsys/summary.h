@@ -1,4 +1,4 @@
-// What `nsys stats` tells of memory, read from its CSV and told in our words.
+// The memory data of `nsys stats`, parsed from its CSV.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::nsys {
 
-// The reports that are asked for; their names are those of nsys since 2022.
+// The requested reports, under their names in nsys since 2022.
 const std::vector<std::string>& nsys_reports();
 
 // One kind of copy or fill on the device.
@@ -23,7 +23,7 @@ struct NsysOperation {
   std::int64_t time_ns = 0;
 };
 
-// One function that takes memory from the driver, or gives it back.
+// One function that allocates memory from the driver, or frees it.
 struct NsysCall {
   std::string name;
   std::uint64_t count = 0;
@@ -32,13 +32,13 @@ struct NsysCall {
 };
 
 struct NsysSummary {
-  std::size_t tables = 0;                 // that were recognized
-  std::size_t skipped = 0;                // reports that nsys had nothing for
+  std::size_t tables = 0;                 // recognized tables
+  std::size_t skipped = 0;                // reports without data
   std::vector<NsysOperation> operations;  // most bytes first
   std::vector<NsysCall> calls;            // most time first
 };
 
-// All that a recognized table has; lines of any other form are skipped.
+// Reads every recognized table; lines of any other form are skipped.
 NsysSummary read_nsys_stats(std::string_view csv);
 
 std::string nsys_summary_text(const NsysSummary& summary, std::size_t width, text::Color color);

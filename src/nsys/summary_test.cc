@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// As nsys 2024 prints it: between its own lines, in any order.
+// As printed by nsys 2024: between other lines, in any order.
 constexpr const char* kStats =
     "Generating SQLite file run.sqlite from run.nsys-rep\n"
     "Processing [run.sqlite] with [reports/cuda_gpu_mem_size_sum.py]... \n"
@@ -28,7 +28,7 @@ constexpr const char* kStats =
     "30.0,7000000,4,1.0,1.0,1,800000,1.0,\"cudaFree_v3020\"\n"
     "10.0,3000,4,1.0,1.0,1,1,1.0,cudaLaunchKernel_v7000\n";
 
-TEST(NsysSummary, tables_are_recognised_by_their_columns) {
+TEST(NsysSummary, tables_are_recognized_by_their_columns) {
   const NsysSummary summary = read_nsys_stats(kStats);
   EXPECT_EQ(summary.tables, 3U);
   ASSERT_EQ(summary.operations.size(), 2U);
@@ -44,7 +44,7 @@ TEST(NsysSummary, tables_are_recognised_by_their_columns) {
   EXPECT_EQ(summary.calls[1].longest_ns, 900000);
 }
 
-TEST(NsysSummary, is_told_in_our_words) {
+TEST(NsysSummary, is_reported_in_plimsolls_terms) {
   EXPECT_EQ(
       nsys_summary_text(read_nsys_stats(kStats), 100, text::Color::kOff),
       "Copies and fills on the device\n       SIZE  COUNT  LARGEST    TIME  OPERATION\n  384.0 MiB "
@@ -53,7 +53,7 @@ TEST(NsysSummary, is_told_in_our_words) {
       "CALL\n      4  7.0 ms  800.0 us  cudaFree\n     12  5.0 ms  900.0 us  cudaMalloc\n");
 }
 
-TEST(NsysSummary, a_program_without_a_gpu_has_nothing_to_tell) {
+TEST(NsysSummary, a_program_without_a_gpu_has_nothing_to_report) {
   const NsysSummary summary =
       read_nsys_stats("SKIPPED: run.sqlite does not contain GPU memory data.\n");
   EXPECT_EQ(summary.tables, 0U);
@@ -61,7 +61,7 @@ TEST(NsysSummary, a_program_without_a_gpu_has_nothing_to_tell) {
   EXPECT_THAT(nsys_summary_text(summary, 100, text::Color::kOff), HasSubstr("recorded no copies"));
 }
 
-TEST(NsysSummary, numbers_that_are_none_are_nothing) {
+TEST(NsysSummary, invalid_numbers_are_ignored) {
   const NsysSummary summary = read_nsys_stats(
       "Total (MB),Count,Max (MB),Operation\nnan,-1,inf,a\n1e300,99999999999999999999,,b\n,,,c\n");
   ASSERT_EQ(summary.operations.size(), 3U);

@@ -10,13 +10,13 @@
 namespace plimsoll::nvtx {
 namespace {
 
-// NVTX's own types, as far as they are needed: numbers and layouts as its headers have them.
+// The parts of NVTX's types that are needed: numbers and layouts as in its headers.
 using Function = void (*)();
 using Slot = Function*;
 constexpr std::uint16_t kVersion = 3;
-constexpr std::uint32_t kCallbacks = 1;  // of the tables that a tool may ask for
+constexpr std::uint32_t kCallbacks = 1;  // number of the callback table
 constexpr std::uint32_t kVersionInfo = 3;
-constexpr std::uint32_t kCore2 = 5;  // of the modules: the one with the domains
+constexpr std::uint32_t kCore2 = 5;  // number of the module with the domains
 
 enum Core2 : std::size_t {
   kDomainMark = 1,
@@ -46,8 +46,8 @@ constexpr std::int32_t kUnsigned64 = 1;  // payload_type
 constexpr std::int32_t kPlainText = 1;   // message_type
 constexpr std::int32_t kKeptText = 3;
 
-// What the tool fills in, a module each: so many functions as NVTX 3 has, the first of which is
-// none. We call those of the module with the domains alone.
+// The tables that the tool fills in, one per module, with as many functions as NVTX 3 has; the
+// first entry is unused. Only the functions of the module with the domains are called.
 template <std::size_t kSize>
 struct Module {
   std::array<Function, kSize> functions{};
@@ -65,7 +65,7 @@ struct Modules {
   Module<7> sync;
 };
 Modules& modules() {
-  static auto* all = new Modules;  // never destroyed: ranges may end until the very end
+  static auto* all = new Modules;  // never destroyed: ranges may end until process exit
   return *all;
 }
 
@@ -73,11 +73,11 @@ template <typename Signature, typename... Arguments>
 auto call(Core2 function, Arguments... arguments) noexcept {
   using Result = decltype(static_cast<Signature*>(nullptr)(arguments...));
   const Function known = modules().core2.functions[function];
-  if (known == nullptr) return Result();  // this tool has no use for it
+  if (known == nullptr) return Result();  // the tool does not use this function
   return reinterpret_cast<Signature*>(known)(arguments...);
 }
 
-// ---- what the tool calls ----------------------------------------------------------------------
+// ---- functions that the tool calls -------------------------------------------------------------
 
 struct Callbacks {
   std::size_t size;

@@ -12,7 +12,7 @@
 namespace plimsoll::probes {
 namespace {
 
-// v1 says "no limit" with the largest number of whole pages.
+// v1 reports "no limit" as the largest number of whole pages.
 constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 62;
 
 struct Membership {
@@ -30,7 +30,7 @@ std::vector<Membership> memberships(std::string_view text) {
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const std::string path(line.substr(second + 1));
     if (controllers.empty()) found.push_back({path, 2});
-    // One of a list with commas; no other controller has this word in its name.
+    // A comma-separated list; no other controller's name contains this one.
     if (controllers.find("memory") != std::string_view::npos) found.push_back({path, 1});
   });
   return found;
@@ -48,7 +48,7 @@ const char* current_file(int version) {
 }
 
 std::optional<std::uint64_t> read_limit(const std::string& folder, int version) {
-  const auto limit = read_number(folder + limit_file(version));  // "max" is no number
+  const auto limit = read_number(folder + limit_file(version));  // "max" is not a number
   if (limit && version == 1 && *limit >= kNoLimitV1) return std::nullopt;
   return limit;
 }
@@ -57,15 +57,15 @@ bool has_memory_files(const std::string& folder, int version) {
   return ::access((folder + current_file(version)).c_str(), R_OK) == 0;
 }
 
-// The group above: "/a/b" -> "/a" -> "/".
+// The parent group: "/a/b" -> "/a" -> "/".
 std::string parent(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-// The group of `path`, or of those above it, with the least room. A container that sees only its
-// own part of the tree may be told a path that does not exist for it: then the mount's root is its
-// group.
+// The group of `path`, or the ancestor with the least free memory. A container that sees only its
+// own part of the tree may be given a path that does not exist in it: then its group is the root of
+// the mount.
 std::optional<CgroupLimit> tightest(const std::string& mount, const Membership& member) {
   std::optional<CgroupLimit> found;
   std::uint64_t least_room = UINT64_MAX;
@@ -75,7 +75,7 @@ std::optional<CgroupLimit> tightest(const std::string& mount, const Membership& 
       const auto limit = read_limit(folder, member.version);
       const auto current = read_number(folder + current_file(member.version)).value_or(0);
       const std::uint64_t room =
-          limit ? *limit - std::min(*limit, current) : UINT64_MAX;  // none: all the room there is
+          limit ? *limit - std::min(*limit, current) : UINT64_MAX;  // no limit: unbounded
       if (!found || room < least_room) {
         found = CgroupLimit{path, folder, member.version, limit};
         least_room = room;
@@ -137,41 +137,41 @@ std::optional<std::uint64_t> read_cgroup_inactive_file(const CgroupLimit& group)
 std::optional<CgroupMemory> read_cgroup_memory(const std::string& root, const std::string& pid) {
   const auto group = find_cgroup_limit(root, pid);
   if (!group) return std::nullopt;
-  CgroupMemory told;
-  told.path = group->path;
-  told.version = group->version;
-  told.limit_bytes = group->limit_bytes;
-  told.current_bytes = read_cgroup_current(*group);
-  told.inactive_file_bytes = read_cgroup_inactive_file(*group);
+  CgroupMemory reported;
+  reported.path = group->path;
+  reported.version = group->version;
+  reported.limit_bytes = group->limit_bytes;
+  reported.current_bytes = read_cgroup_current(*group);
+  reported.inactive_file_bytes = read_cgroup_inactive_file(*group);
   if (group->version == 2) {
     const auto events = read_system_file(group->folder + "/memory.events").value_or("");
-    told.oom_kills = number_after(events, "oom_kill");
-    told.limit_hits = number_after(events, "max");
-    told.pressure = read_memory_pressure(group->folder + "/memory.pressure");
+    reported.oom_kills = number_after(events, "oom_kill");
+    reported.limit_hits = number_after(events, "max");
+    reported.pressure = read_memory_pressure(group->folder + "/memory.pressure");
   } else {
     const auto control = read_system_file(group->folder + "/memory.oom_control").value_or("");
-    told.oom_kills = number_after(control, "oom_kill");
-    told.limit_hits = read_number(group->folder + "/memory.failcnt");
+    reported.oom_kills = number_after(control, "oom_kill");
+    reported.limit_hits = read_number(group->folder + "/memory.failcnt");
   }
-  return told;
+  return reported;
 }
 
 std::optional<MemoryPressure> read_memory_pressure(const std::string& path) {
   const auto text = read_system_file(path);
   if (!text || !text->starts_with("some")) return std::nullopt;
-  MemoryPressure told;
+  MemoryPressure reported;
   for_each_line(*text, [&](std::string_view line) {
     if (line.starts_with("some")) {
-      told.some_percent_10s = percent_after(line, "avg10=");
-      told.some_percent_60s = percent_after(line, "avg60=");
-      told.some_total_us = total_after(line);
+      reported.some_percent_10s = percent_after(line, "avg10=");
+      reported.some_percent_60s = percent_after(line, "avg60=");
+      reported.some_total_us = total_after(line);
     } else if (line.starts_with("full")) {
-      told.full_percent_10s = percent_after(line, "avg10=");
-      told.full_percent_60s = percent_after(line, "avg60=");
-      told.full_total_us = total_after(line);
+      reported.full_percent_10s = percent_after(line, "avg10=");
+      reported.full_percent_60s = percent_after(line, "avg60=");
+      reported.full_total_us = total_after(line);
     }
   });
-  return told;
+  return reported;
 }
 
 }  // namespace plimsoll::probes

@@ -1,6 +1,6 @@
-// The memory limit that a container, a batch system or systemd has put on this process: cgroup v2,
-// or v1. A limit holds for a group and all below it, so the group told here is the one, of ours and
-// those above it, that leaves the least room.
+// The memory limit that a container, a batch system or systemd sets for this process: cgroup v2, or
+// v1. A limit applies to a group and all its descendants, so the reported group is the one, among
+// this process's and its ancestors, that leaves the least free memory.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::probes {
 
-// Pressure stall information: the share of the last seconds in which somebody (all) waited for
-// memory, in percent, and the sum of it.
+// Pressure stall information: the share of recent time in which some (or all) tasks waited for
+// memory, in percent, and the total.
 struct MemoryPressure {
   double some_percent_10s = 0;
   double some_percent_60s = 0;
@@ -21,30 +21,30 @@ struct MemoryPressure {
 };
 
 struct CgroupMemory {
-  std::string path;  // of the group, from the root of the hierarchy; "/": the root
+  std::string path;  // of the group, from the root of the hierarchy, which is "/"
   int version = 2;
-  std::optional<std::uint64_t> limit_bytes;  // absent: none
+  std::optional<std::uint64_t> limit_bytes;  // absent if there is no limit
   std::optional<std::uint64_t> current_bytes;
-  // Of which: file cache that the kernel takes back when it needs it, as docker and Kubernetes
-  // leave it out of what they show as used.
+  // A part of current: file cache that the kernel reclaims when necessary, which docker and
+  // Kubernetes exclude from used memory.
   std::optional<std::uint64_t> inactive_file_bytes;
   std::optional<std::uint64_t> oom_kills;
-  std::optional<std::uint64_t> limit_hits;  // how often the limit had to be enforced
+  std::optional<std::uint64_t> limit_hits;  // number of times the limit was enforced
   std::optional<MemoryPressure> pressure;
 
-  // current without the cache.
+  // The current bytes without the reclaimable cache.
   std::optional<std::uint64_t> used_bytes() const;
 };
 
-// The group that limits process `pid` ("self"); without any limit, its own group. nullopt where
+// The group that limits process `pid` ("self"), or its own group if there is no limit. nullopt if
 // there is no memory controller.
 std::optional<CgroupMemory> read_cgroup_memory(const std::string& root = {},
                                                const std::string& pid = "self");
 
-// <root>/proc/pressure/memory, or a group's memory.pressure.
+// Reads <root>/proc/pressure/memory, or a group's memory.pressure.
 std::optional<MemoryPressure> read_memory_pressure(const std::string& path);
 
-// The folder of the group that limits this process and its limit; for those who look often.
+// The folder of the group that limits this process, and its limit; for frequent polling.
 struct CgroupLimit {
   std::string path;    // from the root of the hierarchy
   std::string folder;  // where its files are

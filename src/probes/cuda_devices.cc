@@ -10,7 +10,7 @@
 namespace plimsoll::probes {
 namespace {
 
-// The CUDA driver's own types, as far as they are needed.
+// The parts of the CUDA driver's types that are needed here.
 using Answer = int;
 using Device = int;
 constexpr Answer kSuccess = 0;
@@ -55,22 +55,22 @@ std::vector<std::string> cuda_device_uuids(const std::string& library) {
   Answer (*uuid_of)(Uuid*, Device) = nullptr;
   look(count_of, "cuDeviceGetCount");
   look(device_of, "cuDeviceGet");
-  look(uuid_of, "cuDeviceGetUuid_v2");  // of a MIG instance: its own
-  look(uuid_of, "cuDeviceGetUuid");     // its GPU's
-  std::vector<std::string> told;
+  look(uuid_of, "cuDeviceGetUuid_v2");  // for a MIG instance: its own
+  look(uuid_of, "cuDeviceGetUuid");     // for a MIG instance: its GPU's
+  std::vector<std::string> reported;
   int count = 0;
   if (count_of != nullptr && device_of != nullptr && uuid_of != nullptr &&
       count_of(&count) == kSuccess) {
     for (int ordinal = 0; ordinal < std::min(count, kMostDevices); ++ordinal) {
       Device device = 0;
       Uuid uuid{};
-      const bool is_told =
+      const bool is_reported =
           device_of(&device, ordinal) == kSuccess && uuid_of(&uuid, device) == kSuccess;
-      told.push_back(is_told ? text_of(uuid) : std::string());
+      reported.push_back(is_reported ? text_of(uuid) : std::string());
     }
   }
   ::dlclose(opened);
-  return told;
+  return reported;
 }
 
 const GpuDevice* find_gpu(const std::vector<GpuDevice>& devices, std::string_view uuid) {
@@ -79,8 +79,8 @@ const GpuDevice* find_gpu(const std::vector<GpuDevice>& devices, std::string_vie
   const auto found = std::ranges::find_if(
       devices, [&](const GpuDevice& device) { return without_prefix(device.uuid) == uuid; });
   if (found == devices.end()) return nullptr;
-  // CUDA never runs on a GPU that is cut into instances, so an older one has told the GPU of its
-  // instance.
+  // CUDA never runs on a whole GPU that is split into instances, so the UUID of a GPU means that an
+  // older driver has returned it for the instance.
   const GpuDevice* instance = nullptr;
   for (const GpuDevice& device : devices) {
     if (!is_instance_of(device, *found)) continue;

@@ -1,6 +1,6 @@
-// Which of the driver's GPUs the CUDA devices of this process are. CUDA counts what
-// CUDA_VISIBLE_DEVICES lets it see, in an order of its own, and with MIG an instance instead of
-// its GPU: only the UUIDs say which is which.
+// Maps the CUDA devices of this process to the driver's GPUs. CUDA numbers the devices that
+// CUDA_VISIBLE_DEVICES exposes in its own order and, with MIG, an instance instead of its GPU: only
+// UUIDs identify them.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace plimsoll::probes {
 
-// By ordinal: "8932f937-d72c-4106-c12f-20bd9faed9f6". Asks the CUDA driver that the program has
-// loaded and initialized; empty: it has not.
+// By ordinal: "8932f937-d72c-4106-c12f-20bd9faed9f6". Queries the CUDA driver that the program has
+// loaded and initialized; empty if it has not done so.
 std::vector<std::string> cuda_device_uuids(const std::string& library = "libcuda.so.1");
 
-// The GPU, or the MIG instance, that has this UUID ("GPU-" or "MIG-" before it or not). Null: none
-// has it, or which instance it is cannot be told.
+// The GPU or MIG instance with this UUID (with or without the prefix "GPU-" or "MIG-"). Null if
+// there is none, or if the instance cannot be determined.
 const GpuDevice* find_gpu(const std::vector<GpuDevice>& devices, std::string_view uuid);
 
 }  // namespace plimsoll::probes

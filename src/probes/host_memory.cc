@@ -37,26 +37,26 @@ std::optional<std::uint64_t> read_rss(const std::string& root) {
 std::uint64_t less(std::uint64_t from, std::uint64_t bytes) { return from - std::min(from, bytes); }
 
 std::optional<SharedMemoryFolder> read_shared_memory(const std::string& root) {
-  struct statvfs told{};
-  if (::statvfs((root + "/dev/shm").c_str(), &told) != 0) return std::nullopt;
+  struct statvfs reported{};
+  if (::statvfs((root + "/dev/shm").c_str(), &reported) != 0) return std::nullopt;
   SharedMemoryFolder folder;
-  folder.size_bytes = std::uint64_t{told.f_blocks} * told.f_frsize;
-  folder.used_bytes = less(folder.size_bytes, std::uint64_t{told.f_bfree} * told.f_frsize);
+  folder.size_bytes = std::uint64_t{reported.f_blocks} * reported.f_frsize;
+  folder.used_bytes = less(folder.size_bytes, std::uint64_t{reported.f_bfree} * reported.f_frsize);
   return folder;
 }
 
 }  // namespace
 
 MachineMemory read_machine_memory(const std::string& root) {
-  MachineMemory told;
+  MachineMemory reported;
   const std::string text = read_system_file(root + "/proc/meminfo").value_or("");
-  told.total_bytes = bytes_after(text, "MemTotal:");
-  told.available_bytes = bytes_after(text, "MemAvailable:");
-  told.swap_total_bytes = bytes_after(text, "SwapTotal:");
-  told.swap_free_bytes = bytes_after(text, "SwapFree:");
-  told.shared_memory = read_shared_memory(root);
-  told.pressure = read_memory_pressure(root + "/proc/pressure/memory");
-  return told;
+  reported.total_bytes = bytes_after(text, "MemTotal:");
+  reported.available_bytes = bytes_after(text, "MemAvailable:");
+  reported.swap_total_bytes = bytes_after(text, "SwapTotal:");
+  reported.swap_free_bytes = bytes_after(text, "SwapFree:");
+  reported.shared_memory = read_shared_memory(root);
+  reported.pressure = read_memory_pressure(root + "/proc/pressure/memory");
+  return reported;
 }
 
 void HostProbe::look_at_group(std::int64_t now_ns) {
@@ -72,20 +72,21 @@ void HostProbe::look_at_group(std::int64_t now_ns) {
 
 HostMemory HostProbe::read() {
   look_at_group(monotonic_ns());
-  HostMemory told;
-  told.rss_bytes = read_rss(root_);
+  HostMemory reported;
+  reported.rss_bytes = read_rss(root_);
   if (group_) {
     const auto current = read_cgroup_current(*group_);
-    if (current) told.used_bytes = less(*current, group_cache_bytes_);
-    told.total_bytes = group_->limit_bytes;
-    return told;
+    if (current) reported.used_bytes = less(*current, group_cache_bytes_);
+    reported.total_bytes = group_->limit_bytes;
+    return reported;
   }
   const auto text = read_system_file(root_ + "/proc/meminfo");
-  if (!text) return told;
-  told.total_bytes = bytes_after(*text, "MemTotal:");
+  if (!text) return reported;
+  reported.total_bytes = bytes_after(*text, "MemTotal:");
   const auto available = bytes_after(*text, "MemAvailable:");
-  if (told.total_bytes && available) told.used_bytes = less(*told.total_bytes, *available);
-  return told;
+  if (reported.total_bytes && available)
+    reported.used_bytes = less(*reported.total_bytes, *available);
+  return reported;
 }
 
 HostMemory read_host_memory() { return base::PerThread<HostProbe, HostProbe>::get().read(); }

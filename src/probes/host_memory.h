@@ -1,5 +1,4 @@
-// The memory of the machine this process runs on, and a quick look at it for those who look at
-// every batch.
+// The memory of the machine, and a cheap reading of it for code that polls on every batch.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace plimsoll::probes {
 
-// /dev/shm, through which DataLoader workers hand over their batches.
+// /dev/shm, through which DataLoader workers pass their batches.
 struct SharedMemoryFolder {
   std::uint64_t size_bytes = 0;
   std::uint64_t used_bytes = 0;
@@ -20,7 +19,7 @@ struct SharedMemoryFolder {
 
 struct MachineMemory {
   std::optional<std::uint64_t> total_bytes;
-  std::optional<std::uint64_t> available_bytes;  // without swapping, as the kernel guesses
+  std::optional<std::uint64_t> available_bytes;  // without swapping, as estimated by the kernel
   std::optional<std::uint64_t> swap_total_bytes;
   std::optional<std::uint64_t> swap_free_bytes;
   std::optional<SharedMemoryFolder> shared_memory;
@@ -28,9 +27,9 @@ struct MachineMemory {
 };
 MachineMemory read_machine_memory(const std::string& root = {});
 
-// This process's resident set, and the memory that it may fill: that of its cgroup where it has a
-// limit below the machine's, else the machine's. Keeps what changes rarely (which group, how much
-// file cache there is in it) for a second. For one thread; may be forked.
+// This process's resident set, and the memory available to it: that of its cgroup if the cgroup has
+// a limit below the machine's memory, else the machine's. Caches rarely changing values (the group
+// and its file cache) for a second. One thread; safe to fork.
 class HostProbe {
  public:
   explicit HostProbe(std::string root = {}) : root_(std::move(root)) {}
@@ -41,13 +40,13 @@ class HostProbe {
 
   std::string root_;
   std::int64_t looked_ns_ = 0;        // of CLOCK_MONOTONIC; 0: never
-  std::optional<CgroupLimit> group_;  // only one with a limit
+  std::optional<CgroupLimit> group_;  // only if it has a limit
   std::uint64_t group_cache_bytes_ = 0;
   std::optional<std::uint64_t> machine_total_bytes_;
 };
 
-// HostProbe::read of this thread's own probe. Any thread, no lock; about 15 us, most of it the
-// kernel's.
+// Calls HostProbe::read on this thread's own probe. Any thread, no lock; about 15 us, most of it in
+// the kernel.
 HostMemory read_host_memory();
 
 }  // namespace plimsoll::probes

@@ -15,35 +15,35 @@ constexpr const char* kMeminfo =
     "MemTotal:       8000 kB\nMemFree:        1000 kB\nMemAvailable:   5000 kB\n"
     "SwapTotal:      400 kB\nSwapFree:       300 kB\n";
 
-TEST(MachineMemory, is_told_as_far_as_it_is_known) {
+TEST(MachineMemory, is_reported_as_far_as_it_is_known) {
   const MadeMachine machine;
   EXPECT_EQ(read_machine_memory(machine.root()).total_bytes, std::nullopt);
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/pressure/memory", "some avg10=3.00 avg60=2.00 avg300=1.00 total=9\n");
-  auto told = read_machine_memory(machine.root());
-  EXPECT_EQ(told.total_bytes, 8000U << 10);
-  EXPECT_EQ(told.available_bytes, 5000U << 10);
-  EXPECT_EQ(told.swap_free_bytes, 300U << 10);
-  EXPECT_DOUBLE_EQ(told.pressure.value_or(MemoryPressure{}).some_percent_60s, 2.0);
-  EXPECT_FALSE(told.shared_memory);
+  auto reported = read_machine_memory(machine.root());
+  EXPECT_EQ(reported.total_bytes, 8000U << 10);
+  EXPECT_EQ(reported.available_bytes, 5000U << 10);
+  EXPECT_EQ(reported.swap_free_bytes, 300U << 10);
+  EXPECT_DOUBLE_EQ(reported.pressure.value_or(MemoryPressure{}).some_percent_60s, 2.0);
+  EXPECT_FALSE(reported.shared_memory);
   machine.write("/dev/shm/torch_1", "x");
-  told = read_machine_memory(machine.root());
-  ASSERT_TRUE(told.shared_memory);
-  EXPECT_GE(told.shared_memory->size_bytes, told.shared_memory->used_bytes);
+  reported = read_machine_memory(machine.root());
+  ASSERT_TRUE(reported.shared_memory);
+  EXPECT_GE(reported.shared_memory->size_bytes, reported.shared_memory->used_bytes);
 }
 
-TEST(HostProbe, tells_of_the_machine_where_no_group_limits) {
+TEST(HostProbe, reports_the_machine_if_no_group_has_a_limit) {
   const MadeMachine machine;
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/self/statm", "900 33 12 1 0 99 0\n");
   HostProbe probe(machine.root());
-  const HostMemory told = probe.read();
-  EXPECT_EQ(told.rss_bytes, 33U * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
-  EXPECT_EQ(told.used_bytes, 3000U << 10);
-  EXPECT_EQ(told.total_bytes, 8000U << 10);
+  const HostMemory reported = probe.read();
+  EXPECT_EQ(reported.rss_bytes, 33U * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(reported.used_bytes, 3000U << 10);
+  EXPECT_EQ(reported.total_bytes, 8000U << 10);
 }
 
-TEST(HostProbe, tells_of_the_group_that_limits_without_its_file_cache) {
+TEST(HostProbe, reports_the_limiting_group_without_its_file_cache) {
   const MadeMachine machine;
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/self/cgroup", "0::/job\n");
@@ -53,12 +53,12 @@ TEST(HostProbe, tells_of_the_group_that_limits_without_its_file_cache) {
   HostProbe probe(machine.root());
   EXPECT_EQ(probe.read().used_bytes, 2000000U);
   machine.write("/sys/fs/cgroup/job/memory.current", "3500000\n");
-  const HostMemory told = probe.read();
-  EXPECT_EQ(told.used_bytes, 2500000U);
-  EXPECT_EQ(told.total_bytes, 4000000U);
+  const HostMemory reported = probe.read();
+  EXPECT_EQ(reported.used_bytes, 2500000U);
+  EXPECT_EQ(reported.total_bytes, 4000000U);
 }
 
-TEST(HostProbe, a_limit_above_what_the_machine_has_is_none) {
+TEST(HostProbe, ignores_a_limit_above_the_machines_memory) {
   const MadeMachine machine;
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/self/cgroup", "0::/job\n");
@@ -69,20 +69,20 @@ TEST(HostProbe, a_limit_above_what_the_machine_has_is_none) {
 
 TEST(HostProbe, without_proc_nothing_is_known) {
   const MadeMachine machine;
-  const HostMemory told = HostProbe(machine.root()).read();
-  EXPECT_EQ(told.rss_bytes, std::nullopt);
-  EXPECT_EQ(told.used_bytes, std::nullopt);
-  EXPECT_EQ(told.total_bytes, std::nullopt);
+  const HostMemory reported = HostProbe(machine.root()).read();
+  EXPECT_EQ(reported.rss_bytes, std::nullopt);
+  EXPECT_EQ(reported.used_bytes, std::nullopt);
+  EXPECT_EQ(reported.total_bytes, std::nullopt);
 }
 
 TEST(HostMemory, of_this_process_agrees_with_its_status) {
-  const HostMemory told = read_host_memory();
+  const HostMemory reported = read_host_memory();
   const auto status = read_process_memory(::getpid(), Depth::kQuick);
-  ASSERT_TRUE(told.rss_bytes && status && status->rss_bytes);
+  ASSERT_TRUE(reported.rss_bytes && status && status->rss_bytes);
   constexpr double kBatches = 4 << 20;  // the kernel counts in batches per CPU
-  EXPECT_NEAR(static_cast<double>(*told.rss_bytes), static_cast<double>(*status->rss_bytes),
+  EXPECT_NEAR(static_cast<double>(*reported.rss_bytes), static_cast<double>(*status->rss_bytes),
               kBatches);
-  EXPECT_GT(told.total_bytes.value_or(0), told.used_bytes.value_or(0));
+  EXPECT_GT(reported.total_bytes.value_or(0), reported.used_bytes.value_or(0));
 }
 
 }  // namespace

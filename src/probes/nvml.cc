@@ -12,7 +12,7 @@
 namespace plimsoll::probes {
 namespace {
 
-// NVML's own types, as far as they are needed: names and layouts as its reference has them.
+// The parts of NVML's types that are needed here: names and layouts as in its reference.
 using Handle = void*;
 using Answer = int;
 constexpr Answer kSuccess = 0;
@@ -43,7 +43,7 @@ struct ProcessV1 {
   unsigned pid;
   unsigned long long used;
 };
-struct ProcessV2 {  // also that of the functions _v3
+struct ProcessV2 {  // also used by the _v3 functions
   unsigned pid;
   unsigned long long used;
   unsigned gpu_instance;
@@ -66,20 +66,20 @@ std::string text_of(Text function, Handle device) {
 
 template <typename Process>
 bool read_list(Processes function, Handle device,
-               std::map<int, std::optional<std::uint64_t>>& told) {
+               std::map<int, std::optional<std::uint64_t>>& reported) {
   std::vector<Process> list(64);
   while (list.size() <= kMostProcesses) {
     auto count = static_cast<unsigned>(list.size());
     const Answer answer = function(device, &count, list.data());
-    if (answer == kInsufficientSize) {  // count says how many there were; there may be more by now
+    if (answer == kInsufficientSize) {  // count is the number found; more may have started since
       list.resize(std::max<std::size_t>(list.size() * 2, std::size_t{count} + 16));
       continue;
     }
     if (answer != kSuccess) return false;
     list.resize(std::min<std::size_t>(count, list.size()));
     for (const Process& process : list) {
-      auto& used = told[static_cast<int>(process.pid)];
-      // One that computes and draws stands in both lists, with all that it has.
+      auto& used = reported[static_cast<int>(process.pid)];
+      // A process that both computes and draws is in both lists, with all its memory in each.
       if (process.used != kNotAvailable && process.used != 0)
         used = std::max<std::uint64_t>(used.value_or(0), process.used);
     }
@@ -89,16 +89,16 @@ bool read_list(Processes function, Handle device,
 }
 
 bool read_any_list(Processes v3, Processes v2, Processes v1, Handle device,
-                   std::map<int, std::optional<std::uint64_t>>& told) {
-  if (v3 != nullptr) return read_list<ProcessV2>(v3, device, told);
-  if (v2 != nullptr) return read_list<ProcessV2>(v2, device, told);
-  return v1 != nullptr && read_list<ProcessV1>(v1, device, told);
+                   std::map<int, std::optional<std::uint64_t>>& reported) {
+  if (v3 != nullptr) return read_list<ProcessV2>(v3, device, reported);
+  if (v2 != nullptr) return read_list<ProcessV2>(v2, device, reported);
+  return v1 != nullptr && read_list<ProcessV1>(v1, device, reported);
 }
 
 }  // namespace
 
 struct Nvml::Functions {
-  // Each may be null.
+  // Each of these may be null.
   Answer (*init)() = nullptr;
   Answer (*shutdown)() = nullptr;
   const char* (*error_string)(Answer) = nullptr;
@@ -124,9 +124,10 @@ struct Nvml::Functions {
   void avoid_what_is_broken();
   std::string sentence(Answer answer) const;
   GpuDevice read_device(Handle device, std::string index) const;
-  void read_memory(Handle device, GpuDevice& told) const;
-  void read_processes(Handle device, GpuDevice& told) const;
-  void read_instances(Handle device, const std::string& index, std::vector<GpuDevice>& told) const;
+  void read_memory(Handle device, GpuDevice& reported) const;
+  void read_processes(Handle device, GpuDevice& reported) const;
+  void read_instances(Handle device, const std::string& index,
+                      std::vector<GpuDevice>& reported) const;
 };
 
 void Nvml::Functions::find(void* library) {
@@ -161,13 +162,13 @@ void Nvml::Functions::find(void* library) {
   look(mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex");
 }
 
-// The drivers 535.43 and 535.86 answer _v3 with larger entries than all others before and after.
+// Drivers 535.43 and 535.86 return larger entries from _v3 than all other drivers.
 void Nvml::Functions::avoid_what_is_broken() {
   std::array<char, 96> version{};
   if (driver_version == nullptr) return;
   if (driver_version(version.data(), version.size() - 1) != kSuccess) return;
-  const std::string_view told(version.data());
-  if (!told.starts_with("535.43") && !told.starts_with("535.86")) return;
+  const std::string_view reported(version.data());
+  if (!reported.starts_with("535.43") && !reported.starts_with("535.86")) return;
   if (compute_v2 != nullptr) compute_v3 = nullptr;
   if (graphics_v2 != nullptr) graphics_v3 = nullptr;
 }
@@ -185,47 +186,47 @@ std::string Nvml::Functions::sentence(Answer answer) const {
          (text == nullptr ? "error " + number : std::string(text) + " (" + number + ")");
 }
 
-void Nvml::Functions::read_memory(Handle device, GpuDevice& told) const {
+void Nvml::Functions::read_memory(Handle device, GpuDevice& reported) const {
   MemoryV2 now{};
   now.version = kMemoryV2;
   if (memory_v2 != nullptr && memory_v2(device, &now) == kSuccess) {
-    told.total_bytes = now.total;
-    told.used_bytes = now.used;
-    told.reserved_bytes = now.reserved;
-    told.free_bytes = now.free;
+    reported.total_bytes = now.total;
+    reported.used_bytes = now.used;
+    reported.reserved_bytes = now.reserved;
+    reported.free_bytes = now.free;
     return;
   }
   Memory old{};
   if (memory == nullptr || memory(device, &old) != kSuccess) return;
-  told.total_bytes = old.total;
-  told.used_bytes = old.used;
-  told.free_bytes = old.free;
+  reported.total_bytes = old.total;
+  reported.used_bytes = old.used;
+  reported.free_bytes = old.free;
 }
 
-void Nvml::Functions::read_processes(Handle device, GpuDevice& told) const {
+void Nvml::Functions::read_processes(Handle device, GpuDevice& reported) const {
   std::map<int, std::optional<std::uint64_t>> found;
   const bool computing = read_any_list(compute_v3, compute_v2, compute_v1, device, found);
   const bool drawing = read_any_list(graphics_v3, graphics_v2, graphics_v1, device, found);
-  told.tells_processes = computing || drawing;
-  for (const auto& [pid, used] : found) told.processes.push_back({pid, used});
+  reported.reports_processes = computing || drawing;
+  for (const auto& [pid, used] : found) reported.processes.push_back({pid, used});
 }
 
 GpuDevice Nvml::Functions::read_device(Handle device, std::string index) const {
-  GpuDevice told;
-  told.index = std::move(index);
-  told.name = text_of(name, device);
-  told.uuid = text_of(uuid, device);
-  read_memory(device, told);
+  GpuDevice reported;
+  reported.index = std::move(index);
+  reported.name = text_of(name, device);
+  reported.uuid = text_of(uuid, device);
+  read_memory(device, reported);
   Utilization busy{};
   if (utilization != nullptr && utilization(device, &busy) == kSuccess)
-    told.busy_percent = busy.gpu;
-  read_processes(device, told);
-  return told;
+    reported.busy_percent = busy.gpu;
+  read_processes(device, reported);
+  return reported;
 }
 
-// With MIG the whole GPU tells no busy time and often no processes; its instances do.
+// With MIG, the whole GPU reports no busy time and often no processes, but its instances do.
 void Nvml::Functions::read_instances(Handle device, const std::string& index,
-                                     std::vector<GpuDevice>& told) const {
+                                     std::vector<GpuDevice>& reported) const {
   unsigned is_on = 0;
   unsigned pending = 0;
   unsigned count = 0;
@@ -234,13 +235,13 @@ void Nvml::Functions::read_instances(Handle device, const std::string& index,
   if (mig_count(device, &count) != kSuccess) return;
   for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
     Handle instance = nullptr;
-    if (mig_by_index(device, i, &instance) != kSuccess) continue;  // this place is empty
-    told.push_back(read_device(instance, index + ":" + std::to_string(i)));
+    if (mig_by_index(device, i, &instance) != kSuccess) continue;  // no instance at this index
+    reported.push_back(read_device(instance, index + ":" + std::to_string(i)));
   }
 }
 
 Result<Nvml> Nvml::load(const std::string& library) {
-  // Stays open: the driver's own threads do not survive that it is closed.
+  // Never closed: the driver's threads do not survive closing it.
   void* opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
     return make_error(ErrorCode::kUnsupported,
@@ -257,7 +258,7 @@ Result<Nvml> Nvml::load(const std::string& library) {
     return make_error(ErrorCode::kUnsupported, functions->sentence(answer));
   }
   functions->avoid_what_is_broken();
-  Nvml nvml(std::move(functions));  // shuts down what init() began
+  Nvml nvml(std::move(functions));  // calls shutdown() for the init() above
   unsigned count = 0;
   const Answer counted = nvml.functions_->device_count(&count);
   if (counted != kSuccess) {
@@ -276,20 +277,20 @@ Nvml::~Nvml() {
 }
 
 std::vector<GpuDevice> Nvml::read() {
-  std::vector<GpuDevice> told;
+  std::vector<GpuDevice> reported;
   unsigned count = 0;
-  if (functions_->device_count(&count) != kSuccess) return told;
+  if (functions_->device_count(&count) != kSuccess) return reported;
   for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
     const std::string index = std::to_string(i);
     Handle device = nullptr;
     if (functions_->device_by_index(i, &device) != kSuccess) {
-      told.emplace_back().index = index;
+      reported.emplace_back().index = index;
       continue;
     }
-    told.push_back(functions_->read_device(device, index));
-    functions_->read_instances(device, index, told);
+    reported.push_back(functions_->read_device(device, index));
+    functions_->read_instances(device, index, reported);
   }
-  return told;
+  return reported;
 }
 
 }  // namespace plimsoll::probes

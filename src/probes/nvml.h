@@ -1,6 +1,6 @@
-// What NVIDIA's driver tells of its GPUs, through NVML, which is looked for when it is asked for:
-// nothing of it is needed to build. Any call may fail, any function may be missing from an older
-// driver: then its figure is absent.
+// The NVIDIA driver's data about its GPUs, through NVML, which is loaded at run time, so building
+// does not need it. Any call may fail, and an older driver may lack any function; the figure is
+// then absent.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,36 @@
 namespace plimsoll::probes {
 
 struct GpuProcess {
-  int pid = 0;  // of the machine's first namespace: inside a container, not one of ours
-  // Absent: not told by this driver. (Some tell 0 of processes in containers, which no process has
-  // that is in the list.)
+  int pid = 0;  // in the host's pid namespace: differs from ours inside a container
+  // Absent if this driver does not report it. (Some report 0 for processes in containers, which is
+  // never the real value of a listed process.)
   std::optional<std::uint64_t> used_bytes;
 };
 
-// A GPU, or with MIG one of the instances into which one is cut.
+// A GPU or, with MIG, one of its instances.
 struct GpuDevice {
   std::string index;  // "0"; "0:1" for instance 1 of GPU 0
   std::string name;
   std::string uuid;
   std::optional<std::uint64_t> total_bytes;
-  // Of all processes. An old driver (before 510) counts what it keeps for itself as used, too.
+  // Used by all processes. Old drivers (before 510) include their own reserved memory.
   std::optional<std::uint64_t> used_bytes;
-  std::optional<std::uint64_t> reserved_bytes;  // for driver and firmware: neither used nor free
-  std::optional<std::uint64_t> free_bytes;      // total less used and reserved, of any driver
-  std::optional<unsigned> busy_percent;         // of the last moment in which a kernel ran
-  bool tells_processes = false;                 // false: the driver refuses to list them
-  std::vector<GpuProcess> processes;            // computing or drawing, each once; by pid
+  std::optional<std::uint64_t> reserved_bytes;  // by driver and firmware: neither used nor free
+  std::optional<std::uint64_t> free_bytes;  // total less used and reserved, for any driver version
+  std::optional<unsigned> busy_percent;  // share of the last sampling period in which a kernel ran
+  bool reports_processes = false;        // false if the driver refuses to list them
+  std::vector<GpuProcess> processes;     // those that compute or draw, each once; by pid
 };
 
 class Nvml {
  public:
-  // The error says in a sentence why there is no GPU to be seen.
+  // The error explains in one sentence why no GPU is visible.
   static Result<Nvml> load(const std::string& library = "libnvidia-ml.so.1");
   Nvml(Nvml&&) noexcept;
   Nvml& operator=(Nvml&&) noexcept;
   ~Nvml();
 
-  // By index. A GPU that has fallen off its bus is there with nothing but its index.
+  // By index. A GPU that has fallen off its bus has only its index.
   std::vector<GpuDevice> read();
 
  private:

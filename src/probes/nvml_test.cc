@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -29,7 +30,7 @@ constexpr const char* kTwoDevices =
     "process 42 graphics 15100\n"
     "device A100|GPU-bbb|80000|1|0|-1\n";
 
-// What the libraries that these tests load find, one case at a time.
+// The fake libraries that these tests load, one case at a time.
 class NvmlTest : public testing::Test {
  protected:
   NvmlTest() { ::setenv("FAKE_NVML", (machine_.root() + "/script").c_str(), 1); }
@@ -52,7 +53,7 @@ class NvmlTest : public testing::Test {
   tests::MadeMachine machine_;
 };
 
-TEST_F(NvmlTest, devices_are_told_with_their_processes_once_each) {
+TEST_F(NvmlTest, devices_are_reported_with_their_processes_once_each) {
   play(kTwoDevices);
   const auto devices = read();
   ASSERT_EQ(devices.size(), 2U);
@@ -68,22 +69,22 @@ TEST_F(NvmlTest, devices_are_told_with_their_processes_once_each) {
   EXPECT_EQ(devices[0].processes[1].used_bytes, 15100U);
   EXPECT_EQ(devices[1].index, "1");
   EXPECT_EQ(devices[1].busy_percent, std::nullopt);
-  EXPECT_TRUE(devices[1].tells_processes);
+  EXPECT_TRUE(devices[1].reports_processes);
 }
 
-TEST_F(NvmlTest, free_is_what_is_left_of_any_driver) {
+TEST_F(NvmlTest, free_memory_is_the_remainder_for_any_driver) {
   play(kTwoDevices);
   EXPECT_EQ(read()[0].free_bytes, 100U);
   EXPECT_EQ(read("old")[0].free_bytes, 100U);
 }
 
-TEST_F(NvmlTest, a_process_with_nothing_is_one_whose_bytes_are_not_told) {
+TEST_F(NvmlTest, a_process_with_0_bytes_counts_as_not_reported) {
   play("device T4|GPU-a|16000|1|0|0\nprocess 5 compute 0\n");
   ASSERT_EQ(read()[0].processes.size(), 1U);
   EXPECT_EQ(read()[0].processes[0].used_bytes, std::nullopt);
 }
 
-TEST_F(NvmlTest, an_old_driver_counts_its_own_as_used) {
+TEST_F(NvmlTest, an_old_driver_counts_its_reserved_memory_as_used) {
   play(kTwoDevices);
   const auto devices = read("old");
   ASSERT_EQ(devices.size(), 2U);
@@ -93,7 +94,7 @@ TEST_F(NvmlTest, an_old_driver_counts_its_own_as_used) {
   EXPECT_EQ(devices[0].processes[1].used_bytes, 15100U);
 }
 
-TEST_F(NvmlTest, instances_of_a_device_that_is_cut_up_follow_it) {
+TEST_F(NvmlTest, instances_of_a_split_device_follow_it) {
   play(
       "device A100|GPU-a|80000|500|0|-1\n"
       "instance A100 MIG 1g.10gb|MIG-x|10000|200|0|-1\n"
@@ -110,7 +111,7 @@ TEST_F(NvmlTest, instances_of_a_device_that_is_cut_up_follow_it) {
   EXPECT_EQ(devices[3].index, "1");
 }
 
-TEST_F(NvmlTest, more_processes_than_anybody_expects_are_all_told) {
+TEST_F(NvmlTest, an_unexpected_number_of_processes_is_reported_in_full) {
   std::string script = "device T4|GPU-a|16000|1|0|0\n";
   for (int pid = 1; pid <= 1000; ++pid) {
     script += "process " + std::to_string(pid) + " compute 1\n";
@@ -119,7 +120,7 @@ TEST_F(NvmlTest, more_processes_than_anybody_expects_are_all_told) {
   EXPECT_EQ(read()[0].processes.size(), 1000U);
 }
 
-TEST_F(NvmlTest, the_drivers_with_longer_entries_are_read_by_the_call_before) {
+TEST_F(NvmlTest, drivers_with_longer_entries_are_read_with_the_older_call) {
   play(
       "driver 535.43.02\ndevice T4|GPU-a|16000|1|0|0\nprocess 5 compute 10\nprocess 6 compute "
       "20\n");
@@ -128,7 +129,7 @@ TEST_F(NvmlTest, the_drivers_with_longer_entries_are_read_by_the_call_before) {
   EXPECT_EQ(devices[0].processes[1].used_bytes, 20U);
 }
 
-TEST_F(NvmlTest, a_call_that_fails_costs_its_figure_alone) {
+TEST_F(NvmlTest, a_failing_call_loses_only_its_own_figure) {
   for (const std::string function :
        {"nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceGetMigMode", "nvmlSystemGetDriverVersion"}) {
@@ -138,20 +139,20 @@ TEST_F(NvmlTest, a_call_that_fails_costs_its_figure_alone) {
     EXPECT_EQ(devices[0].used_bytes, 15600U) << function;
   }
   play(kTwoDevices + std::string("fail nvmlDeviceGetMemoryInfo_v2 13\n"));
-  EXPECT_EQ(read()[0].used_bytes, 15900U);  // the older call is asked
+  EXPECT_EQ(read()[0].used_bytes, 15900U);  // the older call is used
   play(kTwoDevices + std::string("fail nvmlDeviceGetMemoryInfo_v2 13\n"
                                  "fail nvmlDeviceGetMemoryInfo 15\n"
                                  "fail nvmlDeviceGetComputeRunningProcesses_v3 4\n"
                                  "fail nvmlDeviceGetGraphicsRunningProcesses_v3 3\n"));
   const auto devices = read();
   EXPECT_EQ(devices[0].used_bytes, std::nullopt);
-  EXPECT_FALSE(devices[0].tells_processes);
+  EXPECT_FALSE(devices[0].reports_processes);
   play(kTwoDevices + std::string("fail nvmlDeviceGetHandleByIndex 15\n"));
   EXPECT_EQ(read()[1].index, "1");
   EXPECT_EQ(read()[1].name, "");
 }
 
-TEST_F(NvmlTest, where_there_is_no_gpu_a_sentence_says_why) {
+TEST_F(NvmlTest, without_a_gpu_a_sentence_explains_why) {
   EXPECT_THAT(why_none("nowhere"), HasSubstr("there is no NVIDIA driver on this machine"));
   const auto other = Nvml::load("libc.so.6");
   ASSERT_FALSE(other.ok());
@@ -168,7 +169,7 @@ TEST_F(NvmlTest, where_there_is_no_gpu_a_sentence_says_why) {
   EXPECT_EQ(why_none(), "the NVIDIA driver answers error 1");
 }
 
-TEST_F(NvmlTest, the_watcher_tells_the_newest_answer) {
+TEST_F(NvmlTest, the_watcher_reports_the_newest_answer) {
   play(kTwoDevices);
   const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 1'000'000});
   EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
@@ -176,14 +177,14 @@ TEST_F(NvmlTest, the_watcher_tells_the_newest_answer) {
   while (watcher.view().devices.size() != 1) std::this_thread::yield();
 }
 
-TEST_F(NvmlTest, the_watcher_tells_why_there_is_no_gpu) {
+TEST_F(NvmlTest, the_watcher_reports_why_there_is_no_gpu) {
   const NvmlWatcher watcher({.library = library("nowhere"), .read_every_ns = 1'000'000});
   const GpuView view = watcher.first_view(10 * kSecondNs);
   EXPECT_TRUE(view.is_known);
   EXPECT_THAT(view.why_none, HasSubstr("no NVIDIA driver"));
 }
 
-TEST_F(NvmlTest, the_watcher_asks_at_once_when_it_is_told_to) {
+TEST_F(NvmlTest, the_watcher_queries_immediately_on_request) {
   play(kTwoDevices);
   const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 3600 * kSecondNs});
   EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
@@ -194,10 +195,10 @@ TEST_F(NvmlTest, the_watcher_asks_at_once_when_it_is_told_to) {
   EXPECT_FALSE(watcher.read_now(20'000'000));
   play("");
   const NvmlWatcher nobody({.library = library("nowhere"), .read_every_ns = kSecondNs});
-  EXPECT_FALSE(nobody.read_now(10 * kSecondNs));  // there is nobody to be asked
+  EXPECT_FALSE(nobody.read_now(10 * kSecondNs));  // there is no driver to query
 }
 
-TEST_F(NvmlTest, the_watcher_asks_before_it_is_time_where_that_is_urgent) {
+TEST_F(NvmlTest, the_watcher_queries_early_if_that_is_urgent) {
   play(kTwoDevices);
   const auto is_wanted = std::make_shared<std::atomic<bool>>(false);
   NvmlWatcherOptions options;
@@ -211,6 +212,28 @@ TEST_F(NvmlTest, the_watcher_asks_before_it_is_time_where_that_is_urgent) {
   while (watcher.view().devices.size() != 1) std::this_thread::yield();
 }
 
+TEST_F(NvmlTest, a_reading_that_fails_leaves_the_answer_before_it) {
+  play(kTwoDevices);
+  const auto fails = std::make_shared<std::atomic<bool>>(false);
+  const auto failed = std::make_shared<std::atomic<int>>(0);
+  NvmlWatcherOptions options;
+  options.library = library("now");
+  options.read_every_ns = 1'000'000;
+  options.read = [=](Nvml& nvml) {
+    if (*fails && ++*failed > 0) throw std::bad_alloc();
+    return nvml.read();
+  };
+  const NvmlWatcher watcher(std::move(options));
+  EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
+  *fails = true;
+  while (*failed < 3) std::this_thread::yield();
+  EXPECT_FALSE(watcher.read_now(3600 * kSecondNs));  // does not wait for what will not come
+  EXPECT_EQ(watcher.view().devices.size(), 2U);
+  play("device T4|GPU-a|16000|1|0|0\n");
+  *fails = false;
+  while (watcher.view().devices.size() != 1) std::this_thread::yield();
+}
+
 bool has_watcher_thread() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
@@ -220,7 +243,7 @@ bool has_watcher_thread() {
   return false;
 }
 
-TEST_F(NvmlTest, a_driver_that_hangs_holds_nobody_up) {
+TEST_F(NvmlTest, a_hanging_driver_blocks_no_caller) {
   play(kTwoDevices + std::string("hang nvmlInit\n"));
   const auto began = std::chrono::steady_clock::now();
   {
@@ -230,7 +253,7 @@ TEST_F(NvmlTest, a_driver_that_hangs_holds_nobody_up) {
     EXPECT_GE(view.age_ns, 20'000'000);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
-  play(kTwoDevices);  // lets the thread end, which nobody but this test waits for
+  play(kTwoDevices);  // lets the thread end, for which only this test waits
   while (has_watcher_thread()) std::this_thread::yield();
 }
 

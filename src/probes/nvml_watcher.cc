@@ -36,15 +36,18 @@ struct NvmlWatcher::State {
   NvmlWatcherOptions options;
   base::Worker worker{"plimsoll-nvml"};
 
-  mutable std::mutex mutex;  // of what follows
-  GpuView view;              // age_ns: not used
+  mutable std::mutex mutex;  // guards the members below
+  GpuView view;              // its age_ns is unused
   std::int64_t answered_ns = now_ns();
-  std::uint64_t begun = 0;   // readings
-  std::uint64_t ended = 0;   // the same
-  std::uint64_t wanted = 0;  // who asks waits for the end of this one
-  bool is_over = false;      // the thread will not touch the driver any more
+  std::uint64_t begun = 0;     // number of the reading begun last
+  std::uint64_t ended = 0;     // number of the reading completed last, also without an answer
+  std::uint64_t answered = 0;  // number of the reading that `view` is of
+  std::uint64_t wanted = 0;    // number of the last reading requested, which callers wait for
+  bool is_over = false;        // the thread will not use the driver any more
 
-  void run();
+  void run() noexcept;
+  void watch();
+  void read(Nvml& nvml) noexcept;
   bool sleep(std::int64_t until_ns);
   void take(std::vector<GpuDevice> devices, std::string why_none);
 };
@@ -55,10 +58,10 @@ void NvmlWatcher::State::take(std::vector<GpuDevice> devices, std::string why_no
   view.why_none = std::move(why_none);
   view.devices = std::move(devices);
   answered_ns = now_ns();
-  ended = begun;
+  answered = ended = begun;
 }
 
-// Until it is time, or somebody wants to know at once. False: it is over.
+// Sleeps until the next reading is due or requested. Returns false when the watcher is done.
 bool NvmlWatcher::State::sleep(std::int64_t until_ns) {
   while (true) {
     std::int64_t left_ns = until_ns - now_ns();
@@ -72,21 +75,36 @@ bool NvmlWatcher::State::sleep(std::int64_t until_ns) {
   }
 }
 
-void NvmlWatcher::State::run() {
-  {
-    auto nvml = Nvml::load(options.library);
-    if (!nvml) take({}, nvml.error().message);
-    while (nvml) {
-      {
-        const std::lock_guard lock(mutex);
-        ++begun;
-      }
-      const std::int64_t began_ns = now_ns();
-      take(options.read(*nvml), "");
-      const std::int64_t cost_ns = now_ns() - began_ns;
-      if (!sleep(began_ns + std::max(options.read_every_ns, options.times_the_cost * cost_ns)))
-        break;
+// Without memory for an answer, the one before it remains.
+void NvmlWatcher::State::read(Nvml& nvml) noexcept {
+  try {
+    take(options.read(nvml), "");
+  } catch (...) {
+    const std::lock_guard lock(mutex);
+    ended = begun;
+  }
+}
+
+void NvmlWatcher::State::watch() {
+  auto nvml = Nvml::load(options.library);
+  if (!nvml) return take({}, nvml.error().message);
+  while (true) {
+    {
+      const std::lock_guard lock(mutex);
+      ++begun;
     }
+    const std::int64_t began_ns = now_ns();
+    read(*nvml);
+    const std::int64_t cost_ns = now_ns() - began_ns;
+    if (!sleep(began_ns + std::max(options.read_every_ns, options.times_the_cost * cost_ns)))
+      return;
+  }
+}
+
+void NvmlWatcher::State::run() noexcept {
+  try {
+    watch();
+  } catch (...) {  // no memory to load the driver, or `is_urgent` threw
   }
   const std::lock_guard lock(mutex);
   is_over = true;
@@ -94,13 +112,13 @@ void NvmlWatcher::State::run() {
 
 NvmlWatcher::NvmlWatcher(NvmlWatcherOptions options)
     : state_(std::make_shared<State>(std::move(options))) {
-  using Held = std::shared_ptr<State>;
-  const auto body = [](void* argument) -> void* {
-    const std::unique_ptr<Held> held(static_cast<Held*>(argument));
-    (*held)->run();
+  using SharedState = std::shared_ptr<State>;
+  const auto body = [](void* argument) noexcept -> void* {
+    const std::unique_ptr<SharedState> shared(static_cast<SharedState*>(argument));
+    (*shared)->run();
     return nullptr;
   };
-  auto for_the_thread = std::make_unique<Held>(state_);
+  auto for_the_thread = std::make_unique<SharedState>(state_);
   if (state_->worker.start(body, for_the_thread.get())) {
     static_cast<void>(for_the_thread.release());
   } else {
@@ -156,7 +174,7 @@ bool NvmlWatcher::read_now(std::int64_t wait_ns) const {
   while (true) {
     {
       const std::lock_guard lock(state_->mutex);
-      if (state_->ended >= wanted) return true;
+      if (state_->ended >= wanted) return state_->answered >= wanted;
       if (state_->is_over || now_ns() >= until_ns) return false;
     }
     pause(1'000'000);

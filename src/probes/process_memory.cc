@@ -32,7 +32,7 @@ std::uint64_t page_bytes() {
   return kBytes;
 }
 
-// "12 (a (strange) name) S 1 …": the name may hold anything, so it ends at the last bracket.
+// "12 (a (strange) name) S 1 …": the name may contain anything, so it ends at the last parenthesis.
 std::optional<ProcessEntry> read_stat(int pid, const std::string& root) {
   const auto text = read_system_file(folder_of(pid, root) + "/stat");
   if (!text) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<ProcessEntry> read_stat(int pid, const std::string& root) {
   entry.pid = pid;
   entry.name = text->substr(open + 1, close - open - 1);
   std::string_view rest = std::string_view(*text).substr(close + 1);
-  constexpr int kParent = 4;  // numbered as in proc(5); the first behind the name is 3
+  constexpr int kParent = 4;  // numbered as in proc(5), where the first field after the name is 3
   constexpr int kStart = 22;
   constexpr int kRss = 24;
   for (int field = 3; field <= kRss; ++field) {
@@ -58,13 +58,14 @@ std::optional<ProcessEntry> read_stat(int pid, const std::string& root) {
   return entry;
 }
 
-void read_pss(ProcessMemory& told, const std::string& folder) {
+void read_pss(ProcessMemory& reported, const std::string& folder) {
   const auto text = read_system_file(folder + "/smaps_rollup");
   if (!text) return;
-  told.pss_bytes = bytes_after(*text, "Pss:");
-  told.private_bytes =
+  reported.pss_bytes = bytes_after(*text, "Pss:");
+  reported.private_bytes =
       sum(bytes_after(*text, "Private_Clean:"), bytes_after(*text, "Private_Dirty:"));
-  told.shared_bytes = sum(bytes_after(*text, "Shared_Clean:"), bytes_after(*text, "Shared_Dirty:"));
+  reported.shared_bytes =
+      sum(bytes_after(*text, "Shared_Clean:"), bytes_after(*text, "Shared_Dirty:"));
 }
 
 ChildKind kind_of(const ProcessMemory& child, const std::string& command,
@@ -131,7 +132,7 @@ std::uint64_t own_pid_namespace() {
 }
 
 bool are_driver_pids_ours() {
-  constexpr std::uint64_t kFirstNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel
+  constexpr std::uint64_t kFirstNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO in the kernel
   const std::uint64_t own = own_pid_namespace();
   return own == kFirstNamespace || own == 0;
 }
@@ -166,19 +167,19 @@ std::optional<ProcessMemory> read_process_memory(int pid, Depth depth, const std
   if (!stat) return std::nullopt;
   const std::string folder = folder_of(pid, root);
   const std::string status = read_system_file(folder + "/status").value_or("");
-  ProcessMemory told;
-  told.pid = pid;
-  told.parent_pid = stat->parent_pid;
-  told.name = stat->name;
-  told.start_ticks = stat->start_ticks;
-  told.rss_bytes = bytes_after(status, "VmRSS:");
-  told.peak_rss_bytes = bytes_after(status, "VmHWM:");
-  told.anonymous_bytes = bytes_after(status, "RssAnon:");
-  told.file_bytes = bytes_after(status, "RssFile:");
-  told.shared_memory_bytes = bytes_after(status, "RssShmem:");
-  told.swap_bytes = bytes_after(status, "VmSwap:");
-  if (depth == Depth::kWithPss) read_pss(told, folder);
-  return told;
+  ProcessMemory reported;
+  reported.pid = pid;
+  reported.parent_pid = stat->parent_pid;
+  reported.name = stat->name;
+  reported.start_ticks = stat->start_ticks;
+  reported.rss_bytes = bytes_after(status, "VmRSS:");
+  reported.peak_rss_bytes = bytes_after(status, "VmHWM:");
+  reported.anonymous_bytes = bytes_after(status, "RssAnon:");
+  reported.file_bytes = bytes_after(status, "RssFile:");
+  reported.shared_memory_bytes = bytes_after(status, "RssShmem:");
+  reported.swap_bytes = bytes_after(status, "VmSwap:");
+  if (depth == Depth::kWithPss) read_pss(reported, folder);
+  return reported;
 }
 
 std::optional<ProcessFamily> read_process_family(int pid, Depth depth, const std::string& root) {
@@ -190,7 +191,7 @@ std::optional<ProcessFamily> read_process_family(int pid, Depth depth, const std
   family.parent = std::move(*parent);
   for (const int child : descendants(pid, root)) {
     auto memory = read_process_memory(child, depth, root);
-    if (!memory) continue;  // it has ended since
+    if (!memory) continue;  // it has exited since
     const ChildKind kind = kind_of(*memory, read_command_line(child, root),
                                    read_command_line(memory->parent_pid, root));
     family.rss_sum_bytes += memory->rss_bytes.value_or(0);

@@ -1,6 +1,5 @@
-// What processes hold of the machine's memory: one of them, or one with all that it has started
-// (the workers of a DataLoader). What Linux does not tell us, of other users' processes above all,
-// is absent.
+// The memory of processes: of one, or of one with all its descendants (the workers of a
+// DataLoader). Figures that Linux does not reveal, mostly of other users' processes, are absent.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +12,34 @@ namespace plimsoll::probes {
 struct ProcessMemory {
   int pid = 0;
   int parent_pid = 0;
-  std::string name;               // as the kernel has it, at most 15 letters
-  std::uint64_t start_ticks = 0;  // since boot; with the pid, this process and no other
+  std::string name;               // from the kernel, at most 15 characters
+  std::uint64_t start_ticks = 0;  // since boot; together with the pid it identifies the process
 
   std::optional<std::uint64_t> rss_bytes;  // private and shared pages, shared ones in full
   std::optional<std::uint64_t> peak_rss_bytes;
-  std::optional<std::uint64_t> anonymous_bytes;  // of rss: heap and stacks, also those that a fork
-                                                 // still shares with its parent
-  std::optional<std::uint64_t> file_bytes;       // of rss: mapped files, libraries
-  std::optional<std::uint64_t> shared_memory_bytes;  // of rss: /dev/shm and its like
+  // Part of rss: heap and stacks, including those that a fork still shares with its parent.
+  std::optional<std::uint64_t> anonymous_bytes;
+  std::optional<std::uint64_t> file_bytes;           // part of rss: mapped files, libraries
+  std::optional<std::uint64_t> shared_memory_bytes;  // part of rss: /dev/shm and similar
   std::optional<std::uint64_t> swap_bytes;
 
-  // From smaps_rollup, which makes the kernel walk all its pages: milliseconds for a large process.
+  // From smaps_rollup, for which the kernel walks all pages: milliseconds for a large process.
   std::optional<std::uint64_t> pss_bytes;      // a page that n processes share counts 1/n
-  std::optional<std::uint64_t> private_bytes;  // nobody else has these pages
+  std::optional<std::uint64_t> private_bytes;  // pages of this process alone
   std::optional<std::uint64_t> shared_bytes;
 };
 
-// How dear the answer may be.
+// The acceptable cost of a query.
 enum class Depth : std::uint8_t { kQuick, kWithPss };
 
-// nullopt: there is no such process.
+// nullopt if there is no such process.
 std::optional<ProcessMemory> read_process_memory(int pid, Depth depth,
                                                  const std::string& root = {});
 
-// /proc/PID/stat's start time; nullopt: there is no such process.
+// The start time in /proc/PID/stat; nullopt if there is no such process.
 std::optional<std::uint64_t> read_start_ticks(int pid, const std::string& root = {});
 
-// What one look at a process tells, of all of them together.
+// The cheap facts about a process, listed for all processes in one pass.
 struct ProcessEntry {
   int pid = 0;
   int parent_pid = 0;
@@ -53,21 +52,21 @@ std::vector<ProcessEntry> list_processes(const std::string& root = {});  // by p
 // The inode of this process's pid namespace; 0: unknown.
 std::uint64_t own_pid_namespace();
 
-// Whether the driver's pids are those of this process: not inside a container, where it tells those
-// of the machine outside.
+// Whether the driver's pids are valid in this process's namespace. They are not inside a container,
+// where the driver reports the host's pids.
 bool are_driver_pids_ours();
 
-// Whether PyTorch talks to other GPUs through NCCL in this process: it then has a thread that
-// watches over that.
+// Whether PyTorch uses NCCL in this process: NCCL then has a monitoring thread.
 bool has_nccl(const std::string& root = {});
 
-// Its words, a space between two; empty where there are none or they may not be read.
+// The arguments, separated by spaces; empty if there are none or they may not be read.
 std::string read_command_line(int pid, const std::string& root = {});
 
 enum class ChildKind : std::uint8_t {
   kDataLoaderWorker,  // names itself pt_data_worker (torch >= 2.6)
-  kForked,            // the same command line as its parent: workers of older torch, among others
-  kSpawned,           // a Python that multiprocessing has started (spawn, forkserver, its tracker)
+  kForked,            // has its parent's command line: for example, a worker of an older torch
+  kSpawned,           // a Python process started by multiprocessing (spawn, forkserver, its
+                      // tracker)
   kProgram,           // any other
 };
 const char* to_string(ChildKind kind);
@@ -79,9 +78,9 @@ struct ChildMemory {
 
 struct ProcessFamily {
   ProcessMemory parent;
-  std::vector<ChildMemory> children;  // and theirs; at most 1024; by pid
-  std::uint64_t rss_sum_bytes = 0;    // counts what they share once for each of them
-  // Shared pages counted once: the sum of PSS. nullopt unless it is known of all of them.
+  std::vector<ChildMemory> children;  // all descendants, at most 1024; by pid
+  std::uint64_t rss_sum_bytes = 0;    // counts shared pages once per process
+  // The sum of PSS, which counts shared pages once. nullopt unless it is known for all of them.
   std::optional<std::uint64_t> pss_sum_bytes;
 };
 std::optional<ProcessFamily> read_process_family(int pid, Depth depth,

@@ -13,42 +13,42 @@ namespace {
 using tests::MadeMachine;
 
 TEST(ProcessMemory, this_process_is_known) {
-  const auto told = read_process_memory(::getpid(), Depth::kWithPss);
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->parent_pid, ::getppid());
-  EXPECT_GT(told->rss_bytes.value_or(0), std::uint64_t{1} << 20);
-  EXPECT_GE(told->peak_rss_bytes.value_or(0), *told->rss_bytes);
-  EXPECT_GT(told->start_ticks, 0U);
-  EXPECT_EQ(read_start_ticks(::getpid()), told->start_ticks);
+  const auto reported = read_process_memory(::getpid(), Depth::kWithPss);
+  ASSERT_TRUE(reported);
+  EXPECT_EQ(reported->parent_pid, ::getppid());
+  EXPECT_GT(reported->rss_bytes.value_or(0), std::uint64_t{1} << 20);
+  EXPECT_GE(reported->peak_rss_bytes.value_or(0), *reported->rss_bytes);
+  EXPECT_GT(reported->start_ticks, 0U);
+  EXPECT_EQ(read_start_ticks(::getpid()), reported->start_ticks);
 }
 
-TEST(ProcessMemory, a_name_may_hold_anything) {
+TEST(ProcessMemory, a_name_may_contain_anything) {
   const MadeMachine machine;
   machine.add_process(12, 1, "a) S 99 (b", "x", 500);
-  const auto told = read_process_memory(12, Depth::kQuick, machine.root());
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->name, "a) S 99 (b");
-  EXPECT_EQ(told->parent_pid, 1);
-  EXPECT_EQ(told->start_ticks, 98765U);
-  EXPECT_EQ(told->rss_bytes, 500U << 10);
-  EXPECT_EQ(told->shared_memory_bytes, 3U << 10);
-  EXPECT_EQ(told->pss_bytes, std::nullopt);
+  const auto reported = read_process_memory(12, Depth::kQuick, machine.root());
+  ASSERT_TRUE(reported);
+  EXPECT_EQ(reported->name, "a) S 99 (b");
+  EXPECT_EQ(reported->parent_pid, 1);
+  EXPECT_EQ(reported->start_ticks, 98765U);
+  EXPECT_EQ(reported->rss_bytes, 500U << 10);
+  EXPECT_EQ(reported->shared_memory_bytes, 3U << 10);
+  EXPECT_EQ(reported->pss_bytes, std::nullopt);
 }
 
-TEST(ProcessMemory, what_is_not_told_is_absent) {
+TEST(ProcessMemory, unreported_figures_are_absent) {
   const MadeMachine machine;
   machine.write("/proc/5/stat", "5 (kernel) S 2");
-  const auto told = read_process_memory(5, Depth::kWithPss, machine.root());
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->rss_bytes, std::nullopt);
-  EXPECT_EQ(told->pss_bytes, std::nullopt);
-  EXPECT_EQ(told->private_bytes, std::nullopt);
+  const auto reported = read_process_memory(5, Depth::kWithPss, machine.root());
+  ASSERT_TRUE(reported);
+  EXPECT_EQ(reported->rss_bytes, std::nullopt);
+  EXPECT_EQ(reported->pss_bytes, std::nullopt);
+  EXPECT_EQ(reported->private_bytes, std::nullopt);
   EXPECT_FALSE(read_process_memory(6, Depth::kQuick, machine.root()));
   machine.write("/proc/7/stat", "no brackets");
   EXPECT_FALSE(read_process_memory(7, Depth::kQuick, machine.root()));
 }
 
-TEST(Processes, are_listed_with_what_one_look_tells) {
+TEST(Processes, are_listed_with_the_facts_of_one_reading) {
   const MadeMachine machine;
   machine.add_process(12, 1, "b", std::string("python\0train.py\0", 16), 8);
   machine.add_process(2, 1, "a", "", 4);
@@ -63,7 +63,7 @@ TEST(Processes, are_listed_with_what_one_look_tells) {
   EXPECT_EQ(read_command_line(2, machine.root()), "");
 }
 
-TEST(ProcessFamily, children_are_told_by_kind_and_shared_pages_counted_once) {
+TEST(ProcessFamily, children_are_reported_by_kind_and_shared_pages_counted_once) {
   const MadeMachine machine;
   const std::string train("python\0train.py\0", 16);
   machine.add_process(10, 1, "python", train, 1000);
@@ -71,7 +71,7 @@ TEST(ProcessFamily, children_are_told_by_kind_and_shared_pages_counted_once) {
   machine.add_process(12, 10, "python", train, 900);
   machine.add_process(13, 10, "python", std::string("python\0-c\0from multiprocessing.spawn", 36),
                       300);
-  machine.add_process(14, 11, "sh", "sh", 10);  // a worker's own child
+  machine.add_process(14, 11, "sh", "sh", 10);  // a child of a worker
   machine.add_process(20, 1, "other", "other", 77);
   for (const int pid : {10, 11, 12, 13, 14}) machine.add_pss(pid, 200);
   const auto family = read_process_family(10, Depth::kWithPss, machine.root());
@@ -88,7 +88,7 @@ TEST(ProcessFamily, children_are_told_by_kind_and_shared_pages_counted_once) {
   EXPECT_EQ(family->pss_sum_bytes, 1000U << 10);
 }
 
-TEST(ProcessFamily, the_sum_is_absent_where_one_of_them_is_not_told) {
+TEST(ProcessFamily, the_sum_is_absent_if_one_of_them_is_not_reported) {
   const MadeMachine machine;
   machine.add_process(10, 1, "python", "a", 1000);
   machine.add_process(11, 10, "python", "a", 900);
@@ -96,7 +96,7 @@ TEST(ProcessFamily, the_sum_is_absent_where_one_of_them_is_not_told) {
   EXPECT_EQ(read_process_family(10, Depth::kWithPss, machine.root())->pss_sum_bytes, std::nullopt);
 }
 
-TEST(ProcessFamily, a_circle_of_parents_ends) {
+TEST(ProcessFamily, a_cycle_of_parents_ends) {
   const MadeMachine machine;
   machine.add_process(10, 11, "a", "a", 1);
   machine.add_process(11, 10, "a", "a", 1);

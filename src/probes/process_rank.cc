@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-// Set once by a launcher's own rank; world size 0: never set.
+// Set by a launcher; a world size of 0 means never set.
 std::atomic<std::int64_t> g_rank{0};
 std::atomic<std::int64_t> g_world_size{0};
 std::atomic<bool> g_first_only{false};

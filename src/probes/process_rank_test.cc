@@ -8,7 +8,7 @@
 namespace plimsoll {
 namespace {
 
-// Ends as it began: without ranks.
+// Restores a state without ranks.
 class ProcessRankTest : public testing::Test {
  protected:
   ProcessRankTest() { forget(); }
@@ -38,7 +38,7 @@ TEST_F(ProcessRankTest, a_single_process_has_no_rank) {
   EXPECT_EQ(printed_by_rank("a line"), "a line");
 }
 
-TEST_F(ProcessRankTest, torchrun_gives_it_in_the_environment) {
+TEST_F(ProcessRankTest, torchrun_sets_it_in_the_environment) {
   launch("1", "2");
   EXPECT_EQ(process_rank(), (ProcessRank{.rank = 1, .world_size = 2}));
   EXPECT_EQ(rank_folder("out"), "out/rank1");
@@ -47,7 +47,7 @@ TEST_F(ProcessRankTest, torchrun_gives_it_in_the_environment) {
   EXPECT_EQ(with_rank(""), "");
 }
 
-TEST_F(ProcessRankTest, without_a_rank_the_local_one_counts) {
+TEST_F(ProcessRankTest, without_a_rank_the_local_rank_counts) {
   ::setenv("WORLD_SIZE", "2", 1);
   ::setenv("LOCAL_RANK", "1", 1);
   EXPECT_EQ(process_rank(), (ProcessRank{.rank = 1, .world_size = 2}));
@@ -55,14 +55,14 @@ TEST_F(ProcessRankTest, without_a_rank_the_local_one_counts) {
   EXPECT_EQ(process_rank(), (ProcessRank{.rank = 0, .world_size = 2}));
 }
 
-TEST_F(ProcessRankTest, what_makes_no_sense_is_no_rank) {
+TEST_F(ProcessRankTest, invalid_values_are_not_a_rank) {
   for (const char* const rank : {"", "one", "2", "-1", "1x"}) {
     launch(rank, "2");
     EXPECT_EQ(process_rank(), std::nullopt) << rank;
   }
 }
 
-TEST_F(ProcessRankTest, a_rank_that_is_set_goes_before_the_environment) {
+TEST_F(ProcessRankTest, a_rank_that_is_set_overrides_the_environment) {
   launch("1", "2");
   set_process_rank({.rank = 3, .world_size = 8});
   EXPECT_EQ(process_rank(), (ProcessRank{.rank = 3, .world_size = 8}));

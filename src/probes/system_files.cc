@@ -18,7 +18,7 @@ std::string_view without_leading_space(std::string_view text) {
   return text;
 }
 
-// The number at the front of `text`, which is cut off.
+// Consumes the number at the front of `text`.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
   text = without_leading_space(text);
   std::uint64_t number = 0;
@@ -31,13 +31,13 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
 }  // namespace
 
 std::optional<std::string> read_system_file(const std::string& path) {
-  // Not a pipe or a terminal that somebody put in the place: never wait.
+  // The path must not be a pipe or a terminal: never block.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return std::nullopt;
   std::string text;
   std::array<char, 4096> part;
   ssize_t size = 0;
-  // The kernel makes these texts in one piece: less than was asked for is the end of it.
+  // The kernel produces these texts in one piece, so a short read means the end.
   do {
     size = ::read(fd, part.data(), part.size());
     if (size > 0) text.append(part.data(), static_cast<std::size_t>(size));

@@ -1,5 +1,5 @@
-// The small text files in which Linux tells of itself (/proc, /sys): read whole, as they are now.
-// Every path may be put under another root, which is how tests make up a machine.
+// Reads the small text files of /proc and /sys, whole, in their current state. Every path may be
+// below a different root, which tests use to simulate a machine.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace plimsoll::probes {
 
-// The file's text, cut at 64 KiB; nullopt where it is not there or may not be read.
+// The file's text, truncated at 64 KiB; nullopt if it is absent or may not be read.
 std::optional<std::string> read_system_file(const std::string& path);
 
-// "  12345\n" -> 12345; nullopt for anything but digits between white space ("max", "-1").
+// "  12345\n" -> 12345; nullopt for anything but digits between whitespace ("max", "-1").
 std::optional<std::uint64_t> to_number(std::string_view text);
 std::optional<std::uint64_t> read_number(const std::string& path);
 
-// The number behind `key` at the beginning of a line: "VmRSS:\t 123 kB" or "inactive_file 123".
+// The number after `key` at the beginning of a line: "VmRSS:\t 123 kB" or "inactive_file 123".
 std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key);
-// The same of a line in kB, as bytes.
+// The same for a line in kB, converted to bytes.
 std::optional<std::uint64_t> bytes_after(std::string_view text, std::string_view key);
 
-// Calls `use` with each line, without its end.
+// Calls `use` with each line, without its newline.
 template <typename Use>
 void for_each_line(std::string_view text, const Use& use) {
   while (!text.empty()) {

@@ -25,7 +25,7 @@ TEST(SystemFiles, a_key_is_a_whole_word_at_the_beginning_of_a_line) {
   EXPECT_EQ(bytes_after("Pss: 99999999999999999 kB", "Pss:"), std::nullopt);
 }
 
-TEST(SystemFiles, what_is_not_a_readable_file_is_absent_and_never_waited_for) {
+TEST(SystemFiles, unreadable_files_are_absent_and_never_block) {
   const tests::MadeMachine machine;
   EXPECT_EQ(read_system_file(machine.root() + "/nothing"), std::nullopt);
   EXPECT_EQ(read_system_file(machine.root()), std::nullopt);  // a folder
@@ -33,7 +33,7 @@ TEST(SystemFiles, what_is_not_a_readable_file_is_absent_and_never_waited_for) {
   EXPECT_EQ(read_system_file(machine.root() + "/pipe").value_or(""), "");
 }
 
-TEST(SystemFiles, a_file_without_end_is_cut) {
+TEST(SystemFiles, an_endless_file_is_truncated) {
   EXPECT_EQ(read_system_file("/dev/zero").value_or("").size(), std::size_t{64} << 10);
 }
 

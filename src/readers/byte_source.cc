@@ -85,7 +85,7 @@ class PrependSource final : public ByteSource {
   std::vector<std::byte> head_;
   std::size_t at_ = 0;
   ByteSource& rest_;
-  std::unique_ptr<ByteSource> owned_;  // rest_, if it is ours
+  std::unique_ptr<ByteSource> owned_;  // rest_, if this source owns it
 };
 
 class GunzipSource final : public ByteSource {
@@ -131,7 +131,7 @@ class GunzipSource final : public ByteSource {
       }
       started_ = true;
     }
-    // What follows the last member is padding or rubbish; gzip(1) ignores it, and so do we.
+    // Data after the last member is padding or garbage; gzip(1) ignores it too.
     if (!in_member_ && members_ > 0 && *stream_.next_in != 0x1f) {
       ended_ = true;
       stream_.avail_in = 0;

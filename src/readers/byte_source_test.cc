@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// All that a source gives, read through a window of `window` bytes.
+// Reads all bytes of a source, through a window of `window` bytes.
 Result<std::string> read_all(ByteSource& source, std::size_t window = 5) {
   std::string all;
   std::vector<std::byte> buffer(window);
@@ -72,7 +72,7 @@ class Files : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(Files, a_file_gives_its_bytes_and_says_how_many_are_left) {
+TEST_F(Files, a_file_returns_its_bytes_and_how_many_remain) {
   auto file = open_file(write("a", "hello, hold"));
   ASSERT_TRUE(file.ok());
   EXPECT_EQ((*file)->size_hint(), 11u);
@@ -103,21 +103,21 @@ TEST_F(Files, a_file_below_a_file_is_not_found) {
   EXPECT_EQ(file.error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(Files, a_directory_is_refused_in_words) {
+TEST_F(Files, a_directory_is_rejected_with_a_message) {
   const auto file = open_file(folder_.string());
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(file.error().message, folder_.string() + " is a directory; name a file in it");
 }
 
-TEST_F(Files, a_pipe_is_refused_and_does_not_block) {
+TEST_F(Files, a_pipe_is_rejected_without_blocking) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const auto file = open_file(path("pipe"));
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().code, ErrorCode::kUnsupported);
 }
 
-TEST_F(Files, a_file_without_permission_is_refused) {
+TEST_F(Files, a_file_without_permission_is_rejected) {
   const std::string file_path = write("secret", "x");
   ::chmod(file_path.c_str(), 0);
   if (::access(file_path.c_str(), R_OK) == 0) GTEST_SKIP() << "this user may read every file";
@@ -126,7 +126,7 @@ TEST_F(Files, a_file_without_permission_is_refused) {
   EXPECT_EQ(file.error().code, ErrorCode::kPermission);
 }
 
-TEST(ViewMemory, pieces_are_no_larger_than_asked) {
+TEST(ViewMemory, pieces_are_no_larger_than_requested) {
   const auto source = view_memory(bytes_of("abcdefgh"), 3);
   std::vector<std::byte> window(100);
   EXPECT_EQ(*source->read(window), 3u);
@@ -134,7 +134,7 @@ TEST(ViewMemory, pieces_are_no_larger_than_asked) {
   EXPECT_EQ(*read_all(*source), "defgh");
 }
 
-TEST(Prepend, the_head_comes_first_whatever_the_window) {
+TEST(Prepend, the_head_comes_first_for_any_window_size) {
   for (const std::size_t window : {1u, 2u, 3u, 64u}) {
     const auto head = bytes_of("abc");
     const auto source = prepend({head.begin(), head.end()}, view_memory(bytes_of("defgh"), 2));
@@ -162,7 +162,7 @@ TEST(Gunzip, any_pieces_give_the_same_bytes) {
   }
 }
 
-TEST(Gunzip, all_members_are_read_also_empty_ones) {
+TEST(Gunzip, all_members_are_read_including_empty_ones) {
   const std::string compressed = gzip("one ") + gzip("") + gzip("two");
   for (const std::size_t piece : {std::size_t{1}, SIZE_MAX}) {
     const auto all = gunzip_all(compressed, piece);
@@ -184,7 +184,7 @@ TEST(Gunzip, padding_after_the_last_member_is_ignored) {
   }
 }
 
-TEST(Gunzip, a_cut_at_any_byte_is_told) {
+TEST(Gunzip, truncation_at_any_byte_is_reported) {
   const std::string compressed = gzip("a text that is long enough to be cut in many places");
   for (std::size_t size = 1; size < compressed.size(); ++size) {
     const auto all = gunzip_all(std::string_view(compressed).substr(0, size));
@@ -194,7 +194,7 @@ TEST(Gunzip, a_cut_at_any_byte_is_told) {
   }
 }
 
-TEST(Gunzip, damage_is_told_with_its_place) {
+TEST(Gunzip, damage_is_reported_with_its_position) {
   std::string compressed = gzip("a text whose checksum will not agree");
   compressed[compressed.size() - 6] = static_cast<char>(compressed[compressed.size() - 6] + 1);
   const auto all = gunzip_all(compressed);
@@ -204,7 +204,7 @@ TEST(Gunzip, damage_is_told_with_its_place) {
   EXPECT_FALSE(gunzip_all("not gzip at all").ok());
 }
 
-// A source that fails half-way, as a disk does.
+// A source that fails midway, like a broken disk.
 class FailingSource final : public ByteSource {
  public:
   explicit FailingSource(std::string_view head) : head_(view_memory(bytes_of(head))) {}
@@ -218,7 +218,7 @@ class FailingSource final : public ByteSource {
   std::unique_ptr<ByteSource> head_;
 };
 
-TEST(Gunzip, errors_of_the_source_come_through) {
+TEST(Gunzip, errors_of_the_source_are_passed_on) {
   const std::string compressed = gzip("some text");
   const auto source = gunzip(std::make_unique<FailingSource>(
       std::string_view(compressed).substr(0, compressed.size() / 2)));

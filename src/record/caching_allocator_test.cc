@@ -1,4 +1,4 @@
-// What caching allocators tell, through the C interface.
+// What caching allocators report through the C interface.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,13 +47,13 @@ plimsoll_usage usage(const Recorded& recording, std::uint64_t span = 0) {
   return cuda() < rows.size() ? rows[cuda()] : plimsoll_usage{};
 }
 
-TEST(CachingAllocator, a_recorder_says_by_its_size_that_it_takes_blocks) {
+TEST(CachingAllocator, a_recorder_shows_by_its_size_that_it_accepts_blocks) {
   EXPECT_EQ(api().abi_version, 1u);
   EXPECT_GE(api().size_bytes,
             offsetof(plimsoll_recorder_api, out_of_memory) + sizeof(api().out_of_memory));
 }
 
-TEST(CachingAllocator, its_events_stand_in_the_file) {
+TEST(CachingAllocator, its_events_are_in_the_file) {
   const Recorded recording = Recorded::in_memory();
   segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);
   alloc(1 << 21, 1000, 1024);
@@ -66,7 +66,7 @@ TEST(CachingAllocator, its_events_stand_in_the_file) {
   EXPECT_THAT(replay.violations, IsEmpty());
   ASSERT_THAT(replay.allocs, SizeIs(1));
   EXPECT_EQ(replay.allocs[0].size_bytes, 1000u);
-  EXPECT_EQ(replay.allocs[0].slack_bytes, 24u);
+  EXPECT_EQ(replay.allocs[0].padding_bytes, 24u);
   const format::Site& site = replay.sites.at(replay.allocs[0].site);
   EXPECT_EQ(site.stream, 7u);
   EXPECT_EQ(replay.names.at(site.pool), "0.1");
@@ -84,7 +84,7 @@ TEST(CachingAllocator, its_events_stand_in_the_file) {
   EXPECT_EQ(replay.names.at(replay.sites.at(replay.segments[0].site).pool), "0.2");
 }
 
-TEST(CachingAllocator, what_the_driver_tells_of_its_device_stands_in_the_file) {
+TEST(CachingAllocator, the_drivers_figures_for_its_device_are_in_the_file) {
   const Recorded recording = Recorded::in_memory();
   const std::uint32_t serve = tests::name("serve");
   api().device_figure(here(), cuda(), PLIMSOLL_FIGURE_TOTAL, UINT64_MAX, 0, 0);
@@ -99,7 +99,7 @@ TEST(CachingAllocator, what_the_driver_tells_of_its_device_stands_in_the_file) {
   EXPECT_GE(replay.figures[1].time_ns, replay.figures[0].time_ns);
 }
 
-TEST(CachingAllocator, usage_tells_what_is_allocated_active_and_reserved) {
+TEST(CachingAllocator, usage_reports_what_is_allocated_active_and_reserved) {
   const Recorded recording = Recorded::in_memory();
   const std::uint64_t span = plimsoll_recording_begin_span(recording.get());
   segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);
@@ -130,7 +130,7 @@ TEST(CachingAllocator, usage_tells_what_is_allocated_active_and_reserved) {
   EXPECT_EQ(rows[0].requested_bytes, 1000u);
 }
 
-TEST(CachingAllocator, a_recording_that_starts_midway_begins_with_segments_and_what_is_pending) {
+TEST(CachingAllocator, a_recording_that_starts_midway_begins_with_segments_and_pending_frees) {
   Recorded first = Recorded::in_memory();
   segment(PLIMSOLL_SEGMENT_MAP, 1 << 21, 1 << 21);
   segment(PLIMSOLL_SEGMENT_MAP, 2 << 21, 1 << 21);
@@ -149,9 +149,9 @@ TEST(CachingAllocator, a_recording_that_starts_midway_begins_with_segments_and_w
   EXPECT_THAT(held, ElementsAre(1 << 21, 1 << 20));
 }
 
-// Segments of 20 MiB: a block in the first, at its begin; one in the second, which frees all behind
-// it; nothing in the third.
-TEST(CachingAllocator, what_a_failed_request_could_not_use_is_told_with_what_pins_it) {
+// 20 MiB segments: the first starts with a block; the second has one in the middle and is free
+// after it; the third is empty.
+TEST(CachingAllocator, memory_unusable_for_a_failed_request_is_reported_with_its_pins) {
   constexpr std::uint64_t kMiB = 1 << 20;
   const Recorded recording = Recorded::in_memory();
   const auto alloc_at = [](std::uint64_t address, std::uint64_t size, const char* layer) {
@@ -214,7 +214,7 @@ TEST(CachingAllocator, segments_that_grow_are_pinned_page_by_page) {
   EXPECT_EQ(row.pinned_bytes, 25 * kMiB);
 }
 
-TEST(CachingAllocator, what_has_changed_since_the_last_step_is_told_by_role) {
+TEST(CachingAllocator, changes_since_the_last_step_are_reported_by_role) {
   const Recorded recording = Recorded::in_memory();
   const std::uint32_t weight = api().tensor(PLIMSOLL_ROLE_PARAMETER, tests::name("w"), 0, 0);
   std::uint64_t step = 0, then[6] = {}, now[6] = {};
@@ -234,7 +234,7 @@ TEST(CachingAllocator, what_has_changed_since_the_last_step_is_told_by_role) {
   EXPECT_EQ(now[PLIMSOLL_ROLE_PARAMETER], 1024u);
 }
 
-TEST(CachingAllocator, more_than_a_ring_holds_is_told_by_settling_in_between) {
+TEST(CachingAllocator, more_events_than_a_ring_fits_are_reported_with_drains_in_between) {
   const Recorded recording(tests::options_for(PLIMSOLL_SINK_NULL));
   for (std::uint64_t i = 0; i < 200'000; ++i) {
     if (i % 10'000 == 0) api().settle();
@@ -245,7 +245,7 @@ TEST(CachingAllocator, more_than_a_ring_holds_is_told_by_settling_in_between) {
   EXPECT_EQ(recording.state().dropped, 0u);
 }
 
-TEST(CachingAllocator, what_is_forgotten_leaves_segments_and_what_is_pending) {
+TEST(CachingAllocator, eviction_keeps_segments_and_pending_frees) {
   const Recorded recording = Recorded::in_memory(1'000);
   segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);
   alloc(1 << 21, 1000, 1024);
@@ -262,7 +262,7 @@ TEST(CachingAllocator, what_is_forgotten_leaves_segments_and_what_is_pending) {
   EXPECT_EQ(replay.live_bytes, 1024u);
 }
 
-// When everything happened, in the order of the file.
+// The positions of all events, in file order.
 struct Times : format::NoRecords {
   void on_alloc(const format::Alloc& event) { all.push_back(event.time_ns); }
   void on_free(const format::Free& event) { all.push_back(event.time_ns); }
@@ -272,12 +272,12 @@ struct Times : format::NoRecords {
   std::vector<std::int64_t> all;
 };
 
-TEST(CachingAllocator, what_is_forgotten_leaves_times_that_ascend) {
+TEST(CachingAllocator, eviction_keeps_times_ascending) {
   const Recorded recording = Recorded::in_memory(1'000);
   segment(PLIMSOLL_SEGMENT_ALLOC, 9 << 21, 1 << 21);
   alloc(9 << 21, 1000, 1024);
   alloc((9 << 21) + 1024, 500, 512);
-  segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);  // before the other one in memory
+  segment(PLIMSOLL_SEGMENT_ALLOC, 1 << 21, 1 << 21);  // at a lower address than the other one
   alloc(1 << 21, 1000, 1024);
   api().free_requested(here(), cuda(), 9 << 21);
   for (int i = 0; i < 5'000; ++i) {

@@ -1,4 +1,4 @@
-// The recording that the environment asks for: PLIMSOLL=1, which `plimsoll run -- PROGRAM` sets.
+// Starts the recording that the environment requests: PLIMSOLL=1, set by `plimsoll run -- PROGRAM`.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ std::string own_rank() {
   return rank.empty() ? variable("LOCAL_RANK") : rank;
 }
 
-// plimsoll-PROGRAM-PID.plim, with the rank in it where there are ranks: as Python names it.
+// plimsoll-PROGRAM-PID.plim, with the rank in a distributed run: the same name as in Python.
 std::string default_path() {
   std::error_code error;
   const std::string program =
@@ -63,7 +63,7 @@ bool names_rank(std::string_view name, std::string_view rank) {
   return false;
 }
 
-// run.plim is run.rank3.plim in rank 3 of several, all of which inherit the same path.
+// In rank 3 of several, run.plim becomes run.rank3.plim, because all ranks inherit the same path.
 std::string of_rank(const std::string& path) {
   const std::string rank = own_rank();
   const std::string ranks = variable("WORLD_SIZE");
@@ -78,8 +78,8 @@ std::string of_rank(const std::string& path) {
          whole.extension().string();
 }
 
-// The file in which `plimsoll run` reads who recorded: "recording PID PATH" or "failed PID WHY", a
-// line each. Without `plimsoll run` there is none.
+// The file in which `plimsoll run` finds the processes that recorded: one line each, "recording PID
+// PATH" or "failed PID WHY". It exists only under `plimsoll run`.
 class RunLog {
  public:
   RunLog() {
@@ -121,7 +121,7 @@ EnvironmentRecording& environment_recording() {
   return *kRecording;
 }
 
-// Without `plimsoll run` nobody else reports where the recording is.
+// Without `plimsoll run`, nothing else prints the path of the recording.
 void stop_and_report() {
   EnvironmentRecording& ours = environment_recording();
   if (ours.recording == nullptr || ours.pid != getpid()) return;
@@ -138,7 +138,7 @@ void stop_and_report() {
                         "; to see it: plimsoll report " + path + "\n");
 }
 
-// False where the text is none, or too large. "" is 0.
+// False if the text is not a number, or too large. "" is 0.
 bool read_max_events(const std::string& text, std::uint64_t& count) {
   count = 0;
   if (text.empty()) return true;
@@ -151,7 +151,7 @@ std::string quoted(const char* name) {
   return std::string(name) + "='" + base::escaped(variable(name)) + "'";
 }
 
-// "" where all is well. The adapter reads the mode later.
+// Returns "" on success. The adapter reads the mode later.
 std::string problem_of_environment(std::uint64_t& max_events) {
   if (!read_max_events(variable("PLIMSOLL_MAX_EVENTS"), max_events))
     return quoted("PLIMSOLL_MAX_EVENTS") + " is not a whole number.";
@@ -219,7 +219,7 @@ int plimsoll_record_from_environment() {
     try {
       return plimsoll::record::start_recording();
     } catch (...) {
-      return false;  // no memory for two paths: the program goes on without
+      return false;  // no memory for two paths: the program runs unrecorded
     }
   }();
   return kIsRecording ? 1 : 0;

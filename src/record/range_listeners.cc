@@ -12,8 +12,8 @@ const plimsoll_range_listener* program() noexcept {
   return __atomic_load_n(&g_program, __ATOMIC_ACQUIRE);
 }
 
-// An autograd node is a range of the layer that built it. It runs as an operator, and a call of a
-// layer does not: a call is what LAYER_BEGIN means.
+// An autograd node is a range of the layer that built it. It runs as an operator and is not a call
+// of the layer, so LAYER_BEGIN does not apply.
 void mark_call(std::uint8_t mark, std::uint8_t range, std::uint32_t layer) noexcept {
   if (range != PLIMSOLL_RANGE_LAYER) return;
   const plimsoll_recorder_api& recorder = *plimsoll_recorder();
@@ -47,7 +47,7 @@ RangeListeners& RangeListeners::get() noexcept {
 }
 
 void RangeListeners::publish() noexcept {
-  // With the acquire of the hooks: they see what the listener's owner has made ready.
+  // Pairs with the acquire of the hooks: they see the initialized listener.
   __atomic_store_n(&g_called, marking_recordings_ > 0 ? &kMarking : program(), __ATOMIC_RELEASE);
 }
 

@@ -1,5 +1,5 @@
-// Who is called when a range begins or ends: the program's listener, and, while a recording asks
-// for the calls of layers, a listener of the recorder that marks them and passes each range on.
+// The listeners for ranges: the program's and, while a recording needs layer calls, one of the
+// recorder's that marks them and forwards each range.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace plimsoll::record {
 
 class RangeListeners {
  public:
-  // Never destroyed: ranges may end until the very end.
+  // Never destroyed: ranges may end until process exit.
   static RangeListeners& get() noexcept;
   RangeListeners(const RangeListeners&) = delete;
   RangeListeners& operator=(const RangeListeners&) = delete;
 
-  // What adapters read: plimsoll_recorder_api::range_listener.
+  // The pointer that adapters read: plimsoll_recorder_api::range_listener.
   static constexpr const plimsoll_range_listener* const* address() noexcept { return &g_called; }
   static const plimsoll_range_listener* called() noexcept {
     return __atomic_load_n(&g_called, __ATOMIC_ACQUIRE);
@@ -24,7 +24,7 @@ class RangeListeners {
 
   void set_program(const plimsoll_range_listener* listener) noexcept;
   void set_marking_recordings(std::uint64_t count) noexcept;
-  // In the child of a fork: the lock may have been held by a thread that is gone.
+  // In the child of a fork: a thread that does not exist there may have held the lock.
   void begin_in_child(std::uint64_t marking_recordings) noexcept;
 
  private:

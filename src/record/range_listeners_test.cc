@@ -42,7 +42,7 @@ void call_net() {
   PLIMSOLL_LAYER("fc");
 }
 
-TEST(RangeListeners, calls_of_layers_are_in_the_recording_that_asks_for_them_alone) {
+TEST(RangeListeners, layer_calls_are_only_in_the_recording_that_requests_them) {
   const plimsoll::Recording ordinary = recording(false);
   call_net();
   EXPECT_EQ(*plimsoll_recorder()->range_listener, nullptr) << "nobody is called";
@@ -71,8 +71,8 @@ TEST(RangeListeners, the_programs_listener_is_called_as_well) {
   plimsoll_listen_to_ranges(nullptr);
 }
 
-// An autograd node announces the layer that built it, and is no call of it.
-TEST(RangeListeners, a_range_inside_an_operator_is_no_call) {
+// An autograd node reports the layer that built it, but is not a call of that layer.
+TEST(RangeListeners, a_range_inside_an_operator_is_not_a_call) {
   const plimsoll::Recording marking = recording(true);
   plimsoll_context* const context = plimsoll_recorder()->context();
   context->outer_op = plimsoll_recorder()->name("AddmmBackward0", 14);

@@ -22,10 +22,10 @@ constexpr unsigned kSweepEvery = 8;                     // periods
 constexpr const char* kNoMemory = "Not enough memory for a recording.";
 
 const char* reason(int error) noexcept {
-  return error == ENXIO ? "nobody reads this pipe" : std::strerror(error);
+  return error == ENXIO ? "this pipe has no reader" : std::strerror(error);
 }
 
-// A sentence for the caller, valid until this thread's next one.
+// A message for the caller, valid until this thread's next one.
 const char* sentence(const char* what, const char* path, int error) noexcept try {
   struct Text {
     char bytes[512];
@@ -64,16 +64,17 @@ void Recorder::drain() noexcept {
   }
 }
 
-// The horizon is taken before the rings are looked at. Whatever led to an event of before the
-// horizon was in its ring before that event's time was taken, so it is seen now; so a free comes
-// before the allocation that reuses its memory. An event whose thread was interrupted between
-// taking the time and publishing may come late, but nobody can have known of it yet.
+// The horizon is taken before the rings are read. Every cause of an event before the horizon was in
+// its ring before that event's time was taken, so it is seen now; so a free comes before the
+// allocation that reuses its memory. An event whose thread was interrupted between taking the time
+// and publishing may come late, but nothing can depend on it yet.
 void Recorder::drain_or_throw() {
   clock_.calibrate();
   const std::uint64_t horizon = read_ticks(hot.ticks);
-  horizon_.store(horizon, std::memory_order_seq_cst);  // a fence: no ring is looked at before it
+  horizon_.store(horizon, std::memory_order_seq_cst);  // also a fence: the rings are read only
+                                                       // after it
   list_sources();
-  // Every id in the events that were listed was given before, so it is in the tables now.
+  // Every id in the listed events was defined earlier, so it is in the tables now.
   definitions.copy_roles(ledger_.roles());
   for (const auto& recording : recordings_) recording->write_definitions(definitions);
   const Definitions::Beyond beyond = definitions.beyond();
@@ -85,9 +86,9 @@ void Recorder::drain_or_throw() {
           const Origin origin{clock_.to_ns(ticks), state.number, state.op_log};
           ledger_.apply(event, slot, origin, receivers_);
         });
-  tell_dropped(clock_.to_ns(horizon));
-  tell_refused();
-  tell_unrecorded_children();
+  report_dropped(clock_.to_ns(horizon));
+  report_refused();
+  report_unrecorded_children();
 }
 
 void Recorder::count_if_beyond(const Event& event, const Definitions::Beyond& beyond) noexcept {
@@ -106,19 +107,19 @@ void Recorder::count_if_beyond(const Event& event, const Definitions::Beyond& be
   }
 }
 
-// It reaches the files before they end: the last drain of a recording tells it, too.
-void Recorder::tell_refused() noexcept {
+// Called in every drain including a recording's last, so that the count is in its file.
+void Recorder::report_refused() noexcept {
   const std::uint64_t refused = refused_events_ + ledger_.sites().refused() - refused_before_;
-  if (refused == refused_told_) return;
-  refused_told_ = refused;
+  if (refused == refused_reported_) return;
+  refused_reported_ = refused;
   definitions.notice({PLIMSOLL_NOTICE_NAMES_REFUSED, 0, refused, 0});
   for (const auto& recording : recordings_) recording->write_definitions(definitions);
 }
 
-void Recorder::tell_unrecorded_children() noexcept {
+void Recorder::report_unrecorded_children() noexcept {
   const std::uint64_t count = children_.count() - children_before_;
-  if (count == children_told_) return;
-  children_told_ = count;
+  if (count == children_reported_) return;
+  children_reported_ = count;
   definitions.notice({PLIMSOLL_NOTICE_CHILDREN_UNRECORDED, 0, count, 0});
   for (const auto& recording : recordings_) recording->write_definitions(definitions);
 }
@@ -134,34 +135,34 @@ void Recorder::list_sources() {
   }
 }
 
-void Recorder::tell_dropped(std::int64_t time_ns) {
+void Recorder::report_dropped(std::int64_t time_ns) {
   for (ThreadState* state : listed_) {
     const std::uint64_t dropped = state->ring.dropped();
-    if (dropped == state->dropped_told) continue;
-    const format::Dropped told{time_ns, state->number, dropped - state->dropped_told};
-    state->dropped_told = dropped;
-    for (EventReceiver* receiver : receivers_) receiver->on_dropped(told);
+    if (dropped == state->dropped_reported) continue;
+    const format::Dropped reported{time_ns, state->number, dropped - state->dropped_reported};
+    state->dropped_reported = dropped;
+    for (EventReceiver* receiver : receivers_) receiver->on_dropped(reported);
   }
   const std::uint64_t lost = threads.lost();
-  if (lost == lost_told_) return;
-  const format::Dropped told{time_ns, 0, lost - lost_told_};  // of which thread is not known
-  lost_told_ = lost;
-  for (EventReceiver* receiver : receivers_) receiver->on_dropped(told);
+  if (lost == lost_reported_) return;
+  const format::Dropped reported{time_ns, 0, lost - lost_reported_};  // the threads are unknown
+  lost_reported_ = lost;
+  for (EventReceiver* receiver : receivers_) receiver->on_dropped(reported);
 }
 
-// Nobody recorded until now; what lies in the rings was left by hooks that were on their way when
-// the last recording stopped.
+// For the first recording after a pause: the rings may contain events of hooks that were running
+// when the last recording stopped.
 void Recorder::discard_events() {
   list_sources();
   since_ticks_ = read_ticks(hot.ticks);
   for (ThreadState* state : listed_) {
     state->ring.release(state->ring.head());
-    state->dropped_told = state->ring.dropped();
+    state->dropped_reported = state->ring.dropped();
   }
-  lost_told_ = threads.lost();
-  refused_events_ = refused_told_ = 0;
+  lost_reported_ = threads.lost();
+  refused_events_ = refused_reported_ = 0;
   refused_before_ = ledger_.sites().refused();
-  children_told_ = 0;
+  children_reported_ = 0;
   children_before_ = children_.count();
   ledger_.forget_live();
   is_broken_ = false;
@@ -198,7 +199,7 @@ void Recorder::write_until_stopped() noexcept {
       const std::lock_guard lock(state_);
       recordings = recordings_;
     } catch (...) {
-      continue;  // without memory the blocks wait for the next time
+      continue;  // without memory the blocks wait for the next period
     }
     for (const auto& recording : recordings) recording->write_out(state_, Recording::Due::kOld);
     recordings.clear();
@@ -206,11 +207,11 @@ void Recorder::write_until_stopped() noexcept {
 }
 
 bool Recorder::start_workers() noexcept {
-  constexpr auto kDrain = [](void* recorder) -> void* {
+  constexpr auto kDrain = [](void* recorder) noexcept -> void* {
     static_cast<Recorder*>(recorder)->drain_until_stopped();
     return nullptr;
   };
-  constexpr auto kWrite = [](void* recorder) -> void* {
+  constexpr auto kWrite = [](void* recorder) noexcept -> void* {
     static_cast<Recorder*>(recorder)->write_until_stopped();
     return nullptr;
   };
@@ -284,7 +285,8 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
     recording->seal(Recording::Due::kAll, now_ns());
     hot.set_mode(Mode::kOn);
   }
-  recording->write_out(state_, Recording::Due::kAll);  // so that a full disk is known at once
+  // so that a full disk is reported immediately
+  recording->write_out(state_, Recording::Due::kAll);
   if (!recording->has_failed()) {
     recording->report_failures();
     if (start_workers()) return true;
@@ -317,7 +319,7 @@ void Recorder::detach(const Recording& recording) noexcept {
   if (recordings_.empty()) hot.set_mode(Mode::kOff);
 }
 
-// Attached, and not waiting for the first event of a child.
+// Attached, and not waiting for the first event of a child process.
 bool Recorder::is_running(const Recording& recording) const noexcept {
   return hot.mode.load(std::memory_order_relaxed) != Mode::kChild &&
          std::any_of(recordings_.begin(), recordings_.end(),
@@ -327,7 +329,7 @@ bool Recorder::is_running(const Recording& recording) const noexcept {
 void Recorder::fill_state(const Recording& recording, plimsoll_recording_state& state) noexcept {
   recording.fill_state(ledger_, state);
   state.refused = definitions.refused() + ledger_.sites().refused();
-  state.unrecorded_children = static_cast<std::uint32_t>(children_told_);
+  state.unrecorded_children = static_cast<std::uint32_t>(children_reported_);
 }
 
 void Recorder::flush(Recording& recording) noexcept {
@@ -379,7 +381,7 @@ std::uint64_t Recorder::peak_bytes(Recording& recording, int reset) noexcept {
   return peak;
 }
 
-// ---- what is live, while it runs ---------------------------------------------------------------
+// ---- live memory, while it runs ----------------------------------------------------------------
 
 std::size_t Recorder::live(Recording& recording, std::span<plimsoll_live> rows) noexcept {
   const std::lock_guard lock(state_);
@@ -510,6 +512,7 @@ void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexce
   if (is_last) stop_workers();
   const std::lock_guard lock(state_);
   state.written_bytes = recording.written_bytes();
+  state.evicted = recording.evicted();
   state.error = recording.error();
   if (!is_last) return;
   ledger_.forget_live();
@@ -524,14 +527,14 @@ void Recorder::install_handlers() noexcept {
   std::atexit([] { get().at_exit(); });
 }
 
-// The recordings that still run are ended; their holders may still ask for their state. A stream's
-// callback may belong to what is gone already, so it is not called any more; and a drain thread
-// that waits in one is left alone.
+// Ends the recordings that are still running; their owners may still query their state. A stream's
+// callback may use destroyed objects, so it is not called any more, and a drain thread that is
+// blocked in one is abandoned.
 void Recorder::at_exit() noexcept {
-  constexpr timespec kMoment{0, 10'000'000};
+  constexpr timespec kPoint{0, 10'000'000};
   for (int tries = 0; !control_.try_lock(); ++tries) {
-    if (tries == 100) return;  // another thread hangs in starting or stopping
-    nanosleep(&kMoment, nullptr);
+    if (tries == 100) return;  // another thread is stuck starting or stopping
+    nanosleep(&kPoint, nullptr);
   }
   const std::lock_guard control(control_, std::adopt_lock);
   Recordings recordings;
@@ -571,13 +574,13 @@ void Recorder::after_fork_in_parent() noexcept {
   state_.unlock();
 }
 
-// Nothing is made here, no thread and no file: that waits for the first event, if one comes.
+// Creates nothing here, no thread and no file: that waits for the first event, if any.
 void Recorder::after_fork_in_child() noexcept {
   ::new (static_cast<void*>(&control_)) std::mutex;
   drainer_.forget();
   writer_.forget();
   receivers_.clear();
-  for (const auto& recording : recordings_) recording->let_go();
+  for (const auto& recording : recordings_) recording->abandon();
   const bool was_on = hot.mode.load(std::memory_order_relaxed) != Mode::kOff;
   std::erase_if(recordings_,
                 [&](const auto& recording) { return !was_on || !recording->follows_forks(); });
@@ -585,7 +588,7 @@ void Recorder::after_fork_in_child() noexcept {
   children_.begin_in_child(!recordings_.empty() ? Child::kRecorded
                            : was_on             ? Child::kUnrecorded
                                                 : Child::kOfNoRecording);
-  children_before_ = children_told_ = 0;
+  children_before_ = children_reported_ = 0;
   RangeListeners::get().begin_in_child(count_marking());
   hot.set_mode(recordings_.empty() ? Mode::kOff : Mode::kChild);
   threads.forget_other_threads();
@@ -596,7 +599,7 @@ void Recorder::after_fork_in_child() noexcept {
 
 bool Recorder::begin_in_child() noexcept {
   thread_local bool is_beginning [[gnu::tls_model("initial-exec")]] =
-      false;  // what it allocates is not recorded
+      false;  // allocations of the child are not recorded
   if (is_beginning || hot.mode.load(std::memory_order_relaxed) == Mode::kOff) return false;
   is_beginning = true;
   {
@@ -609,8 +612,7 @@ bool Recorder::begin_in_child() noexcept {
 
 void Recorder::begin_all_in_child() noexcept {
   attach_all_in_child();
-  // Under the control lock nobody else changes them. A child that ends soon leaves a file all the
-  // same.
+  // The control lock keeps the list unchanged. Even a child that ends soon leaves a file.
   for (const auto& recording : recordings_) recording->write_out(state_, Recording::Due::kAll);
   const bool has_workers = start_workers();
   const std::lock_guard lock(state_);
@@ -626,7 +628,7 @@ void Recorder::begin_all_in_child() noexcept {
 
 void Recorder::attach_all_in_child() noexcept {
   const std::lock_guard lock(state_);
-  drain();  // what the parent's threads left in their rings belongs to what is alive here
+  drain();  // events of the parent's threads in the rings are part of the child's state
   Recordings recordings;
   recordings.swap(recordings_);
   try {
@@ -636,7 +638,7 @@ void Recorder::attach_all_in_child() noexcept {
       attach(recording);
       recording->seal(Recording::Due::kAll, now_ns());
     }
-    // Last: what a child that is killed meanwhile leaves behind is no file.
+    // Last, so that a child that is killed before this leaves no file.
     for (const auto& recording : recordings) recording->open_in_child();
   } catch (...) {
     break_off();

@@ -1,12 +1,12 @@
 // The recorder of the process: threads' rings on one side, recordings on the other, and the drain
-// between them. There is one, made at its first use and never destroyed: threads may free memory
-// until the very end. While recordings run it has two threads: one drains, one writes, so that a
-// slow disk does not let the rings run full.
+// between them. There is one, created at its first use and never destroyed: threads may free memory
+// until process exit. While recordings run it has two threads, one that drains and one that writes,
+// so that a slow disk does not let the rings fill up.
 //
-// Locks, in the order in which they are taken: control (start, stop: one at a time), a recording's
-// writing lock, state (the drain's work; whoever holds it may drain), and inside it the registry's
-// and the tables'. Around fork the last three are held; the others may be held by threads that the
-// child does not have, and are made anew there.
+// Lock order: control (start and stop, one at a time), a recording's writing lock, state (the
+// drain's work; its owner may drain), and inside it the registry's and the tables'. Around fork the
+// last three are taken; the others may be held by threads that the child does not have, and are
+// recreated there.
 #pragma once
 
 #include <atomic>
@@ -33,13 +33,13 @@ namespace plimsoll::record {
 enum class Mode : int {
   kOff,
   kOn,
-  kChild,  // this is the child of a fork, and its first event starts its recordings
+  kChild,  // a forked child whose first event starts its recordings
 };
 
-// What every hook looks at.
+// The state that every hook reads.
 struct Hot {
   std::atomic<Mode> mode{Mode::kOff};
-  TickSource ticks = TickSource::kClock;  // set once, before anyone records
+  TickSource ticks = TickSource::kClock;  // set once, before the first recording
   std::atomic<bool> is_quick{false};      // on, and reading the time is one instruction
 
   void set_mode(Mode now) noexcept {
@@ -50,19 +50,19 @@ struct Hot {
 
 class Recorder {
  public:
-  // Makes it, if need be.
+  // Creates it if necessary.
   static Recorder& get() noexcept;
-  // For the hooks, which nobody has before get() was called.
+  // For hooks, which run only after get() has been called.
   static Recorder& made() noexcept { return *reinterpret_cast<Recorder*>(storage_); }
 
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Null on failure, with a sentence that lives as long as the thread.
+  // Null on failure, with a message that is valid until the thread exits.
   std::shared_ptr<Recording> start(const plimsoll_recording_options& options,
                                    const char** error) noexcept;
   void flush(Recording& recording) noexcept;
-  // 0 or an errno.
+  // Returns 0 or an errno.
   int add_attachment(Recording& recording, std::string_view format,
                      std::span<const std::byte> bytes) noexcept;
   void settle() noexcept;
@@ -73,23 +73,24 @@ class Recorder {
 
   std::size_t live(Recording& recording, std::span<plimsoll_live> rows) noexcept;
   std::uint64_t begin_span(Recording& recording) noexcept;
-  // False where the span or the recording has ended.
+  // Returns false if the span or the recording has ended.
   bool peak_roles(Recording& recording, std::uint64_t span, std::uint8_t device,
                   DevicePeaks& peaks) noexcept;
   std::size_t usage(Recording& recording, std::uint64_t span,
                     std::span<plimsoll_usage> rows) noexcept;
   void end_span(Recording& recording, std::uint64_t span) noexcept;
 
-  // Of the last request on the device that could not be met.
+  // For the last failed request on the device.
   std::size_t pins(Recording& recording, std::uint8_t device, plimsoll_stranded& sums,
                    std::span<plimsoll_pin> rows) noexcept;
-  // False where no step has ended.
+  // Returns false if no step has ended.
   bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
                   RoleBytes& now) noexcept;
 
-  // In a child whose recordings wait for their first event: begins them. False when none runs.
+  // In a child whose recordings wait for their first event: begins them. Returns false if none
+  // runs.
   bool begin_in_child() noexcept;
-  // An event of this kind, while none runs.
+  // Handles an event of this kind while nothing is recorded.
   void pass_over(Kind kind) noexcept {
     if (kind == Kind::kAlloc || kind == Kind::kAllocBlock) children_.allocates();
   }
@@ -108,10 +109,10 @@ class Recorder {
   void drain() noexcept;
   void drain_or_throw();
   void list_sources();
-  void tell_dropped(std::int64_t time_ns);
+  void report_dropped(std::int64_t time_ns);
   void count_if_beyond(const Event& event, const Definitions::Beyond& beyond) noexcept;
-  void tell_refused() noexcept;
-  void tell_unrecorded_children() noexcept;
+  void report_refused() noexcept;
+  void report_unrecorded_children() noexcept;
   void discard_events();
   void attach(const std::shared_ptr<Recording>& recording);
   void detach(const Recording& recording) noexcept;
@@ -150,18 +151,18 @@ class Recorder {
   std::mutex state_;
   Ledger ledger_;
   TickClock clock_;
-  Recordings recordings_;                  // shared with their holders and the thread that writes
-  std::vector<EventReceiver*> receivers_;  // the same
-  std::vector<ThreadState*> listed_;       // by the last drain
+  Recordings recordings_;                  // shared with their owners and the writing thread
+  std::vector<EventReceiver*> receivers_;  // the same, as receivers
+  std::vector<ThreadState*> listed_;       // as of the last drain
   std::vector<Source> sources_;
   std::atomic<std::uint64_t> horizon_{0};
-  std::uint64_t since_ticks_ = 0;  // events of before are nobody's
-  std::uint64_t lost_told_ = 0;
-  std::uint64_t refused_events_ = 0;  // with a name, stack or tensor beyond the limits
-  std::uint64_t refused_before_ = 0;  // sites that were, before the recordings
-  std::uint64_t refused_told_ = 0;
-  std::uint64_t children_before_ = 0;  // the recordings
-  std::uint64_t children_told_ = 0;
+  std::uint64_t since_ticks_ = 0;  // earlier events are discarded
+  std::uint64_t lost_reported_ = 0;
+  std::uint64_t refused_events_ = 0;  // that refer to a name, stack or tensor beyond the limits
+  std::uint64_t refused_before_ = 0;  // the value when the recordings began
+  std::uint64_t refused_reported_ = 0;
+  std::uint64_t children_before_ = 0;  // the same for unrecorded children
+  std::uint64_t children_reported_ = 0;
   bool is_broken_ = false;  // memory ran out in the middle of an event
 };
 

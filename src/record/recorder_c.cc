@@ -97,7 +97,7 @@ template <Kind kKind, Ring::Need kNeed>
   end_event(context);
 }
 
-// The fast path of nearly all events: recording is on, the ring has room, and reading the time is
+// The fast path of nearly all events: recording is on, the ring has space, and reading the time is
 // one instruction. It makes no call and so saves no registers: a third fewer instructions.
 template <Kind kKind, Ring::Need kNeed>
 [[gnu::always_inline]] inline void record(plimsoll_context* context,
@@ -105,14 +105,14 @@ template <Kind kKind, Ring::Need kNeed>
   Event* event = nullptr;
   if (Recorder::made().hot.is_quick.load(std::memory_order_relaxed) && context != nullptr)
       [[likely]] {
-    event = ThreadRegistry::of(context)->ring.claim_at_once();
+    event = ThreadRegistry::of(context)->ring.try_claim();
   }
   if (event == nullptr) [[unlikely]] {
     return record_slowly<kKind, kNeed>(context, fields.address, fields.size, fields.tensor);
   }
   fill(*event, *context, kKind, read_ticks(TickSource::kTsc));
   fill<kKind>(*event, fields);
-  ThreadRegistry::of(context)->ring.publish_at_once();
+  ThreadRegistry::of(context)->ring.publish_one();
 }
 
 void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {
@@ -142,7 +142,7 @@ void set_phase(plimsoll_context* context, uint8_t phase) {
   end_event(context);
 }
 
-void tell_listener(const plimsoll_range_listener& listener, uint8_t mark, uint64_t value) {
+void report_listener(const plimsoll_range_listener& listener, uint8_t mark, uint64_t value) {
   switch (mark) {
     case PLIMSOLL_MARK_STEP:
       return listener.step(value);
@@ -170,7 +170,7 @@ void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
   }
   // Notify even when the ring is full so begin/end stay paired.
   const auto* listener = RangeListeners::called();
-  if (listener != nullptr) tell_listener(*listener, mark, value);
+  if (listener != nullptr) report_listener(*listener, mark, value);
 }
 
 EventDetails details_of(const plimsoll_block& block) {
@@ -412,10 +412,10 @@ size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span, pl
 int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span, uint8_t device,
                                   uint64_t roles[6]) {
   if (recording == nullptr || roles == nullptr) return 0;
-  plimsoll::record::DevicePeaks told;
-  if (!Recorder::get().peak_roles(*recording->recording, span, device, told)) return 0;
-  std::copy(told.roles.begin(), told.roles.end(), roles);
-  return 1 + int{told.phase};
+  plimsoll::record::DevicePeaks reported;
+  if (!Recorder::get().peak_roles(*recording->recording, span, device, reported)) return 0;
+  std::copy(reported.roles.begin(), reported.roles.end(), roles);
+  return 1 + int{reported.phase};
 }
 
 void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {

@@ -1,5 +1,5 @@
-// What becomes of recordings when processes fork, exit, abort or are killed, and when the disk or
-// the memory is full. Each case plays in a child process.
+// Recordings when processes fork, exit, abort or are killed, and when the disk or the memory is
+// full. Each case runs in a child process.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ void alloc(std::uint64_t address, std::uint64_t size) { api().alloc(here(), 0, a
 void free_at(std::uint64_t address) { api().free(here(), 0, address); }
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-// Runs `body` in a child, which ends with its result; the status as waitpid() gives it.
+// Runs `body` in a child, which exits with its result; returns the status from waitpid().
 template <typename Body>
 pid_t spawn(Body&& body) {
   const pid_t child = fork();
@@ -79,7 +79,7 @@ plimsoll_recording_options file_options(const TemporaryPath& path, std::uint8_t 
 
 // ---- fork -------------------------------------------------------------------------------------
 
-TEST(Fork, a_child_records_nothing_unless_asked_to) {
+TEST(Fork, a_child_records_nothing_unless_requested) {
   const TemporaryPath path("fork_off");
   Recorded recording(file_options(path));
   alloc(64, 10);
@@ -87,7 +87,7 @@ TEST(Fork, a_child_records_nothing_unless_asked_to) {
     if (api().is_recording() != 0) return 1;
     alloc(128, 1000);
     recording.flush();
-    recording.stop();  // a handle of the parent's does no harm here
+    recording.stop();  // a handle from the parent has no effect here
     return api().is_recording();
   });
   expect_success(wait_for(child));
@@ -111,11 +111,11 @@ TEST(Fork, children_that_allocate_unrecorded_are_counted) {
   const TemporaryPath path("fork_counted");
   Recorded recording(file_options(path));
   const auto allocates = [] { return alloc(128, 1), alloc(256, 1), 0; };
-  expect_success(wait_for(spawn([] { return free_at(64), 0; })));  // as a child that only ends
+  expect_success(wait_for(spawn([] { return free_at(64), 0; })));  // like a child that only exits
   EXPECT_EQ(recording.state().unrecorded_children, 0u);
   expect_success(wait_for(spawn(allocates)));
   expect_success(wait_for(spawn([&] {
-    expect_success(wait_for(spawn(allocates)));  // a child of a child
+    expect_success(wait_for(spawn(allocates)));  // a grandchild
     return allocates();
   })));
   EXPECT_EQ(recording.state().unrecorded_children, 3u);
@@ -136,7 +136,7 @@ TEST(Fork, children_that_are_recorded_are_not_counted) {
   EXPECT_EQ(recording.state().unrecorded_children, 0u);
 }
 
-TEST(Fork, a_child_that_is_off_may_record_on_its_own) {
+TEST(Fork, a_child_without_recordings_may_start_its_own) {
   const TemporaryPath path("fork_own");
   const TemporaryPath other("fork_other");
   Recorded recording(file_options(path));
@@ -154,11 +154,11 @@ TEST(Fork, a_child_that_is_off_may_record_on_its_own) {
   EXPECT_TRUE(replay.is_ended);
 }
 
-TEST(Fork, a_child_records_into_a_file_of_its_own) {
+TEST(Fork, a_child_records_into_its_own_file) {
   const TemporaryPath path("fork_on");
   Recorded recording(file_options(path, 1));
   alloc(64, 10);
-  std::thread([] { alloc(128, 5); }).join();  // lies in the ring of a thread that the child lacks
+  std::thread([] { alloc(128, 5); }).join();  // in the ring of a thread that the child lacks
   const pid_t child = spawn([&] {
     if (api().is_recording() == 0) return 1;
     free_at(128);
@@ -180,13 +180,13 @@ TEST(Fork, a_child_records_into_a_file_of_its_own) {
   EXPECT_THAT(ours.violations, IsEmpty());
 }
 
-TEST(Fork, a_child_that_ends_at_once_leaves_a_readable_file) {
+TEST(Fork, a_child_that_ends_immediately_leaves_a_readable_file) {
   const TemporaryPath path("fork_short");
   const Recorded recording(file_options(path, 1));
   alloc(64, 10);
   const pid_t child = spawn([] {
     alloc(256, 1000);
-    return 0;  // by _exit(), which ends no recording
+    return 0;  // by _exit(), which does not end recordings
   });
   expect_success(wait_for(child));
   const TraceReplay theirs = TraceReplay::of_file(OwnPath(path, child).text);
@@ -195,12 +195,12 @@ TEST(Fork, a_child_that_ends_at_once_leaves_a_readable_file) {
   EXPECT_GE(theirs.live_bytes, 10u);
 }
 
-TEST(Fork, a_child_that_is_killed_in_its_first_moments_leaves_no_empty_file) {
+TEST(Fork, a_child_that_is_killed_early_leaves_no_empty_file) {
   const TemporaryPath path("fork_killed");
   const Recorded recording(file_options(path, 1));
-  for (std::uint64_t i = 1; i <= 50'000; ++i) alloc(64 * i, 10);  // what its file begins with
+  for (std::uint64_t i = 1; i <= 50'000; ++i) alloc(64 * i, 10);  // the file begins with these
   int begun = 0;
-  // On a busy machine later, too, until one has begun.
+  // Waits longer on a busy machine, until one has begun.
   for (int us = 0; us < 20'000 || (begun == 0 && us < 200'000); us += 500) {
     const pid_t child = spawn([] {
       alloc(64 * 100'000, 1000);
@@ -218,7 +218,7 @@ TEST(Fork, a_child_that_is_killed_in_its_first_moments_leaves_no_empty_file) {
   EXPECT_GT(begun, 0);
 }
 
-TEST(Fork, a_child_without_events_makes_no_file) {
+TEST(Fork, a_child_without_events_creates_no_file) {
   const TemporaryPath path("fork_idle");
   const Recorded recording(file_options(path, 1));
   const pid_t child = spawn([] { return 0; });
@@ -226,7 +226,7 @@ TEST(Fork, a_child_without_events_makes_no_file) {
   EXPECT_NE(access((path.str() + "." + std::to_string(child)).c_str(), F_OK), 0);
 }
 
-TEST(Fork, a_child_of_a_child_has_a_file_of_its_own_too) {
+TEST(Fork, a_grandchild_also_has_its_own_file) {
   const TemporaryPath path("fork_deep");
   const Recorded recording(file_options(path, 1));
   alloc(64, 10);
@@ -254,7 +254,7 @@ TEST(Fork, a_child_of_a_child_has_a_file_of_its_own_too) {
   EXPECT_EQ(TraceReplay::of_file(second.text).live_bytes, 12u);
 }
 
-TEST(Fork, in_the_middle_of_everything) {
+TEST(Fork, works_in_the_middle_of_everything) {
   const TemporaryPath path("fork_busy");
   Recorded recording(file_options(path, 1));
   std::atomic<bool> is_over{false};
@@ -298,10 +298,10 @@ TEST(Fork, in_the_middle_of_everything) {
 
 // ---- the end of a process ---------------------------------------------------------------------
 
-// Never stopped; who looks for leaks finds them here.
+// Never stopped; reachable, so that leak checkers accept them.
 Recorded* volatile running[3];
 
-TEST(Exit, ends_the_recordings_that_still_run) {
+TEST(Exit, ends_the_recordings_that_are_still_running) {
   const TemporaryPath path("exit_runs");
   const TemporaryPath limited("exit_limited");
   const pid_t child = fork();
@@ -326,12 +326,13 @@ TEST(Exit, ends_the_recordings_that_still_run) {
 int record_and_wait(const TemporaryPath& path) {
   new Recorded(file_options(path));
   for (std::uint64_t i = 1; i <= 100; ++i) alloc(i * 64, 1);
-  while (TraceReplay::of_file(path.str()).live_bytes < 100) sleep_ms(10);  // written by their age
+  while (TraceReplay::of_file(path.str()).live_bytes < 100)
+    sleep_ms(10);  // written because of their age
   alloc(64 * 101, 1);
   return 0;
 }
 
-TEST(Exit, that_asks_nobody_loses_the_last_moment_only) {
+TEST(Exit, without_handlers_loses_only_the_last_events) {
   const TemporaryPath path("exit_hard");
   expect_success(wait_for(spawn([&] { return record_and_wait(path); })));  // _exit
   const TraceReplay replay = TraceReplay::of_file(path.str());
@@ -339,7 +340,7 @@ TEST(Exit, that_asks_nobody_loses_the_last_moment_only) {
   EXPECT_THAT(replay.violations, IsEmpty());
 }
 
-TEST(Exit, an_abort_loses_the_last_moment_only) {
+TEST(Exit, by_abort_loses_only_the_last_events) {
   const TemporaryPath path("exit_abort");
   const int status = wait_for(spawn([&] {
     const rlimit none{0, 0};
@@ -357,7 +358,7 @@ TEST(Exit, an_abort_loses_the_last_moment_only) {
 
 // ---- full ---------------------------------------------------------------------------------------
 
-TEST(Full, a_file_limit_stops_the_sink_and_nothing_else) {
+TEST(Full, a_file_size_limit_stops_only_the_sink) {
   const TemporaryPath path("full_limit");
   expect_success(wait_for(spawn([&] {
     signal(SIGXFSZ, SIG_DFL);
@@ -379,7 +380,7 @@ TEST(Full, a_file_limit_stops_the_sink_and_nothing_else) {
   EXPECT_THAT(replay.violations, IsEmpty());
 }
 
-TEST(Full, a_pipe_that_nobody_reads_any_more_stops_the_sink_and_nothing_else) {
+TEST(Full, a_pipe_without_a_reader_stops_only_the_sink) {
   const TemporaryPath path("full_pipe");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const pid_t child = spawn([&] {
@@ -400,8 +401,8 @@ TEST(Full, a_pipe_that_nobody_reads_any_more_stops_the_sink_and_nothing_else) {
   expect_success(wait_for(child));
 }
 
-// As a LibTorch program whose stderr is a pipe: SIGPIPE has its default action in it.
-TEST(Full, a_closed_stderr_ends_no_program_that_the_environment_has_recorded) {
+// Like a LibTorch program whose stderr is a pipe: SIGPIPE has its default action in it.
+TEST(Full, a_closed_stderr_does_not_end_a_program_recorded_through_the_environment) {
   const TemporaryPath path("full_stderr");
   std::ofstream(path.str()) << "not a trace";
   const std::string taken = path.str() + ".2";
@@ -421,13 +422,13 @@ TEST(Full, a_closed_stderr_ends_no_program_that_the_environment_has_recorded) {
   unlink(taken.c_str());
 }
 
-TEST(Full, memory_that_runs_out_stops_recordings_and_nothing_else) {
+TEST(Full, running_out_of_memory_stops_only_recordings) {
   expect_success(wait_for(spawn([&] {
     Recorded recording = Recorded::in_memory();
     alloc(64, 1);  // the thread has its ring
     memory_is_out = true;
     for (std::uint64_t i = 2; i <= 50'000; ++i) alloc(i * 64, 1);
-    sleep_ms(100);  // the drain meets it
+    sleep_ms(100);  // let the drain run out of memory
     recording.flush();
     const int error = recording.state().error;
     const int is_recording = api().is_recording();
@@ -443,8 +444,8 @@ TEST(Full, memory_that_runs_out_stops_recordings_and_nothing_else) {
   })));
 }
 
-// What the file says of itself on a disk that is full.
-TEST(Full, the_file_says_since_when_and_how_much_is_missing) {
+// The state in a file on a full disk.
+TEST(Full, the_file_states_since_when_and_how_much_is_missing) {
   for (const std::uint64_t max_events : {0u, 2'000u}) {
     const TemporaryPath path("full_state");
     const TemporaryPath said("full_said");
@@ -453,7 +454,7 @@ TEST(Full, the_file_says_since_when_and_how_much_is_missing) {
       Recorded file(Recorded::into_file(path.str(), max_events));
       for (std::uint64_t i = 1; i <= 1000; ++i) alloc(i * 64, 1);
       file.flush();
-      const rlimit limit{20'000, 20'000};  // less than is in the file
+      const rlimit limit{20'000, 20'000};  // less than the file already has
       setrlimit(RLIMIT_FSIZE, &limit);
       for (std::uint64_t i = 1; i <= 20'000; ++i) {
         alloc((1 << 20) + i * 64 * 977 % (1u << 30), i);
@@ -475,15 +476,15 @@ TEST(Full, the_file_says_since_when_and_how_much_is_missing) {
     const std::string line(reinterpret_cast<const char*>(text.data()), text.size());
     EXPECT_THAT(line, testing::MatchesRegex(
                           "plimsoll: .*: File too large: the recording ends here, [0-9.]+ [mu]?s "
-                          "after its start; the program goes on\n"));
+                          "after its start; the program continues\n"));
   }
 }
 
-TEST(Full, a_file_that_was_removed_is_not_made_again) {
+TEST(Full, a_removed_file_is_not_recreated) {
   const TemporaryPath path("full_shorten");
   expect_success(wait_for(spawn([&] {
     Recorded file(Recorded::into_file(path.str(), 1'000));
-    // Many live allocations: the new file would be larger than the limit from the beginning.
+    // Many live allocations: the new file would exceed the limit from the start.
     for (std::uint64_t i = 1; i <= 30'000; ++i) alloc(i * 64 * 977 % (1u << 30), i);
     file.flush();
     if (unlink(path.c_str()) != 0) return 1;  // as a user might
@@ -497,7 +498,7 @@ TEST(Full, a_file_that_was_removed_is_not_made_again) {
 // ---- kill
 // -----------------------------------------------------------------------------------------
 
-// What the threads of the child have done, in memory that outlives it.
+// What the child's threads did, in memory that outlives the child.
 struct LoggedEvent {
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;  // 0: a free
@@ -557,19 +558,19 @@ struct Loss {
   std::uint64_t ms = 0;
 };
 
-struct Told {
+struct Reported {
   std::uint64_t address, size_bytes;
 };
 
-bool is_same(const Told& told, const LoggedEvent& logged) {
-  return told.address == logged.address && told.size_bytes == logged.size_bytes;
+bool is_same(const Reported& reported, const LoggedEvent& logged) {
+  return reported.address == logged.address && reported.size_bytes == logged.size_bytes;
 }
 
-// How many events of the thread there were until the last one in the file, where the first ones
-// have been evicted: the newest in the file are compared.
-std::size_t find_end(const std::vector<Told>& told, const ThreadLog& thread) {
-  const std::size_t compared = std::min<std::size_t>(told.size(), 200);
-  const auto newest = std::span(told).last(compared);
+// How many of the thread's events come before the end of the file if the first ones were evicted:
+// found by comparing the newest events in the file.
+std::size_t find_end(const std::vector<Reported>& reported, const ThreadLog& thread) {
+  const std::size_t compared = std::min<std::size_t>(reported.size(), 200);
+  const auto newest = std::span(reported).last(compared);
   for (std::size_t end = thread.begun.load(); end >= compared; --end) {
     const auto logged = std::span(thread.events).subspan(end - compared, compared);
     if (std::ranges::equal(newest, logged, is_same)) return end;
@@ -578,10 +579,10 @@ std::size_t find_end(const std::vector<Told>& told, const ThreadLog& thread) {
   return thread.begun.load();
 }
 
-// The file holds a beginning of what each thread did, in the thread's order, and nothing else; or
-// what is left of that by max_events.
+// The file must have a prefix of each thread's actions, in the thread's order, and nothing else; or
+// the part of it that max_events retains.
 Loss compare(const TraceReplay& replay, const Log& log, std::uint64_t killed_ns) {
-  std::map<std::uint64_t, std::vector<Told>> by_base;
+  std::map<std::uint64_t, std::vector<Reported>> by_base;
   std::map<std::uint64_t, std::uint64_t> address_of;
   std::size_t alloc = 0;
   std::size_t free = 0;
@@ -590,9 +591,9 @@ Loss compare(const TraceReplay& replay, const Log& log, std::uint64_t killed_ns)
         free == replay.frees.size() ||
         (alloc < replay.allocs.size() && replay.order[alloc + free] == TraceReplay::Kind::kAlloc);
     if (takes_alloc) {
-      const format::Alloc& told = replay.allocs[alloc++];
-      address_of[told.serial] = told.address;
-      by_base[told.address >> 33].push_back({told.address, told.size_bytes});
+      const format::Alloc& reported = replay.allocs[alloc++];
+      address_of[reported.serial] = reported.address;
+      by_base[reported.address >> 33].push_back({reported.address, reported.size_bytes});
     } else {
       const std::uint64_t address = address_of.at(replay.frees[free++].serial);
       by_base[address >> 33].push_back({address, 0});
@@ -603,14 +604,15 @@ Loss compare(const TraceReplay& replay, const Log& log, std::uint64_t killed_ns)
     const std::uint64_t begun = thread.begun.load();
     const std::uint64_t done = thread.done.load();
     if (begun == 0) continue;
-    const auto& told = by_base[thread.events[0].address >> 33];
-    std::size_t end = told.size();
+    const auto& reported = by_base[thread.events[0].address >> 33];
+    std::size_t end = reported.size();
     if (replay.evicted > 0) {
-      end = find_end(told, thread);
+      end = find_end(reported, thread);
     } else {
-      EXPECT_LE(told.size(), begun);
-      const std::size_t count = std::min<std::size_t>(told.size(), begun);
-      EXPECT_TRUE(std::equal(told.begin(), told.begin() + static_cast<std::ptrdiff_t>(count),
+      EXPECT_LE(reported.size(), begun);
+      const std::size_t count = std::min<std::size_t>(reported.size(), begun);
+      EXPECT_TRUE(std::equal(reported.begin(),
+                             reported.begin() + static_cast<std::ptrdiff_t>(count),
                              std::begin(thread.events), is_same));
     }
     if (end >= done) continue;
@@ -635,12 +637,12 @@ int kills_wanted() {
   return text != nullptr ? std::max(1, std::atoi(text)) : 60;
 }
 
-// By max_events.
+// Parameterized by max_events.
 class Kill : public testing::TestWithParam<std::uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(MaxEvents, Kill, testing::Values(0, 5'000),
                          testing::PrintToStringParamName());
 
-TEST_P(Kill, at_any_time_leaves_a_file_that_lacks_the_last_moment_only) {
+TEST_P(Kill, at_any_time_loses_only_the_last_events) {
   void* const shared = mmap(nullptr, sizeof(Log), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
@@ -668,7 +670,7 @@ TEST_P(Kill, at_any_time_leaves_a_file_that_lacks_the_last_moment_only) {
     EXPECT_FALSE(replay.is_ended);
     if (replay.state) {
       EXPECT_EQ(replay.state->state, format::RecordingState::kRunning);
-      EXPECT_GE(replay.state->evicted, replay.evicted);  // it counts marks and tags, too
+      EXPECT_GE(replay.state->evicted, replay.evicted);  // it also counts marks and tags
     }
     evicting += replay.evicted > 0 ? 1 : 0;
     losses.push_back(compare(replay, log, killed_ns));
@@ -677,7 +679,7 @@ TEST_P(Kill, at_any_time_leaves_a_file_that_lacks_the_last_moment_only) {
   }
   munmap(shared, sizeof(Log));
   std::sort(losses.begin(), losses.end(), [](Loss a, Loss b) { return a.ms < b.ms; });
-  // A loaded machine may stop the writer for a while.
+  // A loaded machine may suspend the writer for a while.
   EXPECT_LT(losses[losses.size() * 9 / 10].ms, 1'000u);
   if (GetParam() > 0 && kills >= 50) {
     EXPECT_GT(evicting, 0);

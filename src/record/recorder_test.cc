@@ -40,7 +40,7 @@ TEST(Recorder, records_nothing_while_no_recording_runs) {
   EXPECT_EQ(api().is_recording(), 0);
 }
 
-TEST(Recorder, tells_where_memory_was_allocated) {
+TEST(Recorder, reports_where_memory_was_allocated) {
   const Recorded recording = Recorded::in_memory();
   plimsoll_context* context = here();
   *context = {};
@@ -79,12 +79,12 @@ TEST(Recorder, times_are_those_of_the_wall_clock) {
   const std::int64_t after = now_ns();
   const TraceReplay replay = recording.replay();
   ASSERT_THAT(replay.allocs, SizeIs(1));
-  constexpr std::int64_t kSlackNs = 5'000'000;  // the wall clock is slewed, ours is not
-  EXPECT_GE(replay.allocs[0].time_ns, before - kSlackNs);
-  EXPECT_LE(replay.allocs[0].time_ns, after + kSlackNs);
+  constexpr std::int64_t kPaddingNs = 5'000'000;  // the wall clock is slewed, the recorder's is not
+  EXPECT_GE(replay.allocs[0].time_ns, before - kPaddingNs);
+  EXPECT_LE(replay.allocs[0].time_ns, after + kPaddingNs);
 }
 
-TEST(Recorder, its_peak_is_exact_as_of_the_call) {
+TEST(Recorder, the_peak_is_exact_at_the_call) {
   const Recorded recording = Recorded::in_memory();
   alloc(64, 100);
   alloc(128, 50);
@@ -112,7 +112,7 @@ std::string text_of(std::uint32_t name) {
   return {text, size_bytes};
 }
 
-TEST(Recorder, tells_what_is_live_with_what_is_known_of_it) {
+TEST(Recorder, reports_live_allocations_with_their_attribution) {
   const Recorded recording(options_for(PLIMSOLL_SINK_NULL));
   const std::uint32_t weight =
       api().tensor(PLIMSOLL_ROLE_PARAMETER, name("fc.weight"), name("float32"), name("[4, 5]"));
@@ -144,7 +144,7 @@ TEST(Recorder, tells_what_is_live_with_what_is_known_of_it) {
   EXPECT_EQ(plimsoll_recording_live(recording.get(), nullptr, 9), 2u);
 }
 
-TEST(Recorder, tells_the_peak_of_each_device_since_a_span_began) {
+TEST(Recorder, reports_the_peak_of_each_device_since_a_span_began) {
   const Recorded recording(options_for(PLIMSOLL_SINK_NULL));
   const std::uint8_t gpu = api().device(PLIMSOLL_DEVICE_CUDA, 3);
   const auto usage = [&](std::uint64_t span) {
@@ -166,7 +166,7 @@ TEST(Recorder, tells_the_peak_of_each_device_since_a_span_began) {
   ASSERT_EQ(outside.size(), gpu + 1u);
   EXPECT_EQ(outside[0].live_bytes, 40u);
   EXPECT_EQ(outside[0].live_count, 1u);
-  EXPECT_EQ(outside[0].peak_bytes, 100u);  // what was live when it began counts
+  EXPECT_EQ(outside[0].peak_bytes, 100u);  // memory live when it begins counts
   EXPECT_EQ(outside[gpu].live_bytes, 0u);
   EXPECT_EQ(outside[gpu].peak_bytes, 1000u);
   EXPECT_EQ(outside[gpu].device_type, PLIMSOLL_DEVICE_CUDA);
@@ -175,10 +175,10 @@ TEST(Recorder, tells_the_peak_of_each_device_since_a_span_began) {
   EXPECT_EQ(usage(inner)[gpu].peak_bytes, 1000u);
   plimsoll_recording_end_span(recording.get(), outer);
   EXPECT_EQ(usage(inner)[0].peak_bytes, 70u);
-  EXPECT_EQ(usage(outer)[0].peak_bytes, 40u);  // it is over: what is live now
+  EXPECT_EQ(usage(outer)[0].peak_bytes, 40u);  // the span has ended: what is live now
 }
 
-TEST(Recorder, a_recording_that_starts_midway_begins_with_what_is_alive) {
+TEST(Recorder, a_recording_that_starts_midway_begins_with_live_memory) {
   const Recorded first = Recorded::in_memory();
   const std::uint32_t weight =
       api().tensor(PLIMSOLL_ROLE_PARAMETER, name("weight"), name("float32"), 0);
@@ -200,7 +200,7 @@ TEST(Recorder, a_recording_that_starts_midway_begins_with_what_is_alive) {
   EXPECT_EQ(first.replay().live_bytes, 7u);
 }
 
-TEST(Recorder, starts_again_and_knows_nothing_of_before) {
+TEST(Recorder, starts_again_without_earlier_state) {
   for (int round = 0; round < 5; ++round) {
     Recorded recording = Recorded::in_memory();
     alloc(64, 100);
@@ -211,7 +211,7 @@ TEST(Recorder, starts_again_and_knows_nothing_of_before) {
   }
 }
 
-TEST(Recorder, a_file_that_was_stopped_says_so) {
+TEST(Recorder, a_stopped_recording_is_marked_in_its_file) {
   const TemporaryPath path("recorder_end");
   Recorded recording = Recorded::into_file(path.str());
   alloc(64, 100);
@@ -228,7 +228,7 @@ TEST(Recorder, a_file_that_was_stopped_says_so) {
   EXPECT_EQ(state.error, 0);
 }
 
-TEST(Recorder, meta_stands_in_the_file) {
+TEST(Recorder, metadata_is_in_the_file) {
   const char* const meta[] = {"adapter", "test", "lonely", nullptr};
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_MEMORY);
   options.meta = meta;
@@ -236,7 +236,7 @@ TEST(Recorder, meta_stands_in_the_file) {
   EXPECT_EQ(recording.replay().meta.at("adapter"), "test");
 }
 
-TEST(Recorder, says_in_a_sentence_why_it_does_not_start) {
+TEST(Recorder, explains_in_a_sentence_why_it_does_not_start) {
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
   const char* error = nullptr;
   EXPECT_EQ(plimsoll_recording_start(&options, &error), nullptr);
@@ -266,7 +266,7 @@ TEST(Recorder, two_recordings_into_one_file_get_two) {
   unlink(other.c_str());
 }
 
-TEST(Recorder, refuses_a_device_that_another_recording_writes) {
+TEST(Recorder, rejects_a_device_that_another_recording_writes) {
   const Recorded recording = Recorded::into_file("/dev/null");
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
   options.path = "/dev/null";
@@ -286,7 +286,7 @@ struct Stream {
   }
 };
 
-TEST(Recorder, a_stream_gets_what_a_file_would) {
+TEST(Recorder, a_stream_receives_what_a_file_would) {
   Stream stream;
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_STREAM);
   options.write = Stream::take;
@@ -301,7 +301,7 @@ TEST(Recorder, a_stream_gets_what_a_file_would) {
   EXPECT_EQ(replay.live_bytes, 105u);
 }
 
-TEST(Recorder, a_sink_that_takes_no_more_harms_no_other) {
+TEST(Recorder, a_failing_sink_does_not_affect_others) {
   Stream stream;
   stream.calls_left = 2;
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_STREAM);
@@ -319,7 +319,7 @@ TEST(Recorder, a_sink_that_takes_no_more_harms_no_other) {
   EXPECT_EQ(state.live_bytes, 10u);
 }
 
-TEST(Recorder, a_slow_sink_does_not_let_the_rings_run_full) {
+TEST(Recorder, a_slow_sink_does_not_let_the_rings_fill_up) {
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_STREAM);
   std::atomic<int> slow_calls{4};
   options.user = &slow_calls;
@@ -339,7 +339,7 @@ TEST(Recorder, a_slow_sink_does_not_let_the_rings_run_full) {
   EXPECT_EQ(recording.stop().dropped, 0u);
 }
 
-TEST(Recorder, a_full_disk_is_said_at_the_start) {
+TEST(Recorder, a_full_disk_is_reported_at_the_start) {
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_FILE);
   options.path = "/dev/full";
   const char* error = nullptr;
@@ -349,7 +349,7 @@ TEST(Recorder, a_full_disk_is_said_at_the_start) {
 
 // ---- many threads -----------------------------------------------------------------------------
 
-// Allocates and frees at addresses of its own and, now and then, frees what another thread made.
+// Allocates and frees at its own addresses and occasionally frees another thread's memory.
 struct Hammer {
   explicit Hammer(std::uint64_t seed) : random(seed), base((seed + 1) << 32) {}
 
@@ -388,7 +388,7 @@ struct Hammer {
   std::uint64_t frees = 0;
 };
 
-TEST(RecorderThreads, totals_are_those_of_a_reference) {
+TEST(RecorderThreads, totals_match_a_reference) {
   constexpr int kThreads = 8;
   constexpr int kEvents = 10'000;
   const TemporaryPath path("recorder_totals");
@@ -429,8 +429,8 @@ TEST(RecorderThreads, totals_are_those_of_a_reference) {
   EXPECT_THAT(second.violations, IsEmpty());
 }
 
-// Memory goes round from thread to thread: what one frees the next one takes at once. One order of
-// the events is right, and any other shows as a replaced or unmatched allocation.
+// Memory moves from thread to thread: the next one reuses it immediately after a free. Only one
+// order of the events is right; any other shows as a replaced or unmatched allocation.
 TEST(RecorderThreads, a_free_comes_before_the_allocation_that_reuses_its_memory) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 20'000;
@@ -462,7 +462,7 @@ thread_local struct AtTheEnd {
   std::uint64_t address = 0;
 } at_the_end;
 
-TEST(RecorderThreads, what_a_thread_frees_while_it_ends_is_recorded) {
+TEST(RecorderThreads, frees_of_an_exiting_thread_are_recorded) {
   const Recorded recording = Recorded::in_memory();
   for (std::uint64_t i = 1; i <= 100; ++i) {
     std::thread([i] {
@@ -478,10 +478,10 @@ TEST(RecorderThreads, what_a_thread_frees_while_it_ends_is_recorded) {
 
 pthread_key_t late_key;
 
-TEST(RecorderThreads, also_what_the_last_round_of_destructors_frees) {
+TEST(RecorderThreads, frees_in_the_last_round_of_destructors_are_recorded) {
   const Recorded recording = Recorded::in_memory();
-  // Made after the recorder's key, so it runs after it in each round; and it comes back as often as
-  // the system lets it.
+  // Created after the recorder's key, so it runs after it in each round; it reruns as often as the
+  // system allows.
   ASSERT_EQ(pthread_key_create(&late_key,
                                [](void* rounds) {
                                  free_at(64);
@@ -501,7 +501,7 @@ TEST(RecorderThreads, also_what_the_last_round_of_destructors_frees) {
   EXPECT_THAT(replay.violations, IsEmpty());
 }
 
-TEST(RecorderThreads, starting_and_stopping_while_others_allocate) {
+TEST(RecorderThreads, recordings_can_start_and_stop_while_others_allocate) {
   std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -528,7 +528,7 @@ TEST(RecorderThreads, starting_and_stopping_while_others_allocate) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(RecorderThreads, names_are_interned_by_all_alike) {
+TEST(RecorderThreads, names_are_interned_across_threads) {
   const Recorded recording = Recorded::in_memory();
   std::vector<std::vector<std::uint32_t>> ids(4);
   std::vector<std::thread> threads;
@@ -573,12 +573,12 @@ TEST(Recorder, attaches_what_another_tool_recorded) {
   EXPECT_EQ(replay.live_bytes, 7u);
 }
 
-// Who listens to ranges is told of each, or its ranges would no longer balance.
-TEST(RecorderThreads, a_full_ring_keeps_no_range_from_the_listener) {
-  static std::uint64_t told = 0;
-  static constexpr plimsoll_range_listener kListener = {[](std::uint8_t, std::uint32_t) { ++told; },
-                                                        [](std::uint8_t, std::uint32_t) {},
-                                                        [](std::uint64_t) {}};
+// The listener must get every range so that ranges stay paired.
+TEST(RecorderThreads, a_full_ring_does_not_hide_ranges_from_the_listener) {
+  static std::uint64_t reported = 0;
+  static constexpr plimsoll_range_listener kListener = {
+      [](std::uint8_t, std::uint32_t) { ++reported; }, [](std::uint8_t, std::uint32_t) {},
+      [](std::uint64_t) {}};
   const Recorded recording = Recorded::in_memory();
   plimsoll_listen_to_ranges(&kListener);
   plimsoll_context* context = here();
@@ -590,7 +590,7 @@ TEST(RecorderThreads, a_full_ring_keeps_no_range_from_the_listener) {
   }
   plimsoll_listen_to_ranges(nullptr);
   EXPECT_GT(recording.state().dropped, 0u);
-  EXPECT_EQ(told, begun);
+  EXPECT_EQ(reported, begun);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include "format/block.h"
 #include "plimsoll/version.h"
@@ -16,13 +17,13 @@
 namespace plimsoll::record {
 namespace {
 
-constexpr std::int64_t kOldBlockNs = 80'000'000;  // and then the drain's period
-constexpr std::uint64_t kKeptParts = 16;          // blocks that max_events is made of
+constexpr std::int64_t kOldBlockNs = 80'000'000;  // plus the drain's period
+constexpr std::uint64_t kKeptParts = 16;          // blocks that max_events is divided into
 constexpr std::uint64_t kFewestKeptEvents = 64;   // in a block
 
-constexpr std::size_t kMostWaitingBytes = 256u << 20;  // for a sink that hangs
+constexpr std::size_t kMostWaitingBytes = 256u << 20;  // for a sink that does not respond
 
-// Of a distributed run, as its launchers tell it: a number of the environment, or -1.
+// The value of an environment variable set by the launcher of a distributed run, or -1.
 std::int64_t number_of_environment(const char* name) noexcept {
   const char* text = std::getenv(name);
   if (text == nullptr) return -1;
@@ -35,6 +36,13 @@ std::int64_t number_of_environment(const char* name) noexcept {
 bool is_file_that_keeps(const plimsoll_recording_options& options) {
   return options.sink == PLIMSOLL_SINK_FILE && options.max_events > 0;
 }
+
+// The events that a report counts: no step or layer marks, no tensors.
+template <typename Event>
+bool is_memory_event(const Event&) {
+  return std::is_same_v<Event, format::Segment> || std::is_same_v<Event, format::OutOfMemory>;
+}
+bool is_memory_event(const format::Mark& mark) { return mark.kind == PLIMSOLL_MARK_OUT_OF_MEMORY; }
 
 DevicePeaks peaks_of(const LiveTotals& live) {
   return {.live_bytes = live.device_bytes,
@@ -130,37 +138,38 @@ void Recording::attach(Definitions& definitions, const Ledger& ledger, std::int6
   describe_process(time_ns);
   write_definitions(definitions);
   define_sites();
-  tell_segments(ledger, time_ns);
-  tell_live(ledger, time_ns);
+  report_segments(ledger, time_ns);
+  report_live(ledger, time_ns);
   peak_bytes_ = ledger.live_bytes();
   replaced_before_ = ledger.replaced();
   unmatched_before_ = ledger.unmatched();
 }
 
-void Recording::tell_segments(const Ledger& ledger, std::int64_t time_ns) {
+void Recording::report_segments(const Ledger& ledger, std::int64_t time_ns) {
   ledger.segments().for_each([&](format::Segment segment) {
     segment.time_ns = time_ns;
-    on_segment(segment, {.device = segment.device});
+    on_reserved({.device = segment.device});
+    on_segment(segment);
   });
 }
 
-void Recording::tell_live(const Ledger& ledger, std::int64_t time_ns) {
+void Recording::report_live(const Ledger& ledger, std::int64_t time_ns) {
   std::vector<const LiveRow*> rows;
   rows.reserve(ledger.rows().size());
   ledger.rows().for_each([&](const LiveRow& row) { rows.push_back(&row); });
   std::sort(rows.begin(), rows.end(),
             [](const LiveRow* a, const LiveRow* b) { return a->serial < b->serial; });
   for (const LiveRow* row : rows) {
-    format::Alloc told;
-    told.time_ns = time_ns;
-    told.thread = row->thread;
-    told.site = row->site;
-    told.serial = row->serial;
-    told.address = row->address;
-    told.size_bytes = row->requested_bytes;
-    told.slack_bytes = row->size_bytes - row->requested_bytes;
-    told.is_adopted = true;
-    on_alloc(told, {.bytes = ledger.live_bytes(), .device = row->device});
+    format::Alloc reported;
+    reported.time_ns = time_ns;
+    reported.thread = row->thread;
+    reported.site = row->site;
+    reported.serial = row->serial;
+    reported.address = row->address;
+    reported.size_bytes = row->requested_bytes;
+    reported.padding_bytes = row->size_bytes - row->requested_bytes;
+    reported.is_adopted = true;
+    on_alloc(reported, {.bytes = ledger.live_bytes(), .device = row->device});
     if (row->tensor != 0) on_tag({row->serial, row->tensor});
     if (row->is_pending) on_free_requested({time_ns, row->thread, row->serial, false});
   }
@@ -208,23 +217,6 @@ void Recording::on_alloc(const format::Alloc& event, const LiveTotals& live) noe
   after_memory_event();
 }
 
-void Recording::on_segment(const format::Segment& event, const LiveTotals& live) noexcept {
-  spans_.see(live.device, peaks_of(live));
-  if (is_written()) {
-    need_site(event.site);
-    encoder_->segment(event);
-  }
-  after_memory_event();
-}
-
-void Recording::on_out_of_memory(const format::OutOfMemory& event) noexcept {
-  if (is_written()) {
-    need_site(event.site);
-    encoder_->out_of_memory(event);
-  }
-  after_memory_event();
-}
-
 void Recording::on_free_requested(const format::FreeRequested& event) noexcept {
   if (is_written()) encoder_->free_requested(event);
   after_memory_event();
@@ -236,37 +228,34 @@ void Recording::on_free(const format::Free& event) noexcept {
   after_memory_event();
 }
 
-void Recording::on_device_figure(const format::DeviceFigure& event) noexcept {
-  if (is_written()) encoder_->device_figure(event);
+void Recording::on_reserved(const LiveTotals& live) noexcept {
+  spans_.see(live.device, peaks_of(live));
+}
+
+template <typename Event>
+void Recording::take(const Event& event,
+                     void (format::Encoder::*encode)(const Event&) noexcept) noexcept {
+  if constexpr (std::is_same_v<Event, format::Mark>) {
+    const bool is_call =
+        event.kind == PLIMSOLL_MARK_LAYER_BEGIN || event.kind == PLIMSOLL_MARK_LAYER_END;
+    if (is_call && !marks_layer_calls_) return;
+  }
+  if constexpr (std::is_same_v<Event, format::Dropped>) dropped_ += event.count;
+  if (is_written()) {
+    if constexpr (requires { event.site; }) need_site(event.site);
+    ((*encoder_).*encode)(event);
+  }
+  if (is_memory_event(event)) return after_memory_event();
   after_event();
 }
 
-void Recording::on_tag(const format::Tag& event) noexcept {
-  if (is_written()) encoder_->tag(event);
-  after_event();
-}
+#define PLIMSOLL_EVENT(Struct, method, number, meaning)               \
+  void Recording::on_##method(const format::Struct& event) noexcept { \
+    take(event, &format::Encoder::method);                            \
+  }
+#include "format/records.def"
 
-void Recording::on_set_phase(const format::SetPhase& event) noexcept {
-  if (is_written()) encoder_->set_phase(event);
-  after_event();
-}
-
-void Recording::on_mark(const format::Mark& event) noexcept {
-  const bool is_call =
-      event.kind == PLIMSOLL_MARK_LAYER_BEGIN || event.kind == PLIMSOLL_MARK_LAYER_END;
-  if (is_call && !marks_layer_calls_) return;
-  if (is_written()) encoder_->mark(event);
-  if (event.kind != PLIMSOLL_MARK_OUT_OF_MEMORY) return after_event();
-  after_memory_event();
-}
-
-void Recording::on_dropped(const format::Dropped& event) noexcept {
-  dropped_ += event.count;
-  if (is_written()) encoder_->dropped(event);
-  after_event();
-}
-
-// A block is finished.
+// Takes a finished block.
 void Recording::write(const format::FinishedBlock& block) noexcept try {
   if (has_failed()) return;
   if (kept_) {
@@ -306,6 +295,11 @@ void Recording::finish(std::int64_t time_ns) noexcept {
   if (!has_failed()) encoder_->finish(time_ns);
 }
 
+std::uint64_t Recording::evicted() const noexcept {
+  // A file that could not be shortened has all events.
+  return sink_ == PLIMSOLL_SINK_FILE ? sent_.evicted_events : extent_of_blocks().evicted_events;
+}
+
 void Recording::fill_state(const Ledger& ledger, plimsoll_recording_state& state) const noexcept {
   state.live_bytes = ledger.live_bytes();
   state.live_count = ledger.live_count();
@@ -313,7 +307,7 @@ void Recording::fill_state(const Ledger& ledger, plimsoll_recording_state& state
   state.unmatched = ledger.unmatched() - unmatched_before_;
   state.events = memory_events_;
   state.dropped = dropped_;
-  state.evicted = kept_ ? kept_->evicted_events() : 0;
+  state.evicted = evicted();
   state.written_bytes = written_bytes_.load(std::memory_order_relaxed);
   state.error = error_.load(std::memory_order_relaxed);
 }
@@ -328,15 +322,17 @@ void* Recording::copy(std::size_t& size_bytes, std::int64_t time_ns) noexcept tr
 
 // ---- fork -------------------------------------------------------------------------------------
 
-void Recording::let_go() noexcept {
-  ::new (static_cast<void*>(&writing_)) std::mutex;  // whoever held it is not in this process
-  file_.let_go();
+void Recording::abandon() noexcept {
+  ::new (static_cast<void*>(&writing_)) std::mutex;  // its owner may be a thread that the child
+                                                     // does not have
+  file_.abandon();
 }
 
 void Recording::begin_in_child() {
   restart();
   has_state_ = true;
   reports_failure_ = true;
+  reports_growth_ = true;
 }
 
 void Recording::open_in_child() {

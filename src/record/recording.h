@@ -1,7 +1,7 @@
-// One recording: encodes the ledger's events and brings the blocks to its sink. Two sides that meet
-// in a queue of finished blocks: what encodes runs under the recorder's state lock and never waits
-// for a file; what writes runs outside of it, under the recording's own lock, so blocks keep their
-// order whoever writes them.
+// One recording: encodes the ledger's events and writes the blocks to its sink. It has two sides,
+// connected by a queue of finished blocks: encoding runs under the recorder's state lock and never
+// waits for a file; writing runs outside of it, under the recording's own lock, so blocks keep
+// their order whichever thread writes them.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
 
   // ---- before it is attached ----
 
-  // 0 or the errno. May throw std::bad_alloc.
+  // Returns 0 or the errno. May throw std::bad_alloc.
   int open_file();
   void remove_file() noexcept { file_.remove(); }
   bool writes_same_file(const Recording& other) const noexcept {
@@ -47,42 +47,39 @@ class Recording final : public EventReceiver, private format::BlockOutput {
 
   // ---- under the state lock ----
 
-  // Begins with all definitions and all that is alive. May throw std::bad_alloc.
+  // Begins with all definitions and all live allocations. May throw std::bad_alloc.
   void attach(Definitions& definitions, const Ledger& ledger, std::int64_t time_ns);
   void write_definitions(Definitions& definitions) noexcept {
     if (is_written()) definitions.write_new(cursor_, *encoder_);
   }
-  // Hands over the blocks that have waited for long enough, or all.
+  // Queues the blocks that have waited long enough, or all of them.
   void seal(Due due, std::int64_t time_ns) noexcept;
   void finish(std::int64_t time_ns) noexcept;
   void report_failures() noexcept { reports_failure_ = true; }  // on stderr, when it happens
   void add_attachment(std::string_view format, std::span<const std::byte> bytes) noexcept;
-  bool has_blocks() const noexcept { return !ready_.empty(); }  // that wait for write_out()
+  bool has_blocks() const noexcept { return !ready_.empty(); }  // waiting for write_out()
 
   void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override;
   void on_free(const format::Free& event) noexcept override;
   void on_free_requested(const format::FreeRequested& event) noexcept override;
-  void on_segment(const format::Segment& event, const LiveTotals& live) noexcept override;
-  void on_out_of_memory(const format::OutOfMemory& event) noexcept override;
-  void on_device_figure(const format::DeviceFigure& event) noexcept override;
-  void on_tag(const format::Tag& event) noexcept override;
   void on_role(const RoleChange& change) noexcept override { spans_.see(change); }
-  void on_set_phase(const format::SetPhase& event) noexcept override;
-  void on_mark(const format::Mark& event) noexcept override;
-  void on_dropped(const format::Dropped& event) noexcept override;
+  void on_reserved(const LiveTotals& live) noexcept override;
+#define PLIMSOLL_EVENT(Struct, method, number, meaning) \
+  void on_##method(const format::Struct& event) noexcept override;
+#include "format/records.def"
 
   std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
   void reset_peak(std::uint64_t live_bytes) noexcept { peak_bytes_ = live_bytes; }
   std::uint64_t begin_span(const Ledger& ledger) noexcept;
   PeakSpans& spans() noexcept { return spans_; }
-  // All but what the tables know.
+  // Everything except what the tables know.
   void fill_state(const Ledger& ledger, plimsoll_recording_state& state) const noexcept;
   // MEMORY: see plimsoll_recording_copy().
   void* copy(std::size_t& size_bytes, std::int64_t time_ns) noexcept;
 
-  // ---- outside of it ----
+  // ---- outside the state lock ----
 
-  // Brings what is ready to the sink.
+  // Writes the queued blocks to the sink.
   void write_out(std::mutex& state_mutex, Due due) noexcept;
   // The same at the end; closes the file.
   void write_rest(std::mutex& state_mutex) noexcept;
@@ -95,41 +92,45 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::uint64_t written_bytes() const noexcept {
     return written_bytes_.load(std::memory_order_relaxed);
   }
-  // Of the file; "" where there is none.
+  std::uint64_t evicted() const noexcept;  // events that the output lacks; under the state lock
+  // The path of the file; "" if there is none.
   const char* path() const noexcept { return file_.path().c_str(); }
   bool marks_layer_calls() const noexcept { return marks_layer_calls_; }
   bool is_stream() const noexcept { return sink_ == PLIMSOLL_SINK_STREAM; }
 
-  // ---- in the child of a fork, where the thread that wrote is gone ----
+  // ---- in a forked child, which lacks the writer thread ----
 
   bool follows_forks() const noexcept { return sink_ == PLIMSOLL_SINK_FILE && in_children_; }
-  void let_go() noexcept;  // of the parent's file and locks
+  void abandon() noexcept;  // the parent's file and locks
   void begin_in_child();
   void open_in_child();  // PATH.PID; both may throw std::bad_alloc
 
  private:
   bool is_written() const noexcept { return sink_ != PLIMSOLL_SINK_NULL && !has_failed(); }
   bool keeps_newest() const noexcept { return kept_.has_value(); }
-  // Where nothing that is written can be replaced, the newest events are written at the end.
+  // If the sink cannot replace what it has written, the newest events are written at the end.
   bool is_kept_for_the_end() const noexcept {
     return keeps_newest() && sink_ == PLIMSOLL_SINK_FILE && !has_state_;
   }
   void write(const format::FinishedBlock& block) noexcept override;
   void restart();
   void describe_process(std::int64_t time_ns);
-  void tell_segments(const Ledger& ledger, std::int64_t time_ns);
-  void tell_live(const Ledger& ledger, std::int64_t time_ns);
+  void report_segments(const Ledger& ledger, std::int64_t time_ns);
+  void report_live(const Ledger& ledger, std::int64_t time_ns);
   void define_sites() noexcept;
   void need_site(std::uint32_t site) noexcept {
     if (site > sites_defined_) define_sites();
   }
+  template <typename Event>
+  void take(const Event& event, void (format::Encoder::*encode)(const Event&) noexcept) noexcept;
   void after_memory_event() noexcept;
   void after_event() noexcept;
-  // Which of the events that were recorded a file holds.
+  // Which of the recorded events a file has.
   struct Extent {
-    std::uint64_t events = 0;   // recorded in all, until then
-    std::int64_t until_ns = 0;  // no event of before is missing at the end
-    std::uint64_t evicted = 0;  // of them: they are missing at the beginning
+    std::uint64_t events = 0;          // recorded until then
+    std::int64_t until_ns = 0;         // at the end, no event before this time is missing
+    std::uint64_t evicted = 0;         // number of those events missing at the beginning
+    std::uint64_t evicted_events = 0;  // of those, the ones that a report counts
     std::int64_t evicted_until_ns = 0;
   };
 
@@ -138,32 +139,33 @@ class Recording final : public EventReceiver, private format::BlockOutput {
     std::vector<std::byte> bytes;
     std::vector<std::size_t> ends;       // of the blocks in bytes
     std::uint64_t waiting_since_ns = 0;  // by the monotonic clock: no event is older
-    Extent extent;                       // of the file, once this is written
+    Extent extent;                       // of the file, after this batch is written
   };
   Batch take_batch() noexcept;  // under the state lock
   void deliver(const Batch& batch, std::mutex& state_mutex) noexcept;
   void send(std::mutex& state_mutex) noexcept;
   void send_whole(std::mutex& state_mutex) noexcept;
   void shorten(std::mutex& state_mutex) noexcept;
-  Extent extent_of_blocks() const noexcept;  // under the state lock, as the next
+  void report_growth(int error) noexcept;
+  Extent extent_of_blocks() const noexcept;  // under the state lock, like the next
   format::FileState file_state(const Extent& extent) const noexcept;
   void write_state(std::mutex& state_mutex, Due due) noexcept;
   void report_failure() noexcept;
   int put(const std::vector<std::byte>& bytes, const std::vector<std::size_t>& ends) noexcept;
 
-  // What the caller asked for.
+  // As the caller requested:
   const std::uint8_t sink_;
   const bool in_children_;
   const bool marks_layer_calls_;
   const Earlier earlier_;
-  std::string path_;        // once the file is open, its own
-  bool has_state_ = false;  // a regular file, in which the state can be written anew
+  std::string path_;        // once the file is open, its actual path
+  bool has_state_ = false;  // a regular file, whose state record can be rewritten
   const std::uint64_t max_events_;
   int (*const stream_)(void*, const void*, std::size_t);
   void* const stream_user_;
   std::vector<std::pair<std::string, std::string>> meta_;
 
-  // Under the state lock.
+  // Under the state lock:
   std::optional<format::Encoder> encoder_;
   const SiteTable* sites_ = nullptr;
   std::size_t sites_defined_ = 0;
@@ -173,27 +175,28 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::vector<std::byte> ready_;
   std::vector<std::size_t> ready_ends_;
   std::int64_t started_ns_ = 0;
-  std::int64_t sealed_ns_ = 0;          // all events of before are in blocks
+  std::int64_t sealed_ns_ = 0;          // all earlier events are in blocks
   std::uint64_t sealed_at_ns_ = 0;      // the same, by the monotonic clock
-  std::uint64_t waiting_since_ns_ = 0;  // as of a batch
+  std::uint64_t waiting_since_ns_ = 0;  // as in Batch
   bool is_finished_ = false;
   std::uint64_t events_ = 0;
-  std::uint64_t memory_events_ = 0;  // of them, those that a report counts: no marks, no names
+  std::uint64_t memory_events_ = 0;  // of those, the ones that a report counts: no marks, no names
   std::uint64_t dropped_ = 0;
   std::uint64_t peak_bytes_ = 0;
   PeakSpans spans_;
   std::uint64_t replaced_before_ = 0;
   std::uint64_t unmatched_before_ = 0;
 
-  // Under the writing lock.
+  // Under the writing lock:
   std::mutex writing_;
   FileSink file_;
-  std::uint64_t shortened_bytes_ = 0;  // of the file when it was last made anew
-  std::uint64_t state_at_ns_ = 0;      // the state in the file, by the monotonic clock
+  std::uint64_t shortened_bytes_ = 0;  // of the file when it was last rewritten
+  std::uint64_t state_at_ns_ = 0;      // time of the state in the file, by the monotonic clock
   std::uint64_t state_events_ = 0;
   bool reports_failure_ = false;
+  bool reports_growth_ = true;
 
-  // Under both locks; either is enough to read.
+  // Under both locks; holding either one is enough to read:
   Extent sent_;
   std::uint64_t longest_wait_ns_ = 0;
 

@@ -1,6 +1,5 @@
-// Counts the forked children of this process that allocate memory which nobody records. The count
-// lies in memory that they share with the process. No locks; without that memory, nothing is
-// counted.
+// Counts the forked children of this process that allocate memory without a recording. The count is
+// in memory shared with them. Lock-free; if that memory is unavailable, nothing is counted.
 #pragma once
 
 #include <atomic>
@@ -16,7 +15,7 @@ class UnrecordedChildren {
 
   enum class Child : std::uint8_t { kRecorded, kUnrecorded, kOfNoRecording };
   void begin_in_child(Child child) noexcept;
-  // This process allocates without a recording: counted once, if it is such a child.
+  // Called when this process allocates without a recording; counts it once if it is such a child.
   void allocates() noexcept {
     if (parents_.load(std::memory_order_relaxed) != nullptr) count_this_process();
   }
@@ -27,8 +26,8 @@ class UnrecordedChildren {
   void count_this_process() noexcept;
 
   Count* own_ = nullptr;        // of this process's children; lives until the process ends
-  Count* of_parent_ = nullptr;  // null: this process is no such child
-  std::atomic<Count*> parents_{nullptr};  // the same until this process is counted
+  Count* of_parent_ = nullptr;  // null: this process is not such a child
+  std::atomic<Count*> parents_{nullptr};  // the same, until this process is counted
 };
 
 }  // namespace plimsoll::record

@@ -1,6 +1,6 @@
-// What only native recordings have: layers side by side, steps one after the other, and what
-// is kept for backward. Bytes are allocated bytes, live until free_requested, where the device
-// tells them; else requested bytes, live until free_completed.
+// Data that only native recordings have: layers, steps, and memory kept for backward. Bytes are
+// allocated bytes, live until free_requested, if the device has block sizes; else requested bytes,
+// live until free_completed.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace plimsoll::report {
 
-// A layer's memory: at the moment that the tables speak of, and at its own worst.
+// A layer's memory: at the point in time of the tables, and at its own peak.
 struct LayerBytes {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  std::uint64_t forward_bytes = 0;  // by the phase in which it was allocated
+  std::uint64_t forward_bytes = 0;  // by the phase that allocated it
   std::uint64_t backward_bytes = 0;
   std::uint64_t optimizer_bytes = 0;
   std::uint64_t other_bytes = 0;
-  std::uint64_t parameter_bytes = 0;  // by what it is
+  std::uint64_t parameter_bytes = 0;  // by role
   std::uint64_t gradient_bytes = 0;
   std::uint64_t optimizer_state_bytes = 0;
   std::uint64_t activation_bytes = 0;
@@ -32,31 +32,35 @@ struct LayerBytes {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"bytes", &LayerBytes::bytes, "Live at the moment that tables.moments names."},
-        Field{"count", &LayerBytes::count, "Allocations live then."},
-        Field{"forward_bytes", &LayerBytes::forward_bytes, "Of bytes: allocated in forward."},
-        Field{"backward_bytes", &LayerBytes::backward_bytes, "Of bytes: allocated in backward."},
+        Field{"bytes", &LayerBytes::bytes,
+              "Live bytes at the point in time of the tables (tables.points_in_time)."},
+        Field{"count", &LayerBytes::count, "Live allocations at that point."},
+        Field{"forward_bytes", &LayerBytes::forward_bytes, "Part of bytes: allocated in forward."},
+        Field{"backward_bytes", &LayerBytes::backward_bytes,
+              "Part of bytes: allocated in backward."},
         Field{"optimizer_bytes", &LayerBytes::optimizer_bytes,
-              "Of bytes: allocated in an optimizer's step or zero_grad."},
+              "Part of bytes: allocated in an optimizer's step() or zero_grad()."},
         Field{"other_bytes", &LayerBytes::other_bytes,
-              "Of bytes: allocated at other times, as when the model was built. The four sum to "
-              "bytes."},
-        Field{"parameter_bytes", &LayerBytes::parameter_bytes, "Of bytes: parameters."},
-        Field{"gradient_bytes", &LayerBytes::gradient_bytes, "Of bytes: parameters' gradients."},
+              "Part of bytes: allocated at other times, such as when the model was built. The four "
+              "parts sum to bytes."},
+        Field{"parameter_bytes", &LayerBytes::parameter_bytes, "Part of bytes: parameters."},
+        Field{"gradient_bytes", &LayerBytes::gradient_bytes,
+              "Part of bytes: gradients of parameters."},
         Field{"optimizer_state_bytes", &LayerBytes::optimizer_state_bytes,
-              "Of bytes: optimizer state."},
+              "Part of bytes: optimizer state."},
         Field{"activation_bytes", &LayerBytes::activation_bytes,
-              "Of bytes: activations (made in forward, outliving their operator)."},
+              "Part of bytes: activations (created in forward, outlived their operator)."},
         Field{"saved_bytes", &LayerBytes::saved_bytes,
-              "Activations live at the backward that tables.saved names; not a part of bytes."},
-        Field{"peak_bytes", &LayerBytes::peak_bytes, "The most that was ever live."},
+              "Activations live when the backward of tables.saved began; not part of bytes."},
+        Field{"peak_bytes", &LayerBytes::peak_bytes, "Peak of the live bytes."},
         Field{"peak_event", &LayerBytes::peak_event,
-              "First event of the device after which that was so; null: before the first."},
-        Field{"peak_time_ns", &LayerBytes::peak_time_ns, "Its time; null if unknown."}};
+              "First event of the device after which the peak was reached; null: before the first "
+              "event."},
+        Field{"peak_time_ns", &LayerBytes::peak_time_ns, "Time of that event; null if unknown."}};
   }
 };
 
-// What happened while a layer ran, the layers inside it included.
+// The totals while a layer ran, including the layers inside it.
 struct LayerCalls {
   std::uint64_t calls = 0;
   std::uint64_t duration_ns = 0;
@@ -69,19 +73,20 @@ struct LayerCalls {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"calls", &LayerCalls::calls, "Calls of this layer itself."},
+        Field{"calls", &LayerCalls::calls, "Number of calls of the layer itself."},
         Field{"duration_ns", &LayerCalls::duration_ns,
-              "Wall time in which a call of it, or of a layer inside it, ran; overlapping calls "
-              "count once."},
+              "Wall time during which the layer or a layer inside it ran; overlapping calls count "
+              "once."},
         Field{"allocations", &LayerCalls::allocations,
-              "Allocations that belong to it, in every phase."},
-        Field{"frees", &LayerCalls::frees, "Those of them, or of older ones, that were freed."},
+              "Number of allocations that belong to the layer, in all phases."},
+        Field{"frees", &LayerCalls::frees,
+              "Number of frees of these and of older allocations of the layer."},
         Field{"peak_reserved_bytes", &LayerCalls::peak_reserved_bytes,
-              "The most that the device's allocator had reserved while the layer ran or its memory "
-              "changed; allocated bytes where the device has no caching allocator."},
+              "Peak of the device's reserved bytes while the layer ran or its memory changed; "
+              "allocated bytes if the device has no caching allocator."},
         Field{"fragmentation_ratio", &LayerCalls::fragmentation_ratio,
-              "Mean of (reserved - allocated) / reserved over the same rows of the timeline."},
-        Field{"rows", &LayerCalls::rows, "How many rows of the timeline that mean is of."}};
+              "Mean of (reserved - allocated) / reserved over the same timeline rows."},
+        Field{"rows", &LayerCalls::rows, "Number of timeline rows in the mean."}};
   }
 };
 
@@ -95,16 +100,18 @@ struct LayerRow {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &LayerRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
+        Field{"device", &LayerRow::device,
+              "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"layer", &LayerRow::layer,
-              "The module's path; empty for what belongs to no layer. Each row but that one has "
-              "its parent, the path up to the last dot, in the table, too."},
+              "Path of the module; empty for memory that belongs to no layer. The table also "
+              "contains the parent of each layer (the path up to the last dot)."},
         Field{"own", &LayerRow::own,
-              "What belongs to this layer itself: the rows of a device sum to live_bytes of its "
-              "moment."},
-        Field{"inclusive", &LayerRow::inclusive, "The same with all layers inside it."},
+              "Memory of the layer itself. Over all rows of a device, the bytes sum to live_bytes "
+              "of tables.points_in_time."},
+        Field{"inclusive", &LayerRow::inclusive,
+              "Memory of the layer and of all layers inside it."},
         Field{"calls", &LayerRow::calls,
-              "What happened while it ran; null unless the recording marks the calls of layers."}};
+              "Calls of the layer; null unless the recording marks layer calls."}};
   }
 };
 
@@ -116,14 +123,15 @@ struct CategoryBytes {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"category", &CategoryBytes::category, "What the memory is."},
-        Field{"end_bytes", &CategoryBytes::end_bytes, "Live when the step ended."},
-        Field{"peak_bytes", &CategoryBytes::peak_bytes, "Live at the step's peak (peak_event)."}};
+        Field{"category", &CategoryBytes::category, "Name of the category."},
+        Field{"end_bytes", &CategoryBytes::end_bytes, "Live bytes at the end of the step."},
+        Field{"peak_bytes", &CategoryBytes::peak_bytes,
+              "Live bytes at the peak of the step (peak_event)."}};
   }
 };
 
-// What lies between two step marks. The first row begins with the recording; what follows the last
-// mark is a row with is_complete false.
+// The span between two step marks. The first row begins with the recording; after the last mark
+// comes a row with is_complete false.
 struct StepRow {
   std::int32_t device = 0;
   std::uint64_t step = 0;
@@ -141,29 +149,33 @@ struct StepRow {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &StepRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
-        Field{"step", &StepRow::step, "Its number, as the program or the recorder counts."},
+        Field{"device", &StepRow::device,
+              "Device index; -1 for the CPU, -2 for pinned host memory."},
+        Field{"step", &StepRow::step,
+              "Number of the step, as counted by the program or the recorder."},
         Field{"is_complete", &StepRow::is_complete,
-              "False for what follows the last mark: a step that had not ended."},
-        Field{"first_event", &StepRow::first_event, "Its first event on the device."},
-        Field{"event_count", &StepRow::event_count, "How many events it has there."},
-        Field{"end_time_ns", &StepRow::end_time_ns, "When it ended; null if unknown."},
-        Field{"allocations", &StepRow::allocations, "Allocations made in it."},
+              "False for the events after the last step mark: that step did not end."},
+        Field{"first_event", &StepRow::first_event, "First event of the step on the device."},
+        Field{"event_count", &StepRow::event_count, "Number of events of the step on the device."},
+        Field{"end_time_ns", &StepRow::end_time_ns,
+              "Time of the end of the step; null if unknown."},
+        Field{"allocations", &StepRow::allocations, "Number of allocations in the step."},
         Field{"allocated_bytes", &StepRow::allocated_bytes, "Sum of their bytes."},
         Field{"end_bytes", &StepRow::end_bytes,
-              "Live when it ended: allocated bytes where the recording tells blocks (a caching "
-              "allocator's), else requested ones."},
-        Field{"peak_bytes", &StepRow::peak_bytes, "The most live within it, its start included."},
+              "Live bytes at the end of the step: allocated bytes if the recording has the blocks "
+              "of a caching allocator, else requested bytes."},
+        Field{"peak_bytes", &StepRow::peak_bytes,
+              "Peak of the live bytes within the step, including its start."},
         Field{"peak_event", &StepRow::peak_event,
-              "First event after which that was so; null: it was so when the step began."},
+              "First event after which the peak was reached; null: at the start of the step."},
         Field{"categories", &StepRow::categories,
-              "What was live, by category: each kind of bytes sums to that of the step. Empty "
-              "when the file names no categories."}};
+              "Live bytes by category; they sum to end_bytes and peak_bytes of the step. Empty if "
+              "the file has no categories."}};
   }
 };
 
-// The start of the backward that uses what is live at the peak; if none does, of the one for which
-// most was kept.
+// At the start of the backward that uses memory live at the peak; if none does, of the one with
+// most memory kept.
 struct SavedRow {
   std::int32_t device = 0;
   std::optional<std::uint64_t> event;
@@ -178,16 +190,18 @@ struct SavedRow {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &SavedRow::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
-        Field{"event", &SavedRow::event, "After this event; null: before the first one."},
-        Field{"time_ns", &SavedRow::time_ns, "When backward began; null if unknown."},
-        Field{"step", &SavedRow::step, "In which step; null if no steps are marked."},
+        Field{"device", &SavedRow::device,
+              "Device index; -1 for the CPU, -2 for pinned host memory."},
+        Field{"event", &SavedRow::event,
+              "The point is right after this event; null: before the first event."},
+        Field{"time_ns", &SavedRow::time_ns, "Time at which backward began; null if unknown."},
+        Field{"step", &SavedRow::step, "Step of that backward; null if no steps are marked."},
         Field{"bytes", &SavedRow::bytes,
-              "Made in forward and live when backward began: what autograd keeps, and what the "
-              "program itself holds."},
-        Field{"count", &SavedRow::count, "In how many allocations."},
-        Field{"live_bytes", &SavedRow::live_bytes, "Everything live then."},
-        Field{"backwards", &SavedRow::backwards, "How often a backward began in the recording."}};
+              "Bytes created in forward and live when backward began: saved by autograd or "
+              "retained by the program."},
+        Field{"count", &SavedRow::count, "Number of these allocations."},
+        Field{"live_bytes", &SavedRow::live_bytes, "All live bytes when backward began."},
+        Field{"backwards", &SavedRow::backwards, "Number of backwards in the recording."}};
   }
 };
 

@@ -1,4 +1,4 @@
-// Who held a device's memory at some moment of the recording: plimsoll/memory_sample.h's bar.
+// How a device's memory is used at one point of the recording: plimsoll/memory_sample.h's bar.
 #pragma once
 
 #include <cstdint>
@@ -21,27 +21,27 @@ struct BarPart {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{
-            "kind", &BarPart::kind,
-            "tensors and cached (of PyTorch's allocator), context (what CUDA took when the process "
-            "began on the device), outside (of the process, not its allocator's), process "
-            "(another one), driver (kept by driver and firmware); the last one is what is left: "
-            "not_told (outside the allocator, of this process or others), others (of processes "
-            "whose bytes the driver does not tell) or unexplained."},
-        Field{"label", &BarPart::label, "The same for people, with a process's command."},
+        Field{"kind", &BarPart::kind,
+              "tensors and cached: PyTorch's allocator. context: the CUDA context of the process. "
+              "outside: the process, outside the allocator. process: another process. driver: "
+              "reserved by driver and firmware. The last part is the remainder: not_reported "
+              "(outside the allocator, of this process or others), others (processes whose bytes "
+              "the driver does not report) or unexplained."},
+        Field{"label", &BarPart::label, "The part as text, with the command of a process."},
         Field{"bytes", &BarPart::bytes,
-              "Below zero, in the last part alone: the figures, which are taken at different "
-              "moments, are more than what is used."},
-        Field{"pid", &BarPart::pid, "Of the process; 0: none, or several."},
-        Field{"processes", &BarPart::processes, "How many processes this is of, where not ours."}};
+              "Bytes of the part. Only the last part can be negative: the figures are read at "
+              "slightly different times and may add up to more than used_bytes."},
+        Field{"pid", &BarPart::pid, "Process id; 0 for no process or several."},
+        Field{"processes", &BarPart::processes,
+              "Number of processes in the part, without the recorded one."}};
   }
 };
 
 struct BarReport {
-  std::string moment = {};
+  std::string point = {};
   std::int64_t time_ns = 0;
   std::uint64_t event = 0;
-  std::uint64_t looks = 0;
+  std::uint64_t readings = 0;
   std::uint64_t used_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::vector<BarPart> parts = {};
@@ -49,20 +49,20 @@ struct BarReport {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"moment", &BarReport::moment,
-              "fullest: the look with most bytes used; oom: when the device ran out of memory the "
-              "last time."},
-        Field{"time_ns", &BarReport::time_ns, "When the driver was asked."},
-        Field{"event", &BarReport::event, "How many events of the device came before."},
-        Field{"looks", &BarReport::looks, "How often the driver was asked in all."},
+        Field{"at", &BarReport::point,
+              "fullest: the reading with the most bytes used. oom: the last time the device ran "
+              "out of memory."},
+        Field{"time_ns", &BarReport::time_ns, "Time of the reading."},
+        Field{"event", &BarReport::event, "Number of events of the device before the reading."},
+        Field{"readings", &BarReport::readings, "Number of readings in the recording."},
         Field{"used_bytes", &BarReport::used_bytes,
-              "All that is not free, of all processes and the driver's own; the parts sum to it."},
-        Field{"total_bytes", &BarReport::total_bytes, "What the device has."},
-        Field{"parts", &BarReport::parts, "Whose it is."}};
+              "Bytes in use by all processes and the driver; the sum of the parts."},
+        Field{"total_bytes", &BarReport::total_bytes, "Capacity of the device."},
+        Field{"parts", &BarReport::parts, "The users of the memory."}};
   }
 };
 
-// "tensors 48.0 GiB, cached 12.0 GiB, ...": by their labels.
+// "tensors 48.0 GiB, cached 12.0 GiB, ...": by label.
 inline std::string parts_text(const std::vector<BarPart>& parts) {
   DeviceBar bar;
   for (const BarPart& part : parts) {

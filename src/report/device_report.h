@@ -26,17 +26,18 @@ struct SeriesTotals {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"baseline_bytes", &SeriesTotals::baseline_bytes, "Before the device's first event."},
+        Field{"baseline_bytes", &SeriesTotals::baseline_bytes,
+              "Bytes before the first event of the device."},
         Field{"start_bytes", &SeriesTotals::start_bytes,
-              "When the recording began: after the device's first events, as long as they state "
-              "memory that is older than the recording; else the baseline."},
+              "Bytes when the recording began: after the first events, if they list memory older "
+              "than the recording; else the baseline."},
         Field{"peak_bytes", &SeriesTotals::peak_bytes,
-              "Maximum over the baseline and after each event."},
+              "Maximum of the baseline and of the bytes after each event."},
         Field{"peak_event", &SeriesTotals::peak_event,
-              "First event of the device after which the maximum holds; null: the baseline is the "
-              "maximum."},
+              "First event of the device after which the peak was reached; null: the baseline is "
+              "the peak."},
         Field{"peak_time_ns", &SeriesTotals::peak_time_ns, "Time of that event; null if unknown."},
-        Field{"end_bytes", &SeriesTotals::end_bytes, "After the device's last event."}};
+        Field{"end_bytes", &SeriesTotals::end_bytes, "Bytes after the last event of the device."}};
   }
 };
 
@@ -48,7 +49,7 @@ struct DeviceReport {
   SeriesTotals requested_allocated;
   SeriesTotals requested_active;
   SeriesTotals reserved;
-  std::optional<SeriesTotals> allocated;  // if the events have the sizes of blocks
+  std::optional<SeriesTotals> allocated;  // if the events have block sizes
   std::uint64_t allocated_bytes_end = 0;
   std::uint64_t segments = 0;
   std::uint64_t blocks = 0;
@@ -60,48 +61,49 @@ struct DeviceReport {
   std::vector<Oom> ooms;
   std::vector<OomDetails> oom_details;
   std::vector<BarReport> bars;
-  Timeline timeline;  // not in the JSON of the report: the timeline exporters carry it
+  Timeline timeline;  // not in the report's JSON: the timeline exporters write it
 
-  // What the tables of the device count: allocated bytes where they are known.
+  // The series that the device's tables count: allocated bytes if known, else requested.
   const SeriesTotals& held() const { return allocated ? *allocated : requested_active; }
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
         Field{"device", &DeviceReport::device,
-              "Ordinal; -1 for the CPU, -2 for pinned host memory."},
-        Field{"device_type", &DeviceReport::device_type, "cuda, hip, cpu, ..."},
-        Field{"events", &DeviceReport::events, "Events recorded on this device."},
-        Field{"history", &DeviceReport::history, "complete, truncated (the ring wrapped) or none."},
+              "Device index; -1 for the CPU, -2 for pinned host memory."},
+        Field{"device_type", &DeviceReport::device_type, "Type of the device: cuda, hip, cpu, ..."},
+        Field{"events", &DeviceReport::events, "Number of events recorded on the device."},
+        Field{"history", &DeviceReport::history,
+              "complete, truncated (the recorder's ring wrapped) or none."},
         Field{"requested_allocated", &DeviceReport::requested_allocated,
               "Requested bytes from alloc to free_requested."},
         Field{"requested_active", &DeviceReport::requested_active,
               "Requested bytes from alloc to free_completed."},
-        Field{"reserved", &DeviceReport::reserved, "Segment bytes held from the driver."},
+        Field{"reserved", &DeviceReport::reserved,
+              "Bytes of the segments obtained from the driver."},
         Field{"allocated", &DeviceReport::allocated,
-              "Bytes of the blocks in use, from alloc to free_requested, which is "
-              "torch.cuda.memory_allocated(); null where the events do not tell them."},
+              "Bytes of the allocated blocks, from alloc to free_requested: "
+              "torch.cuda.memory_allocated(). Null if the events have no block sizes."},
         Field{"allocated_bytes_end", &DeviceReport::allocated_bytes_end,
-              "Sizes of the allocated blocks at the end, after rounding."},
-        Field{"segments", &DeviceReport::segments, "Segments at the end."},
-        Field{"blocks", &DeviceReport::blocks, "Blocks at the end, in any state."},
+              "Bytes of the allocated blocks at the end, after rounding."},
+        Field{"segments", &DeviceReport::segments, "Number of segments at the end."},
+        Field{"blocks", &DeviceReport::blocks, "Number of blocks at the end, in any state."},
         Field{"blocks_allocated", &DeviceReport::blocks_allocated,
-              "Blocks in state active_allocated."},
+              "Number of blocks at the end in state active_allocated."},
         Field{"frees_without_alloc", &DeviceReport::frees_without_alloc,
-              "Allocations freed in the trace whose alloc is not in it."},
+              "Number of frees whose allocation is not in the trace."},
         Field{"first_time_ns", &DeviceReport::first_time_ns,
               "Time of the first event; null if unknown."},
         Field{"last_time_ns", &DeviceReport::last_time_ns,
               "Time of the last event; null if unknown."},
         Field{"fragmentation", &DeviceReport::fragmentation,
-              "Where reserved bytes are not allocated."},
-        Field{"ooms", &DeviceReport::ooms, "Each time the device ran out of memory."},
+              "Reserved bytes that are not allocated, and what pins them."},
+        Field{"ooms", &DeviceReport::ooms, "Out-of-memory events of the device."},
         Field{"oom_details", &DeviceReport::oom_details,
-              "The same, with what the device looked like and why it ran out."},
-        Field{
-            "bars", &DeviceReport::bars,
-            "Who held the whole device, all processes and the driver, when it was fullest and when "
-            "it ran out; empty where the recording does not tell."}};
+              "The same events, with the state of the device and the cause."},
+        Field{"bars", &DeviceReport::bars,
+              "Memory of the whole device by user (processes, driver), at its highest use and at "
+              "its last out-of-memory event; empty if not recorded."}};
   }
 };
 

@@ -1,4 +1,4 @@
-// Questions about the devices of a report.
+// Queries about the devices of a report.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline bool has_content(const DeviceReport& device) {
          !device.bars.empty();
 }
 
-// nullptr: the report has no device of this number.
+// nullptr if the report has no device with this number.
 inline const DeviceReport* find_device(const Report& report, std::int32_t ordinal) {
   const auto found = std::ranges::find(report.devices, ordinal, &DeviceReport::device);
   return found == report.devices.end() ? nullptr : &*found;

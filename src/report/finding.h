@@ -1,31 +1,20 @@
-// Finding: verdict, evidence, next step, with the bytes. The same text in terminal, log, JSON and
-// Python.
+// The findings of reports, and what nearly became one.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/fields.h"
+#include "base/finding.h"
 
 namespace plimsoll::report {
 
-enum class FindingSeverity : std::uint8_t { kInfo, kWarning, kCritical };
-inline const char* to_string(FindingSeverity severity) {
-  switch (severity) {
-    case FindingSeverity::kInfo:
-      return "info";
-    case FindingSeverity::kWarning:
-      return "warning";
-    case FindingSeverity::kCritical:
-      return "critical";
-  }
-  return "info";
-}
+using base::Finding;
+using base::FindingSeverity;
 
-// Every id that a finding may have, for --fail-on and its like. Ids are never renamed.
+// Every finding id, for --fail-on and similar options. Ids are never renamed.
 inline constexpr std::array<std::string_view, 25> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
@@ -54,40 +43,20 @@ inline constexpr std::array<std::string_view, 25> kFindingIds = {
     "ranks_differ",
 };
 
-struct Finding {
-  std::string id;  // snake_case, stable: "out_of_memory", "stranded_memory", ...
-  FindingSeverity severity = FindingSeverity::kInfo;
-  std::string title;                  // the verdict, one sentence with the bytes
-  std::vector<std::string> evidence;  // each one sentence with numbers
-  std::string next_step;              // what to change
-  std::uint64_t saving_bytes =
-      0;  // what that would save; 0 when it saves nothing or cannot be known
-
-  static constexpr auto fields() {
-    using base::Field;
-    return std::tuple{Field{"id", &Finding::id, "Stable name of the finding."},
-                      Field{"severity", &Finding::severity, "info, warning or critical."},
-                      Field{"title", &Finding::title, "The verdict."},
-                      Field{"evidence", &Finding::evidence, "Why we say so."},
-                      Field{"next_step", &Finding::next_step, "What to do."},
-                      Field{"saving_bytes", &Finding::saving_bytes,
-                            "What that would save; 0 when nothing or not known."}};
-  }
-};
-
-// A figure that a rule judged, below the threshold of the rule.
+// A figure below the threshold of its rule.
 struct NearMiss {
   std::int32_t device = 0;
-  std::string id;  // of the finding that it would be
+  std::string id;  // the finding above the threshold
   std::string text;
   double closeness = 0;  // figure / threshold, below 1
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"device", &NearMiss::device, "Ordinal; -1 for the CPU, -2 for pinned host memory."},
-        Field{"id", &NearMiss::id, "The finding that it would be."},
-        Field{"text", &NearMiss::text, "The figure and the threshold."},
+        Field{"device", &NearMiss::device,
+              "Device index; -1 for the CPU, -2 for pinned host memory."},
+        Field{"id", &NearMiss::id, "Id of the finding that was not raised."},
+        Field{"text", &NearMiss::text, "The figure and the threshold, as text."},
         Field{"closeness", &NearMiss::closeness, "The figure divided by the threshold, below 1."}};
   }
 };

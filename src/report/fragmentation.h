@@ -1,5 +1,5 @@
-// Where reserved bytes are not allocated: at the end of the recording, from the allocator's own
-// block lists (exact).
+// Which reserved bytes are not allocated at the end of the recording, exactly, from the allocator's
+// own block lists.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,9 @@ struct PinningBlock {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
-        Field{"address", &PinningBlock::address, "Start of the block."},
-        Field{"requested_bytes", &PinningBlock::requested_bytes, "What was asked for."},
-        Field{"line", &PinningBlock::line, "Who allocated it."}};
+    return std::tuple{Field{"address", &PinningBlock::address, "Address of the block."},
+                      Field{"requested_bytes", &PinningBlock::requested_bytes, "Requested bytes."},
+                      Field{"line", &PinningBlock::line, "Line that allocated the block."}};
   }
 };
 
@@ -39,22 +38,24 @@ struct SegmentFragmentation {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"address", &SegmentFragmentation::address, "Start of the segment."},
-        Field{"total_bytes", &SegmentFragmentation::total_bytes, "Held from the driver."},
-        Field{"active_bytes", &SegmentFragmentation::active_bytes, "In blocks that are not free."},
-        Field{"cached_bytes", &SegmentFragmentation::cached_bytes, "Free inside the segment."},
+        Field{"address", &SegmentFragmentation::address, "Address of the segment."},
+        Field{"total_bytes", &SegmentFragmentation::total_bytes, "Size of the segment."},
+        Field{"active_bytes", &SegmentFragmentation::active_bytes,
+              "Bytes in blocks that are not free."},
+        Field{"cached_bytes", &SegmentFragmentation::cached_bytes,
+              "Free bytes inside the segment."},
         Field{"pinned_bytes", &SegmentFragmentation::pinned_bytes,
-              "Cached bytes that cannot be released: all of them, but for the whole free pages of "
-              "an expandable segment."},
+              "Cached bytes that cannot be released: all, except whole free pages of an expandable "
+              "segment."},
         Field{"largest_free_bytes", &SegmentFragmentation::largest_free_bytes,
               "Largest free block."},
         Field{"pinning_blocks", &SegmentFragmentation::pinning_blocks,
-              "Blocks that keep it from release."},
-        Field{"pins", &SegmentFragmentation::pins, "The largest few of them."}};
+              "Number of live blocks that pin the segment."},
+        Field{"pins", &SegmentFragmentation::pins, "The largest of these blocks."}};
   }
 };
 
-// A line, and the cached bytes that its blocks alone or together with others pin.
+// A line, and the cached bytes that its blocks pin, alone or together with others.
 struct PinningLine {
   std::string line;
   std::uint64_t blocks = 0;
@@ -62,25 +63,26 @@ struct PinningLine {
   std::uint64_t pinned_cached_bytes =
       0;  // cached bytes of the segments in which this line has a block
   std::uint64_t alone_cached_bytes =
-      0;  // of these, segments that only this line pins: freed if its blocks move
+      0;  // of these, segments that only this line pins: released if its blocks move
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"line", &PinningLine::line, "Who allocated the blocks."},
-                      Field{"blocks", &PinningLine::blocks, "Its blocks in partly free segments."},
-                      Field{"block_bytes", &PinningLine::block_bytes, "Their bytes."},
-                      Field{"pinned_cached_bytes", &PinningLine::pinned_cached_bytes,
-                            "Cached bytes in those segments."},
-                      Field{"alone_cached_bytes", &PinningLine::alone_cached_bytes,
-                            "Cached bytes in segments that no other line pins."}};
+    return std::tuple{
+        Field{"line", &PinningLine::line, "Line that allocated the blocks."},
+        Field{"blocks", &PinningLine::blocks, "Number of its blocks in partly free segments."},
+        Field{"block_bytes", &PinningLine::block_bytes, "Bytes of these blocks."},
+        Field{"pinned_cached_bytes", &PinningLine::pinned_cached_bytes,
+              "Cached bytes in those segments."},
+        Field{"alone_cached_bytes", &PinningLine::alone_cached_bytes,
+              "Cached bytes in segments that no other line pins."}};
   }
 };
 
-// The moment at which most was reserved: what lay free when the allocator went to the driver for
-// more.
+// The point of most reserved bytes: the free memory when the allocator requested more from the
+// driver.
 struct ReservedPeak {
   std::optional<std::uint64_t> event;  // null: reserved bytes never rose in the recording
-  std::string line;                    // whose request it was
+  std::string line;                    // the line that made the request
   std::uint64_t requested_bytes = 0;
   std::uint64_t stranded_bytes = 0;
   std::vector<PinningLine> pinning_lines;
@@ -89,13 +91,13 @@ struct ReservedPeak {
     using base::Field;
     return std::tuple{
         Field{"event", &ReservedPeak::event,
-              "Event of the device; null if reserved bytes never rose above their baseline in the "
-              "recording, and then the rest says nothing."},
-        Field{"line", &ReservedPeak::line, "Whose request made reserved bytes rise."},
-        Field{"requested_bytes", &ReservedPeak::requested_bytes, "What it asked for."},
+              "Event of the device at which reserved bytes reached their peak. Null if they never "
+              "rose above the baseline; the other fields are then meaningless."},
+        Field{"line", &ReservedPeak::line, "Line whose request made reserved bytes rise."},
+        Field{"requested_bytes", &ReservedPeak::requested_bytes, "Requested bytes of that line."},
         Field{"stranded_bytes", &ReservedPeak::stranded_bytes,
-              "Pinned bytes then that could not serve that request."},
-        Field{"pinning_lines", &ReservedPeak::pinning_lines, "Who pinned them."}};
+              "Pinned bytes at that event that could not serve the request."},
+        Field{"pinning_lines", &ReservedPeak::pinning_lines, "Lines that pinned them."}};
   }
 };
 
@@ -107,10 +109,10 @@ struct Fragmentation {
   std::uint64_t largest_free_bytes = 0;
   double ratio = 0;
   std::optional<std::uint64_t>
-      stranded_request_bytes;  // the request that "stranded" is measured against
+      stranded_request_bytes;  // the request that stranded bytes are measured against
   std::optional<std::uint64_t> stranded_bytes;
   std::vector<SegmentFragmentation>
-      segments;  // partly free ones, most pinned bytes first; the largest few
+      segments;                            // partly free, most pinned bytes first; the largest few
   std::vector<PinningLine> pinning_lines;  // most pinned bytes first; the largest few
   ReservedPeak at_reserved_peak;
 
@@ -128,8 +130,8 @@ struct Fragmentation {
         Field{"largest_free_bytes", &Fragmentation::largest_free_bytes, "Largest free block."},
         Field{"ratio", &Fragmentation::ratio, "(reserved - allocated) / reserved."},
         Field{"stranded_request_bytes", &Fragmentation::stranded_request_bytes,
-              "The request measured against: the last one that failed, else the largest of the "
-              "recording."},
+              "The request that stranded_bytes is measured against: the last one that failed, else "
+              "the largest of the recording."},
         Field{
             "stranded_bytes", &Fragmentation::stranded_bytes,
             "Pinned bytes that could not serve that request: too small, or of another stream, pool "
@@ -138,7 +140,7 @@ struct Fragmentation {
               "Partly free segments, most pinned bytes first."},
         Field{"pinning_lines", &Fragmentation::pinning_lines, "The lines that pin them."},
         Field{"at_reserved_peak", &Fragmentation::at_reserved_peak,
-              "What was stranded when most was reserved."}};
+              "Stranded bytes at the peak of reserved bytes."}};
   }
 };
 

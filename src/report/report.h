@@ -1,5 +1,6 @@
-// Report: every figure the engine computes, as plain values with field lists. Passes fill it,
-// everyone else reads it. The JSON of `plimsoll report --json` is this struct, field by field.
+// Report: every figure the engine computes, as plain values with field lists. Passes fill it;
+// everything else only reads it. The JSON of `plimsoll report --json` is this struct, field by
+// field.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,12 @@ struct DiagnosticReport {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"name", &DiagnosticReport::name, "Stable name of the imperfection."},
+    return std::tuple{Field{"name", &DiagnosticReport::name, "Stable name of the diagnostic."},
                       Field{"severity", &DiagnosticReport::severity, "info, data_loss or error."},
-                      Field{"count", &DiagnosticReport::count, "How often it was met."},
+                      Field{"count", &DiagnosticReport::count, "Number of occurrences."},
                       Field{"help", &DiagnosticReport::help, "What it means and what to do."},
                       Field{"example", &DiagnosticReport::example,
-                            "The first one: place and numbers. May be empty."}};
+                            "Place and numbers of the first occurrence; may be empty."}};
   }
 };
 
@@ -49,21 +50,21 @@ struct Source {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"path", &Source::path, "As the user gave it."},
-        Field{"format", &Source::format, "The reader that understood it."},
-        Field{"bytes", &Source::bytes, "Size of the file."},
-        Field{"events", &Source::events, "Events of all devices."},
-        Field{"diagnostics", &Source::diagnostics, "What is imperfect in the input."},
+        Field{"path", &Source::path, "Path as the user gave it."},
+        Field{"format", &Source::format, "Format of the file, which is the name of its reader."},
+        Field{"bytes", &Source::bytes, "Size of the file in bytes."},
+        Field{"events", &Source::events, "Number of events on all devices."},
+        Field{"diagnostics", &Source::diagnostics, "Imperfections of the input."},
         Field{"rank", &Source::rank,
-              "Of the process in a distributed run; null: not known, or not distributed."},
+              "Rank of the process in a distributed run; null if unknown or not distributed."},
         Field{"command", &Source::command,
-              "The command line that was recorded, without secrets; empty: the file does not state "
-              "it. So are the next three."},
-        Field{"host", &Source::host, "The machine's name."},
-        Field{"python", &Source::python, "Python's version."},
-        Field{"torch", &Source::torch, "PyTorch's version."},
+              "The recorded command line, without secrets; empty if the file does not have it. The "
+              "same holds for host, python and torch."},
+        Field{"host", &Source::host, "Name of the machine."},
+        Field{"python", &Source::python, "Version of Python."},
+        Field{"torch", &Source::torch, "Version of PyTorch."},
         Field{"started_ns", &Source::started_ns,
-              "When the recording began, since the Unix epoch; null: the file does not state it."}};
+              "Start of the recording, since the Unix epoch; null if the file does not have it."}};
   }
 };
 
@@ -85,15 +86,15 @@ inline const char* to_string(PassState state) {
 struct PassRun {
   std::string name;
   PassState state = PassState::kRan;
-  std::string reason;  // why it was skipped; empty when it ran
+  std::string reason;  // why it was skipped; empty if it ran
   std::int64_t duration_ns = 0;
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"name", &PassRun::name, "The analysis."},
+    return std::tuple{Field{"name", &PassRun::name, "Name of the analysis."},
                       Field{"state", &PassRun::state, "ran, skipped, disabled or interrupted."},
-                      Field{"reason", &PassRun::reason, "Why it was skipped."},
-                      Field{"duration_ns", &PassRun::duration_ns, "Wall time it took."}};
+                      Field{"reason", &PassRun::reason, "Reason for being skipped."},
+                      Field{"duration_ns", &PassRun::duration_ns, "Wall time of the analysis."}};
   }
 };
 
@@ -103,21 +104,21 @@ struct Report {
   std::vector<DeviceReport> devices;  // same order as Trace::devices
   Tables tables;
   std::vector<Finding> findings;      // most severe first
-  std::vector<NearMiss> near_misses;  // of each device, the closest first
+  std::vector<NearMiss> near_misses;  // for each device, closest first
   std::vector<PassRun> passes;
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"schema_version", &Report::schema_version, "Major.minor of this layout."},
+        Field{"schema_version", &Report::schema_version, "Version of this schema: major.minor."},
         Field{"source", &Report::source, "The input."},
-        Field{"devices", &Report::devices, "Totals of each device that the input names."},
-        Field{"tables", &Report::tables, "What the memory is made of."},
-        Field{"findings", &Report::findings, "Verdicts, gravest first."},
+        Field{"devices", &Report::devices, "Totals of each device in the input."},
+        Field{"tables", &Report::tables, "What fills the memory."},
+        Field{"findings", &Report::findings, "Findings, most severe first."},
         Field{"near_misses", &Report::near_misses,
-              "The figures closest to the threshold of a rule that raised nothing; of each device, "
-              "the closest first."},
-        Field{"passes", &Report::passes, "Which analyses ran, and why others did not."}};
+              "Figures below, but closest to, the threshold of a finding; for each device, the "
+              "closest first."},
+        Field{"passes", &Report::passes, "The analyses: which ran, and why others did not."}};
   }
 };
 

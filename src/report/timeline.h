@@ -1,6 +1,6 @@
-// Timeline: the running totals of a device, as a pyramid of buckets. Level 0 is the finest kept;
-// each next level merges `kFanOut` buckets into one. A bucket keeps minimum, maximum and last value
-// of each series, so that a drawing of any width shows every peak.
+// Timeline: the running totals of a device, as a pyramid of buckets. Level 0 is the finest level
+// kept; each further level merges `kFanOut` buckets into one. A bucket has the minimum, maximum and
+// last value of each series, so that a drawing of any width shows every peak.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ struct SeriesBucket {
 struct TimelineBucket {
   std::uint64_t first_event = 0;
   std::uint64_t event_count = 0;
-  std::int64_t first_time_ns = 0;  // model's "no time" when unknown
+  std::int64_t first_time_ns = 0;  // the model's "no time" if unknown
   std::int64_t last_time_ns = 0;
   std::array<SeriesBucket, kSeriesCount> series;
 

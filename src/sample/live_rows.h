@@ -1,4 +1,4 @@
-// What the recorder's rows of live allocations say of them, as far as it is known while they live.
+// Interprets the recorder's rows of live allocations, as far as they can be known while live.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::sample {
 
-// An index into kCategories. Between two operators there are no temporaries.
+// An index into kCategories. Between operators there are no temporaries.
 constexpr std::uint32_t index_of_category(std::string_view category) {
   return static_cast<std::uint32_t>(std::ranges::find(kCategories, category) - kCategories.begin());
 }

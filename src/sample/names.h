@@ -1,4 +1,4 @@
-// Words and numbers that all which watches a run writes alike.
+// Names and number formats shared by all output about a running program.
 #pragma once
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ inline constexpr double kBytesPerMb = 1024.0 * 1024.0;
 
 inline double to_mb(std::uint64_t bytes) { return static_cast<double>(bytes) / kBytesPerMb; }
 
-// "8073.4 MB"; small sizes with three decimals, so that growth of a kilobyte shows.
+// "8073.4 MB"; small sizes have three decimals, so that growth by a kilobyte shows.
 inline std::string mb_text(std::uint64_t bytes) {
   char text[40];
   const double mb = to_mb(bytes);
@@ -29,12 +29,12 @@ inline std::string mb_text(std::uint64_t bytes) {
 
 inline bool is_cpu(std::string_view device) { return device == "cpu"; }
 
-// DESIGN section 5's categories.
+// The categories of docs/attribution.md that monitors can distinguish.
 inline constexpr std::array<std::string_view, 10> kCategories = {
     "parameter", "gradient",   "optimizer_state",     "buffer", "input",
     "temporary", "activation", "activation_gradient", "other",  "unknown"};
 
-// The five-way view: what our categories are called there, the rest being "other".
+// The five-way view and its names for our categories; the rest is "other".
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kFiveWays = {{
     {"parameter", "parameters"},
     {"gradient", "gradients"},
@@ -43,9 +43,9 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kF
     {"", "other"},
 }};
 
-inline constexpr std::string_view kRest = "(rest)";  // a list's entry for all others
+inline constexpr std::string_view kRest = "(rest)";  // the entry for all others in a list
 
-// Text from elsewhere, fit for a line of ours: UTF-8 that people see, no control characters.
+// Text from elsewhere, made safe for one line of output: valid UTF-8 without control characters.
 inline std::string one_line(std::string_view text) {
   std::string clean;
   while (!text.empty()) {

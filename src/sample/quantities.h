@@ -1,4 +1,4 @@
-// Words and sums that the rules share.
+// Names and sums shared by the rules.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ inline std::uint64_t bytes_of_name(const std::vector<MemoryShare>& shares,
   return found == shares.end() ? 0 : found->size_bytes;
 }
 
-// Which share grew most, and by how much.
+// The share that grew most, and by how much.
 inline std::optional<std::pair<std::string, std::uint64_t>> most_grown(
     const std::vector<MemoryShare>& before, const std::vector<MemoryShare>& now) {
   std::optional<std::pair<std::string, std::uint64_t>> most;

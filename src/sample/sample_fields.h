@@ -1,6 +1,6 @@
-// The fields of a MemorySample, each named once. From this list come the bytes that `plimsoll top`
-// reads, the lines of the text log and what reads them, the tags of TensorBoard, the figures of
-// `plimsoll analyze`, and the attributes in Python. A new figure costs a member in
+// The fields of a MemorySample, each named once. This list defines the bytes that `plimsoll top`
+// reads, the lines of the text log and their parser, the tags of TensorBoard, the figures of
+// `plimsoll analyze`, and the attributes in Python. A new figure takes a member in
 // plimsoll/memory_sample.h, a line here, and the code that measures it.
 //
 // The order is that of the lines in a log, and of tags and figures.
@@ -18,28 +18,28 @@
 
 namespace plimsoll::sample {
 
-// How a line of the text log has the value; all but kSize and kShares are written by hand.
+// The form of the value in a line of the text log; all except kSize and kShares have separate code.
 enum class LogForm : std::uint8_t {
   kNone,
   kSize,           // "8073.4 MB"
   kShares,         // "activation 4000.0 MB in 100, parameter 2000.0 MB in 120"
-  kLargestShares,  // the first of them, and the rest as one
+  kLargestShares,  // the largest of them, and the rest as one
   kSizes,          // "parameter 40.000 MB, (rest) 900.0 MB"
   kPercent,        // "20.3%"
-  kAllocated,      // kSize; of the CPU its live bytes
+  kAllocated,      // kSize; for the CPU, its live bytes
   kUsed,           // "12000.0 MB of 16000.0 MB"
   kBar,            // "tensors 8073.4 MB, process 77 100.0 MB"
   kTensors,        // "400 in 8000.0 MB"
-  kLarge           // "2 in 1536.0 MB, each above 100.0 MB", and a line for each of the largest
+  kLarge           // "2 in 1536.0 MB, each above 100.0 MB", and one line for each of the largest
 };
 
-// What is made of a field besides bytes and an attribute; nullptr: nothing.
+// The uses of a field besides bytes and an attribute; nullptr: none.
 struct Uses {
   LogForm log = LogForm::kNone;
   const char* log_key = nullptr;
-  const char* tag = nullptr;     // of a size: in GB; TAG_bytes has the bytes
-  const char* figure = nullptr;  // of `plimsoll analyze`; of a size NAME_bytes
-  bool is_summed = false;        // over devices; else known only where there is one
+  const char* tag = nullptr;     // for a size: in GB; TAG_bytes is in bytes
+  const char* figure = nullptr;  // of `plimsoll analyze`; for a size, NAME_bytes
+  bool is_summed = false;        // over devices; otherwise known only if there is one device
 };
 
 template <typename Owner, typename Member>
@@ -56,7 +56,7 @@ SampleField(const char*, Member Owner::*) -> SampleField<Owner, Member>;
 template <typename Owner, typename Member>
 SampleField(const char*, Member Owner::*, Uses) -> SampleField<Owner, Member>;
 
-// A figure that follows from the fields, and is stored nowhere.
+// A figure computed from the fields but not stored.
 template <typename Owner>
 struct DerivedFigure {
   std::optional<double> (*of)(const Owner& owner);
@@ -81,7 +81,7 @@ inline constexpr DerivedFigure<DeviceMemory> kFragmentation{
              .tag = "fragmentation_percent",
              .figure = "fragmentation_percent"}};
 
-// Below zero where the figures do not agree.
+// Negative if the figures do not agree.
 inline constexpr DerivedFigure<DeviceMemory> kNonPytorch{
     .of = [](const DeviceMemory& device) -> std::optional<double> {
       const auto bytes = device.bar ? base::outside_bytes(*device.bar) : std::nullopt;
@@ -103,7 +103,7 @@ inline constexpr DerivedFigure<HostMemory> kHostPercent{
     .is_size = false,
     .uses = {.tag = "ram_percent"}};
 
-// The list of each struct. What is derived is passed over by for_each_field().
+// The field list of each struct. for_each_field() skips derived fields.
 template <typename T>
 struct SampleFields {};
 
@@ -170,7 +170,7 @@ struct SampleFields<DeviceMemory> {
                    .figure = "reserved_bytes",
                    .is_summed = true}},
       kFragmentation,
-      // Peaks of several devices need not be at one time.
+      // The peaks of several devices may be at different times.
       SampleField{
           "peak_bytes",
           &DeviceMemory::peak_bytes,
@@ -238,7 +238,7 @@ struct IsDerived : std::false_type {};
 template <typename Owner>
 struct IsDerived<DerivedFigure<Owner>> : std::true_type {};
 
-// All of them, and those that the struct stores.
+// Visits all fields, and only the stored ones.
 template <typename T, typename Visitor>
 constexpr void for_each_figure(Visitor&& visitor) {
   std::apply([&](const auto&... field) { (visitor(field), ...); }, SampleFields<T>::kList);
@@ -250,8 +250,7 @@ constexpr void for_each_field(Visitor&& visitor) {
   });
 }
 
-// A number that changes with every field, so that readers of another list can tell: of the names,
-// in their order (FNV-1a).
+// A hash (FNV-1a) of the names in order, so that a reader with a different list can detect it.
 template <typename T>
 constexpr std::uint32_t list_version(std::uint32_t before = 2'166'136'261U) {
   std::uint32_t version = before;
@@ -266,7 +265,7 @@ inline constexpr std::uint32_t kSampleVersion = list_version<MemorySample>(
     list_version<HostMemory>(list_version<DeviceMemory>(list_version<DeviceBar>(
         list_version<DevicePart>(list_version<LiveTensor>(list_version<MemoryShare>()))))));
 
-// The value of a figure, and whether it is a size; nullopt: unknown, or no figure.
+// The value of a figure, and whether it is a size; nullopt if unknown or not a figure.
 template <typename Owner, typename Figure>
 std::optional<double> figure_value(const Figure& figure, const Owner& owner) {
   const auto& value = figure.of(owner);

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as TFRecord files have it.
+// CRC-32C (Castagnoli), as used in TFRecord files.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ inline std::uint32_t crc32c(std::string_view bytes) {
   return ~value;
 }
 
-// A checksum of bytes that hold checksums; TensorFlow rotates and offsets it for that.
+// For checksums of data that itself contains checksums, TensorFlow rotates and offsets the value.
 inline std::uint32_t masked_crc32c(std::string_view bytes) {
   const std::uint32_t value = crc32c(bytes);
   return ((value >> 15) | (value << 17)) + 0xA282EAD8U;

@@ -15,7 +15,7 @@
 namespace plimsoll::tensorboard {
 namespace {
 
-// Protobuf, as far as Event needs it.
+// The part of protobuf that Event needs.
 
 enum class Wire : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -49,7 +49,7 @@ std::string begin_event(std::int64_t time_ns) {
   return event;
 }
 
-// tensorflow.Summary: 1 values; of each 1 tag, 2 simple_value.
+// tensorflow.Summary: 1 values, each with 1 tag, 2 simple_value.
 std::string summary_of(const std::vector<Scalar>& scalars) {
   std::string summary;
   std::string value;

@@ -1,5 +1,5 @@
-// TensorBoard event files, written without TensorBoard: TFRecord frames around Event messages, one
-// a sample with all its scalars. TensorBoard, its data server and EventAccumulator read them.
+// Writes TensorBoard event files without TensorBoard: TFRecord frames around Event messages, one
+// per sample with all its scalars. TensorBoard, its data server and EventAccumulator read them.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ namespace plimsoll::tensorboard {
 
 class EventFile {
  public:
-  // Makes events.out.tfevents.SECONDS.HOST.PID.N in the folder, which it makes too.
+  // Creates events.out.tfevents.SECONDS.HOST.PID.N in the folder, and the folder if necessary.
   Status create(const std::string& folder);
 
-  // A failure is told once; then the file takes no more. TensorBoard keeps 32 bits of a value.
+  // A failure is reported once; after it the file accepts no more. TensorBoard stores only 32 bits
+  // of a value.
   Status write(std::int64_t time_ns, std::int64_t step, const std::vector<Scalar>& scalars);
   void close() { file_.close(); }
 

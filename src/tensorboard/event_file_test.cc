@@ -26,7 +26,7 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The messages of all whole records, their checksums checked.
+// The messages of all complete records, with verified checksums.
 std::vector<std::string> records_of(const std::string& bytes) {
   std::vector<std::string> records;
   std::size_t at = 0;
@@ -58,7 +58,7 @@ TEST(Crc32c, is_castagnolis) {
   EXPECT_EQ(crc32c(""), 0U);
 }
 
-TEST_F(EventFileTest, begins_with_the_version_and_holds_one_record_a_sample) {
+TEST_F(EventFileTest, begins_with_the_version_and_has_one_record_per_sample) {
   EventFile file;
   ASSERT_TRUE(file.create(folder_ + "/a/b").ok());
   EXPECT_THAT(std::filesystem::path(file.path()).filename().string(),
@@ -80,7 +80,7 @@ TEST_F(EventFileTest, begins_with_the_version_and_holds_one_record_a_sample) {
   EXPECT_EQ(records[1], expected);
 }
 
-TEST_F(EventFileTest, two_files_of_one_second_have_two_names) {
+TEST_F(EventFileTest, two_files_in_one_second_have_two_names) {
   EventFile one;
   EventFile two;
   ASSERT_TRUE(one.create(folder_).ok());
@@ -88,7 +88,7 @@ TEST_F(EventFileTest, two_files_of_one_second_have_two_names) {
   EXPECT_NE(one.path(), two.path());
 }
 
-TEST_F(EventFileTest, says_in_one_sentence_that_a_folder_cannot_be_made) {
+TEST_F(EventFileTest, reports_in_one_sentence_that_a_folder_cannot_be_created) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ + "/file") << "x";
   EventFile file;
@@ -98,7 +98,7 @@ TEST_F(EventFileTest, says_in_one_sentence_that_a_folder_cannot_be_made) {
   EXPECT_TRUE(file.write(1, 1, {{"a", 1}}).ok());
 }
 
-TEST_F(EventFileTest, a_full_disk_is_told_once_and_leaves_whole_records) {
+TEST_F(EventFileTest, a_full_disk_is_reported_once_and_leaves_whole_records) {
   EventFile file;
   ASSERT_TRUE(file.create(folder_).ok());
   const std::vector<Scalar> scalars(20, {"some/tag", 1.0});

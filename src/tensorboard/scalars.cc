@@ -17,7 +17,7 @@ namespace {
 constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kNoLayer = "(none)";
 
-// A module and its children's children, as one: "unet.down" of "unet.down.1.conv".
+// A layer's name shortened to two components: "unet.down" for "unet.down.1.conv".
 std::string component_of(const std::string& layer) {
   if (layer.empty()) return std::string(kNoLayer);
   const std::size_t child = layer.find('.');
@@ -35,7 +35,7 @@ class Tags {
   void add_mb(const std::string& name, const std::optional<std::uint64_t>& bytes) {
     if (bytes) add(name, sample::to_mb(*bytes));
   }
-  // In GB below its name, as its users know it, and in bytes beside it.
+  // In GB under its usual name, and in bytes.
   void add_size(const std::string& name, double bytes) {
     add(name, bytes / kBytesPerGb);
     add(name + "_bytes", bytes);
@@ -43,13 +43,13 @@ class Tags {
   void add_size(const std::string& name, const std::optional<std::uint64_t>& bytes) {
     if (bytes) add_size(name, static_cast<double>(*bytes));
   }
-  // "" for the tags without a device.
+  // "" selects the tags without a device.
   void speak_of(const std::string& device) {
     prefix_ = options_.section + "/" + (device.empty() ? "" : device + "/");
   }
   void add_tensors(const DeviceMemory& device);
   template <typename Owner>
-  void add_figures(const Owner& owner);  // those that have a tag
+  void add_figures(const Owner& owner);  // the figures that have a tag
 
   std::vector<Scalar> take() { return std::move(scalars_); }
 
@@ -68,7 +68,7 @@ void Tags::add_categories(const std::vector<MemoryShare>& categories) {
                              [](const auto& way) { return way.first; });
   };
   std::map<std::string_view, std::uint64_t> five;
-  std::map<std::string_view, std::uint64_t> others;  // what "other" is made of
+  std::map<std::string_view, std::uint64_t> others;  // the parts of "other"
   for (const std::string_view category : sample::kCategories) {
     if (way_of(category) == sample::kFiveWays.end()) others[category] = 0;
   }
@@ -97,7 +97,7 @@ void Tags::add_components(const std::vector<MemoryShare>& layers) {
   for (const auto& [component, bytes] : largest) add_mb("Tensor_Layer/" + component + "_MB", bytes);
 }
 
-// Live tensors; nothing where nobody counted them.
+// Live tensors; nothing if they were not counted.
 void Tags::add_tensors(const DeviceMemory& device) {
   if (device.categories.empty()) return;
   add_categories(device.categories);
@@ -138,7 +138,7 @@ std::vector<MemoryShare> shares_together(const std::vector<const DeviceMemory*>&
   return shares;
 }
 
-// The sum of what is known of all devices; what one of them does not tell, the sum does not.
+// The sum over all devices with a known value.
 std::optional<std::uint64_t> sum(const std::vector<const DeviceMemory*>& devices,
                                  std::optional<std::uint64_t> DeviceMemory::* member) {
   std::uint64_t bytes = 0;

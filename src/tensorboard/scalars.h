@@ -1,9 +1,8 @@
-// What a sample looks like in TensorBoard: its tags and their values. docs/monitoring.md lists
-// them.
+// Converts a sample into TensorBoard scalars: tags and values. docs/monitoring.md lists them.
 //
 // A tag's suffix is its unit: _MB (1024 x 1024 bytes), _bytes, _percent. Sizes without a suffix are
-// in GB (1024 MB), as the tools whose tags these are count them. What is unknown has no value. A
-// category without a tensor has the value 0 if others are known, so that its curve falls.
+// in GB (1024 MB), as in the tools that these tags come from. Unknown values are omitted. A
+// category without a tensor has the value 0 if others are known, so that its curve drops.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +25,8 @@ struct ScalarOptions {
   std::size_t top_layers = 10;
 };
 
-// Tags without a device's name speak of the accelerators together, or of the CPU where there is
-// none; where that leaves something out, each device has its own, "Memory/cuda:1/vram_reserved".
+// Tags without a device's name are the sum over the accelerators, or the CPU if there are none. If
+// that omits anything, each device has its own tags: "Memory/cuda:1/vram_reserved".
 std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& options);
 
 }  // namespace plimsoll::tensorboard

@@ -31,7 +31,7 @@ Values values_of(const MemorySample& sample, const ScalarOptions& options = {}) 
   return values;
 }
 
-TEST(Scalars, carry_the_tags_that_people_know) {
+TEST(Scalars, use_the_familiar_tags) {
   EXPECT_THAT(values_of(made_sample()),
               IsSupersetOf(Values{{"Memory/Tensor_Category/parameters_MB", 2000},
                                   {"Memory/Tensor_Category/gradients_MB", 1500},
@@ -71,20 +71,20 @@ TEST(Scalars, sum_layers_by_component_and_keep_the_largest) {
               Not(Contains(Pair("Memory/Tensor_Layer/unet.up_MB", 1000))));
 }
 
-TEST(Scalars, have_what_an_iteration_leaves_behind) {
+TEST(Scalars, include_the_bytes_left_by_an_iteration) {
   MemorySample sample = made_sample();
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_growth"));
   sample.devices[1].growth_bytes = testing::kMb;
   EXPECT_EQ(values_of(sample)["Memory/vram_growth_bytes"], testing::kMb);
 }
 
-TEST(Scalars, stand_in_the_section_asked_for) {
+TEST(Scalars, are_in_the_requested_section) {
   for (const Scalar& scalar : scalars_of(made_sample(), {"TensorProfiling", 3})) {
     EXPECT_THAT(scalar.tag, StartsWith("TensorProfiling/"));
   }
 }
 
-TEST(Scalars, say_nothing_of_what_is_not_known) {
+TEST(Scalars, omit_unknown_values) {
   MemorySample sample;
   sample.devices.emplace_back().name = "cuda:0";
   EXPECT_TRUE(scalars_of(sample, {}).empty());
@@ -93,7 +93,7 @@ TEST(Scalars, say_nothing_of_what_is_not_known) {
             (Values{{"Memory/vram_reserved", 0}, {"Memory/vram_reserved_bytes", 0}}));
 }
 
-TEST(Scalars, speak_of_the_cpu_where_it_is_all_there_is) {
+TEST(Scalars, describe_the_cpu_if_there_is_nothing_else) {
   MemorySample sample;
   sample.devices = {made_cpu()};
   EXPECT_FALSE(values_of(sample).contains("Memory/cpu_peak"));
@@ -110,7 +110,7 @@ TEST(Scalars, speak_of_the_cpu_where_it_is_all_there_is) {
   }
 }
 
-TEST(Scalars, tell_several_devices_together_and_each) {
+TEST(Scalars, report_several_devices_together_and_each) {
   MemorySample sample;
   sample.devices = {made_cpu(), made_gpu(), made_gpu()};
   sample.devices[2].name = "cuda:1";
@@ -128,7 +128,7 @@ TEST(Scalars, tell_several_devices_together_and_each) {
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_reserved"));
 }
 
-TEST(Scalars, tell_what_is_not_pytorchs_of_each_device) {
+TEST(Scalars, report_non_pytorch_memory_of_each_device) {
   MemorySample sample = made_sample();
   sample.devices[1].bar = testing::made_bar();
   EXPECT_EQ(values_of(sample)["Memory/vram_non_pytorch"], 2000 / 1024.0);
@@ -138,7 +138,7 @@ TEST(Scalars, tell_what_is_not_pytorchs_of_each_device) {
   EXPECT_FALSE(values.contains("Memory/vram_non_pytorch"));
   EXPECT_EQ(values.at("Memory/cuda:1/vram_non_pytorch"), 2000 / 1024.0);
   sample.devices.pop_back();
-  sample.devices[1].bar->parts = {{.kind = "not_told", .size_bytes = 7}};
+  sample.devices[1].bar->parts = {{.kind = "not_reported", .size_bytes = 7}};
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_non_pytorch"));
 }
 

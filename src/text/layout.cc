@@ -37,7 +37,7 @@ std::size_t columns(std::uint32_t point) {
   return is_in(point, kWide) ? 2 : 1;
 }
 
-// Calls each(sequence) for every character; a broken byte is one of its own.
+// Calls each(sequence) for every character; an invalid byte counts as one.
 template <typename Each>
 void for_each_character(std::string_view text, Each each) {
   for (std::size_t at = 0; at < text.size();) {
@@ -50,7 +50,7 @@ void for_each_character(std::string_view text, Each each) {
 
 bool is_broken(std::string_view character) { return base::utf8_sequence_length(character) == 0; }
 
-// The longest front of `text` that fits.
+// The longest prefix of `text` that fits.
 std::string_view front_that_fits(std::string_view text, std::size_t width) {
   std::size_t size = 0;
   std::size_t used = 0;
@@ -112,7 +112,7 @@ std::string shorten_place(std::string_view text, std::size_t width) {
   const auto joined = [](std::string_view front, std::string_view back) {
     return std::string(front) + std::string(kEllipsis) + std::string(back);
   };
-  // Where the file's name begins; a function's name may hold slashes, too.
+  // The beginning of the file's name; a function's name may contain slashes, too.
   const std::size_t slash = text.substr(0, text.find(" (")).find_last_of("/\\");
   if (slash == std::string_view::npos) {
     const std::size_t front = (width - 1) / 2;
@@ -139,7 +139,7 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
   std::string out;
   std::size_t used = 0;
   const auto put = [&](std::string_view word) {
-    while (display_width(word) > room) {  // cannot stand on any line
+    while (display_width(word) > room) {  // too wide for any line
       if (used > 0) out += next_line;
       const std::string_view piece = front_that_fits(word, room);
       out += piece;

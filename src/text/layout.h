@@ -1,6 +1,5 @@
-// How text is fitted into a terminal: what a string takes up in columns, where it may be broken,
-// what is left out of a path that is too long. All text here is UTF-8; text from files goes through
-// printable() first.
+// Fits text into a terminal: the width of a string in columns, line breaking, and shortening of
+// long paths. All text here is UTF-8; text from files must first go through printable().
 #pragma once
 
 #include <cstddef>
@@ -9,8 +8,8 @@
 
 namespace plimsoll::text {
 
-// Text of a stranger's file, safe to print: control and direction characters (they could move the
-// cursor or lie about what stands where) and broken UTF-8 become U+FFFD.
+// Text from an untrusted file, safe to print: control and direction characters (which could move
+// the cursor or disguise text) and invalid UTF-8 become U+FFFD.
 std::string printable(std::string_view text);
 
 // Columns of a terminal: 2 for East Asian and emoji, 0 for combining marks.
@@ -20,14 +19,15 @@ std::string pad_left(std::string_view text, std::size_t width);
 std::string pad_right(std::string_view text, std::size_t width);
 
 // "projects/llm/src/blocks/attention.py:57 (forward)" -> "projects/…/attention.py:57 (forward)":
-// what comes after the last folder survives longest; then the ends of the text.
+// the part after the last folder is shortened last; then the middle is cut out.
 std::string shorten_place(std::string_view text, std::size_t width);
 
-// The beginning of the text, and "…" where the rest is cut off.
+// A prefix of the text, with "…" if the rest is cut off.
 std::string shorten_end(std::string_view text, std::size_t width);
 
-// Breaks at spaces so that no line is wider than `width`; each line begins with `indent` spaces but
-// the first, which the caller has begun with as many columns. A word too long for a line is broken.
+// Breaks at spaces so that no line is wider than `width`. Each line begins with `indent` spaces
+// except the first, for which the caller has already written that many columns. Overlong words are
+// broken.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width);
 
 }  // namespace plimsoll::text

@@ -25,7 +25,7 @@ TEST(ShortenPlace, keeps_what_fits) {
   EXPECT_EQ(shorten_place("a/b.py:1 (f)", 12), "a/b.py:1 (f)");
 }
 
-TEST(ShortenPlace, leaves_out_folders_first) {
+TEST(ShortenPlace, omits_folders_first) {
   EXPECT_EQ(shorten_place("projects/llm/src/blocks/attention.py:57 (forward)", 36),
             "projects/…/attention.py:57 (forward)");
 }
@@ -42,7 +42,7 @@ TEST(ShortenPlace, cuts_the_middle_of_other_words) {
   EXPECT_EQ(shorten_place("aten::convolution_backward", 11), "aten:…kward");
 }
 
-TEST(ShortenPlace, is_never_wider_than_asked) {
+TEST(ShortenPlace, is_never_wider_than_requested) {
   for (const char* text :
        {"projects/llm/src/attention.py:57 (forward)", "日本語/日本語.py:3 (関数)", "abcdefghij"}) {
     for (std::size_t width = 0; width < 50; ++width) {

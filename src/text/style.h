@@ -1,4 +1,4 @@
-// Colour, or none: the same text with or without escape sequences around it.
+// Color: the same text with or without escape sequences.
 #pragma once
 
 #include <cstdint>

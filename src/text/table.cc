@@ -1,7 +1,9 @@
 #include "text/table.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "text/layout.h"
@@ -12,7 +14,8 @@ namespace {
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kNoteIndent = 12;
-constexpr std::size_t kNarrowest = 16;  // of the last column, whatever the width asked for
+// minimum width of the last column, even if less was requested
+constexpr std::size_t kNarrowest = 16;
 constexpr std::size_t kNarrowestAside = 32;
 constexpr std::size_t kNarrowestHeader = 10;
 
@@ -30,6 +33,36 @@ std::string note_line(std::string_view text, std::size_t width, Color color) {
          styled(shorten_place(text, note_room(width)), Style::kDim, color) + "\n";
 }
 
+// The text in full, on as many lines as it needs.
+std::string note_lines(std::string_view text, std::size_t width, Color color) {
+  std::string out;
+  const std::string wrapped = wrap(text, 0, note_room(width));
+  for (std::size_t at = 0; at < wrapped.size();) {
+    const std::size_t end = std::min(wrapped.find('\n', at), wrapped.size());
+    out += note_line(std::string_view(wrapped).substr(at, end - at), width, color);
+    at = end + 1;
+  }
+  return out;
+}
+
+// Shortens texts to one width, and finds those that look the same although they differ.
+class Shortened {
+ public:
+  explicit Shortened(std::size_t width) : width_(width) {}
+
+  void add(const std::string& text) {
+    const auto [known, is_new] = texts_.try_emplace(shorten_place(text, width_), text);
+    if (known->second && *known->second != text) known->second.reset();
+  }
+  bool is_ambiguous(const std::string& text) const {
+    return !texts_.at(shorten_place(text, width_));
+  }
+
+ private:
+  std::size_t width_;
+  std::map<std::string, std::optional<std::string>> texts_;  // none: of several texts
+};
+
 }  // namespace
 
 void TextTable::add_row(std::vector<std::string> cells, Style style) {
@@ -41,7 +74,7 @@ void TextTable::add_note(std::string text) { rows_.back().notes.push_back(std::m
 
 void TextTable::add_aside(std::string text) { rows_.back().aside = std::move(text); }
 
-// Of all columns; what a cell of a number column says is never shortened, only its header is.
+// For all columns; cells of a number column are never shortened, only its header.
 std::vector<std::size_t> TextTable::column_widths(std::size_t width) const {
   std::vector<std::size_t> widths;
   std::vector<std::size_t> least;
@@ -59,7 +92,7 @@ std::vector<std::size_t> TextTable::column_widths(std::size_t width) const {
   }
   const std::size_t gaps = kIndent + kGap * (widths.size() - 1);
   const auto total = [&] { return std::accumulate(widths.begin(), widths.end(), gaps); };
-  // Words in the last column give way first, then the widest headers.
+  // Text in the last column is shortened first, then the widest headers.
   if (const std::size_t wanted = total(); wanted > width) {
     widths.back() -= std::min(widths.back() - least.back(), wanted - width);
   }
@@ -94,15 +127,28 @@ std::string TextTable::to_text(std::size_t width, Color color) const {
            styled(shorten_end(aside, width - used), Style::kDim, color) + "\n";
   };
 
+  Shortened last_cells(widths.back());
+  Shortened notes(note_room(width));
+  for (const Row& row : rows_) {
+    last_cells.add(row.cells.back());
+    for (const std::string& text : row.notes) notes.add(text);
+  }
+
   std::string out = line([&](std::size_t c) -> const std::string& { return columns_[c].header; },
                          Style::kDim, "");
   for (const Row& row : rows_) {
     out += line([&](std::size_t c) -> const std::string& { return row.cells[c]; }, row.style,
                 has_room ? std::string_view(row.aside) : std::string_view());
+    if (last_cells.is_ambiguous(row.cells.back())) {
+      out += note_lines(row.cells.back(), width, color);
+    }
     if (!has_room && !row.aside.empty()) {
       out += note_line(shorten_end(row.aside, note_room(width)), width, color);
     }
-    for (const std::string& text : row.notes) out += note_line(text, width, color);
+    for (const std::string& text : row.notes) {
+      out +=
+          notes.is_ambiguous(text) ? note_lines(text, width, color) : note_line(text, width, color);
+    }
   }
   return out;
 }

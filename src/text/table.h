@@ -1,5 +1,6 @@
-// A table as text: numbers to the right, words to the left, the last column of words takes what
-// room is left and is shortened to it.
+// A table as text: numbers right-aligned, text left-aligned; the last text column gets the
+// remaining width and is shortened to it. Different texts never look the same: if shortening makes
+// two of the last column or two notes equal, they are printed in full below.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,11 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // One cell a column; text from files must be printable() already.
+  // One cell per column; text from files must already be printable().
   void add_row(std::vector<std::string> cells, Style style = Style::kPlain);
-  // A line of text under the last row, indented a little.
+  // A line of text below the last row, slightly indented.
   void add_note(std::string text);
-  // Text behind the last row where the width has room for all of these, else under it.
+  // Text after the last row if there is space for all such texts, else below it.
   void add_aside(std::string text);
 
   bool empty() const { return rows_.empty(); }

@@ -1,4 +1,4 @@
-// The fixed texts of a text log, which its writer and its reader share.
+// The fixed texts of a text log, shared by its writer and its reader.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ inline constexpr std::string_view kProfilesFolder = "profiles";
 inline constexpr std::string_view kTextLogPrefix = "tensor_profile_";
 inline constexpr std::string_view kTextLogSuffix = ".log";
 inline constexpr std::string_view kTextLogMagic = "# Plimsoll tensor profile, format";
-inline constexpr std::string_view kDeviceKey = "Device";  // begins the lines of a device
+inline constexpr std::string_view kDeviceKey = "Device";  // begins the lines about a device
 inline constexpr const char* kRanOut = "out of memory";
 inline constexpr const char* kRanOutOf = " of ";  // followed by the device if known
 

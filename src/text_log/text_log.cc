@@ -25,7 +25,7 @@
 namespace plimsoll::text_log {
 namespace {
 
-// A name from elsewhere, without what our lines are split at.
+// A name from elsewhere, without the separators of the log.
 std::string word(std::string_view text) {
   if (text.empty()) return "-";
   std::string clean = sample::one_line(text);
@@ -34,7 +34,7 @@ std::string word(std::string_view text) {
   return clean;
 }
 
-// The same in a line that is split at bars alone: "[64, 3, 7, 7]" stays as it is.
+// The same for a line that is only split at bars: "[64, 3, 7, 7]" is unchanged.
 std::string cell(std::string_view text) {
   if (text.empty()) return "-";
   std::string clean = sample::one_line(text);
@@ -63,7 +63,7 @@ class Snapshot {
   }
   void begin(const MemorySample& sample);
   void add_device(const DeviceMemory& device, std::uint64_t large_tensor_bytes);
-  void add_cpu_beside(const DeviceMemory& cpu);
+  void add_cpu_alongside(const DeviceMemory& cpu);
   void add_host(const HostMemory& host);
 
   std::string take() { return std::move(text_) + "\n"; }
@@ -91,7 +91,7 @@ void Snapshot::begin(const MemorySample& sample) {
   text_ += " ===\n";
 }
 
-// The first ones, and the rest as one.
+// The first ones, and the rest combined.
 void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& shares,
                           std::size_t most) {
   if (shares.empty()) return;
@@ -197,8 +197,8 @@ void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor
   });
 }
 
-// Where there is an accelerator, "Allocated:" is to speak of it alone.
-void Snapshot::add_cpu_beside(const DeviceMemory& cpu) {
+// If there is an accelerator, "Allocated:" must refer to it alone.
+void Snapshot::add_cpu_alongside(const DeviceMemory& cpu) {
   if (cpu.categories.empty()) return;
   line("CPU tensors", std::to_string(cpu.live_count) + " in " + sample::mb_text(cpu.live_bytes));
   add_shares("CPU categories", cpu.categories, cpu.categories.size());
@@ -240,7 +240,7 @@ std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& 
     snapshot.add_device(device, sample.large_tensor_bytes);
   }
   for (const DeviceMemory& device : sample.devices) {
-    if (has_accelerator && sample::is_cpu(device.name)) snapshot.add_cpu_beside(device);
+    if (has_accelerator && sample::is_cpu(device.name)) snapshot.add_cpu_alongside(device);
   }
   snapshot.add_host(sample.host);
   return snapshot.take();
@@ -254,7 +254,7 @@ Status append_text_log(const std::string& path, const MemorySample& sample,
                       "cannot write " + path + ": " + std::strerror(errno));
   };
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code ignored;  // opening the file says what is wrong
+  std::error_code ignored;  // opening the file reports the error
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   const base::QuietWriting quiet;
   std::FILE* const file = std::fopen(path.c_str(), "ab");

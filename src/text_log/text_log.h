@@ -1,7 +1,8 @@
-// The text log of a run: OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log, about 1 KB a snapshot,
-// to be read by people, by grep, and by text_log_reader.h. docs/monitoring.md has the format.
+// The text log of a run: OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log, about 1 KB per snapshot,
+// for people, grep, and text_log_reader.h. docs/monitoring.md describes the format.
 //
-// A snapshot is one write, so that a killed run leaves whole ones, and ends with an empty line.
+// A snapshot is one write, so that a killed run leaves complete snapshots, and ends with an empty
+// line.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +22,17 @@ struct TextLogOptions {
 std::string text_log_header(std::int64_t time_ns);
 std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options);
 
-// Appends one snapshot to a log of any name: makes the file, its folders and its header where they
-// are missing.
+// Appends one snapshot to a log of any name: creates the file, its folders and its header if
+// necessary.
 Status append_text_log(const std::string& path, const MemorySample& sample,
                        const TextLogOptions& options);
 
 class TextLog {
  public:
-  // Makes the file, and the folders it stands in.
+  // Creates the file and its folders.
   Status create(const std::string& output_dir, const TextLogOptions& options);
 
-  // A failure is told once; then the log takes no more.
+  // A failure is reported once; after it the log accepts no more.
   Status write(const MemorySample& sample);
   void close() { file_.close(); }
 

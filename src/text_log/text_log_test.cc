@@ -61,7 +61,7 @@ TEST(TextLog, writes_the_batch_and_what_was_live_at_the_peak) {
   EXPECT_THAT(text_log_snapshot(sample, {}), HasSubstr("| batch 32 | out of memory ===\n"));
 }
 
-TEST(TextLog, calls_the_cpus_tensors_allocated_where_there_is_nothing_else) {
+TEST(TextLog, calls_cpu_tensors_allocated_if_there_is_nothing_else) {
   MemorySample sample;
   sample.iteration = 3;
   sample.devices = {made_cpu()};
@@ -73,7 +73,7 @@ TEST(TextLog, calls_the_cpus_tensors_allocated_where_there_is_nothing_else) {
   EXPECT_THAT(snapshot, Not(HasSubstr("Host")));
 }
 
-TEST(TextLog, tells_who_holds_the_device) {
+TEST(TextLog, reports_the_users_of_the_device) {
   MemorySample sample = made_sample();
   sample.devices[1].bar = testing::made_bar();
   EXPECT_THAT(
@@ -82,7 +82,7 @@ TEST(TextLog, tells_who_holds_the_device) {
                 "600.0 MB, process 77 400.0 MB, driver 550.0 MB, unexplained -50.000 MB\n"));
 }
 
-TEST(TextLog, says_nothing_of_what_is_not_known) {
+TEST(TextLog, omits_unknown_values) {
   MemorySample sample;
   sample.devices.emplace_back().name = "cuda:0";
   EXPECT_EQ(text_log_snapshot(sample, {}),
@@ -95,7 +95,7 @@ class TextLogTest : public ::testing::Test {
   std::string folder_ = temporary_.path() + "/text_log_test";
 };
 
-TEST_F(TextLogTest, has_a_name_of_its_own) {
+TEST_F(TextLogTest, has_a_unique_name) {
   TextLog one;
   TextLog two;
   ASSERT_TRUE(one.create(folder_, {}).ok());
@@ -110,7 +110,7 @@ TEST_F(TextLogTest, has_a_name_of_its_own) {
   EXPECT_THAT(text, HasSubstr("\n\n=== Iteration 100 | "));
 }
 
-TEST_F(TextLogTest, says_in_one_sentence_that_it_cannot_be_made) {
+TEST_F(TextLogTest, reports_in_one_sentence_that_it_cannot_be_created) {
   std::ofstream(folder_) << "a file";
   TextLog log;
   const Status status = log.create(folder_, {});

@@ -23,7 +23,7 @@ constexpr std::size_t kBarColumns = 20;
 constexpr std::size_t kTrendColumns = 20;
 constexpr std::size_t kNarrowestTrend = 6;
 constexpr std::size_t kMostShares = 8;
-// What stands before the commands of a table, at its widest.
+// The maximum width before the commands of a table.
 constexpr std::size_t kGpuColumns = 50;
 constexpr std::size_t kProcessColumns = 75;
 constexpr std::int64_t kOldNs = 10'000'000'000;
@@ -37,7 +37,7 @@ double share_of(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// Whole percents, never more than there is: 99.9% is not full.
+// Whole percents, rounded down: 99.9% is not full.
 std::string percent_text(std::uint64_t part, std::uint64_t whole) {
   return std::to_string(static_cast<int>(share_of(part, whole) * 100)) + "%";
 }
@@ -72,8 +72,8 @@ class Frame {
   std::string bold(std::string_view text) const {
     return text::styled(text, Style::kBold, settings_.color);
   }
-  // A line, and behind it the picture, the change and the growth of the last minute, as far as they
-  // fit.
+  // A line, followed by the sparkline, the change and the growth over the last minute, as far as
+  // they fit.
   void line_with(const std::string& text, std::size_t columns, const Trend& trend) {
     std::string change = trend.change();
     if (change.empty()) return line(text);
@@ -215,7 +215,7 @@ void Frame::gpu(const TopGpu& gpu) {
                    short_command(process.command, room_behind(kGpuColumns))});
   }
   this->table(table);
-  if (!device.tells_processes) line(dim("  its processes are not reported by this driver"));
+  if (!device.reports_processes) line(dim("  its processes are not reported by this driver"));
 }
 
 std::uint64_t memory_of(const TopGpuProcess& process) {
@@ -263,13 +263,16 @@ void Frame::cgroup() {
              " of file cache, which the kernel reclaims before it kills"));
   }
   if (group.oom_kills.value_or(0) > 0) {
-    line(text::styled("  " + base::format_count(*group.oom_kills) +
-                          " processes of this cgroup were killed by the OOM killer",
-                      Style::kCritical, settings_.color));
+    const bool is_one = *group.oom_kills == 1;
+    line(text::styled(
+        "  " + base::format_count(*group.oom_kills) +
+            (is_one ? " process of this cgroup was" : " processes of this cgroup were") +
+            " killed by the OOM killer",
+        Style::kCritical, settings_.color));
   }
 }
 
-// A sentence of less weight, over as many lines as it needs.
+// A dimmed sentence, over as many lines as necessary.
 void Frame::details(const std::string& text, std::size_t indent) {
   std::vector<std::string> lines = wrapped_lines(text, indent, settings_.width);
   lines.front().insert(0, "  ");
@@ -383,7 +386,7 @@ void Frame::run_host(const TopRun& run) {
 void Frame::run_device(const TopRunDevice& device) {
   const DeviceMemory& memory = device.memory;
   const std::string name = text::printable(memory.name);
-  std::string text = size_text(held_bytes(memory));
+  std::string text = size_text(live_bytes(memory));
   if (memory.live_count > 0) text += " in " + base::format_count(memory.live_count) + " tensors";
   text += ", peak " + size_text(device.peak_bytes);
   line_with("  " + bold(name) + "  " + text,

@@ -1,4 +1,4 @@
-// `plimsoll top` as lines of text.
+// Formats `plimsoll top` as lines of text.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace plimsoll::top {
 
-// Without line ends; none is wider than the settings say.
+// Without line ends; no line is wider than the settings allow.
 std::vector<std::string> top_lines(const TopView& view, const TopSettings& settings);
 
-// What stands under them on a screen, and what the key ? shows instead of them.
+// The footer of a screen, and the help text that the key ? shows instead.
 std::string top_footer(const TopSettings& settings, bool is_paused);
 std::vector<std::string> top_help();
 
-// "GPU Memory: 15.6 GB / 16.0 GB (97%)", one for each GPU (with its index where there are several);
-// of the host where there is none. GB are 2^30 bytes, as nvidia-smi counts.
+// "GPU Memory: 15.6 GB / 16.0 GB (97%)", one for each GPU (with its index if there are several), or
+// for the host if there is no GPU. GB are 2^30 bytes, as in nvidia-smi.
 std::vector<std::string> top_one_liners(const TopView& view);
 
 }  // namespace plimsoll::top

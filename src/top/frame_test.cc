@@ -1,5 +1,5 @@
-// Pages of made-up machines, word for word as tests/golden/top has them; PLIMSOLL_BLESS=1 writes
-// them anew: read the difference before you commit it.
+// Pages for fake machines, compared with tests/golden/top. PLIMSOLL_BLESS=1 regenerates the pages:
+// review the difference before committing it.
 #include "top/frame.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ void expect_golden(const std::string& name, const std::vector<std::string>& line
   EXPECT_EQ(text, expected.str()) << path;
 }
 
-// `steps`: of the program in two seconds; 0: unknown.
+// `steps`: steps of the program in two seconds; 0: unknown.
 Trend growing(std::uint64_t from, std::uint64_t growth, std::int64_t steps = 0) {
   Trend trend;
   for (std::uint64_t i = 0; i <= 30; ++i) {
@@ -82,7 +82,7 @@ TopGpu gpu(const std::string& index, const std::string& name, std::uint64_t used
   made.device.used_bytes = used;
   made.device.reserved_bytes = 551 * kMib;
   made.device.busy_percent = 97;
-  made.device.tells_processes = true;
+  made.device.reports_processes = true;
   made.trend = growing(used - 300 * kMib, 10 * kMib);
   return made;
 }
@@ -122,7 +122,7 @@ TopRun run() {
       {.kind = "driver", .size_bytes = 551 * kMib},
       {.kind = "unexplained", .size_bytes = 9 * kMib}};
   made.devices.push_back(device);
-  device.memory = DeviceMemory{};  // of which the allocator alone tells
+  device.memory = DeviceMemory{};  // known only from the allocator
   device.memory.name = "cuda:1";
   device.memory.allocated_bytes = 500 * kMib;
   device.memory.reserved_bytes = 501 * kMib;
@@ -147,7 +147,7 @@ TopView gpus() {
   view.gpus[0].processes = {{99, "other", std::nullopt, std::nullopt},
                             {4711, "python train.py --epochs 3", std::nullopt, 60 * kGib},
                             {77, "python serve.py", 10 * kGib, std::nullopt}};
-  view.gpus[1].device.tells_processes = false;
+  view.gpus[1].device.reports_processes = false;
   view.gpus[1].device.busy_percent.reset();
   view.runs = {run()};
   return view;
@@ -164,7 +164,7 @@ TEST(TopFrame, a_sentence_that_does_not_fit_is_wrapped) {
 
 TEST(TopFrame, gpus_processes_and_a_run) { expect_golden("gpus", top_lines(gpus(), {})); }
 
-TEST(TopFrame, colours_and_a_wider_page) {
+TEST(TopFrame, colors_and_a_wider_page) {
   TopSettings settings;
   settings.color = text::Color::kOn;
   settings.width = 140;
@@ -222,12 +222,12 @@ TEST(TopFrame, no_line_is_wider_than_the_page) {
   }
 }
 
-TEST(TopFrame, nothing_known_is_a_page_too) {
+TEST(TopFrame, an_empty_view_is_a_page_too) {
   EXPECT_THAT(top_lines(TopView{}, {}), testing::Not(testing::IsEmpty()));
   EXPECT_THAT(top_one_liners(TopView{}), testing::IsEmpty());
 }
 
-TEST(TopFrame, a_cut_line_ends_its_colour) {
+TEST(TopFrame, a_truncated_line_ends_its_color) {
   EXPECT_EQ(cut_columns("\x1b[1mabc\x1b[0mdef", 2), "\x1b[1mab\x1b[0m");
   EXPECT_EQ(cut_columns("\x1b[1mab\x1b[0mcd", 3), "\x1b[1mab\x1b[0mc");
   EXPECT_EQ(cut_columns("日本語", 5), "日本");
@@ -235,7 +235,7 @@ TEST(TopFrame, a_cut_line_ends_its_colour) {
   EXPECT_EQ(cut_columns("\x1b[unending", 9), "");
 }
 
-TEST(TopFrame, one_line_tells_a_gpu) {
+TEST(TopFrame, one_line_reports_a_gpu) {
   TopView view = gpus();
   view.gpus.resize(1);
   view.gpus[0].device.used_bytes = static_cast<std::uint64_t>(15.6 * kGib);
@@ -243,12 +243,12 @@ TEST(TopFrame, one_line_tells_a_gpu) {
   EXPECT_THAT(top_one_liners(view), ElementsAre("GPU Memory: 15.6 GB / 16.0 GB (97%)"));
 }
 
-TEST(TopFrame, one_line_tells_several_gpus_by_index) {
+TEST(TopFrame, one_line_reports_several_gpus_by_index) {
   EXPECT_THAT(top_one_liners(gpus()), ElementsAre("GPU 0 Memory: 76.0 GB / 80.0 GB (95%)",
                                                   "GPU 1 Memory: 1.0 GB / 80.0 GB (1%)"));
 }
 
-TEST(TopFrame, one_line_tells_the_host_or_its_limit_where_there_is_no_gpu) {
+TEST(TopFrame, one_line_reports_the_host_or_its_limit_without_a_gpu) {
   TopView view = host();
   EXPECT_THAT(top_one_liners(view), ElementsAre("Host Memory: 24.0 GB / 64.0 GB (37%)"));
   view.cgroup = probes::CgroupMemory{};

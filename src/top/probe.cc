@@ -53,7 +53,7 @@ TopView TopProbe::look() {
   TopView view = look_at_devices();
   look_at_processes(view);
   look_at_runs(view);
-  tell_gpu_processes(view);
+  report_gpu_processes(view);
   return view;
 }
 
@@ -107,7 +107,7 @@ std::string TopProbe::command_of(int pid) const {
   return memory ? memory->name : std::string();
 }
 
-// PSS is asked for only of the one family that the user named, and seldom.
+// PSS is read rarely, and only for the process family that the user selected.
 probes::ProcessFamily TopProbe::family_of(int pid, std::int64_t now_ns) {
   const bool is_asked = sources_.pid == pid;
   const bool is_due = is_asked && (pss_ns_ == 0 || now_ns - pss_ns_ >= kPssEveryNs);
@@ -178,7 +178,7 @@ void TopProbe::watch_who_is_there() {
     watched_.emplace(place.pid, Watched{std::move(reader).value(), command_of(place.pid), now_ns,
                                         before ? before->time_ns : 0});
   }
-  // Asks a little longer than until the next look.
+  // Requests samples for slightly longer than until the next reading.
   constexpr std::int64_t kLeastNs = 3'000'000'000;
   for (auto at = watched_.begin(); at != watched_.end();) {
     live::LiveStatusReader& reader = at->second.reader;
@@ -195,9 +195,9 @@ void TopProbe::take_sample(Watched& watched, std::int64_t now_ns) {
   watched.fresh_ns = now_ns;
   for (const DeviceMemory& device : sample->devices) {
     std::uint64_t& peak = watched.peaks[device.name];
-    peak = std::max({peak, held_bytes(device), device.peak_bytes.value_or(0)});
+    peak = std::max({peak, live_bytes(device), device.peak_bytes.value_or(0)});
     Trend& trend = watched.trends[device.name];
-    trend.add(now_ns, held_bytes(device), sample->iteration);
+    trend.add(now_ns, live_bytes(device), sample->iteration);
     if (!device.categories.empty()) trend.set_left_behind(device.growth_bytes);
   }
   watched.sample = std::move(sample);
@@ -225,7 +225,7 @@ void TopProbe::look_at_runs(TopView& view) {
   }
 }
 
-void TopProbe::tell_gpu_processes(TopView& view) const {
+void TopProbe::report_gpu_processes(TopView& view) const {
   const bool are_ours = !sources_.root.empty() || probes::are_driver_pids_ours();
   for (TopGpu& gpu : view.gpus) {
     for (const probes::GpuProcess& process : gpu.device.processes) {
@@ -235,12 +235,12 @@ void TopProbe::tell_gpu_processes(TopView& view) const {
   }
   for (const TopRun& run : view.runs) {
     for (const TopRunDevice& device : run.devices) {
-      // By UUID: CUDA counts the devices that it may see, the driver all that there are.
+      // By UUID: CUDA numbers only the visible devices, the driver numbers all of them.
       const std::string& uuid = device.memory.uuid;
       const auto gpu =
           std::ranges::find(view.gpus, uuid, [](const TopGpu& each) { return each.device.uuid; });
       if (uuid.empty() || gpu == view.gpus.end()) continue;
-      const std::uint64_t bytes = device.memory.reserved_bytes.value_or(held_bytes(device.memory));
+      const std::uint64_t bytes = device.memory.reserved_bytes.value_or(live_bytes(device.memory));
       const auto known = std::ranges::find(gpu->processes, run.pid, &TopGpuProcess::pid);
       if (are_ours && known != gpu->processes.end()) {
         known->recorded_bytes = bytes;

@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 constexpr std::int64_t kLongNs = 20'000'000'000;
 
-// A machine with a driver of the tests, and the one run that is this process.
+// A machine with a fake driver, and one run, which is this process.
 class TopProbeTest : public testing::Test {
  protected:
   TopProbeTest() {
@@ -27,7 +27,7 @@ class TopProbeTest : public testing::Test {
   }
   ~TopProbeTest() override { ::unsetenv("FAKE_NVML"); }
 
-  // The files of /proc that tell when this process began are the real ones' copy.
+  // The files of /proc that show when this process began are copies of the real ones.
   TopSources sources() const {
     TopSources sources;
     sources.root = machine_.root();
@@ -63,7 +63,7 @@ class TopProbeTest : public testing::Test {
   tests::MadeMachine machine_;
 };
 
-TEST_F(TopProbeTest, the_host_and_its_largest_processes_are_told) {
+TEST_F(TopProbeTest, the_host_and_its_largest_processes_are_reported) {
   for (int pid = 1; pid <= 30; ++pid) {
     machine_.add_process(pid, pid == 1 ? 0 : 1, "p" + std::to_string(pid), "", pid);
   }
@@ -79,7 +79,7 @@ TEST_F(TopProbeTest, the_host_and_its_largest_processes_are_told) {
   EXPECT_THAT(view.runs, IsEmpty());
 }
 
-TEST_F(TopProbeTest, one_process_is_told_with_its_children_and_what_they_share) {
+TEST_F(TopProbeTest, one_process_is_reported_with_its_children_and_shared_memory) {
   machine_.add_process(1, 0, "init", "init", 9999);
   machine_.add_process(10, 1, "python", "python train.py", 500);
   machine_.add_process(11, 10, "pt_data_worker", "python train.py", 400);
@@ -101,7 +101,7 @@ TEST_F(TopProbeTest, one_process_is_told_with_its_children_and_what_they_share) 
   }
 }
 
-TEST_F(TopProbeTest, a_run_is_asked_and_its_gpu_found_by_its_uuid) {
+TEST_F(TopProbeTest, a_run_is_queried_and_its_gpu_is_found_by_uuid) {
   const std::string pid = std::to_string(::getpid());
   machine_.add_process(::getpid(), 1, "python", "python train.py", 500);
   machine_.write("/script", "device T4|GPU-a|16000|1000|0|5\nprocess " + pid +
@@ -126,7 +126,7 @@ TEST_F(TopProbeTest, a_run_is_asked_and_its_gpu_found_by_its_uuid) {
   EXPECT_THAT(view.gpus[1].processes, IsEmpty());
 }
 
-TEST_F(TopProbeTest, a_run_that_ends_is_gone) {
+TEST_F(TopProbeTest, a_run_that_has_ended_disappears) {
   auto shown = publisher();
   TopProbe probe(sources());
   while (probe.look().runs.empty()) std::this_thread::yield();
@@ -134,7 +134,7 @@ TEST_F(TopProbeTest, a_run_that_ends_is_gone) {
   EXPECT_THAT(probe.look().runs, IsEmpty());
 }
 
-TEST_F(TopProbeTest, figures_that_stood_there_before_are_not_shown_as_new) {
+TEST_F(TopProbeTest, older_figures_are_not_shown_as_new) {
   MemorySample old = sample();
   const auto show = [&](std::uint64_t number) {
     const auto bytes = live::encode_sample(old);

@@ -15,7 +15,7 @@
 namespace plimsoll::top {
 namespace {
 
-constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // other screen, no cursor
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // alternate screen, no cursor
 constexpr std::string_view kLeave = "\x1b[0m\x1b[?25h\x1b[?1049l";
 
 constexpr std::array kEndings = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -28,7 +28,7 @@ volatile sig_atomic_t is_stopping = 0;
 volatile sig_atomic_t is_entered = 0;
 termios before_us{};
 
-// Only what a signal handler may call.
+// Calls only async-signal-safe functions.
 void write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t size = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -47,7 +47,7 @@ void leave() {
 
 void enter() {
   termios raw = before_us;
-  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // Ctrl-C and Ctrl-Z stay signals
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // Ctrl-C and Ctrl-Z remain signals
   raw.c_cc[VMIN] = 0;
   raw.c_cc[VTIME] = 0;
   ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
@@ -60,7 +60,7 @@ extern "C" void note_resize(int /*signal*/) { is_resized = 1; }
 extern "C" void note_stop(int /*signal*/) { is_stopping = 1; }
 extern "C" void leave_and_crash(int signal) {
   leave();
-  ::raise(signal);  // as it was before us: SA_RESETHAND
+  ::raise(signal);  // with the previous action: SA_RESETHAND
 }
 
 void handle(int signal, void (*handler)(int), int flags) {
@@ -71,7 +71,7 @@ void handle(int signal, void (*handler)(int), int flags) {
   sigaction(signal, &action, nullptr);
 }
 
-// The signals that wait() alone lets in, so that none is missed between two waits.
+// The signals that only wait() unblocks, so that none is missed between two waits.
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -85,10 +85,10 @@ void stop_as_asked() {
   is_stopping = 0;
   leave();
   ::raise(SIGSTOP);
-  enter();  // we have been continued
+  enter();  // the process was continued
 }
 
-// The key that `bytes` begin with: of an escape sequence its meaning, 0 for one that has none here.
+// The key at the front of `bytes`: the meaning of an escape sequence, or 0 for an unknown one.
 char key_of(std::string_view bytes) {
   if (bytes.size() >= 3 && bytes[0] == '\x1b' && (bytes[1] == '[' || bytes[1] == 'O')) {
     return bytes[2] == 'A' ? 'k' : bytes[2] == 'B' ? 'j' : '\0';
@@ -129,11 +129,11 @@ TopScreen::~TopScreen() {
 }
 
 ScreenSize TopScreen::size() const {
-  winsize told{};
+  winsize reported{};
   ScreenSize size;
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &told) != 0) return size;
-  if (told.ws_col > 0) size.columns = told.ws_col;
-  if (told.ws_row > 0) size.rows = told.ws_row;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &reported) != 0) return size;
+  if (reported.ws_col > 0) size.columns = reported.ws_col;
+  if (reported.ws_row > 0) size.rows = reported.ws_row;
   return size;
 }
 

@@ -1,6 +1,6 @@
-// The terminal as a page that is drawn again and again: another screen than the shell's, keys one
-// by one. The shell's screen comes back however this ends: by return, Ctrl-C, kill, Ctrl-Z or a
-// crash. One in a process.
+// The terminal as a page that is redrawn repeatedly: the alternate screen, with keys read one by
+// one. The shell's screen is restored however this ends: by return, Ctrl-C, kill, Ctrl-Z or a
+// crash. One per process.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ enum class ScreenEvent : std::uint8_t { kTimeout, kKey, kResized, kSignal };
 struct ScreenNews {
   ScreenEvent event = ScreenEvent::kTimeout;
   char key = 0;    // arrows as 'k' and 'j', the escape key as 'q'
-  int signal = 0;  // that asks the process to end
+  int signal = 0;  // asks the process to end
 };
 
 class TopScreen {
@@ -33,7 +33,7 @@ class TopScreen {
   ~TopScreen();
 
   ScreenSize size() const;
-  // As many lines as there are rows at most; false: the terminal has gone.
+  // Draws as many lines as fit; returns false if the terminal is gone.
   bool draw(const std::vector<std::string>& lines);
   ScreenNews wait(std::int64_t time_ns);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 
 #include "base/utf8.h"
 #include "text/layout.h"
@@ -10,7 +9,7 @@
 namespace plimsoll::top {
 namespace {
 
-constexpr std::string_view kBound = "\u00A0";  // a space that no line is broken at
+constexpr std::string_view kBound = "\u00A0";  // a space at which lines are not broken
 
 std::vector<std::string> words_of(const std::string& command) {
   std::vector<std::string> words;
@@ -24,27 +23,57 @@ std::vector<std::string> words_of(const std::string& command) {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Behind the options from `at` on; those that take a value take the next word, too.
-std::size_t behind_options(const std::vector<std::string>& words, std::size_t at,
-                           std::initializer_list<std::string_view> with_value) {
-  while (at < words.size() && words[at].starts_with("-") && words[at] != "-m" &&
-         words[at] != "-c") {
-    at += std::ranges::find(with_value, words[at]) == with_value.end() ? 1 : 2;
+using Words = std::vector<std::string>;
+using Position = Words::iterator;
+
+// Skips the options of plimsoll run, up to the script or -m.
+Position behind_options_of_run(Position at, Position end) {
+  constexpr std::array<std::string_view, 5> kWithValue = {"-o", "--output", "--mode",
+                                                          "--max-events", "--adapter"};
+  while (at != end && at->starts_with("-") && *at != "-m") {
+    const bool has_value = std::ranges::find(kWithValue, *at) != kWithValue.end();
+    ++at;
+    if (has_value && at != end) ++at;
   }
   return at;
 }
 
-// Where the script, or -m and its module, stands behind the interpreter; 0: this is no Python.
-std::size_t script_of(const std::vector<std::string>& words) {
-  if (words.empty() || !file_name(words.front()).starts_with("python")) return 0;
-  const std::size_t at = behind_options(words, 1, {"-X", "-W", "--check-hash-based-pycs"});
-  const bool is_run = at + 2 < words.size() && words[at] == "-m" && words[at + 1] == "plimsoll" &&
-                      words[at + 2] == "run";
-  const std::size_t script =
-      is_run
-          ? behind_options(words, at + 3, {"-o", "--output", "--mode", "--max-events", "--adapter"})
-          : at;
-  return script < words.size() ? script : 0;
+// Removes the options of Python, except -m and -c, which are separated from letters before them and
+// the word after them: "-bmpytest" becomes "-m" "pytest". Returns the position of the first word
+// left, after the interpreter.
+Position remove_python_options(Words& words) {
+  std::size_t at = 1;
+  while (at < words.size() && words[at].size() > 1 && words[at][0] == '-') {
+    const std::string word = words[at];
+    if (word[1] == '-') {
+      at += word == "--check-hash-based-pycs" ? 2 : 1;
+      continue;
+    }
+    const std::size_t letter = std::min(word.find_first_of("mcWX", 1), word.size());
+    const std::string value = letter < word.size() ? word.substr(letter + 1) : "";
+    if (letter < word.size() && (word[letter] == 'm' || word[letter] == 'c')) {
+      words[at] = {'-', word[letter]};
+      if (!value.empty()) words.insert(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, value);
+      break;
+    }
+    at += letter < word.size() && value.empty() ? 2 : 1;
+  }
+  if (at >= words.size()) return words.end();  // only options: they are kept
+  return words.erase(words.begin() + 1, words.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+// Reduces the command line of a Python program to the script and its arguments, or to the
+// interpreter, -m or -c, and what follows.
+void shorten_python(Words& words) {
+  if (words.empty() || !file_name(words.front()).starts_with("python")) return;
+  Position at = remove_python_options(words);
+  const bool is_run =
+      words.end() - at >= 3 && *at == "-m" && *(at + 1) == "plimsoll" && *(at + 2) == "run";
+  if (is_run) {
+    const Position script = behind_options_of_run(at + 3, words.end());
+    if (script != words.end()) at = words.erase(at, script);
+  }
+  if (at != words.end() && !at->starts_with("-")) words.erase(words.begin(), at);
 }
 
 bool is_number(std::string_view word) {
@@ -113,7 +142,7 @@ std::vector<std::string> wrapped_lines(std::string_view text, std::size_t indent
 
 std::string short_command(const std::string& command, std::size_t width) {
   std::vector<std::string> words = words_of(command);
-  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(script_of(words)));
+  shorten_python(words);
   if (!words.empty()) words.front() = file_name(words.front());
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;

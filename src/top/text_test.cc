@@ -14,7 +14,16 @@ TEST(TopText, a_command_is_named_by_its_script) {
             "train.py --epochs 3");
   EXPECT_EQ(name("python3 -m plimsoll run -o a.plim --force train.py --lr 1"), "train.py --lr 1");
   EXPECT_EQ(name("python3.12 -m torch.distributed.run train.py"),
-            "-m torch.distributed.run train.py");
+            "python3.12 -m torch.distributed.run train.py");
+  EXPECT_EQ(name("/venv/bin/python -X dev -m pytest tests -x"), "python -m pytest tests -x");
+  EXPECT_EQ(name("python3 -Xdev -bmpytest tests"), "python3 -m pytest tests");
+  EXPECT_EQ(name("python3 -W error -bm pytest tests"), "python3 -m pytest tests");
+  EXPECT_EQ(name("python3 -m plimsoll run --force -m pytest tests"), "python3 -m pytest tests");
+  EXPECT_EQ(name("/venv/bin/python3 /venv/bin/pytest tests -m slow"), "pytest tests -m slow");
+  EXPECT_EQ(name("python3 -c import torch"), "python3 -c import torch");
+  EXPECT_EQ(name("python3 - --lr 1"), "python3 - --lr 1");
+  EXPECT_EQ(name("python3 -u"), "python3 -u");
+  EXPECT_EQ(name("python3 -X"), "python3 -X");
   EXPECT_EQ(name("python3"), "python3");
   EXPECT_EQ(name("/usr/bin/nvtop -x"), "nvtop -x");
   EXPECT_EQ(name(""), "");

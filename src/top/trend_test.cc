@@ -13,12 +13,12 @@ Trend trend(std::initializer_list<std::pair<std::int64_t, std::uint64_t>> points
   return made;
 }
 
-TEST(Trend, the_picture_goes_from_the_lowest_to_the_highest) {
+TEST(Trend, the_sparkline_goes_from_the_lowest_to_the_highest) {
   EXPECT_EQ(trend({{0, 0}, {15, 100}, {30, 300}, {45, 700}, {60, 350}}).sparkline(4), "▁▂▄█");
   EXPECT_EQ(trend({{0, 1000}, {60, 2000}}).sparkline(4), "▁  █");
 }
 
-TEST(Trend, what_hardly_changes_is_flat) {
+TEST(Trend, small_changes_are_flat) {
   EXPECT_EQ(trend({{0, 1000}, {30, 1001}, {60, 1000}}).sparkline(2), "▅▅");
   EXPECT_EQ(trend({{0, 0}, {60, 0}}).sparkline(2), "▅▅");
 }
@@ -30,7 +30,8 @@ TEST(Trend, a_minute_is_kept) {
   EXPECT_EQ(made.change(), "-2.0 KiB in 25 s");
 }
 
-// 31 points in a minute, four steps between two of them; each lies elsewhere in its step.
+// 31 points in a minute, with four steps between neighbors; each is at a different point in its
+// step.
 Trend in_steps(std::uint64_t per_step, std::int64_t first_step = 100) {
   Trend made;
   for (std::int64_t i = 0; i <= 30; ++i) {
@@ -47,7 +48,7 @@ TEST(Trend, growth_is_that_of_the_lowest_values) {
   EXPECT_EQ(in_steps(100).growth(), "");  // less than 1%
 }
 
-TEST(Trend, growth_needs_steps_and_a_rise_that_goes_on) {
+TEST(Trend, growth_needs_steps_and_a_continuing_rise) {
   EXPECT_EQ(in_steps(1'048'576, -1000).growth(), "");
   EXPECT_EQ(in_steps(1'048'576, -56).growth(), "+1.0 MiB per step");  // the last 16 points
   Trend once;
@@ -55,14 +56,14 @@ TEST(Trend, growth_needs_steps_and_a_rise_that_goes_on) {
     once.add(2 * i * kSecond, i < 12 ? 1000U : 2000U, 100 + 4 * i);
   }
   EXPECT_EQ(once.growth(), "");
-  Trend slow;  // of one step each 20 s nothing can be stated
+  Trend slow;  // with one step every 20 s, no growth can be stated
   for (std::int64_t i = 0; i <= 30; ++i) {
     slow.add(2 * i * kSecond, static_cast<std::uint64_t>(1000 * (i + 1)), 1 + i / 10);
   }
   EXPECT_EQ(slow.growth(), "");
 }
 
-TEST(Trend, growth_is_what_stays_where_allocations_are_known) {
+TEST(Trend, growth_is_what_stays_if_allocations_are_known) {
   Trend made = in_steps(1'048'576);
   made.set_left_behind(std::nullopt);
   EXPECT_EQ(made.growth(), "");
@@ -72,7 +73,7 @@ TEST(Trend, growth_is_what_stays_where_allocations_are_known) {
   EXPECT_EQ(made.growth(), "+256.0 KiB per step");
 }
 
-TEST(Trend, one_point_is_no_change) {
+TEST(Trend, one_point_is_not_a_change) {
   EXPECT_EQ(trend({{5, 1}}).change(), "");
   EXPECT_EQ(trend({{5, 1}}).sparkline(3), "  ▅");
   EXPECT_EQ(Trend().sparkline(3), "   ");

@@ -1,4 +1,5 @@
-// What `plimsoll top` shows at one moment, as values: made by TopProbe, drawn by top_frame.h.
+// The content of `plimsoll top` at one point in time, as values: created by TopProbe, drawn by
+// top/frame.h.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace plimsoll::top {
 
-// Of tensors: as recorded, or where nothing is recorded as the caching allocator has it.
-inline std::uint64_t held_bytes(const DeviceMemory& device) {
+// Live bytes of tensors: as recorded or, without a recording, from the caching allocator.
+inline std::uint64_t live_bytes(const DeviceMemory& device) {
   return device.live_count > 0 ? device.live_bytes
                                : device.allocated_bytes.value_or(device.live_bytes);
 }
@@ -25,8 +26,8 @@ inline std::uint64_t held_bytes(const DeviceMemory& device) {
 struct TopGpuProcess {
   int pid = 0;
   std::string command;
-  std::optional<std::uint64_t> used_bytes;      // as the driver has it
-  std::optional<std::uint64_t> recorded_bytes;  // as our recording inside it has it
+  std::optional<std::uint64_t> used_bytes;      // from the driver
+  std::optional<std::uint64_t> recorded_bytes;  // from our recording in the process
 };
 
 struct TopGpu {
@@ -38,22 +39,23 @@ struct TopGpu {
 struct TopProcess {
   probes::ProcessMemory memory;
   std::string command;
-  std::string kind;             // "DataLoader worker", of a child of --pid; empty: any
-  std::size_t child_count = 0;  // and theirs
+  std::string kind;             // "DataLoader worker", for a child of --pid; empty: any other
+                                // process
+  std::size_t child_count = 0;  // descendants
 };
 
 struct TopRunDevice {
   DeviceMemory memory;
-  std::uint64_t peak_bytes = 0;  // the highest that was seen, or that the run told
+  std::uint64_t peak_bytes = 0;  // the highest value seen or reported
   Trend trend;
 };
 
-// A process that shows what it records.
+// A process that publishes its memory use.
 struct TopRun {
   int pid = 0;
   std::string command;
-  std::optional<MemorySample> sample;  // without its devices, which follow
-  std::int64_t age_ns = 0;             // of the sample; since it was asked for where there is none
+  std::optional<MemorySample> sample;  // its devices are in the following members
+  std::int64_t age_ns = 0;             // of the sample; without one, since the first request
   std::vector<TopRunDevice> devices;
   std::optional<probes::ProcessFamily> family;
 };
@@ -73,10 +75,10 @@ struct TopView {
 
 enum class TopSort : std::uint8_t { kMemory, kPid, kName };
 
-// What the user chose; keys change it.
+// The user's choices; keys change them.
 struct TopSettings {
   TopSort sort = TopSort::kMemory;
-  std::string device;  // "0", "1", …: that GPU alone; "cpu": the host alone; empty: all
+  std::string device;  // "0", "1", …: only that GPU; "cpu": only the host; empty: all
   std::optional<int> pid;
   double interval_s = 2;
   text::Color color = text::Color::kOff;

@@ -1,4 +1,4 @@
-"""Logs of made-up runs, the same at every call."""
+"""Logs of synthetic runs, the same at every call."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ HEADER = """\
 
 
 def shares(**megabytes: float) -> str:
-    told = sorted(megabytes.items(), key=lambda item: -item[1])
-    return ", ".join(f"{name} {size:.1f} MB in 10" for name, size in told)
+    reported = sorted(megabytes.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {size:.1f} MB in 10" for name, size in reported)
 
 
 def snapshot(number: int, *, kept: float = 0.0, activations: float = 4000.0, loss: float) -> str:
-    """A snapshot of a run on one GPU that keeps so many MB of activations besides."""
+    """A snapshot of a run on one GPU, with this many MB of additional activations."""
     now = activations + kept
     tensors = now + 4000.0
     minutes, seconds = divmod(number * 30, 60)
@@ -63,7 +63,7 @@ def jump() -> str:
 
 
 def fragmented(percent: int) -> str:
-    """At its end so much of 1000 MB reserved is not allocated; the peak needs 10 MB of that."""
+    """At the end this much of 1000 MB reserved is not allocated; the peak needs 10 MB of it."""
     allocated = 1000 - 10 * percent
     return HEADER + "".join(
         f"""\

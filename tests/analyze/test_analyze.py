@@ -1,7 +1,7 @@
-"""`plimsoll analyze`: what it prints, word for word, and how it fails.
+"""`plimsoll analyze`: its exact output, and its errors.
 
-Each .txt file here is the answer to the log of that name in made_logs.py.
-`pytest tests/analyze --bless` writes them anew: read the difference before you commit it.
+Each .txt file here is the answer to the log of that name in made_logs.py. `pytest tests/analyze
+--bless` rewrites them: read the difference before you commit it.
 """
 
 import json
@@ -56,7 +56,7 @@ def test_golden(name, analyze, tmp_path, request):
     assert max(map(len, ran.stdout.splitlines())) <= 100
 
 
-def test_json_is_as_its_schema_says(analyze, plimsoll_command, tmp_path):
+def test_json_matches_its_schema(analyze, plimsoll_command, tmp_path):
     schema = json.loads((ROOT / "docs/analyze.schema.json").read_text())
     printed = subprocess.run(
         [plimsoll_command, "schema", "analyze"], capture_output=True, check=True
@@ -164,7 +164,7 @@ def test_ranks_are_compared_and_the_odd_one_is_named(analyze, plimsoll_command, 
         write_log(tmp_path / place, "leak" if rank == 4 else "healthy")
     for words in (["latest"], ["out/run"], ["out/run/rank0", "out/run/rank1", "out/run/rank4"]):
         ran = analyze(*words)
-        assert ran.stdout.startswith("rank4 is the odd one: "), ran
+        assert ran.stdout.startswith("rank4 is the outlier: "), ran
     ran = analyze("latest", "--json")
     comparison = json.loads(ran.stdout)
     schema = json.loads((ROOT / "docs/analyze-comparison.schema.json").read_text())
@@ -173,14 +173,14 @@ def test_ranks_are_compared_and_the_odd_one_is_named(analyze, plimsoll_command, 
     )
     assert json.loads(printed.stdout) == schema
     jsonschema.validate(comparison, schema)
-    assert comparison["odd"] == 4
+    assert comparison["outlier"] == 4
     assert [run["label"] for run in comparison["runs"]] == [f"rank{rank}" for rank in range(6)]
     (most,) = [
         figure
         for figure in comparison["figures"]
-        if (figure["name"], figure["at"]) == ("allocated_bytes", "most")
+        if (figure["name"], figure["at"]) == ("allocated_bytes", "max")
     ]
-    assert most["odd"] == 4
+    assert most["outlier"] == 4
     assert most["values"][4] == pytest.approx(9573.4 * 2**20, rel=1e-6)
 
 
@@ -216,7 +216,7 @@ def test_a_finding_may_fail_the_command(analyze, tmp_path):
         (b"timestamp, utilization.gpu [%]\n2026/04/25 16:06:06, 5 %\n", ["memory in use"]),
     ],
 )
-def test_what_is_no_log_is_one_sentence(analyze, tmp_path, content, words):
+def test_a_file_that_is_not_a_log_gives_one_sentence(analyze, tmp_path, content, words):
     (tmp_path / "other").write_bytes(content)
     complains(analyze("other"), 3, "other", *words)
 
@@ -256,4 +256,4 @@ def test_real_logs_of_nvidia_smi(analyze, samples, name, devices, rounds):
     assert summary["source"]["unread_lines"] == 0
     for device in summary["devices"]:
         (used,) = [figure for figure in device["figures"] if figure["name"] == "used_bytes"]
-        assert used["most"] <= device["total_bytes"]
+        assert used["max"] <= device["total_bytes"]

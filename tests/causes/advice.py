@@ -1,4 +1,4 @@
-"""Advice, applied to the program that raised it: what a finding promised, and what it saved.
+"""Applies the advice of a finding to its program, and compares the promised and actual saving.
 
 python -m tests.causes.advice    # prints the table of docs/findings.md
 """
@@ -79,7 +79,7 @@ def without_copies(finding: dict) -> Iterator[None]:
 
 
 def short_queue(finding: dict) -> contextlib.AbstractContextManager:
-    # One and the next: the program loads before it takes.
+    # The current batch and the next: the program loads a batch before it takes one.
     return mock.patch.object(peaks, "deque", lambda items: deque(itertools.islice(items, 1)))
 
 
@@ -89,7 +89,7 @@ def without_cache(finding: dict) -> contextlib.AbstractContextManager:
 
 
 def edited(program: str, old: str, new: str) -> Fix:
-    """The program with one piece of its text replaced."""
+    """Return the program with one piece of its text replaced."""
 
     def fix(finding: dict) -> contextlib.AbstractContextManager:
         written = PROGRAMS[program]
@@ -169,7 +169,7 @@ def peak_of(trace: plimsoll.Trace) -> int:
 
 
 def apply(program: str, folder: Path) -> tuple[int, int]:
-    """The bytes that the finding promises, and by how much the peak falls."""
+    """Return the promised bytes, and the bytes by which the peak falls."""
     name, fix = ADVICE[program]
     stem = program.replace("/", "_")
     planted = record(program, folder / f"{stem}.plim")

@@ -1,11 +1,13 @@
 """How many causes of a held-out list are named first.
 
-    python -m tests.causes.held_out second|third [PROGRAM...]
+    python -m tests.causes.held_out second|third|fourth|fifth [PROGRAM...]
 
 Records each program in a process of its own and prints the first findings of those that are wrong.
-Each `expected.tsv` was written before any of its programs was recorded, on 2026-11-23. The first
-run named 13 of 24 of the second list, and 22 of 24 of the third. The rules have since been changed
-for what the second one showed, and not for the third.
+Each `expected.tsv` was written before any of its programs was recorded: on 2026-11-23, the fourth
+and the fifth on 2026-11-25. The first run named 13 of 24 of the second list, 22 of 24 of the third,
+32 of 41 of the fourth and 35 of 40 of the fifth. The rules have since been changed for what the
+second, the fourth and the fifth showed, and one of them for the third. In three programs of the
+fourth the planted mistake kept no memory; they were corrected after the first run.
 """
 
 from __future__ import annotations
@@ -78,6 +80,6 @@ def main(name: str, wanted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] not in ("second", "third"):
-        sys.exit("usage: python -m tests.causes.held_out second|third [PROGRAM...]")
+    if len(sys.argv) < 2 or sys.argv[1] not in ("second", "third", "fourth", "fifth"):
+        sys.exit("usage: python -m tests.causes.held_out second|third|fourth|fifth [PROGRAM...]")
     main(sys.argv[1], sys.argv[2:])

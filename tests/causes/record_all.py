@@ -2,8 +2,8 @@
 
     python -m tests.causes.record_all FOLDER ARCHITECTURE|PROGRAM...
 
-Prints one JSON object a program, with what its report finds. What a program leaks is gone when it
-returns. With --controls it lists the programs that are clean.
+Prints one JSON object per program, with the findings of its report. Memory that a program leaks is
+freed when it returns. With --controls it lists the clean programs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from tests.causes import (
     peaks,
     rare_leaks,
     second_order,
+    small_evaluations,
 )
 from tests.causes.training import PROGRAMS
 
 import plimsoll
 
-# By being imported.
+# Importing registers the programs.
 REGISTERED = (
     peaks,
     leaks,
@@ -43,6 +44,7 @@ REGISTERED = (
     forward_only,
     rare_leaks,
     second_order,
+    small_evaluations,
 )
 CLEAN = {
     *controls.NAMES,
@@ -50,6 +52,7 @@ CLEAN = {
     *mechanism_controls.NAMES,
     *forward_only_controls.NAMES,
     *growing_models.NAMES,
+    *small_evaluations.CLEAN,
 }
 
 
@@ -60,7 +63,7 @@ def record(name: str, folder: Path) -> dict:
         PROGRAMS[name]()
     gc.collect()
     trace = plimsoll.open(path)
-    steps = [row["step"] for row in trace.tables["moments"] if row["name"] == "peak"]
+    steps = [row["step"] for row in trace.tables["points_in_time"] if row["name"] == "peak"]
     return {
         "program": name,
         "findings": trace.findings,

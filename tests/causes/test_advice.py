@@ -1,4 +1,4 @@
-"""Advice saves what it promises, to 10 %."""
+"""Advice saves what it promises, within 10 %."""
 
 import pytest
 from tests.causes.advice import ADVICE, apply

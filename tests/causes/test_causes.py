@@ -1,5 +1,5 @@
 """Programs with one cause planted in each: the first finding names it. Clean programs: no finding
-above info, and none of a mistake that nobody made.
+above info, and none that reports a mistake.
 
 `python -m tests.causes.test_causes` prints how many are right.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# What a clean program may be told: what fills its peak, which is nobody's mistake.
+# Findings allowed for clean programs: facts about what fills the peak, not mistakes.
 FACTS = {
     "activations_dominate",
     "one_layer_dominates",
@@ -57,7 +57,7 @@ def controls() -> list[str]:
 
 @functools.cache
 def findings_of(architecture: str) -> dict[str, dict]:
-    """By program; one process records all programs of an architecture."""
+    """The findings by program; one process records all programs of an architecture."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "tests.causes.record_all", folder, architecture],
@@ -100,7 +100,7 @@ def false_alarms(findings: list[dict]) -> list[str]:
 def steps_of(finding: dict) -> set[str]:
     """The steps at which the evidence of a finding about the peak is taken."""
     text = " ".join([finding["title"], *finding["evidence"]])
-    return set(re.findall(r"in step ([\d,]+)", text))
+    return set(re.findall(r"in step (\d+(?:,\d+)*)", text))
 
 
 @pytest.mark.parametrize("program", expected())

@@ -1,4 +1,4 @@
-"""The training loop that causes and controls share, and the registry of programs."""
+"""The training loop shared by causes and controls, and the registry of programs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Trace files of every version of the format, and what they say. Neither is ever changed.
+"""Trace files of every version of the format, and their content. Neither is ever changed.
 
-NAME.plimsoll was written by the version that its name tells; NAME.json is what that version read
-from it. SHA256SUMS lists them all. A file is added when the format's version rises; what an older
-one says stays as it is.
+NAME.plimsoll was written by the version in its name; NAME.json is what that version read from it.
+SHA256SUMS lists them all. A file is added when the version of the format increases; older files
+never change.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 FILES = sorted(Path(__file__).parent.glob("*.plimsoll"))
-# Parts of "other" that have names of their own today, in files of every version.
+# Parts of "other" that have become separate categories, in files of every version.
 NAMED_SINCE = ("communication", "optimizer_scratch")
 DEVICE_FIELDS = ("device", "device_type", "events", "history")
 TOTALS = ("baseline_bytes", "peak_bytes", "peak_event", "peak_time_ns", "end_bytes")
@@ -58,7 +58,7 @@ def what_it_says(command: str, file: Path) -> dict[str, object]:
 
 
 def test_no_file_has_changed_and_each_is_listed():
-    """`sha256sum v*` in this folder, when a version is added."""
+    """Run `sha256sum v*` in this folder when a version is added."""
     folder = Path(__file__).parent
     listed = dict(
         reversed(line.split("  "))
@@ -77,5 +77,5 @@ def test_there_is_a_file_of_each_version():
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_an_old_file_says_what_it_said(file, plimsoll_command):
+def test_an_old_file_is_read_as_before(file, plimsoll_command):
     assert what_it_says(plimsoll_command, file) == json.loads(file.with_suffix(".json").read_text())

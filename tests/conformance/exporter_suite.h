@@ -1,8 +1,8 @@
-// What every exporter must do, whatever its format. A test file gets all of it with
+// Tests that every exporter must pass, whatever its format. A test file instantiates them with
 //
 //   INSTANTIATE_TEST_SUITE_P(Json, ExporterSuite, testing::Values(ExporterCase{make, json_flaw}));
 //
-// where the flaw function says what is wrong with an output, and "" if it is well-formed.
+// where the flaw function describes the defect of an output, and returns "" if it is well-formed.
 #pragma once
 
 #include <functional>
@@ -24,12 +24,12 @@ struct ExporterCase {
   std::function<std::unique_ptr<exporters::Exporter>()> make;
   std::function<std::string(std::string_view)> flaw;
 };
-// Else the names of the tests would have its bytes, addresses and all.
+// Otherwise test names would contain its bytes, with addresses.
 inline void PrintTo(const ExporterCase& exporter, std::ostream* out) {
   *out << exporter.make()->name();
 }
 
-// Takes `left` writes, then refuses one, and counts what comes after.
+// Accepts `left` writes, then refuses one, and counts later ones.
 class FullDisk final : public exporters::Output {
  public:
   explicit FullDisk(int left) : left_(left) {}

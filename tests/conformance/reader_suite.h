@@ -37,7 +37,7 @@ class ReaderSuite : public testing::TestWithParam<ReaderCase> {
   struct Outcome {
     Status status;
     model::Trace trace;
-    readers::Beside beside;
+    readers::SideData side_data;
   };
 
   void SetUp() override {
@@ -55,7 +55,7 @@ class ReaderSuite : public testing::TestWithParam<ReaderCase> {
     base::Diagnostics diagnostics;
     model::TraceBuilder builder(diagnostics);
     readers::ReadContext context{builder, diagnostics, progress_,
-                                 readers::Limits{.memory_bytes = memory_bytes}, &outcome.beside};
+                                 readers::Limits{.memory_bytes = memory_bytes}, &outcome.side_data};
     const auto source = readers::view_memory(bytes, piece);
     outcome.status = reader_->read(*source, context);
     if (!outcome.status) return outcome;
@@ -70,7 +70,7 @@ class ReaderSuite : public testing::TestWithParam<ReaderCase> {
 
   static std::string attached_text(const Outcome& outcome) {
     std::string text;
-    for (const readers::Attachment& each : outcome.beside.attachments) {
+    for (const readers::Attachment& each : outcome.side_data.attachments) {
       text += each.format + ":";
       for (const std::byte byte : each.bytes) text += static_cast<char>(byte);
     }
@@ -97,7 +97,7 @@ TEST_P(ReaderSuite, gives_the_same_trace_whatever_the_pieces) {
     ASSERT_TRUE(pieces.status.ok());
     EXPECT_EQ(TraceDifference::of(whole.trace, pieces.trace), "") << piece;
     EXPECT_EQ(attached_text(whole), attached_text(pieces)) << piece;
-    EXPECT_EQ(whole.beside.doings.size(), pieces.beside.doings.size()) << piece;
+    EXPECT_EQ(whole.side_data.activities.size(), pieces.side_data.activities.size()) << piece;
   }
 }
 

@@ -1,4 +1,4 @@
-// Every reader through the suite that all must pass.
+// Runs every reader through the conformance suite.
 #include <gtest/gtest.h>
 
 #include "readers/kineto/kineto_reader.h"

@@ -29,7 +29,7 @@ inline std::string real(double value) {  // BINFLOAT, big-endian
   return text;
 }
 inline std::string text(const std::string& value) { return "X" + number(value.size(), 4) + value; }
-inline std::string truth(bool value) { return value ? "\x88" : "\x89"; }
+inline std::string boolean(bool value) { return value ? "\x88" : "\x89"; }
 inline std::string pair(std::uint64_t first, std::uint64_t second) {
   return integer(first) + integer(second) + "\x86";
 }

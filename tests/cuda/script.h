@@ -1,6 +1,6 @@
-// A scripted run of a program on CUDA devices, told twice: to the recorder through its C interface,
-// as an adapter would, and as the snapshot that torch would have dumped of it. The allocator of
-// each device is the tests' model, whose own block lists are the truth.
+// A scripted run of a program on CUDA devices, reported twice: to the recorder through its C
+// interface, as by an adapter, and as the snapshot that torch would have dumped. Each device has
+// the tests' model allocator, whose block lists are the expected result.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ using libtorch_cuda::ModelEvent;
 using libtorch_cuda::SeenSetting;
 using libtorch_cuda::ShadowHeap;
 
-// What the model of a device holds.
+// The totals of a device's model.
 struct Bytes {
   std::uint64_t requested = 0, requested_active = 0, allocated = 0, active = 0, reserved = 0;
   bool operator==(const Bytes&) const = default;
@@ -37,7 +37,7 @@ class ScriptedDevice {
       : ordinal_(ordinal),
         id_(api().device(PLIMSOLL_DEVICE_CUDA, ordinal)),
         heap_(settings),
-        model_(settings, [this](const ModelEvent& event) { tell(event); }) {}
+        model_(settings, [this](const ModelEvent& event) { emit(event); }) {}
 
   // At line `line` of train.py.
   std::uint64_t alloc(std::uint64_t bytes, std::uint32_t line, std::uint64_t stream = 0,
@@ -113,7 +113,7 @@ class ScriptedDevice {
                                        {"line", pickle::integer(line)}})});
   }
 
-  // As the CUDA adapter does it: the shadow heap knows the block.
+  // As in the CUDA adapter: the shadow heap has the block.
   void record(const ModelEvent& event) {
     plimsoll_context* const context = api().context();
     switch (event.what) {
@@ -140,7 +140,7 @@ class ScriptedDevice {
     }
   }
 
-  void tell(const ModelEvent& event) {
+  void emit(const ModelEvent& event) {
     static constexpr const char* kSegmentWords[] = {"segment_alloc", "segment_free", "segment_map",
                                                     "segment_unmap"};
     const char* word = "alloc";
@@ -165,7 +165,7 @@ class ScriptedDevice {
     apply(event);
   }
 
-  // The slow reference: sums after each event, from what the events say and the model's sizes.
+  // The slow reference: sums after each event, from the events and the model's sizes.
   void apply(const ModelEvent& event) {
     Bytes now = history_.empty() ? Bytes{} : history_.back();
     if (event.what == ModelEvent::What::kSegment) {
@@ -212,7 +212,7 @@ class ScriptedDevice {
                          {"stream", pickle::integer(segment.stream)},
                          {"segment_type", pickle::text(segment.is_small ? "small" : "large")},
                          {"segment_pool_id", pickle::pair(segment.pool.first, segment.pool.second)},
-                         {"is_expandable", pickle::truth(segment.is_expandable)},
+                         {"is_expandable", pickle::boolean(segment.is_expandable)},
                          {"frames", pickle::list({})},
                          {"blocks", pickle::list(blocks)}});
   }
@@ -226,15 +226,15 @@ class ScriptedDevice {
   std::map<std::uint64_t, std::pair<std::uint64_t, HeapPool>> streams_;  // the same
   std::uint64_t time_us_ = 1'700'000'000'000'000;
   std::uint32_t line_ = 0;
-  ModelAllocator model_;  // the last: it tells the others
+  ModelAllocator model_;  // last, because it calls the others
 };
 
-// As torch's snapshots have them; dotted names are dicts in dicts.
+// As in torch's snapshots; dotted names are nested dicts.
 inline std::string settings_of(const std::vector<SeenSetting>& settings) {
   pickle::Items items, nested;
   for (const SeenSetting& setting : settings) {
     std::string value;
-    if (const auto* truth = std::get_if<bool>(&setting.value)) value = pickle::truth(*truth);
+    if (const auto* flag = std::get_if<bool>(&setting.value)) value = pickle::boolean(*flag);
     if (const auto* number = std::get_if<double>(&setting.value)) value = pickle::real(*number);
     if (const auto* text = std::get_if<std::string>(&setting.value)) value = pickle::text(*text);
     if (const auto* integer = std::get_if<std::int64_t>(&setting.value)) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// As torch tells them, of the run below.
+// torch's settings for the run below.
 std::vector<SeenSetting> settings() {
   std::vector<SeenSetting> all = {
       {"PYTORCH_CUDA_ALLOC_CONF",
@@ -38,12 +38,12 @@ std::vector<SeenSetting> settings() {
   return all;
 }
 
-// Two devices, one with expandable segments; streams with pending frees; a private pool; memory
-// that runs out, is caught, and goes on.
+// Two devices, one with expandable segments; streams with pending frees; a private pool; an
+// out-of-memory error that is caught.
 class CudaRun {
  public:
   CudaRun() {
-    libtorch_cuda::tell_settings(*plimsoll_recorder(), settings());
+    libtorch_cuda::report_settings(*plimsoll_recorder(), settings());
     std::vector<std::uint64_t> weights;
     for (std::uint32_t i = 0; i < 6; ++i) {
       weights.push_back(plain.alloc(3 * kMiB + 100 * i, 10));
@@ -55,7 +55,7 @@ class CudaRun {
       const std::uint64_t activation = plain.alloc((11 + i) * kMiB, 20, 7);
       const std::uint64_t small = expandable.alloc(70'000 * (i + 1), 21);
       const std::uint64_t large = expandable.alloc((30 + i) * kMiB, 22);
-      plain.request_free(activation);  // a stream is using it yet
+      plain.request_free(activation);  // a stream still uses it
       const std::uint64_t next = plain.alloc((12 + i) * kMiB, 23, 7);
       if (i == 2) step();  // while it is pending
       plain.complete_free(activation);
@@ -72,7 +72,7 @@ class CudaRun {
     expandable.empty_cache();
     plain.alloc(40 * kMiB, 41);
     pending = expandable.alloc(3 * kMiB, 42);
-    expandable.request_free(pending);  // and so it ends
+    expandable.request_free(pending);  // which ends it
     step();
   }
 
@@ -91,13 +91,15 @@ class CudaRun {
 };
 
 JsonValue report_of(std::span<const std::byte> bytes, const char* name) {
-  const auto session =
-      Session::open_memory(bytes, name, {.device = {}, .at = {}, .top = 1000, .progress = {}});
+  const auto session = Session::open_memory(bytes, name);
   EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
-  return session.ok() ? parsed_json(session->report_json()) : JsonValue{};
+  if (!session.ok()) return {};
+  const auto report = session->ask({.device = {}, .at = {}, .top = 1000, .analyses = {}});
+  EXPECT_TRUE(report.ok());
+  return report.ok() ? parsed_json(report->json()) : JsonValue{};
 }
 
-// A script has no times, and the events of a snapshot do not tell the sizes of blocks.
+// A script has no times, and a snapshot's events do not have the sizes of blocks.
 bool is_of_one_side(std::string_view key) {
   return key.ends_with("time_ns") || key == "byte_seconds" || key == "allocated" ||
          key == "top_lines";
@@ -151,10 +153,9 @@ class ScriptedRun : public testing::Test {
     ASSERT_EQ(run->plain.misfits() + run->expandable.misfits(), 0u);
   }
 
-  // The report of what the exporter makes of the recording.
+  // The report on the recording as exported.
   JsonValue as_snapshot() const {
-    auto session = Session::open_memory(file, "recording",
-                                        {.device = {}, .at = {}, .top = 1000, .progress = {}});
+    auto session = Session::open_memory(file, "recording");
     EXPECT_TRUE(session.ok());
     std::string exported;
     const auto append = [&](std::string_view piece) {
@@ -185,8 +186,8 @@ TEST_F(ScriptedRun, the_two_reports_agree) {
   EXPECT_EQ(text_of(recorded["tables"]["sites"]), text_of(snapshot["tables"]["sites"]));
 }
 
-// Tables of a recording count allocated bytes, those of a snapshot requested ones: compared are
-// those of the recording's events as a snapshot has them.
+// Tables of a recording count allocated bytes, those of a snapshot requested bytes: the comparison
+// uses the recording's events in snapshot form.
 TEST_F(ScriptedRun, the_tables_of_its_events_are_those_of_the_snapshot) {
   const JsonValue exported = as_snapshot();
   for (const char* table : {"by_line", "by_stack", "by_size", "by_stream", "sites"}) {
@@ -198,12 +199,13 @@ TEST_F(ScriptedRun, the_tables_of_its_events_are_those_of_the_snapshot) {
   EXPECT_EQ(lines_at_failure(exported), lines_at_failure(snapshot));
 }
 
-// What filled the device when it failed is the same by line as in the tables of that moment.
+// The memory by line at the failure equals the tables of that point in time.
 TEST_F(ScriptedRun, the_lines_of_a_failure_are_those_of_its_tables) {
-  const auto session = Session::open_memory(
-      file, "recording", {.device = "cuda:0", .at = "oom", .top = 1000, .progress = {}});
+  const auto session = Session::open_memory(file, "recording");
   ASSERT_TRUE(session.ok());
-  const JsonValue report = parsed_json(session->report_json());
+  const auto answer = session->ask({.device = "cuda:0", .at = "oom", .top = 1000, .analyses = {}});
+  ASSERT_TRUE(answer.ok());
+  const JsonValue report = parsed_json(answer->json());
   const JsonValue& lines = report["devices"][0]["oom_details"][0]["top_lines"];
   ASSERT_GT(lines.size(), 2u);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -215,26 +217,26 @@ TEST_F(ScriptedRun, the_lines_of_a_failure_are_those_of_its_tables) {
 
 TEST_F(ScriptedRun, tables_sum_to_the_most_that_was_allocated) {
   for (std::size_t i = 0; i < 2; ++i) {
-    const JsonValue& moment = recorded["tables"]["moments"].items[i];
+    const JsonValue& point = recorded["tables"]["points_in_time"].items[i];
     const JsonValue& peak = recorded["devices"][i]["allocated"];
-    EXPECT_EQ(text_of(moment["live_bytes"]), text_of(peak["peak_bytes"]));
-    EXPECT_EQ(text_of(moment["event"]), text_of(peak["peak_event"]));
-    EXPECT_EQ(moment["unexplained_bytes"].integer(), 0);
+    EXPECT_EQ(text_of(point["live_bytes"]), text_of(peak["peak_bytes"]));
+    EXPECT_EQ(text_of(point["event"]), text_of(peak["peak_event"]));
+    EXPECT_EQ(point["unexplained_bytes"].integer(), 0);
     for (const char* table : {"by_line", "by_stack", "by_size", "by_stream", "by_category"}) {
       std::uint64_t sum = 0;
       for (const JsonValue& row : recorded["tables"][table].items) {
-        if (row["device"].integer() == moment["device"].integer()) sum += unsigned_of(row["bytes"]);
+        if (row["device"].integer() == point["device"].integer()) sum += unsigned_of(row["bytes"]);
       }
       EXPECT_EQ(sum, unsigned_of(peak["peak_bytes"])) << table;
     }
   }
 }
 
-TEST_F(ScriptedRun, both_tell_the_settings_of_the_allocator_and_advise_by_them) {
-  const std::string told = settings_text(std::as_bytes(std::span(pickle)));
-  EXPECT_EQ(settings_text(file), told);
-  EXPECT_NE(told.find("garbage_collection_threshold[2]=0.8"), std::string::npos) << told;
-  EXPECT_NE(told.find("roundup_power2_divisions.128[1]=8"), std::string::npos) << told;
+TEST_F(ScriptedRun, both_report_the_settings_of_the_allocator_and_advise_by_them) {
+  const std::string reported = settings_text(std::as_bytes(std::span(pickle)));
+  EXPECT_EQ(settings_text(file), reported);
+  EXPECT_NE(reported.find("garbage_collection_threshold[2]=0.8"), std::string::npos) << reported;
+  EXPECT_NE(reported.find("roundup_power2_divisions.128[1]=8"), std::string::npos) << reported;
   const auto advice = [](const JsonValue& report) {
     std::string text;
     for (const JsonValue& finding : report["findings"].items) {
@@ -282,14 +284,14 @@ TEST_F(ScriptedRun, its_totals_are_those_of_the_reference) {
   EXPECT_EQ(unsigned_of(recorded["devices"][0]["ooms"][0]["requested_bytes"]), 900 * kMiB);
 }
 
-// Pending blocks are not allocated, tails are: to the byte what torch.cuda.memory_allocated() says.
+// Pending blocks are not allocated, tails are: equals torch.cuda.memory_allocated() to the byte.
 TEST_F(ScriptedRun, at_every_step_the_categories_sum_to_allocated_bytes) {
   std::size_t steps = 0;
   for (const auto& row : recorded["tables"]["steps"].items) {
     if (row["is_complete"].text != "true") continue;
     const bool is_plain = row["device"].integer() == 0;
-    const auto& truth = is_plain ? run->plain_at_steps : run->expandable_at_steps;
-    const std::uint64_t allocated = truth.at(unsigned_of(row["step"]) - 1).allocated;
+    const auto& flag = is_plain ? run->plain_at_steps : run->expandable_at_steps;
+    const std::uint64_t allocated = flag.at(unsigned_of(row["step"]) - 1).allocated;
     std::uint64_t sum = 0;
     for (const auto& category : row["categories"].items) sum += unsigned_of(category["end_bytes"]);
     EXPECT_EQ(sum, allocated) << "step " << unsigned_of(row["step"]);

@@ -1,9 +1,9 @@
-// Real snapshots replayed by the shadow heap: seeded from the state at the beginning of their
-// events (the final one rolled back), it must end with the very blocks that torch recorded.
+// Replays real snapshots in the shadow heap: seeded from the state at the beginning of their events
+// (the final one rolled back), it must end with exactly the blocks that torch recorded.
 //
-// One thing the rolled-back state does not tell: the tail of up to 1 MiB that a large block kept
-// when it was handed out, if the block was freed in the recording and what lies behind it was free
-// at the beginning. The first allocation behind it tells, so the replay begins anew with that tail.
+// The rolled-back state lacks one fact: the tail of up to 1 MiB that a large block kept when it was
+// allocated, if the block was freed in the recording and the memory after it was free at the
+// beginning. The first allocation after it reveals the tail, so the replay starts again with it.
 // (An adapter seeds from a snapshot, which has the sizes.)
 #include <gtest/gtest.h>
 
@@ -21,6 +21,7 @@
 #include "model/heap_layout.h"
 #include "model/live_set.h"
 #include "model/segment_history.h"
+#include "plimsoll/caching_allocator.h"
 #include "shadow_heap.h"
 #include "tests/support/samples.h"
 
@@ -34,7 +35,7 @@ using libtorch_cuda::HeapSettings;
 using libtorch_cuda::ShadowHeap;
 using model::Action;
 
-// Why these cannot be replayed; every other sample with events must be.
+// The reason why these cannot be replayed; every other sample with events must be.
 constexpr std::array<std::pair<const char*, const char*>, 1> kNotReplayed = {{
     {"cut_down_inconsistent.pickle", "its owner cut it down: events and segments disagree"},
 
@@ -110,7 +111,7 @@ class Replay {
     for (const auto& [address, size] : tails) EXPECT_TRUE(heap_.correct(address, size));
   }
 
-  // The seeded block whose tail the first misfit tells, if it does.
+  // The seeded block whose tail the first misfit reveals, if it does.
   bool learn(Tails& tails) const {
     if (!misfit_) return false;
     const auto after = std::ranges::upper_bound(seeded_, *misfit_, {}, &Row::address);
@@ -119,7 +120,7 @@ class Replay {
     const Row& block = *(after - 2);
     const bool is_tail = gap.state == BlockState::kInactive && block.state != gap.state &&
                          block.address + block.size == gap.address &&
-                         *misfit_ - gap.address <= model::kLargestSmallRequest;
+                         *misfit_ - gap.address <= caching_allocator::kLargestSmallRequest;
     return is_tail && tails.emplace(block.address, *misfit_ - block.address).second;
   }
 

@@ -4,7 +4,7 @@ import zlib
 
 
 def bomb(begin: bytes, repeated: bytes, size: int) -> bytes:
-    """gzip of begin + repeated..., without holding it: one compressed piece stands there often."""
+    """Return gzip of begin + repeated...: one compressed piece, repeated, to save memory."""
     squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
     head = squeeze.compress(begin) + squeeze.flush(zlib.Z_FULL_FLUSH)
     piece = squeeze.compress(repeated * 1_000_000) + squeeze.flush(zlib.Z_FULL_FLUSH)

@@ -1,4 +1,4 @@
-"""Small programs that print all they can observe of how Python started them."""
+"""Small programs that print everything they can observe about how Python started them."""
 
 import io
 import zipfile
@@ -10,7 +10,7 @@ SHADOW = "print('the module of the script folder is imported')\n"
 
 @dataclass(frozen=True)
 class Program:
-    """Files of a folder, and what follows ``python3`` or ``plimsoll run`` there."""
+    """Files of a folder, and the arguments after ``python3`` or ``plimsoll run`` there."""
 
     words: tuple[str, ...]
     files: dict[str, str | bytes]
@@ -60,6 +60,8 @@ RECORDED = {f"{name}.py": SHADOW for name in SHADOWED} | {"torch.py": FAKE_TORCH
 PROGRAMS = {
     # how the script is named and found
     "arguments": script(WHO, "a", "-o", "--mode", "", "ü", "--", "-m"),
+    "dashes": script(WHO, "--", "x", "--"),
+    "dashes_of_a_module": module({"mod.py": WHO}, "mod", "--", "-o", "x"),
     "globals": script("print(sorted(globals().items(), key=lambda item: item[0])[:3])"),
     "path": script("import sys\nprint(sys.path, sys.flags, sys.orig_argv, sys.executable)"),
     "modules": script("import sys\nprint(sorted(set(sys.modules) - {'atexit'}))"),
@@ -85,7 +87,7 @@ PROGRAMS = {
     "null_byte": Program(("main.py",), {"main.py": b"print(1)\n\x00\n"}),
     "syntax_error": script("print(1)\nif:\n"),
     "future": script("from __future__ import annotations\nx: y = 1\nprint(__annotations__)"),
-    # __file__ and what is read through it
+    # __file__, and files that are found through it
     "file_after_chdir": script("import os\nos.chdir('/')\nprint(open(__file__).read(), __file__)"),
     "source": script("import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f))"),
     "source_of_main": script(
@@ -177,7 +179,7 @@ PROGRAMS = {
         "import os, sys\nif len(sys.argv) == 1:\n"
         "    os.execv(sys.executable, [sys.executable, __file__, 'again'])\nprint(sys.argv)"
     ),
-    # what the script's folder shadows, and sitecustomize
+    # modules that the script's folder shadows, and sitecustomize
     "shadowed": Program(("main.py",), {"main.py": "import argparse", "argparse.py": SHADOW}),
     "shadowed_while_recorded": Program(("main.py",), RECORDED | {"main.py": "import torch"}),
     "imported_after_torch": Program(

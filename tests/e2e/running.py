@@ -1,4 +1,4 @@
-"""How the end-to-end tests run the command."""
+"""Runs the command for the end-to-end tests."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ class Outcome:
 
 
 class Plimsoll:
-    """The command under test; each call is a run of it."""
+    """The command under test; each call runs it."""
 
     def __init__(self, command: str) -> None:
         self.command = command
@@ -21,7 +21,7 @@ class Plimsoll:
     def __call__(
         self, *words, env=None, cwd=None, stdout=subprocess.PIPE, timeout=60, **how
     ) -> Outcome:
-        """Run with these words, in an environment that says nothing about colour."""
+        """Run with these arguments, in an environment without color settings."""
         ran = subprocess.run(
             [self.command, *map(str, words)],
             stdout=stdout,
@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 
 
 def complains(outcome: Outcome, status: int, *words: str) -> None:
-    """Assert that the run failed with this status and one sentence that has these words."""
+    """Assert that the run failed with this status, and with one sentence that has these words."""
     assert outcome.status == status, outcome
     assert outcome.out == ""
     assert outcome.err.startswith("plimsoll: "), outcome.err

@@ -1,4 +1,4 @@
-"""A terminal for the command under test: what it draws, what is typed, how it is left."""
+"""A terminal for the command under test: its output, its keys, and its final state."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ LEAVE = "\x1b[?1049l"
 
 
 class Terminal:
-    """Runs a command in a terminal of its own; a context."""
+    """Runs a command in a separate terminal until the end of the `with` block."""
 
     def __init__(self, command: list[str], env: dict[str, str], columns: int = 90, rows: int = 30):
         self._ours, self._theirs = pty.openpty()
@@ -57,7 +57,7 @@ class Terminal:
             self.shown += os.read(self._ours, 65536).decode(errors="replace")
 
     def until(self, text: str) -> str:
-        """Wait until the text is shown; what was shown up to it, which is then forgotten."""
+        """Wait until the text is shown; return and discard the output up to it."""
         end = time.monotonic() + PATIENCE_S
         while text not in self.shown:
             assert time.monotonic() < end, f"{text!r} is not in {self.shown!r}"
@@ -66,7 +66,7 @@ class Terminal:
         return before + text
 
     def ended(self) -> int:
-        """Wait for the end; the exit status."""
+        """Wait for the end; return the exit status."""
         end = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < end, "it does not end"
@@ -79,5 +79,5 @@ class Terminal:
 
 
 def plain(text: str) -> str:
-    """Without colours, movements of the cursor and carriage returns."""
+    """Remove colors, cursor movements and carriage returns."""
     return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]|\r", "", text)

@@ -1,4 +1,4 @@
-"""plimsoll completion and the manual page: what shells and man make of them."""
+"""plimsoll completion and the manual page, as shells and man process them."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ def needs(program: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def complete(plimsoll):
-    """Completes the last of some words, as bash does it."""
+    """Complete the last of some words, as bash does."""
     script = plimsoll("completion", "bash").out
 
     def completions(*words: str, cwd=None) -> list[str]:

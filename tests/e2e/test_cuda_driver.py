@@ -1,6 +1,6 @@
-"""plimsoll run --cuda-driver, on a made-up CUDA that counts what it is asked.
+"""plimsoll run --cuda-driver, with a fake CUDA that counts its calls.
 
-The programs are adapters/cuda_driver/tests/program.cc, which does what its words say.
+The programs are adapters/cuda_driver/tests/program.cc, which executes its arguments.
 """
 
 import json
@@ -22,7 +22,7 @@ HOST, FIRST, SECOND = -2, 0, 1  # devices, as the report numbers them
 
 @pytest.fixture(scope="module")
 def fake_cuda() -> Path:
-    """Where the made-up CUDA lies, of whichever preset has been built."""
+    """The folder of the fake CUDA, of whichever preset has been built."""
     for preset in ("dev", "clang"):
         found = ROOT / "build" / preset / "fake_cuda"
         if (found / "fake_cuda_static").is_file():
@@ -36,12 +36,12 @@ class Run:
     out: str
     err: str
     traces: list[Path]
-    told: dict[str, int] = field(default_factory=dict)  # by the driver
+    reported: dict[str, int] = field(default_factory=dict)  # by the driver
 
 
 @pytest.fixture
 def record(plimsoll, fake_cuda, tmp_path):
-    """Runs a program of the made-up CUDA under the command."""
+    """Runs a program with the fake CUDA under the command."""
 
     def run(kind: str, *words: str, env=None) -> Run:
         outcome = plimsoll(
@@ -50,18 +50,20 @@ def record(plimsoll, fake_cuda, tmp_path):
             env={"FAKE_CUDA_TOLD": str(tmp_path / "told")} | library(fake_cuda) | (env or {}),
             cwd=tmp_path,
         )
-        told: dict[str, int] = {}
+        reported: dict[str, int] = {}
         for path in tmp_path.glob("told.*"):
             for line in path.read_text().splitlines():
                 name, value = line.split()
-                told.setdefault(name, int(value))
-        return Run(outcome.status, outcome.out, outcome.err, sorted(tmp_path.glob("*.plim*")), told)
+                reported.setdefault(name, int(value))
+        return Run(
+            outcome.status, outcome.out, outcome.err, sorted(tmp_path.glob("*.plim*")), reported
+        )
 
     return run
 
 
 def library(fake_cuda: Path) -> dict[str, str]:
-    """The library that belongs to the made-up CUDA, unless another one is chosen."""
+    """The library that belongs to the fake CUDA, unless another one is chosen."""
     beside = fake_cuda.parent / "src/cli/libplimsoll_cuda_driver.so"
     return {"PLIMSOLL_CUDA_LIBRARY": os.environ.get("PLIMSOLL_CUDA_LIBRARY", str(beside))}
 
@@ -76,11 +78,11 @@ def report(plimsoll):
     return read
 
 
-def totals(told: dict) -> dict[int, tuple[int, int, int]]:
-    """Of each device: allocations, live bytes at the end, peak."""
+def totals(reported: dict) -> dict[int, tuple[int, int, int]]:
+    """The allocations, live bytes at the end, and peak of each device."""
     found = {}
-    for device in told["devices"]:
-        rows = [row for row in told["tables"]["sites"] if row["device"] == device["device"]]
+    for device in reported["devices"]:
+        rows = [row for row in reported["tables"]["sites"] if row["device"] == device["device"]]
         count = sum(row["allocations"] for row in rows)
         active = device["requested_active"]
         if count:
@@ -88,18 +90,20 @@ def totals(told: dict) -> dict[int, tuple[int, int, int]]:
     return found
 
 
-def driver_totals(told: dict[str, int]) -> dict[int, tuple[int, int, int]]:
+def driver_totals(reported: dict[str, int]) -> dict[int, tuple[int, int, int]]:
     found = {}
     for device, name in ((FIRST, "cuda0"), (SECOND, "cuda1"), (HOST, "host")):
         kinds = ("allocations", "live_bytes", "peak_bytes")
-        count, live, peak = (told[f"{name}.{kind}"] for kind in kinds)
+        count, live, peak = (reported[f"{name}.{kind}"] for kind in kinds)
         if count:
             found[device] = (count, live, peak)
     return found
 
 
-def groups(told: dict, table: str, device: int = FIRST) -> dict[str, int]:
-    return {row["key"]: row["bytes"] for row in told["tables"][table] if row["device"] == device}
+def groups(reported: dict, table: str, device: int = FIRST) -> dict[str, int]:
+    return {
+        row["key"]: row["bytes"] for row in reported["tables"][table] if row["device"] == device
+    }
 
 
 KINDS = pytest.mark.parametrize("kind", ["shared", "static"])
@@ -116,42 +120,42 @@ def test_the_totals_are_the_drivers_to_the_byte(record, report, kind):
     run = record(kind, *EVERYTHING)
     assert (run.status, run.out) == (0, "")
     assert len(run.traces) == 1
-    told = report(run.traces[0])
-    assert totals(told) == driver_totals(run.told)
-    assert len(driver_totals(run.told)) == 3
-    assert not told["source"]["diagnostics"]
+    reported = report(run.traces[0])
+    assert totals(reported) == driver_totals(run.reported)
+    assert len(driver_totals(run.reported)) == 3
+    assert not reported["source"]["diagnostics"]
 
 
-def test_the_outermost_call_is_told_once(record, report):
-    told = report(record("shared", *EVERYTHING, "malloc:9").traces[0], "--at", "end")
-    assert groups(told, "by_operator") == {"cudaMalloc": 6009, "cudaMallocFromPoolAsync": 800}
-    assert groups(told, "by_operator", SECOND) == {
+def test_the_outermost_call_is_reported_once(record, report):
+    reported = report(record("shared", *EVERYTHING, "malloc:9").traces[0], "--at", "end")
+    assert groups(reported, "by_operator") == {"cudaMalloc": 6009, "cudaMallocFromPoolAsync": 800}
+    assert groups(reported, "by_operator", SECOND) == {
         "cudaMallocManaged": 700,
         "cudaMallocAsync": 900,
         "cuMemAlloc": 123,
         "cudaMallocPitch": 5120,
         "cudaMalloc3D": 10240,
     }
-    assert groups(told, "by_operator", HOST) == {"cudaMallocHost": 64, "cudaHostAlloc": 65}
+    assert groups(reported, "by_operator", HOST) == {"cudaMallocHost": 64, "cudaHostAlloc": 65}
 
 
 def test_a_runtime_inside_the_program_is_seen_through_the_driver(record, report):
-    told = report(record("static", "malloc:1000", "async:900").traces[0])
-    assert groups(told, "by_operator") == {"cuMemAlloc": 1000, "cuMemAllocAsync": 900}
+    reported = report(record("static", "malloc:1000", "async:900").traces[0])
+    assert groups(reported, "by_operator") == {"cuMemAlloc": 1000, "cuMemAllocAsync": 900}
 
 
-def test_who_asked_is_told_by_library_line_and_stack(record, report, plimsoll):
+def test_the_caller_is_reported_by_library_line_and_stack(record, report, plimsoll):
     run = record("shared", "malloc:1000", "library:5000", "library:600")
-    told = report(run.traces[0])
+    reported = report(run.traces[0])
     libraries = {"libasking_library.so": 5600, "fake_cuda_shared": 1000}
-    assert groups(told, "by_library") == libraries
-    lines = groups(told, "by_line")
+    assert groups(reported, "by_library") == libraries
+    lines = groups(reported, "by_line")
     assert lines["libasking_library.so (asking_library_workspace)"] == 5600
     assert sum(lines.values()) == 6600
-    stack = next(row["stack"] for row in told["tables"]["by_stack"] if row["bytes"] == 5600)
+    stack = next(row["stack"] for row in reported["tables"]["by_stack"] if row["bytes"] == 5600)
     assert stack[0] == "libasking_library.so asking_library_workspace"
     assert re.fullmatch(r"fake_cuda_shared .+", stack[1])
-    text = plimsoll("report", run.traces[0]).out  # of its own accord
+    text = plimsoll("report", run.traces[0]).out  # without a request
     assert re.search(r"5\.5 KiB +84\.8% +2 +4\.9 KiB +libasking_library\.so\n", text)
 
 
@@ -159,15 +163,15 @@ def test_who_asked_is_told_by_library_line_and_stack(record, report, plimsoll):
 def test_threads(record, report, kind):
     run = record(kind, "threads:8")
     assert run.status == 0
-    told = report(run.traces[0])
-    (count, live, peak) = totals(told)[FIRST]
-    assert (count, live) == driver_totals(run.told)[FIRST][:2] == (8000, 0)
-    # Which of two threads was first within the same microsecond, nobody can say.
-    assert peak == pytest.approx(driver_totals(run.told)[FIRST][2], rel=0.05)
+    reported = report(run.traces[0])
+    (count, live, peak) = totals(reported)[FIRST]
+    assert (count, live) == driver_totals(run.reported)[FIRST][:2] == (8000, 0)
+    # The order of two threads within the same microsecond is unknown.
+    assert peak == pytest.approx(driver_totals(run.reported)[FIRST][2], rel=0.05)
 
 
 @KINDS
-def test_out_of_memory_is_passed_on_and_told(record, report, kind):
+def test_out_of_memory_is_passed_on_and_reported(record, report, kind):
     run = record(
         *(kind, "malloc:6000", "errno:77", "malloc:5000", "malloc:1000", "free", "errno:78"),
         env={"FAKE_CUDA_BYTES": "10000"},
@@ -175,41 +179,41 @@ def test_out_of_memory_is_passed_on_and_told(record, report, kind):
     assert run.status == 0
     assert run.out == "malloc:5000: 2\n"
     assert "out of memory: 1" in run.err
-    told = report(run.traces[0])
-    (device,) = told["devices"]
+    reported = report(run.traces[0])
+    (device,) = reported["devices"]
     assert [oom["requested_bytes"] for oom in device["ooms"]] == [5000]
     assert device["ooms"][0]["device_free_bytes"] == 4000
-    assert told["findings"][0]["id"] == "out_of_memory"
+    assert reported["findings"][0]["id"] == "out_of_memory"
 
 
 def test_a_free_that_the_driver_refuses_has_not_happened(record, report):
     run = record("static", "malloc:1000", "malloc:500", "refuse", "free", "bad-free")
     assert run.out == "free: 1\nbad-free: 1\n"
-    assert driver_totals(run.told)[FIRST] == (2, 1500, 1500)
-    told = report(run.traces[0])
-    (_, live, peak) = totals(told)[FIRST]
+    assert driver_totals(run.reported)[FIRST] == (2, 1500, 1500)
+    reported = report(run.traces[0])
+    (_, live, peak) = totals(reported)[FIRST]
     assert (live, peak) == (1500, 1500)
-    assert groups(told, "by_operator") == {"cuMemAlloc": 1500}
-    assert not told["source"]["diagnostics"]
+    assert groups(reported, "by_operator") == {"cuMemAlloc": 1500}
+    assert not reported["source"]["diagnostics"]
 
 
-def test_physical_memory_lives_as_long_as_a_handle_or_a_mapping(record, report):
+def test_physical_memory_is_live_as_long_as_a_handle_or_a_mapping(record, report):
     held = ("create:4096", "map", "release", "retain", "unmap")
     for words, live in ((held, 4096), ((*held, "release"), 0), (("create:4096", "release"), 0)):
         run = record("static", *words, "malloc:1")
         assert run.out == ""
-        told = report(run.traces[0])
-        assert totals(told)[SECOND] == (1, live, 4096) == driver_totals(run.told)[SECOND]
-        assert groups(told, "by_operator", SECOND) == {"cuMemCreate": 4096}
+        reported = report(run.traces[0])
+        assert totals(reported)[SECOND] == (1, live, 4096) == driver_totals(run.reported)[SECOND]
+        assert groups(reported, "by_operator", SECOND) == {"cuMemCreate": 4096}
         for path in run.traces[0].parent.glob("told.*"):
             path.unlink()
 
 
 @KINDS
-def test_a_reset_frees_what_the_device_held(record, report, kind):
+def test_a_reset_frees_the_memory_of_the_device(record, report, kind):
     run = record(kind, "malloc:1000", "malloc:50", "device:1", "malloc:7", "device:0", "reset")
-    assert totals(report(run.traces[0])) == driver_totals(run.told)
-    assert driver_totals(run.told)[FIRST] == (2, 0, 1050)
+    assert totals(report(run.traces[0])) == driver_totals(run.reported)
+    assert driver_totals(run.reported)[FIRST] == (2, 0, 1050)
 
 
 @KINDS
@@ -221,13 +225,13 @@ def test_lookups_are_answered_as_without_us(record, kind):
 def test_each_runtime_of_a_process_is_called_by_those_that_it_belongs_to(record, report):
     run = record("static", "malloc:1000", "plugin:200", "malloc:30", "plugin:4", "free")
     assert run.out == ""
-    told = report(run.traces[0], "--at", "end")
-    assert groups(told, "by_operator") == {"cuMemAlloc": 1030, "cudaMalloc": 200}
-    assert groups(told, "by_library") == {"fake_cuda_static": 1030, "libasking_library.so": 200}
-    assert totals(told) == driver_totals(run.told)
+    reported = report(run.traces[0], "--at", "end")
+    assert groups(reported, "by_operator") == {"cuMemAlloc": 1030, "cudaMalloc": 200}
+    assert groups(reported, "by_library") == {"fake_cuda_static": 1030, "libasking_library.so": 200}
+    assert totals(reported) == driver_totals(run.reported)
 
 
-def test_the_devices_are_told_by_their_uuid(record, plimsoll):
+def test_the_devices_are_reported_by_their_uuid(record, plimsoll):
     dump = plimsoll("dump", record("shared", "malloc:1").traces[0]).out
     assert 'meta key="cuda.1.uuid" value="GPU-10111213-1415-1617-1819-1a1b1c1d1e1f"' in dump
 
@@ -249,12 +253,12 @@ def test_a_killed_program_leaves_its_trace(record, report):
 
 
 @KINDS
-def test_children_record_into_files_of_their_own(record, report, kind):
+def test_children_record_into_separate_files(record, report, kind):
     run = record(kind, "malloc:1000", "fork:777", "malloc:50")
     second, first = run.traces
     assert (first.name, second.name) == ("run.plim", "run.2.plim")
     assert totals(report(first)) == {FIRST: (2, 1050, 1050)}
-    assert totals(report(second)) == {FIRST: (1, 777, 777)}  # not what the parent held
+    assert totals(report(second)) == {FIRST: (1, 777, 777)}  # without the parent's memory
     assert run.err.count("to see it") == 2
 
 
@@ -291,7 +295,7 @@ def test_a_program_without_cuda_gets_no_file(plimsoll, fake_cuda, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_program_that_cannot_be_preloaded_is_told_of(plimsoll, fake_cuda, tmp_path):
+def test_a_program_that_cannot_be_preloaded_is_reported(plimsoll, fake_cuda, tmp_path):
     outcome = plimsoll(
         *("run", "--cuda-driver", "--", "/sbin/ldconfig", "--version"),  # linked statically
         env=library(fake_cuda),

@@ -3,18 +3,20 @@
 import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from tests.e2e.running import Plimsoll, complains
 
 ROOT = Path(__file__).resolve().parents[2]
+PICTURE = ROOT / "docs/images/report.svg"  # in the README
 TRAIN = "run --force -o build/demo.plim examples/language_model.py --steps 30"
 REPORT = "report build/demo.plim"
 
 
 @pytest.fixture(scope="module")
 def trace_of_demo(plimsoll: Plimsoll, tmp_path_factory) -> Path:
-    """The recording of scripts/demo, of six steps instead of thirty."""
+    """The recording of scripts/demo, with six steps instead of thirty."""
     trace = tmp_path_factory.mktemp("demo") / "demo.plim"
     words = ("run", "-o", trace, "examples/language_model.py", "--steps", 6)
     ran = plimsoll(*words, cwd=ROOT, env={"PLIMSOLL_PYTHON": sys.executable}, timeout=600)
@@ -28,7 +30,7 @@ def trace_of_demo(plimsoll: Plimsoll, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def report_of_demo(plimsoll: Plimsoll, trace_of_demo: Path) -> str:
-    """What the last command of scripts/demo prints."""
+    """The output of the last command of scripts/demo."""
     outcome = plimsoll("report", trace_of_demo)
     assert outcome.status == 0, outcome
     return outcome.out
@@ -48,7 +50,7 @@ def test_the_demo_runs_what_is_tested_here():
     assert f"plimsoll {REPORT}\n" in script
 
 
-def test_the_report_tells_the_story_of_the_run(report_of_demo):
+def test_the_report_states_the_story_of_the_run(report_of_demo):
     finding = report_of_demo.partition("\ncpu ")[0]
     assert "Activations are" in finding
     assert "LanguageModel.blocks.0" in finding
@@ -79,10 +81,20 @@ def test_the_readme_knows_every_command(plimsoll):
             assert f"| `plimsoll {match[1]}" in readme
 
 
+def text_of_picture() -> str:
+    lines: dict[float, str] = {}
+    for text in ElementTree.parse(PICTURE).iter("{http://www.w3.org/2000/svg}text"):
+        y = float(text.get("y", 0))
+        lines[y] = lines.get(y, "") + (text.text or "").replace("\xa0", " ")
+    return "\n".join(lines[y] for y in sorted(lines))
+
+
 def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_path):
     env = {"PLIMSOLL_PYTHON": sys.executable}
+    tmp_path = tmp_path / "work/demo"  # the folder in the README's picture
+    tmp_path.mkdir(parents=True)
     script, trace = tmp_path / "plimsoll-demo.py", tmp_path / "plimsoll-demo.plim"
-    for _ in range(2):  # the second replaces what the first left
+    for _ in range(2):  # the second run replaces the files of the first
         ran = plimsoll("demo", cwd=tmp_path, env=env, timeout=600)
         assert ran.status == 0, ran
         assert re.search(r"^CRITICAL .*\bgrow", ran.out, re.M), ran.out
@@ -93,6 +105,13 @@ def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_pat
         assert "validation_loss = nn.functional.cross_entropy(" in ran.out  # the text of the line
         assert "$ plimsoll report plimsoll-demo.plim\n" in ran.out
         assert sorted(tmp_path.iterdir()) == [trace, script]
+    finding = (
+        ran.out.partition("$ plimsoll report plimsoll-demo.plim\n")[2].lstrip().split("\n\n")[0]
+    )
+    shown = "".join(words_of(f"{text_of_picture()}\n\n{trace.name}"))
+    words = "".join(words_of(f"{finding}\n\n{trace.name}"))
+    assert words.startswith("CRITICAL")
+    assert words in shown
     shipped = script.read_text()
     corrected = shipped.replace("validation_losses.append(validation_loss)", "pass")
     script.write_text(corrected)

@@ -33,14 +33,14 @@ def test_a_cut_file_is_dumped_as_far_as_it_goes(plimsoll, tmp_path):
     assert outcome.out.splitlines()[-1] == "cut bytes=30 events=0"
 
 
-def test_what_is_no_trace_is_refused(plimsoll, tmp_path):
+def test_a_file_that_is_not_a_trace_is_refused(plimsoll, tmp_path):
     other = tmp_path / "other"
     other.write_bytes(b"PK" + bytes(100))
     complains(plimsoll("dump", other), 3, str(other), "not a trace file")
     complains(plimsoll("dump", tmp_path / "missing"), 3, "missing")
 
 
-def test_the_report_of_the_documented_file_says_what_it_held(plimsoll, tmp_path):
+def test_the_report_of_the_documented_file_has_its_content(plimsoll, tmp_path):
     trace = tmp_path / "example.plimsoll"
     trace.write_bytes(bytes.fromhex(documented("hex")))
     outcome = plimsoll("report", trace, "--by", "category")

@@ -1,13 +1,17 @@
-"""plimsoll export: where the bytes go, and what happens when they cannot."""
+"""plimsoll export: where the output goes, and what happens if it cannot be written."""
 
 import json
 import os
+import pickle
 import resource
 import signal
+from pathlib import Path
 
 import pytest
 
 from .running import complains
+
+COMPAT = Path(__file__).parents[1] / "compat"
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +51,41 @@ def test_to_standard_output(plimsoll, planted, a_format, tmp_path):
     assert outcome.status == 0
     assert json.loads(outcome.out)
     assert list(tmp_path.iterdir()) == []
+
+
+def devices_of(report):
+    series = ("peak_bytes", "end_bytes")
+    return [
+        (each["device_type"], each["device"], *(each["requested_allocated"][s] for s in series))
+        for each in report["devices"]
+        if each["events"]
+    ]
+
+
+def test_a_snapshot_of_a_recording_has_its_devices_and_bytes(plimsoll, tmp_path):
+    """PyTorch's format knows only CUDA devices, and takes no segments for no memory."""
+    for recording in sorted(COMPAT.glob("*.plimsoll")):
+        place = tmp_path / f"{recording.stem}.pickle"
+        assert plimsoll("export", recording, "--to", "snapshot", "-o", place).status == 0
+        before, after = (
+            json.loads(plimsoll("report", "--json", path).out) for path in (recording, place)
+        )
+        assert ("cpu", -1) in [each[:2] for each in devices_of(after)]
+        assert devices_of(after) == devices_of(before)
+        assert after["source"]["diagnostics"] == []
+        snapshot = pickle.loads(place.read_bytes())
+        assert set(snapshot) >= {"segments", "device_traces"}
+
+
+@pytest.mark.parametrize("names", [["cpu", "cpu"], ["cuda:1", "nothing"], ["cuda:-5", 7]])
+def test_names_that_are_no_distinct_devices_are_reported_and_not_used(plimsoll, tmp_path, names):
+    event = {"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "frames": []}
+    snapshot = {"segments": [], "device_traces": [[event], [event]], "plimsoll_devices": names}
+    place = tmp_path / "made.pickle"
+    place.write_bytes(pickle.dumps(snapshot))
+    report = json.loads(plimsoll("report", "--json", place).out)
+    assert [each[:2] for each in devices_of(report)] == [("cuda", 0), ("cuda", 1)]
+    assert "snapshot.plimsoll_devices" in json.dumps(report["source"])
 
 
 def test_a_full_disk_leaves_nothing(plimsoll, planted, a_format):

@@ -1,4 +1,4 @@
-"""What plimsoll report finds, and what scripts make of it."""
+"""The findings of plimsoll report, and how scripts use them."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Help, and the documents that are made from it."""
+"""The help, and the documents that are generated from it."""
 
 import json
 from pathlib import Path
@@ -44,6 +44,6 @@ def test_the_schema_is_that_of_the_documents(plimsoll):
     assert printed == json.loads((ROOT / "docs/report.schema.json").read_text())
 
 
-def test_docs_cli_md_is_what_the_command_says(plimsoll):
+def test_docs_cli_md_is_the_output_of_the_command(plimsoll):
     written = (ROOT / "docs/cli.md").read_text()
     assert plimsoll("help", "--markdown").out == written, "plimsoll help --markdown > docs/cli.md"

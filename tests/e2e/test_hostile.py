@@ -1,4 +1,4 @@
-"""Input that is broken or means harm: status 3 and one sentence; no crash, no unbounded memory."""
+"""Broken or malicious input: status 3 and one sentence, no crash, no unbounded memory."""
 
 import gzip
 import os
@@ -35,7 +35,7 @@ class Harm:
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_a_pickle_that_would_run_code_is_refused_in_words(unreadable, protocol):
+def test_a_pickle_that_would_run_code_is_refused_with_a_message(unreadable, protocol):
     content = pickle.dumps({"segments": [Harm()], "device_traces": []}, protocol=protocol)
     unreadable(content, *(["asks to import and run posix.system"] if protocol > 1 else []))
     assert not os.path.exists("/tmp/plimsoll-was-here")
@@ -84,7 +84,7 @@ def test_garbage(unreadable, content):
 
 
 def test_without_permission(plimsoll, healthy, tmp_path):
-    """Also where the tests run as root, who may read everything: the child gives that up."""
+    """Also if the tests run as root, who may read everything: the child drops that privilege."""
     path = tmp_path / "secret.pickle"
     path.write_bytes(healthy.read_bytes())
     path.chmod(0)
@@ -99,6 +99,12 @@ def test_without_permission(plimsoll, healthy, tmp_path):
             os.setuid(65534)
 
     complains(plimsoll("report", path, preexec_fn=as_nobody), 3, "secret.pickle", "ermission")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read the log of the kernel")
+@pytest.mark.parametrize("command", ["report", "analyze"])
+def test_a_kernel_file_is_not_waited_for(plimsoll, command):
+    complains(plimsoll(command, "/proc/kmsg"), 3, "/proc/kmsg")
 
 
 def test_lengths_that_lie(unreadable):
@@ -134,7 +140,7 @@ def test_nesting_without_end_fails_fast_in_bounded_memory(plimsoll, tmp_path, be
 
 @pytest.mark.parametrize("events", ["0", "100"])
 def test_truncated_anywhere(plimsoll_command, snapshot_generator, tmp_path, events):
-    """At every byte, or one in PLIMSOLL_TRUNCATE_EVERY. Many files a run."""
+    """Truncates at every byte, or one in PLIMSOLL_TRUNCATE_EVERY. Many files per run."""
     whole = tmp_path / "whole.pickle"
     preset = ["random-free", "--events", events] if events != "0" else ["empty"]
     subprocess.run([snapshot_generator, preset[0], whole, *preset[1:], "--depth", "2"], check=True)
@@ -167,7 +173,7 @@ def test_truncated_gzip(unreadable, healthy):
         unreadable(content[:size], name="cut.gz")
 
 
-def test_words_of_the_file_cannot_drive_the_terminal(plimsoll, tmp_path):
+def test_text_of_the_file_cannot_control_the_terminal(plimsoll, tmp_path):
     evil = "\x1b]0;owned\x07\x1b[2J"
     block = {"size": 512, "requested_size": 512, "address": 4096, "state": "active_allocated"}
     block["frames"] = [{"filename": evil + ".py", "name": evil, "line": 1}]
@@ -183,7 +189,7 @@ def test_words_of_the_file_cannot_drive_the_terminal(plimsoll, tmp_path):
 
 
 def test_settings_within_settings_do_not_multiply(plimsoll, tmp_path):
-    """A few kilobytes that name a sextillion settings: each level holds the next many times."""
+    """A few kilobytes that name a sextillion settings: each level contains the next many times."""
     level = {f"setting {i}": 1 for i in range(100)}
     for _ in range(10):
         level = {f"level {i}": level for i in range(100)}

@@ -1,4 +1,4 @@
-"""Figures that no machine has: sums neither wrap nor turn negative, and the report says so."""
+"""Impossible figures: sums neither wrap nor become negative, and the report states the problem."""
 
 import json
 import math
@@ -11,12 +11,12 @@ from .running import complains
 
 LIMITS = (2**63 - 1, 2**63, 2**64 - 1, 2**62, 2**50 + 1)
 NO_NUMBER = re.compile(r"\b(nan|inf|infinity)\b", re.IGNORECASE)
-# Signed by their meaning: changes, and what is left where figures do not agree.
+# Figures that may be negative: changes, and remainders where figures disagree.
 SIGNED = ("ratio", "unexplained", "per_step", "change", "parts", "pid", "time_ns", "device")
 
 
 def snapshot(size, **more):
-    """Two devices, each with two blocks and events of that size, and what is freed of them."""
+    """Two devices, each with two blocks and events of that size, and their frees."""
     frames = [{"filename": "train.py", "name": "step", "line": 7}]
     segments, traces = [], []
     for device in (0, 1):
@@ -56,7 +56,7 @@ def kineto(bytes_, total=None):
 
 
 def check_figures(value, key=""):
-    """No figure is NaN or infinite, and none is negative that counts something."""
+    """No figure is NaN or infinite, and no count is negative."""
     if isinstance(value, dict):
         for name, inner in value.items():
             check_figures(inner, name)
@@ -81,9 +81,9 @@ def report(plimsoll, tmp_path):
         path.write_bytes(content)
         outcome = plimsoll("report", "--json", path)
         assert outcome.status == 0, outcome
-        told = json.loads(outcome.out)
-        check_figures(told["devices"])
-        check_figures(told["tables"])
+        reported = json.loads(outcome.out)
+        check_figures(reported["devices"])
+        check_figures(reported["tables"])
         text = plimsoll("report", path)
         assert text.status == 0, text
         assert not NO_NUMBER.search(text.out)
@@ -91,19 +91,19 @@ def report(plimsoll, tmp_path):
             written = plimsoll("export", path, "--to", format_name, "-o", "-")
             assert written.status == 0, written
             assert not NO_NUMBER.search(written.out)
-        return told
+        return reported
 
     return read
 
 
 @pytest.mark.parametrize("size", LIMITS)
 def test_sizes_of_a_snapshot(report, size):
-    told = report(snapshot(size))
-    assert diagnostics_of(told)["implausible_size"] > 0
-    told_of = told["source"]["diagnostics"]
-    (first,) = (each for each in told_of if each["name"] == "implausible_size")
+    reported = report(snapshot(size))
+    assert diagnostics_of(reported)["implausible_size"] > 0
+    reported_of = reported["source"]["diagnostics"]
+    (first,) = (each for each in reported_of if each["name"] == "implausible_size")
     assert str(size) in first["example"]
-    peak = told["devices"][0]["requested_allocated"]["peak_bytes"]
+    peak = reported["devices"][0]["requested_allocated"]["peak_bytes"]
     assert 2**50 <= peak <= 2**53
 
 
@@ -118,8 +118,8 @@ def test_times_of_a_snapshot(report):
 
 @pytest.mark.parametrize("size", LIMITS)
 def test_sizes_of_a_profile(report, size):
-    told = report(kineto(size), "trace.json")
-    names = diagnostics_of(told)
+    reported = report(kineto(size), "trace.json")
+    names = diagnostics_of(reported)
     assert "implausible_size" in names or "bad_memory_event" in names
 
 
@@ -133,7 +133,7 @@ def test_totals_of_a_profile(report, total):
     report(kineto(512, total), "trace.json")
 
 
-def test_what_cannot_be_summed_is_refused_in_words(plimsoll, tmp_path):
+def test_figures_that_cannot_be_summed_are_refused_with_a_message(plimsoll, tmp_path):
     path = tmp_path / "sum.pickle"
     event = {"action": "alloc", "size": 2**64 - 1, "stream": 0, "frames": []}
     trace = [event | {"addr": at} for at in range(3000)]

@@ -1,4 +1,4 @@
-"""The word `latest` in the place of a recording, in all commands that read one."""
+"""The word `latest` instead of a recording, in all commands that read one."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from .running import complains
 
 @pytest.fixture
 def project(plimsoll, healthy, planted, tmp_path):
-    """Two recordings, the newer one in a folder; both are other files to the readers."""
+    """Two recordings with different content, the newer one in a folder."""
     (tmp_path / "runs" / "7").mkdir(parents=True)
     for age_s, source, name in ((50, healthy, "old.plim"), (10, planted, "runs/7/new.plim")):
         shutil.copy(source, tmp_path / name)

@@ -1,4 +1,4 @@
-"""plimsoll nsys, against a made-up nsys that notes how it is called."""
+"""plimsoll nsys, with a fake nsys that records its command lines."""
 
 import json
 import os
@@ -48,7 +48,7 @@ Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation
 
 
 class Nsys:
-    """The made-up nsys: what it shall answer, and how it was called."""
+    """The fake nsys: its answers, and its command lines."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -190,7 +190,7 @@ def test_wrong_use(plimsoll, nsys, tmp_path):
         complains(plimsoll("nsys", *words, env=nsys.env, cwd=tmp_path), status, said)
 
 
-def test_failures_of_nsys_are_told(plimsoll, nsys, tmp_path):
+def test_failures_of_nsys_are_reported(plimsoll, nsys, tmp_path):
     report = tmp_path / "there.nsys-rep"
     report.write_text("x")
     words = ("nsys", "--summarize", "there.nsys-rep")
@@ -211,14 +211,14 @@ def test_failures_of_nsys_are_told(plimsoll, nsys, tmp_path):
     assert "nsys ended with exit status 4" in outcome.err
 
 
-def test_the_program_is_asked_for_its_ranges(plimsoll, nsys, tmp_path):
+def test_the_program_is_requested_to_send_its_ranges(plimsoll, nsys, tmp_path):
     asks = ("sh", "-c", 'echo "asked: $PLIMSOLL_MONITOR_NVTX"')
     outcome = plimsoll("nsys", "-o", "a", "--", *asks, env=nsys.env, cwd=tmp_path)
     assert "asked: 1\n" in outcome.out
     outcome = plimsoll("nsys", "-o", "b", "--no-nvtx", "--", *asks, env=nsys.env, cwd=tmp_path)
     assert "asked: \n" in outcome.out
-    told = nsys.env | {"PLIMSOLL_MONITOR_NVTX": "0"}
-    outcome = plimsoll("nsys", "-o", "c", "--", *asks, env=told, cwd=tmp_path)
+    reported = nsys.env | {"PLIMSOLL_MONITOR_NVTX": "0"}
+    outcome = plimsoll("nsys", "-o", "c", "--", *asks, env=reported, cwd=tmp_path)
     assert "asked: 0\n" in outcome.out
     words = ("nsys", "--print", "--no-nvtx", "--launch", "--session", "s", "--", "true")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
@@ -235,10 +235,10 @@ for _ in range(2):
 """
 
 
-def test_nsys_gets_the_ranges_of_what_is_recorded(plimsoll, nsys, tmp_path, nvtx_tool):
+def test_nsys_gets_the_ranges_of_recorded_programs(plimsoll, nsys, tmp_path, nvtx_tool):
     (tmp_path / "train.py").write_text(TRAIN)
     log = tmp_path / "nvtx.log"
-    # As nsys has it in the environment of the program that it runs.
+    # As nsys sets it in the environment of the program that it runs.
     tool = {"NVTX_INJECTION64_PATH": nvtx_tool, "FAKE_NVTX_LOG": str(log)}
     words = ("nsys", "-o", "run", "--", sys.executable, "-m", "plimsoll", "run", "train.py")
     outcome = plimsoll(*words, env=nsys.env | tool, cwd=tmp_path, timeout=300)

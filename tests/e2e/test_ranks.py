@@ -1,4 +1,4 @@
-"""The ranks of a distributed run, each a process of its own, beside each other."""
+"""The ranks of a distributed run, each a separate process, side by side."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-# Rank 2 keeps what it collects; the other ones are alike.
+# Rank 2 keeps what it collects; the other ranks are equal.
 RANK = """
 import os, sys, torch, plimsoll
 torch.set_num_threads(1)
@@ -55,13 +55,13 @@ def test_the_odd_one_may_be_failed_on(plimsoll, ranks, what):
     assert plimsoll("report", "--fail-on", what, ranks[0], ranks[1]).status == 0
 
 
-def test_the_peak_is_not_told_of_where_another_moment_is_asked_for(plimsoll, ranks):
+def test_the_peak_is_not_reported_if_another_point_in_time_is_requested(plimsoll, ranks):
     outcome = plimsoll("report", "--at", "end", *ranks)
     assert "Rank 2 peaks at" in outcome.out
     assert "The largest difference" not in outcome.out
 
 
-def test_json_tells_each_ranks_number(plimsoll, ranks):
+def test_json_reports_each_ranks_number(plimsoll, ranks):
     reports = json.loads(plimsoll("report", "--json", *ranks[:2]).out)
     assert [report["source"]["rank"] for report in reports] == [0, 1]
 

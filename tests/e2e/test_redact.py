@@ -1,4 +1,4 @@
-"""plimsoll export --redact: what is left out, and what is not."""
+"""plimsoll export --redact: what it removes, and what it keeps."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_no_secret_is_in_the_file(plimsoll, recording, redacted):
 
 
 def figures_of(rows: list[dict]) -> list[str]:
-    """The rows without names, in an order that does not depend on these."""
+    """The rows without names, in an order that does not depend on the names."""
     names = {"key", "line", "caller", "layer", "stack", "op", "operator"}
     kept = [{key: row[key] for key in row.keys() - names} for row in rows]
     return sorted(json.dumps(row, sort_keys=True) for row in kept)

@@ -1,4 +1,4 @@
-"""plimsoll report, as a user or a script meets it."""
+"""plimsoll report, as users and scripts call it."""
 
 import fcntl
 import json
@@ -57,10 +57,20 @@ def test_every_table_is_printed(plimsoll, planted, table):
 
 
 def test_top_counts_rows(plimsoll, planted):
-    report = json.loads(plimsoll("report", "--json", "--top", "1", planted).out)
+    words = ("report", "--top", "1", "--at", "end", planted)
+    report = json.loads(plimsoll(*words, "--json").out)
     _, the_rest = report["tables"]["by_line"]
     assert the_rest["key"].startswith("[other: ")
-    assert "everything else" in plimsoll("report", "--top", "1", planted).out
+    assert f"{the_rest['key']}\n" in plimsoll(*words).out
+
+
+def test_a_single_row_beyond_top_has_its_name(plimsoll, planted):
+    """A row for the rest would be no shorter."""
+    lines = {f"--top={top}": plimsoll("report", f"--top={top}", planted).out for top in (1, 2)}
+    assert "[other" not in lines["--top=1"]
+    assert lines["--top=1"].count("train.py:117 (main)") == lines["--top=2"].count(
+        "train.py:117 (main)"
+    )
 
 
 def test_at_and_device_choose(plimsoll, planted):
@@ -117,16 +127,16 @@ class Terminal:
         self.shown = ""
 
     def read(self) -> bool:
-        """Wait for more to be shown; False when the command has closed the terminal."""
+        """Wait for more output; return False if the command has closed the terminal."""
         assert select.select([self.ours], [], [], 30)[0], self.shown
         try:
             self.shown += os.read(self.ours, 65536).decode()
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # how Linux reports that the other end is closed
             return False
         return True
 
     def status(self) -> int:
-        """Read to the end; the exit status."""
+        """Read to the end; return the exit status."""
         while self.read():
             pass
         os.close(self.ours)
@@ -190,7 +200,7 @@ def test_colour_on_a_terminal_unless_no_color(plimsoll_command, planted):
     assert "\x1b" not in on_a_terminal(plimsoll_command, *words, env={"TERM": "dumb"})
 
 
-def test_a_reader_that_goes_away_is_no_trouble(plimsoll_command, planted):
+def test_a_reader_that_closes_its_end_causes_no_error(plimsoll_command, planted):
     line = f"{plimsoll_command} report {planted} --by stack --by segment | head -n 1"
     ran = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, check=False)
     assert ran.returncode == 0

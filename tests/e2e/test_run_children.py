@@ -1,6 +1,8 @@
-"""Scripts that start themselves again, fork, or only start others: `plimsoll run` says so."""
+"""Scripts that restart themselves, fork, or only start others: `plimsoll run` reports it."""
 
 import json
+import os
+import subprocess
 import sys
 
 import pytest
@@ -57,7 +59,7 @@ def test_a_script_that_starts_itself_again_is_recorded(run, plimsoll, tmp_path, 
     assert report_of(plimsoll, tmp_path / "run.plim")["source"]["events"] > 3
 
 
-def test_each_program_has_a_file_and_the_first_says_that_it_has_no_end(run, plimsoll, tmp_path):
+def test_each_program_has_a_file_and_the_first_reports_that_it_has_no_end(run, plimsoll, tmp_path):
     (tmp_path / "run.plim").write_bytes(b"")
     outcome = run(AGAIN.replace("CALL", CALLS["execv"]), "--force", EARLY="1")
     assert (outcome.status, outcome.out) == (0, "1 []\nNone ['again']\n")
@@ -90,6 +92,7 @@ for call in (lambda: os.execv("/nonexistent", ["x"]),
              lambda: os.execve("/nonexistent", ["x"], {}),
              lambda: os.execv(sys.executable, []),
              lambda: os.execvp("no such program", ["x"]),
+             lambda: os.execv("/", ["x"]),
              lambda: os.execv(sys.executable, 3)):
     try:
         call()
@@ -104,6 +107,7 @@ print(os.execve in os.supports_fd, os.execv.__name__, os.execv.__module__)
     assert outcome.status == 0, outcome.err
     assert plain.splitlines()[-2:] == ["0", "True execv posix"]
     assert "arg 2 must" in plain and "No such file" in plain
+    assert "not recorded" not in outcome.err
 
 
 FORKS = (
@@ -125,9 +129,9 @@ def test_forked_children_that_are_not_recorded_are_counted(run, plimsoll, tmp_pa
     assert outcome.status == 0
     assert "; 2 forked children are not in it (--in-children); to see it" in outcome.err
     diagnostics = report_of(plimsoll, tmp_path / "run.plim")["source"]["diagnostics"]
-    told = next(each for each in diagnostics if each["name"] == "children_unrecorded")
-    assert told["count"] == 2
-    assert "--in-children" in told["help"]
+    reported = next(each for each in diagnostics if each["name"] == "children_unrecorded")
+    assert reported["count"] == 2
+    assert "--in-children" in reported["help"]
 
 
 def test_forked_children_that_are_recorded_are_not_counted(run, tmp_path):
@@ -136,7 +140,7 @@ def test_forked_children_that_are_recorded_are_not_counted(run, tmp_path):
     assert len(list(tmp_path.glob("run.plim.*"))) == 2
 
 
-def test_a_script_that_only_starts_others_is_told_how_to_record_them(run):
+def test_a_script_that_only_starts_others_is_shown_how_to_record_them(run):
     burns = "import os\nwhile sum(os.times()[:2]) < 1.2: pass\n"
     program = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burns!r}])\n"
     outcome = run(program)
@@ -144,6 +148,37 @@ def test_a_script_that_only_starts_others_is_told_how_to_record_them(run):
         "plimsoll: torch was not imported, so nothing was recorded; for processes that it starts, "
         "use PLIMSOLL=1 after plimsoll enable\n"
     )
+
+
+BROKEN = {
+    "missing file": ("missing.py", 2, "can't open file '"),
+    "missing module": ("-m", "missing", 1, "No module named missing"),
+    "folder without a program": (".", 1, "can't find '__main__' module"),
+    "error before torch": ("broken.py", 1, "No module named 'missing'"),
+    "no Python": ("text.py", 1, "SyntaxError"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("how", ["command", "package"])
+def test_a_program_that_cannot_run_has_the_errors_of_python_alone(
+    case, how, plimsoll_command, tmp_path
+):
+    (tmp_path / "broken.py").write_text("import missing\n")
+    (tmp_path / "text.py").write_text("no python\n")
+    *words, status, reason = BROKEN[case]
+    start = {
+        "command": [plimsoll_command, "run"],
+        "package": [sys.executable, "-m", "plimsoll", "run"],
+    }
+    environment = os.environ | {"PLIMSOLL_PYTHON": sys.executable}
+    ran = subprocess.run(
+        [*start[how], *words], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    plain = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, check=False)
+    assert ran.returncode == plain.returncode == status
+    assert ran.stderr == plain.stderr
+    assert reason in ran.stderr.decode()
 
 
 # ---- options of the environment ------------------------------------------------------------------
@@ -154,7 +189,7 @@ def modes(plimsoll, path):
     return [line for line in dump.splitlines() if line.startswith("meta") and "mode" in line]
 
 
-def test_variables_count_where_there_is_no_option(run, plimsoll, tmp_path):
+def test_variables_apply_if_there_is_no_option(run, plimsoll, tmp_path):
     for options, expected in (((), "lite"), (("--mode", "full"), "full")):
         outcome = run(TRAIN + "train()", *options, "--force", PLIMSOLL_MODE="lite")
         assert outcome.status == 0, outcome.err

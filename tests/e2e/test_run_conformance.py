@@ -10,12 +10,12 @@ import pytest
 
 from .run_programs import PROGRAMS, Program
 
-# Names of this test's own that a program sees in both runs would differ with the machine.
+# Names of this test that programs see in both runs; they would differ between machines.
 KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
 
 def observed(command: list[str], program: Program, folder, python: str):
-    """The status and all output; of the errors, the lines that are not plimsoll's."""
+    """The status, stdout, and the lines of stderr that are not from plimsoll."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, content in program.files.items():
         path = folder / name
@@ -56,7 +56,7 @@ def test_a_program_observes_no_difference(name, plimsoll_command, tmp_path):
 
 
 def test_the_fake_torch_is_recorded(plimsoll_command, tmp_path):
-    """Otherwise the programs that import torch would show nothing of a recording."""
+    """Otherwise the programs that import torch would not test a recording."""
     trace = tmp_path / "run.plim"
     run = [plimsoll_command, "run", "--adapter", "none", "-o", str(trace)]
     *_, ours = observed(run, PROGRAMS["torch"], tmp_path / "work", sys.executable)
@@ -97,8 +97,8 @@ def test_isolated_interpreters_are_refused_in_one_sentence(option, tmp_path):
     assert "-E, -I or -S" in err or "No module named plimsoll" in err
 
 
-def test_nothing_of_the_current_folder_is_imported_before_the_script(plimsoll_command, tmp_path):
-    """Every module of Python's library, and plimsoll, lies in the current folder as a trap."""
+def test_no_module_of_the_current_folder_is_imported_before_the_script(plimsoll_command, tmp_path):
+    """The current folder has a trap for every module of Python's library and for plimsoll."""
     trap = "import os\nos.write(2, b'trapped\\n')\nos._exit(66)\n"
     names = [name for name in sys.stdlib_module_names if not name.startswith("_")] + ["plimsoll"]
     files = {f"{name}.py": trap for name in names} | {"sub/main.py": "print('ran')"}
@@ -116,3 +116,12 @@ def test_a_python_without_plimsoll_is_named(plimsoll_command, tmp_path):
     status, out, _, ours = observed([plimsoll_command, "run"], program, tmp_path / "work", python)
     assert (status, out) == (2, "")
     assert ours == [f"plimsoll: the package plimsoll is not installed for {python}\n"]
+
+
+def test_a_module_that_hides_plimsoll_is_named(plimsoll_command, tmp_path):
+    files = {"main.py": "print('ran')", "lib/plimsoll.py": ""}
+    program = Program(("main.py",), files, {"PYTHONPATH": "lib"})
+    folder = tmp_path / "folder"
+    status, out, errors, ours = observed([plimsoll_command, "run"], program, folder, sys.executable)
+    assert (status, out, errors) == (2, "", "")
+    assert ours == [f"plimsoll: {folder}/lib/plimsoll.py hides the package plimsoll\n"]

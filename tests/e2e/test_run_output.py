@@ -47,7 +47,7 @@ UNUSABLE = {
 
 @pytest.fixture(params=["script", "program"])
 def run(request, plimsoll, tmp_path):
-    """Runs something that leaves a mark where it ran."""
+    """Run a program that creates a file where it ran."""
     mark = tmp_path / "it ran"
     (tmp_path / "script.py").write_text(f"open({str(mark)!r}, 'w')\n")
     words = {"script": [tmp_path / "script.py"], "program": ["--", "/usr/bin/touch", mark]}
@@ -75,7 +75,7 @@ def test_unusable_paths_are_refused_and_named(run, tmp_path, case):
 
 @pytest.fixture
 def locked():
-    """A folder that others than root cannot write to; those of pytest are closed to all others."""
+    """A folder that only root can write to; pytest's own folders are closed to all other users."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o555)
         yield Path(folder)
@@ -114,7 +114,7 @@ def test_the_environment_variable_is_checked_too(plimsoll, tmp_path):
     assert not (tmp_path / "it ran").exists()
 
 
-def test_missing_folders_and_devices_are_no_trouble(run, tmp_path):
+def test_missing_folders_and_devices_cause_no_error(run, tmp_path):
     mark = tmp_path / "it ran"
     for path in (tmp_path / "new" / "newer" / "run.plim", "/dev/null", "/dev/full"):
         _, has_run = run(path)

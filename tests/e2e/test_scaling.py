@@ -1,4 +1,4 @@
-"""No input costs more than its size: small sizes of the cases of bench/scaling.py."""
+"""Time and memory are linear in the size of the input: small cases of bench/scaling.py."""
 
 import importlib
 import sys
@@ -29,7 +29,7 @@ def test_each_parser_pass_and_exporter_has_a_case():
     assert set(scaling.CASE_OF.values()) <= set(scaling.CASES)
 
 
-# Stands for the command: steps of a loop for each entry of the input.
+# A stub of the command: loop steps for each entry of the input.
 COMMAND = """#!{python}
 import sys
 size = int(open(sys.argv[-1]).read())
@@ -55,7 +55,7 @@ def test_the_slope_of_a_power_is_its_exponent():
     for exponent in (1, 1.5, 2):
         times = [(size / 1000) ** exponent for size in sizes]
         assert scaling.slope(sizes, times) == pytest.approx(exponent)
-    assert scaling.slope(sizes, [0.01] * 4) == 0  # too short to say
+    assert scaling.slope(sizes, [0.01] * 4) == 0  # too short to measure
 
 
 @pytest.mark.parametrize("name", scaling.CASES)

@@ -1,4 +1,4 @@
-"""plimsoll top: pages, lines, keys, and a terminal that is as it was."""
+"""plimsoll top: pages, lines, keys, and the restored terminal."""
 
 import re
 import signal
@@ -18,7 +18,7 @@ TWO_GPUS = ONE_GPU + f"device A100|GPU-b|{80 * GIB}|{GIB}|0|0\n"
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory):
-    """The folder of a made-up NVIDIA driver."""
+    """The folder of a fake NVIDIA driver."""
     folder = tmp_path_factory.mktemp("driver")
     library = folder / "libnvidia-ml.so.1"
     build = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", str(FAKE), "-o", str(library)]
@@ -28,7 +28,7 @@ def driver(tmp_path_factory):
 
 @pytest.fixture
 def place(tmp_path, driver):
-    """The environment of a machine with these GPUs, where nothing records."""
+    """The environment of a machine with these GPUs, on which nothing is recorded."""
 
     def make(script: str) -> dict[str, str]:
         (tmp_path / "gpus").write_text(script)
@@ -74,7 +74,7 @@ def test_one_line(plimsoll, place):
     assert outcome.out.splitlines()[1] == "GPU 1 Memory: 1.0 GB / 80.0 GB (1%)"
 
 
-def test_without_a_gpu_lines_are_of_the_host_and_it_is_said_once_why(plimsoll_command, place):
+def test_without_a_gpu_lines_show_the_host_and_the_reason_is_printed_once(plimsoll_command, place):
     command = [plimsoll_command, "top", "--line", "--interval", "0.1"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=place(""), text=True
@@ -101,7 +101,7 @@ def test_a_reader_that_goes_ends_it(plimsoll_command, place):
         assert ran.stdout.count(b"\n") == 2
 
 
-def test_a_driver_that_hangs_holds_nobody_up(plimsoll, place):
+def test_a_driver_that_hangs_delays_nothing(plimsoll, place):
     outcome = plimsoll(
         "top", "--once", env=place(ONE_GPU + "hang nvmlDeviceGetCount\n"), timeout=20
     )
@@ -157,7 +157,7 @@ def test_long_pages_are_scrolled(screen):
         assert "plimsoll top" in plain(terminal.until("q quit"))
 
 
-def test_a_page_fits_the_terminal_whatever_its_size(screen):
+def test_a_page_fits_a_terminal_of_any_size(screen):
     with screen() as terminal:
         for columns, rows in ((40, 10), (200, 50), (1, 1), (60, 3)):
             terminal.shown = ""

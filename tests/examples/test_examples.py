@@ -1,6 +1,6 @@
-"""The examples are real training: they learn, at any size, and twice the same way.
+"""The examples really train: they learn, at any size, and give the same result twice.
 
-They run here in this process, made so small that each takes about a second.
+They run in this process, with sizes so small that each takes about a second.
 """
 
 import importlib.util
@@ -13,10 +13,10 @@ from types import ModuleType
 import pytest
 import torch
 
-torch.set_num_threads(1)  # small work, and perhaps much else on this machine
+torch.set_num_threads(1)  # little work, on a machine that may be busy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-sys.path.insert(0, str(EXAMPLES))  # as for a script there
+sys.path.insert(0, str(EXAMPLES))  # as for a script in that folder
 
 
 def load(name: str) -> ModuleType:
@@ -129,7 +129,7 @@ def test_the_text_is_what_its_program_writes():
         ("gaussian_splatting", "--size 40", "--size 40 is no multiple of 16"),
     ],
 )
-def test_impossible_flags_are_told(name, arguments, says, capsys):
+def test_impossible_flags_are_reported(name, arguments, says, capsys):
     with pytest.raises(SystemExit):
         load(name).main(arguments.split())
     assert says in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The C++ example: built with the torch of this Python, it learns, and its recording shows how."""
+"""The C++ example, built with the torch of this Python: it learns, and is recorded."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SOURCE = ROOT / "examples/libtorch"
 
 
 def configure(build: Path, python: str) -> subprocess.CompletedProcess:
-    # A debug build is enough: what takes long is torch's headers.
+    # A debug build is enough: most of the time goes to torch's headers.
     settings = [f"-DPLIMSOLL_TORCH_PYTHON={python}", "-DCMAKE_BUILD_TYPE=Debug"]
     return subprocess.run(
         [
@@ -77,7 +77,7 @@ def test_layers_are_those_that_the_program_names(report):
     assert layers == {"", "Net", "Net.head"} | blocks
 
 
-def test_parameters_gradients_and_adam_state_are_what_arithmetic_says(report):
+def test_parameters_gradients_and_adam_state_match_arithmetic(report):
     width, size = 8, 16
     conv = 9 * width + 9 * width * 2 * width
     norm = 2 * width + 2 * 2 * width
@@ -95,7 +95,7 @@ def test_backward_memory_has_the_layer_of_its_forward_operator(report):
     assert rows["Net.block1.norm"]["backward_bytes"] + rows["Net.block2.norm"]["backward_bytes"] > 0
 
 
-def test_steps_are_marked_and_nothing_lives_at_the_end(report):
+def test_steps_are_marked_and_nothing_is_live_at_the_end(report):
     steps = [row for row in report["tables"]["steps"] if row["is_complete"]]
     assert len(steps) == 40
     (cpu,) = report["devices"]
@@ -107,7 +107,7 @@ def without_learning(text: str) -> str:
 
 
 @pytest.mark.parametrize("trace", [False, True])
-def test_monitors_tell_of_memory_with_and_without_a_recording(program, golden, trace, tmp_path):
+def test_monitors_report_memory_with_and_without_a_recording(program, golden, trace, tmp_path):
     flags = ["--monitor", "yes", *(["--trace", tmp_path / "train.plim"] if trace else [])]
     environment = {"PLIMSOLL_MONITOR_VERBOSE_BATCHES": "2"}
     ran = subprocess.run(
@@ -138,7 +138,7 @@ def test_samples_go_into_a_log_and_for_tensorboard(program, trace, tmp_path):
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
 
 
-def test_a_configuration_says_what_flags_say_and_more(program, tmp_path, nvtx_tool):
+def test_a_configuration_has_all_options_of_the_flags_and_more(program, tmp_path, nvtx_tool):
     config = tmp_path / "c.yaml"
     config.write_text(
         f"plimsoll: {{interval: 20, verbose_batches: 1, output_dir: {tmp_path}, nvtx: true}}\n"
@@ -166,7 +166,7 @@ def test_a_configuration_says_what_flags_say_and_more(program, tmp_path, nvtx_to
     assert ran.stderr.startswith(f"{config}:2:3: plimsoll: no option 'intervall': did you mean")
 
 
-def test_without_monitor_nothing_is_told_and_mistakes_are_told_at_once(program):
+def test_without_monitor_nothing_is_reported_and_mistakes_are_reported_immediately(program):
     plain = subprocess.run([program, *SMALL], capture_output=True, text=True, check=True)
     assert without_learning(plain.stdout) == plain.stderr == ""
     wrong = subprocess.run(
@@ -185,7 +185,7 @@ def test_it_builds_against_the_source_tree_where_nothing_is_installed(tmp_path):
     assert "plimsoll_record" in rules
 
 
-def test_without_torch_it_says_so(tmp_path):
+def test_without_torch_a_message_is_printed(tmp_path):
     without = tmp_path / "python"
     without.write_text(
         "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n"

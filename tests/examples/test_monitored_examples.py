@@ -1,6 +1,6 @@
-"""The examples with their monitors on: what they print and write, from real runs made small.
+"""The examples with monitors: what they print and write, in small real runs.
 
-Off, they print and write nothing of it. Goldens: `pytest --bless`.
+Without monitors, they print and write none of it. Golden files: `pytest --bless`.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-sys.path.insert(0, str(EXAMPLES))  # as for a script there
+sys.path.insert(0, str(EXAMPLES))  # as for a script in that folder
 BURGERS = "--steps 6 --batch-size 4 --unroll 2 --width 8 --depth 2 --grid 64 --trajectories 4"
 BURGERS += " --held-out 2 --frames 5 --lr 1e-2"
 SPLATTING = "-i 12 --size 32 --gaussians 60 --densify_from_iter 2 --densify_until_iter 10"
@@ -31,7 +31,7 @@ HEAT = "--grid 16 --steps 4"
 
 
 def run(name: str, arguments: str, folder: Path, **environment: str) -> str:
-    """What the example prints, run as a user does, in `folder`."""
+    """The output of the example, run as a user runs it, in `folder`."""
     ran = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py", *arguments.split()],
         capture_output=True,
@@ -54,7 +54,7 @@ def load(name: str):
 # Burgers ------------------------------------------------------------------------------------------
 
 
-def test_burgers_tells_of_the_first_batches_and_the_peak_of_each_epoch(golden, tmp_path):
+def test_burgers_reports_the_first_batches_and_the_peak_of_each_epoch(golden, tmp_path):
     config = EXAMPLES / "burgers_unet.yaml"
     text = run("burgers_unet", f"{BURGERS} --config {config}", tmp_path)
     golden(text, "monitors/burgers_unet.txt")
@@ -62,12 +62,12 @@ def test_burgers_tells_of_the_first_batches_and_the_peak_of_each_epoch(golden, t
 
 
 def here(capsys, name: str, arguments: str) -> str:
-    """What the example prints, run in this process."""
+    """The output of the example, run in this process."""
     load(name).main(arguments.split())
     return re.sub(r"[\d.]+ s\n", "", capsys.readouterr().out)
 
 
-def test_burgers_without_a_configuration_tells_nothing_of_memory(capsys, monkeypatch):
+def test_burgers_without_a_configuration_reports_no_memory(capsys, monkeypatch):
     assert "MB" not in here(capsys, "burgers_unet", BURGERS)
     assert not _record.is_recording()
     monkeypatch.setenv("PLIMSOLL_MONITOR_ENABLED", "1")
@@ -127,7 +127,7 @@ def test_the_cache_of_simulations_keeps_the_last_ones_and_changes_no_number(tmp_
     for which in (0, 1, 0, 2, 0, 1, 1):  # 0 1 . 2 . 1 . are loaded
         assert torch.equal(simulations[which], written[which])
     assert simulations.loads == 4
-    assert simulations[1].untyped_storage().nbytes() == 5 * 8 * 4  # its own frames alone
+    assert simulations[1].untyped_storage().nbytes() == 5 * 8 * 4  # only its own frames
 
 
 @pytest.mark.parametrize("flags", ["--max-cached-sims 1", "--max-cached-sims 1 --workers 1"])
@@ -240,7 +240,7 @@ def test_splatting_keeps_the_defaults_of_trainers():
     assert args.output_dir == Path("output/ship")
 
 
-def test_splatting_goes_on_from_a_checkpoint_with_a_picture_and_held_out_metrics(tmp_path):
+def test_splatting_resumes_from_a_checkpoint_with_a_picture_and_held_out_metrics(tmp_path):
     pixels = bytes(
         (x * 8 if c == 0 else y * 8) for y in range(32) for x in range(32) for c in "rgb"
     )

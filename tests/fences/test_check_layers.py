@@ -1,4 +1,4 @@
-"""The fences stop what they should: each case plants one include in an empty repository."""
+"""check_layers.py rejects forbidden includes: each case plants one in an empty repository."""
 
 import importlib.util
 from pathlib import Path
@@ -38,7 +38,7 @@ def problems(root: Path, file: str, include: str) -> list[str]:
         ("include/plimsoll/session.h", '"plimsoll/result.h"'),
         ("adapters/libtorch/init.cc", "<ATen/record_function.h>"),
         ("adapters/libtorch/init.cc", '"plimsoll/recorder_c.h"'),
-        ("adapters/cuda_driver/telling.cc", '"plimsoll/recorder_c.h"'),
+        ("adapters/cuda_driver/reporting.cc", '"plimsoll/recorder_c.h"'),
         ("python/bindings/module.cc", '"plimsoll/session.h"'),
         ("python/bindings/module.cc", '"errors.h"'),
     ],
@@ -69,7 +69,7 @@ def test_what_the_design_allows_passes(tmp_path: Path, file: str, include: str) 
         ("include/plimsoll/session.h", '"base/bytes.h"'),
         ("adapters/libtorch/init.cc", '"record/hot/ring.h"'),
         ("adapters/libtorch/init.cc", '"plimsoll/session.h"'),
-        ("adapters/cuda_driver/roll.cc", '"plimsoll/recorder.h"'),
+        ("adapters/cuda_driver/registry.cc", '"plimsoll/recorder.h"'),
         ("python/bindings/module.cc", '"engine/session.h"'),
     ],
 )

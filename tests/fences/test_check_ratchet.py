@@ -1,4 +1,4 @@
-"""The ratchet counts what it should, and asks for the right thing when a count moves."""
+"""check_ratchet.py counts correctly, and gives the right advice when a count changes."""
 
 import importlib.util
 from pathlib import Path

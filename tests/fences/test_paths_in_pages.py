@@ -1,4 +1,4 @@
-"""The pages name files that exist."""
+"""Files that the documentation names exist."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PAGES = [
 # A path of this repository begins with one of these, or with a module of src/.
 TOPS = {"src", "adapters", "include", "python", "tests", "tools", "bench", "cmake", "scripts"}
 MODULES = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
-# Examples of a page, and places for a name.
+# Examples and placeholders in the pages.
 NO_FILES = re.compile(r"NAME|/pprof/")
 A_PATH = re.compile(r"(?<![\w./<{*-])((?:[\w.-]+/)+[\w.-]+\.(?:cc|h|py|def|cmake))\b")
 

@@ -1,4 +1,4 @@
-"""The modules of the Python package import each other without a cycle, also inside functions."""
+"""The modules of the Python package have no import cycles, not even inside functions."""
 
 import ast
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def module_of(file: Path, folder: Path) -> str:
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """What runs: not what is imported for type checkers alone."""
+    """The imports that run, without those for type checkers only."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
@@ -35,7 +35,7 @@ def graph_of(folder: Path) -> dict[str, set[str]]:
     graph = {}
     for module, file in files.items():
         found = set(imports(ast.parse(file.read_text())))
-        # `from plimsoll import _record` needs the package's folder, and runs nothing new of it.
+        # `from plimsoll import _record` needs the package's folder, but runs no other module of it.
         graph[module] = {each for each in found if each in files} - {module, folder.name}
     return graph
 

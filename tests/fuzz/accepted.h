@@ -1,5 +1,5 @@
-// Counts the inputs that a fuzz target's reader takes for valid. Seeds that are all refused would
-// fuzz the first check alone: the replay of seeds then fails (replay_main.cc).
+// Counts the inputs that a fuzz target's reader accepts. If every seed were refused, only the first
+// check would be fuzzed: then the replay of seeds fails (replay_main.cc).
 #pragma once
 
 #include <cstddef>

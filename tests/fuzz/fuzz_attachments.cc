@@ -1,5 +1,5 @@
-// Attaches bytes to a recording, as torch's own history of its allocator, and reads it: whatever
-// they are, the recording can be read.
+// Attaches arbitrary bytes to a recording as torch's own allocator history, and reads it: the
+// recording must stay readable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

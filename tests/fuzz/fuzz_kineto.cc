@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of torch.profiler traces as if they were a file. The first byte says in
-// what pieces they come. Whatever it reads, the trace must pair without trouble.
+// Feeds bytes to the reader of torch.profiler traces as a file. The first byte sets the size of the
+// pieces. Every trace that is read must pair without errors.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
-// The layers that bytes may be wrapped in: gzip, and base64 in a page. Read to the end in pieces of
-// odd sizes; what comes out is bounded here, since a few bytes of gzip may stand for gigabytes.
+// The encodings around a file: gzip, and base64 in a page. Reads to the end in pieces of odd sizes;
+// the output is bounded here, since a few bytes of gzip may expand to gigabytes.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace plimsoll;
 
-// How many bytes; none after an error.
+// The number of bytes; nullopt after an error.
 std::size_t drain(readers::ByteSource& source) {
   std::array<std::byte, 257> piece{};
   std::size_t total = 0;

@@ -1,5 +1,4 @@
-// What a process shows of its memory, as another process has left it in the file: whatever is taken
-// for a sample is one that can be written and read again.
+// The live status file of another process: every accepted sample can be written and read again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

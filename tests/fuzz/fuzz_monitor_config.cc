@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of configurations as if they were a file. Whatever options it finds,
-// they are ones that set() would have taken; else there is one sentence with the name in front.
+// Feeds bytes to the reader of configurations as a file. Every option found is one that set() would
+// have accepted; otherwise there is one sentence that begins with the name.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -59,13 +59,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   base::Diagnostics diagnostics;
   base::Progress progress;
   model::TraceBuilder builder(diagnostics);
-  readers::Beside beside;
+  readers::SideData side_data;
   readers::ReadContext context{builder, diagnostics, progress,
-                               readers::Limits{.memory_bytes = 64 << 20}, &beside};
+                               readers::Limits{.memory_bytes = 64 << 20}, &side_data};
   const auto source = readers::view_memory(bytes, piece);
   if (!reader->read(*source, context).ok()) return 0;
   std::size_t attached_bytes = 0;
-  for (const readers::Attachment& each : beside.attachments) attached_bytes += each.bytes.size();
+  for (const readers::Attachment& each : side_data.attachments) attached_bytes += each.bytes.size();
   PLIMSOLL_CHECK(attached_bytes <= bytes.size());
   const auto trace = builder.finish(reader->name(), progress);
   PLIMSOLL_CHECK(trace.ok());

@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of nvidia-smi's CSV logs as if they were a file. Whatever it finds has
-// a name, no device stands twice in a round, and rounds are numbered from 0.
+// Feeds bytes to the reader of nvidia-smi's CSV logs as a file. Every device has a name, none
+// appears twice in a round, and rounds are numbered from 0.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

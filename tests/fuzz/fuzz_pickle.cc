@@ -1,6 +1,6 @@
-// The pickle machine alone, with a record maker that knows nothing: no input may crash it, hang it
-// or make it spend more memory than its limit. The window is the smallest, so that every opcode is
-// met astride its edge.
+// The pickle machine alone, with a record maker that recognizes nothing: no input may crash it,
+// hang it or make it exceed its memory limit. The window is minimal, so that every opcode crosses
+// its edge.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// Feeds files to `plimsoll export --redact`. What comes out of it is a recording without damage,
-// with as many events, that can be redacted again.
+// Feeds files to `plimsoll export --redact`. The output is an undamaged recording with the same
+// number of events, which can be redacted again.
 #include <sys/mman.h>
 #include <unistd.h>
 

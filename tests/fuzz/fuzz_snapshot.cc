@@ -1,5 +1,5 @@
-// A whole snapshot: HTML or pickle, schema walk, builder, lifetimes, categories. Whatever comes out
-// must keep the model's promises.
+// A whole snapshot: HTML or pickle, schema walk, builder, lifetimes, categories. The result must
+// keep the model's invariants.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace plimsoll;
 
-// Every row that a trace points with is there, and lifetimes are in order.
+// Every referenced row exists, and lifetimes are in order.
 void check_promises(const model::Trace& trace) {
   for (const model::DeviceTrace& device : trace.devices) {
     for (const model::SiteId site : device.events.site) {
@@ -47,7 +47,7 @@ void check_promises(const model::Trace& trace) {
   }
 }
 
-// Each allocation has one, or none has.
+// Either all allocations have one, or none.
 void check_categories(const model::Trace& trace) {
   if (!trace.has_inferred_roles) return;
   for (const model::DeviceTrace& device : trace.devices) {

@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of text logs as if they were a file. Whatever samples it finds, the
-// summary takes them, and a log written of them is read back as it was written.
+// Feeds bytes to the reader of text logs as a file. The summary accepts every sample found, and a
+// log written from them is read back unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <string>

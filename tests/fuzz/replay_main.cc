@@ -1,6 +1,6 @@
-// Feeds every file of the given folders and files to a fuzz target once. It stands in for libFuzzer
-// where the compiler has none, and makes the seed corpus a plain test. Fails when there was nothing
-// to replay, or the reader takes no seed of a folder for valid.
+// Feeds every file of the given folders and files to a fuzz target once. Replaces libFuzzer if the
+// compiler has none, and makes the seed corpus a plain test. Fails if there is nothing to replay,
+// or the reader accepts no seed of a folder.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Snapshots too special for the generator: each as what torch.cuda.memory._snapshot() returns."""
+"""Special snapshots, which the generator cannot make, as torch.cuda.memory._snapshot() returns."""
 
 MIB = 1 << 20
 FRAMES = [
@@ -37,7 +37,7 @@ def segment(device: int, address: int, size: int, used: int) -> dict:
 
 
 def inconsistent() -> dict:
-    """Events that leave 30 MiB live, and segments that hold nothing live."""
+    """Events that leave 30 MiB live, and segments without live blocks."""
     begin = 1_000_000
     events = [event("alloc", (i + 1) << 24, 10 * MIB, begin + i) for i in range(3)]
     return {"segments": [segment(0, 1 << 30, 20 * MIB, 0)], "device_traces": [events]}

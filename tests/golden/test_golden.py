@@ -1,9 +1,9 @@
-"""What `plimsoll` prints, word for word.
+"""The exact output of `plimsoll`.
 
-Each .txt file here is one case: a recording (`generated: PRESET` of the snapshot generator,
-`made: RECIPE` of made.py, or `compat: NAME` of tests/compat), the question (what follows
-`plimsoll report FILE`), and the text that answers it. `pytest tests/golden --bless` writes the
-answers anew: read the difference before you commit it.
+Each .txt file here is one case: a recording (`generated: PRESET` of the snapshot generator, `made:
+RECIPE` of made.py, or `compat: NAME` of tests/compat), the question (what follows `plimsoll report
+FILE`), and the expected text. `pytest tests/golden --bless` rewrites the texts: read the difference
+before you commit it.
 """
 
 import os
@@ -24,7 +24,7 @@ MOST_LINES = 60
 
 @pytest.fixture(scope="session")
 def recordings(generated, tmp_path_factory):
-    """A folder with every recording that a case may name."""
+    """A folder with all recordings that cases may name."""
     folder = tmp_path_factory.mktemp("golden")
     for name, path in generated.items():
         (folder / f"{name}.pickle").symlink_to(path)

@@ -1,4 +1,4 @@
-"""For the case device_bar: who holds the first device, compared with what torch and CUDA say."""
+"""For the case device_bar: what uses the first device, compared with torch's and CUDA's figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @contextlib.contextmanager
 def other_process() -> Iterator[None]:
-    """Another process that holds 256 MiB of the first device."""
+    """Another process that uses 256 MiB of the first device."""
     program = (
         "import sys, torch\n"
         "kept = torch.ones(256 << 20, dtype=torch.uint8, device='cuda')\n"
@@ -37,7 +37,7 @@ def other_process() -> Iterator[None]:
 
 
 def restless(instants: int, train: Callable[[], None]) -> Iterator[int]:
-    """So many moments between allocations, frees, steps of training and empty caches."""
+    """Yield `count` times between allocations, frees, training steps and empty caches."""
     dice, kept = random.Random(1), []
     for turn in range(instants):
         if turn % 20 == 0:
@@ -51,18 +51,18 @@ def restless(instants: int, train: Callable[[], None]) -> Iterator[int]:
         yield turn
 
 
-class Looks:
-    """What did not agree, and how much of what is allowed was needed."""
+class DeviceReadings:
+    """Return the disagreements, and how much of the tolerance was needed."""
 
     def __init__(self) -> None:
         self.seen = 0
         self.wrong: list[str] = []
         self.kinds: set[str] = set()
         self.worst = 0.0
-        self._base: int | None = None  # what nobody told apart, the first time
+        self._base: int | None = None  # the unidentified bytes at the first time
 
     def look(self) -> None:
-        """Asks the driver now."""
+        """Query the driver now."""
         bar = _record.device_bar(0, 5.0)
         if bar is None:
             self.wrong.append("no bar")
@@ -75,7 +75,7 @@ class Looks:
         allowed = max(bar.used_bytes // 100, 64 * MIB)
         rest = bar.parts[-1].size_bytes
         if bar.parts[-1].kind != "unexplained" and rest >= 0:
-            # Those in it, whom nobody tells of, have always the same.
+            # The unreported users of the device must always have the same number of bytes.
             self._base = rest if self._base is None else self._base
             rest -= self._base
         self.worst = max(self.worst, abs(rest) / allowed)

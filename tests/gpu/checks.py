@@ -1,4 +1,4 @@
-"""How a case says what it has found."""
+"""Prints the results of a case."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ MIB = 1 << 20
 
 
 def check(what: str, holds: bool, found: object) -> None:
-    """Says what table.py is to print."""
+    """Print a check for table.py."""
     print(json.dumps({"check": what, "holds": bool(holds), "found": str(found)}), flush=True)

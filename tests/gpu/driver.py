@@ -1,6 +1,6 @@
-"""The library that records what any program asks CUDA for, preloaded into real ones.
+"""The CUDA driver library, preloaded into real programs.
 
-What each program says that it asked for is what its trace tells, to the byte.
+The requests that each program prints must equal those in its trace, to the byte.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ print("end")
 
 
 def driver(which: str) -> None:
-    """Records `which` program: "shared" or "static" (how it has CUDA's runtime), or "cupy"."""
+    """Record `which` program: "shared" or "static" (how it links CUDA's runtime), or "cupy"."""
     if which == "cupy":
         said, trace = recorded([sys.executable, "-c", CUPY])
     else:
@@ -41,10 +41,10 @@ def driver(which: str) -> None:
     if trace is None:
         check("there is a trace", False, "none was written")
         return
-    told, live = allocations_of(dumped(trace))
-    missing, more = wanted - told, told - wanted
-    found = f"{sum(told.values())} allocations"
-    # CuPy and its libraries take some for themselves.
+    reported, live = allocations_of(dumped(trace))
+    missing, more = wanted - reported, reported - wanted
+    found = f"{sum(reported.values())} allocations"
+    # CuPy and its libraries allocate some memory for themselves.
     check("each request is told, to the byte", not missing, dict(missing) or found)
     if which != "cupy":
         check("and no others", not more, dict(more) or found)
@@ -61,7 +61,7 @@ def built(runtime: str) -> str:
 
 
 def recorded(words: list[str]) -> tuple[list[str], Path | None]:
-    """What the program printed, and the trace of it, or None."""
+    """Return the program's output, and its trace or None."""
     import plimsoll
 
     library = Path(plimsoll.__path__[0]) / "libplimsoll_cuda_driver.so"
@@ -73,7 +73,7 @@ def recorded(words: list[str]) -> tuple[list[str], Path | None]:
         text=True,
         check=False,
     )
-    # Each process but the first that allocates has a number in the name of its file.
+    # Each process except the first one that allocates has a number in its file name.
     found = sorted(trace.parent.glob("driver*.plim"))
     return ran.stdout.splitlines(), found[0] if found else None
 
@@ -84,12 +84,14 @@ def dumped(trace: Path) -> str:
     folders = [f"-I{ROOT / 'src'}", f"-I{ROOT / 'include'}"]
     compiler = os.environ.get("CXX", "c++")
     subprocess.run([compiler, "-std=c++20", "-O1", *folders, *sources, "-o", str(tool)], check=True)
-    told = subprocess.run([str(tool), str(trace)], stdout=subprocess.PIPE, text=True, check=True)
-    return told.stdout
+    reported = subprocess.run(
+        [str(tool), str(trace)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return reported.stdout
 
 
 def allocations_of(text: str) -> tuple[Counter[str], int]:
-    """The allocations of a dumped trace, as "DEVICE BYTES", and how many have not ended."""
+    """Return the allocations of a dumped trace, as "DEVICE BYTES", and the number still live."""
     types = dict(re.findall(r"^device id=(\d+) type=(\w+)", text, re.MULTILINE))
     sites = dict(re.findall(r"^site id=(\d+) .*?\bdevice=(\d+)", text, re.MULTILINE))
     allocations = Counter(

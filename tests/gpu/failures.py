@@ -1,6 +1,6 @@
-"""Memory runs out in each part of a step, and what is told of it before the exception comes.
+"""Memory runs out in each part of a step: what is printed before the exception is raised.
 
-The device is made small by torch's own limit of the process, so that any machine will do.
+Torch's own limit of the process makes the device small, so that any machine can be used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import plimsoll
 
 
 def leave(spare_bytes: int) -> None:
-    """From here on the process may hold so much more than it does."""
+    """From here on, the process may allocate only this much more."""
     torch.cuda.empty_cache()
     total = torch.cuda.mem_get_info()[1]
     fraction = (torch.cuda.memory_reserved() + spare_bytes) / total
@@ -38,8 +38,8 @@ class Model(nn.Module):
         return y
 
 
-def told_of(part: Callable[[], object]) -> list[str]:
-    """Runs what is to fail; the lines that were told before the exception."""
+def reported_of(part: Callable[[], object]) -> list[str]:
+    """Run a failing function; return the lines that were printed before the exception."""
     path = Path("run.oom.txt")
     before = len(path.read_text()) if path.is_file() else 0
     try:
@@ -58,16 +58,16 @@ def check_lines(lines: list[str], wanted: dict[str, str]) -> None:
 
 
 def oom_in_backward() -> None:
-    """On a thread of autograd: the layer and the line are those of forward."""
+    """On an autograd thread: the layer and the line are those of forward."""
     with plimsoll.record("run.plim", adapter="libtorch"):
         model = Model().cuda()
         loss = model(torch.randn(256, 64, device="cuda")).square().mean()
         leave(24 * MIB)
-        lines = told_of(loss.backward)
+        lines = reported_of(loss.backward)
     check_lines(
         lines,
         {
-            "the layer": "asked by     Model.head",
+            "the layer": "requested by Model.head",
             "the phase": "backward",
             "the line of forward": "failures.py:",
             "the limit": "set by set_per_process_memory_fraction",
@@ -78,13 +78,13 @@ def oom_in_backward() -> None:
 
 
 def oom_in_optimizer() -> None:
-    """In the first step of Adam, which makes its state."""
+    """In the first step of Adam, which allocates its state."""
     with plimsoll.record("run.plim", adapter="libtorch"):
         model = Model().cuda()
         optimizer = torch.optim.Adam(model.parameters(), foreach=False)
         model(torch.randn(256, 64, device="cuda")).square().mean().backward()
         leave(24 * MIB)
-        lines = told_of(optimizer.step)
+        lines = reported_of(optimizer.step)
     check_lines(
         lines,
         {
@@ -97,7 +97,7 @@ def oom_in_optimizer() -> None:
 
 
 def oom_search() -> None:
-    """For the largest batch: caught and tried again, and each failure can be looked at."""
+    """Searches for the largest batch: errors are caught, and each failure can be examined."""
     with plimsoll.record("run.plim", adapter="libtorch") as recording:
         model = Model().cuda()
         leave(48 * MIB)
@@ -120,9 +120,9 @@ def oom_search() -> None:
         )
     sys.stdout.flush()
     if importlib.util.find_spec("plimsoll._core") is None:
-        return  # the recorder alone is installed
+        return  # only the recorder is installed
     for number in range(1, failures + 1):
         trace = plimsoll.open("run.plim", device="cuda:0", at=f"oom:{number}")
-        (moment,) = trace.tables["moments"]
+        (moment,) = trace.tables["points_in_time"]
         wanted = "oom" if failures == 1 else f"oom:{number}"
         check(f"failure {number} can be looked at", moment["name"] == wanted, moment["name"])

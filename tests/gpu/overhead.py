@@ -1,6 +1,6 @@
-"""What recording costs on a GPU, beside torch's own history of its allocator and torch.profiler.
+"""The cost of recording on a GPU, compared with torch's allocator history and torch.profiler.
 
-Pairs of blocks of the same steps, with and without, which of them first is chosen by chance.
+Pairs of blocks of the same steps, with and without recording, in random order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import plimsoll
 def overhead(
     make: Callable[[int, int], nn.Module], kind: str, limit_percent: str
 ) -> Iterator[tuple[str, bool, str]]:
-    """What each variant costs, in percent of a step; ours must stay below the limit."""
+    """Measure each variant, in percent of a step; Plimsoll must stay below the limit."""
     width, depth, batch = (4096, 8, 8192) if kind == "compute" else (64, 40, 8)
     model, x = make(width, depth).cuda(), torch.randn(batch, width, device="cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
@@ -74,7 +74,7 @@ def overhead(
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
-    """The median, and its 95 % interval by bootstrap."""
+    """Return the median and its 95 % interval, by bootstrap."""
     dice = random.Random(1)
     medians = sorted(statistics.median(dice.choices(values, k=len(values))) for _ in range(2000))
     return statistics.median(values), medians[50], medians[1949]

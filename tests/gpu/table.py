@@ -1,4 +1,4 @@
-"""Runs the cases, each in a process of its own, and prints one table of their checks.
+"""Runs the cases, each in a separate process, and prints one table of their checks.
 
 Usage: table.py FOLDER [CASE…], with PYTHONPATH set so that plimsoll is found.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SECONDS = 900
 
-# Of torch's allocator; PYTORCH_CUDA_ALLOC_CONF, and the name it has since torch 2.10.
+# Variables of torch's allocator: PYTORCH_CUDA_ALLOC_CONF, and its name since torch 2.10.
 SETTINGS = {
     "default": "",
     "expandable": "expandable_segments:True",
@@ -28,7 +28,7 @@ EXAMPLES = ("burgers_unet", "language_model", "gaussian_splatting")
 
 @dataclass(frozen=True)
 class Case:
-    """A function of cases.py, and what it is to be told."""
+    """A function of cases.py and its arguments."""
 
     name: str
     function: str
@@ -91,7 +91,7 @@ def environment_of(case: Case) -> dict[str, str]:
 
 
 def run(case: Case, folder: Path) -> list[Check]:
-    """The checks of a case; one that does not hold, if it came to no end."""
+    """Return the checks of a case, with a failed one if the case did not finish."""
     place = folder / case.name.replace(", ", "-").replace(" ", "_")
     place.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, str(HERE / "cases.py"), case.function, *case.words]
@@ -117,7 +117,7 @@ def run(case: Case, folder: Path) -> list[Check]:
 
 
 def checks_of(case: str, text: str) -> list[Check]:
-    """The lines that a case printed for us; what else it printed is its own."""
+    """Return the lines that a case printed for the table, without its other output."""
     found = []
     for line in text.splitlines():
         if line.startswith('{"check": '):

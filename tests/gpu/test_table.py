@@ -1,4 +1,4 @@
-"""What of tests/gpu/run needs no GPU: that it says so where there is none, and how it counts."""
+"""The parts of tests/gpu/run that need no GPU: its message without a GPU, and its counts."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ def loaded(name):
     spec = importlib.util.spec_from_file_location(f"gpu_{name}", HERE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(HERE))  # beside which a script finds the others
+    sys.path.insert(0, str(HERE))  # the folder in which a script finds the others
     spec.loader.exec_module(module)
     return module
 
@@ -26,7 +26,7 @@ def table():
     return loaded("table")
 
 
-def test_without_a_gpu_it_says_so_in_one_sentence():
+def test_without_a_gpu_one_sentence_is_printed():
     ran = subprocess.run(
         [str(HERE / "run")],
         env=os.environ | {"PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""},
@@ -66,8 +66,8 @@ def test_a_trace_is_read_without_the_engine(tmp_path, monkeypatch):
 def test_a_case_gets_its_settings_and_no_others(table, monkeypatch):
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "mine")
     by_name = {each.name: each for each in table.all_cases()}
-    told = table.environment_of(by_name["graphs, expandable"])
-    assert told["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+    reported = table.environment_of(by_name["graphs, expandable"])
+    assert reported["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
     assert "PYTORCH_CUDA_ALLOC_CONF" not in table.environment_of(by_name["graphs, default"])
     assert table.environment_of(by_name["without a compiler"])["CXX"] == "/nonexistent"
 
@@ -102,7 +102,7 @@ def test_unknown_cases_are_named(table, tmp_path, capsys):
     assert "planted oom" in capsys.readouterr().out
 
 
-def test_sums_that_differ_are_told(monkeypatch):
+def test_sums_that_differ_are_reported(monkeypatch):
     cases = loaded("cases")
 
     class Share:
@@ -127,6 +127,6 @@ def test_sums_that_differ_are_told(monkeypatch):
     assert sums.wrong == ["categories of cuda:0: 80 for 100"]
 
 
-def test_the_interval_holds_the_median():
+def test_the_interval_contains_the_median():
     middle, low, high = loaded("overhead").interval([1.0, 2.0, 3.0, 4.0, 50.0])
     assert low <= middle == 3.0 <= high

@@ -1,8 +1,8 @@
-"""Run the habits of users on the CPU and on fake CUDA devices, each in a process of its own.
+"""Run the habits of users on the CPU and on fake CUDA devices, each in a separate process.
 
-A test that takes `device` runs in a child pytest, one for all tests of that device, because torch
-can be given fake devices only before it is used. The parent reports what the child found. To run
-one by hand: `HABITS_DEVICE=cpu pytest tests/habits/test_003_monitoring_guide.py`.
+A test that takes `device` runs in a child pytest, one for all tests of that device, because fake
+devices must be installed before torch is used. The parent reports the child's results. To run one
+by hand: `HABITS_DEVICE=cpu pytest tests/habits/test_003_monitoring_guide.py`.
 """
 
 import ctypes
@@ -28,10 +28,10 @@ DEVICES = ("cpu", "cuda")
 
 
 def lend_fake_devices() -> None:
-    """From now on `.cuda()` works in this process: host memory behind a fake allocator."""
+    """Make `.cuda()` work in this process: host memory behind a fake allocator."""
     import torch
 
-    from plimsoll._cuda import cuda_half
+    from plimsoll._cuda import cuda_adapter
 
     sys.path.insert(0, str(CUDA_TESTS))
     import fake_history
@@ -42,7 +42,7 @@ def lend_fake_devices() -> None:
     for name in ("fake_allocated", "fake_reserved", "fake_total"):
         getattr(fake, name).restype = ctypes.c_uint64
     folders = (Path(allocator).parent,)
-    cuda_half.HALF = dataclasses.replace(cuda_half.HALF, library_folders=folders)
+    cuda_adapter.CUDA = dataclasses.replace(cuda_adapter.CUDA, library_folders=folders)
     fake_torch.pretend(fake)
     ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
     fake_history.History(fake)
@@ -80,7 +80,7 @@ def fakes() -> str:
 
 
 class Children:
-    """The child of each device, run when the first of its tests is asked for."""
+    """The child of each device, started by the first of its tests."""
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, dict[str, str]]] = {}
@@ -97,7 +97,7 @@ class Children:
         report = Path(tempfile.mkdtemp(prefix="plimsoll-habits-")) / "report"
         report.touch()
         environment = os.environ | {"HABITS_DEVICE": device, "HABITS_REPORT": str(report)}
-        environment["OMP_NUM_THREADS"] = "1"  # small work, and perhaps much else on this machine
+        environment["OMP_NUM_THREADS"] = "1"  # little work, on a machine that may be busy
         if device == "cuda":
             environment["HABITS_FAKES"] = fakes()
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *wanted]
@@ -152,7 +152,7 @@ def _end_watching():
 
 @pytest.fixture
 def run(plimsoll_command):
-    """Runs the command, or a Python program, in a folder; as a user does in a shell."""
+    """Runs the command or a Python program in a folder, as a user does in a shell."""
 
     def ran(*words, cwd, status=0, env=None, timeout=240):
         words = [str(each) for each in words]

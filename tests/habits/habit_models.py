@@ -36,13 +36,13 @@ def make(device: str, width: int = 128, batch: int = 64) -> tuple[Net, torch.Ten
 
 
 def mebibytes(count: float, device: str, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """A tensor of exactly so many MB."""
+    """Return a tensor of exactly this many MB."""
     size = torch.empty((), dtype=dtype).element_size()
     return torch.zeros(int(count * MB) // size, dtype=dtype).to(device)
 
 
 class Writer:
-    """A SummaryWriter that keeps what it is given."""
+    """A stub of SummaryWriter that stores the scalars."""
 
     def __init__(self) -> None:
         self.points: dict[str, list[tuple[int, float]]] = {}
@@ -55,7 +55,7 @@ class Writer:
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard's own reader finds in a folder of event files."""
+    """Return the scalars that TensorBoard's own reader finds in a folder of event files."""
     read = EventAccumulator(str(folder))
     read.Reload()
     return {

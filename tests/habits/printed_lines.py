@@ -1,4 +1,4 @@
-"""How the lines of monitors are matched."""
+"""Patterns for the lines of monitors."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the tests of the splatting profiler share."""
+"""Code shared by the tests of the splatting profiler."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""log_tensor_memory_breakdown: the habits of those who add one call behind their own logging."""
+"""log_tensor_memory_breakdown: the habits of users who add one call to their own logging."""
 
 import inspect
 import subprocess
@@ -24,7 +24,7 @@ def allocated_mb(device):
 
 
 class Loop:
-    """A training loop with the call behind each iteration."""
+    """A training loop with the call after each iteration."""
 
     def __init__(self, device, *, interval=10):
         self.device = device
@@ -129,7 +129,7 @@ def test_tensors_above_100_mb_are_large(device, size, count):
 def test_fragmentation_is_reserved_but_not_allocated_in_percent(device):
     loop = Loop(device).run(11)
     points = loop.writer.points.get("Memory/fragmentation_percent", [])
-    if device == "cpu":  # which has no caching allocator: nothing, or nothing fragmented
+    if device == "cpu":  # no caching allocator: no figure, or no fragmentation
         assert {value for _, value in points} <= {0.0}
         return
     reserved, allocated = torch.cuda.memory_reserved(), torch.cuda.memory_allocated()

@@ -1,4 +1,4 @@
-"""The tensor profiler: the habits of those who use its other tools, the example and ranks."""
+"""The tensor profiler: the habits of users of its other tools, the example and ranks."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ import plimsoll
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory):
-    """The folder of a made-up NVIDIA driver."""
+    """The folder of a fake NVIDIA driver."""
     folder = tmp_path_factory.mktemp("driver")
     source = ROOT / "tests/support/fake_nvml.cc"
     words = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", source]
@@ -37,7 +37,7 @@ def test_the_gpu_monitor_updates_every_two_seconds(run, tmp_path):
 
 
 def test_nsight_is_asked_for_thirty_seconds_or_a_whole_session(run, tmp_path):
-    """A real nsys would be needed to record; the command lines are compared."""
+    """Only the command lines are compared: recording would need a real nsys."""
     part = run("plimsoll", "nsys", "--print", "--attach-seconds", "30", cwd=tmp_path).stdout
     assert re.search(r"nsys start .*\nsleep 30\nnsys stop ", part)
     whole = run("plimsoll", "nsys", "--print", "--", "python3", "train.py", cwd=tmp_path).stdout

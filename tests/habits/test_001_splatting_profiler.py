@@ -1,4 +1,4 @@
-"""The tensor profiler: the habits of those who train Gaussians and read logs afterwards."""
+"""The tensor profiler: the habits of users who train Gaussians and read logs afterwards."""
 
 import json
 import os
@@ -174,7 +174,7 @@ def test_a_snapshot_takes_about_a_kilobyte(device, tmp_path):
     assert log.stat().st_size / 10 < 3000
 
 
-def test_what_is_due_is_there_at_once(device, tmp_path):
+def test_a_due_sample_is_written_immediately(device, tmp_path):
     options = {"output_dir": str(tmp_path), "interval": 10, "tensorboard": True}
     with plimsoll.TrainingMonitor(**options) as monitor:
         train(device, monitor, iterations=10)
@@ -208,7 +208,7 @@ Large tensors: 7 in 4000.0 MB, each above 100.0 MB
 
 
 def write_log(folder, *, reserved=10976.0, name="tensor_profile_20260129_133621.log"):
-    """The log of 10,000 iterations on a GPU that this machine need not have."""
+    """A log of 10,000 iterations on a GPU, which this machine does not need."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
         snapshot(i, 8073.4 if i == 40000 else 8156.2, 10126.0 if i == 40000 else reserved)
@@ -219,7 +219,7 @@ def write_log(folder, *, reserved=10976.0, name="tensor_profile_20260129_133621.
     return path
 
 
-def test_the_report_says_what_people_look_for(run, tmp_path):
+def test_the_report_has_what_people_look_for(run, tmp_path):
     log = write_log(tmp_path / "output/profiles")
     out = run("plimsoll", "analyze", log, cwd=tmp_path).stdout
     for wanted in (

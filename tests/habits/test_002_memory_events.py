@@ -1,4 +1,4 @@
-"""MemoryTracer: the habits of those who read its events, ratios and files."""
+"""MemoryTracer: the habits of users who read its events, ratios and files."""
 
 import dataclasses
 import json
@@ -62,7 +62,7 @@ def test_running_totals_follow_each_event(device):
         assert tracer.events[-1].allocated_bytes == at_end
 
 
-def test_what_the_model_holds_is_in_the_totals_from_the_start(device):
+def test_the_memory_of_the_model_is_in_the_totals_from_the_start(device):
     model, x = make(device)
     own = sum(each.untyped_storage().nbytes() for each in model.state_dict().values())
     tracer = MemoryTracer()

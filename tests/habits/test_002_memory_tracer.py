@@ -1,4 +1,4 @@
-"""MemoryTracer: the habits of those who trace one model layer by layer."""
+"""MemoryTracer: the habits of users who trace one model layer by layer."""
 
 import dataclasses
 import inspect
@@ -55,7 +55,7 @@ def test_cuda_asked_for_without_a_gpu_gives_one_message_and_the_cpus_figures(dev
     assert tracer.events
 
 
-def test_the_default_device_is_where_the_model_lives(device):
+def test_the_default_device_is_that_of_the_model(device):
     tracer = traced(device)
     assert tracer.get_peak_memory_per_layer()["encoder"] >= 128 * 256 * 4
 
@@ -121,7 +121,7 @@ def test_layer_stats_are_printed_in_mb(device):
     assert any(re.fullmatch(r"encoder: 0\.\d\d MB", line) for line in lines)
 
 
-def test_peak_allocated_holds_weights_and_outputs(device):
+def test_peak_allocated_includes_weights_and_outputs(device):
     stats = traced(device).get_layer_stats()
     weight, output = 128 * 256 * 4, 64 * 256 * 4
     assert stats["encoder"].peak_allocated >= weight + output

@@ -1,4 +1,4 @@
-"""The monitors of a training loop: the habits of those who configure them."""
+"""The monitors of a training loop: the habits of users who configure them."""
 
 import re
 from pathlib import Path

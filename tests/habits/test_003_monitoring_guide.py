@@ -1,4 +1,4 @@
-"""The monitors of a training loop: the habits of those who print a line for each batch."""
+"""The monitors of a training loop: the habits of users who print a line for each batch."""
 
 import functools
 import inspect

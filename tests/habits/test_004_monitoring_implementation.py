@@ -1,4 +1,4 @@
-"""Monitoring that is invisible: the habits of those who switch it on by configuration."""
+"""Unobtrusive monitoring: the habits of users who enable it by configuration."""
 
 import inspect
 import json
@@ -37,7 +37,7 @@ def test_every_name_is_imported_from_the_package(name):
 
 
 class Trainer:
-    """A trainer that knows nothing of monitoring but three lines."""
+    """A trainer with only three lines of monitoring."""
 
     def __init__(self, device, config):
         self.device = device
@@ -221,7 +221,7 @@ def test_blocks_appear_in_a_profile_of_torch(device, tmp_path):
 
 
 def test_a_smaller_batch_is_suggested(tmp_path, capfd):
-    """The advice needs the memory of a device; on a GPU its total, here the fake driver's."""
+    """The advice needs the total memory of a device; here it comes from the fake driver."""
     model, x = make("cpu")
     monitor = plimsoll.TrainingMonitor(
         interval=1, batch_size=64, text_log=False, output_dir=str(tmp_path)

@@ -1,4 +1,4 @@
-"""What the tests of MemoryTracer share."""
+"""Code shared by the tests of MemoryTracer."""
 
 from habit_models import make
 

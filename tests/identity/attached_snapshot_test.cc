@@ -1,4 +1,4 @@
-// A snapshot that stands in a recording tells the same lifetimes and segments as by itself.
+// A snapshot attached to a recording gives the same lifetimes and segments as on its own.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -68,7 +68,7 @@ void expect_same(const model::Trace& alone, const model::DeviceTrace& a, const m
   }
 }
 
-TEST(AttachedSnapshot, tells_what_it_tells_alone) {
+TEST(AttachedSnapshot, reports_what_it_reports_alone) {
   PLIMSOLL_NEEDS_SAMPLES();
   std::size_t count = 0;
   for (const auto& file : fs::directory_iterator(samples_folder() / "snapshots")) {

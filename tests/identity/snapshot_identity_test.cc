@@ -1,5 +1,5 @@
-// A snapshot that is read, exported and read again gives the same model: nothing that we understand
-// of PyTorch's format is lost on the way.
+// A snapshot that is read, exported and read again gives the same model: no data of PyTorch's
+// format that we use is lost.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -57,7 +57,7 @@ TEST(SnapshotIdentity, of_random_traces) {
   }
 }
 
-// Everything that the format can say, in one small trace.
+// Everything that the format can express, in one small trace.
 TEST(SnapshotIdentity, of_every_field) {
   using model::BlockState;
   using model::DeviceType;
@@ -117,6 +117,46 @@ TEST(SnapshotIdentity, of_every_field) {
 
   const model::Trace trace = maker.finish();
   EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "");
+}
+
+// PyTorch's keys know only CUDA devices, and state that nothing is live where there are no
+// segments.
+TEST(SnapshotIdentity, of_devices_that_are_not_cuda_and_have_no_segments) {
+  using model::DeviceType;
+  const auto without_segments = [](model::Device device) {
+    TraceMaker maker;
+    maker.on(device).alloc(0x1000, 64).alloc(0x2000, 32).free(0x1000, 64);
+    return maker.finish();
+  };
+  for (const model::Device device :
+       {model::Device{DeviceType::kCpu, -1}, model::Device{DeviceType::kCuda, 0},
+        model::Device{DeviceType::kHip, 1}, model::Device{DeviceType::kXpu, 2'000'000'000},
+        model::Device{DeviceType::kOther, 0}}) {
+    SCOPED_TRACE(model::to_string(device));
+    const model::Trace trace = without_segments(device);
+    const model::Trace again = written_and_read(trace);
+    ASSERT_EQ(again.devices.back().device, device);
+    EXPECT_FALSE(again.devices.back().has_final_state);
+    EXPECT_EQ(again.devices.back().lifetimes.baseline_count, 0u);
+  }
+}
+
+TEST(SnapshotIdentity, of_a_cpu_alongside_a_gpu) {
+  using model::DeviceType;
+  TraceMaker maker;
+  maker.on({DeviceType::kCpu, -1}).alloc(0x1000, 64);
+  maker.annotation("step", 1'000, 9'000);
+  maker.on({DeviceType::kCuda, 1}).alloc(1u << 21, 512);
+  maker.segment(1u << 21, 1u << 21,
+                {TraceMaker::block(1u << 21, 1u << 21, 512, model::BlockState::kActiveAllocated)});
+  maker.builder().final_state_unknown({DeviceType::kCpu, -1});
+  const model::Trace trace = maker.finish();
+  const model::Trace again = written_and_read(trace);
+  ASSERT_EQ(again.devices.size(), 3u) << "cuda:0 has no events";
+  EXPECT_FALSE(again.devices[2].has_final_state);
+  EXPECT_TRUE(again.devices[1].has_final_state);
+  EXPECT_EQ(again.devices[2].device, trace.devices[1].device);
+  EXPECT_EQ(again.annotations.at(0).device, trace.annotations.at(0).device);
 }
 
 }  // namespace

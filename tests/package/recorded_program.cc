@@ -3,8 +3,8 @@
 //
 //   recorded_program [alloc:BYTES…] [churn:COUNT] [own:PATH] [child] [wait] [exit:STATUS]
 //
-// churn: allocates and frees a byte so often; child: runs itself again, as a program of its own;
-// wait: until a signal ends it, having said so.
+// churn: allocates and frees a byte COUNT times; child: starts itself again as a separate program;
+// wait: prints a line, then waits until a signal ends it.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-"""The installed package: what it holds, what it needs, and programs that link it."""
+"""The installed package: its contents, its dependencies, and programs that link it."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def test_every_public_header_is_installed_and_compiles_alone(installed_package, 
     headers = {path.name for path in (ROOT / "include/plimsoll").glob("*.h")}
     folder = installed_package / "include/plimsoll"
     assert {path.name for path in folder.glob("*.h")} == headers
-    # Its order and what was included before must not matter, so each comes first in its own file.
+    # The order of includes must not matter, so each header comes first in its own file.
     for header in sorted(headers):
         source = tmp_path / f"{header}.cc"
         source.write_text(f"#include <plimsoll/{header}>\n")
@@ -30,7 +30,7 @@ def test_every_public_header_is_installed_and_compiles_alone(installed_package, 
     assert compiled.stderr == ""
 
 
-def test_no_installed_file_names_where_it_was_built_or_installed(installed_package):
+def test_no_installed_file_has_the_path_where_it_was_built_or_installed(installed_package):
     texts = [*installed_package.rglob("*.cmake"), *installed_package.rglob("*.pc")]
     assert len(texts) >= 10
     for path in texts:
@@ -72,7 +72,7 @@ def test_the_record_component_needs_no_library(installed_package, tmp_path):
     assert run(tmp_path / "build/consumer", "alloc:1").returncode == 0
 
 
-def test_a_component_that_is_unavailable_is_an_error_that_says_why(installed_package, tmp_path):
+def test_an_unavailable_component_is_an_error_with_the_reason(installed_package, tmp_path):
     configured = configure(
         tmp_path, installed_package, *WITHOUT_LIBRARIES, components="COMPONENTS engine"
     )
@@ -113,7 +113,9 @@ def test_a_program_records_and_reads_its_recording_through_pkg_config(pkg_config
           recording->flush();
           auto session = plimsoll::Session::open_memory(recording->copy(), "memory");
           if (!session) return std::fprintf(stderr, "%s", session.error().message.c_str()), 2;
-          std::puts(session->report_json().c_str());
+          auto report = session->ask();
+          if (!report) return std::fprintf(stderr, "%s", report.error().message.c_str()), 2;
+          std::puts(report->json().c_str());
           return plimsoll::MemoryMonitor::get_cpu_memory_mb() > 0 ? 0 : 3;
         }
         """)

@@ -34,7 +34,7 @@ def untraced(libtorch_programs) -> str:
 
 @pytest.fixture(scope="module", params=["", "late", "lite", "late lite"])
 def traced(request, libtorch_programs, tmp_path_factory):
-    """The words for the program, what it printed, and its trace."""
+    """The arguments of the program, its output, and its trace."""
     path = tmp_path_factory.mktemp("cuda") / "run.plim"
     words = request.param.split()
     environment = os.environ | ({"FAKE_CUDA_IS_LATE": "1"} if "late" in words else {})
@@ -92,14 +92,14 @@ def test_the_queries_return_the_device(traced):
     }
     for layer, parameter_bytes in PARAMETERS.items():
         assert layers[layer][1] == parameter_bytes
-        # Lite mode sees no operators, so the activation of the layer is not in it.
+        # Lite mode observes no operators, so the activation is not in the layer.
         if "lite" not in words:
             assert layers[layer][0] >= parameter_bytes + 4 * 64 * 256
     assert "error" not in text
 
 
-def test_a_program_without_the_half_says_so(libtorch_programs, untraced):
-    ran = run(libtorch_programs / "cuda_program_without_half", "memory")
+def test_a_program_without_the_cuda_adapter_reports_it(libtorch_programs, untraced):
+    ran = run(libtorch_programs / "cuda_program_without_adapter", "memory")
     assert losses(ran.stdout) == losses(untraced)
     assert (
         "error CUDA memory is not recorded: the program is not linked with plimsoll::libtorch_cuda"

@@ -1,4 +1,4 @@
-"""Layers of a LibTorch model whose source names none: by the parameters among operators' inputs."""
+"""Layers of a LibTorch model without PLIMSOLL_LAYER: from the parameters of its operators."""
 
 import subprocess
 from collections import Counter
@@ -16,9 +16,9 @@ def run(*words) -> subprocess.CompletedProcess:
 
 
 def allocated(path: Path) -> Counter:
-    """Allocated bytes by layer and phase; a layer of None: none."""
+    """Allocated bytes by layer and phase; the layer None means no layer."""
     events = plimsoll.open(path).events.to_pydict()
-    nothing = [None] * len(events["action"])  # a column is left out where no event has a value
+    nothing = [None] * len(events["action"])  # a column is left out if no event has a value
     columns = ("action", "is_adopted", "layer", "phase", "size_bytes")
     rows = zip(*(events.get(column, nothing) for column in columns), strict=True)
     counts: Counter = Counter()
@@ -50,8 +50,9 @@ def forward(counts: Counter) -> dict:
 
 def test_forward_memory_is_that_of_the_module_that_owns_the_parameters(traced):
     rows = forward(traced)
-    # body.1 is a ReLU and owns nothing; body.3 a BatchNorm that owns buffers alone. The embedding's
-    # matrix is the head's too, and `scale` the model's own: these three are the model's.
+    # body.1 is a ReLU and owns nothing; body.3 is a BatchNorm that owns only buffers. The
+    # embedding's matrix also belongs to the head, and `scale` to the model: these three belong to
+    # the model.
     assert set(rows) == {None, "Net", "Net.body.0", "Net.body.2", "Net.body.3", "Net.viewed"}
     assert rows["Net.body.0"] == STEPS * 2 * OUTPUT
     assert rows["Net.body.2"] == STEPS * OUTPUT
@@ -71,7 +72,7 @@ def test_a_layer_that_the_program_opens_always_wins(layers):
 
 @pytest.mark.parametrize("words", [(), ("plain-step",)])
 def test_an_optimizer_belongs_to_no_layer(layers, traced, words):
-    # Weight decay makes an operator of a parameter and its gradient.
+    # Weight decay runs an operator on a parameter and its gradient.
     rows = layers(*words)
     owned = {layer: size for layer, size in forward(traced).items() if layer}
     assert {layer: size for layer, size in forward(rows).items() if layer} == owned

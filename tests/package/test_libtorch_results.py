@@ -1,4 +1,4 @@
-"""What plimsoll::MemoryTracer returns in C++: the fields of Python's, and figures that are true."""
+"""The results of plimsoll::MemoryTracer in C++: the same fields as in Python, and true figures."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def run(*words, **how) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module", params=["memory", "file"])
 def results(request, libtorch_programs, tmp_path_factory) -> tuple[str, dict, Path]:
-    """What the program printed, its timeline, and its folder; of both kinds of recording."""
+    """The program's output, timeline and folder, for both kinds of recording."""
     folder = tmp_path_factory.mktemp("results")
     path = "memory" if request.param == "memory" else folder / "run.plim"
     ran = run(libtorch_programs / "layers_program", path, f"results:{folder}")

@@ -48,18 +48,20 @@ def test_without_a_name_the_file_is_named_after_the_program(record, tmp_path):
     assert path.name.startswith("plimsoll-recorded_program-")
 
 
-def test_its_own_recordings_go_on_as_without_us(record, plimsoll_command, tmp_path):
+def test_its_own_recordings_are_unaffected(record, plimsoll_command, tmp_path):
     assert record("alloc:5", f"own:{tmp_path}/own.plim", "alloc:7").returncode == 0
     peaks = {
         name: report(plimsoll_command, tmp_path / name)["devices"][0]["requested_active"]
         for name in ("run.plim", "own.plim")
     }
     assert peaks["run.plim"]["peak_bytes"] == 12
-    assert peaks["own.plim"]["peak_bytes"] == 12  # a recording begins with what is live
+    assert peaks["own.plim"]["peak_bytes"] == 12  # a recording begins with the live memory
 
 
 @pytest.mark.parametrize("status", [0, 7])
-def test_a_program_without_plimsoll_fails_and_its_own_status_wins(record, status, tmp_path):
+def test_a_program_without_plimsoll_fails_and_its_own_status_takes_precedence(
+    record, status, tmp_path
+):
     ran = record("-c", f"exit {status}", program="/bin/sh")
     assert ran.returncode == (status or 2)
     assert ran.stdout == ""
@@ -81,9 +83,7 @@ def test_the_status_of_a_recorded_program_is_its_own(record, tmp_path):
     assert "run.plim: 1 allocation," in ran.stderr
 
 
-def test_each_process_of_a_program_records_into_a_file_of_its_own(
-    record, plimsoll_command, tmp_path
-):
+def test_each_process_of_a_program_records_into_a_separate_file(record, plimsoll_command, tmp_path):
     ran = record("alloc:50", "child")
     assert ran.returncode == 0
     second, first = sorted(tmp_path.iterdir())
@@ -96,7 +96,7 @@ def test_each_process_of_a_program_records_into_a_file_of_its_own(
     assert ran.stderr.count("to see it") == 2
 
 
-def test_ranks_record_into_files_of_their_own(record, tmp_path):
+def test_ranks_record_into_separate_files(record, tmp_path):
     for rank in ("0", "1"):
         ran = record("alloc:8", env={"RANK": rank, "WORLD_SIZE": "2"})
         assert ran.returncode == 0
@@ -122,7 +122,7 @@ def test_a_name_that_is_the_rank_s_stays(record, tmp_path, name, own):
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_a_file_that_is_no_trace_is_left_alone(record, tmp_path, force):
+def test_a_file_that_is_not_a_trace_is_kept(record, tmp_path, force):
     mine = tmp_path / "run.plim"
     mine.write_text("my notes\n")
     ran = record("alloc:8", options=("-o", "run.plim", *force))
@@ -131,7 +131,7 @@ def test_a_file_that_is_no_trace_is_left_alone(record, tmp_path, force):
     assert mine.read_text() == "my notes\n"
 
 
-def test_an_earlier_trace_is_replaced_only_when_that_is_asked_for(record, tmp_path):
+def test_an_earlier_trace_is_replaced_only_on_request(record, tmp_path):
     trace = tmp_path / "run.plim"
     trace.touch()
     assert "run.plim: 1 allocation," in record("alloc:8").stderr  # into the empty file
@@ -166,7 +166,7 @@ def test_options_that_have_no_meaning_here_are_an_error(record):
     assert "--no-stacks cannot be used before --" in ran.stderr
 
 
-def test_the_newest_events_alone_are_kept_if_that_is_asked_for(record, plimsoll_command, tmp_path):
+def test_only_the_newest_events_are_kept_on_request(record, plimsoll_command, tmp_path):
     for options in ((), ("--max-events", "1000")):
         ran = record("churn:5000", options=("-o", f"run{len(options)}.plim", *options))
         assert ran.returncode == 0
@@ -190,7 +190,7 @@ def test_a_signal_ends_the_program_and_what_was_recorded_is_there(
     assert command.stdout.readline() == "waiting\n"
     time.sleep(0.3)  # a block is on disk within 100 ms
     if number == signal.SIGTERM:
-        command.send_signal(number)  # the command passes it on
+        command.send_signal(number)  # the command forwards it
     else:
         children = run("ps", "-o", "pid=", "--ppid", command.pid).stdout.split()
         os.kill(int(children[0]), number)
@@ -225,7 +225,7 @@ def test_the_variable_names_the_file_where_no_option_does(record, plimsoll_comma
     ran = record("alloc:4096", options=(), env={"PLIMSOLL_OUT": "by_variable.plim"})
     assert ran.returncode == 0, ran.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["by_variable.plim"]
-    ran = record("alloc:4096", env={"PLIMSOLL_OUT": "other.plim"})  # the option wins
+    ran = record("alloc:4096", env={"PLIMSOLL_OUT": "other.plim"})  # the option takes precedence
     assert ran.returncode == 0, ran.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["by_variable.plim", "run.plim"]
 
@@ -236,7 +236,7 @@ def test_a_variable_that_cannot_be_understood_is_named(recorded_program, variabl
         odd = {"PLIMSOLL": "1", f"PLIMSOLL_{variable}": value}
         ran = run(recorded_program, "alloc:4096", cwd=tmp_path, env=odd)
         assert ran.returncode == 0
-        told = f"plimsoll: nothing is recorded: PLIMSOLL_{variable}='{value}' is n"
-        assert ran.stderr.startswith(told), ran.stderr
+        reported = f"plimsoll: nothing is recorded: PLIMSOLL_{variable}='{value}' is n"
+        assert ran.stderr.startswith(reported), ran.stderr
         assert ran.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())

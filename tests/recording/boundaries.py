@@ -1,4 +1,4 @@
-"""What a trace says is live at each step boundary, added up from its bare columns."""
+"""The live memory of a trace at each step boundary, summed from its raw columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import plimsoll
 class Boundary:
     step: int
     categories: Counter[str] = field(default_factory=Counter)
-    unseen_bytes: int = 0  # adopted: it lived when the recording began
+    unseen_bytes: int = 0  # adopted: it was live when the recording began
 
     @property
     def live_bytes(self) -> int:
@@ -22,7 +22,7 @@ class Boundary:
 
 
 def boundaries(trace: plimsoll.Trace) -> list[Boundary]:
-    """One a step mark, in their order; CPU only."""
+    """One item per step mark, in order; CPU only."""
     events = pa.table(trace.events).to_pylist()
     lifetimes = pa.table(trace.lifetimes).to_pylist()
     marks = [m for m in pa.table(trace.marks).to_pylist() if m["kind"] == "step"]

@@ -1,8 +1,8 @@
 """The slow, obvious reference of the recorder.
 
-Every storage that an operator was given or gave back is held by a weak reference and counted when
-asked. It shares no code and no hook with the recorder: a dispatch mode sees tensors, where the
-recorder sees the allocator.
+It has a weak reference to every storage that an operator received or returned, and counts on
+request. It shares no code and no hook with the recorder: a dispatch mode observes tensors, whereas
+the recorder observes the allocator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def storages(tensors: Iterable[Any]) -> Iterator[torch.UntypedStorage]:
 
 
 class Census(TorchDispatchMode):
-    """Counts the bytes of what is alive of all that passed through an operator while it was on."""
+    """Counts the live bytes of all storages that passed through an operator while it was on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,11 +31,11 @@ class Census(TorchDispatchMode):
 
     def note(self, tensors: Iterable[Any]) -> None:
         for storage in storages(tensors):
-            # The weak reference keeps the handle from being used again.
+            # The weak reference prevents reuse of the handle.
             self._seen.setdefault(storage._cdata, StorageWeakRef(storage))
 
     def live(self) -> dict[int, int]:
-        """Bytes of each live storage, by a handle that is never used again."""
+        """Bytes of each live storage, by a handle that is never reused."""
         found = {}
         for handle, reference in self._seen.items():
             storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
@@ -52,7 +52,7 @@ class Census(TorchDispatchMode):
 
 
 def roles(modules: Iterable[torch.nn.Module], optimizers: Iterable[Any]) -> dict[str, list[Any]]:
-    """The tensors of the categories that modules and optimizers tell by themselves."""
+    """The tensors of the categories that modules and optimizers define."""
     modules, optimizers = list(modules), list(optimizers)
     parameters = [p for m in modules for p in m.parameters()]
     parameters += [p for o in optimizers for group in o.param_groups for p in group["params"]]

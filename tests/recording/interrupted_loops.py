@@ -1,7 +1,7 @@
 """Training loops that signals interrupt at random times: python interrupted_loops.py KIND COUNT.
 
-Handlers of SIGINT, SIGALRM and SIGUSR1 raise what programs raise there. The loop catches it. Prints
-one line of JSON: what was raised, by type, and what the loop has caught.
+Handlers of SIGINT, SIGALRM and SIGUSR1 raise typical exceptions. The loop catches them. Prints one
+line of JSON: the number of exceptions raised, by type, and of those caught.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from plimsoll._torch import attachment
 
 KINDS_OF_ERROR = (Exception, OSError, TimeoutError, RuntimeError, BaseException)
 KINDS_OF_ERROR += (KeyboardInterrupt, SystemExit)
-# Classes of their own: what torch or Plimsoll raises by itself fails the program.
+# Separate classes, so that an exception of torch or Plimsoll fails the program.
 ERRORS = tuple(type(f"Sent{kind.__name__}", (kind,), {}) for kind in KINDS_OF_ERROR)
 SIGNALS = (signal.SIGINT, signal.SIGALRM, signal.SIGUSR1)
 
 
 class Signals:
-    """One signal at a time: the next one comes when the loop has caught the last one's error."""
+    """One signal at a time: the next is sent when the loop has caught the last one's error."""
 
     def __init__(self, count, dice):
         self.count, self.dice = count, dice
@@ -54,7 +54,7 @@ class Signals:
             timer.start()
 
     def run(self, step):
-        """Calls `step` until every signal has come."""
+        """Call `step` until every signal has arrived."""
         while True:
             try:
                 while self.raised.total() < self.count or self.is_pending:
@@ -64,7 +64,7 @@ class Signals:
                 return
             except ERRORS as error:
                 self.caught[type(error).__name__] += 1
-                torch.set_grad_enabled(True)  # torch's optimizers leave it off when interrupted
+                torch.set_grad_enabled(True)  # torch's optimizers leave it off if interrupted
 
 
 def training(batch=16):
@@ -106,7 +106,7 @@ def surveyed(folder):
 
 @contextlib.contextmanager
 def monitored(folder, adapter):
-    """With what goes through Python: a text log, callbacks, regions."""
+    """With features implemented in Python: a text log, callbacks, regions."""
     _, step = training()
     options = {"interval": 1, "output_dir": folder, "profile_tensors": True, "adapter": adapter}
     monitor = plimsoll.TrainingMonitor(**options, alert_above=["1B"])
@@ -130,7 +130,7 @@ class Writer:
 
 @contextlib.contextmanager
 def traced(folder):
-    """Blocks begin and end in the loop, and so hooks do."""
+    """Blocks, and therefore hooks, begin and end in the loop."""
     model, step = training()
     tracer = plimsoll.MemoryTracer(max_events=1000)
 
@@ -157,7 +157,7 @@ def main():
     signals = Signals(count, random.Random(seed))
     with KINDS[kind](folder) as step:
         for _ in range(3):
-            step()  # what is imported on first use: Python's importer takes an OSError for its own
+            step()  # imported before the signals: Python's importer takes an OSError for its own
         signals.run(step)
         step()
     assert attachment.attached() is None or kind.startswith("monitor")

@@ -1,5 +1,5 @@
-"""Small training programs, each with one thing in it that trips memory tools. A program is a
-generator: it yields at its step boundaries what it holds, as (modules, optimizers).
+"""Small training programs, each with one feature that is difficult for memory tools. A program is a
+generator: at each step boundary it yields its (modules, optimizers).
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def state_loaded() -> Iterator[Held]:
 
 @program
 def parameters_replaced() -> Iterator[Held]:
-    """As Gaussian splatting densifies: bare parameters and their state grow by hand."""
+    """Densification as in Gaussian splatting: bare parameters and their state are grown by hand."""
     points = nn.Parameter(torch.randn(10, 3))
     optimizer = torch.optim.Adam([{"params": [points], "name": "points"}])
     for step in range(4):

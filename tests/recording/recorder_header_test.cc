@@ -1,4 +1,4 @@
-// The C++ face of the recorder, include/plimsoll/recorder.h, against the recorder itself.
+// The C++ interface of the recorder, include/plimsoll/recorder.h, tested with the recorder itself.
 #include "plimsoll/recorder.h"
 
 #include <gmock/gmock.h>
@@ -23,14 +23,14 @@ using testing::SizeIs;
 using tests::api;
 using tests::TraceReplay;
 
-// One allocation at `address`, by whatever this thread is doing.
+// One allocation at `address`, in this thread's context.
 void allocate(std::uint64_t address) { api().alloc(api().context(), 0, address, 8); }
 
 Recording in_memory() { return std::move(Recording::start({})).value(); }
 
 TraceReplay replay(const Recording& recording) { return TraceReplay::of_bytes(recording.copy()); }
 
-// Of each allocation, in order: "layer/phase".
+// For each allocation, in order: "layer/phase".
 std::vector<std::string> places(const Recording& recording) {
   TraceReplay trace = replay(recording);
   std::vector<std::string> all;
@@ -144,7 +144,7 @@ TEST(RecorderHeader, a_scope_left_after_the_recording_ended_leaves_no_layer_behi
   EXPECT_THAT(places(second), ElementsAre("/0"));
 }
 
-TEST(RecorderHeader, more_layers_than_the_cache_has_places_are_all_told_right) {
+TEST(RecorderHeader, more_layers_than_the_cache_has_places_are_all_reported_right) {
   const Recording recording = in_memory();
   std::vector<std::string> names;
   for (int i = 0; i < 5000; ++i) names.push_back("layer" + std::to_string(i));
@@ -183,7 +183,7 @@ TEST(RecorderHeader, scopes_do_nothing_while_no_recording_runs) {
   EXPECT_EQ(api().context()->phase, before.phase);
 }
 
-TEST(RecorderHeader, a_file_holds_what_was_recorded_and_what_was_told_of_it) {
+TEST(RecorderHeader, a_file_holds_what_was_recorded_and_what_was_reported_of_it) {
   const tests::TemporaryPath path("recorder_header");
   Recording recording =
       std::move(Recording::start({.path = path.str(), .meta = {{"program", "test"}}})).value();

@@ -1,7 +1,7 @@
-"""What a program observes of itself: programs that are compared with and without a recording.
+"""The observations of programs, which are compared with and without a recording.
 
-A program is a function that returns whatever it has observed. It may raise: that is observed too.
-`observe` turns all of it into plain text, to the bit.
+A program is a function that returns its observations. If it raises, that is an observation too.
+`observe` turns everything into plain text, to the bit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-gc.freeze()  # of torch's own objects: programs that collect garbage run faster
+gc.freeze()  # excludes torch's own objects, so that programs that collect garbage run faster
 PROGRAMS: dict[str, Callable[[], Any]] = {}
-# What a program calls between two iterations, where a training loop calls its monitor.
+# Called by a program between two iterations, where a training loop calls its monitor.
 _boundaries: list[Callable[[], object]] = []
 
 
@@ -61,7 +61,7 @@ def _bits(tensor: torch.Tensor) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same, of what JSON knows; a tensor by its properties and the digest of its bits."""
+    """Convert to JSON types; a tensor becomes its properties and a digest of its bits."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -80,7 +80,7 @@ def plain(value: Any) -> Any:
 
 
 def counts(*tensors: torch.Tensor) -> list[Any]:
-    """What torch and Python count of a tensor: uses, versions, references, weak references."""
+    """Return the counts of a tensor: uses, versions, references, weak references."""
     found = []
     for tensor in tensors:
         found.append(
@@ -103,17 +103,17 @@ def raised_by(action: Callable[[], object]) -> list[str]:
 
 
 def observe(name: str) -> Any:
-    """Runs a program from the same state as ever."""
+    """Run a program from the same initial state every time."""
     gc.collect()
     torch.manual_seed(0)
     random.seed(0)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         try:
             result = plain(PROGRAMS[name]())
         except BaseException as error:
             result = ["raised", type(error).__name__, plain(str(error))]
-    said = [[w.category.__name__, re.sub(r"0x[0-9a-f]+", "0x", str(w.message))] for w in told]
+    said = [[w.category.__name__, re.sub(r"0x[0-9a-f]+", "0x", str(w.message))] for w in reported]
     random_state = [plain(torch.get_rng_state()), random.random().hex()]
     modes = [
         torch.is_grad_enabled(),

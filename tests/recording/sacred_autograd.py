@@ -20,7 +20,7 @@ def net() -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 3))
 
 
-# As a program has it that starts its recording late.
+# As in a program that starts its recording late.
 torch.manual_seed(0)
 EARLY = net()
 EARLY_OPTIMIZER = torch.optim.Adam(EARLY.parameters())
@@ -279,7 +279,7 @@ def derivatives_of_higher_order() -> Any:
 
 @program
 def derivatives_that_depend_on_dispatch_modes() -> Any:
-    """While a dispatch mode runs, any, torch computes them by another formula."""
+    """Under any dispatch mode, torch computes these derivatives by a different formula."""
     x = torch.randn(4, requires_grad=True)
     return torch.autograd.grad(x.sin().prod(), x)
 

@@ -1,4 +1,4 @@
-"""Programs about modules, optimizers, and the compilers that look into them."""
+"""Programs about modules, optimizers, and the compilers that inspect them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def has_dict(owner: object, attribute: str) -> bool:
 
 @program
 def attributes_without_a_dict() -> Any:
-    """Up to CPython 3.12, whoever asks for an object's dict makes its attributes slow for good."""
+    """Up to CPython 3.12, reading an object's dict makes its attributes permanently slow."""
     trainer = Trainer()
     losses = [step(trainer.model, trainer.optimizer) for _ in range(3)]
     trainer.scheduler.step()
@@ -80,7 +80,7 @@ def parametrized_modules() -> Any:
 
 
 class Touchy(nn.Module):
-    """Counts what is asked of it."""
+    """Counts the calls of its methods."""
 
     asked: ClassVar[list[str]] = []
 
@@ -261,8 +261,10 @@ def compiled_models() -> Any:
         optimizer.step()
         boundary()
         losses.append(loss)
-    told = [dict(counters[name]) for name in ("frames", "stats", "graph_break", "unimplemented")]
-    return losses, told, graphs
+    reported = [
+        dict(counters[name]) for name in ("frames", "stats", "graph_break", "unimplemented")
+    ]
+    return losses, reported, graphs
 
 
 @program

@@ -109,13 +109,13 @@ def workers_by_file_system() -> Any:
 
 @program
 def workers_that_fail() -> Any:
-    told = raised_by(lambda: list(DataLoader(Failing(), batch_size=1, num_workers=1)))
-    return told[0], told[1].strip().splitlines()[-1]
+    reported = raised_by(lambda: list(DataLoader(Failing(), batch_size=1, num_workers=1)))
+    return reported[0], reported[1].strip().splitlines()[-1]
 
 
 @program
 def forked_child() -> Any:
-    """The child trains on, and so does its parent."""
+    """The child continues to train, and so does its parent."""
     model = nn.Linear(4, 4)
     optimizer = torch.optim.Adam(model.parameters())
     reader, writer = os.pipe()
@@ -126,12 +126,12 @@ def forked_child() -> Any:
         os.write(writer, repr(plain(model.weight)).encode())
         os._exit(0)
     os.close(writer)
-    told = os.read(reader, 1000).decode()
+    reported = os.read(reader, 1000).decode()
     os.close(reader)
     status = os.waitpid(child, 0)[1]
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
-    return told, status, model.weight
+    return reported, status, model.weight
 
 
 def rank(number: int, port: int, outbox: Any) -> None:
@@ -186,7 +186,7 @@ def sharded_flat() -> Any:
 
 @program
 def ranks() -> Any:
-    """Rank 0 is this process: what records, records it."""
+    """Rank 0 is this process, which is the one that is recorded."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -195,6 +195,6 @@ def ranks() -> Any:
     other = context.Process(target=rank, args=(1, port, outbox))
     other.start()
     rank(0, port, outbox)
-    told = sorted(outbox.get() for _ in range(2))
+    reported = sorted(outbox.get() for _ in range(2))
     other.join(30)
-    return told, other.exitcode
+    return reported, other.exitcode

@@ -1,6 +1,6 @@
 """Runs the programs: python -m tests.recording.sacred_programs MODE FOLDER [NAME...].
 
-Prints one line of JSON: what each program has observed. MODE says what records meanwhile.
+Prints one line of JSON: the observations of each program. MODE is the kind of recording.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs about what a tensor is: its identity, its storage, its kinds and the modes around it."""
+"""Programs about tensors: their identity, storage, kinds, and the modes around them."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def modes_of_the_program() -> Any:
 
 
 class Logged(torch.Tensor):
-    """A subclass that hears of each function."""
+    """A subclass that intercepts each function."""
 
     seen: ClassVar[list[str]] = []
 
@@ -233,7 +233,7 @@ class Logged(torch.Tensor):
 
 
 class Wrapped(torch.Tensor):
-    """A subclass that hears of each operator and is asked for its sizes."""
+    """A subclass that intercepts each operator and computes its sizes."""
 
     seen: ClassVar[list[str]] = []
     inner: torch.Tensor

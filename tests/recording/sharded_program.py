@@ -1,4 +1,4 @@
-"""Two ranks train a model that fully_shard has sharded; rank 0 is recorded into sys.argv[1]."""
+"""Two ranks train a model sharded by fully_shard; rank 0 is recorded into sys.argv[1]."""
 
 from __future__ import annotations
 

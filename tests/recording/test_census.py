@@ -1,4 +1,4 @@
-"""At every step boundary the trace says what a census says, to the byte."""
+"""At every step boundary the trace equals a census, to the byte."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ GRAVEST_FIRST = ("parameter", "gradient", "optimizer_state", "buffer")
 
 @dataclass
 class Counted:
-    """What the census finds at the boundaries of a run, and who ever held each storage."""
+    """The results of the census at the boundaries of a run, and the roles of each storage."""
 
     live: list[dict[int, int]] = field(default_factory=list)
     held: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def totals(self) -> list[dict[str, int]]:
-        """Bytes at each boundary by role: of several, the gravest that a storage ever had."""
+        """Bytes at each boundary by role; of several roles of a storage, the first one counts."""
         role_of: dict[int, str] = {}
         for role in reversed(GRAVEST_FIRST):
             role_of |= dict.fromkeys(self.held[role], role)
@@ -44,16 +44,16 @@ class Counted:
 
 
 def count(program, path: Path) -> tuple[list[dict[str, int]], list[Boundary]]:
-    """Runs a program under the recorder and under the census: what each says at the boundaries."""
+    """Run a program under the recorder and the census; return both results at the boundaries."""
     gc.collect()
     torch.manual_seed(0)
     counted = Counted()
-    path.unlink(missing_ok=True)  # of the program before
+    path.unlink(missing_ok=True)  # garbage of the previous program
     with plimsoll.record(path), Census() as census:
         for modules, optimizers in program():
             gc.collect()
             for role, tensors in roles(modules, optimizers).items():
-                census.note(tensors)  # also what another thread made
+                census.note(tensors)  # also storages that another thread made
                 counted.held[role].update(s._cdata for s in storages(tensors))
             counted.live.append(census.live())
             plimsoll.step()

@@ -1,4 +1,4 @@
-"""torch.compile sees nothing of the recorder, and its memory is recorded like any other."""
+"""torch.compile does not notice the recorder, and its memory is recorded like any other."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Whose bytes those of DistributedDataParallel and FSDP are."""
+"""The categories of the memory of DistributedDataParallel and FSDP."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def most_by_category(path):
-    """The most bytes of each category that were live at some point, once a backward has run."""
+    """The maximum live bytes of each category, after a backward has run."""
     live, most = Counter(), Counter()
     category_of = {}
     events = plimsoll.open(path).events.to_pydict()
@@ -88,7 +88,7 @@ def test_shards_and_gathered_parameters_of_fsdp_are_parameters(tmp_path):
         and events["category"][row] == "parameter"
     ]
     wholes = Counter(events["phase"][row] for row in gathered)
-    # Each matrix is gathered once in the forward and, but for the last block, in the backward. The
-    # first of all is made before a forward.
+    # Each matrix is gathered once in forward and, except for the last block, once in backward. The
+    # very first one is made before a forward.
     assert wholes["forward"] >= 2 * (sharded_program.BLOCKS * sharded_program.STEPS - 1)
     assert wholes["backward"] >= 2 * (sharded_program.BLOCKS - 1) * sharded_program.STEPS

@@ -1,4 +1,4 @@
-"""What grows in real trainings on the CPU, and what only looks as if it did."""
+"""Growth in real trainings on the CPU, and patterns that only look like it."""
 
 import gc
 from collections import deque
@@ -14,13 +14,13 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def collected():
-    """Trainings hold themselves: what lives on would be in the recordings of other tests."""
+    """Free the trainings, which contain reference cycles: other tests would record their memory."""
     yield
     gc.collect()
 
 
 class Training:
-    """A small training; `each_step` gets the step, its batch and the model's output."""
+    """A small training; `each_step` receives the step, its batch and the model's output."""
 
     def __init__(self, each_step, length=lambda step: 64):
         self.model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
@@ -49,7 +49,7 @@ def growth(tmp_path, training, steps):
 
 
 @pytest.mark.parametrize("steps", [8, 12, 30])
-def test_a_list_of_tensors_grows_by_what_it_holds(tmp_path, steps):
+def test_a_list_of_tensors_grows_by_its_content(tmp_path, steps):
     kept = []
     training = Training(lambda step, batch, output: kept.append(torch.ones(MIB // 4)))
     found = growth(tmp_path, training, steps)

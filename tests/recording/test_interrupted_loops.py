@@ -1,4 +1,4 @@
-"""What the handler of a signal raises reaches the training loop, wherever the signal comes."""
+"""An exception of a signal handler reaches the training loop, wherever the signal arrives."""
 
 import json
 import os
@@ -20,6 +20,6 @@ def test_no_signal_is_lost(kind, tmp_path):
     words = [sys.executable, PROGRAM, kind, tmp_path, COUNT, "1"]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-4000:]
-    told = json.loads(ran.stdout.splitlines()[-1])
-    assert told["caught"] == told["raised"]
-    assert sum(told["raised"].values()) >= int(COUNT)
+    reported = json.loads(ran.stdout.splitlines()[-1])
+    assert reported["caught"] == reported["raised"]
+    assert sum(reported["raised"].values()) >= int(COUNT)

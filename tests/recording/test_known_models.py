@@ -1,4 +1,4 @@
-"""Models whose memory is known by arithmetic, layer by layer; the trace says the same bytes."""
+"""Models whose memory is computed by hand, layer by layer; the trace has the same bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Tokens(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """What its block made is dropped after forward: only the block's output stays, for the head."""
+    """The memory of the block is freed after forward: only its output stays, for the head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Checkpointed(nn.Module):
 @dataclass(frozen=True)
 class Known:
     model: type[nn.Module]
-    inputs: object  # a function that makes them
+    inputs: object  # a function that makes the model and its batch
     parameters: dict[str, int]  # elements, by layer
     saved: dict[str, int]  # bytes live when backward begins, by the layer that made them
     buffers: int = 0  # bytes
@@ -79,17 +79,18 @@ TABLE = [
         Mlp,
         lambda: torch.randn(N, 100),
         {"wide": 100 * 300 + 300, "narrow": 300 * 10 + 10},
-        # The output of `wide` is gone: ReLU keeps its own, which `narrow` needs, too. The output of
-        # `narrow` is kept by nobody: the backward of a sum needs its shape alone.
+        # The output of `wide` has been freed: ReLU keeps its own output, which `narrow` also needs.
+        # Nothing keeps the output of `narrow`: the backward of a sum needs only its shape.
         {"act": N * 300 * F},
     ),
     Known(
         Conv,
         lambda: torch.randn(N, 3, 8, 8),
         {"conv": 3 * 16 * 9 + 16, "norm": 16 + 16, "head": 16 * 16 * 10 + 10},
-        # `norm` keeps its input, which `conv` made, and the mean and the inverse deviation of its
-        # 16 channels. The activation works in place, on what `norm` made. `pool` keeps its input,
-        # which is that, and the index (8 bytes) of each maximum; `head` the pooled values.
+        # `norm` keeps its input, the output of `conv`, and the mean and the inverse deviation of
+        # its 16 channels. The activation works in place, on the output of `norm`. `pool` keeps its
+        # input, which is the same tensor, and the index (8 bytes) of each maximum; `head` keeps the
+        # pooled values.
         {
             "conv": N * 16 * 64 * F,
             "norm": N * 16 * 64 * F + 2 * 16 * F,
@@ -101,8 +102,8 @@ TABLE = [
         Tokens,
         lambda: torch.randint(1000, (N, 32)),
         {"embed": 1000 * 64, "norm": 64 + 64, "head": 64 * 1000},
-        # LayerNorm keeps its input and, of each row, the mean and the inverse deviation; `head`
-        # keeps what LayerNorm made.
+        # LayerNorm keeps its input and, for each row, the mean and the inverse deviation; `head`
+        # keeps the output of LayerNorm.
         {"embed": N * 32 * 64 * F, "norm": N * 32 * 64 * F + 2 * N * 32 * F},
     ),
     Known(
@@ -116,7 +117,7 @@ TABLE = [
 
 
 def live_at(trace, mark):
-    """The events that allocated what is live at a mark."""
+    """The events that allocated the memory live at a mark."""
     events = pa.table(trace.events).to_pylist()
     for lifetime in pa.table(trace.lifetimes).to_pylist():
         died = lifetime["free_completed_event"]
@@ -169,7 +170,7 @@ def test_parameters_gradients_and_adam_state_of_each_layer(run):
         )
 
 
-def test_what_is_saved_for_backward_by_each_layer(run):
+def test_memory_saved_for_backward_by_each_layer(run):
     known, trace = run
     for begin in marks(trace, "backward_begin"):
         saved = Counter()

@@ -40,7 +40,7 @@ def test_a_program_that_ends_of_it(tmp_path, mode):
     assert parameters >= 4_004_000
 
 
-def test_a_program_that_goes_on_gets_a_warning(tmp_path):
+def test_a_program_that_continues_gets_a_warning(tmp_path):
     with plimsoll.record(tmp_path / "run.plim"):
         for _ in range(2):
             with pytest.raises(RuntimeError):

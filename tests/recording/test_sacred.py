@@ -1,4 +1,4 @@
-"""A program observes the same with a recording and without, to the bit."""
+"""A program observes the same with and without a recording, to the bit."""
 
 import ctypes.util
 import json
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ["full", "lite", "fallback", "monitor", "monitor-fallback", "tracer"]
-# What a dispatch mode and global hooks change, whoever has them (docs/recording.md).
+# The effects of any dispatch mode and of global hooks (docs/recording.md).
 CHANGED_BY_FALLBACK = {
     "derivatives_that_depend_on_dispatch_modes": "result",
     "compiled_models": "warnings",  # that there are global hooks
@@ -31,7 +31,7 @@ def seen(mode, folder, **variables):
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory):
-    """What the programs observe, by mode; two processes at a time."""
+    """The observations of the programs, by mode; two processes at a time."""
     with ThreadPoolExecutor(2) as pool:
         running = {
             mode: pool.submit(seen, mode, tmp_path_factory.mktemp(mode))

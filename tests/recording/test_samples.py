@@ -1,7 +1,8 @@
 """The sample after any replacement of parameters and optimizer state is right, to the byte.
 
-A loop clones, splits and prunes its parameters as Gaussian splatting does, and takes a sample at
-that very iteration. The census, which shares nothing with the recorder, says what is right.
+A loop clones, splits and prunes its parameters as Gaussian splatting does, and takes a sample in
+the same iteration. The expected values come from the census, which shares nothing with the
+recorder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SIZES = {"xyz": 3, "features": 48, "scaling": 3, "rotation": 4, "opacity": 1}
 
 
 class Gaussians:
-    """No Module: its parameters are attributes of a plain object."""
+    """Not a Module: the parameters are attributes of a plain object."""
 
     def __init__(self, count: int) -> None:
         self.parts = {name: nn.Parameter(torch.rand(count, n)) for name, n in SIZES.items()}
@@ -253,7 +254,7 @@ def test_samples_between_forward_and_backward_know_dtypes(tool: Any, tmp_path: A
     for iteration in range(1, 5):
         x = torch.rand(500, 200) @ weights
         for _ in range(10):
-            x = torch.tanh(x * 1.01)  # ten outputs, which the graph alone holds
+            x = torch.tanh(x * 1.01)  # ten outputs, which only the graph retains
         scalars = watched.sample(iteration)
         x.sum().backward()
         del x

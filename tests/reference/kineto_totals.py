@@ -1,7 +1,7 @@
 """Totals of a torch.profiler trace, the slow and obvious way: `python3 kineto_totals.py TRACE…`
 
 For each device: the memory events in order of time, what was allocated and reserved before the
-first of them, the peaks, and the end. Prints one JSON object a trace.
+first of them, the peaks, and the end. Prints one JSON object per trace.
 """
 
 import collections
@@ -41,7 +41,7 @@ def memory_events(document):
 
 
 def freed_without_alloc(events):
-    """Bytes freed at an address that was not allocated; by size where there are no addresses."""
+    """Bytes freed at an address that was not allocated; by size if there are no addresses."""
     live = collections.Counter()
     total = 0
     for args in events:

@@ -22,7 +22,7 @@ def any_size(random):
 
 @dataclasses.dataclass
 class Program:
-    """One device while its events are made up."""
+    """One device while its events are generated."""
 
     random: object
     version: str
@@ -61,7 +61,7 @@ class Program:
         self.event("alloc", address, size, frames)
 
     def free(self, state, action, next_state):
-        """Moves one block that is in `state` on to `next_state`; None is gone."""
+        """Move one block from `state` to `next_state`; None means freed."""
         candidates = [a for a, block in self.blocks.items() if block[1] == state]
         if not candidates:
             return
@@ -164,14 +164,14 @@ def make_device(random, version, device):
 
 
 def make(random):
-    """One snapshot, as dict or, now and then, as the bare list of its segments."""
+    """One snapshot, as a dict or sometimes as the bare list of its segments."""
     version = random.choice(VERSIONS)
     snapshot = {"segments": [], "device_traces": []}
     for device in range(random.randint(0, 3)):
         events, segments = make_device(random, version, device)
         snapshot["device_traces"].append(events)
         snapshot["segments"] += segments
-    if random.randint(0, 7) == 0:  # a device that only the segments name
+    if random.randint(0, 7) == 0:  # a device that appears only in the segments
         snapshot["segments"] += make_device(random, version, 6)[1]
     if since(version, "2.2"):
         snapshot["allocator_settings"] = {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1}

@@ -1,7 +1,7 @@
-"""Does a trace agree with its own final segments? Replays every event on a set of address ranges.
+"""Checks a trace against its own final segments: replays every event on a set of address ranges.
 
 The start state is the final one rolled back, so a trace that begins in the middle of a program can
-be replayed too. Returns a list of complaints; a file that agrees with itself has none.
+be replayed too. Returns a list of contradictions; a consistent file has none.
 """
 
 import bisect
@@ -17,7 +17,7 @@ class Ranges:
         self.sizes = {}
 
     def add(self, start, size):
-        """Adds a range; says whether it was free of overlap."""
+        """Add a range; return whether it overlapped no other."""
         at = bisect.bisect_right(self.starts, start)
         before = self.starts[at - 1] if at > 0 else None
         after = self.starts[at] if at < len(self.starts) else None
@@ -45,7 +45,7 @@ class Ranges:
 
 
 def segment_ranges(snapshot, device):
-    """What was reserved before the first event: address -> size, one entry a segment or mapping."""
+    """Memory reserved before the first event: address -> size, one entry per segment or mapping."""
     reserved = {s["address"]: s["total_size"] for s in sets.segments_of(snapshot, device)}
     for event in reversed(sets.trace_of(snapshot, device)):
         if event["action"] in ("segment_alloc", "segment_map"):

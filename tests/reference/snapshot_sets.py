@@ -1,4 +1,4 @@
-"""Who is in memory, and how long, by brute force.
+"""What is in memory, and for how long, by brute force.
 
 Live sets, groupings, fragmentation, lifetimes and churn. Shares no code with the engine. Everything
 here replays addresses: quadratic where that is the obvious thing to do.

@@ -1,7 +1,7 @@
 """The totals of a PyTorch memory snapshot, computed the slow and obvious way.
 
-This file is the judge of the engine's totals: it shares no code with it and never tries to be
-clever. By hand:  python tests/reference/snapshot_totals.py FILE   prints the totals as JSON.
+This file is the reference for the engine's totals: it shares no code with the engine and is never
+optimized. By hand:  python tests/reference/snapshot_totals.py FILE   prints the totals as JSON.
 
 Definitions, per device (sizes in bytes, events counted from 0 within the device's own trace):
 
@@ -67,7 +67,7 @@ def load(path):
 
 
 def requested_size(block):
-    """What the program asked for; torch 2.0 may say it only in the newest history entry."""
+    """The requested bytes; torch 2.0 may have them only in the newest history entry."""
     if "requested_size" in block:
         return block["requested_size"]
     history = block.get("history")

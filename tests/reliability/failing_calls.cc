@@ -1,6 +1,6 @@
-// A preload library for `faults`: fails the n-th call of one kind that Plimsoll's own binaries
-// make, or any of Plimsoll's threads. Calls that they make through the C and C++ libraries count as
-// theirs. Everything else of the process is served as usual.
+// A preload library for `faults`: fails the n-th call of one kind made by Plimsoll's own binaries
+// or threads. Calls that they make through the C and C++ libraries count too. All other calls of
+// the process are unaffected.
 //
 // It is armed in the child of a fork, by failing_calls_begin(), so that each n costs milliseconds.
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ struct Inside {
   ~Inside() { --t_inside; }
 };
 
-// ---- whose code an address is -------------------------------------------------------------------
+// ---- which binary an address belongs to ---------------------------------------------------------
 
 enum class Owner : std::uint8_t { kOther, kPlimsoll, kLibrary };
 
@@ -105,7 +105,7 @@ struct Walk {
   int depth = 0;
 };
 
-// The nearest caller that is none of the C and C++ libraries.
+// The nearest caller outside the C and C++ libraries.
 _Unwind_Reason_Code look_at_frame(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
   const std::uintptr_t address = _Unwind_GetIP(context);
@@ -185,7 +185,7 @@ Function* next(const char* name) {
 #define CALLER __builtin_extract_return_addr(__builtin_return_address(0))
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// The n-th call of a kind from now on fails, to the `last`-th; 0: none, they are counted.
+// The n-th to the `last`-th call of a kind from now on fail; 0: none, they are only counted.
 EXPORTED void failing_calls_begin(int call, std::uint64_t first, std::uint64_t last, int shows) {
   list_objects();
   g_count = 0;
@@ -332,7 +332,7 @@ EXPORTED int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
   return real(thread, attributes, body, argument);
 }
 
-// The real one looks at its caller's search path, so it must be a jump and not a call.
+// The real one uses its caller's search path, so this must be a jump and not a call.
 namespace {
 using Dlopen = void*(const char*, int);
 Dlopen* g_dlopen = next<Dlopen>("dlopen");

@@ -1,8 +1,8 @@
-"""Trains in a child for each value of an environment variable, recorded and not.
+"""Trains in two children for each value of an environment variable: recorded and unrecorded.
 
-Reads a list of [variable, value] from stdin; prints for each a line of JSON: what the two children
-printed, how they ended, and how long the recorded one took. A recorded child begins as a program
-with PLIMSOLL=1 does, and uses a monitor.
+Reads a list of [variable, value] from stdin; prints for each a line of JSON: the output and status
+of the two children, and how long the recorded one took. A recorded child begins as a program with
+PLIMSOLL=1 does, and uses a monitor.
 """
 
 import json
@@ -44,7 +44,7 @@ def train_recorded() -> None:
     monitor = None
     try:
         monitor = plimsoll.TrainingMonitor(interval=1, output_dir="monitor", text_log=True)
-    except plimsoll.Error as error:  # of the options, before training
+    except plimsoll.Error as error:  # an error in the options, before training
         print(f"plimsoll: {error!r}", file=sys.stderr)
 
     def after_step(loss: torch.Tensor) -> None:
@@ -65,7 +65,7 @@ def in_child(folder: str, variable: str, value: str, is_recorded: bool) -> dict:
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
         os.mkdir(f"{folder}/work{is_recorded}")
         os.chdir(f"{folder}/work{is_recorded}")
-        # What is compiled once is loaded; nothing is compiled here.
+        # The compiled adapter is loaded; nothing is compiled here.
         os.environ.update(PLIMSOLL="1", CXX="false")
         if variable == "NVTX_INJECTION64_PATH":
             os.environ["PLIMSOLL_MONITOR_NVTX"] = "1"
@@ -92,7 +92,7 @@ def main() -> None:
         del os.environ[name]
     plain = None
     for variable, value in json.load(sys.stdin):
-        folder = tempfile.mkdtemp()  # no `with`: the children would leave it as they exit
+        folder = tempfile.mkdtemp()  # no `with`: the children would leave the block when they exit
         if plain is None:
             plain = in_child(folder, "PLIMSOLL_TEST", "", is_recorded=False)
         found = in_child(folder, variable, value, is_recorded=True)

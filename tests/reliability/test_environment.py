@@ -1,8 +1,8 @@
-"""Odd values of each environment variable that Plimsoll reads.
+"""Invalid values of each environment variable that Plimsoll reads.
 
-The variables are found in the source: one without a case here fails the first test. A program that
-is recorded prints the same and ends the same; a command fails in one sentence. Of all cases each
-fifth runs, and with PLIMSOLL_TEST_EVERY=1 each.
+The variables are found in the source; one without a case here fails the first test. A recorded
+program prints the same and ends in the same way; a command fails with one sentence. One of five
+cases runs, or all with PLIMSOLL_TEST_EVERY=1.
 """
 
 import json
@@ -18,14 +18,14 @@ from plimsoll._record import monitor_options_help
 
 ROOT = Path(__file__).parents[2]
 
-# A recorded program meets them.
+# Variables that a recorded program reads.
 RECORDED = {
     *("PLIMSOLL", "PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_STACKS", "PLIMSOLL_MAX_EVENTS"),
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_RUN_LOG", "PLIMSOLL_CACHE"),
     *("PLIMSOLL_LIVE", "PLIMSOLL_LIVE_FOLDER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CXX"),
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "NVTX_INJECTION64_PATH", "HOME"),
 }
-# The command meets them: with the words that make it read the variable.
+# Variables that the command reads, with arguments that make it read them.
 COMMANDS = {
     "NO_COLOR": ["report", "RECORDING"],
     "TERM": ["report", "RECORDING"],
@@ -58,23 +58,23 @@ READERS = (
     r"getenv\(\s*",
     r"environb?(?:\.get|\.pop|\.setdefault)\(\s*",
     r"environb?\[\s*",
-    # Functions of ours that read the variable they are given.
+    # Plimsoll's functions that read the variable passed to them.
     r"\b(?:variable|quoted|is_set|from_environment|number_of_environment|number_in_environment"
     r"|_choice)\(\s*",
 )
-# Readers whose argument is no literal, by file: the functions above, and loops over literals.
+# Readers whose argument is not a literal, by file: the functions above, and loops over literals.
 INDIRECT = {
     "src/record/environment.cc": 1,
     "src/record/recording.cc": 1,
     "src/cli/terminal.cc": 1,
     "src/cli/nsys_command.cc": 1,  # PLIMSOLL_MONITOR_NVTX
     "src/probes/process_rank.cc": 1,
-    "adapters/cuda_driver/roll.cc": 1,
+    "adapters/cuda_driver/registry.cc": 1,
     "python/plimsoll/_command/environment.py": 1,
     "python/plimsoll/_command/launch.py": 1,
     "python/plimsoll/_start/next_program.py": 1,
     "python/plimsoll/recording.py": 2,  # ranks
-    "python/plimsoll/_cuda/cuda_half.py": 2,  # CUDA_HOME and CUDA_PATH
+    "python/plimsoll/_cuda/cuda_adapter.py": 2,  # CUDA_HOME and CUDA_PATH
 }
 
 
@@ -96,7 +96,7 @@ def variables_of_source():
                     found.add(match[1])
                 elif is_library:
                     indirect[path] = indirect.get(path, 0) + 1
-        # A loop over names, or a name that is handed on.
+        # A loop over names, or a name that is passed on.
         found |= set(re.findall(r'["\'](PLIMSOLL(?:_[A-Z0-9]+)*)["\']', text))
     return found - {
         name for name in found if name.startswith(PREFIX) or "LIBTORCH" in name
@@ -138,7 +138,7 @@ def run_recorded(cases):
     ran = subprocess.run(
         [sys.executable, Path(__file__).with_name("odd_environment.py")],
         input=json.dumps(cases),
-        # As in `faults`: in the child of a fork MKL's memory manager may spin in a lock for ever.
+        # As in `faults`: in a forked child, MKL's memory manager may spin in a lock forever.
         env=os.environ | {"MKL_DISABLE_FAST_MM": "1"},
         capture_output=True,
         text=True,
@@ -157,7 +157,7 @@ def assert_as_unrecorded(row):
 
 def test_a_recorded_program_runs_as_before(tmp_path):
     cases = [[name, value] for name in sorted(RECORDED) for value in odd_values(tmp_path)]
-    cases.remove(["CXX", ""])  # as where it is not set: the adapter is compiled
+    cases.remove(["CXX", ""])  # as if it were not set: the adapter is compiled
     cases.remove(["CXX", " "])
     cases = cases[:: int(os.environ.get("PLIMSOLL_TEST_EVERY", "5"))]
     rows = run_recorded(cases)

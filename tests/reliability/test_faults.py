@@ -1,4 +1,4 @@
-"""Runs `tests/reliability/faults` with few failures: it is a program for all of them."""
+"""Runs `tests/reliability/faults` with few failures; the program itself can test all of them."""
 
 import subprocess
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).parent / "faults"
+MODES = ("full", "lite", "monitor", "fallback", "cuda")
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ PROGRAM = Path(__file__).parent / "faults"
         ["--every", "2", "--call", "pthread_create"],
         ["--last", "60", "--every", "9", "--call", "malloc"],
         ["--from-end", "12", "--every", "1", "--call", "malloc"],
-        ["--at", "300", "--from-on", "--call", "malloc"],
+        ["--first", "101", "--last", "400", "--every", "99", "--from-on", "--call", "malloc"],
         ["--at", "1", "--from-on", "--call", "malloc"],
     ],
     ids=[
@@ -31,16 +32,26 @@ PROGRAM = Path(__file__).parent / "faults"
     ],
 )
 def test_a_call_that_fails_changes_no_training(words):
+    check(words, MODES)
+
+
+def test_a_malloc_that_fails_in_a_tracer_changes_no_training():
+    """It makes 7,500 of them, so fewer are tried."""
+    check(["--every", "499", "--call", "malloc"], ("tracer",))
+
+
+def check(words, modes):
     ran = subprocess.run(
-        [sys.executable, PROGRAM, *words], capture_output=True, text=True, check=False, timeout=900
+        [sys.executable, PROGRAM, *words, *(f"--mode={mode}" for mode in modes)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    rows = [line.split() for line in ran.stdout.splitlines() if line.split()[0] in MODES]
-    assert {row[0] for row in rows} == set(MODES)
+    rows = [line.split() for line in ran.stdout.splitlines() if line.startswith(modes)]
+    assert {row[0] for row in rows} == set(modes)
     failed = [int(row[3].replace(",", "")) for row in rows]
     as_before = [int(row[4].replace(",", "")) for row in rows]
     assert as_before == failed
     assert sum(failed) > 0
-
-
-MODES = ("full", "lite", "monitor")

@@ -1,4 +1,4 @@
-"""A child of a fork waits for no lock that a thread of its parent held."""
+"""A forked child never waits for a lock that a thread of its parent held."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ def test_a_child_does_not_wait_for_a_thread_that_it_does_not_have(tmp_path):
         timeout=90,
     )
     assert ran.returncode == 0, ran.stderr
-    # A recording is its parent's: the child never takes its lock.
+    # A recording belongs to the parent: the child never takes its lock.
     count, held = ran.stdout.split(" ", 1)
     assert int(count) >= 4
     assert held == "['_stop_lock']\n"

@@ -1,4 +1,4 @@
-"""Runs `tests/reliability/kills` with few kills: it is a program for ten thousand."""
+"""Runs `tests/reliability/kills` with few kills; the program itself can run ten thousand."""
 
 import subprocess
 import sys

@@ -1,11 +1,11 @@
-"""Runs `tests/reliability/soak` for one short life: it is a program for half an hour."""
+"""Runs `tests/reliability/soak` for a short time; the program itself can run for half an hour."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 
-def test_a_program_computes_the_same_while_recordings_come_and_go():
+def test_a_program_computes_the_same_while_recordings_start_and_stop():
     program = Path(__file__).parent / "soak"
     ran = subprocess.run(
         [sys.executable, program, "--minutes", "0", "--actions", "25"],

@@ -1,7 +1,7 @@
-"""Thread-local data lies in memory that each thread has from its start.
+"""Thread-local data is in memory that each thread has from its start.
 
-Otherwise a thread's first use of it allocates, and glibc ends the program where that fails
-(src/base/per_thread.h). There is little such memory for all libraries of a process.
+Otherwise a thread's first use allocates it, and glibc ends the program if that fails
+(src/base/per_thread.h). A process has little such memory for all its libraries.
 """
 
 import re
@@ -16,7 +16,7 @@ MOST_BYTES = 256
 
 
 def libraries():
-    return {"recorder": _record.__file__, "adapter": adapter.compiled(adapter.MAIN, print).path}
+    return {"recorder": _record.__file__, "adapter": adapter.compiled(adapter.CPU, print).path}
 
 
 @pytest.mark.parametrize("which", ["recorder", "adapter"])

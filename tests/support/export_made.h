@@ -1,5 +1,5 @@
-// Exports traces written by hand: with a report whose moments and timelines are simple enough to
-// know by heart.
+// Exports handwritten traces, with a report whose points in time and timelines are simple enough to
+// verify by hand.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class TextOutput final : public exporters::Output {
   std::string text;
 };
 
-// One level, one bucket an event; each series holds the number of the event in bytes.
+// One level, one bucket an event; the value of each series is the number of the event in bytes.
 inline report::Timeline counting_timeline(const model::DeviceTrace& device) {
   report::Timeline timeline;
   if (device.events.size() == 0) return timeline;
@@ -44,7 +44,7 @@ inline report::Timeline counting_timeline(const model::DeviceTrace& device) {
   return timeline;
 }
 
-// The moment of each device is its end.
+// The point in time of each device is its end.
 inline report::Report report_at_end(const model::Trace& trace) {
   report::Report report;
   report.source.path = "made.pickle";
@@ -55,11 +55,11 @@ inline report::Report report_at_end(const model::Trace& trace) {
     row.events = device.events.size();
     row.timeline = counting_timeline(device);
     report.devices.push_back(row);
-    report::MomentRow moment;
-    moment.device = device.device.ordinal;
-    moment.name = "end";
-    if (device.events.size() > 0) moment.event = device.events.size() - 1;
-    report.tables.moments.push_back(moment);
+    report::PointInTime point;
+    point.device = device.device.ordinal;
+    point.name = "end";
+    if (device.events.size() > 0) point.event = device.events.size() - 1;
+    report.tables.points.push_back(point);
   }
   return report;
 }

@@ -1,6 +1,6 @@
-// A tool that takes NVTX, as Nsight Systems' library does: it writes what it is told into the file
-// that FAKE_NVTX_LOG names, a line each, with the thread in front. FAKE_NVTX_REFUSES: it does not
-// want to. Types and numbers are NVTX's own, written down here a second time on purpose.
+// A tool that reads NVTX, as Nsight Systems' library does: it writes every call into the file that
+// FAKE_NVTX_LOG names, one a line, with the thread first. With FAKE_NVTX_REFUSES it refuses to
+// initialize. NVTX's types and numbers are deliberately declared a second time here.
 #include <sys/syscall.h>
 #include <unistd.h>
 

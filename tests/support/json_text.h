@@ -1,4 +1,4 @@
-// JSON for tests: is it well-formed, and what does it say? A small tree over RapidJSON's event
+// JSON for tests: checks that it is well-formed, and parses it. A small tree over RapidJSON's event
 // parser (its own tree does not compile with newer Clangs).
 #pragma once
 
@@ -93,7 +93,7 @@ class JsonTree : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, JsonTree
   std::string key_;
 };
 
-// What is wrong with the text; empty if it is one JSON document in UTF-8.
+// The error in the text; empty if it is one JSON document in UTF-8.
 inline std::string read_json(std::string_view text, JsonValue& root) {
   constexpr unsigned kFlags =
       rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNumbersAsStringsFlag;

@@ -1,4 +1,4 @@
-// A made-up /proc and /sys in a folder of its own, gone with the object.
+// A simulated /proc and /sys in a temporary folder, deleted with the object.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class MadeMachine {
     std::ofstream(full, std::ios::binary) << text;
   }
 
-  // A process that holds `rss_kib`.
+  // A process with this resident set.
   void add_process(int pid, int parent_pid, const std::string& name, const std::string& command,
                    int rss_kib) const {
     const std::string folder = "/proc/" + std::to_string(pid);

@@ -1,4 +1,4 @@
-// A sample of a made-up run on one GPU, for whatever writes or reads samples.
+// A sample of a simulated run on one GPU, for tests of code that writes or reads samples.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
 class Case {
  public:
-  // What one explanation of the peak says.
+  // One explanation of the peak.
   Findings run(void (*explain)(Peak&, Explanations&)) {
     explain_ = explain;
     return run(+[](const Facts& facts) {
@@ -43,17 +43,17 @@ class Case {
     }
     const model::UserLines lines(trace);
     report.devices.resize(1);
-    report::MomentRow moment;
-    moment.name = moment_name;
-    moment.phase = peak_phase;
-    moment.layer = peak_layer;
+    report::PointInTime point;
+    point.name = point_name;
+    point.phase = peak_phase;
+    point.layer = peak_layer;
     const auto& device = trace.devices.at(0);
-    moment.event = peak_at_event.value_or(device.events.size() - 1);
-    const auto event = static_cast<std::int64_t>(*moment.event);
+    point.event = peak_at_event.value_or(device.events.size() - 1);
+    const auto event = static_cast<std::int64_t>(*point.event);
     for (const auto row : model::live_set(device, model::Liveness::kActive, event)) {
-      moment.live_bytes += trace.size_bytes(device, row);
+      point.live_bytes += trace.size_bytes(device, row);
     }
-    report.tables.moments.push_back(moment);
+    report.tables.points.push_back(point);
     const Options options;
     Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
     facts.traffic.push_back(traffic_of(trace, lines, device));
@@ -62,7 +62,7 @@ class Case {
 
   tests::TraceMaker maker;
   report::Report report;
-  std::string moment_name = "peak";
+  std::string point_name = "peak";
   std::string peak_phase = "backward";
   std::string peak_layer;
   std::optional<std::uint64_t> peak_at_event;  // of the device; none: its last

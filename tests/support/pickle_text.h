@@ -1,5 +1,5 @@
-// A pickle as Python's repr() would print what it holds: a slow, obvious unpickler for tests, which
-// knows only what a snapshot may hold and is strict about it: frames tile the file, batches have at
+// The content of a pickle as Python's repr() would print it: a slow, obvious unpickler for tests,
+// which accepts only the content of a snapshot and is strict: frames tile the file, batches have at
 // most 1000 items, nothing is recalled that was not remembered, one value is left.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace plimsoll::tests {
 
 class PickleText {
  public:
-  // Throws std::runtime_error with what is wrong.
+  // Throws std::runtime_error with a description of the error.
   static std::string of(std::string_view pickle) { return PickleText(pickle).run(); }
 
  private:

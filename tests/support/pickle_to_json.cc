@@ -1,5 +1,5 @@
-// pickle_to_json: the pickle machine's own view of a pickle, for tests/test_pickle_machine.py. The
-// record maker recognises nothing, so every dict and list stays what it is.
+// pickle_to_json: prints a pickle as the pickle machine reads it, for tests/test_pickle_machine.py.
+// The record maker recognizes nothing, so every dict and list stays as it is.
 //
 // Reads requests from standard input, "SIZE WINDOW\n" and SIZE bytes of pickle, and answers each
 // with one line: ["ok", VALUE] or ["error", CODE, SENTENCE]. Values:

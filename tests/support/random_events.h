@@ -1,11 +1,14 @@
-// Random streams of trace file events: wild ones, where every field is anything, and recordings as
-// a recorder makes them.
+// Random streams of trace file events: wild ones with arbitrary field values, and recordings as a
+// recorder makes them.
 #pragma once
 
 #include <cstdint>
 #include <random>
 #include <set>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "plimsoll/recorder_c.h"
@@ -18,7 +21,7 @@ class RandomEvents {
   explicit RandomEvents(std::uint64_t seed) : random_(seed) {}
 
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
-  // Any number, small and extreme ones as likely as those between.
+  // Any number; small and extreme ones are as likely as those in between.
   std::uint64_t wild() {
     switch (below(5)) {
       case 0:
@@ -31,55 +34,41 @@ class RandomEvents {
   }
 
   AnyEvent wild_event() {
-    const auto time = static_cast<std::int64_t>(wild());
-    const auto thread = static_cast<std::uint32_t>(wild());
-    switch (below(12)) {
-      case 0:
-      case 1:
-        return format::Alloc{time,
-                             thread,
-                             static_cast<std::uint32_t>(below(100)),
-                             wild(),
-                             wild(),
-                             wild(),
-                             below(2) == 0,
-                             below(2) == 0 ? 0 : wild()};
-      case 2: {
-        const std::uint64_t serial = wild();
-        return format::Free{time, thread, serial, serial == format::kNoSerial ? wild() : 0,
-                            serial != format::kNoSerial && below(2) == 0};
-      }
-      case 3:
-        return format::Tag{wild(), static_cast<std::uint32_t>(wild())};
-      case 4:
-        return format::SetPhase{wild(), static_cast<std::uint8_t>(wild())};
-      case 5:
-        return format::Mark{time, thread, static_cast<std::uint8_t>(wild()), wild()};
-      case 6:
-        return format::Dropped{time, thread, wild()};
-      case 7:
-        return format::FreeRequested{time, thread, wild(), below(2) == 0};
-      case 8:
-        return format::Segment{time,
-                               thread,
-                               static_cast<std::uint32_t>(wild()),
-                               static_cast<std::uint8_t>(wild()),
-                               static_cast<std::uint8_t>(wild()),
-                               wild(),
-                               wild()};
-      case 9:
-        return format::OutOfMemory{time,   thread, static_cast<std::uint32_t>(wild()),
-                                   wild(), wild(), wild()};
-      case 10:
-        return format::DeviceFigure{
-            time,   static_cast<std::uint8_t>(wild()),  static_cast<std::uint8_t>(wild()),
-            wild(), static_cast<std::uint32_t>(wild()), static_cast<std::uint32_t>(wild())};
-      default:
-        return format::Evicted{wild()};
+    return wild_event(std::make_index_sequence<std::variant_size_v<AnyEvent>>());
+  }
+
+  // Every field is arbitrary, except for the encoder's requirements: few sites, and a free has
+  // either the serial or the address.
+  template <typename Event>
+  Event wild_event_of() {
+    Event event;
+    format::visit_fields(format::Of<Event>(), [&](auto, auto member, const format::FieldText&) {
+      using Value = std::remove_reference_t<decltype(event.*member)>;
+      event.*member = static_cast<Value>(wild());
+    });
+    if constexpr (std::is_same_v<Event, format::Alloc>) {
+      event.site = static_cast<std::uint32_t>(below(100));
+      if (below(2) == 0) event.padding_bytes = 0;
     }
+    if constexpr (std::is_same_v<Event, format::Free>) {
+      const bool is_known = event.serial != format::kNoSerial;
+      if (is_known) event.address = 0;
+      event.in_op = is_known && event.in_op;
+    }
+    return event;
   }
 
  private:
+  template <std::size_t... kKinds>
+  AnyEvent wild_event(std::index_sequence<kKinds...>) {
+    AnyEvent event;
+    const std::uint64_t kind = below(sizeof...(kKinds));
+    ((kind == kKinds ? void(event = wild_event_of<std::variant_alternative_t<kKinds, AnyEvent>>())
+                     : void()),
+     ...);
+    return event;
+  }
+
   std::mt19937_64 random_;
 };
 

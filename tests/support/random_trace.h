@@ -25,8 +25,11 @@ struct RandomTraceOptions {
     kConsistent,
     kUnrelated
   } final_state = FinalState::kConsistent;
-  // As our own recorder tells it: layers, categories, phases, tensors, flags and marks.
-  enum class Telling : std::uint8_t { kStacksOnly, kEverything } telling = Telling::kStacksOnly;
+  // As our own recorder records it: layers, categories, phases, tensors, flags and marks.
+  enum class Reporting : std::uint8_t {
+    kStacksOnly,
+    kEverything
+  } reporting = Reporting::kStacksOnly;
 };
 
 class RandomTrace {
@@ -56,7 +59,7 @@ class RandomTrace {
   std::uint64_t next_address() { return last_address_ += 1 << 20; }
 
   void add_something() {
-    if (options_.telling == RandomTraceOptions::Telling::kEverything && below(10) == 0) {
+    if (options_.reporting == RandomTraceOptions::Reporting::kEverything && below(10) == 0) {
       add_mark();
     }
     const std::uint32_t what = below(100);
@@ -64,10 +67,10 @@ class RandomTrace {
       const Live born{below(1 << 16), stacks_[below(static_cast<std::uint32_t>(stacks_.size()))]};
       const std::uint64_t address = next_address();
       live_[address] = born;
-      if (options_.telling == RandomTraceOptions::Telling::kStacksOnly) {
+      if (options_.reporting == RandomTraceOptions::Reporting::kStacksOnly) {
         maker_.alloc(address, born.size_bytes, born.stack);
       } else {
-        maker_.alloc_told(address, born.size_bytes, something_told(born.stack));
+        maker_.alloc_reported(address, born.size_bytes, something_reported(born.stack));
       }
     } else if (what < 90) {
       free_one();
@@ -80,7 +83,7 @@ class RandomTrace {
     }
   }
 
-  Told something_told(model::StackId stack) {
+  Reported something_reported(model::StackId stack) {
     static constexpr std::array<std::string_view, 7> kLayers = {
         "", "Net", "Net.down", "Net.down.0.conv", "Net.down.0", "Net.up.1", "Loss"};
     static constexpr std::array<std::string_view, 10> kCategories = {
@@ -89,18 +92,18 @@ class RandomTrace {
     static constexpr std::array<std::string_view, 3> kOps = {"", "aten::mm", "aten::conv2d"};
     static constexpr std::array<std::string_view, 4> kTensors = {
         "", "Net.down.weight", "Net.up.1.bias", "Net.down.weight.exp_avg"};
-    Told told;
-    told.layer = kLayers[below(kLayers.size())];
-    told.category = kCategories[below(kCategories.size())];
-    told.op = kOps[below(kOps.size())];
-    told.phase = static_cast<model::Phase>(below(5));
-    told.flags = static_cast<model::LifetimeFlags>(below(8));
-    told.stack = below(4) == 0 ? model::kNoStack : stack;
+    Reported reported;
+    reported.layer = kLayers[below(kLayers.size())];
+    reported.category = kCategories[below(kCategories.size())];
+    reported.op = kOps[below(kOps.size())];
+    reported.phase = static_cast<model::Phase>(below(5));
+    reported.flags = static_cast<model::LifetimeFlags>(below(8));
+    reported.stack = below(4) == 0 ? model::kNoStack : stack;
     if (below(2) == 0) {
-      told.tensor = maker_.tensor(kTensors[below(kTensors.size())],
-                                  below(2) == 0 ? "float32" : "bfloat16", "[3]");
+      reported.tensor = maker_.tensor(kTensors[below(kTensors.size())],
+                                      below(2) == 0 ? "float32" : "bfloat16", "[3]");
     }
-    return told;
+    return reported;
   }
   void add_mark() {
     switch (below(6)) {

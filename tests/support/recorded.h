@@ -1,4 +1,4 @@
-// Recordings in tests: started with few words, stopped at the end of the scope, replayed.
+// Recordings in tests: a short way to start them; stopped at the end of the scope, and replayed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class Recorded {
   std::uint64_t peak_bytes(int reset = 0) const {
     return plimsoll_recording_peak_bytes(recording_, reset);
   }
-  // What a file would say now.
+  // The content of a file now.
   TraceReplay replay() const {
     std::size_t size_bytes = 0;
     void* bytes = plimsoll_recording_copy(recording_, &size_bytes);
@@ -76,7 +76,8 @@ class Recorded {
   plimsoll_recording* recording_ = nullptr;
 };
 
-// A path in the tests' temporary folder that is this process's own; the file goes with the object.
+// A path in the tests' temporary folder, unique to this process; the file is deleted with the
+// object.
 class TemporaryPath {
  public:
   explicit TemporaryPath(std::string_view stem)

@@ -1,4 +1,4 @@
-// Runs one or more passes over a trace, as the engine would, and gives the report.
+// Runs one or more passes over a trace, as the engine would, and returns the report.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// Where tests find the real files that are too big for the repository: $PLIMSOLL_SAMPLES, or
-// ../shared/samples beside the checkout. A test that needs them opens with
-// PLIMSOLL_NEEDS_SAMPLES(): without them it is skipped, under CI it fails if the folder around them
-// is there.
+// The folder of the real files that are too big for the repository: $PLIMSOLL_SAMPLES, or
+// ../shared/samples next to the checkout. A test that needs them opens with
+// PLIMSOLL_NEEDS_SAMPLES(): without them it is skipped, but under CI it fails if the parent folder
+// exists.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A folder of a test's own, whatever tests run beside it; gone with the object.
+// A folder of its own for each test, even if tests run in parallel; deleted with the object.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// What differs between two traces, row numbers of their small tables aside: for tests that write a
+// The differences of two traces, ignoring row numbers of their small tables: for tests that write a
 // trace and read it again.
 #pragma once
 

@@ -1,5 +1,5 @@
-// TraceMaker: a few words for writing small traces by hand in tests. Events go to the device last
-// named by on(); times are one microsecond apart unless at() says otherwise.
+// TraceMaker: writes small traces concisely in tests. Events go to the device last named by on();
+// times are one microsecond apart unless at() says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct FrameText {
   std::string_view function;
 };
 
-// What a recorder of ours tells of an allocation besides its size.
-struct Told {
+// The data of a native recording about an allocation, besides its size.
+struct Reported {
   std::string_view layer = {};
   std::string_view category = {};
   model::Phase phase = model::Phase::kOther;
@@ -43,7 +43,7 @@ class TraceMaker {
     builder_.name_device(device);
     return *this;
   }
-  // The next event happens then; those after it follow one microsecond apart.
+  // The time of the next event; later ones follow one microsecond apart.
   TraceMaker& at(std::int64_t time_ns) {
     time_ns_ = time_ns;
     return *this;
@@ -90,24 +90,25 @@ class TraceMaker {
                     model::StackId stack = model::kNoStack) {
     return event(model::Action::kAlloc, address, size_bytes, stack);
   }
-  TraceMaker& alloc_told(std::uint64_t address, std::uint64_t size_bytes, const Told& told) {
+  TraceMaker& alloc_reported(std::uint64_t address, std::uint64_t size_bytes,
+                             const Reported& reported) {
     model::Event row;
     row.action = model::Action::kAlloc;
     row.address = address;
     row.size_bytes = size_bytes;
-    row.layer = string(told.layer);
-    row.phase = told.phase;
-    row.op = string(told.op);
-    row.forward_op = string(told.forward_op);
-    hindsight_ = {string(told.category), told.tensor, told.flags};
-    row.stack = told.stack;
+    row.layer = string(reported.layer);
+    row.phase = reported.phase;
+    row.op = string(reported.op);
+    row.forward_op = string(reported.forward_op);
+    hindsight_ = {string(reported.category), reported.tensor, reported.flags};
+    row.stack = reported.stack;
     return event(row);
   }
   model::TensorId tensor(std::string_view name, std::string_view dtype = "float32",
                          std::string_view shape = {}) {
     return builder_.add_tensor(model::Tensor{string(name), string(dtype), string(shape)});
   }
-  // The marks stand between the last event and the next.
+  // The marks are between the last event and the next.
   TraceMaker& step(std::uint64_t number) { return mark(model::MarkKind::kStep, number, {}); }
   TraceMaker& begin_region(std::string_view name) {
     return mark(model::MarkKind::kRegionBegin, 0, name);
@@ -133,8 +134,8 @@ class TraceMaker {
     return event(model::Action::kFreeCompleted, address, size_bytes, stack);
   }
 
-  // One event, as our own recorder tells it of the CPU.
-  TraceMaker& free_at_once(std::uint64_t address, std::uint64_t size_bytes) {
+  // One event, as our own recorder writes it for the CPU.
+  TraceMaker& free_immediately(std::uint64_t address, std::uint64_t size_bytes) {
     return event(model::Action::kFree, address, size_bytes);
   }
 

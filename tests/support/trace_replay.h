@@ -1,5 +1,5 @@
-// Reads a trace file and plays it, the slow and obvious way: a map of what is alive. What cannot be
-// is written down in `violations`.
+// Replays a trace file in the slow and obvious way: with a map of live allocations. Impossible
+// events are listed in `violations`.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct TraceReplay : format::NoRecords {
   std::map<std::uint32_t, format::Tensor> tensors;
   std::map<std::string, std::string> meta;
   std::map<std::uint64_t, format::Alloc> live;  // by serial
-  std::map<std::uint64_t, std::uint32_t> tags;  // of what is alive, the last one
+  std::map<std::uint64_t, std::uint32_t> tags;  // the last tag of each live allocation
   std::vector<format::Alloc> allocs;
   std::vector<format::Free> frees;
   std::vector<Kind> order;  // of allocs and frees
@@ -70,7 +70,7 @@ struct TraceReplay : format::NoRecords {
     if (!sites.contains(alloc.site)) violate("site is not defined", alloc.site);
     if (!at_address_.emplace(alloc.address).second)
       violate("two are alive at one address", alloc.serial);
-    live_bytes += alloc.size_bytes + alloc.slack_bytes;
+    live_bytes += alloc.size_bytes + alloc.padding_bytes;
     peak_bytes = std::max(peak_bytes, live_bytes);
     adopted += alloc.is_adopted ? 1 : 0;
     allocs.push_back(alloc);
@@ -87,7 +87,7 @@ struct TraceReplay : format::NoRecords {
     }
     const auto found = live.find(free.serial);
     if (found == live.end()) return violate("freed, but not alive", free.serial);
-    const std::uint64_t size_bytes = found->second.size_bytes + found->second.slack_bytes;
+    const std::uint64_t size_bytes = found->second.size_bytes + found->second.padding_bytes;
     if (size_bytes > live_bytes) violate("less than nothing is alive", free.serial);
     live_bytes -= size_bytes;
     pending.erase(free.serial);
@@ -118,7 +118,7 @@ struct TraceReplay : format::NoRecords {
   void on_dropped(const format::Dropped& event) { dropped += event.count; }
   void on_evicted(const format::Evicted& event) { evicted += event.count; }
   void on_end(const format::End&) { is_ended = true; }
-  void on_file_state(const format::FileState& told) { state = told; }
+  void on_file_state(const format::FileState& reported) { state = reported; }
 
   void violate(const char* what, std::uint64_t number) {
     if (violations.size() < 20) violations.push_back(what + (": " + std::to_string(number)));

@@ -1,4 +1,4 @@
-// A shared library with calls of its own: the report must name it.
+// A shared library that allocates CUDA memory: the report must name it.
 #include "fake_runtime.h"
 
 extern "C" int asking_library_workspace(void** address, size_t size) {

@@ -1,7 +1,7 @@
 // A libcuda.so.1 for tests: two devices of $FAKE_CUDA_BYTES each (default 1 GiB), whose addresses
-// lead nowhere. It counts what it gave; at the end of the process it writes that, as lines "NAME
-// VALUE", to $FAKE_CUDA_TOLD.PID. Frees of what it never gave are refused, and the next free if
-// fake_refuse() was called.
+// are not mapped. It counts its allocations, and at exit writes the counts as lines "NAME VALUE" to
+// $FAKE_CUDA_TOLD.PID. It refuses frees of unknown addresses, and the next free after
+// fake_refuse().
 #include <unistd.h>
 
 #include <array>
@@ -17,7 +17,7 @@
 namespace {
 
 constexpr int kDevices = 2;
-constexpr int kHost = kDevices;  // pinned memory is counted beside the devices'
+constexpr int kHost = kDevices;  // pinned memory is counted separately
 constexpr int kInvalid = 1;
 constexpr int kNoMemory = 2;
 constexpr std::uint64_t kPage = 2 << 20;
@@ -45,13 +45,13 @@ bool refuses_next = false;
 thread_local int current = 0;
 
 std::uint64_t capacity_bytes() {
-  const char* told = std::getenv("FAKE_CUDA_BYTES");
-  return told != nullptr ? std::strtoull(told, nullptr, 10) : std::uint64_t{1} << 30;
+  const char* reported = std::getenv("FAKE_CUDA_BYTES");
+  return reported != nullptr ? std::strtoull(reported, nullptr, 10) : std::uint64_t{1} << 30;
 }
 
 int take(std::uint64_t size_bytes, int place, std::uint64_t* address) {
   const std::lock_guard lock(mutex);
-  errno = 77;  // as a driver may leave it
+  errno = 77;  // a driver may leave errno changed
   Totals& there = totals[static_cast<std::size_t>(place)];
   if (size_bytes == 0) return kInvalid;
   if (there.live_bytes + size_bytes > capacity_bytes()) {
@@ -68,7 +68,7 @@ int take(std::uint64_t size_bytes, int place, std::uint64_t* address) {
   return 0;
 }
 
-int let_go(std::uint64_t address) {
+int abandon(std::uint64_t address) {
   const auto found = memories.find(address);
   if (found == memories.end()) return kInvalid;
   if (--found->second.holds > 0) return 0;
@@ -81,13 +81,13 @@ int give(std::uint64_t address) {
   const std::lock_guard lock(mutex);
   errno = 78;
   if (std::exchange(refuses_next, false)) return kInvalid;
-  return address == 0 ? 0 : let_go(address);
+  return address == 0 ? 0 : abandon(address);
 }
 
-[[gnu::destructor]] void tell() {
-  const char* told = std::getenv("FAKE_CUDA_TOLD");
-  if (told == nullptr) return;
-  const std::string path = std::string(told) + "." + std::to_string(getpid());
+[[gnu::destructor]] void emit() {
+  const char* reported = std::getenv("FAKE_CUDA_TOLD");
+  if (reported == nullptr) return;
+  const std::string path = std::string(reported) + "." + std::to_string(getpid());
   std::FILE* file = std::fopen(path.c_str(), "w");
   if (file == nullptr) return;
   for (int place = 0; place <= kDevices; ++place) {
@@ -140,7 +140,7 @@ int cuPointerGetAttribute(void* data, int attribute, std::uint64_t address) {
   return 0;
 }
 
-// Of before 64-bit addresses.
+// Version 1, from before 64-bit addresses.
 int cuMemAlloc(unsigned* address, unsigned) {
   *address = 0xDEAD;
   return 0;
@@ -160,7 +160,7 @@ int cuMemAllocAsync(std::uint64_t* address, std::size_t size, void*) {
 int cuMemAllocAsync_ptsz(std::uint64_t* address, std::size_t size, void*) {
   return take(size, current, address);
 }
-// A pool is the number of its device, and one.
+// A pool's handle is its device's number plus one.
 int cuMemAllocFromPoolAsync(std::uint64_t* address, std::size_t size, void* pool, void*) {
   return take(size, static_cast<int>(reinterpret_cast<std::uintptr_t>(pool)) - 1, address);
 }
@@ -195,7 +195,7 @@ int cuMemUnmap(std::uint64_t address, std::size_t size) {
   auto at = mapped.lower_bound(address);
   if (at == mapped.end()) return kInvalid;
   while (at != mapped.end() && at->first < address + size) {
-    let_go(at->second);
+    abandon(at->second);
     at = mapped.erase(at);
   }
   return 0;
@@ -270,8 +270,9 @@ void* find(const std::string& name) {
 
 extern "C" {
 
-// Gives the second version of a function that has one, to who asks for 3.2 or later (of itself, for
-// 12.0); with flag 2 that of per-thread streams. Not by dlsym(), which is not the driver's way.
+// Returns the second version of a function that has one to callers that request 3.2 or later (12.0
+// for itself); with flag 2, the per-thread-stream variant. Does not use dlsym(), as the real driver
+// does not.
 int cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t flags,
                         int* status) {
   const std::string name = symbol;

@@ -1,4 +1,4 @@
-/* As much of CUDA's runtime as the tests call. */
+/* The part of CUDA's runtime that the tests call. */
 #pragma once
 
 #include <stddef.h>

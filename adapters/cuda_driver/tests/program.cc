@@ -1,4 +1,4 @@
-// A program that asks for CUDA memory as its words say, one after the other:
+// A program that requests CUDA memory as its arguments say, one after the other:
 //   plugin:N (of the asking library, opened at run time with RTLD_LOCAL)
 //   malloc:N managed:N async:N ptsz:N pool:DEVICE.N host:N hostalloc:N pitch:WxH 3d:WxHxD library:N
 //   next:N (dlsym(RTLD_NEXT); N: whether the linker knows a runtime)
@@ -8,7 +8,7 @@
 //   cost:N (prints what a pair of N cudaMalloc and cudaFree takes of the thread's time)
 //   again:N (N allocations and frees) threads:N (N threads, each again:1000)
 //   fork:N (a child allocates N) exit _exit abort kill
-// Prints what each returned, unless it returned 0.
+// Prints the result of each call that did not return 0.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -52,7 +52,7 @@ void check(bool is_right, const char* what) {
   _exit(99);
 }
 
-// By reference: the call that fills the address is an argument, too.
+// By reference: the call that fills the address in is an argument too.
 int keep(int result, void* const& address, Held::Kind kind) {
   if (result == 0) held.push_back({address, kind});
   return result;
@@ -113,7 +113,7 @@ int in_threads(long count) {
   return 0;
 }
 
-// What was made for 32-bit addresses is the driver's own function, and stays so.
+// Functions for 32-bit addresses stay the driver's own.
 int old_functions() {
   unsigned address = 0;
   check(of_driver<int(unsigned*, unsigned)>("cuMemAlloc")(&address, 64) == 0, "old cuMemAlloc");
@@ -123,7 +123,8 @@ int old_functions() {
                                                                               &function, 2000, 0);
   check(function == dlsym(driver(), "cuMemAlloc"), "cuGetProcAddress of an old version");
   check(of_driver<int()>("cuMemFree_v2") == of_driver<int()>("cuMemFree_v2"), "the same twice");
-  // The driver hands its own door out, too: what comes through that one is wrapped as well.
+  // The driver returns its own cuGetProcAddress too: functions obtained through it are wrapped as
+  // well.
   void* door = nullptr;
   of_driver<int(const char*, void**, int, std::uint64_t)>("cuGetProcAddress")("cuGetProcAddress",
                                                                               &door, 12000, 0);
@@ -146,7 +147,7 @@ int missing_functions() {
   return 0;
 }
 
-// Whatever stands between, RTLD_NEXT must look from where we stand.
+// RTLD_NEXT must search from this library, whatever comes in between.
 int next_function(bool has_runtime) {
   void* const next = dlsym(RTLD_NEXT, "malloc");
   check(next != nullptr && next == dlsym(RTLD_DEFAULT, "malloc"), "the next malloc");
@@ -240,8 +241,8 @@ int allocate(const std::string& word, const std::string& value) {
 }
 
 void let_the_recorder_write() {
-  const timespec moment{0, 400'000'000};
-  nanosleep(&moment, nullptr);
+  const timespec point{0, 400'000'000};
+  nanosleep(&point, nullptr);
 }
 
 int act(const std::string& word, const std::string& value) {

@@ -1,9 +1,9 @@
-// Calls of modules, seen without Python in between.
+// Observes calls of modules without Python code in between.
 //
 // Calling an object runs its type's tp_call. For a class written in Python that is CPython's
-// slot_tp_call, which looks up __call__. We put a function of ours into the slot of nn.Module and
-// of its subclasses, which notes the layer and calls what was there: attributes stay what they are,
-// so that torch.compile, torch.fx and torch.jit see the classes they know.
+// slot_tp_call, which looks up __call__. The slots of nn.Module and its subclasses are replaced by
+// a function that records the layer and calls the original: attributes do not change, so
+// torch.compile, torch.fx and torch.jit see the classes they know.
 #include <exception>
 #include <unordered_map>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// The slots as they were. Types are held while ours stands in them.
+// The original slots. The types are retained while our function is in them.
 std::unordered_map<PyTypeObject*, ternaryfunc>& originals() {
   static Immortal<std::unordered_map<PyTypeObject*, ternaryfunc>> slots;
   return slots.get();
@@ -39,8 +39,8 @@ ternaryfunc original_of(PyTypeObject* type) {
 
 // ---- inputs and outputs -----------------------------------------------------------------------
 
-// What root modules have returned lately. A model's output goes into the loss, and often into the
-// next step, and does not become an input by that.
+// Recent outputs of root modules. A model's output goes into the loss, and often into the next
+// step; that does not make it an input.
 class RecentOutputs {
  public:
   void add(const at::Tensor& tensor) {
@@ -81,7 +81,7 @@ void tag_inputs(ThreadState& thread, PyObject* args, PyObject* kwargs) {
 
 void tag_outputs(ThreadState& thread, PyObject* result) {
   for_each_tensor(result, Path(""), [&](const Path& /*path*/, const at::Tensor& tensor) {
-    // A container returns what its last child returned: no operator between, the same storage.
+    // A container returns its last child's output: no operator in between, the same storage.
     const void* storage = recorded_storage(tensor);
     if (storage == nullptr) return;
     if (thread.module_depth == 0) recent_outputs().add(tensor);
@@ -97,7 +97,8 @@ void tag_outputs(ThreadState& thread, PyObject* result) {
 void begin_call(ThreadState& thread, std::uint32_t layer) {
   if (g_attachment.has_walks && !g_attachment.has_operators) fill_links(thread);
   plimsoll_context& context = *thread.context;
-  // A call inside a forward belongs to it. Asking torch would take longer than all the rest.
+  // A call inside a forward belongs to it. Asking torch would take longer than everything else
+  // here.
   const bool is_nested = thread.module_depth != 0 && context.phase == PLIMSOLL_PHASE_FORWARD;
   if (context.phase != PLIMSOLL_PHASE_BACKWARD && !is_nested) {
     context.phase = observe_backward(thread) ? PLIMSOLL_PHASE_BACKWARD : PLIMSOLL_PHASE_FORWARD;
@@ -116,19 +117,19 @@ void end_call(ThreadState& thread, const SavedContext& saved) {
 PyTypeObject* g_root_class = nullptr;
 Py_ssize_t g_direct_subclasses = 0;  // of g_root_class, when they were watched last
 
-// CPython's own count; -1 where it keeps none.
+// CPython's own count; -1 if it keeps none.
 Py_ssize_t direct_subclasses(PyTypeObject* type) {
   auto* subclasses = static_cast<PyObject*>(type->tp_subclasses);
   return subclasses != nullptr && PyDict_Check(subclasses) != 0 ? PyDict_Size(subclasses) : -1;
 }
 
-// What begins with a call and is undone when it ends.
+// State that a call sets, and restores when it ends.
 struct Call {
-  ThreadState* thread = nullptr;  // null: this call is not watched
+  ThreadState* thread = nullptr;  // null: this call is not observed
   std::uint32_t layer = 0;
   bool is_root = false;  // of a forward
   bool has_wrappers = false;
-  bool is_wrapped = false;  // the wrapper's call, which runs, counts as that of the layer
+  bool is_wrapped = false;  // the call of the wrapper, which is running, counts as the layer's call
   SavedContext saved;
 };
 
@@ -154,7 +155,7 @@ void end_ranges(const Call& call) {
 
 [[gnu::noinline]] void begin_root(ThreadState& thread, PyObject* args, PyObject* kwargs) {
   if (!g_attachment.has_operators) thread.context->phase = PLIMSOLL_PHASE_OTHER;  // a step failed
-  watch_new_classes();  // a loss, most often, that is called next
+  watch_new_classes();  // usually a loss, which is called next
   poll_foreign_storages(thread);
   // A step without an optimizer, such as `p.data = p.data - lr * p.grad`, calls no hook.
   if (g_attachment.has_walks && parameters().take_accumulated()) modules().tag_changed(thread);
@@ -182,7 +183,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Call call;
   try {
     enter(call, self, args, kwargs);
-  } catch (const std::exception&) {  // no memory: no reason to stop the program
+  } catch (const std::exception&) {  // out of memory must not stop the program
     count_lost_detail();
   }
   PyObject* result = original(self, args, kwargs);
@@ -231,8 +232,8 @@ void watch_calls(PyTypeObject* root) {
   g_direct_subclasses = direct_subclasses(root);
 }
 
-// Somebody who assigns nn.Module.__call__ (torch.fx does while it traces) resets the slots of all
-// classes: then nn.Module's own has changed too. A new class starts with CPython's slot.
+// Assigning nn.Module.__call__ (torch.fx does while it traces) resets the slots of all classes;
+// nn.Module's own slot shows that. A new class starts with CPython's slot.
 void watch_new_classes() {
   if (g_root_class->tp_call == watched_call &&
       direct_subclasses(g_root_class) == g_direct_subclasses) {

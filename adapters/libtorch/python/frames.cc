@@ -1,8 +1,8 @@
-// Why this is safe without the GIL: a thread's frames change only while that thread runs Python,
-// and here it runs us. Each frame holds its code object. A stack is known by its (code,
-// instruction) pairs; what they mean in names and lines is asked once, under the GIL, at the end of
-// the operator, while the frames still stand. From then on we hold the code object, so that the
-// pair means the same for ever.
+// Reads Python stacks without the GIL. This is safe because a thread's frames change only while
+// that thread runs Python, and here it runs us. Each frame retains its code object. A stack is
+// identified by its (code, instruction) pairs; their names and lines are resolved once, under the
+// GIL, at the end of the operator, while the frames still exist. From then on we retain the code
+// object, so that the pair keeps its meaning.
 #include "python/frames.h"
 
 #include <Python.h>
@@ -26,7 +26,7 @@
 
 namespace plimsoll::libtorch {
 
-// Stacks this thread has met: open addressing over chains of frames, which lie one after another.
+// Stacks that this thread has seen: open addressing over chains of frames, stored consecutively.
 struct StackCache {
   struct Slot {
     std::uint64_t hash = 0;
@@ -37,7 +37,7 @@ struct StackCache {
   std::vector<Slot> slots = std::vector<Slot>(1024);
   std::vector<PythonFrame> frames;
   std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> by_stack;  // in frames
-  std::vector<std::uint32_t> undefined;  // slots' stacks that the recorder awaits
+  std::vector<std::uint32_t> undefined;  // stacks in slots that are not defined yet
   std::vector<Slot> waiting;
   std::size_t used = 0;
 };
@@ -136,7 +136,7 @@ std::uint32_t stack_of(ThreadState& thread, const Chain& chain) {
 std::uint32_t capture(ThreadState& thread) noexcept try {
   PyThreadState* python = PyGILState_GetThisThreadState();
   if (python == nullptr) return 0;
-  // Outside an operator there is no later moment at which the frames still stand.
+  // Outside an operator there is no later point at which the frames still exist.
   if (thread.context->op_instance == 0 && PyGILState_Check() == 0) return 0;
   Chain chain;
   chain.add_all(innermost_frame(python), nullptr);
@@ -146,7 +146,7 @@ std::uint32_t capture(ThreadState& thread) noexcept try {
   return 0;
 }
 
-// ---- what frames mean; all of it under the GIL ------------------------------------------------
+// ---- names and lines of frames; all under the GIL ---------------------------------------------
 
 std::uint32_t name_of(PyObject* text) {
   Py_ssize_t size = 0;
@@ -158,7 +158,7 @@ std::uint32_t name_of(PyObject* text) {
   return recorder().name(bytes, static_cast<std::size_t>(size));
 }
 
-// Without memory to remember it, it is held once more.
+// If there is no memory to note this, the object is retained once more.
 void hold(PyCodeObject* code) noexcept try {
   static Immortal<std::unordered_set<PyCodeObject*>> held;
   if (held.get().insert(code).second) Py_INCREF(code);
@@ -190,7 +190,7 @@ std::uint32_t file_of(PyCodeObject* code) {
   }
   char cell[32];
   const int size = std::snprintf(cell, sizeof(cell), "In[%ld]", PyLong_AsLong(number));
-  PyErr_Clear();  // a number that no notebook has
+  PyErr_Clear();  // a number that no notebook cell has
   return recorder().name(cell, static_cast<std::size_t>(size));
 }
 
@@ -207,15 +207,15 @@ plimsoll_frame describe(const PythonFrame& frame) {
 }
 
 void define_one(const StackCache& cache, const StackCache::Slot& slot) {
-  plimsoll_frame told[kMaxDepth];
+  plimsoll_frame reported[kMaxDepth];
   std::size_t count = slot.count;
   for (std::size_t i = 0; i < slot.count; ++i) hold(cache.frames[slot.begin + i].code);
   while (count > 1 && is_runner(cache.frames[slot.begin + count - 1].code)) --count;
-  for (std::size_t i = 0; i < count; ++i) told[i] = describe(cache.frames[slot.begin + i]);
-  recorder().define_stack(slot.stack, told, count);
+  for (std::size_t i = 0; i < count; ++i) reported[i] = describe(cache.frames[slot.begin + i]);
+  recorder().define_stack(slot.stack, reported, count);
 }
 
-// Nothing may throw here, or the GIL would be held for ever.
+// Nothing may throw here, or the GIL would never be released.
 void define(ThreadState& thread) noexcept {
   thread.has_new_stacks = false;
   if (thread.stacks == nullptr) return;
@@ -239,11 +239,11 @@ const void* const* position() {
   return python == nullptr ? nullptr : position_of(python);
 }
 
-// The line is that of the hook if it is the user's, and else that of the forward. The forward's
-// frames are known to the thread that ran it: another one reports them alone.
+// The line is the hook's if it is the user's code, else the forward's. Only the thread that ran the
+// forward knows its frames: another thread reports the hook's frames alone.
 std::uint32_t capture_in_node(ThreadState& thread) noexcept try {
   const std::uint32_t of_forward = thread.context->stack;
-  // No operator runs in between: as outside one, the frames do not wait for its end.
+  // No operator runs in between: as outside one, the stack is defined immediately.
   const bool is_called = thread.depth > thread.nodes.back().depth + 1;
   if (!is_called && PyGILState_Check() == 0) return of_forward;
   Chain chain;
@@ -268,11 +268,12 @@ std::uint32_t capture_in_node(ThreadState& thread) noexcept try {
 
 }  // namespace
 
-StackSource python_stacks() {
-  return {.capture = capture,
-          .capture_in_node = capture_in_node,
-          .position = position,
-          .define = define};
+const StackSource& python_stacks() {
+  static constexpr StackSource kStacks = {.capture = capture,
+                                          .capture_in_node = capture_in_node,
+                                          .position = position,
+                                          .define = define};
+  return kStacks;
 }
 
 void set_runner_folder(const char* path) { runner_folder() = path; }

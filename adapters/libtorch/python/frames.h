@@ -7,14 +7,13 @@
 
 namespace plimsoll::libtorch {
 
-StackSource python_stacks();
+const StackSource& python_stacks();
 
-// Frames of files below this folder are not reported when they stand outermost: ours, which run the
-// user's script.
+// Outermost frames from files below this folder are not reported: they are Plimsoll's, which run
+// the user's script.
 void set_runner_folder(const char* path);
 
-// The cells of a notebook: their numbers by the names that IPython gives to their files. Null:
-// none.
+// The cells of a notebook: their numbers, by the file names that IPython assigns. Null: none.
 void set_notebook_cells(PyObject* cells);
 
 }  // namespace plimsoll::libtorch

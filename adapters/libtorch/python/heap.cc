@@ -11,9 +11,9 @@ namespace {
 PyTypeObject* g_searched_module = nullptr;
 PyTypeObject* g_searched_optimizer = nullptr;
 
-// ---- what an object is --------------------------------------------------------------------------
+// ---- kinds of objects ---------------------------------------------------------------------------
 
-// Sorts objects by their type. Hundreds of thousands of them have a few thousand types.
+// Classifies objects by their type. Hundreds of thousands of them have a few thousand types.
 class Sorter {
  public:
   void add(PyObject* object) {
@@ -42,7 +42,7 @@ class Sorter {
 
 // ---- the collector's lists ----------------------------------------------------------------------
 
-// CPython's PyGC_Head, which lies before each object: a ring for each generation.
+// CPython's PyGC_Head, which precedes each object: a ring for each generation.
 struct Node {
   std::uintptr_t next;
   std::uintptr_t previous;  // its two lowest bits are flags
@@ -70,10 +70,10 @@ bool is_ring(const Node& head) {
   return previous_of(next_of(&head)) == &head && next_of(previous_of(&head)) == &head;
 }
 
-// Null where this Python's collector has another layout.
+// Null if this Python's collector has another layout.
 Generations* find_generations() {
 #if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
-  // The newest object is the last of the youngest ring: behind it comes the ring's head.
+  // The newest object is the last of the youngest ring, before the ring's head.
   const Reference newest = Reference::steal(PyList_New(0));
   if (!newest) return nullptr;
   auto* found = reinterpret_cast<Generations*>(next_of(node_of(newest.get())));
@@ -103,15 +103,15 @@ void place_marker() {
 constexpr std::size_t kRings = 4;
 constexpr std::size_t kAnchors = 96;
 
-// Weak references to functions that lie evenly over the rings: where the lanes of a walk begin.
-// Functions are many, live long, and may be referenced weakly.
+// Weak references to functions spread evenly over the rings, where the lanes of a walk begin.
+// Functions are numerous, long-lived and weakly referenceable.
 std::vector<Reference>& anchors() {
   static Immortal<std::vector<Reference>> weak;
   return weak.get();
 }
 
-// A walk has to wait for memory at each object. Several lanes wait together: each begins at a node
-// of its own and ends where another one began.
+// A walk waits for memory at each object. Several lanes overlap these waits: each begins at its own
+// node and ends where another one began.
 class ParallelWalk {
  public:
   explicit ParallelWalk(Generations& generations) {
@@ -148,7 +148,7 @@ class ParallelWalk {
     }
   }
 
-  // May run a collection of garbage: only when the walk has ended.
+  // May trigger a garbage collection, so it runs only after the walk.
   void renew_anchors() {
     if (!collects_anchors_) return;
     const std::size_t spacing = objects_ / kAnchors;
@@ -245,7 +245,7 @@ Reference& get_objects() {
   return function.get();
 }
 
-// Where the layout is unknown, gc.get_objects(): all of them, or the two younger generations.
+// If the layout is unknown, uses gc.get_objects(): all objects, or the two younger generations.
 void add_by_function(Sorter& sorter, HeapPart part) {
   PyObject* function = get_objects().get();
   for (int generation = part == HeapPart::kAll ? -1 : 1; generation >= -1; --generation) {

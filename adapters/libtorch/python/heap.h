@@ -1,8 +1,8 @@
 // Finds the tensors, modules and optimizers among all objects of Python's garbage collector.
 //
-// gc.get_objects() copies every object into a list. This walks the collector's lists instead, from
-// several places at once, and can skip what earlier searches have visited: new objects are always
-// linked behind older ones. Needs the GIL.
+// gc.get_objects() copies every object into a list. This walks the collector's lists instead, in
+// several lanes, and can skip what earlier searches visited: new objects are always linked after
+// older ones. Needs the GIL.
 #pragma once
 
 #include <Python.h>
@@ -25,13 +25,13 @@ struct HeapObjects {
   std::vector<Reference> optimizers;
 };
 
-// Takes torch.nn.Module and torch.optim.Optimizer, before the first search. False with an
-// exception.
+// Looks up torch.nn.Module and torch.optim.Optimizer, before the first search. False with an
+// exception set.
 bool prepare_searches(PyTypeObject* module_class, PyTypeObject* optimizer_class);
 
 HeapObjects search_heap(HeapPart part);
 
-// The next search visits all objects.
+// Makes the next search visit all objects.
 void forget_searches();
 
 }  // namespace plimsoll::libtorch

@@ -1,7 +1,6 @@
-// The interpreter's own frames, by version of Python. The structs repeat what CPython's internal
-// headers (internal/pycore_frame.h) say of their first members, because those headers are not
-// always installed and do not compile as C++; the adapter is compiled for one version of Python,
-// and checked when it is loaded.
+// The interpreter's frames, by version of Python. The structs repeat the first members of those in
+// CPython's internal headers (internal/pycore_frame.h), which are not always installed and do not
+// compile as C++. The adapter is compiled for one version of Python and checked when it is loaded.
 #pragma once
 
 #include <Python.h>
@@ -10,12 +9,12 @@
 #include <cstdint>
 
 #ifdef Py_GIL_DISABLED
-#error "Plimsoll's adapter does not know the frames of a Python without the GIL."
+#error "Plimsoll's adapter does not support a Python without the GIL."
 #endif
 
 namespace plimsoll::libtorch {
 
-// A place in the program: the pair that the cache of stacks compares.
+// A position in the program: the pair that the stack cache compares.
 struct PythonFrame {
   PyCodeObject* code;
   std::int64_t offset;  // in bytes, as PyCode_Addr2Line takes it
@@ -59,7 +58,7 @@ struct InterpreterFrame {
   std::uint16_t return_offset;
   char owner;
 #else
-#error "Plimsoll's adapter does not know the frames of this Python yet."
+#error "Plimsoll's adapter does not support the frames of this Python yet."
 #endif
 };
 
@@ -72,7 +71,7 @@ inline InterpreterFrame* innermost_frame(PyThreadState* thread) {
   return reinterpret_cast<InterpreterFrame*>(thread->current_frame);
 #endif
 }
-// A pointer that differs while Python code runs that C called.
+// A pointer that differs while Python code called from C runs.
 inline const void* const* position_of(PyThreadState* thread) {
 #if PY_VERSION_HEX < 0x030D0000
   return reinterpret_cast<const void* const*>(&thread->cframe);

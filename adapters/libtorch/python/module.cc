@@ -1,6 +1,6 @@
-// The extension module _plimsoll_torch: what Python calls to attach, and the hooks that torch
-// calls. Every hook returns None and swallows what goes wrong: a profiler must not stop the
-// training. It runs no code of the program, so that whatever goes wrong is ours.
+// The extension module _plimsoll_torch: the functions that Python calls to attach, and the hooks
+// that torch calls. Every hook returns None and suppresses errors, because a profiler must not stop
+// the training. Hooks run no code of the program, so every error is an internal one.
 #include <Python.h>
 
 #include <chrono>
@@ -34,14 +34,14 @@ PyObject* guarded(Body&& body) {
   Py_RETURN_NONE;
 }
 
-// ---- what Python's heap holds -------------------------------------------------------------------
+// ---- search of Python's heap --------------------------------------------------------------------
 
 void adopt_tensor(ThreadState& thread, PyObject* object, bool has_gradient) {
   const at::Tensor* tensor = as_tensor(object);
   if (tensor == nullptr) return;
   tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
   if (!has_gradient) return;
-  // Not Tensor::grad(), which warns where there is none.
+  // Not Tensor::grad(), which warns for a non-leaf.
   const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();
   if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
 }
@@ -57,8 +57,8 @@ void record_objects(ThreadState& thread, const HeapObjects& objects) {
   for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
 }
 
-// Copies of modules (an average of the weights) register nothing, and may never be called: only a
-// search finds them. One runs after the first step, and then whenever its time is at most a
+// Only a search finds copies of modules (an average of the weights), which register nothing and may
+// never be called. One runs after the first step, and then whenever its time is at most a
 // two-thousandth of the time since the last one.
 class SurveyClock {
  public:
@@ -119,7 +119,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
       return nullptr;
     }
     find_parts_of_wrappers();
-    g_attachment.stacks = has_stacks != 0 ? python_stacks() : StackSource{};
+    g_attachment.stacks = has_stacks != 0 ? &python_stacks() : &kNoStacks;
     set_runner_folder(folder);
     problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
                                        static_cast<plimsoll_libtorch_mode>(mode));
@@ -144,7 +144,7 @@ PyObject* detach(PyObject* /*self*/, PyObject* /*args*/) {
   Py_RETURN_NONE;
 }
 
-// ---- what torch calls -------------------------------------------------------------------------
+// ---- hooks that torch calls ---------------------------------------------------------------------
 
 // (module, name, child)
 PyObject* module_registered(PyObject* /*self*/, PyObject* args) {
@@ -156,7 +156,7 @@ PyObject* module_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
-// layer_of(module) -> its path among the layers; empty where it has none
+// layer_of(module) -> its path among the layers; empty if it has none
 PyObject* layer_of(PyObject* /*self*/, PyObject* module) {
   std::string path;
   PyObject* none = guarded([&](ThreadState& thread) {
@@ -191,22 +191,21 @@ PyObject* step_begins(PyObject* /*self*/, PyObject* args) {
     set_lite_phase(thread, PLIMSOLL_PHASE_OPTIMIZER);
   });
 }
-int (*g_renew_cuda)() = nullptr;  // of the CUDA half, while it is attached; guarded by the GIL
+int (*g_renew_cuda)() = nullptr;  // of the CUDA adapter, while attached; guarded by the GIL
 
 PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
   return guarded([&](ThreadState& thread) {
     set_lite_phase(thread, PLIMSOLL_PHASE_OTHER);
     if (g_renew_cuda != nullptr)
-      g_renew_cuda();  // before the step's end is told: its sums are right
+      g_renew_cuda();  // before the step's end is reported, so that its sums are right
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
     if (g_attachment.has_walks) g_survey_clock.run_if_due(thread);
   });
 }
 
-// ---- what our own Python calls ----------------------------------------------------------------
+// ---- functions that Plimsoll's Python code calls ------------------------------------------------
 
-// survey("all" or "new"): records what Python's heap holds, or what is new in it since the last
-// time.
+// survey("all" or "new"): tags every tensor in Python's heap, or the new ones since the last call.
 PyObject* survey(PyObject* /*self*/, PyObject* part) {
   const bool is_all =
       PyUnicode_Check(part) != 0 && PyUnicode_CompareWithASCIIString(part, "all") == 0;
@@ -216,7 +215,7 @@ PyObject* survey(PyObject* /*self*/, PyObject* part) {
   });
 }
 
-// describe(): right before a sample, whatever the hooks have not seen or not looked at.
+// describe(): right before a sample, tags what the hooks have not seen.
 PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) {
     if (g_renew_cuda != nullptr) g_renew_cuda();
@@ -237,15 +236,15 @@ PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   });
 }
 
-// describe_address() -> where plimsoll_libtorch_describe_allocation lies, for the CUDA half
+// describe_address() -> address of plimsoll_libtorch_describe_allocation, for the CUDA adapter
 PyObject* describe_address(PyObject* /*self*/, PyObject* /*args*/) {
   return PyLong_FromUnsignedLongLong(
       reinterpret_cast<std::uintptr_t>(&plimsoll_libtorch_describe_allocation));
 }
 
-// tell_cuda_tensors(wanted)
-PyObject* tell_cuda_tensors(PyObject* /*self*/, PyObject* is_wanted) {
-  plimsoll_libtorch_tell_cuda_tensors(PyObject_IsTrue(is_wanted));
+// report_cuda_tensors(wanted)
+PyObject* report_cuda_tensors(PyObject* /*self*/, PyObject* is_wanted) {
+  plimsoll_libtorch_report_cuda_tensors(PyObject_IsTrue(is_wanted));
   Py_RETURN_NONE;
 }
 
@@ -295,7 +294,7 @@ PyMethodDef g_functions[] = {
     {"step_ends", step_ends, METH_VARARGS, nullptr},
     {"survey", survey, METH_O, nullptr},
     {"steps", steps, METH_NOARGS, nullptr},
-    {"tell_cuda_tensors", tell_cuda_tensors, METH_O, nullptr},
+    {"report_cuda_tensors", report_cuda_tensors, METH_O, nullptr},
     {"tensor_registered", tensor_registered, METH_VARARGS, nullptr},
     {"user_marks_steps", user_marks_steps, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

@@ -22,14 +22,14 @@ std::string class_name(PyObject* object) {
   return std::string(name.substr(name.rfind('.') + 1));
 }
 
-// Wrappers that stand for the one module inside them; null: an ordinary module.
+// The attribute by which a wrapper refers to the one module inside it; null: an ordinary module.
 const char* wrapped_attribute(PyObject* module) {
   const std::string name = class_name(module);
   if (name == "DistributedDataParallel" || name == "DataParallel") return "module";
   return name == "OptimizedModule" ? "_orig_mod" : nullptr;
 }
 
-// ---- weak references that know whose they are -------------------------------------------------
+// ---- weak references that identify their module -------------------------------------------------
 
 // The callback's `self` is a capsule with the module's address.
 PyObject* module_died(PyObject* self, PyObject* /*weak*/) {
@@ -106,6 +106,7 @@ Module* Modules::find_or_add(PyObject* object) {
   auto module = std::make_unique<Module>();
   module->object = object;
   module->weak = weak;
+  module->serial = ++last_serial_;
   watch_calls_of(Py_TYPE(object));
   Module* added = module.get();
   modules_[object] = std::move(module);
@@ -113,16 +114,26 @@ Module* Modules::find_or_add(PyObject* object) {
   return added;
 }
 
-// Modules that existed before they were met have told nobody about their children.
+// Modules that existed before attaching have not registered their children with the hooks.
 void Modules::add_children(Module& module) {
-  PyObject* parent = module.object;
-  for_each_item(dict_of(parent, "_modules"), [&](PyObject* key, PyObject* child) {
+  for_each_item(dict_of(module.object, "_modules"), [&](PyObject* key, PyObject* child) {
     if (!is_module(child)) return;
     Module* added = find_or_add(child);
     if (added == nullptr || added->parent != nullptr) return;
-    added->parent = parent;
-    added->attribute = text_of(key);
+    set_parent(*added, module, text_of(key));
   });
+}
+
+Module* Modules::parent_of(const Module& module) {
+  if (module.parent == nullptr) return nullptr;
+  Module* parent = find(module.parent);
+  return parent != nullptr && parent->serial == module.parent_serial ? parent : nullptr;
+}
+
+void Modules::set_parent(Module& module, const Module& parent, std::string attribute) {
+  module.parent = parent.object;
+  module.parent_serial = parent.serial;
+  module.attribute = std::move(attribute);
 }
 
 void Modules::forget(PyObject* object) {
@@ -153,20 +164,20 @@ void Modules::clear() {
   root_numbers_.clear();
   for (const auto& [object, module] : all) {
     const bool is_root = module->layer != 0 && module->path.find('.') == std::string::npos;
-    if (!is_root) {  // nor in the wrapper that is one
+    if (!is_root) {  // nor if the wrapper is a root
       Py_XDECREF(module->weak);
       continue;
     }
     try {
       keep_number(*module);
-    } catch (const std::exception&) {  // no memory: the next recording numbers it anew
+    } catch (const std::exception&) {  // no memory: the next recording numbers it again
       count_lost_detail();
       Py_XDECREF(module->weak);
     }
   }
 }
 
-// Takes the weak reference over, if it returns.
+// Takes ownership of the weak reference if it returns.
 void Modules::keep_number(const Module& root) {
   const std::size_t mark = root.path.find('#');
   KeptNumber fresh{.weak = root.weak, .name = root.path.substr(0, mark), .number = 1};
@@ -178,15 +189,14 @@ void Modules::keep_number(const Module& root) {
 }
 
 void Modules::add_child(PyObject* parent, const char* attribute, PyObject* child) {
-  Module* added = find_or_add(child);
-  if (added == nullptr || find_or_add(parent) == nullptr) return;
-  added = find(child);
-  if (added->parent == parent && added->attribute == attribute) return;
-  const Module* living = added->parent == nullptr ? nullptr : find(added->parent);
-  if (living != nullptr) return;  // shared: it keeps its first place
-  added->parent = parent;
-  added->attribute = attribute;
-  if (added->layer != 0) unname(*added, 0);  // it was a root of its own until now
+  if (find_or_add(child) == nullptr) return;
+  const Module* parent_module = find_or_add(parent);
+  if (parent_module == nullptr) return;
+  Module* added = find(child);
+  if (added == nullptr || parent_of(*added) != nullptr)
+    return;  // this one, or shared: it keeps its first path
+  set_parent(*added, *parent_module, attribute);
+  if (added->layer != 0) unname(*added, 0);  // it was a root until now
 }
 
 void Modules::unname(Module& module, int nesting) {
@@ -199,14 +209,14 @@ void Modules::unname(Module& module, int nesting) {
   }
   for_each_item(dict_of(module.object, "_modules"), [&](PyObject* /*key*/, PyObject* child) {
     Module* known = find(child);
-    if (known != nullptr && known->parent == module.object) unname(*known, nesting + 1);
+    if (known != nullptr && parent_of(*known) == &module) unname(*known, nesting + 1);
   });
 }
 
 Module* Modules::root_of(Module& module) {
   Module* root = &module;
-  for (int nesting = 0; nesting < 64 && root->parent != nullptr; ++nesting) {
-    Module* parent = find(root->parent);
+  for (int nesting = 0; nesting < 64; ++nesting) {
+    Module* parent = parent_of(*root);
     if (parent == nullptr) break;
     root = parent;
   }
@@ -217,11 +227,12 @@ std::uint32_t Modules::name_called(ThreadState& thread, Module& module) {
   Module* root = root_of(module);
   if (root != &module && root->layer == 0) name_root(thread, *root);
   if (module.layer != 0) return module.layer;
-  if (const Module* parent = module.parent == nullptr ? nullptr : find(module.parent);
+  if (const Module* parent = parent_of(module);
       parent != nullptr && parent->layer != 0) {  // added after its parent was named
     name_tree(thread, module, path_in(*parent, module), 0);
   } else if (thread.module_depth != 0 && thread.context->layer != 0) {
-    // Called by a module that it is not registered in: a list of modules, one made on the spot.
+    // Called by a module in which it is not registered: it is in a list, or was made inside the
+    // forward.
     name_tree(thread, module, paths_[thread.context->layer] + "." + class_name(module.object), 0);
   } else {
     name_root(thread, module);
@@ -243,11 +254,11 @@ void Modules::name_root(ThreadState& thread, Module& root) {
   name_tree(thread, root, path, 0);
 }
 
-// The lowest that no other root of this name has, or had in an earlier recording and lives.
-// `object`: the model, without wrappers.
+// The lowest number that no other root of this name has, or had in an earlier recording and is
+// still live. `object`: the model, without wrappers.
 std::uint32_t Modules::number_of_root(PyObject* object, const std::string& name) {
   std::unordered_set<std::uint32_t>& taken = root_numbers_[name];
-  std::unordered_set<std::uint32_t> kept;  // by others
+  std::unordered_set<std::uint32_t> kept;  // numbers of the others
   std::uint32_t own = 0;
   for (const auto& [other, each] : kept_) {
     if (each.name != name) continue;
@@ -272,12 +283,10 @@ void Modules::name_tree(ThreadState& thread, Module& module, const std::string& 
     if (!is_module(child)) return;
     Module* known = find_or_add(child);
     if (known == nullptr || known->layer != 0) return;
-    if (known->parent != nullptr && known->parent != object && find(known->parent) != nullptr) {
-      return;  // shared: it is named in its first place
-    }
+    const Module* parent = parent_of(*known);
+    if (parent != nullptr && parent != &module) return;  // shared: it is named at its first path
     const std::string name = text_of(key);
-    known->parent = object;
-    known->attribute = name;
+    set_parent(*known, module, name);
     const bool is_wrapped = inside != nullptr && name == inside;
     name_tree(thread, *known, is_wrapped ? path : path + "." + name, nesting + 1);
   });
@@ -290,14 +299,14 @@ void Modules::name_all(ThreadState& thread) {
     return objects;
   };
   for (PyObject* object : all()) {
-    if (Module* module = find(object)) add_children(*module);  // put into it since it was met
+    if (Module* module = find(object)) add_children(*module);  // children added since then
   }
   for (PyObject* object : all()) {
     Module* module = find(object);
     if (module == nullptr || module->layer != 0) continue;
     Module* root = root_of(*module);
     if (root->layer == 0 && has_tensors(root->object, 0)) name_root(thread, *root);
-    const Module* parent = module->parent == nullptr ? nullptr : find(module->parent);
+    const Module* parent = parent_of(*module);
     if (module->layer == 0 && parent != nullptr && parent->layer != 0) {
       name_tree(thread, *module, path_in(*parent, *module), 0);
     }
@@ -351,7 +360,8 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
     module.has_wrappers = module.has_wrappers || is_wrapper;
     if (!module.tagged.has_news(*tensor)) return;
     Parameter parameter;
-    // Shared by modules: the first name stays. An optimizer's name, which has no layer, does not.
+    // Shared by modules: the first name stays. An optimizer's name, which has no layer, is
+    // replaced.
     if (!parameters().find(*tensor, parameter) || parameter.layer == 0) {
       const std::string name = name_of(key);
       parameter = {.name = name_id(name), .layer = module.layer, .text = name};
@@ -362,7 +372,7 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
       gathered_parameters().add(
           *tensor, tensor_id(thread, *tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name));
     }
-    // From before the recording, maybe.
+    // It may be from before the recording.
     if (may_read_gradients()) parameters().tag_gradient(thread, *tensor);
   });
   for_each_item(dict_of(module.object, "_buffers"), [&](PyObject* key, PyObject* value) {

@@ -1,4 +1,4 @@
-// The modules of the program: their names, their parameters and buffers. All under the GIL.
+// The program's modules: their names, parameters and buffers. Everything here needs the GIL.
 #pragma once
 
 #include <Python.h>
@@ -19,18 +19,20 @@ namespace plimsoll::libtorch {
 struct Module {
   PyObject* object = nullptr;  // not owned: `weak` says when it dies
   PyObject* weak = nullptr;
-  PyObject* parent = nullptr;     // the module it was registered in last; maybe dead
-  std::string attribute;          // under which name
-  std::uint32_t layer = 0;        // 0: not named yet
+  PyObject* parent = nullptr;  // the module in which it was last registered; see parent_of()
+  std::uint64_t serial = 0;    // a later module may have the same address
+  std::uint64_t parent_serial = 0;
+  std::string attribute;          // its name there
+  std::uint32_t layer = 0;        // 0: no name yet
   std::string path;               // "UNet.down.0.conv"
   std::uint32_t root_number = 0;  // of its class, if it is a root; from 1
-  bool has_wrappers = false;      // parameters that are shards, maybe, and whole at other times
+  bool has_wrappers = false;      // its parameters may be shards, and complete at other times
   TaggedStorages tagged;
 };
 
 class Modules {
  public:
-  // Null, if the module cannot be watched.
+  // Null if the module cannot be watched.
   Module* find_or_add(PyObject* module);
   Module* find(PyObject* module) {
     Module*& recent = recent_of(module);
@@ -42,7 +44,7 @@ class Modules {
   void clear();
 
   void add_child(PyObject* parent, const char* attribute, PyObject* child);
-  // Its layer; names it and all that belong to it when it is called for the first time.
+  // Its layer; at the first call, names it and everything below it.
   std::uint32_t layer_of_called(ThreadState& thread, Module& module) {
     return module.layer != 0 ? module.layer : name_called(thread, module);
   }
@@ -50,17 +52,20 @@ class Modules {
   void name_all(ThreadState& thread);
   // After a call of a module that has wrappers: its parameters may be gathered now.
   void tag_called(ThreadState& thread, PyObject* object);
-  // Tells the parameters and buffers that are new since the last time.
+  // Tags the parameters and buffers that are new since the last call.
   void tag_changed(ThreadState& thread);
-  // Records the gradients of all parameters that are new since the last time.
+  // Tags the gradients of all parameters that are new since the last call.
   void tag_gradients(ThreadState& thread);
 
  private:
-  // Where a module is found that was met lately, without asking modules_.
+  // Cache of recently met modules, to avoid a lookup in modules_.
   Module*& recent_of(PyObject* module) {
     return recent_[(reinterpret_cast<std::uintptr_t>(module) >> 4U) % recent_.size()];
   }
   std::uint32_t name_called(ThreadState& thread, Module& module);
+  // Null if it has none or that is dead.
+  Module* parent_of(const Module& module);
+  static void set_parent(Module& module, const Module& parent, std::string attribute);
   Module* root_of(Module& module);
   void name_root(ThreadState& thread, Module& root);
   void name_tree(ThreadState& thread, Module& module, const std::string& path, int nesting);
@@ -70,14 +75,15 @@ class Modules {
   void add_children(Module& module);
   void keep_number(const Module& root);
   std::uint32_t number_of_root(PyObject* object, const std::string& name);
-  // A copy, until the next call: a module that dies meanwhile leaves modules_.
+  // A copy for iteration: a module that dies meanwhile is removed from modules_.
   std::vector<PyObject*>& named();
 
   std::unordered_map<PyObject*, std::unique_ptr<Module>> modules_;
+  std::uint64_t last_serial_ = 0;
   std::array<Module*, 1024> recent_{};
   std::unordered_map<std::uint32_t, std::string> paths_;  // of layers
   std::unordered_map<std::string, std::unordered_set<std::uint32_t>> root_numbers_;
-  // Of the roots that lived when the hooks were last taken out: the next recording gives them the
+  // The roots that were live when the hooks were last removed: the next recording gives them the
   // same paths.
   struct KeptNumber {
     PyObject* weak = nullptr;
@@ -94,10 +100,10 @@ void set_module_class(PyTypeObject* type);
 bool is_module(PyObject* object);
 
 // Calls of modules set the layer: the C slot behind the call is replaced in nn.Module and each
-// class below it. Nothing that Python can see changes.
+// subclass. Python sees no change.
 void watch_calls_of(PyTypeObject* type);
-void watch_calls(PyTypeObject* root);  // and of all classes below it, unless they are watched
-void watch_new_classes();              // cheap, where there are none
+void watch_calls(PyTypeObject* root);  // and all subclasses that are not observed yet
+void watch_new_classes();              // cheap if there are none
 void stop_watching_calls();
 
 }  // namespace plimsoll::libtorch

@@ -1,6 +1,6 @@
 // A wrapper's parts are the tensors among its attributes: those in its own dict and in its slots.
-// torch asks the class for them, with __tensor_flatten__. That is the program's code, which hooks
-// never run.
+// torch asks the class for them, with __tensor_flatten__, which is the program's code; hooks never
+// run that.
 #include "python/object_parts.h"
 
 #include <Python.h>
@@ -14,7 +14,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-constexpr int kMaxWrappers = 8;  // one in another
+constexpr int kMaxWrappers = 8;  // nesting depth
 
 // Wrappers may refer to gradients that the program keeps itself (main_grad).
 bool is_gradient(std::string_view attribute) {

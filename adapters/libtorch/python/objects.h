@@ -1,4 +1,4 @@
-// Small tools for CPython objects: owned references, and attributes that may not be there.
+// Helpers for CPython objects: owned references, and attributes that may be absent.
 #pragma once
 
 #include <Python.h>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::libtorch {
 
-// An owned reference. The GIL is held wherever one is copied or dropped.
+// An owned reference. Copying or dropping one needs the GIL.
 class Reference {
  public:
   Reference() = default;
@@ -38,19 +38,19 @@ class Reference {
   PyObject* object_ = nullptr;
 };
 
-// The value of an object's own attribute; null where there is none. Hooks run no code of the
-// program, no property for example: what that raises, or a signal's handler in the middle of it,
-// could not be told from an error of ours. `name` is interned.
+// The value of an object's own attribute; null if it has none. Never runs code of the program, such
+// as a property: an exception of that code, or of a signal handler during it, could not be told
+// from an internal error. `name` is interned.
 //
-// Up to CPython 3.12, asking for the dict of an object whose attributes lie in the object itself
-// moves them into a dict, in which the program's own accesses take ten times as long ever after.
+// Up to CPython 3.12, asking for the dict of an object with inline attributes moves them into a
+// dict, which makes the program's own accesses ten times slower from then on.
 inline Reference own_attribute(PyObject* object, PyObject* name) {
   if (_PyType_Lookup(Py_TYPE(object), name) == nullptr) {
     PyObject* value = PyObject_GenericGetAttr(object, name);
     if (value == nullptr) PyErr_Clear();
     return Reference::steal(value);
   }
-  // The class has one of this name too, maybe a property.
+  // The class has an attribute of this name too, perhaps a property.
   const Reference dict = Reference::steal(PyObject_GenericGetDict(object, nullptr));
   PyObject* value = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
   if (value == nullptr) PyErr_Clear();
@@ -67,7 +67,7 @@ inline bool is_finalizing() {
 
 inline PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
-// Null if it is no tensor.
+// Null if it is not a tensor.
 inline const at::Tensor* as_tensor(PyObject* object) {
   if (THPVariableClass == nullptr || object == nullptr) return nullptr;
   PyTypeObject* type = Py_TYPE(object);
@@ -79,8 +79,8 @@ inline const at::Tensor* as_tensor(PyObject* object) {
   return tensor.defined() ? &tensor : nullptr;
 }
 
-// A key of a dict: a text or an integer; of others the class, since their text may be the program's
-// code.
+// Text of a dict's key if it is a string or an integer; of other keys only the class, because their
+// text may come from the program's code.
 inline std::string text_of(PyObject* object) {
   if (PyUnicode_Check(object) != 0) {
     const char* bytes = PyUnicode_AsUTF8(object);
@@ -104,7 +104,7 @@ class Path {
   explicit Path(const char* text) : text_(text) {}
   Path(const Path& outer, PyObject* key) : outer_(&outer), key_(key) {}
   Path(const Path& outer, Py_ssize_t index) : outer_(&outer), index_(index) {}
-  // "args[0].mask"; made only when somebody asks.
+  // "args[0].mask"; built only on request.
   std::string text() const {
     if (outer_ == nullptr) return text_;
     const std::string outer = outer_->text();

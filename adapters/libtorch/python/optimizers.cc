@@ -15,7 +15,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// What a parameter's gradient is, while both keep their kind and shape.
+// The identity of a parameter's gradient while both keep their kind and shape.
 struct KnownGradient {
   const c10::TensorImpl* parameter = nullptr;
   std::uint64_t shape = 0;
@@ -24,7 +24,7 @@ struct KnownGradient {
 
 struct Optimizer {
   PyObject* weak = nullptr;
-  std::vector<KnownGradient> gradients;  // in the order of its parameters
+  std::vector<KnownGradient> gradients;  // in the order of the parameters
   TaggedStorages parameters;
   TaggedStorages state;
 };
@@ -37,7 +37,7 @@ std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
 PyObject* g_stepping = nullptr;     // the optimizer that marks the steps; not owned
 std::size_t g_steps_of_others = 0;  // since its last step
 
-// More than a generator waits for its discriminator: another part of the training has begun.
+// More steps than a generator waits for its discriminator: another part of the training has begun.
 constexpr std::size_t kMostStepsOfOthers = 20;
 bool g_user_steps = false;
 std::uint64_t g_steps = 0;
@@ -92,7 +92,7 @@ void for_each_parameter(PyObject* optimizer, Visit&& visit) {
   }
 }
 
-// A parameter of no module that we know: "Adam.xyz" by its group's name, or by its number.
+// A parameter of no known module: "Adam.xyz" by its group's name, or by its number.
 std::string name_of(PyObject* optimizer, Py_ssize_t number, PyObject* group, Py_ssize_t index) {
   const std::string type = Py_TYPE(optimizer)->tp_name;
   std::string name = type.substr(type.rfind('.') + 1);
@@ -150,7 +150,7 @@ std::uint64_t shape_of(const at::Tensor& tensor) {
   return hash;
 }
 
-// The gradients alone: they come and go with each step, and peaks are told by what they consist of.
+// Only the gradients: they come and go with each step, and peaks are explained by their categories.
 // False if a parameter is unknown yet.
 bool tag_gradients(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
   std::size_t next = 0;
@@ -215,7 +215,8 @@ void adopt_optimizer(ThreadState& thread, PyObject* object) {
 }
 
 void tag_optimizers(ThreadState& thread) {
-  std::vector<Reference> objects;  // a copy: one that dies meanwhile leaves optimizers()
+  // a copy: an optimizer that dies meanwhile is removed from optimizers()
+  std::vector<Reference> objects;
   for (const auto& [object, optimizer] : optimizers()) objects.push_back(Reference::borrow(object));
   for (const Reference& object : objects) adopt_optimizer(thread, object.get());
 }

@@ -1,4 +1,5 @@
-// Optimizers: their parameters, their state, and the steps they mark. All under the GIL.
+// Optimizers: their parameters, their state, and the steps they mark. Everything here needs the
+// GIL.
 #pragma once
 
 #include <Python.h>
@@ -7,21 +8,21 @@
 
 namespace plimsoll::libtorch {
 
-// Around every optimizer's step.
+// Called before and after every optimizer's step.
 void before_step(ThreadState& thread, PyObject* optimizer);
 // True if it marked a step.
 bool after_step(ThreadState& thread, PyObject* optimizer);
 
-// An optimizer that was there before us.
+// Adds an optimizer that was created before attaching.
 void adopt_optimizer(ThreadState& thread, PyObject* optimizer);
 
-// Tags what the known optimizers hold that is new since the last time.
+// Tags the state of known optimizers that is new since the last call.
 void tag_optimizers(ThreadState& thread);
 
-// From now on the user marks the steps, no optimizer does.
+// From now on the user marks the steps, and optimizers do not.
 void leave_steps_to_user(ThreadState& thread);
 
-// How often the optimizer that marks the steps has stepped.
+// Number of steps of the optimizer that marks the steps.
 std::uint64_t steps_so_far();
 
 void forget_optimizers();

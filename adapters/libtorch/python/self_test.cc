@@ -34,11 +34,11 @@ bool operators_are_observed() {
 
 bool blocks_are_seen() {
   c10::Allocator* before = c10::GetAllocator(c10::DeviceType::CPU);
-  install_cpu_allocator();
+  if (!install_cpu_allocator()) return false;
   bool is_seen = false;
   {
     const c10::DataPtr block = c10::GetAllocator(c10::DeviceType::CPU)->allocate(4096);
-    is_seen = block.get() != nullptr && block.get_deleter() == &recorded_delete;
+    is_seen = block.get() != nullptr && is_recorded_deleter(block.get_deleter());
   }
   remove_cpu_allocator();
   return is_seen && c10::GetAllocator(c10::DeviceType::CPU) == before;

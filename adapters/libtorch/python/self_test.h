@@ -1,11 +1,11 @@
-// Does the adapter see what this torch and this Python do? Asked once, when it has been loaded.
+// Checks, once after loading, that the adapter reads this torch and this Python correctly.
 #pragma once
 
 #include <Python.h>
 
 namespace plimsoll::libtorch {
 
-// (tensor, its data_ptr(), the calling line) -> None, or one sentence that says what does not work.
+// (tensor, its data_ptr(), the calling line) -> None, or one sentence that names the failed check.
 // Nothing may be attached.
 PyObject* self_test(PyObject* self, PyObject* args);
 

@@ -10,7 +10,7 @@ namespace plimsoll::libtorch {
 namespace {
 
 std::string& standard_library() {
-  static Immortal<std::string> folder;  // with a slash at its end
+  static Immortal<std::string> folder;  // with a trailing slash
   return folder.get();
 }
 

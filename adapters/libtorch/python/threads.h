@@ -1,16 +1,16 @@
-// What other threads of Python may be in the middle of while this one has the GIL.
+// What other Python threads may be executing while this one has the GIL.
 #pragma once
 
 namespace plimsoll::libtorch {
 
-// Whether walks may read the gradients of all tensors. A thread that takes a gradient away gives
-// the GIL up in the middle of it, and a backward runs without the GIL: meanwhile the gradient of
-// another thread's tensor may point to memory that is free. They may be read while every other
-// thread waits, for a lock or a queue: the innermost Python code it is in is of the standard
-// library. Needs the GIL, which must not be given up between this and the reading.
+// Whether walks may read the gradients of all tensors. A thread that removes a gradient releases
+// the GIL midway, and a backward runs without the GIL: meanwhile the gradient of another thread's
+// tensor may point to freed memory. They may be read while every other thread waits for a lock or a
+// queue, which means that its innermost Python code is in the standard library. Needs the GIL,
+// which must not be released between this call and the reading.
 bool may_read_gradients();
 
-// Takes the folder of the standard library, before the first hook runs. False with an exception.
+// Stores the standard library's folder, before the first hook runs. False with an exception set.
 bool find_standard_library();
 
 }  // namespace plimsoll::libtorch

@@ -1,4 +1,4 @@
-"""The adapter alone. A process has one recorder, so these tests need a process of their own."""
+"""Tests of the adapter alone. A process has one recorder, so they need a separate process."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-// A recorder that writes down what it is told, for tests of the adapter alone: one line an event,
-// in the order of the calls, and the live blocks. Slow and obvious.
+// A recorder that stores its calls, for tests of the adapter alone: one line an event, in order,
+// and the live blocks. Slow and obvious.
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -29,7 +29,7 @@ std::map<std::uint64_t, Block> g_live;
 std::string g_log;
 std::string g_copy;
 
-// JSON text; names hold nothing that needs more escaping than this.
+// JSON text; names contain nothing that needs more escaping than this.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

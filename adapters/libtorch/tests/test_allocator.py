@@ -1,11 +1,15 @@
-"""Allocations and frees of torch on the CPU, and memory that did not come through its allocator."""
+"""Allocations and frees of torch on the CPU, and memory from outside its allocator."""
 
 import gc
 import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import torch
+import torch.utils.cpp_extension
 from torch.multiprocessing.reductions import StorageWeakRef
 from watching import KNOWN, Recorder, allocs, tags
 
@@ -58,7 +62,7 @@ def test_blocks_freed_after_detaching_and_attaching_again(library):
     again.detach()
 
 
-def test_nothing_is_told_while_detached(library):
+def test_nothing_is_reported_while_detached(library):
     recorder = Recorder(library).attach()
     recorder.detach()
     recorder.take()
@@ -77,7 +81,7 @@ def test_memory_of_numpy_is_adopted_when_a_module_gets_it_and_its_end_is_noticed
     (adopted,) = [e for e in recorder.take() if e["kind"] == "adopt"]
     assert (adopted["size"], adopted["address"]) == (4800, array.ctypes.data)
     del tensor
-    model(torch.randn(1, 300))  # a boundary
+    model(torch.randn(1, 300))  # a boundary, at which foreign memory is checked
     assert array.ctypes.data in {e["address"] for e in recorder.take() if e["kind"] == "free"}
 
 
@@ -142,7 +146,7 @@ def test_a_forked_child_that_records_nothing_works(recorder):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-def test_weak_references_to_storages_still_tell_the_truth(recorder):
+def test_weak_references_to_storages_still_report_the_truth(recorder):
     array = np.ones(1000, dtype=np.float32)
     tensor = torch.from_numpy(array)
     torch.nn.Linear(1000, 1)(tensor)
@@ -155,7 +159,56 @@ def test_weak_references_to_storages_still_tell_the_truth(recorder):
 def test_dtype_and_shape_of_what_was_adopted(library):
     kept = torch.zeros(3, 5, dtype=torch.bfloat16)
     recorder = Recorder(library).attach()
-    (told,) = [e["tensor"] for e in tags(recorder.take(), KNOWN) if e["size"] == 30][:1]
-    assert (told["dtype"], told["shape"]) == ("bfloat16", "[3, 5]")
+    (reported,) = [e["tensor"] for e in tags(recorder.take(), KNOWN) if e["size"] == 30][:1]
+    assert (reported["dtype"], reported["shape"]) == ("bfloat16", "[3, 5]")
     recorder.detach()
     del kept
+
+
+OWN_ALLOCATOR = """
+import ctypes
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import torch
+from watching import Recorder, allocs, load_counting_recorder
+from pathlib import Path
+
+counting = load_counting_recorder(Path(sys.argv[2]))
+shifted = ctypes.CDLL(sys.argv[3])
+shifted.live_shifted_blocks.restype = ctypes.c_size_t
+recorder = Recorder(counting).attach()
+of_torch = [torch.empty(999) for _ in range(100)]
+recorder.detach()
+shifted.set_shifted_allocator()
+recorder.attach()
+recorder.take()
+before = shifted.live_shifted_blocks()
+of_program = [torch.empty(777) for _ in range(100)]
+assert shifted.live_shifted_blocks() - before == 100
+assert len(allocs(recorder.take(), size=777 * 4)) == 100
+del of_torch  # freed by torch's deleter, although the present allocator has another one
+recorder.detach()
+del of_program
+assert shifted.live_shifted_blocks() == before
+print("freed by their own")
+"""
+
+
+def test_a_block_is_freed_by_the_allocator_that_made_it(tmp_path):
+    """The program sets its own allocator between two recordings."""
+    tests = Path(__file__).parent
+    library = tmp_path / "shifted.so"
+    folders = [f"-I{folder}" for folder in torch.utils.cpp_extension.include_paths()]
+    torch_folder = Path(torch.__file__).parent / "lib"
+    command = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", *folders]
+    command += [str(tests / "shifted_allocator.cc"), "-o", str(library)]
+    subprocess.run([*command, f"-L{torch_folder}", "-lc10"], check=True)
+    arguments = [str(tests), str(tmp_path), str(library)]
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_ALLOCATOR, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "freed by their own\n"), done.stderr

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from watching import BACKWARD, allocs
 
-SIZE = 4 * 1003  # bytes of what a hook makes; nothing else has them
+SIZE = 4 * 1003  # bytes that a hook allocates; no other allocation has this size
 
 
 def make():
@@ -50,7 +50,7 @@ def test_each_line_of_a_function_counts(recorder):
     Doubled.apply(torch.randn(7, requires_grad=True) * 1.0).sum().backward()
     first, second = made_in_backward(recorder)
     here = line_of(test_each_line_of_a_function_counts, "Doubled.apply")
-    # As if forward had called it: the layer and the operator are those of the forward, too.
+    # As if forward had called it: the layer and the operator are also those of the forward.
     assert user_lines(recorder, first)[:2] == [line_of(Doubled, "the first line"), here]
     assert user_lines(recorder, second)[:2] == [line_of(Doubled, "the second line"), here]
     assert first["outer_op"] == "DoubledBackward"
@@ -126,7 +126,7 @@ def test_what_a_node_allocates_itself_has_the_line_of_forward(recorder):
 
 
 def test_code_of_packages_alone_keeps_the_line_of_forward(recorder):
-    """Recomputation runs Python of torch, and here only operators of the layer."""
+    """Recomputation runs Python code of torch; here it runs only operators of the layer."""
     net = nn.Sequential(nn.Linear(5, 1003), nn.Tanh())
     y = checkpoint(net, torch.randn(1, 5, requires_grad=True), use_reentrant=False)
     recorder.take()
@@ -174,7 +174,7 @@ def test_a_backward_in_a_backward(recorder):
 
 
 def test_a_backward_on_another_thread(recorder):
-    """What ran forward elsewhere is not known to this thread: the line stays that of forward."""
+    """This thread does not know forwards of other threads: the line stays that of the forward."""
     loss = Doubled.apply(torch.randn(7, requires_grad=True) * 1.0).sum()
     recorder.take()
     thread = threading.Thread(target=loss.backward)
@@ -186,7 +186,7 @@ def test_a_backward_on_another_thread(recorder):
 
 
 def test_the_graph_of_a_backward_has_the_line_of_forward(recorder):
-    """What is allocated between two operators of a hook is no line of the nodes they make."""
+    """An allocation between two operators of a hook does not set the line of their nodes."""
     x = torch.randn(1003, requires_grad=True) * 1.0
     y = x.sin()  # the forward
     (grad,) = torch.autograd.grad(y.sum(), x, create_graph=True)

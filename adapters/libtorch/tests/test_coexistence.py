@@ -1,4 +1,4 @@
-"""torch.compile, torch.fx, torch.jit, torch.profiler and forks see a torch that nobody touched."""
+"""torch.compile, torch.fx, torch.jit, torch.profiler and forks see an unmodified torch."""
 
 import sys
 
@@ -134,5 +134,5 @@ def test_stacks_name_the_line_of_the_call(recorder):
         assert file == __file__
         assert number == line
         assert name.endswith("innermost")
-    assert events[0]["stack"] != events[1]["stack"]  # two callers' places on one line
+    assert events[0]["stack"] != events[1]["stack"]  # two call sites on one line
     del kept

@@ -235,7 +235,7 @@ def test_modules_kept_in_a_list_are_named_by_their_caller(recorder):
     assert {e["layer"] for e in allocs(recorder.take(), phase=FORWARD)} == {"Hidden.Linear"}
 
 
-def test_threads_run_models_at_once(recorder):
+def test_threads_run_models_simultaneously(recorder):
     models = [nn.Sequential(nn.Linear(8, n), nn.ReLU()) for n in range(1, 5)]
     start = threading.Barrier(4)
 
@@ -277,7 +277,7 @@ def test_lite_mode_has_layers_and_phases_without_operators(lite_recorder):
 
 
 class Ends(torch.autograd.Function):
-    """Fails in its backward, if it is told to."""
+    """Fails in its backward, if requested."""
 
     @staticmethod
     def forward(ctx, x, fails):

@@ -1,4 +1,4 @@
-"""What modules and optimizers say of their tensors."""
+"""The roles of tensors, as modules and optimizers define them."""
 
 import copy
 import gc
@@ -65,9 +65,9 @@ def test_buffers_have_names_also_when_they_are_replaced(recorder):
     model(torch.randn(3, 4)).sum().backward()
     recorder.take()
     optimizer.step()
-    (told,) = tags(recorder.take(), BUFFER)
-    assert told["tensor"]["name"] == "Mean.mean"
-    assert told["address"] == model.mean.data_ptr()
+    (reported,) = tags(recorder.take(), BUFFER)
+    assert reported["tensor"]["name"] == "Mean.mean"
+    assert reported["address"] == model.mean.data_ptr()
 
 
 def test_inputs_of_the_root_are_inputs_and_outputs_are_not(recorder):
@@ -75,8 +75,8 @@ def test_inputs_of_the_root_are_inputs_and_outputs_are_not(recorder):
     x, y = torch.randn(7, 10), torch.randn(7, 5)
     recorder.take()
     loss(net(x), target=y)
-    told = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
-    assert told == {x.data_ptr(): "args[0]", y.data_ptr(): "target"}
+    reported = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
+    assert reported == {x.data_ptr(): "args[0]", y.data_ptr(): "target"}
 
 
 def test_an_output_without_a_graph_is_no_input_when_it_comes_back(recorder):
@@ -95,19 +95,21 @@ def test_nested_inputs_are_found(recorder):
             return batch["a"][0] + mask
 
     a, mask = torch.randn(3), torch.randn(3)
-    nn.Linear(1, 1)(a[:1])  # a class is found at the next call of a module that is known
+    nn.Linear(1, 1)(a[:1])  # a new class is noticed at the next call of a known module
     recorder.take()
     Deep()({"a": [a]}, mask=mask)
-    told = {e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
-    assert told == {"args[0].a[0]", "mask"}
+    reported = {e["tensor"]["name"] for e in tags(recorder.take(), INPUT)}
+    assert reported == {"args[0].a[0]", "mask"}
 
 
-def test_outputs_tell_dtype_and_shape(recorder):
+def test_outputs_report_dtype_and_shape(recorder):
     net = Net()
     recorder.take()
     out = net(torch.randn(7, 10))
-    told = [e for e in tags(recorder.take(), KNOWN) if e["address"] == out.data_ptr()]
-    assert [(e["tensor"]["dtype"], e["tensor"]["shape"]) for e in told] == [("float32", "[7, 5]")]
+    reported = [e for e in tags(recorder.take(), KNOWN) if e["address"] == out.data_ptr()]
+    assert [(e["tensor"]["dtype"], e["tensor"]["shape"]) for e in reported] == [
+        ("float32", "[7, 5]")
+    ]
 
 
 def test_shared_modules_and_shared_parameters_have_one_name(recorder):
@@ -132,8 +134,8 @@ def test_a_copy_of_a_model_that_never_runs_has_parameters(recorder):
     average = copy.deepcopy(net)
     recorder.take()
     recorder.survey()
-    told = {e["address"] for e in tags(recorder.take(), PARAMETER)}
-    assert {p.data_ptr() for p in average.parameters()} <= told
+    reported = {e["address"] for e in tags(recorder.take(), PARAMETER)}
+    assert {p.data_ptr() for p in average.parameters()} <= reported
 
 
 def test_deleting_a_model_frees_it(recorder):
@@ -154,8 +156,8 @@ def test_swapped_data_and_new_parameters_are_found_at_the_step(recorder):
     optimizer.add_param_group({"params": [points], "name": "points"})
     recorder.take()
     optimizer.step()
-    told = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), PARAMETER)}
-    assert told == {
+    reported = {e["address"]: e["tensor"]["name"] for e in tags(recorder.take(), PARAMETER)}
+    assert reported == {
         net.first.weight.data_ptr(): "Net.first.weight",
         points.data_ptr(): "SGD.points",
     }
@@ -205,8 +207,8 @@ def test_swapped_parameters_get_the_names_of_their_modules(recorder):
         net(torch.ones(3, 10)).sum().backward()
         recorder.take()
         optimizer.step()
-        told = recorder.take()
-        return tag_names(told, PARAMETER), tag_names(told, GRADIENT)
+        reported = recorder.take()
+        return tag_names(reported, PARAMETER), tag_names(reported, GRADIENT)
 
     step()
     net.zero_grad()
@@ -216,8 +218,8 @@ def test_swapped_parameters_get_the_names_of_their_modules(recorder):
     assert parameters == {"Linear.weight": 800}
     net.zero_grad()
     net(torch.ones(3, 10)).sum().backward()
-    (told,) = [e for e in tags(recorder.take(), GRADIENT) if e["size"] == 800]
-    assert told["tensor"]["name"] == "Linear.weight"
+    (reported,) = [e for e in tags(recorder.take(), GRADIENT) if e["size"] == 800]
+    assert reported["tensor"]["name"] == "Linear.weight"
     assert net.weight.data_ptr() == address
 
 

@@ -1,4 +1,4 @@
-"""Searches of Python's heap: everything is found once, by whichever part is asked for."""
+"""Searches of Python's heap find everything once, whether all or only new objects are searched."""
 
 import gc
 import random
@@ -63,13 +63,13 @@ def test_a_search_of_all_finds_what_the_collector_lists(recorder):
         each for each in gc.get_objects() if type(each) in plain and each.device.type == "cpu"
     ]
     wanted = {e.untyped_storage().data_ptr() for e in listed if e.untyped_storage().nbytes()}
-    told = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
-    assert wanted <= told
+    reported = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
+    assert wanted <= reported
     assert len(kept) == 500
 
 
 def functions(count):
-    """They lie in the collector's lists, so many that searches begin at some of them."""
+    """They are in the collector's lists; there are so many that searches begin at some of them."""
 
     def make(number):
         return lambda: number
@@ -93,8 +93,8 @@ def test_searches_find_all_when_what_they_began_at_has_died_or_moved(recorder, s
         for _ in range(2):
             recorder.take()
             recorder.survey("all")
-            told = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
-            assert wanted <= told
+            reported = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
+            assert wanted <= reported
 
 
 def test_garbage_that_is_created_and_collected_between_searches_is_harmless(recorder):
@@ -110,5 +110,5 @@ def test_garbage_that_is_created_and_collected_between_searches_is_harmless(reco
             gc.collect(dice.randint(0, 2))
         recorder.take()
         recorder.survey("new")
-        told = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
-        assert {link[0].data_ptr() for link in kept} <= told
+        reported = {e["address"] for e in recorder.take() if e["kind"] in ("tag", "adopt")}
+        assert {link[0].data_ptr() for link in kept} <= reported

@@ -1,4 +1,4 @@
-"""Tensors whose memory is that of others: wrapper subclasses, nested and sparse tensors."""
+"""Tensors without memory of their own: wrapper subclasses, nested and sparse tensors."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from watching import BUFFER, GRADIENT, INPUT, PARAMETER, STATE, tags
 
 
 class Scaled(torch.Tensor):
-    """Integers and their scales, as quantized weights are kept. It counts what it is asked."""
+    """Integers and their scales, like quantized weights. Counts the calls of its methods."""
 
     asked = 0
 
@@ -122,7 +122,7 @@ def test_distributed_tensors_have_their_names_and_roles(recorder, mesh, gradient
     gradients = {local(p.grad): f"Linear.{name}" for name, p in net.named_parameters()}
     if gradient_lives:
         optimizer.step()
-    else:  # seen when it was made, not at the step
+    else:  # recorded when it was made, not at the step
         optimizer.zero_grad()
     events = recorder.take()
     assert addresses(events, PARAMETER) == {

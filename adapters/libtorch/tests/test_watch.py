@@ -1,4 +1,4 @@
-"""The mode of monitors: between samples little is seen, and right before one everything is."""
+"""The mode of monitors: between samples little is recorded, right before one everything is."""
 
 import torch
 from torch import nn
@@ -51,7 +51,7 @@ def test_operators_are_observed_when_asked_for(library):
         recorder.detach()
 
 
-def test_the_full_mode_observes_whatever_a_monitor_asks_for(recorder):
+def test_the_full_mode_observes_everything_that_a_monitor_requests(recorder):
     recorder.observe(False)
     recorder.take()
     torch.rand(10)
@@ -69,8 +69,8 @@ def test_a_gradient_of_another_shape_is_described_by_that_shape(library):
             recorder.take()
             weight.grad = torch.rand(shape)
             optimizer.step()
-            told = [e["tensor"]["shape"] for e in tags(recorder.take(), GRADIENT)]
-            assert set(told) == {str(shape)}
+            reported = [e["tensor"]["shape"] for e in tags(recorder.take(), GRADIENT)]
+            assert set(reported) == {str(shape)}
     finally:
         recorder.detach()
 

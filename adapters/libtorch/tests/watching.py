@@ -1,4 +1,4 @@
-"""A recorder that writes down what it is told, and questions to it."""
+"""A recorder that stores its calls, and queries on it."""
 
 import ctypes
 import gc
@@ -63,7 +63,7 @@ class Recorder:
         self.take()
 
     def stack(self, event):
-        """[(file, line, function)], innermost first, of those outside torch."""
+        """[(file, line, function)] of the frames outside torch, innermost first."""
         text = self._library.counting_stack(event["stack"]).decode()
         frames = [tuple(frame.rsplit(":", 2)) for frame in text.split(";") if frame]
         return [(f, int(n), name) for f, n, name in frames if "/torch/" not in f]

@@ -1,4 +1,4 @@
-// The CUDA adapter with its Python doors, as one translation unit.
+// The CUDA adapter with its Python module, as one translation unit.
 #include <Python.h>
 
 #include "cuda_adapter.cc"

@@ -1,5 +1,5 @@
-// The extension module _plimsoll_torch_cuda: what Python calls to attach, and the way back to
-// Python when memory has run out.
+// The extension module _plimsoll_torch_cuda: the functions that Python calls to attach, and the
+// callback into Python when memory runs out.
 #include <Python.h>
 
 #include <cstdint>
@@ -22,8 +22,8 @@ int raise_kept(void* error) {
   return -1;
 }
 
-// What leaves the callback is not ours: the handler of a signal raised it. The allocator must
-// return first, and torch raises its own error; this one follows as soon as Python runs again.
+// An exception that leaves the callback was raised by a signal handler. The allocator must return
+// first, and torch raises its own error; this one follows as soon as Python runs again.
 void keep_for_program() {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
@@ -37,9 +37,9 @@ void keep_for_program() {
   PyErr_WriteUnraisable(g_on_out_of_memory);  // too many calls are pending
 }
 
-// On the failing thread, which may be one of autograd's. torch's own observers take the GIL here,
-// too: no lock of the allocator is held.
-void tell_python(int device, const Failure& failure) {
+// On the failing thread, which may be one of autograd's. torch's own observers take the GIL here
+// too: no lock of the allocator is taken.
+void report_python(int device, const Failure& failure) {
   if (Py_IsInitialized() == 0) return;
   const PyGILState_STATE state = PyGILState_Ensure();
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
@@ -65,7 +65,8 @@ PyObject* problem(PyObject* /*self*/, PyObject* /*args*/) {
   return PyUnicode_FromString(text);
 }
 
-// attach(api address, address of the CPU half's description or 0, devices, on out of memory)
+// attach(api address, address of the CPU adapter's describe function or 0, devices,
+// on_out_of_memory)
 PyObject* attach(PyObject* /*self*/, PyObject* args) {
   unsigned long long api = 0;
   unsigned long long describe = 0;
@@ -83,7 +84,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
   }
   Py_INCREF(callback);
   Py_XSETREF(g_on_out_of_memory, callback);
-  set_out_of_memory_callback(&tell_python);
+  set_out_of_memory_callback(&report_python);
   Py_RETURN_NONE;
 }
 
@@ -99,7 +100,7 @@ PyObject* renew(PyObject* /*self*/, PyObject* /*args*/) {
 }
 
 PyObject* settings(PyObject* /*self*/, PyObject* /*args*/) {
-  plimsoll_libtorch_cuda_tell_settings();
+  plimsoll_libtorch_cuda_report_settings();
   Py_RETURN_NONE;
 }
 
@@ -114,7 +115,7 @@ PyObject* is_attached(PyObject* /*self*/, PyObject* /*args*/) {
   return PyBool_FromLong(cuda_recording().is_on() ? 1 : 0);
 }
 
-// renew_address() -> where plimsoll_libtorch_cuda_renew lies, for the main half
+// renew_address() -> address of plimsoll_libtorch_cuda_renew, for the CPU adapter
 PyObject* renew_address(PyObject* /*self*/, PyObject* /*args*/) {
   return PyLong_FromUnsignedLongLong(
       reinterpret_cast<std::uintptr_t>(&plimsoll_libtorch_cuda_renew));
@@ -134,7 +135,7 @@ PyObject* row_of(int device) {
                        "torch_reserved_bytes", number(torchs.reserved_bytes));
 }
 
-// state() -> for each device what was counted, and both sides' sums
+// state() -> for each device the counts, and both sides' sums
 PyObject* state(PyObject* /*self*/, PyObject* /*args*/) {
   PyObject* list = PyList_New(0);
   try {
@@ -159,13 +160,13 @@ PyMethodDef g_functions[] = {
     {"renew", renew, METH_NOARGS, nullptr},
     {"renew_address", renew_address, METH_NOARGS, nullptr},
     {"state", state, METH_NOARGS, nullptr},
-    {"tell_settings", settings, METH_NOARGS, nullptr},
+    {"report_settings", settings, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
                         "_plimsoll_torch_cuda",
-                        "The CUDA half of Plimsoll's adapter for the installed torch.",
+                        "The CUDA adapter for the installed torch.",
                         -1,
                         g_functions,
                         nullptr,

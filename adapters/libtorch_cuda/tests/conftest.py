@@ -1,6 +1,6 @@
-"""The CUDA half against torch's own headers, and a libc10_cuda.so of ours in the place of torch's.
+"""Compiles the CUDA adapter against torch's own headers, with a fake libc10_cuda.so.
 
-A process has one recorder and one allocator, so these tests need a process of their own.
+A process has one recorder and one allocator, so these tests need a separate process.
 """
 
 import ctypes
@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from plimsoll._cuda import cuda_half
+from plimsoll._cuda import cuda_adapter
 from plimsoll._torch import adapter
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "libtorch" / "tests"))  # the recorder that writes down
+sys.path.insert(0, str(HERE.parents[1] / "libtorch" / "tests"))  # the counting recorder
 sys.path.insert(0, str(HERE))
 
 
@@ -30,13 +30,13 @@ def library(tmp_path_factory):
 
 
 def built(source, output, extra):
-    """Compiles a shared library of the tests, once for each text of its sources."""
+    """Compile a shared library of the tests, once for each content of its sources."""
     root = Path(torch.__file__).parent
     words = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-fPIC", "-shared", "-w"]
     words += ["-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE"]
     for path in (root / "include", root / "include/torch/csrc/api/include"):
         words += ["-isystem", str(path)]
-    for path in cuda_half.header_folders():
+    for path in cuda_adapter.header_folders():
         words += ["-isystem", str(path)]
     words += [str(source), *extra, f"-L{root / 'lib'}", "-lc10"]
     digest = hashlib.sha256(" ".join(words).encode() + torch.__version__.encode())
@@ -53,7 +53,7 @@ def built(source, output, extra):
 
 @pytest.fixture(scope="session")
 def fake():
-    """The allocator, and the names of what tests call in it."""
+    """The fake allocator, and the functions that tests call in it."""
     path = built(HERE / "fake_c10_cuda.cc", "libc10_cuda.so", ["-Wl,-soname,libc10_cuda.so"])
     loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     for name in ("fake_alloc", "fake_allocated", "fake_reserved"):
@@ -64,8 +64,8 @@ def fake():
     loaded.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
     loaded.fake_set_fraction.argtypes = [ctypes.c_int, ctypes.c_double]
     loaded.fake_enlarge_next.argtypes = [ctypes.c_int, ctypes.c_uint64]
-    half = dataclasses.replace(cuda_half.HALF, library_folders=(path.parent,))
-    cuda_half.HALF = half
+    source = dataclasses.replace(cuda_adapter.CUDA, library_folders=(path.parent,))
+    cuda_adapter.CUDA = source
     return loaded
 
 
@@ -79,9 +79,9 @@ def device(fake):
 
 @pytest.fixture(scope="session")
 def drivers(tmp_path_factory):
-    """The environment of a program whose drivers, NVML and CUDA, are the tests' own.
+    """The environment of a program that uses the fake NVML and CUDA drivers of the tests.
 
-    FAKE_NVML names the file that tells what there is, FAKE_CUDA the UUIDs of CUDA's devices.
+    FAKE_NVML names the file with the fake GPUs; FAKE_CUDA has the UUIDs of CUDA's devices.
     """
     folder = tmp_path_factory.mktemp("drivers")
     support = HERE.parents[2] / "tests" / "support"
@@ -97,55 +97,55 @@ def drivers(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def compiled(fake):
-    """Both halves lie in the cache: no program of a test says that it is compiling them.
+    """Put both adapters into the cache, so that no test program prints that it compiles them.
 
-    Those programs let torch claim to be built for CUDA, and the cache's key depends on that.
+    In those programs torch claims to be built for CUDA, and the cache's key depends on that.
     """
     from fake_torch import CUDA_VERSION
 
     for version in (CUDA_VERSION, torch.version.cuda):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(torch.version, "cuda", version)
-            for each in (adapter.MAIN, cuda_half.HALF):
+            for each in (adapter.CPU, cuda_adapter.CUDA):
                 adapter.compiled(each, print)
 
 
 @pytest.fixture(scope="session")
-def half(fake, compiled):
-    """The CUDA half, compiled as on a user's machine."""
-    return adapter.load_half(cuda_half.HALF, print, lambda module: module.problem())
+def cuda(fake, compiled):
+    """The CUDA adapter, compiled as on a user's machine."""
+    return adapter.load_adapter(cuda_adapter.CUDA, print, lambda module: module.problem())
 
 
 @pytest.fixture
-def recorder(library, half):
-    """The main half and the CUDA half, attached to the recorder that writes down."""
+def recorder(library, cuda):
+    """The CPU adapter and the CUDA adapter, attached to the recorder that stores its calls."""
     from watching import Recorder
 
     recorder = Recorder(library)
     main = adapter.load(print)
     failures = []
-    half.attach(
+    cuda.attach(
         library.counting_recorder(),
         main.describe_address(),
         2,
         lambda *words: failures.append(words),
     )
-    main.tell_cuda_tensors(True)
+    main.report_cuda_tensors(True)
     recorder.attach()
     recorder.failures = failures
     recorder.take()
     yield recorder
     recorder.detach()
-    half.detach()
-    main.tell_cuda_tensors(False)
+    cuda.detach()
+    main.report_cuda_tensors(False)
 
 
 @pytest.fixture(autouse=True)
 def empty_devices(request):
-    """What a test has left on the devices is gone before the next one."""
+    """Free what a test has left on the devices before the next one."""
     yield
     if "fake" in request.fixturenames:
         loaded = request.getfixturevalue("fake")
-        if "half" in request.fixturenames:
-            request.getfixturevalue("half").detach()
+        if "cuda" in request.fixturenames:
+            request.getfixturevalue("cuda").detach()
         loaded.fake_reset()

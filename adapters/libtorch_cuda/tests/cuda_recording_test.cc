@@ -1,5 +1,5 @@
-// Scripted streams of events, in the order in which torch's allocator reports them and moves its
-// gauges, against what the recorder has been told in the end.
+// Scripted streams of events, in the order in which torch's allocator reports them and updates its
+// gauges, compared with the final state of the recorder.
 #include "cuda_recording.h"
 
 #include <gtest/gtest.h>
@@ -28,14 +28,14 @@ plimsoll_context* describe(plimsoll_context* before) {
   return context;
 }
 
-// A device of the model allocator, wired to the recording as torch wires its own.
+// A device of the model allocator, connected to the recording as torch connects its own.
 class Device {
  public:
   Device(CudaRecording& recording, int ordinal, const HeapSettings& settings = {})
       : settings_(settings),
         recording_(recording),
         ordinal_(ordinal),
-        model_(settings, [this](const ModelEvent& event) { tell(event); }) {}
+        model_(settings, [this](const ModelEvent& event) { emit(event); }) {}
 
   std::uint64_t alloc(std::uint64_t bytes, std::uint64_t stream = 0, HeapPool pool = {}) {
     const std::uint64_t address = model_.alloc(bytes, stream, pool);
@@ -55,21 +55,21 @@ class Device {
   }
   ModelAllocator& model() { return model_; }
 
-  // As torch.cuda.memory._snapshot() sees it, and says so.
+  // The result of torch.cuda.memory._snapshot(), including its snapshot event.
   SeenDevice snapshot() {
     SeenDevice seen{.settings = settings_, .segments = {}};
     for (const ModelSegment& segment : model_.segments) {
-      SeenSegment told{.address = segment.address,
-                       .size_bytes = 0,
-                       .stream = segment.stream,
-                       .pool = segment.pool,
-                       .is_expandable = segment.is_expandable,
-                       .blocks = {}};
+      SeenSegment reported{.address = segment.address,
+                           .size_bytes = 0,
+                           .stream = segment.stream,
+                           .pool = segment.pool,
+                           .is_expandable = segment.is_expandable,
+                           .blocks = {}};
       for (const ModelBlock& block : segment.blocks) {
-        told.size_bytes += block.size;
-        told.blocks.push_back({block.address, block.size, block.requested, block.state});
+        reported.size_bytes += block.size;
+        reported.blocks.push_back({block.address, block.size, block.requested, block.state});
       }
-      seen.segments.push_back(told);
+      seen.segments.push_back(reported);
     }
     recording_.begin_snapshot();
     for (int i = 0; i <= ordinal_; ++i) recording_.handle(0, {.action = Action::kSnapshot});
@@ -91,26 +91,26 @@ class Device {
     }
     return 0;
   }
-  void tell(const ModelEvent& event) {
-    AllocatorEvent told{.action = Action::kAlloc,
-                        .address = event.address,
-                        .size_bytes = event.bytes,
-                        .stream = event.stream,
-                        .pool = event.pool};
+  void emit(const ModelEvent& event) {
+    AllocatorEvent reported{.action = Action::kAlloc,
+                            .address = event.address,
+                            .size_bytes = event.bytes,
+                            .stream = event.stream,
+                            .pool = event.pool};
     bool is_release = false;
     switch (event.what) {
       case ModelEvent::What::kAlloc:
         break;
       case ModelEvent::What::kFreeRequested:
-        told.action = Action::kFreeRequested;
+        reported.action = Action::kFreeRequested;
         break;
       case ModelEvent::What::kFreeCompleted:
-        told.action = Action::kFreeCompleted;
+        reported.action = Action::kFreeCompleted;
         break;
       case ModelEvent::What::kSegment:
         constexpr Action kActions[] = {Action::kSegmentAlloc, Action::kSegmentFree,
                                        Action::kSegmentMap, Action::kSegmentUnmap};
-        told.action = kActions[event.action];
+        reported.action = kActions[event.action];
         is_release = event.action == PLIMSOLL_SEGMENT_FREE;
         const bool is_more =
             event.action == PLIMSOLL_SEGMENT_ALLOC || event.action == PLIMSOLL_SEGMENT_MAP;
@@ -118,7 +118,7 @@ class Device {
         if (!is_release) move_reserved();
         break;
     }
-    recording_.handle(ordinal_, told);
+    recording_.handle(ordinal_, reported);
     if (is_release) move_reserved();
   }
   void move_reserved() {
@@ -142,13 +142,13 @@ class CudaRecordingTest : public testing::Test {
   ~CudaRecordingTest() override { recording.stop(); }
 
   TrackerCounts counts(int ordinal = 0) { return recording.tracker(ordinal)->counts(); }
-  static RecordedDevice& told(int ordinal = 0) {
+  static RecordedDevice& reported(int ordinal = 0) {
     return FakeRecorder::devices()[static_cast<std::size_t>(ordinal + 1)];
   }
   void expect_equal(const Device& device, int ordinal = 0) {
-    EXPECT_EQ(told(ordinal).allocated_bytes(), device.allocated);
-    EXPECT_EQ(told(ordinal).reserved_bytes(), device.reserved);
-    EXPECT_EQ(told(ordinal).misfits, 0U);
+    EXPECT_EQ(reported(ordinal).allocated_bytes(), device.allocated);
+    EXPECT_EQ(reported(ordinal).reserved_bytes(), device.reserved);
+    EXPECT_EQ(reported(ordinal).misfits, 0U);
     EXPECT_EQ(counts(ordinal).disproved, 0U);
   }
 
@@ -161,13 +161,13 @@ TEST_F(CudaRecordingTest, ABlockCarriesWhatTheThreadIsDoingAndItsPool) {
   FakeRecorder::context()->layer = 7;
   const std::uint64_t address = device.alloc(1000, 3, {.first = 0, .second = 1});
   FakeRecorder::context()->layer = 0;
-  const RecordedDevice::Block& block = told().blocks.at(address);
+  const RecordedDevice::Block& block = reported().blocks.at(address);
   EXPECT_EQ(block.layer, 7U);
   EXPECT_EQ(block.block.requested_bytes, 1000U);
   EXPECT_EQ(block.block.size_bytes, 1024U);
   EXPECT_EQ(block.block.stream, 3U);
   EXPECT_EQ(block.block.pool, 1U);  // the name "0.1"
-  EXPECT_EQ(told().reserved_bytes(), 2 * kMiB);
+  EXPECT_EQ(reported().reserved_bytes(), 2 * kMiB);
 }
 
 TEST_F(CudaRecordingTest, ABlockWaitsForItsStreamBetweenTheTwoFrees) {
@@ -175,26 +175,26 @@ TEST_F(CudaRecordingTest, ABlockWaitsForItsStreamBetweenTheTwoFrees) {
   device.seed();
   const std::uint64_t address = device.alloc(4096);
   device.request_free(address);
-  EXPECT_TRUE(told().blocks.at(address).is_pending);
+  EXPECT_TRUE(reported().blocks.at(address).is_pending);
   device.model().complete_free(address);
-  EXPECT_TRUE(told().blocks.empty());
+  EXPECT_TRUE(reported().blocks.empty());
 }
 
 TEST_F(CudaRecordingTest, NobodyIsAskedWhatAFreeBelongsTo) {
   Device device(recording, 0);
   device.seed();
   const int at_first = g_descriptions;
-  const std::uint64_t told_at_once = device.alloc(4096);
+  const std::uint64_t reported_immediately = device.alloc(4096);
   EXPECT_EQ(g_descriptions - at_first, 2);  // the segment and the block
   const std::uint64_t held = device.alloc(4096);
   const int before = g_descriptions;
-  device.free(told_at_once);
+  device.free(reported_immediately);
   recording.tracker(0)->await_snapshot();
   const SeenDevice seen = device.snapshot();
   device.free(held);
   recording.tracker(0)->seed(seen);
   EXPECT_EQ(g_descriptions, before);
-  EXPECT_TRUE(told().blocks.empty());
+  EXPECT_TRUE(reported().blocks.empty());
   device.model().empty_cache();
   EXPECT_EQ(g_descriptions - before, 1);
 }
@@ -206,8 +206,8 @@ struct Setting {
 
 class UnderSettings : public CudaRecordingTest, public testing::WithParamInterface<Setting> {};
 
-// Whatever the program does, all that was told sums to what the allocator counts, and each gauge
-// value proves it.
+// Whatever the program does, the reports sum to the allocator's counts, and each gauge value
+// confirms them.
 TEST_P(UnderSettings, SumsAreTheAllocatorsAfterEachEvent) {
   Device first(recording, 0, GetParam().settings);
   Device second(recording, 1, GetParam().settings);
@@ -228,7 +228,7 @@ TEST_P(UnderSettings, SumsAreTheAllocatorsAfterEachEvent) {
       mine.pop_back();
     }
     if (turn % 500 == 499) device.model().empty_cache();
-    ASSERT_EQ(told(ordinal).allocated_bytes(), device.allocated) << turn;
+    ASSERT_EQ(reported(ordinal).allocated_bytes(), device.allocated) << turn;
   }
   expect_equal(first, 0);
   expect_equal(second, 1);
@@ -250,13 +250,13 @@ TEST_F(CudaRecordingTest, WhatLivedBeforeIsAdoptedOnce) {
   device.request_free(pending);
   recording.start();
   device.seed();
-  EXPECT_TRUE(told().blocks.at(kept).is_adopted);
-  EXPECT_EQ(told().blocks.at(kept).block.stream, 2U);
-  EXPECT_TRUE(told().blocks.at(pending).is_pending);
-  EXPECT_EQ(told().reserved_bytes(), 22 * kMiB);
+  EXPECT_TRUE(reported().blocks.at(kept).is_adopted);
+  EXPECT_EQ(reported().blocks.at(kept).block.stream, 2U);
+  EXPECT_TRUE(reported().blocks.at(pending).is_pending);
+  EXPECT_EQ(reported().reserved_bytes(), 22 * kMiB);
   device.model().complete_free(pending);
   device.free(kept);
-  EXPECT_TRUE(told().blocks.empty());
+  EXPECT_TRUE(reported().blocks.empty());
   expect_equal(device);
 }
 
@@ -271,31 +271,31 @@ TEST_F(CudaRecordingTest, EventsBetweenASnapshotAndItsReadingKeepTheirOrderAndLa
   const std::uint64_t after = device.alloc(3000);
   device.free(before);
   FakeRecorder::context()->layer = 0;
-  EXPECT_TRUE(told().blocks.empty());
+  EXPECT_TRUE(reported().blocks.empty());
   recording.tracker(0)->seed(seen);
-  EXPECT_EQ(told().blocks.count(before), 0U);
-  EXPECT_TRUE(told().blocks.at(unseen).is_adopted);
-  EXPECT_EQ(told().blocks.at(after).layer, 9U);
+  EXPECT_EQ(reported().blocks.count(before), 0U);
+  EXPECT_TRUE(reported().blocks.at(unseen).is_adopted);
+  EXPECT_EQ(reported().blocks.at(after).layer, 9U);
   EXPECT_EQ(FakeRecorder::context()->layer, 0U);
   expect_equal(device);
 }
 
-// torch reports the making of each device's snapshot as if it were that of device 0.
+// torch reports each device's snapshot as if it were for device 0.
 TEST_F(CudaRecordingTest, EachDeviceHoldsItsEventsFromItsOwnSnapshotOn) {
   Device first(recording, 0);
   Device second(recording, 1);
   const SeenDevice nothing;
   recording.begin_snapshot();
-  recording.handle(0, {.action = Action::kSnapshot});  // of the first
+  recording.handle(0, {.action = Action::kSnapshot});  // of the first device
   const std::uint64_t in_first = first.alloc(1000);
-  recording.handle(0, {.action = Action::kSnapshot});  // of the second
+  recording.handle(0, {.action = Action::kSnapshot});  // of the second device
   const std::uint64_t in_second = second.alloc(2000);
   recording.end_snapshot();
-  recording.handle(0, {.action = Action::kSnapshot});  // the program's
+  recording.handle(0, {.action = Action::kSnapshot});  // a snapshot of the program
   recording.tracker(0)->seed(nothing);
   recording.tracker(1)->seed(nothing);
-  EXPECT_FALSE(told(0).blocks.at(in_first).is_adopted);
-  EXPECT_FALSE(told(1).blocks.at(in_second).is_adopted);
+  EXPECT_FALSE(reported(0).blocks.at(in_first).is_adopted);
+  EXPECT_FALSE(reported(1).blocks.at(in_second).is_adopted);
   expect_equal(first, 0);
   expect_equal(second, 1);
 }
@@ -304,7 +304,7 @@ TEST_F(CudaRecordingTest, WhatDoesNotFitTheHeapIsMendedByASnapshotAlsoWithoutGau
   Device device(recording, 0);
   device.has_gauges = false;
   device.seed();
-  recording.stop();  // an event that nobody tells
+  recording.stop();  // an event that is never reported
   const std::uint64_t missed = device.alloc(3 * kMiB);
   recording.tracker(0)->await_snapshot();
   recording.tracker(0)->seed({});  // and a snapshot that does not have it either
@@ -316,14 +316,14 @@ TEST_F(CudaRecordingTest, WhatDoesNotFitTheHeapIsMendedByASnapshotAlsoWithoutGau
   // No free block begins there.
   recording.handle(0, {.action = Action::kAlloc, .address = fits + 512, .size_bytes = 700});
   EXPECT_TRUE(recording.tracker(0)->needs_seed());
-  EXPECT_EQ(told().blocks.at(fits + 512).block.size_bytes, 1024U);
+  EXPECT_EQ(reported().blocks.at(fits + 512).block.size_bytes, 1024U);
   EXPECT_EQ(counts().disproved, 1U);
   recording.tracker(0)->await_snapshot();
   device.seed();
   EXPECT_FALSE(recording.tracker(0)->needs_seed());
-  EXPECT_EQ(told().blocks.count(fits + 512), 0U);
-  EXPECT_EQ(told().allocated_bytes(), device.allocated);
-  EXPECT_EQ(told().blocks.at(missed).block.size_bytes, 3 * kMiB);
+  EXPECT_EQ(reported().blocks.count(fits + 512), 0U);
+  EXPECT_EQ(reported().allocated_bytes(), device.allocated);
+  EXPECT_EQ(reported().blocks.at(missed).block.size_bytes, 3 * kMiB);
   recording.handle(0, {.action = Action::kFreeRequested, .address = 99});
   EXPECT_TRUE(recording.tracker(0)->needs_seed());
 }
@@ -333,7 +333,7 @@ TEST_F(CudaRecordingTest, PagesThatASnapshotLacksAreUnmapped) {
   device.seed();
   const std::uint64_t kept = device.alloc(20 * kMiB);
   device.free(device.alloc(60 * kMiB));
-  EXPECT_EQ(told().mapped_bytes, device.reserved);
+  EXPECT_EQ(reported().mapped_bytes, device.reserved);
   SeenDevice seen = device.snapshot();
   SeenSegment& pages = seen.segments.at(0);
   ASSERT_EQ(pages.blocks.size(), 2U);
@@ -341,12 +341,12 @@ TEST_F(CudaRecordingTest, PagesThatASnapshotLacksAreUnmapped) {
   pages.blocks.pop_back();
   recording.tracker(0)->await_snapshot();
   recording.tracker(0)->seed(seen);
-  EXPECT_EQ(told().mapped_bytes, 20 * kMiB);
-  EXPECT_EQ(told().blocks.count(kept), 1U);
-  EXPECT_EQ(told().misfits, 0U);
+  EXPECT_EQ(reported().mapped_bytes, 20 * kMiB);
+  EXPECT_EQ(reported().blocks.count(kept), 1U);
+  EXPECT_EQ(reported().misfits, 0U);
 }
 
-TEST_F(CudaRecordingTest, WhatIsToldForAnotherThreadIsOfNoneOfOurOperators) {
+TEST_F(CudaRecordingTest, WhatIsReportedForAnotherThreadIsOfNoneOfOurOperators) {
   Device device(recording, 0);
   const SeenDevice seen = device.snapshot();
   std::uint64_t others = 0;
@@ -359,9 +359,9 @@ TEST_F(CudaRecordingTest, WhatIsToldForAnotherThreadIsOfNoneOfOurOperators) {
   const std::uint64_t ours = device.alloc(1000);
   FakeRecorder::context()->op_instance = 0;
   recording.tracker(0)->seed(seen);
-  EXPECT_EQ(told().blocks.at(others).layer, 9U);
-  EXPECT_EQ(told().blocks.at(others).op_instance, 0U);
-  EXPECT_EQ(told().blocks.at(ours).op_instance, 5U);
+  EXPECT_EQ(reported().blocks.at(others).layer, 9U);
+  EXPECT_EQ(reported().blocks.at(others).op_instance, 0U);
+  EXPECT_EQ(reported().blocks.at(ours).op_instance, 5U);
 }
 
 TEST_F(CudaRecordingTest, OthersAllocateWhileTheDeviceIsSeeded) {
@@ -380,28 +380,28 @@ TEST_F(CudaRecordingTest, OthersAllocateWhileTheDeviceIsSeeded) {
     ASSERT_EQ(other.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   };
   device.seed();
-  EXPECT_FALSE(told().blocks.at(meanwhile).is_adopted);
-  EXPECT_EQ(told().blocks.count(before), 0U);
+  EXPECT_FALSE(reported().blocks.at(meanwhile).is_adopted);
+  EXPECT_EQ(reported().blocks.count(before), 0U);
   expect_equal(device);
 }
 
-TEST_F(CudaRecordingTest, AGaugeThatTellsAnotherSizeMendsTheBlock) {
+TEST_F(CudaRecordingTest, AGaugeThatReportsAnotherSizeMendsTheBlock) {
   Device device(recording, 0);
   device.seed();
-  // As if torch rounded in a way that we do not know.
+  // As if torch rounded by an unknown rule.
   recording.handle(0,
                    {.action = Action::kSegmentAlloc, .address = 2 * kMiB, .size_bytes = 2 * kMiB});
   recording.handle(0, {.action = Action::kAlloc, .address = 2 * kMiB, .size_bytes = 1000});
   recording.gauge_moved(Gauge::kAllocated, 8192);
-  EXPECT_EQ(told().blocks.at(2 * kMiB).block.size_bytes, 8192U);
+  EXPECT_EQ(reported().blocks.at(2 * kMiB).block.size_bytes, 8192U);
   EXPECT_EQ(counts().corrected, 1U);
-  // The next one begins where the mended one ends.
+  // The next one begins where the corrected one ends.
   recording.handle(0, {.action = Action::kAlloc, .address = 2 * kMiB + 8192, .size_bytes = 512});
   recording.gauge_moved(Gauge::kAllocated, 8192 + 512);
   EXPECT_EQ(counts().corrected, 1U);
   EXPECT_FALSE(recording.tracker(0)->needs_seed());
-  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_MENDED], 1U);
-  EXPECT_EQ(told().notices.count(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED), 0U);
+  EXPECT_EQ(reported().notices[PLIMSOLL_NOTICE_SIZES_CORRECTED], 1U);
+  EXPECT_EQ(reported().notices.count(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED), 0U);
 }
 
 TEST_F(CudaRecordingTest, WhatNoBlockExplainsIsComparedWithASnapshotAnew) {
@@ -415,15 +415,15 @@ TEST_F(CudaRecordingTest, WhatNoBlockExplainsIsComparedWithASnapshotAnew) {
   recording.handle(0, {.action = Action::kFreeRequested, .address = kept});
   recording.handle(0, {.action = Action::kFreeCompleted, .address = kept});
   EXPECT_TRUE(recording.tracker(0)->needs_seed());
-  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SUMS_UNEXPLAINED], 1U);
+  EXPECT_EQ(reported().notices[PLIMSOLL_NOTICE_SUMS_UNEXPLAINED], 1U);
   recording.tracker(0)->await_snapshot();
-  device.seed();  // where `kept` is still alive
+  device.seed();  // where `kept` is still live
   EXPECT_FALSE(recording.tracker(0)->needs_seed());
   EXPECT_EQ(counts().seeded, 2U);
-  EXPECT_TRUE(told().blocks.at(kept).is_adopted);
-  EXPECT_FALSE(told().blocks.at(known).is_adopted);  // it keeps its layer
-  EXPECT_EQ(told().blocks.at(known).layer, 4U);
-  EXPECT_EQ(told().allocated_bytes(), device.allocated);
+  EXPECT_TRUE(reported().blocks.at(kept).is_adopted);
+  EXPECT_FALSE(reported().blocks.at(known).is_adopted);  // it keeps its layer
+  EXPECT_EQ(reported().blocks.at(known).layer, 4U);
+  EXPECT_EQ(reported().allocated_bytes(), device.allocated);
 }
 
 TEST_F(CudaRecordingTest, WithoutGaugesTheRulesAloneGiveTheSizes) {
@@ -433,35 +433,35 @@ TEST_F(CudaRecordingTest, WithoutGaugesTheRulesAloneGiveTheSizes) {
   for (const std::uint64_t bytes : {std::uint64_t{100}, 3 * kMiB, 17 * kMiB}) device.alloc(bytes);
   expect_equal(device);
   EXPECT_EQ(counts().proofs, 0U);
-  recording.tracker(0)->tell_unproved();
-  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_UNPROVED], 3U);
+  recording.tracker(0)->report_unproved();
+  EXPECT_EQ(reported().notices[PLIMSOLL_NOTICE_SIZES_UNVERIFIED], 3U);
   device.has_gauges = true;
   device.alloc(1000);
-  recording.tracker(0)->tell_unproved();
-  EXPECT_EQ(told().notices[PLIMSOLL_NOTICE_SIZES_UNPROVED], 0U);
+  recording.tracker(0)->report_unproved();
+  EXPECT_EQ(reported().notices[PLIMSOLL_NOTICE_SIZES_UNVERIFIED], 0U);
 }
 
 TEST_F(CudaRecordingTest, AnAddressOutsideEverySegmentCountsAsItsRoundedRequest) {
   Device device(recording, 0);
   device.seed();
   recording.handle(0, {.action = Action::kAlloc, .address = 4096, .size_bytes = 700});
-  EXPECT_EQ(told().blocks.at(4096).block.size_bytes, 1024U);
+  EXPECT_EQ(reported().blocks.at(4096).block.size_bytes, 1024U);
 }
 
-TEST_F(CudaRecordingTest, SegmentsAreToldWithTheirPool) {
+TEST_F(CudaRecordingTest, SegmentsAreReportedWithTheirPool) {
   Device device(recording, 0);
   device.seed();
   const std::uint64_t captured = device.alloc(3 * kMiB, 0, {.first = 0, .second = 1});
   device.alloc(3 * kMiB);
-  ASSERT_EQ(told().pools.size(), 1U);
-  EXPECT_EQ(told().pools.begin()->first, captured);
-  EXPECT_EQ(told().pools.begin()->second, 1U);
+  ASSERT_EQ(reported().pools.size(), 1U);
+  EXPECT_EQ(reported().pools.begin()->first, captured);
+  EXPECT_EQ(reported().pools.begin()->second, 1U);
   recording.stop();
   FakeRecorder::clear();
   recording.start();
   device.seed();  // and so of those that are there already
-  EXPECT_EQ(told().pools.count(captured), 1U);
-  EXPECT_EQ(told().pools.size(), 1U);
+  EXPECT_EQ(reported().pools.count(captured), 1U);
+  EXPECT_EQ(reported().pools.size(), 1U);
 }
 
 TEST_F(CudaRecordingTest, OutOfMemoryNamesTheStreamOfTheRequestThatFailed) {
@@ -476,25 +476,25 @@ TEST_F(CudaRecordingTest, OutOfMemoryNamesTheStreamOfTheRequestThatFailed) {
       recording.out_of_memory(1, {.segment_bytes = 2 * kMiB, .free_bytes = 100});
   EXPECT_EQ(failure.requested_bytes, 4096U);
   EXPECT_EQ(failure.segment_bytes, 2 * kMiB);
-  ASSERT_EQ(told(1).failed.size(), 1U);
-  EXPECT_EQ(told(1).failed[0].requested_bytes, 4096U);
-  EXPECT_EQ(told(1).failed[0].stream, 5U);
-  EXPECT_EQ(told(1).failed[0].pool, 1U);
+  ASSERT_EQ(reported(1).failed.size(), 1U);
+  EXPECT_EQ(reported(1).failed[0].requested_bytes, 4096U);
+  EXPECT_EQ(reported(1).failed[0].stream, 5U);
+  EXPECT_EQ(reported(1).failed[0].pool, 1U);
 }
 
-TEST_F(CudaRecordingTest, NothingIsToldOnceStopped) {
+TEST_F(CudaRecordingTest, NothingIsReportedOnceStopped) {
   Device device(recording, 0);
   device.seed();
   recording.stop();
   device.alloc(1000);
-  EXPECT_EQ(told().allocs, 0U);
+  EXPECT_EQ(reported().allocs, 0U);
 }
 
 TEST_F(CudaRecordingTest, UnknownDevicesAreIgnored) {
   recording.handle(63, {.action = Action::kAlloc, .address = 1, .size_bytes = 1});
   recording.handle(-1, {.action = Action::kAlloc, .address = 1, .size_bytes = 1});
   recording.out_of_memory(99, {});
-  EXPECT_TRUE(told().blocks.empty());
+  EXPECT_TRUE(reported().blocks.empty());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A device as the recorder of the process has it.
+// The state of a device, as recorded by the process's recorder.
 #include "device_tracker.h"
 
 #include <gtest/gtest.h>
@@ -23,9 +23,9 @@ class DeviceTrackerTest : public testing::Test {
   ~DeviceTrackerTest() override { plimsoll_recording_stop(recording_, nullptr); }
 
   plimsoll_recording_state state() {
-    plimsoll_recording_state told{};
-    plimsoll_recording_get_state(recording_, &told);
-    return told;
+    plimsoll_recording_state reported{};
+    plimsoll_recording_get_state(recording_, &reported);
+    return reported;
   }
   void seed(const SeenDevice& seen) {
     tracker.await_snapshot();

@@ -1,6 +1,7 @@
 // libc10_cuda.so without CUDA: torch's allocator interface over host memory, for machines without a
-// GPU. It is compiled against torch's own headers, so what the adapter calls is what torch has. It
-// tells its trackers and moves torch's gauges in the order in which torch's allocator does.
+// GPU. It is compiled against torch's own headers, so the adapter calls the same functions as in
+// torch. It notifies its trackers and updates torch's gauges in the same order as torch's
+// allocator.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/util/Gauge.h>
@@ -36,19 +37,19 @@ using c10::CachingDeviceAllocator::TraceEntry;
 constexpr int kDevices = 2;
 constexpr std::uint64_t kDeviceBytes = 1024 * fake::kMiB;
 
-// What torch's own history keeps of an event.
+// An event in torch's own history.
 struct Remembered {
   std::uint64_t action, address, size, stream;
   std::int64_t time_us;
 };
 
-bool g_is_mute = false;  // it tells trackers and gauges nothing
+bool g_is_mute = false;  // notifies no trackers and updates no gauges
 
 struct Device {
   explicit Device(int index)
       : index(index),
         heap([this](fake::What what, std::uint64_t address, std::uint64_t size,
-                    std::uint64_t stream) { tell(action_of(what), address, size, stream); },
+                    std::uint64_t stream) { emit(action_of(what), address, size, stream); },
              [](fake::Gauge gauge, std::uint64_t value) { move(gauge, value); }) {}
 
   static TraceEntry::Action action_of(fake::What what) {
@@ -57,12 +58,12 @@ struct Device {
                                   TraceEntry::SEGMENT_FREE};
     return kActions[static_cast<std::size_t>(what)];
   }
-  // As if it were device 0: so torch does, whichever it is.
-  void tell_snapshot() {
+  // torch reports every device's snapshot as if it were for device 0.
+  void report_snapshot() {
     const TraceEntry entry(TraceEntry::SNAPSHOT, 0, heap.allocated, 0, nullptr, {0, 0}, 0);
     for (const auto& tracker : trackers) tracker(entry);
   }
-  void tell(TraceEntry::Action action, std::uint64_t address, std::uint64_t size,
+  void emit(TraceEntry::Action action, std::uint64_t address, std::uint64_t size,
             std::uint64_t stream) {
     if (g_is_mute) return;
     const TraceEntry entry(action, static_cast<c10::DeviceIndex>(index), address, size,
@@ -75,15 +76,15 @@ struct Device {
   }
   static void move(fake::Gauge gauge, std::uint64_t value) {
     if (g_is_mute) return;
-    const auto told = static_cast<std::int64_t>(value);
+    const auto reported = static_cast<std::int64_t>(value);
     if (gauge == fake::Gauge::kAllocated) {
-      STATIC_GAUGE(pytorch.CUDACachingAllocator.allocated_bytes).record(told);
+      STATIC_GAUGE(pytorch.CUDACachingAllocator.allocated_bytes).record(reported);
     } else {
-      STATIC_GAUGE(pytorch.CUDACachingAllocator.reserved_bytes).record(told);
+      STATIC_GAUGE(pytorch.CUDACachingAllocator.reserved_bytes).record(reported);
     }
   }
 
-  // What the driver has, and what the process may have of it.
+  // The memory of the driver, and the limit of the process.
   void set_bytes(std::uint64_t all, double share) {
     total = all;
     fraction = share;
@@ -118,7 +119,7 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
     const std::uint64_t address = device.heap.alloc(size, stream);
     if (address != 0) return reinterpret_cast<void*>(address);
     const std::uint64_t free_bytes = device.total - device.heap.reserved;
-    device.tell(TraceEntry::OOM, free_bytes, fake::Heap::rounded(size), stream);
+    device.emit(TraceEntry::OOM, free_bytes, fake::Heap::rounded(size), stream);
     const auto observers = device.observers;
     lock.unlock();
     for (const auto& observer : observers) {
@@ -209,7 +210,7 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
       for (const auto& [at, segment] : device->heap.segments) {
         info.segments.push_back(seen(*device, at, segment));
       }
-      device->tell_snapshot();
+      device->report_snapshot();
     }
     if (after_snapshot) after_snapshot();
     return info;
@@ -246,7 +247,7 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
   }
   std::string name() override { return backend; }
 
-  std::function<void()> after_snapshot;  // what other threads do right after it
+  std::function<void()> after_snapshot;  // what other threads do immediately afterwards
 
  private:
   static torch_cuda::SegmentInfo seen(const Device& device, std::uint64_t at,
@@ -260,12 +261,12 @@ class FakeAllocator final : public torch_cuda::CUDAAllocator {
     const auto& blocks = device.heap.blocks;
     for (auto block = blocks.find(at); block != blocks.end() && block->second.segment == at;
          ++block) {
-      torch_cuda::BlockInfo told;
-      told.size = block->second.size;
-      told.requested_size = block->second.requested;
-      told.allocated = block->second.is_allocated;
-      told.active = block->second.is_active;
-      info.blocks.push_back(told);
+      torch_cuda::BlockInfo reported;
+      reported.size = block->second.size;
+      reported.requested_size = block->second.requested;
+      reported.allocated = block->second.is_allocated;
+      reported.active = block->second.is_active;
+      info.blocks.push_back(reported);
     }
     return info;
   }
@@ -291,7 +292,7 @@ std::atomic<CUDAAllocator*> allocator{&fake_allocator()};
 
 #define FAKE_API extern "C" __attribute__((visibility("default")))
 
-// 0: there was no memory, and the observers were told.
+// 0: out of memory; the observers were notified.
 FAKE_API std::uint64_t fake_alloc(int device, std::uint64_t size, std::uint64_t stream) {
   try {
     return reinterpret_cast<std::uintptr_t>(fake_allocator().take(device, size, stream));
@@ -306,7 +307,7 @@ FAKE_API void fake_record_stream(int device, std::uint64_t address) {
   heap(device).blocks.at(address).is_used_elsewhere = true;
 }
 FAKE_API void fake_complete_all(int device) { heap(device).complete_all(); }
-// All blocks are given back, and their memory.
+// Frees all blocks and their memory.
 FAKE_API void fake_reset() {
   for (const auto& device : fake_allocator().devices) {
     const std::lock_guard lock(device->mutex);
@@ -316,7 +317,7 @@ FAKE_API void fake_reset() {
   }
 }
 FAKE_API void fake_empty_cache() { fake_allocator().emptyCache({0, 0}); }
-// All that the device has.
+// The total memory of the device.
 FAKE_API void fake_set_limit(int device, std::uint64_t bytes) {
   device_at(device).set_bytes(bytes, device_at(device).fraction);
 }
@@ -325,25 +326,25 @@ FAKE_API void fake_set_fraction(int device, double fraction) {
   device_at(device).set_bytes(device_at(device).total, fraction);
 }
 FAKE_API void fake_set_conf(const char* text) { fake_allocator().conf = text; }
-// The next block is handed out larger than torch's rules say.
+// Makes the next block larger than torch's rules say.
 FAKE_API void fake_enlarge_next(int device, std::uint64_t bytes) { heap(device).extra = bytes; }
 FAKE_API std::uint64_t fake_allocated(int device) { return heap(device).allocated; }
 FAKE_API std::uint64_t fake_reserved(int device) { return heap(device).reserved; }
-// As if there were something that torch does and tells nobody.
+// Simulates a change that torch does not report.
 FAKE_API void fake_mute(int is_mute) { g_is_mute = is_mute != 0; }
 FAKE_API void fake_set_backend(const char* name) { fake_allocator().backend = name; }
-// With FAKE_CUDA_IS_LATE: the program uses CUDA for the first time.
+// With FAKE_CUDA_IS_LATE: makes the program use CUDA for the first time.
 FAKE_API void fake_initialize() { fake_allocator().is_initialized = true; }
 FAKE_API void fake_set_device(int device) { t_device = device; }
 FAKE_API int fake_get_device() { return t_device; }
 FAKE_API int fake_exchange_device(int device) {
   return device < 0 ? t_device : std::exchange(t_device, device);
 }
-// Of this thread; gives the one before.
+// Sets the value for this thread; returns the previous one.
 FAKE_API std::uint64_t fake_set_stream(std::uint64_t stream) {
   return std::exchange(t_stream, stream);
 }
-// Between a snapshot and its return to whoever asked for it.
+// Called between a snapshot and its return to the caller.
 FAKE_API void fake_after_snapshot(void (*what)()) {
   fake_allocator().after_snapshot = what == nullptr ? std::function<void()>{} : what;
 }
@@ -358,7 +359,7 @@ FAKE_API void fake_remember(int is_wanted) {
     if (is_wanted == 0) device->history.clear();
   }
 }
-// How many there are, of which the first `capacity` are copied.
+// Copies the first `capacity` entries and returns their total number.
 FAKE_API std::uint64_t fake_history(int index, Remembered* rows, std::uint64_t capacity) {
   Device& device = *fake_allocator().devices.at(static_cast<std::size_t>(index));
   const std::lock_guard lock(device.mutex);

@@ -57,7 +57,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 const Guard g_guard;
 const c10::impl::DeviceGuardImplRegistrar g_registrar(c10::kCUDA, &g_guard);
 
-// What torch asks to know whether it has CUDA.
+// Answers torch's query for CUDA.
 struct Hooks final : at::CUDAHooksInterface {
   void init() const override {}
   bool hasCUDA() const override { return true; }
@@ -69,7 +69,7 @@ struct Hooks final : at::CUDAHooksInterface {
     return static_cast<c10::DeviceIndex>(fake_get_device());
   }
   void setCurrentDevice(c10::DeviceIndex device) const override { fake_set_device(device); }
-  // Operators run on the CPU, and so are their random numbers made.
+  // Operators run on the CPU, and their random numbers come from the CPU too.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
     return at::detail::getDefaultCPUGenerator();
   }
@@ -77,7 +77,7 @@ struct Hooks final : at::CUDAHooksInterface {
     return at::detail::createCPUGenerator();
   }
 };
-// It has asked already, and keeps the answer: an object that is nothing but its table of functions.
+// torch has already stored the object, whose only state is its vtable.
 const Hooks g_hooks;
 const bool g_has_hooks = [] {
   static_assert(sizeof(Hooks) == sizeof(void*));
@@ -88,7 +88,7 @@ const bool g_has_hooks = [] {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::CUDA);
 
-// The current device, unless one is named.
+// The current device, unless a device is given.
 void choose(std::optional<c10::Device> device) {
   if (device && device->has_index()) fake_set_device(device->index());
 }
@@ -120,7 +120,7 @@ at::Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
   return made;
 }
 
-// The same memory, as a tensor of the CPU.
+// The same memory as a CPU tensor.
 at::Tensor on_cpu(const at::Tensor& tensor) {
   if (!tensor.is_cuda()) return tensor;
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
@@ -172,7 +172,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("view", TORCH_FN(at::cpu::view));
   m.impl("_reshape_alias", TORCH_FN(at::cpu::_reshape_alias));
   m.impl("unfold", TORCH_FN(at::cpu::unfold));
-  // These would choose among libraries that are not here.
+  // These would choose among libraries that do not exist here.
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
 }

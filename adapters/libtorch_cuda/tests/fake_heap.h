@@ -1,5 +1,5 @@
-// A caching allocator of one device, of host memory: what torch's does, as far as tests need it.
-// Slow and obvious; shares no code with the shadow heap.
+// A caching allocator of one device in host memory, with the parts of torch's behavior that the
+// tests need. Slow and obvious; shares no code with the shadow heap.
 #pragma once
 
 #include <sys/mman.h>
@@ -36,14 +36,14 @@ enum class What : std::uint8_t {
   kSegmentAlloc,
   kSegmentFree
 };
-using Tell =
+using Emit =
     std::function<void(What, std::uint64_t address, std::uint64_t size, std::uint64_t stream)>;
 enum class Gauge : std::uint8_t { kAllocated, kReserved };
 using Move = std::function<void(Gauge, std::uint64_t value)>;
 
 class Heap {
  public:
-  Heap(Tell tell, Move move) : tell_(std::move(tell)), move_(std::move(move)) {
+  Heap(Emit emit, Move move) : emit_(std::move(emit)), move_(std::move(move)) {
     void* room = mmap(nullptr, 65536 * kMiB, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) std::abort();
@@ -51,7 +51,7 @@ class Heap {
   }
 
   std::uint64_t allocated = 0, reserved = 0, limit = 1024 * kMiB;
-  std::uint64_t extra = 0;  // what the next block is larger than it should be
+  std::uint64_t extra = 0;  // excess bytes of the next block
   std::map<std::uint64_t, Block> blocks;
   std::map<std::uint64_t, Segment> segments;
 
@@ -59,13 +59,13 @@ class Heap {
     return size < 512 ? 512 : (size + 511) / 512 * 512;
   }
 
-  // What is asked of the driver for a block of this size.
+  // The size requested from the driver for a block of this size.
   static std::uint64_t segment_bytes(std::uint64_t size) {
     if (size <= kMiB) return 2 * kMiB;
     return size < 10 * kMiB ? 20 * kMiB : (size + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
   }
 
-  // 0: there is no memory.
+  // 0: out of memory.
   std::uint64_t alloc(std::uint64_t requested, std::uint64_t stream) {
     const std::uint64_t size = rounded(requested);
     std::uint64_t at = best_fit(size, stream);
@@ -87,7 +87,7 @@ class Heap {
     block.is_used_elsewhere = false;
     block.requested = requested;
     allocated += block.size;
-    tell_(What::kAlloc, at, requested, stream);
+    emit_(What::kAlloc, at, requested, stream);
     move_(Gauge::kAllocated, allocated);
     return at;
   }
@@ -97,7 +97,7 @@ class Heap {
     block.is_allocated = false;
     allocated -= block.size;
     move_(Gauge::kAllocated, allocated);
-    tell_(What::kFreeRequested, at, block.requested, segments[block.segment].stream);
+    emit_(What::kFreeRequested, at, block.requested, segments[block.segment].stream);
     if (!block.is_used_elsewhere) complete(at);
   }
 
@@ -109,7 +109,7 @@ class Heap {
     for (const std::uint64_t at : allocated_ones) free(at);
   }
 
-  // The other streams have come to an end.
+  // The other streams have finished.
   void complete_all() {
     for (auto entry = blocks.begin(); entry != blocks.end();) {
       const std::uint64_t at = entry->first;
@@ -127,7 +127,7 @@ class Heap {
       const bool is_free = !block->second.is_active && block->second.size == segment.size;
       ++entry;
       if (!is_free) continue;
-      tell_(What::kSegmentFree, at, segment.size, segment.stream);
+      emit_(What::kSegmentFree, at, segment.size, segment.stream);
       reserved -= segment.size;
       move_(Gauge::kReserved, reserved);
       blocks.erase(at);
@@ -158,14 +158,14 @@ class Heap {
     blocks[at] = {.size = wanted, .segment = at};
     reserved += wanted;
     move_(Gauge::kReserved, reserved);
-    tell_(What::kSegmentAlloc, at, wanted, stream);
+    emit_(What::kSegmentAlloc, at, wanted, stream);
     return at;
   }
 
   void complete(std::uint64_t at) {
     auto entry = blocks.find(at);
     entry->second.is_active = false;
-    tell_(What::kFreeCompleted, at, entry->second.requested,
+    emit_(What::kFreeCompleted, at, entry->second.requested,
           segments[entry->second.segment].stream);
     auto next = std::next(entry);
     if (next != blocks.end() && can_join(*entry, *next)) {
@@ -185,7 +185,7 @@ class Heap {
            left.second.segment == right.second.segment;
   }
 
-  Tell tell_;
+  Emit emit_;
   Move move_;
   std::uint64_t next_ = 0;
 };

@@ -1,4 +1,4 @@
-"""torch's own history of its allocator, over the fake allocator: as torch.cuda.memory has it."""
+"""A fake of torch's allocator history, with the interface of torch.cuda.memory."""
 
 import ctypes
 import sys
@@ -30,7 +30,7 @@ Observer = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
 
 class History:
-    """Installed in torch.cuda.memory; counts what it is asked."""
+    """Replaces functions of torch.cuda.memory; counts the calls."""
 
     def __init__(self, fake, devices=2):
         self.fake = fake

@@ -1,5 +1,5 @@
-// A recorder for tests that keeps, for each device, what it was told: the live blocks with their
-// layer, the segments, and sums.
+// A recorder for tests that stores each device's live blocks with their layers, its segments, and
+// sums.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ struct RecordedDevice {
   };
   std::map<std::uint64_t, Block> blocks;
   std::map<std::uint64_t, std::uint64_t> segments;
-  std::map<std::uint64_t, std::uint32_t> pools;  // of segments, where they have one
+  std::map<std::uint64_t, std::uint32_t> pools;  // of segments that have one
   std::uint64_t mapped_bytes = 0;                // of expandable segments
-  std::uint64_t misfits = 0;  // a block at an address that is taken, a free of one that is not
+  std::uint64_t misfits = 0;  // allocations at a live address, frees of an unknown one
   std::uint64_t allocs = 0;
   std::vector<plimsoll_block> failed;
   std::map<std::uint8_t, std::uint64_t> notices;  // by plimsoll_notice
@@ -53,7 +53,7 @@ class FakeRecorder {
     devices().fill({});
     on_settle() = nullptr;
   }
-  // Called while the recorder has time for much at once.
+  // Called when the recorder can take many events in a row.
   static std::function<void()>& on_settle() {
     static std::function<void()> call;
     return call;
@@ -81,19 +81,19 @@ class FakeRecorder {
       return static_cast<std::uint8_t>(ordinal + 1);
     };
     api.alloc_block = [](plimsoll_context* c, std::uint8_t device, const plimsoll_block* block) {
-      RecordedDevice& told = devices()[device];
-      ++told.allocs;
-      add(told, {*block, c->layer, c->op_instance, false, false});
+      RecordedDevice& reported = devices()[device];
+      ++reported.allocs;
+      add(reported, {*block, c->layer, c->op_instance, false, false});
     };
     api.adopt_block = [](plimsoll_context* c, std::uint8_t device, const plimsoll_block* block,
                          std::uint32_t) {
       add(devices()[device], {*block, c->layer, c->op_instance, true, false});
     };
     api.free_requested = [](plimsoll_context*, std::uint8_t device, std::uint64_t address) {
-      RecordedDevice& told = devices()[device];
-      const auto found = told.blocks.find(address);
-      if (found == told.blocks.end() || found->second.is_pending) {
-        ++told.misfits;
+      RecordedDevice& reported = devices()[device];
+      const auto found = reported.blocks.find(address);
+      if (found == reported.blocks.end() || found->second.is_pending) {
+        ++reported.misfits;
       } else {
         found->second.is_pending = true;
       }
@@ -118,19 +118,19 @@ class FakeRecorder {
     };
     return api;
   }
-  static void add(RecordedDevice& told, const RecordedDevice::Block& block) {
-    if (!told.blocks.emplace(block.block.address, block).second) ++told.misfits;
+  static void add(RecordedDevice& reported, const RecordedDevice::Block& block) {
+    if (!reported.blocks.emplace(block.block.address, block).second) ++reported.misfits;
   }
-  static void move_segment(RecordedDevice& told, std::uint8_t action, std::uint64_t address,
+  static void move_segment(RecordedDevice& reported, std::uint8_t action, std::uint64_t address,
                            std::uint64_t size) {
     if (action == PLIMSOLL_SEGMENT_MAP) {
-      told.mapped_bytes += size;
+      reported.mapped_bytes += size;
     } else if (action == PLIMSOLL_SEGMENT_UNMAP) {
-      told.mapped_bytes -= size;
+      reported.mapped_bytes -= size;
     } else if (action == PLIMSOLL_SEGMENT_ALLOC) {
-      if (!told.segments.emplace(address, size).second) ++told.misfits;
-    } else if (told.segments.erase(address) == 0) {
-      ++told.misfits;
+      if (!reported.segments.emplace(address, size).second) ++reported.misfits;
+    } else if (reported.segments.erase(address) == 0) {
+      ++reported.misfits;
     }
   }
 };

@@ -1,6 +1,6 @@
-"""A torch of the CPU that believes to be built for CUDA, over the fake allocator.
+"""Makes a CPU torch believe that it is built for CUDA, with the fake allocator.
 
-What torch.cuda does in Python (lazy initialisation, its queue of calls) is torch's own.
+The Python part of torch.cuda (lazy initialization, its queue of calls) is torch's own.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ CUDA_VERSION = "13.0"
 
 
 class Devices:
-    """What the C++ half of torch.cuda says."""
+    """Replaces the C++ part of torch.cuda."""
 
     def __init__(self, fake, count=2):
         self.fake = fake
@@ -38,7 +38,7 @@ class Properties:
 
 
 class Stream:
-    """Of torch.cuda.Stream what programs call: memory is all that it has an effect on."""
+    """The part of torch.cuda.Stream that programs call; it affects only memory."""
 
     numbers = itertools.count(1)
 
@@ -50,7 +50,7 @@ class Stream:
 
 
 def lend_devices(fake):
-    """Functions of Python's own: torch keeps them in sets."""
+    """Plain Python functions, because torch keeps them in sets."""
 
     def current_device():
         return fake.fake_get_device()
@@ -63,7 +63,7 @@ def lend_devices(fake):
 
 
 def lend_streams(fake):
-    """Blocks belong to the stream in whose `with` they are taken; those used on others wait."""
+    """Blocks belong to the stream in whose `with` they are allocated; those used on others wait."""
     fake.fake_set_stream.restype = ctypes.c_uint64
     fake.fake_set_stream.argtypes = [ctypes.c_uint64]
 
@@ -88,7 +88,7 @@ def lend_streams(fake):
 
 
 def pretend(fake):
-    """From now on torch.version.cuda is set, and CUDA can be initialised."""
+    """Set torch.version.cuda, so that CUDA can be initialized."""
     devices = Devices(fake)
     torch.version.cuda = CUDA_VERSION
     torch._C._cuda_getDeviceCount = lambda: devices.count
@@ -118,7 +118,7 @@ def pretend(fake):
 
 
 def snapshot():
-    """What torch.cuda.memory._snapshot() gives, of a program with one block of 1000 bytes."""
+    """The result of torch.cuda.memory._snapshot() for a program with one block of 1000 bytes."""
     frames = [{"filename": "train.py", "line": 7, "name": "step"}]
     base = 0x7F0000000000
     common = {"stream": 0, "compile_context": "N/A", "user_metadata": "", "frames": frames}

@@ -1,7 +1,6 @@
-// A caching allocator as torch's documentation and source describe it, made for tests: plain
-// vectors, nothing looked up but by going through everything. It chooses its own addresses and
-// tells each event; its own block lists are what a shadow of it must show. It shares no code with
-// ShadowHeap.
+// A reference caching allocator, written from torch's documentation and source: plain vectors and
+// linear searches. It chooses its own addresses and reports each event; its block lists are the
+// expected contents of the shadow heap. It shares no code with ShadowHeap.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +36,8 @@ class ModelAllocator {
  public:
   static constexpr std::uint64_t kMiB = 1 << 20;
 
-  ModelAllocator(HeapSettings settings, std::function<void(const ModelEvent&)> tell)
-      : settings_(settings), tell_(std::move(tell)) {}
+  ModelAllocator(HeapSettings settings, std::function<void(const ModelEvent&)> emit)
+      : settings_(settings), emit_(std::move(emit)) {}
 
   std::uint64_t alloc(std::uint64_t requested, std::uint64_t stream, HeapPool pool = {}) {
     const std::uint64_t size = round(requested);
@@ -58,16 +57,16 @@ class ModelAllocator {
       segment.blocks.insert(segment.blocks.begin() + static_cast<std::ptrdiff_t>(place.block) + 1,
                             {address + size, rest, 0, BlockState::kInactive});
     }
-    tell_({ModelEvent::What::kAlloc, address, requested, stream, 0, pool});
+    emit_({ModelEvent::What::kAlloc, address, requested, stream, 0, pool});
     return address;
   }
 
   void request_free(std::uint64_t address) {
     find(address).state = BlockState::kPendingFree;
-    tell_({ModelEvent::What::kFreeRequested, address, find(address).requested, 0, 0, {}});
+    emit_({ModelEvent::What::kFreeRequested, address, find(address).requested, 0, 0, {}});
   }
   void complete_free(std::uint64_t address) {
-    tell_({ModelEvent::What::kFreeCompleted, address, find(address).requested, 0, 0, {}});
+    emit_({ModelEvent::What::kFreeCompleted, address, find(address).requested, 0, 0, {}});
     find(address).state = BlockState::kInactive;
     for (ModelSegment& segment : segments) join(segment);
   }
@@ -79,14 +78,14 @@ class ModelAllocator {
       if (segment.is_expandable) {
         release_pages(i);
       } else if (segment.blocks.size() == 1 && segment.blocks[0].state == BlockState::kInactive) {
-        tell_({ModelEvent::What::kSegment, segment.address, segment.blocks[0].size, segment.stream,
+        emit_({ModelEvent::What::kSegment, segment.address, segment.blocks[0].size, segment.stream,
                1, segment.pool});
         segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
   }
 
-  std::vector<ModelSegment> segments;  // of an expandable one each run of mapped pages
+  std::vector<ModelSegment> segments;  // for an expandable segment, each run of mapped pages
 
  private:
   static constexpr std::uint64_t kReservation = 20 * kMiB << 16;
@@ -139,11 +138,11 @@ class ModelAllocator {
                                                    : (size + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
     segments.push_back({next_, stream, is_small, false, pool, {{next_, bytes, 0, {}}}});
     segments.back().blocks[0].state = BlockState::kInactive;
-    tell_({ModelEvent::What::kSegment, next_, bytes, stream, 0, pool});
-    next_ += bytes;  // the next segment may lie right behind: nothing joins over that border
+    emit_({ModelEvent::What::kSegment, next_, bytes, stream, 0, pool});
+    next_ += bytes;  // the next segment may be adjacent: nothing merges across that border
     return {segments.size() - 1, 0};
   }
-  // At the end of the last run of this stream's pages, as many as are missing, one event a page.
+  // Maps the missing pages at the end of the stream's last run, one event a page.
   Place expand(std::uint64_t size, std::uint64_t stream, HeapPool pool) {
     const bool is_small = size <= kMiB;
     const std::uint64_t page = is_small ? 2 * kMiB : 20 * kMiB;
@@ -169,7 +168,7 @@ class ModelAllocator {
                                     ? last->address
                                     : last->blocks.back().address + last->blocks.back().size;
       last->blocks.push_back({end, page, 0, BlockState::kInactive});
-      tell_({ModelEvent::What::kSegment, end, page, stream, 2, pool});
+      emit_({ModelEvent::What::kSegment, end, page, stream, 2, pool});
       join(*last);
     }
     return {static_cast<std::size_t>(last - segments.data()), last->blocks.size() - 1};
@@ -186,7 +185,7 @@ class ModelAllocator {
       segment.blocks.erase(segment.blocks.begin() + static_cast<std::ptrdiff_t>(b) + 1);
     }
   }
-  // The whole pages of the first free block that has any; the run falls into what is left.
+  // Unmaps the complete pages of the first free block that has any, which splits the run.
   void release_pages(std::size_t at) {
     ModelSegment& segment = segments[at];
     const std::uint64_t page = segment.is_small ? 2 * kMiB : 20 * kMiB;
@@ -211,7 +210,7 @@ class ModelAllocator {
       const bool is_empty = segment.blocks.empty();
       if (!right.blocks.empty()) segments.push_back(right);
       if (is_empty) segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(at));
-      tell_(event);
+      emit_(event);
       return;
     }
   }
@@ -225,7 +224,7 @@ class ModelAllocator {
   }
 
   HeapSettings settings_;
-  std::function<void(const ModelEvent&)> tell_;
+  std::function<void(const ModelEvent&)> emit_;
   std::uint64_t next_ = 100 * kReservation;
 };
 

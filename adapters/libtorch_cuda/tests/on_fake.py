@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import fake_torch
 import torch
 
-from plimsoll._cuda import cuda_half
+from plimsoll._cuda import cuda_adapter
 
 allocator, device, *case = sys.argv[1:]
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "gpu"))
@@ -26,15 +26,15 @@ for name in ("fake_allocated", "fake_reserved", "fake_total"):
 fake.fake_record_stream.argtypes = [ctypes.c_int, ctypes.c_uint64]
 fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
 folders = (Path(allocator).parent,)
-cuda_half.HALF = dataclasses.replace(cuda_half.HALF, library_folders=folders)
+cuda_adapter.CUDA = dataclasses.replace(cuda_adapter.CUDA, library_folders=folders)
 fake_torch.pretend(fake)
 ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
 
-cases = importlib.import_module("cases")  # torch must believe first
+cases = importlib.import_module("cases")  # torch must first believe that it has CUDA
 
 
 def drive(script):
-    """Before the driver is asked, it is told what it is to say of the first device."""
+    """Set the driver's answer for the first device before it is queried."""
     from plimsoll import _record
 
     ask, total, context, others, driver = _record.device_bar, 8 << 30, 500 << 20, 300 << 20, 9 << 20
@@ -42,7 +42,7 @@ def drive(script):
     pid = os.getpid() if os.environ["FAKE_PIDS"] == "ours" else 1 << 21
 
     def tell(own):
-        used = own + others + (3 << 20)  # which nobody tells of
+        used = own + others + (3 << 20)  # which is never reported
         text = f"device H100|GPU-{uuid}|{total}|{used}|{driver}|0\nprocess 1 compute {others}\n"
         if own:
             text += f"process {pid} compute {own}\n"

@@ -1,4 +1,4 @@
-"""A training of sorts on fake devices, recorded: run by test_recording.py, one case a process.
+"""A recorded training-like program on fake devices; test_recording.py runs one case per process.
 
 Usage: program.py CASE PATH-OF-LIBC10_CUDA TRACE
 """
@@ -14,7 +14,7 @@ import fake_torch
 import torch
 
 import plimsoll
-from plimsoll._cuda import cuda_half, cuda_hooks
+from plimsoll._cuda import cuda_adapter, cuda_hooks
 from plimsoll._oom import memory_lines
 from plimsoll._torch import adapter
 from plimsoll.errors import AdapterError
@@ -30,14 +30,14 @@ fake.fake_free.argtypes = [ctypes.c_uint64]
 fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
 fake.fake_set_fraction.argtypes = [ctypes.c_int, ctypes.c_double]
 fake.fake_enlarge_next.argtypes = [ctypes.c_int, ctypes.c_uint64]
-cuda_half.HALF = dataclasses.replace(cuda_half.HALF, library_folders=(Path(library).parent,))
+cuda_adapter.CUDA = dataclasses.replace(cuda_adapter.CUDA, library_folders=(Path(library).parent,))
 devices = fake_torch.pretend(fake)
 
 kept = []
 
 
 def kernel(x, size):
-    """An operator that takes memory on a device, and keeps it."""
+    """An operator that allocates memory on a device and keeps it."""
     kept.append(fake.fake_alloc(0, size, 0))
     return x.clone()
 
@@ -78,7 +78,7 @@ if case == "late":  # CUDA is initialised while recording runs
         assert [row["allocated_bytes"] for row in cuda_hooks.state()] == [3 * MIB, 0]
     assert cuda_hooks.state() == []
     assert recording.peaks["cuda:0"] == 3 * MIB
-elif case == "early":  # and before it, with something alive
+elif case == "early":  # and before it, with live memory
     torch.cuda.init()
     kept.append(fake.fake_alloc(1, 40 * MIB, 0))
     with plimsoll.record(trace):
@@ -106,7 +106,7 @@ elif case == "oom":
             model(x)
         sys.stderr.flush()
         print("went on")
-elif case == "fragmented":  # every other block is kept: what is free lies in small pieces
+elif case == "fragmented":  # every other block is kept, so the free memory is in small pieces
     fake.fake_set_conf(b"expandable_segments:True")
     torch.cuda.init()
     fake.fake_set_limit(0, 40 * MIB)
@@ -125,10 +125,10 @@ elif case == "alone":  # no engine is installed
         for _ in range(12):
             model(x)
         plimsoll.step()
-        for index in (0, *range(2, 8), 9, 10, 11):  # leaves one block in each segment
+        for index in (0, *range(2, 8), 9, 10, 11):  # one block stays in each segment
             fake.fake_free(kept[index])
         fake.fake_alloc(0, 30 * MIB, 0)
-elif case == "faulty":  # an error in the lines of what fills the device
+elif case == "faulty":  # an error in the lines about what fills the device
 
     def of_trace(*_):
         yield "device       of the first lines"
@@ -140,14 +140,14 @@ elif case == "faulty":  # an error in the lines of what fills the device
     with plimsoll.record(trace):
         fake.fake_alloc(0, 30 * MIB, 0)
         print("went on")
-elif case == "limited":  # the device has room, and the process may not have it
+elif case == "limited":  # the device has free memory that the process may not use
     torch.cuda.init()
     fake.fake_set_limit(0, 200 * MIB)
     fake.fake_set_fraction(0, 0.1)
     with plimsoll.record(trace):
         model(x)
         fake.fake_alloc(0, 30 * MIB, 0)
-elif case == "search":  # for the largest batch: failures that are caught
+elif case == "search":  # search for the largest batch: failures that are caught
     torch.cuda.init()
     fake.fake_set_limit(1, 40 * MIB)
     with plimsoll.record(trace) as recording:
@@ -166,7 +166,7 @@ elif case == "killed":
     for _ in range(13):
         model(x)
     os.kill(os.getpid(), signal.SIGKILL)
-elif case == "end":  # it catches some, makes progress, and ends of another one
+elif case == "end":  # it catches some failures, makes progress, and ends with another one
     torch.cuda.init()
     fake.fake_set_limit(0, 40 * MIB)
     with plimsoll.record(trace):
@@ -184,24 +184,26 @@ elif case == "never":  # a CUDA build, and a program that uses no CUDA
         model = torch.nn.Linear(3, 3)
         model(x)
     assert cuda_hooks.state() == []
-    assert "plimsoll._cuda.cuda_half" in sys.modules  # this program itself imports it
+    assert "plimsoll._cuda.cuda_adapter" in sys.modules  # this program itself imports it
 elif case in ("refused", "python"):
     if case == "refused":
-        load = adapter.load_half
+        load = adapter.load_adapter
 
-        def refuse(half, *words):
-            if half is cuda_half.HALF:
+        def refuse(source, *words):
+            if source is cuda_adapter.CUDA:
                 raise AdapterError("there are no headers of CUDA")
-            return load(half, *words)
+            return load(source, *words)
 
-        adapter.load_half = refuse
-    told = []
-    torch.cuda.memory._record_memory_history = lambda enabled="all", **words: told.append(enabled)
+        adapter.load_adapter = refuse
+    reported = []
+    torch.cuda.memory._record_memory_history = lambda enabled="all", **words: reported.append(
+        enabled
+    )
     torch.cuda.memory._snapshot = fake_torch.snapshot
     with plimsoll.record(trace, adapter="auto" if case == "refused" else "python"):
         torch.cuda.init()
-    assert told == ["all", None], told
-elif case == "async":  # an allocator that knows of no history, and says so by throwing
+    assert reported == ["all", None], reported
+elif case == "async":  # an allocator without a history, which throws
 
     def throw(*words, **others):
         raise RuntimeError("cudaMallocAsync does not yet support recordHistory.\nAt line 1")
@@ -212,7 +214,7 @@ elif case == "async":  # an allocator that knows of no history, and says so by t
         torch.cuda.init()
         assert torch.cuda.is_initialized()
         fake.fake_alloc(0, 3 * MIB, 0)
-    with plimsoll.record(trace, overwrite=True):  # and begun afterwards
+    with plimsoll.record(trace, overwrite=True):  # and started afterwards
         model(x)
 else:
     raise SystemExit(f"no case {case}")

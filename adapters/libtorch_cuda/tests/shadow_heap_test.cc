@@ -1,4 +1,5 @@
-// Each rule by hand, then random runs of an allocator that shares no code with the shadow heap.
+// Each rule with fixed values, then random runs of an allocator that shares no code with the shadow
+// heap.
 #include "shadow_heap.h"
 
 #include <gmock/gmock.h>
@@ -220,7 +221,7 @@ TEST_F(ShadowHeapTest, what_does_not_fit_is_counted_and_changes_nothing) {
   EXPECT_EQ(alloc(0, 512), 0u);          // not free
   EXPECT_EQ(alloc(1024, 512), 0u);       // not the start of a block
   EXPECT_EQ(alloc(512, 2 * kMiB), 0u);   // too small
-  EXPECT_EQ(alloc(30 * kMiB, 512), 0u);  // nobody's
+  EXPECT_EQ(alloc(30 * kMiB, 512), 0u);  // in no segment
   EXPECT_EQ(heap.free_completed(kBase + 512), 0u);
   EXPECT_EQ(heap.free_requested(kBase + 512), 0u);
   EXPECT_FALSE(segment(kAlloc, kMiB, 2 * kMiB));  // over another one
@@ -254,7 +255,7 @@ class RandomRun {
   RandomRun(std::uint32_t seed, HeapSettings settings)
       : random_(seed),
         heap_(settings),
-        model_(settings, [this](const ModelEvent& e) { tell(e); }) {}
+        model_(settings, [this](const ModelEvent& e) { emit(e); }) {}
 
   void run(int operations) {
     for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) {
@@ -293,7 +294,7 @@ class RandomRun {
     from.pop_back();
     return taken;
   }
-  void tell(const ModelEvent& e) {
+  void emit(const ModelEvent& e) {
     switch (e.what) {
       case ModelEvent::What::kAlloc:
         heap_.alloc(e.address, e.bytes, e.stream);
@@ -357,13 +358,14 @@ TEST(ShadowHeapRandom, shows_the_blocks_of_an_allocator_in_every_setting) {
   }
 }
 
-// torch goes by the pool that serves: pages in a pool with an allocator of its own there are not.
+// torch decides by the serving pool: there are no expandable pages in a pool with its own
+// allocator.
 TEST(ShadowHeap, SplitsBySegmentAndPool) {
   ShadowHeap heap({.has_expandable_segments = true});
   constexpr HeapPool kOwn{.first = 0, .second = 5};
   heap.segment(kAlloc, kBase, 20 * kMiB, 0, kOwn);
   EXPECT_EQ(heap.alloc(kBase, 20 * kMiB - 4096, 0), 20 * kMiB);
-  heap.segment(kAlloc, kBase + 64 * kMiB, 20 * kMiB, 0, {});  // of before the setting was made
+  heap.segment(kAlloc, kBase + 64 * kMiB, 20 * kMiB, 0, {});  // from before the setting
   EXPECT_EQ(heap.alloc(kBase + 64 * kMiB, 20 * kMiB - 4096, 0), 20 * kMiB - 4096);
   ShadowHeap plain;
   plain.segment(kAlloc, kBase, 2 * kMiB, 0, {});  // checkpoints of graphs fill a small segment up

@@ -1,4 +1,4 @@
-"""CUDA recorded by torch's own history, where the half is not to be had: one report of it all."""
+"""Without the CUDA adapter, CUDA is recorded from torch's own history, in the same report."""
 
 import json
 import os
@@ -13,9 +13,9 @@ KINDS = ("parameter", "gradient", "optimizer_state", "buffer", "input")
 
 
 @pytest.fixture
-def run(fake, half, device, tmp_path):
+def run(fake, cuda, device, tmp_path):
     def run(case, status=0):
-        words = [str(HERE / "without_half.py"), case, fake._name, str(device), "run.plim"]
+        words = [str(HERE / "without_adapter.py"), case, fake._name, str(device), "run.plim"]
         ran = subprocess.run(
             [sys.executable, *words],
             cwd=tmp_path,
@@ -46,25 +46,25 @@ def by(trace, table):
 
 
 def test_one_report_has_steps_layers_phases_and_categories(run, tmp_path):
-    told, errors = run("train")
+    reported, errors = run("train")
     assert errors == ""
-    assert [each[0] for each in told["calls"]] == ["all", None]
+    assert [each[0] for each in reported["calls"]] == ["all", None]
     assert not list(tmp_path.glob("*.pickle"))
     trace = opened(tmp_path / "run.plim", at="end")
     assert trace.report["source"]["format"] == "plimsoll"
     categories = by(trace, "category")
     for kind in KINDS:
-        assert categories.get(kind) == told[kind], kind
+        assert categories.get(kind) == reported[kind], kind
     (row,) = [each for each in trace.devices if each["device"] == 0]
     assert sum(categories.values()) == row["requested_active"]["end_bytes"]
-    assert row["allocated_bytes_end"] == told["allocated"]
-    assert row["reserved"]["end_bytes"] == told["reserved"]
+    assert row["allocated_bytes_end"] == reported["allocated"]
+    assert row["reserved"]["end_bytes"] == reported["reserved"]
     steps = [each for each in trace.tables["steps"] if each["is_complete"]]
     assert [each["step"] for each in steps] == [1, 2, 3]
     for step in steps:
         assert sum(each["end_bytes"] for each in step["categories"]) == step["end_bytes"]
         kinds = {each["category"]: each["end_bytes"] for each in step["categories"]}
-        assert kinds["parameter"] == told["parameter"]
+        assert kinds["parameter"] == reported["parameter"]
     assert "Net.blocks.0" in by(opened(tmp_path / "run.plim", at="peak"), "layer")
     known = diagnostics(trace)
     assert "from the time" in known["torch_history"]["example"]
@@ -81,46 +81,46 @@ def test_what_happens_within_operators_and_in_backward_is_attributed(run, tmp_pa
 
 
 def test_gradients_belong_to_the_layer_of_the_forward(run, tmp_path):
-    told, _ = run("train")
+    reported, _ = run("train")
     layers = by(opened(tmp_path / "run.plim", at="end"), "layer")
     blocks = sum(layers.get(f"Net.blocks.{each}", 0) for each in range(3))
-    assert blocks == told["parameter"] + told["gradient"]
+    assert blocks == reported["parameter"] + reported["gradient"]
 
 
-def test_with_the_main_half_layers_and_phases_come_from_its_ranges(run, tmp_path):
-    told, errors = run("main_half")
+def test_with_the_cpu_adapter_layers_and_phases_come_from_its_ranges(run, tmp_path):
+    reported, errors = run("cpu_adapter")
     assert "torch's own history" in errors
     trace = opened(tmp_path / "run.plim", at="end")
     categories = by(trace, "category")
     for kind in ("parameter", "gradient", "optimizer_state", "buffer"):
-        assert categories.get(kind) == told[kind], kind
+        assert categories.get(kind) == reported[kind], kind
     layers = by(opened(tmp_path / "run.plim", at="peak"), "layer")
     assert any(each.startswith("Net.blocks.") for each in layers), layers
     assert "history_without_operators" in diagnostics(trace)
 
 
 def test_what_lived_before_is_met_with_its_category(run, tmp_path):
-    told, _ = run("before")
+    reported, _ = run("before")
     trace = opened(tmp_path / "run.plim", at="end")
     categories = by(trace, "category")
-    assert categories["parameter"] == told["parameter"]
-    assert categories["buffer"] == told["buffer"]
+    assert categories["parameter"] == reported["parameter"]
+    assert categories["buffer"] == reported["buffer"]
 
 
 def test_at_an_out_of_memory_the_ten_lines_and_the_file_have_it(run, tmp_path):
-    told, errors = run("oom")
+    reported, errors = run("oom")
     assert "out of memory on cuda:0" in errors
     assert "filled with" in errors
     assert "parameter" in errors.split("filled with")[1].splitlines()[0]
     assert "went on" in errors
-    assert told["snapshots"] == 2
+    assert reported["snapshots"] == 2
     (device,) = [each for each in opened(tmp_path / "run.plim").devices if each["device"] == 0]
     assert device["oom_details"][0]["requested_bytes"] == 256 << 20
 
 
 def test_a_killed_process_leaves_what_was_attached(run, tmp_path):
-    told, _ = run("killed", status=-9)
-    assert told["snapshots"] >= 1
+    reported, _ = run("killed", status=-9)
+    assert reported["snapshots"] >= 1
     trace = opened(tmp_path / "run.plim", at="end")
     known = diagnostics(trace)
     assert "torch_history" in known
@@ -129,17 +129,17 @@ def test_a_killed_process_leaves_what_was_attached(run, tmp_path):
 
 
 def test_a_history_of_the_programs_own_is_read_and_left_alone(run, tmp_path):
-    told, _ = run("theirs")
-    assert len(told["calls"]) == 1
+    reported, _ = run("theirs")
+    assert len(reported["calls"]) == 1
     assert "torch_history" in diagnostics(opened(tmp_path / "run.plim"))
 
 
 def test_a_history_that_the_program_took_over_stays_on(run, tmp_path):
-    told, _ = run("taken")
-    assert [each[0] for each in told["calls"]] == ["all", "all"]
+    reported, _ = run("taken")
+    assert [each[0] for each in reported["calls"]] == ["all", "all"]
     assert "torch_history" in diagnostics(opened(tmp_path / "run.plim"))
 
 
 def test_a_report_of_a_running_recording_has_it_too(run):
-    told, _ = run("report")
-    assert told["snapshots"] == 2
+    reported, _ = run("report")
+    assert reported["snapshots"] == 2

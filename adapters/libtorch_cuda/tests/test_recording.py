@@ -1,4 +1,4 @@
-"""Recording as users do it, on a torch that believes it has CUDA devices."""
+"""Recording as users record, on a torch that believes that it has CUDA devices."""
 
 import os
 import pickle
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def run(fake, half, tmp_path):
+def run(fake, cuda, tmp_path):
     def run(case, returncode=0, **environment):
         words = [str(HERE / "program.py"), case, fake._name, "run.plim"]
         ran = subprocess.run(
@@ -40,8 +40,8 @@ def opened(path, **question):
 
 
 def diagnostics(trace):
-    told = trace.report["source"]["diagnostics"]
-    return {each["name"]: (each["count"], each["example"]) for each in told}
+    reported = trace.report["source"]["diagnostics"]
+    return {each["name"]: (each["count"], each["example"]) for each in reported}
 
 
 def test_a_device_that_comes_while_recording_is_in_the_trace(run, tmp_path):
@@ -59,7 +59,7 @@ def test_a_device_that_comes_while_recording_is_in_the_trace(run, tmp_path):
     assert device["reserved"]["end_bytes"] == 20 * MIB
 
 
-def test_what_lives_before_recording_is_in_the_trace(run, tmp_path):
+def test_memory_live_before_recording_is_in_the_trace(run, tmp_path):
     run("early")
     trace = opened(tmp_path / "run.plim", at="end")
     ends = {each["device"]: each["allocated_bytes_end"] for each in trace.devices}
@@ -72,24 +72,25 @@ def test_recordings_one_after_the_other_see_what_changed_between_them(run, tmp_p
     assert trace.devices[0]["allocated_bytes_end"] == 3 * MIB
 
 
-def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
+def test_out_of_memory_is_reported_before_the_program_continues(run, tmp_path):
     ran = run("oom", RANK="3")
     first, *_ = ran.stderr.splitlines()
     assert first == (
         "plimsoll: out of memory on cuda:0 of rank 3: "
-        "3.0 MiB asked for (in a segment of 20.0 MiB), 0 B free of 40.0 MiB"
+        "3.0 MiB requested (in a segment of 20.0 MiB), 0 B free of 40.0 MiB"
     )
-    assert "asked by     Model.block, fake::kernel, forward, " in ran.stderr
+    assert "requested by Model.block, fake::kernel, forward, " in ran.stderr
     assert "program.py:" in ran.stderr
     assert "plimsoll report run.plim --at oom:1 --device cuda:0\n" in ran.stderr
     assert "plimsoll report run.plim --at oom:3 --device cuda:0\n" in ran.stderr
-    assert ran.stderr.count("asked for") == 3  # of many more
+    assert ran.stderr.count(" MiB requested") == 3  # of a larger number
     assert (
         "again; further failures are not printed, but recorded: plimsoll report run.plim"
         in ran.stderr
     )
     assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
-    assert (tmp_path / "run.oom.txt").read_text().count("asked for") == 3
+    assert (tmp_path / "run.oom.txt").read_text().count(" MiB requested") == 3
+    assert (tmp_path / "run.oom.txt").stat().st_mode & 0o777 == 0o600
     assert "since step 2" in ran.stderr
     assert "activation +30.0 MiB" in ran.stderr
     trace = opened(tmp_path / "run.plim", device="cuda:0")
@@ -97,24 +98,27 @@ def test_out_of_memory_is_told_before_the_program_goes_on(run, tmp_path):
     assert (details["requested_bytes"], details["device_free_bytes"]) == (3 * MIB, 0)
     assert (details["limit_bytes"], details["device_total_bytes"]) == (40 * MIB, 40 * MIB)
     assert "program.py" in details["line"]
-    assert diagnostics(trace)["failures_untold"] == (len(trace.devices[0]["ooms"]) - 3, "cuda:0")
+    assert diagnostics(trace)["failures_not_printed"] == (
+        len(trace.devices[0]["ooms"]) - 3,
+        "cuda:0",
+    )
 
 
 def test_the_lines_and_the_command_in_them_show_the_same_failure(run, tmp_path):
-    told = run("search").stderr.split("plimsoll: out of memory on ")[1:]
-    for number, text in enumerate(told, start=1):
-        asked = text.split("cuda:1: ")[1].split(" asked for")[0]
+    reported = run("search").stderr.split("plimsoll: out of memory on ")[1:]
+    for number, text in enumerate(reported, start=1):
+        asked = text.split("cuda:1: ")[1].split(" requested")[0]
         assert f"--at oom:{number} --device cuda:1\n" in text
         trace = opened(tmp_path / "run.plim", device="cuda:1", at=f"oom:{number}")
-        (moment,) = trace.tables["moments"]
+        (moment,) = trace.tables["points_in_time"]
         assert moment["name"] == f"oom:{number}"
         (device,) = [each for each in trace.devices if each["device"] == 1]
         details = device["oom_details"][number - 1]
         assert f"{details['requested_bytes'] // MIB}.0 MiB" == asked
         assert details["event"] == moment["event"]
-    assert len(told) == 3
+    assert len(reported) == 3
     last = opened(tmp_path / "run.plim", device="cuda:1", at="oom")
-    assert last.tables["moments"][0]["name"] == "oom:4"
+    assert last.tables["points_in_time"][0]["name"] == "oom:4"
     assert "requested 50.0 MiB" in last.findings[0]["evidence"][0]
 
 
@@ -133,12 +137,17 @@ def test_settings_are_recorded_and_advice_knows_them(run, tmp_path):
     assert re.search(r"stranded     14\.0 MiB, pinned by \S+program\.py:", ran.stderr)
 
 
-def test_the_recorder_alone_tells_what_it_knows(run, tmp_path):
+def label_of(line):
+    """The label of a line: "since step" in " since step 1: rest -30.0 MiB"."""
+    return re.match(r"requested by|[a-z]+(?: [a-z]+)*", line[2:]).group()
+
+
+def test_the_recorder_alone_reports_what_it_knows(run, tmp_path):
     ran = run("alone")
     lines = ran.stderr.split("plimsoll: out of memory")[1].splitlines()
     line = "program.py:"
-    assert [text[2:13].strip() for text in lines[1:]] == [
-        "asked by",
+    assert [label_of(text) for text in lines[1:]] == [
+        "requested by",
         "device",
         "filled with",
         "by layer",
@@ -147,22 +156,30 @@ def test_the_recorder_alone_tells_what_it_knows(run, tmp_path):
         "since step",
         "all of it",
     ]
-    told = dict(zip([text[2:13].strip() for text in lines[1:]], lines[1:], strict=True))
-    assert "40.0 MiB reserved, 6.0 MiB in 2 blocks; largest gap for this request" in told["device"]
-    assert "34.0 MiB, pinned by 2 blocks (6.0 MiB) of Model.block, fake::kernel" in told["stranded"]
-    assert line in told["stranded"]
-    assert told["since step"] == "  since step 1: rest -30.0 MiB"
-    assert told["all of it"] == "  all of it    plimsoll report run.plim --at oom:1 --device cuda:0"
-    # What the engine says of the same moment is the same.
+    reported = dict(zip([label_of(text) for text in lines[1:]], lines[1:], strict=True))
+    assert (
+        "40.0 MiB reserved, 6.0 MiB in 2 blocks; largest gap for this request" in reported["device"]
+    )
+    assert (
+        "34.0 MiB, pinned by 2 blocks (6.0 MiB) of Model.block, fake::kernel"
+        in reported["stranded"]
+    )
+    assert line in reported["stranded"]
+    assert reported["since step"] == "  since step 1: rest -30.0 MiB"
+    assert (
+        reported["all of it"]
+        == "  all of it    plimsoll report run.plim --at oom:1 --device cuda:0"
+    )
+    # The engine reports the same for this event.
     details = opened(tmp_path / "run.plim", device="cuda:0").devices[0]["oom_details"][0]
     assert details["stranded_bytes"] == 34 * MIB
-    assert f"request {details['largest_usable_bytes'] / MIB:.1f} MiB" in told["device"]
+    assert f"request {details['largest_usable_bytes'] / MIB:.1f} MiB" in reported["device"]
 
 
 def test_an_error_in_the_report_is_printed_and_recorded(run, tmp_path):
     ran = run("faulty")
     first, *others, error = ran.stderr.splitlines()
-    assert "30.0 MiB asked for" in first
+    assert "30.0 MiB requested" in first
     assert "  device       of the first lines" in others
     assert re.fullmatch(
         r"plimsoll: out of memory on cuda:0; its report is incomplete: "
@@ -179,7 +196,7 @@ def test_an_error_in_the_report_is_printed_and_recorded(run, tmp_path):
 def test_a_limit_that_was_set_is_named(run, tmp_path):
     ran = run("limited")
     assert ran.stderr.splitlines()[0] == (
-        "plimsoll: out of memory on cuda:0: 30.0 MiB asked for, 180.0 MiB free of 200.0 MiB, "
+        "plimsoll: out of memory on cuda:0: 30.0 MiB requested, 180.0 MiB free of 200.0 MiB, "
         "limit 20.0 MiB set by set_per_process_memory_fraction"
     )
     assert "next         Raise the fraction" in ran.stderr
@@ -188,23 +205,23 @@ def test_a_limit_that_was_set_is_named(run, tmp_path):
     assert "(10.0% of the device now)" in finding["next_step"]
 
 
-def test_a_size_that_was_mended_is_told_by_every_report(run, tmp_path):
+def test_a_corrected_size_is_in_every_report(run, tmp_path):
     run("mended")
-    assert diagnostics(opened(tmp_path / "run.plim"))["sizes_mended"] == (1, "cuda:1")
+    assert diagnostics(opened(tmp_path / "run.plim"))["sizes_corrected"] == (1, "cuda:1")
 
 
 def test_a_program_that_is_killed_afterwards_leaves_its_failure(run, tmp_path):
     ran = run("killed", returncode=-signal.SIGKILL)
-    assert "asked by     Model.block, fake::kernel, forward, " in ran.stderr
+    assert "requested by Model.block, fake::kernel, forward, " in ran.stderr
     trace = opened(tmp_path / "run.plim", device="cuda:0", at="oom")
-    assert trace.tables["moments"][0]["name"] == "oom"
+    assert trace.tables["points_in_time"][0]["name"] == "oom"
     (row,) = trace.tables["by_layer"]
     assert (row["key"], row["bytes"]) == ("Model.block", 36 * MIB)
     assert "file_cut" in diagnostics(trace)
     assert (tmp_path / "run.oom.txt").is_file()
 
 
-def test_who_holds_the_device_is_told_when_it_is_full(run, drivers, tmp_path):
+def test_the_users_of_the_device_are_reported_when_it_is_full(run, drivers, tmp_path):
     script = tmp_path / "nvml"
     script.write_text(
         f"device H100|GPU-{'a' * 8}-{'a' * 4}-{'a' * 4}-{'a' * 4}-{'a' * 12}|"
@@ -216,14 +233,14 @@ def test_who_holds_the_device_is_told_when_it_is_full(run, drivers, tmp_path):
     assert line.endswith(" 10.0 MiB, the driver itself 5.0 MiB, unexplained 4.0 MiB")
     assert len(ran.stderr.split("plimsoll: out of memory")[1].splitlines()) <= 11
     bars = opened(tmp_path / "run.plim", device="cuda:0").devices[0]["bars"]
-    assert [bar["moment"] for bar in bars] == ["fullest", "oom"]
+    assert [bar["at"] for bar in bars] == ["fullest", "oom"]
     parts = {part["kind"]: part["bytes"] for part in bars[-1]["parts"]}
     assert sum(parts.values()) == bars[-1]["used_bytes"] == 59 * MIB
     assert (parts["tensors"], parts["cached"]) == (36 * MIB, 4 * MIB)
     assert (parts["driver"], parts["unexplained"]) == (5 * MIB, 4 * MIB)
 
 
-def test_a_program_that_uses_no_device_is_recorded_as_ever(run):
+def test_a_program_that_uses_no_device_is_recorded_as_usual(run):
     assert run("never").stderr == ""
 
 
@@ -238,16 +255,16 @@ def test_an_allocator_that_cannot_be_followed_leaves_torchs_own_history(run, tmp
     (row,) = trace.tables["by_line"]
     assert (row["key"], row["bytes"]) == ("train.py:7 (step)", 1000)
     assert trace.devices[0]["oom_details"][0]["requested_bytes"] == 8 * MIB
-    count, why = diagnostics(opened(tmp_path / "run.plim"))["history_stands_in"]
+    count, why = diagnostics(opened(tmp_path / "run.plim"))["cuda_adapter_unavailable"]
     assert count == 1
     assert "no headers of CUDA" in why
 
 
-def test_the_failure_that_ends_the_program_is_told_whatever_came_before(run):
+def test_the_failure_that_ends_the_program_is_reported_whatever_came_before(run):
     *_, head, rest = run("end", returncode=1).stderr.rpartition("plimsoll: out of memory on cuda:0")
     assert head
     first, asked, *others = rest.splitlines()
-    assert first.startswith(": 21.0 MiB asked for")
+    assert first.startswith(": 21.0 MiB requested")
     assert "fake::kernel" in asked
     assert any(line.startswith("  filled with") for line in others)
     assert any("plimsoll report run.plim --at oom:" in line for line in others)
@@ -258,7 +275,7 @@ def test_without_any_history_cuda_works_and_what_is_missing_is_said(run, tmp_pat
     (line,) = run("async").stderr.splitlines()
     assert line.startswith("plimsoll: torch uses the allocator cudaMallocAsync")
     assert line.endswith("CUDA memory is not recorded")
-    count, why = diagnostics(opened(tmp_path / "run.plim"))["device_unseen"]
+    count, why = diagnostics(opened(tmp_path / "run.plim"))["device_not_recorded"]
     assert count == 1
     assert why.endswith("cudaMallocAsync does not yet support recordHistory.")
 
@@ -267,8 +284,8 @@ def test_without_the_adapter_there_is_torchs_own_history(run, tmp_path):
     assert run("python").stderr == ""
     trace = opened(tmp_path / "run.plim", device="cuda:0", at="end")
     assert trace.devices[0]["allocated_bytes_end"] == 1024
-    told = diagnostics(trace)
-    assert told["history_stands_in"] == (1, "recorded without the compiled adapter")
+    reported = diagnostics(trace)
+    assert reported["cuda_adapter_unavailable"] == (1, "recorded without the compiled adapter")
 
 
 @pytest.mark.parametrize(
@@ -286,11 +303,11 @@ def test_torchs_history_is_asked_for_as_each_version_takes_it(signature, wanted)
     scope = {}
     exec(f"def _record_memory_history{signature}: pass", scope)
     memory = type("memory", (), {"_record_memory_history": scope["_record_memory_history"]})
-    told = arguments(memory)
-    assert wanted in told
+    reported = arguments(memory)
+    assert wanted in reported
     if wanted == "stacks":
-        scope["_record_memory_history"](**told)
-        assert told["stacks"] == "python"
+        scope["_record_memory_history"](**reported)
+        assert reported["stacks"] == "python"
 
 
 def test_torch_without_cuda_is_left_alone(compiled, tmp_path):
@@ -304,7 +321,7 @@ with plimsoll.record("again.plim"):
     torch.ones(3)
 assert len(torch.cuda._queued_calls) == queued
 assert not [c for c, _ in torch.cuda._queued_calls if "plimsoll" in c.__module__]
-for name in ("_cuda.cuda_half", "_cuda.cuda_history", "_oom.oom_report"):
+for name in ("_cuda.cuda_adapter", "_cuda.cuda_history", "_oom.oom_report"):
     assert f"plimsoll.{name}" not in sys.modules, name
 assert "_plimsoll_torch_cuda" not in sys.modules
 assert not torch.cuda.is_initialized()

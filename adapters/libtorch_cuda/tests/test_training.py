@@ -46,11 +46,11 @@ def run(fake, device, folder, *case, **environment):
         "example language_model",
     ],
 )
-def test_every_check_of_the_case_holds(fake, half, device, tmp_path, case):
+def test_every_check_of_the_case_holds(fake, cuda, device, tmp_path, case):
     run(fake, device, tmp_path, *case.split())
 
 
-@pytest.mark.usefixtures("half")
+@pytest.mark.usefixtures("cuda")
 @pytest.mark.parametrize("pids", ["ours", "another's"])
 def test_the_device_bar_closes(fake, device, drivers, tmp_path, pids):
     script = tmp_path / "nvml"

@@ -1,4 +1,4 @@
-// What module.cc puts together.
+// The functions that module.cc calls to build the module.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::python {
 
-void bind_doings(nanobind::module_& module);
+void bind_activity(nanobind::module_& module);
 void bind_logs(nanobind::module_& module);
 void bind_monitor(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
@@ -17,14 +17,13 @@ void bind_quiet_writing(nanobind::module_& module);
 void bind_sample(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
 
-// A recording begins: what threads do is to be told anew.
-void renew_doings();
+// Called when a recording begins: the activity of the threads must be reported again.
+void renew_activity();
 
-// A number, a tensor or nothing; read when its line is printed, and not otherwise. `loss` must
-// outlive the call that it is for.
+// A number, a tensor or None; read only when its line is printed. `loss` must outlive the call.
 Loss loss_of(nanobind::handle loss);
 
-// In its scope, a write of this thread that fails sends the program no signal.
+// In its scope, a failing write of this thread sends the program no signal.
 class QuietWriting {
  public:
   QuietWriting() : state_(plimsoll_begin_quiet_writing()) {}
@@ -36,8 +35,8 @@ class QuietWriting {
   int state_;
 };
 
-// Whether the error belongs to the program and must not be swallowed: it ends the program, or the
-// handler of a signal raised it.
+// Whether the error belongs to the program and must not be suppressed: it ends the program, or a
+// signal handler raised it.
 bool is_programs(const nanobind::python_error& error);
 
 // Raises an error of the program in its main thread, as soon as that runs Python again.

@@ -1,4 +1,4 @@
-// What is written of samples, and what is noticed in them.
+// Logs of samples, and alerts about them.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, double>>;
 
-// Training goes on: what went wrong is a sentence, not an exception.
+// Training continues: an error is returned as a sentence, not raised.
 std::optional<std::string> trouble(Status status) {
   if (status) return std::nullopt;
   return std::move(status).error().message;
@@ -41,8 +41,9 @@ Pairs scalars_of(const MemorySample& sample, const std::string& section, std::si
 void bind_event_file(nb::module_& module) {
   using tensorboard::EventFile;
   module.def("scalars_of", &scalars_of, nb::arg("sample"), nb::arg("section") = "Memory",
-             nb::arg("top_layers") = 10, "The TensorBoard tags of a sample, and their values.");
-  nb::class_<EventFile>(module, "EventFile", "A TensorBoard event file of our own.")
+             nb::arg("top_layers") = 10,
+             "Return the TensorBoard tags of a sample, and their values.");
+  nb::class_<EventFile>(module, "EventFile", "A TensorBoard event file.")
       .def(
           "__init__",
           [](EventFile* self, const std::string& folder) {
@@ -53,12 +54,12 @@ void bind_event_file(nb::module_& module) {
       .def(
           "write",
           [](EventFile& self, std::int64_t time_ns, std::int64_t step, const Pairs& scalars) {
-            std::vector<tensorboard::Scalar> told;
-            for (const auto& [tag, value] : scalars) told.push_back({tag, value});
-            return trouble(self.write(time_ns, step, told));
+            std::vector<tensorboard::Scalar> reported;
+            for (const auto& [tag, value] : scalars) reported.push_back({tag, value});
+            return trouble(self.write(time_ns, step, reported));
           },
           nb::arg("time_ns"), nb::arg("step"), nb::arg("scalars"),
-          "What went wrong, told once; from then on nothing is written.")
+          "Return the error the first time, else None. After an error nothing is written.")
       .def("close", &EventFile::close)
       .def_prop_ro("path", &EventFile::path);
 }
@@ -76,7 +77,8 @@ void bind_text_log(nb::module_& module) {
       .def(
           "write",
           [](TextLog& self, const MemorySample& sample) { return trouble(self.write(sample)); },
-          nb::arg("sample"), "What went wrong, told once; from then on nothing is written.")
+          nb::arg("sample"),
+          "Return the error the first time, else None. After an error nothing is written.")
       .def("close", &TextLog::close)
       .def_prop_ro("path", &TextLog::path);
   module.def(
@@ -85,23 +87,23 @@ void bind_text_log(nb::module_& module) {
         return text_log::text_log_snapshot(sample, {.top_layers = top_layers});
       },
       nb::arg("sample"), nb::arg("top_layers") = 10,
-      "A snapshot of the text log, as it is written.");
+      "Return the text of a sample in the text log.");
   module.def("text_log_header", &text_log::text_log_header, nb::arg("time_ns"),
-             "The first lines of a text log.");
+             "Return the header of a text log.");
   module.def(
       "append_text_log",
       [](const std::string& path, const MemorySample& sample, std::size_t top_layers) {
         return trouble(text_log::append_text_log(path, sample, {.top_layers = top_layers}));
       },
       nb::arg("path"), nb::arg("sample"), nb::arg("top_layers") = 10,
-      "Appends a snapshot to the log at a path. Returns what failed.");
+      "Append a sample to the log at a path. Returns the error, if any.");
 }
 
 void bind_detector(nb::module_& module) {
   using alerts::Alert;
   using alerts::DetectionOptions;
   using alerts::Detector;
-  nb::class_<Alert>(module, "Alert", "What is wrong, why we say so, what to do.")
+  nb::class_<Alert>(module, "Alert", "A finding about samples: verdict, evidence, next step.")
       .def_ro("id", &Alert::id)
       .def_prop_ro("severity", [](const Alert& alert) { return to_string(alert.severity); })
       .def_ro("device", &Alert::device)
@@ -112,7 +114,7 @@ void bind_detector(nb::module_& module) {
       .def_ro("next_step", &Alert::next_step)
       .def_ro("saving_bytes", &Alert::saving_bytes)
       .def("__str__", &alerts::alert_text);
-  nb::class_<Detector>(module, "Detector", "The rules of detection, over one sample after another.")
+  nb::class_<Detector>(module, "Detector", "The detection rules, applied to a sequence of samples.")
       .def(
           "__init__",
           [](Detector* self, double growth_percent, double fragmentation_percent,
@@ -127,8 +129,8 @@ void bind_detector(nb::module_& module) {
           nb::arg("fragmentation_percent") = DetectionOptions{}.fragmentation_percent,
           nb::arg("alert_every") = DetectionOptions{}.alert_every)
       .def("observe", nb::overload_cast<const MemorySample&>(&Detector::observe), nb::arg("sample"),
-           "What is to be told now.")
-      .def("findings", &Detector::findings, "All findings of the run so far.");
+           "Add a sample; return the findings to report now.")
+      .def("findings", &Detector::findings, "Return all findings of the run so far.");
 }
 
 }  // namespace

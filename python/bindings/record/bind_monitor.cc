@@ -1,5 +1,5 @@
-// Watching: samples of what is live, and the monitors that print. Lines go through Python's print,
-// so that notebooks and redirections have them.
+// Samples of live memory, and the monitors that print. Lines go through Python's print, so that
+// notebooks and redirections receive them.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,16 +24,16 @@ void print(const std::string& line) {
   if (!text) return;
   const QuietWriting quiet;
   try {
-    // One write, so that lines of several ranks do not mix where Python's output is unbuffered.
+    // One write, so that lines of several ranks do not mix if Python's output is unbuffered.
     nb::module_::import_("builtins").attr("print")(decoded(*text + "\n"), nb::arg("end") = "");
   } catch (nb::python_error& error) {
     if (is_programs(error)) throw;
-    error.discard_as_unraisable("plimsoll");  // a closed stdout is no reason to stop
+    error.discard_as_unraisable("plimsoll");  // a closed stdout must not stop the program
   }
 }
 
-// Prints in finish() alone. When Python destroys it, an exception may be on its way, which no call
-// of Python may drop.
+// Prints only in finish(). When Python destroys the object, an exception may be pending, which a
+// call into Python could drop.
 class TrackedBlock {
  public:
   explicit TrackedBlock(std::string name)
@@ -61,7 +61,7 @@ Monitoring switched(bool enabled) { return enabled ? Monitoring::kOn : Monitorin
 void bind_watch(nb::module_& module) {
   module.def(
       "start_watching", [] { raise_if_failed(start_watching()); },
-      "Records into nothing, for samples and monitors to ask.");
+      "Start counting memory for samples and monitors, without a recording.");
   module.def("stop_watching", [] {
     nb::gil_scoped_release no_gil;
     stop_watching();
@@ -73,27 +73,28 @@ void bind_watch(nb::module_& module) {
         set_process_rank({.rank = rank, .world_size = world_size});
       },
       nb::arg("rank"), nb::arg("world_size"),
-      "Takes precedence over RANK and WORLD_SIZE of the environment.");
+      "Set the rank; takes precedence over the environment's RANK and WORLD_SIZE.");
   module.def(
       "process_rank",
       []() -> std::optional<std::int64_t> {
         const auto place = process_rank();
         return place ? std::optional(place->rank) : std::nullopt;
       },
-      "The rank of this process; None in a run of one process.");
-  module.def("rank_folder", &rank_folder, nb::arg("folder"), "Where this rank writes.");
-  module.def("with_rank", &with_rank, nb::arg("text"), "The lines of a text with their rank.");
+      "Return the rank of this process; None in a run of one process.");
+  module.def("rank_folder", &rank_folder, nb::arg("folder"), "Return the folder of this rank.");
+  module.def("with_rank", &with_rank, nb::arg("text"),
+             "Return the lines of a text, each with the rank.");
   module.def("printed_by_rank", &printed_by_rank, nb::arg("text"),
-             "The same for lines of monitors; None where this rank prints none.");
+             "Return the lines of a monitor with the rank; None if this rank prints none.");
   module.def(
       "start_showing", [] { static_cast<void>(start_showing()); },
-      "Shows what is live to plimsoll top, where it can; counted.");
+      "Publish live memory for plimsoll top, if possible. Calls are counted.");
   module.def("stop_showing", [] {
     nb::gil_scoped_release no_gil;
     stop_showing();
   });
   module.def("start_device_watch", &start_device_watch,
-             "Asks NVIDIA's driver who holds the GPUs of this process; counted.");
+             "Query NVIDIA's driver for the users of this process's GPUs. Calls are counted.");
   module.def("stop_device_watch", [] {
     nb::gil_scoped_release no_gil;
     stop_device_watch();
@@ -105,10 +106,10 @@ void bind_watch(nb::module_& module) {
         return current_device_bar(ordinal, static_cast<std::int64_t>(wait_seconds * 1e9));
       },
       nb::arg("ordinal"), nb::arg("wait_seconds") = 0.0,
-      "Who holds a CUDA device; with a wait, as the driver tells now. None: not known.");
+      "Return the users of a CUDA device; None if unknown. With `wait`, query the driver now.");
   module.def(
       "start_nvtx", [] { raise_if_failed(start_nvtx()); },
-      "Shows ranges and memory to the tool that takes NVTX; counted.");
+      "Send ranges and memory to the tool that reads NVTX. Calls are counted.");
   module.def("stop_nvtx", &stop_nvtx);
   module.def(
       "set_device_source",
@@ -118,16 +119,17 @@ void bind_watch(nb::module_& module) {
           try {
             return ask();
           } catch (nb::python_error& error) {
-            // Ranges of NVTX and destructors ask, too: nothing may be thrown through them.
+            // NVTX ranges and destructors also call this, and nothing may be thrown through them.
             if (is_programs(error)) raise_later(error);
-            return {};  // a driver's trouble is no reason to stop
+            return {};  // a driver error must not stop the program
           } catch (const std::exception&) {
             return {};
           }
         });
       },
-      nb::arg("ask").none(), "What allocators and drivers say of their devices.");
-  nb::class_<PeakSpan>(module, "PeakSpan", "The peaks of all devices from its making on.")
+      nb::arg("ask").none(), "Figures of a device from its allocator and driver.");
+  nb::class_<PeakSpan>(module, "PeakSpan",
+                       "Measures the peaks of all devices from its creation on.")
       .def(nb::init<>());
   module.def(
       "take_sample",
@@ -141,7 +143,7 @@ void bind_watch(nb::module_& module) {
       },
       nb::arg("iteration") = 0, nb::arg("loss") = nb::none(),
       nb::arg("large_tensor_bytes") = 100 << 20, nb::arg("large_tensors") = 10,
-      nb::arg("peak_since") = nb::none(), "What memory holds now.");
+      nb::arg("peak_since") = nb::none(), "Return a sample of the memory in use now.");
 }
 
 using OptionalBytes = std::optional<std::uint64_t>;
@@ -174,12 +176,13 @@ void bind_measures(nb::module_& module) {
         for (const auto& [name, usage] : self.checkpoints()) checkpoints.emplace_back(name, usage);
         return checkpoints;
       });
-  nb::class_<BlockMemory>(module, "BlockMemory", "What a block did to memory.")
+  nb::class_<BlockMemory>(module, "BlockMemory", "What a block of code did to memory.")
       .def_prop_ro("peak_bytes", &BlockMemory::peak_bytes)
       .def_ro("peaks", &BlockMemory::peaks)
       .def_ro("before", &BlockMemory::before)
       .def_ro("after", &BlockMemory::after);
-  nb::class_<TrackedBlock>(module, "TrackMemory", "A block, from its making to finish().")
+  nb::class_<TrackedBlock>(module, "TrackMemory",
+                           "Measures a block of code, from creation to finish().")
       .def(nb::init<std::string>(), nb::arg("name"))
       .def("finish", [](TrackedBlock& block) { return BlockMemory(block.finish()); });
 }
@@ -239,7 +242,7 @@ Loss loss_of(nb::handle loss) {
       return nb::cast<double>(nb::float_(is_tensor ? loss.attr("detach")() : nb::borrow(loss)));
     } catch (const nb::python_error& error) {
       if (is_programs(error)) throw;
-      return std::nullopt;  // not a number: the line goes without it
+      return std::nullopt;  // not a number: the line is printed without it
     } catch (const std::exception&) {
       return std::nullopt;
     }

@@ -1,4 +1,4 @@
-// The options of monitoring: read as attributes, changed by set() alone, which checks.
+// The options of monitoring: read as attributes, changed only by set(), which checks them.
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ Phases phases_of(const MonitorOptions& options) {
   return phases;
 }
 
-// What differs from the defaults.
+// The options that differ from the defaults.
 std::string repr_of(const MonitorOptions& options) {
   std::string text;
   for (const MonitorOptionHelp& option : monitor_options_help()) {
@@ -73,14 +73,15 @@ std::vector<Help> help() {
 void bind_options(nb::module_& module) {
   using Options = MonitorOptions;
   nb::class_<Options>(module, "MonitorOptions",
-                      "The options of monitoring: see `plimsoll.load_options`.")
+                      "Options of monitoring; see `plimsoll.load_options`.")
       .def(nb::init<>())
       .def(nb::init<const Options&>(), nb::arg("other"))
       .def_ro("enabled", &Options::enabled)
       .def_ro("verbose_batches", &Options::verbose_batches)
       .def_ro("profile_tensors", &Options::profile_tensors)
       .def_ro("interval", &Options::interval)
-      .def_prop_ro("phases", &phases_of, "As (from, to, interval), `to` being the first after it.")
+      .def_prop_ro("phases", &phases_of,
+                   "Phases as (from, to, interval); `to` is the first iteration after the phase.")
       .def_ro("snapshot_at", &Options::snapshot_at)
       .def_ro("output_dir", &Options::output_dir)
       .def_ro("text_log", &Options::text_log)
@@ -109,18 +110,18 @@ void bind_options(nb::module_& module) {
           },
           nb::arg("name").none(), nb::arg("value").none(),
           nb::sig("def set(self, name: str, value: str) -> None"),
-          "Sets an option by its name or an alias, from text.")
+          "Set an option by name or alias, from text.")
       .def(
           "set_from_environment",
           [](Options& options) { raise_if_failed(options.set_from_environment()); },
-          "Sets what the variables PLIMSOLL_MONITOR_NAME say.")
+          "Set the options given by variables PLIMSOLL_MONITOR_NAME.")
       .def(
           "text",
           [](const Options& options, nb::handle name) {
             return options.text(text_argument(name, "name"));
           },
           nb::arg("name").none(), nb::sig("def text(self, name: str) -> str"),
-          "The value as `set` takes it.")
+          "Return the value as text, as `set` accepts it.")
       .def(
           "interval_at",
           [](const Options& options, nb::handle iteration) {
@@ -133,13 +134,14 @@ void bind_options(nb::module_& module) {
             return options.is_due(iteration_argument(iteration));
           },
           nb::arg("iteration").none(), nb::sig("def is_due(self, iteration: int) -> bool"),
-          "Whether to take a sample.")
-      .def_prop_ro("tensorboard_dir", &Options::tensorboard_dir, "Empty: none.")
+          "Whether to take a sample in this iteration.")
+      .def_prop_ro("tensorboard_dir", &Options::tensorboard_dir,
+                   "Folder of the event files; empty for none.")
       .def_prop_ro("tensorboard_section", &Options::tensorboard_section,
-                   "What the tags in TensorBoard begin with.")
+                   "Prefix of the TensorBoard tags.")
       .def("__repr__", &repr_of);
   module.def("monitor_options_help", &help,
-             "(name, aliases, type, default, sentence) of each option.");
+             "Return (name, aliases, type, default, description) of each option.");
 }
 
 }  // namespace plimsoll::python

@@ -1,4 +1,4 @@
-// MemorySample and what it is made of.
+// MemorySample and its parts.
 
 #include "bind.h"
 #include "casters.h"
@@ -26,8 +26,8 @@ nb::class_<T> bind_fields(nb::module_& module, const char* name, const char* doc
   return bound;
 }
 
-// nanobind's table of objects grows where no exception may leave: without memory the program would
-// end. It never shrinks, so it is given room here.
+// nanobind's table of objects grows inside noexcept code: without memory the program would end. The
+// table never shrinks, so its memory is reserved here.
 void make_room_for_objects() {
   constexpr int kObjects = 1024;
   nb::list objects;
@@ -37,18 +37,21 @@ void make_room_for_objects() {
 }  // namespace
 
 void bind_sample(nb::module_& module) {
-  bind_fields<MemoryShare>(module, "MemoryShare", "Live tensor memory that has a name in common.");
+  bind_fields<MemoryShare>(module, "MemoryShare",
+                           "Live tensor memory of one category, dtype or layer.");
   bind_fields<LiveTensor>(module, "LiveTensor", "One live allocation.");
-  bind_fields<DevicePart>(module, "DevicePart", "A part of what is used on a device.");
+  bind_fields<DevicePart>(module, "DevicePart", "A part of the memory in use on a device.");
   bind_fields<DeviceBar>(module, "DeviceBar",
-                         "Who holds a device's memory; the parts sum to used_bytes.")
-      .def("text", &device_bar_text, "The parts as people read them.");
-  bind_fields<HostMemory>(module, "HostMemory", "The machine, as this process sees it.");
+                         "Memory of a device by user; the parts sum to used_bytes.")
+      .def("text", &device_bar_text, "Return the parts as text.");
+  bind_fields<HostMemory>(module, "HostMemory", "Memory of the machine, as this process sees it.");
   make_room_for_objects();
-  bind_fields<DeviceMemory>(module, "DeviceMemory", "Its lists are copies: assign them whole.");
-  bind_fields<MemorySample>(
-      module, "MemorySample",
-      "What memory holds at one moment. Its lists are copies: assign them whole.");
+  bind_fields<DeviceMemory>(
+      module, "DeviceMemory",
+      "Memory of a device. The lists are copies: to change one, assign a new list.");
+  bind_fields<MemorySample>(module, "MemorySample",
+                            "Memory in use at one point in time. The lists are copies: to change "
+                            "one, assign a new list.");
 }
 
 }  // namespace plimsoll::python

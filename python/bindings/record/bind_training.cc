@@ -1,4 +1,4 @@
-// The monitor of a training loop, and what it tells of alerts.
+// The monitor of a training loop, and its alerts.
 
 #include <cstdint>
 #include <exception>
@@ -28,7 +28,7 @@ void say(const std::string& line) {
   }
 }
 
-// Training goes on whatever a callback raises, unless it belongs to the program.
+// Training continues whatever a callback raises, unless the error belongs to the program.
 template <typename Value>
 std::function<void(const Value&)> guarded(std::function<void(const Value&)> callback,
                                           const char* what) {
@@ -46,17 +46,18 @@ std::function<void(const Value&)> guarded(std::function<void(const Value&)> call
 }
 
 void bind_alert(nb::module_& module) {
-  nb::class_<MemoryAlert>(module, "MemoryAlert", "Something that goes wrong with memory.")
+  nb::class_<MemoryAlert>(module, "MemoryAlert", "A problem with memory, found while training.")
       .def_ro("id", &MemoryAlert::id, "Stable name of the rule.")
       .def_ro("severity", &MemoryAlert::severity, "info, warning or critical.")
       .def_ro("device", &MemoryAlert::device)
-      .def_ro("subject", &MemoryAlert::subject, "What of it: a category, or empty.")
+      .def_ro("subject", &MemoryAlert::subject, "The category concerned, or empty.")
       .def_ro("iteration", &MemoryAlert::iteration)
       .def_ro("title", &MemoryAlert::title, "The verdict.")
-      .def_ro("evidence", &MemoryAlert::evidence, "Why we say so.")
+      .def_ro("evidence", &MemoryAlert::evidence, "The facts behind the verdict.")
       .def_ro("next_step", &MemoryAlert::next_step, "What to do.")
-      .def_ro("saving_bytes", &MemoryAlert::saving_bytes, "0: nothing, or not known.")
-      .def_ro("text", &MemoryAlert::text, "All of it, as people read it.")
+      .def_ro("saving_bytes", &MemoryAlert::saving_bytes,
+              "Bytes that the next step would save; 0 if none or unknown.")
+      .def_ro("text", &MemoryAlert::text, "The alert as text.")
       .def("__str__", [](const MemoryAlert& alert) { return alert.text; });
 }
 

@@ -1,5 +1,5 @@
-// plimsoll._record: the recorder as Python sees it. Recordings, marks, and, for programs that the
-// adapter cannot be compiled for, allocations told from Python. Nothing here is hot.
+// plimsoll._record: the recorder for Python. Recordings, marks, and, if the adapter cannot be
+// compiled, allocations reported from Python. Nothing here is hot.
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
@@ -46,11 +46,11 @@ std::string text_of(std::uint32_t name) {
 std::vector<std::tuple<std::string, std::string, std::uint32_t>> frames_of(std::uint32_t stack) {
   std::vector<plimsoll_frame> frames(plimsoll_stack_frames(stack, nullptr, 0));
   plimsoll_stack_frames(stack, frames.data(), frames.size());
-  std::vector<std::tuple<std::string, std::string, std::uint32_t>> told;
+  std::vector<std::tuple<std::string, std::string, std::uint32_t>> reported;
   for (const plimsoll_frame& frame : frames) {
-    told.emplace_back(text_of(frame.file), text_of(frame.function), frame.line);
+    reported.emplace_back(text_of(frame.file), text_of(frame.function), frame.line);
   }
-  return told;
+  return reported;
 }
 
 constexpr std::size_t kMostPins = 10'000;  // places
@@ -84,7 +84,7 @@ class Recording {
       throw std::runtime_error(error == nullptr ? "the recording could not be started" : error);
     }
     span_ = plimsoll_recording_begin_span(recording_);
-    renew_doings();
+    renew_activity();
     monitor::lend_recording(recording_);
   }
   Recording(const Recording&) = delete;
@@ -111,8 +111,8 @@ class Recording {
     nb::gil_scoped_release no_gil;
     return plimsoll_recording_attach(recording, format.c_str(), bytes, size_bytes);
   }
-  // Called again, it gives the same: the exception of a signal's handler may have taken the place
-  // of what it returned.
+  // A repeated call returns the same: an exception of a signal handler may have replaced the first
+  // return value.
   nb::dict stop() {
     plimsoll_recording* recording = std::exchange(recording_, nullptr);
     if (recording == nullptr) return state_at_end_;
@@ -122,9 +122,10 @@ class Recording {
       monitor::take_back_recording(recording);
       plimsoll_recording_stop(recording, &state);
     }
-    return state_at_end_ = told(state);
+    return state_at_end_ = reported(state);
   }
-  // Into memory: what stop() gives, and the trace. Called again, it gives the same.
+  // For a recording into memory: the result of stop(), and the trace. A repeated call returns the
+  // same.
   nb::tuple take() {
     plimsoll_recording* recording = std::exchange(recording_, nullptr);
     if (recording == nullptr) return nb::make_tuple(state_at_end_, trace_);
@@ -137,14 +138,14 @@ class Recording {
       data.reset(plimsoll_recording_take(recording, &state, &size_bytes));
     }
     if (!data) throw std::bad_alloc();
-    state_at_end_ = told(state);
+    state_at_end_ = reported(state);
     trace_ = nb::bytes(data.get(), size_bytes);
     return nb::make_tuple(state_at_end_, trace_);
   }
   nb::dict state() const {
     plimsoll_recording_state state{};
     plimsoll_recording_get_state(running(), &state);
-    return told(state);
+    return reported(state);
   }
   nb::bytes copy() const {
     plimsoll_recording* recording = running();
@@ -177,10 +178,10 @@ class Recording {
           plimsoll_recording_pins(recording, device, &sums, rows.data(), rows.size());
       rows.resize(std::min(rows.size(), there));
     }
-    nb::dict told;
-    told["free_bytes"] = sums.free_bytes;
-    told["stranded_bytes"] = sums.stranded_bytes;
-    told["largest_usable_bytes"] = sums.largest_usable_bytes;
+    nb::dict reported;
+    reported["free_bytes"] = sums.free_bytes;
+    reported["stranded_bytes"] = sums.stranded_bytes;
+    reported["largest_usable_bytes"] = sums.largest_usable_bytes;
     nb::list places;
     for (const plimsoll_pin& row : rows) {
       nb::dict place;
@@ -192,7 +193,7 @@ class Recording {
       place["pinned_bytes"] = row.pinned_bytes;
       places.append(place);
     }
-    return nb::make_tuple(told, places);
+    return nb::make_tuple(reported, places);
   }
   std::optional<std::pair<std::uint64_t, std::map<std::string, std::int64_t>>> since_step(
       std::uint8_t device) const {
@@ -221,32 +222,32 @@ class Recording {
       rows.resize(std::min(rows.size(),
                            plimsoll_recording_usage(recording, span_, rows.data(), rows.size())));
     }
-    std::map<std::string, std::uint64_t> told;
+    std::map<std::string, std::uint64_t> reported;
     for (const plimsoll_usage& row : rows) {
-      told[sample::device_name(row.device_type, row.ordinal)] = row.peak_bytes;
+      reported[sample::device_name(row.device_type, row.ordinal)] = row.peak_bytes;
     }
-    return told;
+    return reported;
   }
 
  private:
-  static nb::dict told(const plimsoll_recording_state& state) {
-    nb::dict told;
-    told["events"] = state.events;
-    told["dropped"] = state.dropped;
-    told["evicted"] = state.evicted;
-    told["written_bytes"] = state.written_bytes;
-    told["live_bytes"] = state.live_bytes;
-    told["live_count"] = state.live_count;
-    told["replaced"] = state.replaced;
-    told["unmatched"] = state.unmatched;
-    told["refused"] = state.refused;
-    told["error"] = state.error;
-    told["unrecorded_children"] = state.unrecorded_children;
-    return told;
+  static nb::dict reported(const plimsoll_recording_state& state) {
+    nb::dict reported;
+    reported["events"] = state.events;
+    reported["dropped"] = state.dropped;
+    reported["evicted"] = state.evicted;
+    reported["written_bytes"] = state.written_bytes;
+    reported["live_bytes"] = state.live_bytes;
+    reported["live_count"] = state.live_count;
+    reported["replaced"] = state.replaced;
+    reported["unmatched"] = state.unmatched;
+    reported["refused"] = state.refused;
+    reported["error"] = state.error;
+    reported["unrecorded_children"] = state.unrecorded_children;
+    return reported;
   }
 
   plimsoll_recording* recording_ = nullptr;
-  std::uint64_t span_ = 0;  // as long as the recording
+  std::uint64_t span_ = 0;  // lives as long as the recording
   nb::dict state_at_end_;
   nb::object trace_;
 };
@@ -257,26 +258,27 @@ void bind_recordings(nb::module_& module) {
                     const std::map<std::string, std::string>&>(),
            nb::arg("path"), nb::arg("replaces"), nb::arg("max_events"), nb::arg("in_children"),
            nb::arg("marks_layer_calls"), nb::arg("meta"))
-      .def("path", &Recording::path, "The file that it writes; empty in memory.")
-      .def("flush", &Recording::flush, "Returns when all events so far are in the file.")
+      .def("path", &Recording::path, "The trace file; empty if in memory.")
+      .def("flush", &Recording::flush, "Wait until all events so far are in the file.")
       .def("attach", &Recording::attach, nb::arg("format"), nb::arg("data"),
-           "Puts another tool's record into the file; 0 or an errno.")
+           "Attach the data of another tool to the file; return 0 or an errno.")
       .def("stop", &Recording::stop, nb::sig("def stop(self) -> dict[str, int]"),
-           "Ends the file; what there was to count.")
+           "End the recording; return its counters.")
       .def("take", &Recording::take, nb::sig("def take(self) -> tuple[dict[str, int], bytes]"),
-           "Ends a recording into memory: what there was to count, and the trace.")
+           "End a recording in memory; return its counters and the trace.")
       .def("state", &Recording::state, nb::sig("def state(self) -> dict[str, int]"))
-      .def("copy", &Recording::copy, "In memory: the trace as it would stand in a file.")
+      .def("copy", &Recording::copy,
+           "Return the trace of a recording in memory, as it would be in a file.")
       .def("peak_bytes", &Recording::peak_bytes, nb::arg("reset"),
-           "The most live bytes there were since the last reset.")
+           "Return the peak of live bytes since the last reset.")
       .def("pins", &Recording::pins, nb::arg("device"),
            nb::sig("def pins(self, device: int) -> tuple[dict[str, int], list[dict[str, object]]]"),
-           "What the last request on a device that could not be met could not use, and which "
-           "blocks keep it: sums, and places.")
+           "Return what the last failed request on a device could not use, and the blocks that pin "
+           "it.")
       .def("since_step", &Recording::since_step, nb::arg("device"),
            nb::sig("def since_step(self, device: int) -> tuple[int, dict[str, int]] | None"),
-           "The last step that ended, and how much more is live on a device since, by role.")
-      .def("peaks", &Recording::peaks, "The most live bytes there were on each device.");
+           "Return the last step that ended, and the growth of live bytes since, by role.")
+      .def("peaks", &Recording::peaks, "Return the peak of live bytes on each device.");
 }
 
 // ---- marks ------------------------------------------------------------------------------------
@@ -302,17 +304,17 @@ void end_layer(const std::string& path) {
   if (listener != nullptr) listener->end(PLIMSOLL_RANGE_LAYER, name_id(path));
 }
 
-// ---- allocations told from Python -------------------------------------------------------------
+// ---- allocations reported from Python ----------------------------------------------------------
 
 using Frames = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
 
 std::uint32_t stack_id(const Frames& frames) {
-  std::vector<plimsoll_frame> told;
-  told.reserve(frames.size());
+  std::vector<plimsoll_frame> reported;
+  reported.reserve(frames.size());
   for (const auto& [file, function, line] : frames) {
-    told.push_back({name_id(file), name_id(function), line});
+    reported.push_back({name_id(file), name_id(function), line});
   }
-  return told.empty() ? 0 : recorder().stack(told.data(), told.size());
+  return reported.empty() ? 0 : recorder().stack(reported.data(), reported.size());
 }
 
 void set_context(const std::string& layer, const std::string& op, std::uint32_t stack,
@@ -340,22 +342,23 @@ std::uint8_t device_id(const std::string& type, std::int32_t ordinal) {
 
 void notice(const std::string& what, std::uint8_t device, std::uint64_t count,
             const std::string& text) {
-  const std::uint8_t number = what == "history_stands_in" ? PLIMSOLL_NOTICE_HISTORY_STANDS_IN
-                              : what == "device_unseen"   ? PLIMSOLL_NOTICE_DEVICE_UNSEEN
-                              : what == "failures_untold" ? PLIMSOLL_NOTICE_FAILURES_UNTOLD
-                              : what == "report_failed"   ? PLIMSOLL_NOTICE_REPORT_FAILED
-                                                          : 0;
+  const std::uint8_t number =
+      what == "cuda_adapter_unavailable" ? PLIMSOLL_NOTICE_CUDA_ADAPTER_UNAVAILABLE
+      : what == "device_not_recorded"    ? PLIMSOLL_NOTICE_DEVICE_NOT_RECORDED
+      : what == "failures_not_printed"   ? PLIMSOLL_NOTICE_FAILURES_NOT_PRINTED
+      : what == "report_failed"          ? PLIMSOLL_NOTICE_REPORT_FAILED
+                                         : 0;
   if (number == 0) throw std::invalid_argument("no notice '" + what + "'");
   recorder().notice(number, device, count, name_id(text));
 }
 
 std::map<std::string, std::string> context() {
   constexpr std::array kPhases{"other", "forward", "backward", "optimizer", "data"};
-  const plimsoll_context& doing = *recorder().context();
-  return {{"layer", text_of(doing.layer)},
-          {"op", text_of(doing.outer_op)},
-          {"forward_op", text_of(doing.forward_op)},
-          {"phase", doing.phase < kPhases.size() ? kPhases[doing.phase] : ""}};
+  const plimsoll_context& activity = *recorder().context();
+  return {{"layer", text_of(activity.layer)},
+          {"op", text_of(activity.outer_op)},
+          {"forward_op", text_of(activity.forward_op)},
+          {"phase", activity.phase < kPhases.size() ? kPhases[activity.phase] : ""}};
 }
 
 void storage_died(nb::typed<nb::dict, nb::int_, nb::any> storages, nb::int_ key,
@@ -366,15 +369,16 @@ void storage_died(nb::typed<nb::dict, nb::int_, nb::any> storages, nb::int_ key,
 }
 
 void bind_feeding(nb::module_& module) {
-  module.def("context", &context, "What this thread is doing, in words.");
-  module.def("stack", &stack_id, nb::arg("frames"), "(file, function, line), innermost first.");
+  module.def("context", &context, "Return the context of this thread, as names.");
+  module.def("stack", &stack_id, nb::arg("frames"),
+             "Return the id of a stack, given its frames (file, function, line), innermost first.");
   module.def("set_context", &set_context, nb::arg("layer"), nb::arg("op"), nb::arg("stack"),
-             nb::arg("op_instance"), nb::arg("phase"), "What this thread is doing.");
+             nb::arg("op_instance"), nb::arg("phase"), "Set the context of this thread.");
   module.def("tensor", &tensor_id, nb::arg("role"), nb::arg("name"), nb::arg("dtype"),
              nb::arg("shape"));
   module.def("device", &device_id, nb::arg("type"), nb::arg("ordinal"));
   module.def("notice", &notice, nb::arg("what"), nb::arg("device"), nb::arg("count"),
-             nb::arg("text"), "Has every report say what went other than it should.");
+             nb::arg("text"), "Record a notice that every report of the recording lists.");
   module.def(
       "alloc",
       [](std::uint8_t device, std::uint64_t address, std::uint64_t size_bytes) {
@@ -389,7 +393,7 @@ void bind_feeding(nb::module_& module) {
       nb::arg("device"), nb::arg("address"));
   module.def("storage_died", &storage_died, nb::arg("storages"), nb::arg("key"), nb::arg("device"),
              nb::arg("address"), nb::arg("reference"),
-             "The callback of a weak reference: tells the free of what is in `storages`.");
+             "Callback of a weak reference: record the free of a storage in `storages`.");
   module.def(
       "adopt",
       [](std::uint8_t device, std::uint64_t address, std::uint64_t size_bytes,
@@ -405,22 +409,24 @@ void bind_feeding(nb::module_& module) {
 NB_MODULE(_record, module) {
   using namespace plimsoll::python;
   module.doc() = "The recorder. Private: use the package.";
-  // What a hook of torch holds lives longer than Python, and is no leak to warn the user of.
+  // Objects that a hook of torch retains outlive Python; this is not a leak to warn about.
   nb::set_leak_warnings(false);
+  raise_memory_error_for_failed_casts();
   module.def("version", [] { return PLIMSOLL_VERSION; });
   module.def(
       "api_address", [] { return reinterpret_cast<std::uintptr_t>(plimsoll_recorder()); },
-      "Where the C interface lies that an adapter is given.");
+      "Return the address of the C interface, for adapters.");
   module.def("is_recording", [] { return recorder().is_recording() != 0; });
-  module.def("mark_step", &mark_step, nb::arg("number"), "A step ends here.");
-  module.def("mark_own_steps", &mark_own_steps,
-             "The program marks its steps: those before, which optimizers marked, do not count.");
+  module.def("mark_step", &mark_step, nb::arg("number"), "End a step.");
+  module.def(
+      "mark_own_steps", &mark_own_steps,
+      "Note that the program marks its steps; earlier steps, marked by optimizers, do not count.");
   module.def("begin_region", &begin_region, nb::arg("name"));
   module.def("end_region", &end_region, nb::arg("name"));
-  module.def("begin_layer", &begin_layer, nb::arg("path"), "A layer's forward begins.");
+  module.def("begin_layer", &begin_layer, nb::arg("path"), "Begin the forward of a layer.");
   module.def("end_layer", &end_layer, nb::arg("path"));
   bind_recordings(module);
-  bind_doings(module);
+  bind_activity(module);
   bind_feeding(module);
   bind_options(module);
   bind_sample(module);

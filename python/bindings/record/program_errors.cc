@@ -1,5 +1,5 @@
-// Tells what a signal's handler raised from what went wrong here: the first belongs to the program,
-// wherever the signal came, and must leave our code.
+// Distinguishes exceptions of signal handlers from Plimsoll's own errors. The former belong to the
+// program, wherever the signal arrived, and must be passed on to it.
 #include <Python.h>
 #include <nanobind/nanobind.h>
 
@@ -18,20 +18,39 @@ bool has(const nb::handle values, const nb::handle wanted) {
   return false;
 }
 
-// Python calls a handler with the frame that it interrupted, which is also the caller. The error
-// need not tell a type of its own: TimeoutError is an OSError.
-bool is_handler(const nb::object& frame) {
+// Before Python 3.13, a frame keeps the copy of a function's variables that f_locals made. If that
+// copy had the error, whose traceback has the frame, the two would keep each other, and the
+// variables of all callers, until the next garbage collection.
+void forget([[maybe_unused]] nb::handle error, [[maybe_unused]] const nb::object& frame,
+            [[maybe_unused]] const nb::object& locals) {
+#if PY_VERSION_HEX < 0x030D0000
+  const nb::object code = frame.attr("f_code");
+  const bool is_copy = (nb::cast<int>(code.attr("co_flags")) & CO_OPTIMIZED) != 0;
+  if (!is_copy || PyDict_CheckExact(locals.ptr()) == 0) return;
+  PyObject* name = nullptr;
+  PyObject* value = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(locals.ptr(), &at, &name, &value) != 0;) {
+    if (value == error.ptr() && PyDict_SetItem(locals.ptr(), name, Py_None) != 0) PyErr_Clear();
+  }
+#endif
+}
+
+// Python calls a handler with the frame that it interrupted, which is also the caller. The type of
+// the error is not sufficient: TimeoutError is an OSError.
+bool is_handler(const nb::object& frame, nb::handle error) {
   const nb::object interrupted = frame.attr("f_back");
   if (interrupted.is_none()) return false;
   const nb::object locals = frame.attr("f_locals");
-  return has(nb::steal(PyMapping_Values(locals.ptr())), interrupted);
+  const bool is_it = has(nb::steal(PyMapping_Values(locals.ptr())), interrupted);
+  forget(error, frame, locals);
+  return is_it;
 }
 
 // Runs no Python code: another signal could surface there.
 bool is_raised_by_signal(nb::handle error) {
   nb::object step = nb::steal(PyException_GetTraceback(error.ptr()));
   while (step.is_valid() && !step.is_none()) {
-    if (is_handler(step.attr("tb_frame"))) return true;
+    if (is_handler(step.attr("tb_frame"), error)) return true;
     step = step.attr("tb_next");
   }
   return false;
@@ -61,7 +80,7 @@ bool is_programs(const nb::python_error& error) {
 void bind_program_errors(nb::module_& module) {
   module.def("is_raised_by_signal", &is_raised_by_signal, nb::arg("error"),
              nb::sig("def is_raised_by_signal(error: BaseException) -> bool"),
-             "Whether the handler of a signal raised the error.");
+             "Return whether a signal handler raised the error.");
 }
 
 }  // namespace plimsoll::python

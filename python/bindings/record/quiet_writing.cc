@@ -1,4 +1,4 @@
-// Quiet writing, for what Python code of Plimsoll's writes in the user's program.
+// Quiet writing, for files that Plimsoll's Python code writes in the user's program.
 #include <nanobind/nanobind.h>
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace nb = nanobind;
 namespace plimsoll::python {
 namespace {
 
-// In C++, because the handler of another signal may raise between any two instructions of Python.
+// In C++, because the handler of another signal may raise between any two Python instructions.
 struct QuietBlock {
   std::optional<QuietWriting> writing;
 };
@@ -18,9 +18,8 @@ struct QuietBlock {
 }  // namespace
 
 void bind_quiet_writing(nb::module_& module) {
-  nb::class_<QuietBlock>(
-      module, "QuietWriting",
-      "A block in which a write that fails raises OSError and sends the program no signal.")
+  nb::class_<QuietBlock>(module, "QuietWriting",
+                         "Context in which a failing write raises OSError and sends no signal.")
       .def(nb::init<>())
       .def("__enter__", [](QuietBlock& self) { self.writing.emplace(); })
       .def(

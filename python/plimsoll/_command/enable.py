@@ -1,6 +1,6 @@
 """``plimsoll enable`` and ``disable``: whether PLIMSOLL=1 records without an import of plimsoll.
 
-The command executes this file by its path; it imports nothing of plimsoll.
+The command executes this file by its path, so the file imports nothing from plimsoll.
 """
 
 import os
@@ -10,8 +10,8 @@ import sysconfig
 _NAME = "plimsoll-enable.pth"
 _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Python runs this at its start. Where PLIMSOLL is set, plimsoll is imported after torch, and sees
-# in its turn what PLIMSOLL asks for.
+# Python runs this line when it starts. If PLIMSOLL is set, plimsoll is imported after torch, and
+# then reads what PLIMSOLL requests.
 _START = """\
 if os.path.exists({path}):
     with open({path}, encoding="utf-8") as file:
@@ -23,14 +23,14 @@ if os.path.exists({path}):
 
 
 def line_of(package: str) -> str:
-    """The line of the ``.pth`` file, for the package in this folder."""
+    """Return the line of the ``.pth`` file, for the package in this folder."""
     start = _START.format(path=ascii(os.path.join(package, "_start", "torch_import.py")))
     is_off = 'os.environ.get("PLIMSOLL", "0") in ("", "0")'
     return f'import os; {is_off} or exec({start!a}, {{"os": os}})\n'
 
 
 def main(word: str) -> None:
-    """Writes or removes the file."""
+    """Write or remove the file."""
     if sys.prefix == sys.base_prefix:
         sys.exit(
             f"plimsoll: {sys.executable} is not in a virtual environment, and a shared"
@@ -40,10 +40,12 @@ def main(word: str) -> None:
     try:
         if word == "enable":
             _write(path)
-            print(f"{path}: with PLIMSOLL=1, Pythons of {sys.prefix} record once they import torch")
+            print(
+                f"wrote {path}: with PLIMSOLL=1, programs of {sys.prefix} that import torch record"
+            )
         elif os.path.exists(path):
             os.remove(path)
-            print(f"{path} is removed")
+            print(f"removed {path}")
         else:
             print(f"{path} does not exist: nothing to do")
     except OSError as error:

@@ -13,13 +13,13 @@ from plimsoll._process.paths import default_path, of_rank
 from plimsoll._process.program_errors import Suppressed, leave_to_program
 from plimsoll._process.quiet_files import write_all
 from plimsoll._process.sizes import size_text
-from plimsoll._start.torch_import import call_after_torch
+from plimsoll._start.torch_import import call_after_torch, has_program_failed
 from plimsoll.errors import Error, InvalidArgumentError
 from plimsoll.recording import Recording, record
 
 
 def begin_run(text: str) -> None:
-    """Begins the recording of `plimsoll run`; the options are the JSON of `launch`."""
+    """Start the recording of `plimsoll run`; the options are the JSON of `launch`."""
     options = json.loads(text)
     output, folder = options.pop("output"), options.pop("folder")
     output = output or os.environ.get("PLIMSOLL_OUT")
@@ -27,19 +27,20 @@ def begin_run(text: str) -> None:
 
 
 def begin_with_torch(path: str, **options: Any) -> None:
-    """Records from the moment torch has been imported, and says at the end where it lies.
+    """Start recording when torch has been imported; at exit, print where the recording is.
 
-    Not earlier: a script may still set what torch reads when it is imported.
+    It does not start earlier, because a script may still set variables that torch reads when it is
+    imported.
     """
     try:
         recording = record(path, **options)
-    except (Error, OSError) as error:  # of the environment's values: the program runs without
+    except (Error, OSError) as error:  # an invalid variable: the program runs unrecorded
         leave_to_program(error)
         print_notice(f"{error}; nothing is recorded")
         return
     pid = os.getpid()
-    seconds_before = 0.0  # of the compiler
-    atexit.register(lambda: _tell(recording, seconds_before) if os.getpid() == pid else None)
+    seconds_before = 0.0  # the compiler failed
+    atexit.register(lambda: _report(recording, seconds_before) if os.getpid() == pid else None)
 
     def begin() -> None:
         try:
@@ -56,13 +57,13 @@ def begin_with_torch(path: str, **options: Any) -> None:
 
 
 def _seconds_of_children() -> float:
-    """Of processor time, of those that have ended."""
+    """Return the CPU seconds of child processes that have ended."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def _not_recorded(state: dict[str, int], seconds: float) -> str:
-    """What is said of child processes, which are not in the recording."""
+    """Return the note on child processes that are not in the recording."""
     children = state.get("unrecorded_children", 0)
     if children:
         forked = "1 forked child is" if children == 1 else f"{children:,} forked children are"
@@ -73,18 +74,18 @@ def _not_recorded(state: dict[str, int], seconds: float) -> str:
     return "; for processes that it starts, use PLIMSOLL=1 after plimsoll enable"
 
 
-def _tell(recording: Recording, seconds_before: float) -> None:
+def _report(recording: Recording, seconds_before: float) -> None:
     recording.stop()
     others = _not_recorded(recording.state, _seconds_of_children() - seconds_before)
     if not recording.state:
-        if "torch" not in sys.modules:
+        if "torch" not in sys.modules and not has_program_failed():
             print_notice(f"torch was not imported, so nothing was recorded{others}")
         return
     if os.environ.get("PLIMSOLL_RUN_LOG"):
         return  # the command that runs this program reports it
     path = _shown(recording.path)
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
-    # Without other devices, the name of the CPU is left out.
+    # If the CPU is the only device, its name is left out.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
     print_notice(
         f"{path}: {_held(recording.state)}, peak {peak}{others}; to see it: plimsoll report {path}"
@@ -107,7 +108,7 @@ def _shown(path: str) -> str:
 
 
 def begin_as_environment_says() -> None:
-    """What ``PLIMSOLL=1`` does at ``import plimsoll``; children of multiprocessing do nothing."""
+    """Handle ``PLIMSOLL=1`` at ``import plimsoll``; children of multiprocessing do nothing."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         return
@@ -127,7 +128,7 @@ def begin_as_environment_says() -> None:
 
 
 def _choice(variable: str, choices: tuple[str, ...]) -> str:
-    """The value of an environment variable; the first choice if it is empty or not set."""
+    """Return the value of an environment variable; the first choice if it is empty or not set."""
     value = os.environ.get(variable) or choices[0]
     if value in choices:
         return value
@@ -144,11 +145,11 @@ def _event_limit() -> int | None:
 
 
 def _list_in_run_log(path: str) -> None:
-    """Reports the file to ``plimsoll run -- PROGRAM``, as src/record/environment.cc does."""
+    """Report the file to ``plimsoll run -- PROGRAM``, as src/record/environment.cc does."""
     log = os.environ.get("PLIMSOLL_RUN_LOG")
     if not log:
         return
     line = b"recording %d %s\n" % (os.getpid(), os.fsencode(path))
-    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC  # reading, too: a pipe opens without a reader
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC  # RDWR: a pipe opens without a reader
     with Suppressed(OSError, ValueError), open(os.open(log, flags), "wb") as file:
-        write_all(file.fileno(), line)  # where that fails, the run is recorded and not reported
+        write_all(file.fileno(), line)  # if this fails, the run is recorded but not reported

@@ -1,7 +1,7 @@
-"""``plimsoll run SCRIPT ARGS…``: replaces this process by the Python that runs the script.
+"""``plimsoll run SCRIPT ARGS…``: replaces this process with the Python that runs the script.
 
 The command executes this file by its path, so that neither plimsoll nor a module of the current
-folder is imported. It imports nothing of plimsoll.
+folder is imported. It imports nothing from plimsoll.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-_LONG = ("-W", "-X", "--")  # options of Python that are not single letters
+_LONG = ("-W", "-X", "--")  # options of Python that are longer than one letter
 _MODES = ("full", "lite")
 _VARIABLES = (
     *("PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_MAX_EVENTS", "PLIMSOLL_STACKS"),
@@ -26,10 +26,10 @@ _START = os.path.join(_PACKAGE, "_start")
 
 
 def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
-    """Starts Python anew, for a script or module and with `_start/sitecustomize.py`.
+    """Replace this process with a Python that starts with `_start/sitecustomize.py`.
 
     Args:
-        words: What follows ``plimsoll run``.
+        words: The arguments after ``plimsoll run``.
         interpreter_words: Options for the interpreter, such as ``-X dev``.
     """
     options = _options(words)
@@ -42,7 +42,7 @@ def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
     _check_output(options.output or os.environ.get("PLIMSOLL_OUT") or "plimsoll.plim")
     try:
         folder = os.getcwd()
-    except FileNotFoundError:  # it has been removed
+    except FileNotFoundError:  # the current folder has been removed
         folder = ""
     environment = _first_environment()
     old = environment.get(b"PYTHONPATH")
@@ -56,7 +56,7 @@ def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
 
 
 def interpreter_words(words: Sequence[str]) -> Iterator[str]:
-    """The options before ``-m plimsoll`` in a command line of Python.
+    """Return the options before ``-m plimsoll`` in a command line of Python.
 
     Example:
         >>> list(interpreter_words(["-X", "dev", "-bm", "plimsoll", "run", "train.py"]))
@@ -84,20 +84,24 @@ def interpreter_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(
-        prog="plimsoll run", description="Run a Python script and record what it does to memory."
-    )
+    parser = _Parser(prog="plimsoll run", description="Run a Python script and record its memory.")
     parser.add_argument("-o", "--output", metavar="PATH", help="the trace file")
     parser.add_argument(
         "--force", dest="overwrite", action="store_true", help="replace an earlier trace at PATH"
     )
-    parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name")
-    parser.add_argument("--max-events", type=_events, metavar="N", help="keep the newest N, about")
+    parser.add_argument(
+        "-m", "--module", action="store_true", help="SCRIPT is a module name, as in python -m"
+    )
+    parser.add_argument(
+        "--max-events", type=_events, metavar="N", help="keep about the newest N events"
+    )
     parser.add_argument("--mode", choices=_MODES)
     parser.add_argument(
         "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
     )
-    parser.add_argument("--in-children", action="store_true", help="forked children record too")
+    parser.add_argument(
+        "--in-children", action="store_true", help="also record forked children, each into PATH.PID"
+    )
     parser.add_argument("--adapter", choices=_ADAPTERS)
     parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
@@ -119,7 +123,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _add_environment(options: argparse.Namespace) -> None:
-    """What no option says, as ``PLIMSOLL=1`` reads it."""
+    """Return the options that only the environment sets, as ``PLIMSOLL=1`` reads them."""
     for name in os.environ:
         if name.startswith("PLIMSOLL_") and name not in _VARIABLES:
             near = difflib.get_close_matches(name, _VARIABLES, 1, 0.9)
@@ -138,7 +142,7 @@ def _add_environment(options: argparse.Namespace) -> None:
 
 
 def _choice(variable: str, choices: tuple[str, ...]) -> str:
-    """The value of an environment variable; the first choice if it is empty or not set."""
+    """Return the value of an environment variable; the first choice if it is empty or not set."""
     value = os.environ.get(variable) or choices[0]
     if value in choices:
         return value
@@ -146,9 +150,10 @@ def _choice(variable: str, choices: tuple[str, ...]) -> str:
 
 
 def _check_output(path: str) -> None:
-    """End if no recording can be made: the script would run for nothing.
+    """Exit if no recording is possible: the script would run in vain.
 
-    What only writing shows, such as a full disk, ends the recording and not the script.
+    An error that appears only when writing, such as a full disk, ends the recording, not the
+    script.
     """
     try:
         trouble = _trouble_with(path)
@@ -175,7 +180,7 @@ def _trouble_with(path: str) -> str:
         return "" if can_create else f"the folder {folder} is not writable"
     if stat.S_ISSOCK(there.st_mode):
         return "it is a socket"
-    is_used = not stat.S_ISREG(there.st_mode) or there.st_size == 0  # else the next free name is
+    is_used = not stat.S_ISREG(there.st_mode) or there.st_size == 0  # else the next free name
     if is_used and not os.access(path, os.W_OK):
         return "it is not writable"
     return "" if is_used or can_create else f"the folder {folder} is not writable"
@@ -189,12 +194,12 @@ def _events(text: str) -> int:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Ends in one sentence; --help prints the usage."""
+        """Exit with one sentence; --help prints the usage."""
         _fail(f"{message} (plimsoll run --help)")
 
 
 def _first_environment() -> dict[bytes, bytes]:
-    """The environment that this process was started with: Python sets LC_CTYPE in its own."""
+    """Return the environment with which this process started; Python adds LC_CTYPE to its own."""
     try:
         with open("/proc/self/environ", "rb") as file:
             pairs = file.read().split(b"\0")

@@ -1,1 +1,1 @@
-"""CUDA: the second half of the adapter, or torch's own history of its allocator."""
+"""CUDA: the CUDA adapter, or torch's own allocator history."""

@@ -1,9 +1,9 @@
-"""CUDA without the adapter's half: torch's own history of its allocator, driven by us.
+"""CUDA without the CUDA adapter: torch's own allocator history, enabled by Plimsoll.
 
-It knows every block, segment and line of its newest events. Its snapshot is put into the trace,
-whole, when the recording ends, when memory runs out, and now and then; `plimsoll report` joins it
-to what the recording knows of the program (`src/engine/torch_history.h`). A history that the
-program itself has switched on is read and otherwise left as it is.
+The history has every block, segment and line of its newest events. Its snapshot is attached to the
+trace when the recording ends, when memory runs out, and at intervals. `plimsoll report` joins it to
+the recording (`src/engine/torch_history.h`). A history that the program itself has enabled is read
+and left unchanged.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from plimsoll._process.messages import print_notice
 from plimsoll._process.program_errors import leave_to_program
 from plimsoll._process.recordings import running
 
-_ENTRIES = 200_000  # a few hundred bytes each, as long as stacks are Python's alone
-_SOONEST_S = 60.0  # after the last one; twice as late each time, so that the file grows no faster
-_COST = 1000  # and no more than a thousandth of the time
+_ENTRIES = 200_000  # a few hundred bytes each, with Python stacks only
+_SOONEST_S = 60.0  # seconds since the last one; doubles each time, to limit the growth of the file
+_COST = 1000  # at most 1/1000 of the time
 
 _is_on = False
-_is_ours = False  # we have switched it on, and nobody since
+_is_ours = False  # Plimsoll enabled the history, and nothing has changed it since
 _observes = False
 _hook: Any = None
-_torchs_record: Any = None  # what the program calls to change it, while it is ours
-_tells_tensors = False  # nobody else tells the recorder of CUDA's tensors
+_torchs_record: Any = None  # torch's function that changes the history, while Plimsoll wraps it
+_reports_tensors = False  # nothing else reports CUDA tensors to the recorder
 _begun_s = 0.0
 _next_s = 0.0
 _survey: Callable[[], object] | None = None  # see begin()
 
 
-def begin(why: str, has_main_half: bool, survey: Callable[[], object] | None) -> str | None:
-    """Switches the history on, unless the program itself has done so.
+def begin(why: str, has_cpu_adapter: bool, survey: Callable[[], object] | None) -> str | None:
+    """Enable the history, unless the program has enabled it.
 
     Args:
-        why: Why the half is not there: every report says it.
-        has_main_half: The adapter's other half is there: it knows layers and phases, and tells
-            nothing of CUDA's tensors.
-        survey: Called when memory runs out: records what no hook has reported.
+        why: Why the CUDA adapter is unavailable; every report states it.
+        has_cpu_adapter: Whether the CPU adapter is attached. It records layers and phases, but no
+            CUDA tensors.
+        survey: Called when memory runs out; records what no hook has reported.
 
     Returns:
-        Why there is none: torch's other allocators keep no history. None where there is one.
+        Why there is no history (torch's other allocators keep none), or None if there is one.
     """
-    global _is_on, _is_ours, _observes, _hook, _tells_tensors, _begun_s, _next_s, _survey
+    global _is_on, _is_ours, _observes, _hook, _reports_tensors, _begun_s, _next_s, _survey
     if _is_on:
         return None
     torch: Any = sys.modules["torch"]
     try:
         if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING") == "1":
             raise RuntimeError("the allocator's cache is disabled")
-        is_programs_own = _is_enabled(torch)  # throws where the allocator knows of no history
+        is_programs_own = _is_enabled(torch)  # raises if the allocator has no history
         if not is_programs_own:
             memory = torch.cuda.memory
             memory._record_memory_history(**arguments(memory))
@@ -65,33 +65,33 @@ def begin(why: str, has_main_half: bool, survey: Callable[[], object] | None) ->
     except (AttributeError, RuntimeError, TypeError) as error:
         leave_to_program(error)
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        _record.notice("device_unseen", 0, 1, f"{why}; and of torch's own history: {reason}")
+        _record.notice("device_not_recorded", 0, 1, f"{why}; and of torch's own history: {reason}")
         return reason
-    _record.notice("history_stands_in", 0, 1, why)
-    _is_on, _is_ours, _tells_tensors = True, not is_programs_own, has_main_half
+    _record.notice("cuda_adapter_unavailable", 0, 1, why)
+    _is_on, _is_ours, _reports_tensors = True, not is_programs_own, has_cpu_adapter
     _survey = survey
     _begun_s = time.monotonic()
     _next_s = _begun_s + _SOONEST_S
-    if has_main_half:
+    if has_cpu_adapter:
         _record.mark_ranges(True)
     optimizers = importlib.import_module("torch.optim.optimizer")
     _hook = optimizers.register_optimizer_step_post_hook(_step_ended)
     observe: Callable[[Any], None] | None
     observe = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
     if not _observes and observe is not None:
-        _observes = True  # torch takes no observer back
+        _observes = True  # torch cannot remove an observer
         observe(_ran_out)
     return None
 
 
 def end() -> None:
-    """Switches it off again, if it is ours."""
+    """Disable the history, if Plimsoll enabled it."""
     global _is_on, _is_ours, _hook
     if not _is_on:
         return
     _is_on = False
     torch: Any = sys.modules["torch"]
-    if _tells_tensors:
+    if _reports_tensors:
         _record.mark_ranges(False)
     if _hook is not None:
         _hook.remove()
@@ -103,18 +103,18 @@ def end() -> None:
 
 
 def is_on() -> bool:
-    """Whether there is a history to be read."""
+    """Return whether there is a history to read."""
     return _is_on
 
 
 def forget() -> None:
-    """In the child of a fork, where no CUDA works."""
+    """Reset in the child of a fork, where CUDA does not work."""
     global _is_on
     _is_on = False
 
 
 def arguments(memory: Any) -> dict[str, Any]:
-    """What `_record_memory_history` of this torch is to be called with."""
+    """Return the arguments for `_record_memory_history` of this torch."""
     known = inspect.signature(memory._record_memory_history).parameters
     if "trace_alloc_max_entries" in known:  # up to torch 2.0
         return {
@@ -128,14 +128,14 @@ def arguments(memory: Any) -> dict[str, Any]:
 
 
 def attach(recordings: Sequence[_record.Recording]) -> None:
-    """Puts the history as it is now into each of these recordings. Raises nothing."""
+    """Attach the current history to each of these recordings. Raises nothing."""
     if not _is_on or not recordings:
         return
     try:
-        if _tells_tensors:
-            from plimsoll._cuda.held_tensors import tell_cuda_tensors
+        if _reports_tensors:
+            from plimsoll._cuda.held_tensors import report_cuda_tensors
 
-            tell_cuda_tensors()
+            report_cuda_tensors()
         snapshot = sys.modules["torch"].cuda.memory._snapshot()
         packed = gzip.compress(pickle.dumps(snapshot, protocol=4), compresslevel=1)
     except Exception as error:
@@ -150,7 +150,7 @@ def attach(recordings: Sequence[_record.Recording]) -> None:
 
 
 def _step_ended(optimizer: Any, args: Any, kwargs: Any) -> None:
-    """A process that is killed leaves what was attached last."""
+    """Attach the history at intervals, so that a killed process leaves the last attachment."""
     global _next_s
     began = time.monotonic()
     if not _is_on or began < _next_s:
@@ -160,7 +160,7 @@ def _step_ended(optimizer: Any, args: Any, kwargs: Any) -> None:
     _next_s = now + max(_SOONEST_S, _COST * (now - began), now - _begun_s)
 
 
-# ---- whose it is ---------------------------------------------------------------------------------
+# ---- who enabled it ------------------------------------------------------------------------------
 
 
 def _is_enabled(torch: Any) -> bool:
@@ -169,7 +169,7 @@ def _is_enabled(torch: Any) -> bool:
 
 
 def _notice_others(torch: Any) -> None:
-    """Whoever switches the history on or off while it is ours: it is theirs from then on."""
+    """Note that the program enabled or disabled the history: it then belongs to the program."""
     global _torchs_record
     _torchs_record = getattr(torch._C, "_cuda_record_memory_history", None)
     if _torchs_record is not None:

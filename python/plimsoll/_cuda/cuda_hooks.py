@@ -1,8 +1,8 @@
-"""The CUDA half of the torch adapter: it is attached when torch initialises CUDA, and not before.
+"""The CUDA adapter: attached when torch initializes CUDA, not before.
 
-With a torch that was not built for CUDA nothing here does anything. Where the half cannot be had
-(no compiler, no headers, another allocator than torch's own), torch's own history of its allocator
-takes its place: see `plimsoll._cuda.cuda_history`.
+With a torch that was not built for CUDA, nothing here has any effect. If the CUDA adapter is
+unavailable (no compiler, no headers, an allocator other than torch's own), torch's own allocator
+history replaces it: see `plimsoll._cuda.cuda_history`.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from plimsoll.errors import AdapterError
 
 _lock = threading.RLock()
 _users = 0
-_half: Any = None  # the module, while it is attached
-_main: Any = None  # the adapter's main half, which knows what an allocation belongs to
+_adapter: Any = None  # the module, while it is attached
+_cpu_adapter: Any = None  # the CPU adapter, which provides the context of an allocation
 _survey: Callable[[], object] | None = None  # see begin()
-_waits = False  # torch will call us when it initialises CUDA
-_is_prepared = False  # compiled, or found compiled: looking again would read and hash its sources
+_waits = False  # torch calls `_initialized` when it initializes CUDA
+_is_prepared = False  # already compiled: checking again would read and hash its sources
 _problem: str | None = None  # why the CUDA adapter is unavailable, reported once
 
 
 def is_cuda_build() -> bool:
-    """Whether torch is imported, and was built for CUDA. Initialises nothing."""
+    """Return whether torch is imported and was built for CUDA. Initializes nothing."""
     torch = sys.modules.get("torch")
     return getattr(getattr(torch, "version", None), "cuda", None) is not None
 
 
 def prepare(say: Callable[[str], object]) -> None:
-    """Compiles the half ahead of time where there is a device, so that its first use waits less."""
+    """Compile the CUDA adapter ahead of its first use, if there is a device."""
     global _is_prepared
     if _is_prepared or not is_cuda_build() or not _has_device_file():
         return
-    from plimsoll._cuda import cuda_half
+    from plimsoll._cuda import cuda_adapter
     from plimsoll._torch import adapter
 
     try:
-        adapter.compiled(cuda_half.HALF, say)
+        adapter.compiled(cuda_adapter.CUDA, say)
         _is_prepared = True
     except (AdapterError, OSError) as error:
         leave_to_program(error)
@@ -51,13 +51,13 @@ def prepare(say: Callable[[str], object]) -> None:
 
 
 def begin(main: Any, survey: Callable[[], object]) -> None:
-    """Attaches, now or as soon as torch initialises CUDA, until `end`. Counted.
+    """Attach now or when torch initializes CUDA, until `end`. Calls are counted.
 
     Args:
-        main: The adapter's main half; None where there is none, and torch's own history is all.
-        survey: Called when memory runs out: records what no hook has reported.
+        main: The CPU adapter; None if it is unavailable, in which case torch's own history is used.
+        survey: Called when memory runs out; records what no hook has reported.
     """
-    global _users, _main, _survey, _waits
+    global _users, _cpu_adapter, _survey, _waits
     if not is_cuda_build():
         return
     cuda: Any = sys.modules["torch"].cuda
@@ -65,8 +65,8 @@ def begin(main: Any, survey: Callable[[], object]) -> None:
         _users += 1
         if _users > 1:
             return
-        _main, _survey = main, survey
-        _record.start_device_watch()  # before CUDA is there: what it takes for itself is the rest
+        _cpu_adapter, _survey = main, survey
+        _record.start_device_watch()  # before CUDA starts, to measure its own memory
         if cuda.is_initialized():
             _attach_or_say()
         elif not _waits:
@@ -75,26 +75,26 @@ def begin(main: Any, survey: Callable[[], object]) -> None:
 
 
 def end() -> None:
-    """As many of these as there were of `begin` detach it."""
-    global _users, _half
+    """Detach when `end` has been called once for each `begin`."""
+    global _users, _adapter
     with _lock:
         if _users == 0:
             return
         if _users == 1:
-            if _half is not None:
-                _half.detach()
-                _main.renew_cuda_by(0)
-                _main.tell_cuda_tensors(False)
-                _half = None
+            if _adapter is not None:
+                _adapter.detach()
+                _cpu_adapter.renew_cuda_by(0)
+                _cpu_adapter.report_cuda_tensors(False)
+                _adapter = None
             _history_end()
             _record.stop_device_watch()
-        _users -= 1  # last: an interrupted call is made again
+        _users -= 1  # last, because an interrupted call is repeated
 
 
 def forget() -> None:
-    """In the child of a fork, where no CUDA works."""
-    global _users, _half
-    _users, _half = 0, None
+    """Reset in the child of a fork, where CUDA does not work."""
+    global _users, _adapter
+    _users, _adapter = 0, None
     history = sys.modules.get("plimsoll._cuda.cuda_history")
     if history is not None:
         history.forget()
@@ -102,13 +102,13 @@ def forget() -> None:
 
 def renew() -> None:
     """Compare a device with torch's own snapshot if its figures are in doubt."""
-    if _half is not None:
-        _half.renew()
+    if _adapter is not None:
+        _adapter.renew()
 
 
 def state() -> list[dict[str, int]]:
-    """The counts of each device, and the sums of Plimsoll and of torch; [] if not attached."""
-    return list(_half.state()) if _half is not None else []
+    """Return the counts of each device and the sums of Plimsoll and torch; [] if not attached."""
+    return list(_adapter.state()) if _adapter is not None else []
 
 
 def attach_history(recording: _record.Recording) -> None:
@@ -119,19 +119,19 @@ def attach_history(recording: _record.Recording) -> None:
 
 
 def problem() -> str | None:
-    """Why the CUDA adapter is not used; None if there is no reason."""
+    """Return why the CUDA adapter is not used; None if there is no reason."""
     return _problem
 
 
 def _initialized() -> None:
-    """Called by torch once CUDA works, before the first allocation."""
+    """Attach; torch calls this when CUDA has been initialized, before the first allocation."""
     with _lock:
         if _users > 0:
             _attach_or_say()
 
 
 def _attach_or_say() -> None:
-    """Raise nothing: torch would treat an exception as a failure to initialize CUDA."""
+    """Attach without raising: torch would treat an exception as a failure to initialize CUDA."""
     try:
         _attach()
     except Exception as error:
@@ -140,31 +140,36 @@ def _attach_or_say() -> None:
 
 
 def _attach() -> None:
-    global _half
-    if _half is not None:
+    global _adapter
+    if _adapter is not None:
         return
-    if _main is None:
+    if _cpu_adapter is None:
         problem = _history_begin("recorded without the compiled adapter")
         if problem is not None:
             print_notice(f"torch has no allocator history ({problem}): CUDA memory is not recorded")
         return
-    from plimsoll._cuda import cuda_half
+    from plimsoll._cuda import cuda_adapter
     from plimsoll._torch import adapter
 
     try:
-        half = adapter.load_half(cuda_half.HALF, print_notice, lambda module: module.problem())
-        torch = sys.modules["torch"]
-        half.attach(
-            _record.api_address(), _main.describe_address(), torch.cuda.device_count(), _ran_out
+        loaded = adapter.load_adapter(
+            cuda_adapter.CUDA, print_notice, lambda module: module.problem()
         )
-        half.renew()  # other threads may have allocated meanwhile
-        device = half.differs()
+        torch = sys.modules["torch"]
+        loaded.attach(
+            _record.api_address(),
+            _cpu_adapter.describe_address(),
+            torch.cuda.device_count(),
+            _ran_out,
+        )
+        loaded.renew()  # other threads may have allocated in the meantime
+        device = loaded.differs()
         if device is not None:
-            half.detach()
+            loaded.detach()
             raise AdapterError(f"the allocator of cuda:{device} has another layout in this torch")
-        _half = half
-        _main.renew_cuda_by(half.renew_address())
-        _main.tell_cuda_tensors(True)
+        _adapter = loaded
+        _cpu_adapter.renew_cuda_by(loaded.renew_address())
+        _cpu_adapter.report_cuda_tensors(True)
     except (AdapterError, RuntimeError, OSError) as error:
         leave_to_program(error)
         _fail(str(error), _history_begin(str(error)))
@@ -175,14 +180,14 @@ def _ran_out(device: int, *sizes: int) -> None:
     from plimsoll._oom.request_lines import Failure
 
     with Suppressed(Exception):
-        _half.tell_settings()  # a program may change them while it runs
+        _adapter.report_settings()  # the program may change the settings while it runs
     oom_report.out_of_memory(Failure(device, *sizes), _survey)
 
 
 def _history_begin(why: str) -> str | None:
     from plimsoll._cuda import cuda_history
 
-    return cuda_history.begin(why, _main is not None, _survey)
+    return cuda_history.begin(why, _cpu_adapter is not None, _survey)
 
 
 def _history_end() -> None:

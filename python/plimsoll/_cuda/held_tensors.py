@@ -1,4 +1,4 @@
-"""Reports the CUDA tensors of modules and optimizers, if nothing else reports them."""
+"""Records the CUDA tensors of modules and optimizers if nothing else does."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from plimsoll._torch.tensor_memory import gradient_of, kind_of, memory_of
 _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER = 1, 2, 3, 4
 
 
-def tell_cuda_tensors() -> None:
-    """Tells each of them once, as of now: they are not followed."""
-    told: list[tuple[int, int]] = []
+def report_cuda_tensors() -> None:
+    """Record each of these tensors once; later changes are not followed."""
+    reported: list[tuple[int, int]] = []
     for role, name, tensor in _held():
-        told += _tell(role, name, tensor)
-    for device, address in told:
+        reported += _report(role, name, tensor)
+    for device, address in reported:
         _record.free(device, address)
 
 
@@ -47,7 +47,7 @@ def _held() -> Iterator[tuple[int, str, Any]]:
                     yield _OPTIMIZER_STATE, str(key), tensor
 
 
-def _tell(role: int, name: str, tensor: Any) -> Iterator[tuple[int, int]]:
+def _report(role: int, name: str, tensor: Any) -> Iterator[tuple[int, int]]:
     memory = memory_of(tensor)
     if memory is None or memory[0].device.type != "cuda":
         return

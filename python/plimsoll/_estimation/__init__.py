@@ -1,1 +1,1 @@
-"""The peak of a model before it is trained."""
+"""Estimates the peak memory of a model before it is trained."""

@@ -26,7 +26,7 @@ from plimsoll._process.program_errors import Suppressed, leave_to_program
 
 
 def optimizer_maker(torch: Any, model: Any, optimizer: Any) -> Callable[[Copy], Any] | None:
-    """What makes the optimizer of a copy, from what the user gives."""
+    """Return the function that creates the optimizer of a copy, from the user's argument."""
     if optimizer is None:
         return None
     if isinstance(optimizer, torch.optim.Optimizer):
@@ -73,7 +73,7 @@ def _needs_learning_rate(make: Callable[..., Any]) -> bool:
 
 
 def _as_if_new(optimizer: Any, parameters: Mapping[int, Any]) -> Any:
-    """One of the same class and settings, without state, for the copies of its parameters."""
+    """Return an optimizer of the same class and settings, without state, for copied parameters."""
     groups = [
         {**group, "params": [parameters[id(parameter)] for parameter in group["params"]]}
         for group in optimizer.param_groups
@@ -84,14 +84,14 @@ def _as_if_new(optimizer: Any, parameters: Mapping[int, Any]) -> Any:
 
 
 def _step_function(optimizer: Any) -> Callable[[Any], Any]:
-    """Its step without hooks: a dry run calls neither the user's nor Plimsoll's."""
+    """Run the optimizer's step without hooks: a dry run calls neither the user's nor Plimsoll's."""
     step: Any = type(optimizer).step
     bare: Callable[[Any], Any] = step.__wrapped__ if getattr(step, "hooked", False) else step
     return bare
 
 
 def _lbfgs_state_bytes(optimizer: Any) -> int:
-    """Of `torch.optim.LBFGS` with a full history.
+    """Return the bytes of the state of `torch.optim.LBFGS` with a full history.
 
     Its step reads values, so fake tensors cannot run it. It keeps the direction, the last gradient,
     and two vectors and two scalars for each entry of the history.
@@ -114,13 +114,14 @@ class _Live:
 
 
 class Meter:
-    """The storages that are live, and the most there were."""
+    """The live storages, and the peak of their bytes."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._counted: dict[int, _Live] = {}
-        # Those that have died since `_forget_dead`. A weak reference's callback must run no Python:
-        # what a signal's handler raises there, such as KeyboardInterrupt, would be dropped.
+        # Storages freed since the last `_forget_dead`. The callback of a weak reference must not
+        # run Python code: an exception that a signal handler raises there, such as
+        # KeyboardInterrupt, would be dropped.
         self._dead: dict[int, weakref.ref[Any]] = {}
         self.live_bytes = 0
         self.peak_bytes = 0
@@ -152,7 +153,7 @@ class Meter:
             self.live_bytes -= self._counted.pop(key).size_bytes
 
     def live(self) -> list[_Live]:
-        """The storages that are counted and live."""
+        """Return the storages that are counted and still live."""
         self._forget_dead()
         return list(self._counted.values())
 
@@ -161,7 +162,7 @@ class Meter:
 
     @contextlib.contextmanager
     def watching(self, model: Any) -> Iterator[None]:
-        """Counts what operators return, by the layer whose forward is running."""
+        """Counts the storages that operators return, by the layer whose forward runs."""
 
         def dispatch(
             mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -189,7 +190,7 @@ class Meter:
         self._layers.pop()
 
     def bytes_of(self, tensors: object) -> int:
-        """Each storage once."""
+        """Return the bytes of the tensors, each storage once."""
         storages = {
             storage._cdata: storage.nbytes()
             for tensor in tensors_in(self._torch, tensors)
@@ -198,8 +199,8 @@ class Meter:
         return sum(storages.values())
 
 
-# Fake tensors multiply matrices of different dtypes; every other operator refuses what it would
-# refuse for real.
+# With fake tensors, matrices of different dtypes can be multiplied; all other operators refuse the
+# same arguments as with real tensors.
 _MATRIX_PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mv"}
 
 
@@ -235,7 +236,7 @@ def _storages(tensor: Any) -> Iterator[Any]:
 
 
 class Training:
-    """What two steps hold. In the second one, optimizer state exists.
+    """The memory of two training steps. In the second one, optimizer state exists.
 
     Attributes:
         activations: Bytes that the forward pass allocated and that are live at its end, by layer.
@@ -276,8 +277,8 @@ class Training:
         for parameter in parameters:
             parameter.grad = None
         meter.phase = "forward"
-        before = set(meter.live())  # not their keys, which are used again
-        # A loop's variable keeps the output until the next forward pass has made another one.
+        before = set(meter.live())  # not the keys, which are reused
+        # In a loop, the variable keeps the output until the next forward pass has made a new one.
         self._output = self._forward()
         losses = self._losses(self._output)
         self._torch.clear_autocast_cache()
@@ -288,7 +289,8 @@ class Training:
         meter.phase = "backward"
         with self._without_autocast():
             reached = [each for each in losses if each.requires_grad]
-            # A sum's gradient would be a single element; those of losses are as large as outputs.
+            # The gradient of a sum would be a single element; real gradients are as large as the
+            # outputs.
             self._torch.autograd.backward(
                 reached, [self._torch.ones_like(each) for each in reached]
             )
@@ -307,7 +309,7 @@ class Training:
         return self._copied.model(given)
 
     def _losses(self, output: Any) -> list[Any]:
-        """What backward begins with: the loss, or the outputs whose sum it is."""
+        """Return the tensors at which backward begins: the loss, or else the outputs."""
         result = self._loss(output) if self._loss else getattr(output, "loss", None)
         if self._loss is None and not isinstance(result, self._torch.Tensor):
             found = [t for t in tensors_in(self._torch, output) if t.is_floating_point()]
@@ -320,7 +322,7 @@ class Training:
 
     @contextlib.contextmanager
     def _without_autocast(self) -> Iterator[None]:
-        """Backward runs outside autocast, as PyTorch recommends."""
+        """Run backward outside autocast, as PyTorch recommends."""
         device = next(iter(self._copied.parameters.values())).device.type
         if not self._torch.is_autocast_enabled():
             yield
@@ -339,12 +341,12 @@ class Training:
         return self.meter.bytes_of([list(self._optimizer.state.values())])
 
     def peak_bytes(self) -> int:
-        # L-BFGS has made no step, so its state is not in what was metered.
+        # L-BFGS has made no step, so its state has not been measured.
         metered = max(self.meter.peak_bytes, self._recorded_bytes)
         return metered + (self.optimizer_state_bytes() if self._is_lbfgs() else 0)
 
     def weights_by_layer(self) -> Counter[str]:
-        """Each storage in the first module that has it."""
+        """Assign each storage to the first module that uses it."""
         seen: set[int] = set()
         weights: Counter[str] = Counter()
         for name, module in self._copied.model.named_modules():
@@ -363,7 +365,7 @@ class Training:
 
 
 def has_workspaces_on_the_cpu(torch: Any, model: Any) -> bool:
-    """Convolutions, recurrent layers and half precision: CPU kernels that allocate workspaces."""
+    """Return whether the model has layers or dtypes whose CPU kernels allocate workspaces."""
     kinds = (torch.nn.RNNBase, torch.nn.modules.conv._ConvNd)
     half = (torch.bfloat16, torch.float16)
     if any(parameter.is_cpu and parameter.dtype in half for parameter in model.parameters()):
@@ -376,7 +378,7 @@ def has_workspaces_on_the_cpu(torch: Any, model: Any) -> bool:
 
 @contextlib.contextmanager
 def random_state_kept(torch: Any) -> Iterator[None]:
-    """Of torch on all devices, Python and NumPy."""
+    """Restore the random state of torch (all devices), Python and NumPy at the end of the block."""
     numpy = sys.modules.get("numpy")
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     state = torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None

@@ -1,4 +1,4 @@
-"""What a model will need to train, before it trains: `estimate`."""
+"""Estimates the memory of training a model before it trains: `estimate`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SHOWN = {"fake": "fake tensors", "cpu": "copy on the CPU"}
 
 @dataclass(frozen=True)
 class LayerEstimate:
-    """What one module holds itself, without the modules inside it.
+    """The memory of one module, without the modules inside it.
 
     Attributes:
         name: Path of the module in the model; empty for the model itself and the loss.
         weights_bytes: Its parameters. A tied weight counts in the first module that has it.
-        activations_bytes: What it allocated in the forward pass that is live when that ends.
+        activations_bytes: What it allocated in forward and is live at the end of forward.
     """
 
     name: str
@@ -45,16 +45,18 @@ class MemoryEstimate:
 
     Attributes:
         weights_bytes: Parameters, each storage once.
-        gradients_bytes: Of the parameters that the loss reaches; frozen ones have none.
-        optimizer_state_bytes: After the first step; with L-BFGS, once its history is full.
-        buffers_bytes: Such as the running statistics of batch normalization.
+        gradients_bytes: Gradients of the parameters on which the loss depends; frozen ones have
+            none.
+        optimizer_state_bytes: Optimizer state after the first step; with L-BFGS, when its history
+            is full.
+        buffers_bytes: Buffers, such as the running statistics of batch normalization.
         inputs_bytes: The sample input.
-        activations_bytes: What else is live at the end of the forward pass: what backward needs,
-            the output and the loss.
-        peak_bytes: The most that is live at any point of a step once optimizer state exists.
+        activations_bytes: Other memory that is live at the end of forward: tensors that backward
+            needs, the output and the loss.
+        peak_bytes: The peak of live bytes in a step in which optimizer state exists.
         peak_phase: The phase of the peak: ``"forward"``, ``"backward"`` or ``"optimizer"``.
-        layers: By module, largest first.
-        dry_run: ``"fake"`` or ``"cpu"``: what it ran on.
+        layers: The estimates of the modules, largest first.
+        dry_run: ``"fake"`` or ``"cpu"``: what the dry run used.
     """
 
     weights_bytes: int
@@ -70,7 +72,7 @@ class MemoryEstimate:
 
     @property
     def total_bytes(self) -> int:
-        """The sum of the six parts, which need not all be live simultaneously: see `peak_bytes`."""
+        """The sum of the six parts, which need not be live simultaneously: see `peak_bytes`."""
         return sum(size for _, size in self._parts())
 
     def _parts(self) -> list[tuple[str, int]]:
@@ -98,33 +100,33 @@ def estimate(
     loss: Callable[[Any], Any] | None = None,
     dry_run: Literal["auto", "fake", "cpu"] = "auto",
 ) -> MemoryEstimate:
-    """Estimates the memory of training `model` on batches like `sample_input`.
+    """Estimate the memory of training `model` on batches like `sample_input`.
 
     Runs two training steps of a copy of the model, on fake tensors that take no memory. The model,
-    its gradients and the random state stay as they are; hooks of the model run, on the copy and its
-    fake tensors. The model may be on the ``meta`` device.
-    Call this inside ``torch.autocast`` if the forward pass runs there.
+    its gradients and the random state do not change. Hooks of the model run, on the copy and its
+    fake tensors. The model may be on the ``meta`` device. Call this inside ``torch.autocast`` if
+    the forward pass runs there.
 
     Args:
         model: A `torch.nn.Module`, in the mode (training or evaluation) in which it will run.
         sample_input: One batch: a tensor, a tuple or list of positional arguments, or a dict of
             keyword arguments.
-        optimizer: A `torch.optim.Optimizer` of this model, a class or function that makes one from
-            parameters, a name such as ``"AdamW"``, or None.
-        loss: Makes a scalar tensor from the model's output. Default: ``output.loss`` where there is
-            one; else backward begins at the output's floating-point tensors, with gradients
-                as large as they are.
+        optimizer: A `torch.optim.Optimizer` of this model, a class or function that creates one
+            from parameters, a name such as ``"AdamW"``, or None.
+        loss: Computes a scalar tensor from the model's output. Default: ``output.loss`` if there is
+            one; otherwise backward begins at the output's floating-point tensors, with gradients of
+            the same shapes.
         dry_run: ``"fake"``: takes no memory, and does not count workspaces of CPU kernels.
-            ``"cpu"``: a copy trains on the CPU for two steps, and the recorder counts the peak.
-            ``"auto"``: fake tensors, but the CPU for models that cannot run on them, such as those
-            that read values, and for convolutions and recurrent layers on the CPU if the estimated
-            peak is at most 1 GiB.
+            ``"cpu"``: trains a copy on the CPU for two steps; the recorder measures the peak.
+            ``"auto"``: uses fake tensors, or the CPU for models that cannot run on them, such as
+            those that read values. CPU models with convolutions or recurrent layers also use the
+            CPU if the estimated peak is at most 1 GiB.
 
     Raises:
         InvalidArgumentError: `model`, `sample_input`, `optimizer`, `loss` or `dry_run` is
-            unsuitable; so is a model without parameters.
-        UnsupportedError: The model can be run neither on fake tensors nor as a copy on the CPU.
-        Exception: What the model itself raises on this input.
+            unsuitable, or the model has no parameters.
+        UnsupportedError: The model can run neither on fake tensors nor as a copy on the CPU.
+        Exception: Whatever the model itself raises for this input.
 
     Example:
         >>> estimate = plimsoll.estimate(  # doctest: +SKIP
@@ -164,14 +166,13 @@ def estimate(
                     return found
             except InvalidArgumentError:
                 raise
-            except Exception as error:  # an operator without a fake kernel, or the model's own
+            except Exception as error:  # from an operator without a fake kernel, or from the model
                 leave_to_program(error)
                 if dry_run == "fake":
                     raise
-                told = str(error).strip().partition("\n")[0]
-                reason = (
-                    f"the model cannot run on fake tensors ({type(error).__name__}: {told}), and "
-                )
+                message = str(error).strip().partition("\n")[0]
+                failure = f"{type(error).__name__}: {message}"
+                reason = f"the model cannot run on fake tensors ({failure}), and "
         _check_that_a_copy_fits(model, reason)
         recorded = RecordedPeak()
         try:
@@ -194,7 +195,7 @@ def _check_sample_input(sample_input: Any) -> None:
 
 @contextlib.contextmanager
 def _quiet_fake_tensors() -> Iterator[None]:
-    """Drop what torch logs about a failing operator in this thread: the exception has it, too."""
+    """Drop torch's log messages about a failing operator: the exception repeats them."""
     thread = threading.get_ident()
     logger = logging.getLogger("torch._subclasses.fake_tensor")
 
@@ -209,11 +210,11 @@ def _quiet_fake_tensors() -> Iterator[None]:
 
 
 def _check_that_a_copy_fits(model: Any, reason: str) -> None:
-    """Training on the CPU takes real memory, and the user's program must not run out of it."""
+    """Raise if training a copy on the CPU could exhaust the memory of the user's program."""
     if any(parameter.is_meta for parameter in model.parameters()):
         raise UnsupportedError("unsupported", f"{reason}on the meta device there are no values")
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = 4 * sum(p.numel() * p.element_size() for p in model.parameters())  # Adam's
+    needed = 4 * sum(p.numel() * p.element_size() for p in model.parameters())  # with Adam
     if needed > available:
         raise UnsupportedError(
             "unsupported", f"{reason}a copy of it does not fit into this machine's memory"

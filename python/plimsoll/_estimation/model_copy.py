@@ -1,4 +1,4 @@
-"""A copy of a model and of a batch, to run instead of the user's."""
+"""Copies a model and a batch, to run instead of the user's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Copy:
 
     Attributes:
         mode: The context to train it in.
-        parameters: By the ``id`` of the user's parameter.
+        parameters: The copied parameters, by the ``id`` of the user's parameter.
     """
 
     model: Any
@@ -28,15 +28,15 @@ class Copy:
 
 
 def fake_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
-    """On fake tensors, which have shapes, dtypes, devices and storages, but no memory."""
+    """Copy to fake tensors, which have shapes, dtypes, devices and storages, but no memory."""
     fakes = importlib.import_module("torch._subclasses.fake_tensor")
     mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
-    with fakes.FakeCopyMode(mode):  # for tensors in places that _copy does not search
+    with fakes.FakeCopyMode(mode):  # for tensors that _copy does not find
         return _copy(torch, model, sample_input, mode, mode.from_tensor)
 
 
 def cpu_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
-    """On real tensors."""
+    """Copy to real tensors."""
 
     def to_cpu(tensor: Any) -> Any:
         copied = tensor.detach().to("cpu", copy=True)
@@ -50,7 +50,7 @@ def cpu_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
 def _copy(
     torch: Any, model: Any, sample_input: Any, mode: Any, copied: Callable[[Any], Any]
 ) -> Copy:
-    """A deep copy, but each tensor as `copied` makes it from a leaf."""
+    """Return a deep copy in which `copied` makes each tensor from a leaf."""
     if any(torch.nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
         raise wrong_argument("the model has lazy parameters: run one batch through it first")
     memo: dict[int, Any] = {}
@@ -77,7 +77,7 @@ def _copy(
 
 
 def without_wrapper(torch: Any, model: Any) -> Any:
-    """The module inside `torch.compile`'s, or inside data parallelism."""
+    """Return the module inside the wrapper of `torch.compile` or of data parallelism."""
     if not isinstance(model, torch.nn.Module):
         raise wrong_argument(
             f"model is of type {type(model).__name__}; it must be a torch.nn.Module"
@@ -93,7 +93,7 @@ def without_wrapper(torch: Any, model: Any) -> Any:
 
 
 def tensors_in(torch: Any, value: object) -> Iterator[Any]:
-    """Those in nested lists, tuples, sets, mappings and dataclass-like outputs."""
+    """Yield the tensors in nested lists, tuples, sets, mappings and dataclass-like outputs."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
@@ -107,7 +107,7 @@ def tensors_in(torch: Any, value: object) -> Iterator[Any]:
 
 
 def _mapped(torch: Any, value: Any, function: Callable[[Any], Any]) -> Any:
-    """The same containers, with each tensor as `function` has it."""
+    """Return the same containers, with `function` applied to each tensor."""
     if isinstance(value, torch.Tensor):
         return function(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The peak of the CPU during a dry run, as the recorder counts it."""
+"""Measures the peak of CPU memory during a dry run, with the recorder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plimsoll._monitoring.watch import stop_monitoring, watch
 
 
 class RecordedPeak:
-    """What the recorder counts in this process: also what CPU kernels allocate for themselves."""
+    """Counts all memory of this process, including workspaces of CPU kernels."""
 
     def __init__(self) -> None:
         self._began_watching = not _record.is_watching()
@@ -23,7 +23,7 @@ class RecordedPeak:
         self._span = _record.PeakSpan()
 
     def peak_bytes(self) -> int:
-        """Since `begin`, without what was live before the copy was made; 0: not known."""
+        """Return the peak since `begin`, without memory allocated before the copy; 0 if unknown."""
         cpu = self._cpu()
         peak_bytes = cpu.peak_bytes if cpu is not None else None
         return max((peak_bytes or 0) - self._before, 0)
@@ -34,6 +34,6 @@ class RecordedPeak:
             stop_monitoring()
 
     def _cpu(self) -> _record.DeviceMemory | None:
-        """None: the program has stopped monitoring meanwhile."""
+        """Return the CPU's usage; None if the program has stopped monitoring in the meantime."""
         devices = _record.take_sample(peak_since=self._span).devices
         return next((device for device in devices if device.name == "cpu"), None)

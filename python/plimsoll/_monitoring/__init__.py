@@ -1,1 +1,1 @@
-"""What monitors share: the watch, logs, snapshots, profiler ranges."""
+"""Code that monitors share: the watch, logs, snapshots, profiler ranges."""

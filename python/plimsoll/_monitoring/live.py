@@ -1,4 +1,4 @@
-"""What this process lets others see while it records or watches, for `plimsoll top` above all."""
+"""Publishes the live memory of this process for `plimsoll top`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _pid = 0
 
 
 def begin(user: object) -> None:
-    """Publish what is live, and query torch for CUDA devices, from the first user on."""
+    """Publish the live memory, and query torch for CUDA devices, from the first user on."""
     global _pid
     with _lock:
         if _pid != os.getpid():
@@ -29,18 +29,18 @@ def begin(user: object) -> None:
 
 
 def end(user: object) -> None:
-    """Ends it with the last user. Does nothing for one that has not begun."""
+    """Stop publishing after the last user. Does nothing for a user that has not begun."""
     with _lock:
         if _pid != os.getpid() or user not in _users:
             return
         if len(_users) == 1:
             _record.stop_showing()
             _record.set_device_source(None)
-        _users.discard(user)  # last: an interrupted call is made again
+        _users.discard(user)  # last, because an interrupted call is repeated
 
 
 def _cuda_devices() -> list[DeviceMemory]:
-    """Figures of torch's caching allocator and of the driver, if this process uses CUDA."""
+    """Return figures of torch's caching allocator and of the driver, if this process uses CUDA."""
     torch = sys.modules.get("torch")
     cuda: Any = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():
@@ -48,8 +48,8 @@ def _cuda_devices() -> list[DeviceMemory]:
     devices = []
     for index in range(cuda.device_count()):
         stats = cuda.memory_stats(index)
-        # Asking the driver for a device that this process does not use would open it, which takes
-        # hundreds of MB there.
+        # Querying the driver for a device that this process does not use would open the device,
+        # which takes hundreds of MB on it.
         if not stats.get("reserved_bytes.all.peak") and index != cuda.current_device():
             continue
         free_bytes, total_bytes = cuda.mem_get_info(index)

@@ -1,4 +1,4 @@
-"""Blocks, regions and steps as ranges of `torch.profiler`, with the bytes, while it records.
+"""Shows blocks, regions and steps as ranges of `torch.profiler`, with the bytes, while it records.
 
 Without a profiler each call costs one lookup in ``sys.modules``.
 """
@@ -25,7 +25,7 @@ _reported: set[str] = set()  # variables
 
 @contextlib.contextmanager
 def profiled_range(name: str) -> Iterator[None]:
-    """A range for a block, which ends in a `profiled_mark` with the bytes then."""
+    """Open a range for a block, which ends in a `profiled_mark` with the bytes at its end."""
     profiler = _recording_profiler()
     if profiler is None:
         yield
@@ -39,7 +39,7 @@ def profiled_range(name: str) -> Iterator[None]:
 
 
 def profiled_mark(name: str) -> None:
-    """An empty range whose name has the bytes now."""
+    """Add an empty range whose name has the current bytes."""
     profiler = _recording_profiler()
     if profiler is not None:
         _mark(profiler, name, None)
@@ -47,10 +47,10 @@ def profiled_mark(name: str) -> None:
 
 def _mark(profiler: Any, name: str, before: int | None) -> None:
     place, now = _place(), _tensor_bytes()
-    told = f"{place} unknown" if now is None else f"{place} {now / _MB:.1f} MB"
+    reported = f"{place} unknown" if now is None else f"{place} {now / _MB:.1f} MB"
     if now is not None and before is not None:
-        told += f" ({(now - before) / _MB:+.1f} MB)"
-    with profiler.record_function(f"plimsoll: {name}: {told}"):
+        reported += f" ({(now - before) / _MB:+.1f} MB)"
+    with profiler.record_function(f"plimsoll: {name}: {reported}"):
         pass
 
 
@@ -69,7 +69,7 @@ def _tensor_bytes() -> int | None:
 
 
 def _report_misspelled() -> None:
-    """A monitor refuses such a variable. A recording reads only one of them, and goes on."""
+    """Report invalid variables: a monitor refuses them, but a recording continues."""
     for variable in os.environ:
         if not variable.startswith(_PREFIX) or variable in _reported:
             continue
@@ -84,7 +84,7 @@ def _report_misspelled() -> None:
 
 
 def nvtx_is_asked_for() -> bool:
-    """Whether the environment asks recordings to show their ranges."""
+    """Return whether the environment asks recordings to show their ranges."""
     value = os.environ.get("PLIMSOLL_MONITOR_NVTX", "false")
     _report_misspelled()
     said = _record.MonitorOptions()

@@ -1,4 +1,4 @@
-"""Iterations of the option ``snapshot_at``: a trace of each, and PyTorch's own snapshot on CUDA."""
+"""Implements ``snapshot_at``: a trace of each chosen iteration, and PyTorch's snapshot on CUDA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plimsoll.recording import Recording, record
 
 
 class Snapshots:
-    """Records one iteration at a time. What fails is reported on stderr and never raised."""
+    """Records one iteration at a time. Errors are printed on stderr and never raised."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
@@ -30,7 +30,7 @@ class Snapshots:
         self._recording.start()
 
     def end(self) -> None:
-        """Close the trace. Where CUDA is used, dump PyTorch's snapshot next to it."""
+        """Close the trace. If CUDA is used, dump PyTorch's snapshot next to it."""
         recording, self._recording = self._recording, None
         if recording is not None:
             _attempt(recording.stop)
@@ -43,6 +43,6 @@ class Snapshots:
 def _attempt(action: Callable[[], object]) -> None:
     try:
         action()
-    except Exception as error:  # torch raises many kinds; training goes on
+    except Exception as error:  # torch raises many types; training continues
         leave_to_program(error)
         print_notice(f"snapshot: {error}")

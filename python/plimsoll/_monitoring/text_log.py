@@ -1,4 +1,4 @@
-"""Samples in what the user hands over: a text file, its path, or a writer of scalars."""
+"""Writes samples to the user's text file, path or writer of scalars."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _failed: set[str] = set()  # logs and writers whose failure has been reported
 
 
 class Writer(Protocol):
-    """What is used of a ``SummaryWriter``."""
+    """The methods of ``SummaryWriter`` that are used."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any: ...
 
 
 def add_scalars(writer: Writer, scalars: Iterable[tuple[str, float]], iteration: int) -> None:
-    """Hand the scalars over. A failure is reported once and never raised: training goes on."""
+    """Pass on the scalars. An error is printed once and never raised: training continues."""
     try:
         for tag, value in scalars:
             writer.add_scalar(tag, value, iteration)
@@ -35,7 +35,7 @@ def add_scalars(writer: Writer, scalars: Iterable[tuple[str, float]], iteration:
 
 
 def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers: int) -> None:
-    """Append one snapshot. A failure is reported once and never raised: training goes on."""
+    """Append one sample. An error is printed once and never raised: training continues."""
     if isinstance(log_file, str | os.PathLike):
         path = os.fspath(log_file)
         try:
@@ -63,7 +63,7 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
 def _shown(error: Exception) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception as broken:  # an exception of the user's that cannot be printed
+    except Exception as broken:  # an exception of the user's object that cannot be printed
         leave_to_program(broken)
         return type(error).__name__
 

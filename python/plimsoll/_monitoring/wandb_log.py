@@ -1,4 +1,4 @@
-"""The option ``wandb: true`` of a monitor: its samples, logged to the active W&B run."""
+"""Implements ``wandb: true``: logs the samples of a monitor to the active W&B run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plimsoll._record import MemorySample, MonitorOptions
 
 
 class WandbLog:
-    """Takes each sample of a monitor. Says once why it cannot log one; training goes on."""
+    """Logs each sample of a monitor. If it cannot, prints the reason once; training continues."""
 
     def __init__(self, options: MonitorOptions) -> None:
         self._options = options
@@ -31,18 +31,18 @@ class WandbLog:
             )
             for tag, value in scalars:
                 self._writer.add_scalar(tag, value, sample.iteration)
-        except Exception as error:  # W&B's own
+        except Exception as error:  # any exception of W&B
             leave_to_program(error)
             self._complain(f"{type(error).__name__}: {error}")
 
     def _follow_active_run(self) -> bool:
-        """The run may begin after the monitor, and another one may follow it."""
+        """Return the active run, which may begin after the monitor and be followed by another."""
         wandb: Any = sys.modules.get("wandb")
         run = getattr(wandb, "run", None)
         if run is None:
             if importlib.util.find_spec("wandb") is None:
                 self._complain("the package is not installed: pip install wandb")
-            elif _record.process_rank() in (None, 0):  # usually only rank 0 has a run
+            elif _record.process_rank() in (None, 0):  # other ranks usually have none
                 self._complain("no run is active: call wandb.init() before the first sample")
             return False
         if run is not self._run:

@@ -1,4 +1,4 @@
-"""The process's watch: what monitors and samples ask. It begins with the first of them."""
+"""The hooks that monitors and samples share. The first monitor or sample installs them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from plimsoll._torch.hooks import Adapter, Mode
 from plimsoll.errors import AdapterError
 
 _lock = threading.RLock()
-_mode: Mode | None = None  # what is attached for the watch; None: it does not run
+_mode: Mode | None = None  # the attached hooks; None: the watch does not run
 _pid = 0
-_OWNER = "watch"  # of what is attached
+_OWNER = "watch"  # of the attached hooks
 
 
 def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
-    """Watches from now on, until `stop_monitoring` or the end of the process.
+    """Install the hooks of monitoring, until `stop_monitoring` or the end of the process.
 
-    The second and later calls do nothing, unless they ask for more than the first one did.
+    Later calls do nothing, unless they need more than the first one did.
 
     Raises:
-        AdapterError: `adapter` is ``"libtorch"`` and it is not to be had.
+        AdapterError: `adapter` is ``"libtorch"`` and it is unavailable.
     """
     global _mode
     _take_rank()
     with _lock:
         if _pid != os.getpid():
-            _mode = None  # the child of a fork, in which nothing runs
+            _mode = None  # a forked child, in which nothing runs
         if _mode is not None and mode in (_mode, "watch"):
             return
         kind = attachment.prepare(adapter, print_notice, print_notice)
@@ -48,7 +48,7 @@ def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
 def _begin(kind: Adapter, mode: Mode) -> None:
     global _mode, _pid
     is_new = _mode is None
-    # Set first: a failure below is reported once, and the next monitor does not try again.
+    # Set first, so that a failure below is reported once and the next monitor does not try again.
     _mode, _pid = mode, os.getpid()
     if is_new:
         _record.start_watching()
@@ -67,13 +67,13 @@ def _begin(kind: Adapter, mode: Mode) -> None:
 
 
 def stop_monitoring() -> None:
-    """Ends what the monitors of this process began: no hook and no thread is left of them."""
+    """End monitoring in this process, and remove all its hooks and threads."""
     with _lock:
         if _mode is None or _pid != os.getpid():
             return
         try:
             _end()
-        except BaseException:  # of a signal's handler: it waits until nothing is left
+        except BaseException:  # from a signal handler: raised after everything is removed
             _end()
             raise
 
@@ -88,7 +88,7 @@ def _end() -> None:
 
 
 def _take_rank() -> None:
-    """From torch.distributed where it is in use: not every launcher sets RANK."""
+    """Take the rank from torch.distributed if it is in use: some launchers set no RANK."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return

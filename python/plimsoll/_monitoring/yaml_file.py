@@ -1,8 +1,9 @@
-"""Reads YAML files as src/config does: scalars stay text, and no file takes long or much memory."""
+"""Reads YAML files by the rules of src/config: scalars stay text; time and memory are bounded."""
 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ from plimsoll.errors import (
 )
 
 _MOST_BYTES = 16 << 20
-_MOST_PAIRS = 100_000  # that a mapping merges
+_MOST_PAIRS = 100_000  # pairs that a mapping may merge
 
 
 class FileMapping(dict[Any, Any]):
-    """A mapping of a file, with the place of each key: a line and a column, from 1."""
+    """A mapping in a file, with the line and column of each key, counted from 1."""
 
     path = ""
 
@@ -34,11 +35,16 @@ class FileMapping(dict[Any, Any]):
 
 
 def place_in_file(block: Mapping[Any, Any], key: object, place: str) -> str:
-    """What begins a message about the key: `place`, which begins with the path, with the line."""
+    """Return the start of a message about the key: the path, line and column, and the key."""
     if not isinstance(block, FileMapping) or key not in block.places:
         return place
     line, column = block.places[key]
     return f"{block.path}:{line}:{column}: {place.removeprefix(f'{block.path}: ')}"
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; reading a kernel file with content yet to come, as /proc/kmsg, fails."""
+    return os.open(path, flags | os.O_NONBLOCK if os.path.isfile(path) else flags)
 
 
 def read_yaml(path: Path) -> Mapping[Any, Any]:
@@ -50,7 +56,7 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
             f"{path}: reading YAML needs PyYAML (pip install pyyaml); or give a dict",
         ) from None
     try:
-        with open(path_text(path), "rb") as file:
+        with open(path_text(path), "rb", opener=_without_waiting) as file:
             text = file.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise LimitError("limit", f"{path}: is larger than 16 MiB")
@@ -79,10 +85,10 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
 
 
 def _text_loader(yaml: Any, path: str) -> Any:
-    """A loader whose scalars stay the text they were written as.
+    """A loader that keeps scalars as the text in the file.
 
-    What "yes" or "010" means is the option's business, as in C++ (src/config). But nothing is
-    nothing, and ``<<`` merges.
+    The option decides what "yes" or "010" means, as in C++ (src/config). An empty value is null,
+    and ``<<`` merges.
     """
     resolvers = {
         first: [pair for pair in known if pair[0].endswith((":null", ":merge"))]
@@ -90,7 +96,7 @@ def _text_loader(yaml: Any, path: str) -> Any:
     }
 
     def flatten_mapping(self: Any, node: Any) -> None:
-        """PyYAML copies merged mappings: a few lines can expand to millions of pairs."""
+        """Limit merges: PyYAML copies the mappings, so a few lines can become millions of pairs."""
         merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
         size = 0
         for each in merged:
@@ -128,7 +134,7 @@ def _yaml_trouble(path: Path, error: Exception, text: bytes) -> str:
     before = None
     if isinstance(error, UnicodeDecodeError):
         before = error.object[: error.start].decode(errors="replace")
-    elif hasattr(error, "position"):  # of a character that YAML does not allow
+    elif hasattr(error, "position"):  # the position of a character that YAML does not allow
         before = text.decode(errors="replace")[: error.position]
     if before is not None:
         column = len(before.rpartition("\n")[2]) + 1

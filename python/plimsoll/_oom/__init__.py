@@ -1,1 +1,1 @@
-"""What is printed when a CUDA device runs out of memory."""
+"""The report that is printed when a CUDA device runs out of memory."""

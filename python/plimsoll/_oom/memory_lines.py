@@ -1,4 +1,4 @@
-"""The lines of what fills a device: from a trace, or from the recorder alone."""
+"""The lines about what fills a device, from a trace or from the recorder alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from plimsoll._process.sizes import size_text
 
 
 def failures_of(trace: Any, device: int) -> list[dict[str, Any]]:
-    """The failures of a CUDA device, as the trace has them."""
+    """Return the out-of-memory events of a CUDA device in the trace."""
     (row,) = [each for each in trace.devices if each["device"] == device]
     details: list[dict[str, Any]] = row["oom_details"]
     return details
 
 
 def of_trace(trace: Any, details: dict[str, Any]) -> Iterator[str]:
-    """At the time of the failure with these `details`."""
+    """Return the lines for the failure with these `details`."""
     tables = trace.tables
     yield (
         f"device       {size_text(details['reserved_bytes'])} reserved, "
@@ -27,7 +27,7 @@ def of_trace(trace: Any, details: dict[str, Any]) -> Iterator[str]:
         f"largest gap for this request {size_text(details['largest_usable_bytes'])}"
     )
     if details["line"] and not user_line():
-        yield f"asked at     {details['line']}"
+        yield f"requested at {details['line']}"
     for label, rows in (
         ("filled with", tables["by_category"]),
         ("by layer", tables["by_layer"]),
@@ -41,7 +41,7 @@ def of_trace(trace: Any, details: dict[str, Any]) -> Iterator[str]:
     yield f"stranded     {size_text(details['stranded_bytes'])}{pinned}"
     yield from _since_last_step(tables)
     for finding in trace.findings:
-        if finding["id"] == "out_of_memory":  # the first one is of the last failure
+        if finding["id"] == "out_of_memory":  # the first finding describes the last failure
             yield f"next         {finding['next_step']}"
             break
 
@@ -58,7 +58,7 @@ def _since_last_step(tables: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
 
 
 def of_recorder(ordinal: int) -> Iterator[str]:
-    """Of a CUDA device, now."""
+    """Return the lines for the current state of a CUDA device."""
     device = _record.device("cuda", ordinal)
     recordings = running()
     sums, pins = recordings[-1].pins(device) if recordings else ({}, [])
@@ -95,7 +95,7 @@ def _from_sample(row: Any, sums: dict[str, int]) -> Iterator[str]:
 
 
 def _pinned_by(pins: list[dict[str, Any]]) -> str:
-    """The line whose blocks pin most, with its layer or operator."""
+    """Return the line whose blocks pin the most, with its layer or operator."""
     places: dict[tuple[str, str, str], list[int]] = {}
     for pin in pins:
         line = next((line_text(*frame) for frame in pin["stack"] if is_users(frame[0])), "")
@@ -117,7 +117,7 @@ def _changes(changes: dict[str, int]) -> str:
 
 
 def _shares(rows: Iterable[tuple[str, int]]) -> str:
-    """The three largest; empty where nothing is known of any of them."""
+    """Return the three largest shares; empty if none of them is known."""
     largest = sorted((row for row in rows if row[1] > 0), key=lambda row: -row[1])[:3]
     if all(name == "unknown" for name, _ in largest):
         return ""

@@ -1,9 +1,9 @@
 """The report that is printed when a CUDA device runs out of memory.
 
-Called on the failing thread, before the exception reaches Python. First the traces are flushed to
-disk; then about ten lines are printed, and written to a file next to the trace: the request, what
-fills the device, what is stranded, what has changed since the last step. They come from the trace
-if the engine is installed, else from the recorder's own figures.
+Called on the failing thread, before the exception reaches Python. First the traces are flushed.
+Then about ten lines are printed, and written to a file next to the trace: the request, what fills
+the device, what is stranded, what has changed since the last step. They come from the trace if the
+engine is installed, else from the recorder's own figures.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from plimsoll._process.sizes import size_text
 if TYPE_CHECKING:
     from plimsoll.recording import Recording
 
-_MOST_REPORTS = 3  # a program that looks for its largest batch runs out again and again
-_LARGEST_FILE = 1 << 29  # a larger trace is not read while the program waits
-_DRIVER_WAIT = 0.5  # seconds, for its figures of the device
+_MOST_REPORTS = 3  # a program that searches for its largest batch runs out of memory repeatedly
+_LARGEST_FILE = 1 << 29  # larger traces are not read while the program waits
+_DRIVER_WAIT = 0.5  # seconds to wait for the driver's figures
 
 _failures = 0
-_last: tuple[Failure, list[str], list[Recording]] | None = None  # not printed; with its request
+_last: tuple[Failure, list[str], list[Recording]] | None = None  # not printed yet
 
 
 def out_of_memory(failure: Failure, survey: Callable[[], object] | None) -> None:
-    """Writes and prints the report. An error in it is printed and recorded, and not raised."""
+    """Write and print the report. An error in it is printed and recorded, not raised."""
     try:
         _report(failure, survey)
     except Exception as error:
@@ -51,8 +51,8 @@ def _report(failure: Failure, survey: Callable[[], object] | None) -> None:
         each.failures[failure.device] += 1
     if _failures <= _MOST_REPORTS:
         if survey is not None:
-            survey()  # what no hook has reported yet, such as a model just moved
-        # Queried before the traces are flushed, so that they get it, too.
+            survey()  # records what no hook has reported yet, such as a model just moved
+        # Queried before the traces are flushed, so that the traces also have the reading.
         bar = _record.device_bar(failure.device, _DRIVER_WAIT)
         for each in recordings:
             each.attach_cuda_history()
@@ -60,7 +60,7 @@ def _report(failure: Failure, survey: Callable[[], object] | None) -> None:
         _publish(_lines(failure, recordings, bar), recordings)
         return
     device = _record.device("cuda", failure.device)
-    _record.notice("failures_untold", device, _failures - _MOST_REPORTS, "")
+    _record.notice("failures_not_printed", device, _failures - _MOST_REPORTS, "")
     for each in recordings:
         each.flush()
     if _failures == _MOST_REPORTS + 1:
@@ -73,12 +73,12 @@ def _report_error(failure: Failure, error: Exception) -> None:
     place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     text = f"{type(error).__name__}: {error} ({place})"
     print_notice(f"out of memory on cuda:{failure.device}; its report is incomplete: {text}")
-    with Suppressed(Exception):  # memory may be short here, too
+    with Suppressed(Exception):  # host memory may be short too
         _record.notice("report_failed", _record.device("cuda", failure.device), 1, text)
 
 
 def _print_at_end(failure: Failure, recordings: list[Recording]) -> None:
-    """Print this failure if it ends the program, which caught all the earlier ones."""
+    """Print the last failure if it ends the program, which has caught all earlier ones."""
     global _last
     if _last is None:
         show = sys.excepthook
@@ -98,7 +98,7 @@ def _print_at_end(failure: Failure, recordings: list[Recording]) -> None:
 
 
 def _publish(lines: Iterable[str], recordings: list[Recording]) -> None:
-    """Prints the lines, and writes them next to each trace; those before an error as well."""
+    """Print the lines, and write them next to each trace, including those before an error."""
     made: list[str] = []
     try:
         for line in lines:
@@ -108,15 +108,19 @@ def _publish(lines: Iterable[str], recordings: list[Recording]) -> None:
             _print(made)
             for each in recordings:
                 path = f"{os.path.splitext(each.path)[0]}.oom.txt"
-                with open(path, "ab") as file:
+                with open(path, "ab", opener=_private) as file:
                     text = "\n".join(made) + "\n\n"
                     write_all(file.fileno(), text.encode(errors="backslashreplace"))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _lines(
     failure: Failure, recordings: list[Recording], bar: Any, request: list[str] | None = None
 ) -> Iterator[str]:
-    """`request`: its lines, if the calling thread is elsewhere by now."""
+    """Return the lines; `request` has the lines of the request if its thread has moved on."""
     path, trace = "", None
     for each in recordings:
         path = each.path
@@ -134,7 +138,7 @@ def _lines(
         of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"
         yield f"whole GPU    {of_all} used: {bar.text()}"
     if recordings:
-        # Of several failures, the one that these lines describe.
+        # The failure that these lines describe, if there are several.
         nth = recordings[-1].failures[failure.device] if trace is None else len(details)
         has_several = int(sys.modules["torch"].cuda.device_count()) > 1
         device = f" --device cuda:{failure.device}" if has_several else ""
@@ -142,7 +146,7 @@ def _lines(
 
 
 def _read(path: str, device: int) -> Any:
-    """The trace at the time of the failure; None without the engine, or if it is too large."""
+    """Return the trace at the failure; None without the engine, or if it is too large."""
     try:
         from plimsoll.trace import open as open_trace
 

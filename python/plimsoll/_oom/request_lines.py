@@ -1,4 +1,4 @@
-"""The lines of a failed request: how much, of what, and by whom."""
+"""The lines about a failed request: its size, its device, and the code that made it."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 @dataclass(frozen=True)
 class Failure:
-    """A request that failed; 0: unknown."""
+    """A failed request; 0: unknown."""
 
     device: int
     requested: int
-    segment: int  # bytes of the segment requested from the driver for it
-    free: int  # of the device
-    limit: int  # the most that the process may hold
+    segment: int  # bytes of the segment that was requested from the driver
+    free: int  # free bytes of the device
+    limit: int  # the limit of the process
     total: int  # of the device
 
 
 def request_lines(failure: Failure, requested: int) -> Iterator[str]:
-    """What was requested, and by whom: on the thread that did.
+    """Return the lines about a request; call this on the thread that made it.
 
     Args:
         failure: The request.
-        requested: Its bytes, if `failure` does not have them.
+        requested: The requested bytes, if `failure` does not have them.
     """
     rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
     of_rank = f" of rank {rank}" if is_rank(rank) else ""
-    # Torch's own observers get the size of the segment alone.
+    # Torch's own observers receive only the size of the segment.
     requested = failure.requested or requested or failure.segment
-    asked = f"{size_text(requested)} asked for"
+    asked = f"{size_text(requested)} requested"
     if failure.segment > requested:
         asked += f" (in a segment of {size_text(failure.segment)})"
     free = f"{size_text(failure.free)} free of {size_text(failure.total or failure.limit)}"
@@ -53,11 +53,11 @@ def request_lines(failure: Failure, requested: int) -> Iterator[str]:
         operator += f" (of {doing['forward_op']})"
     phase = doing["phase"] if doing["phase"] != "other" else ""
     where = [word for word in (doing["layer"], operator, phase, user_line()) if word]
-    yield f"asked by     {', '.join(where) or 'code outside of every layer and operator'}"
+    yield f"requested by {', '.join(where) or 'code outside of every layer and operator'}"
 
 
 def user_line() -> str:
-    """The innermost line of the user's program; threads of autograd have none."""
+    """Return the innermost line of the user's program; autograd threads have none."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
@@ -67,7 +67,7 @@ def user_line() -> str:
 
 
 def is_users(file: str) -> bool:
-    """As src/model/user_line.h has it: packages and the standard library are not."""
+    """Return whether a file is the user's, by the rules of src/model/user_line.h."""
     if file in ("<string>", "<stdin>") or file.startswith("<ipython-input-"):
         return True
     in_library = any(
@@ -78,13 +78,13 @@ def is_users(file: str) -> bool:
 
 
 def line_text(file: str, function: str, line: int) -> str:
-    """As in reports: the last folders of a long path."""
+    """Return the path as reports print it: the last folders of a long path."""
     cell = notebook.file_name(file, notebook.cells())
     shown = cell if cell != file else os.sep.join(short_path(file).split(os.sep)[-3:])
     return f"{shown}:{line} ({function})"
 
 
 def short_path(path: str) -> str:
-    """The path from the working folder, if it is in it."""
+    """Return the path relative to the working folder, if it is inside it."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative

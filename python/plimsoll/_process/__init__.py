@@ -1,1 +1,1 @@
-"""The process that is recorded: its arguments, paths, messages and errors."""
+"""The recorded process: its arguments, paths, messages and errors."""

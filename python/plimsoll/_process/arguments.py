@@ -1,10 +1,12 @@
-"""Arguments as the engine takes them. Each error names the argument and its value."""
+"""Checks arguments for the engine. Each error names the argument and its value."""
 
 from __future__ import annotations
 
 import operator
 from typing import Any
 
+from plimsoll._process.messages import print_notice
+from plimsoll._process.names import text_of
 from plimsoll._process.program_errors import leave_to_program
 from plimsoll.errors import InvalidArgumentError
 
@@ -12,10 +14,10 @@ _MOST = 2**63 - 1
 
 
 def whole_number(name: str, value: Any, least: int = -_MOST, most: int = _MOST) -> int:
-    """A number of 64 bits, from an int or what converts to one without loss.
+    """Return a 64-bit number, from an int or a value that converts to one without loss.
 
     Raises:
-        InvalidArgumentError: It is none, or not from `least` to `most`.
+        InvalidArgumentError: The value is not such a number, or not from `least` to `most`.
 
     Example:
         >>> whole_number("top", 5)
@@ -26,7 +28,7 @@ def whole_number(name: str, value: Any, least: int = -_MOST, most: int = _MOST) 
     """
     try:
         number: int = int(value) if _is_whole_float(value) else operator.index(value)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:  # the program's types may raise anything
         leave_to_program(error)
         raise bad_argument(name, value, "it must be a whole number") from None
     if number < least:
@@ -37,30 +39,47 @@ def whole_number(name: str, value: Any, least: int = -_MOST, most: int = _MOST) 
     return number
 
 
+_reported: set[str] = set()
+
+
+def number_in_loop(function: str, name: str, value: Any) -> int | None:
+    """Return a 64-bit number of a call in the training loop.
+
+    Anything else is reported once for each function, because an error would stop the training.
+    """
+    try:
+        return whole_number(name, value)
+    except InvalidArgumentError as error:
+        if function not in _reported:
+            _reported.add(function)
+            print_notice(f"{function}: {error}; these calls do nothing")
+        return None
+
+
 def _is_whole_float(value: object) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
 def flag(name: str, value: Any) -> bool:
-    """A bool, from a bool or a number; text such as "no" is refused.
+    """Return a bool, from a bool or a number; text such as "no" is an error.
 
     Raises:
-        InvalidArgumentError: It is something else.
+        InvalidArgumentError: The value is neither a bool nor a number.
     """
     try:
         return bool(operator.index(value))
     except (TypeError, ValueError, RuntimeError) as error:
         leave_to_program(error)
-    if type(value).__name__ in ("bool_", "bool"):  # NumPy's, which is not a number
+    if type(value).__name__ in ("bool_", "bool"):  # NumPy's bool, which is not a number
         return bool(value)
     raise bad_argument(name, value, "it must be True or False")
 
 
 def text(name: str, value: Any) -> str:
-    """A str.
+    """Return a str unchanged.
 
     Raises:
-        InvalidArgumentError: It is something else.
+        InvalidArgumentError: The value is not a str.
     """
     if not isinstance(value, str):
         raise bad_argument(name, value, "it must be a str")
@@ -68,13 +87,13 @@ def text(name: str, value: Any) -> str:
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise an error that lists the choices if the value is none of them."""
+    """Raise an error that lists the choices if the value is not one of them."""
     if value not in choices:
         known = ", ".join(choices)
         raise InvalidArgumentError("invalid_argument", f"no {name} '{value}': one of {known}")
 
 
 def bad_argument(name: str, value: object, sentence: str) -> InvalidArgumentError:
-    shown = repr(value)
+    shown = text_of(value, repr)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return InvalidArgumentError("invalid_argument", f"{name}={shown}: {sentence}")

@@ -1,4 +1,4 @@
-"""The command of a program as a trace keeps it: without what only its user should know."""
+"""The command line of a program, as a trace stores it: without secrets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 
 _HIDDEN = "***"
-# The last word of an option's name: not --tokenizer, not --key-dim.
+# The last part of an option's name must match: not --tokenizer, not --key-dim.
 _SECRET = re.compile(
     r"(^|[-_.])(api)?(key|token|secret|password|passwd|passphrase|pass|pwd|pat|credentials?|auth)$",
     re.IGNORECASE,
 )
-# Of Hugging Face, OpenAI and its like, GitHub, GitLab, Slack, AWS, Google, npm; JSON web tokens.
+# Tokens of Hugging Face, OpenAI and similar, GitHub, GitLab, Slack, AWS, Google, npm; JSON web
+# tokens.
 _KNOWN_FORM = re.compile(
     r"^(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza|npm_|eyJ)\S{8,}"
 )
@@ -23,7 +24,7 @@ _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def command_text(words: Iterable[str]) -> str:
-    """The words, with the values of secret options and known forms of tokens hidden.
+    """Return the arguments as text, without values of secret options and without known tokens.
 
     Example:
         >>> command_text(["train.py", "--api-key=1234", "--token", "1234", "wandb.key=1234"])

@@ -1,4 +1,4 @@
-"""Lines for a person on stderr: whatever stderr is, and whatever they contain."""
+"""Messages on stderr, safe for any stderr and any content."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def print_notice(message: str) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines on stderr, with escapes in place of what drives a terminal or cannot be seen.
+    """Print lines on stderr; control and invisible characters are escaped.
 
-    Where stderr is closed or full, nothing is printed, nothing is raised and no signal is sent.
+    If stderr is closed or full, the lines are lost: no exception, no signal.
     """
     stream = sys.stderr
-    if stream is None:  # print() would write to stdout
+    if stream is None:  # without stderr, print() would write to stdout
         return
     text = "".join(f"{_printable(line)}\n" for line in lines)
-    # The program may have put any object there.
+    # The program may have replaced sys.stderr with any object.
     with _record.QuietWriting(), Suppressed(Exception):
         if _is_plain_file(stream):
-            # Past the stream, which would keep what cannot be written and try again at exit.
+            # Bypass the stream, which would keep text that it cannot write and try again at exit.
             stream.flush()
             write_all(stream.fileno(), text.encode(stream.encoding, stream.errors or "strict"))
         else:

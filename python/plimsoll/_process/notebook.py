@@ -1,4 +1,4 @@
-"""The cells of a notebook, which reports name by their numbers: In[2]."""
+"""The cells of a notebook, which reports list by number: In[2]."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 
 
 def cells() -> dict[str, int] | None:
-    """The number of each cell that has run, by the name of its file; None outside of notebooks.
+    """Return the number of each cell that has run, by file name; None outside notebooks.
 
-    It is IPython's own table, which grows with the notebook.
+    This is IPython's own table, which grows with the notebook.
     """
     find_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
     compiler = getattr(find_shell() if find_shell else None, "compile", None)
@@ -17,6 +17,6 @@ def cells() -> dict[str, int] | None:
 
 
 def file_name(file: str, known: dict[str, int] | None) -> str:
-    """As reports have it."""
+    """Return the name of a cell in reports."""
     number = known.get(file) if known else None
     return file if number is None else f"In[{number}]"

@@ -1,4 +1,4 @@
-"""Paths as users give them, and where a recording goes that is given none."""
+"""Paths from users, and the default path of a recording."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from plimsoll.errors import InvalidArgumentError
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
-    """The path as text.
+    """Return the path as text.
 
     Raises:
-        TypeError: It is bytes.
-        InvalidArgumentError: It has a zero byte in it, where the system takes it to end.
+        TypeError: The path is bytes.
+        InvalidArgumentError: The path contains a zero byte, at which the system would cut it off.
     """
     text = os.fspath(path)
     if not isinstance(text, str):
@@ -29,7 +29,7 @@ def path_text(path: str | os.PathLike[str]) -> str:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """The path from the root on: the program may change its working folder.
+    """Return the absolute path, because the program may change its working folder.
 
     Raises:
         FileNotFoundError: The path is relative, and the working folder has been removed.
@@ -43,12 +43,12 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def is_rank(text: str) -> bool:
-    """Whether a launcher's variable holds the number of a process."""
+    """Return whether a variable of the launcher has a process number."""
     return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def default_path() -> str:
-    """``plimsoll-SCRIPT-PID.plim``, with the rank in it where there are ranks."""
+    """Return ``plimsoll-SCRIPT-PID.plim``, with the rank in a distributed run."""
     script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
     rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
     middle = f"-rank{rank}" if is_rank(rank) else ""
@@ -56,7 +56,7 @@ def default_path() -> str:
 
 
 def of_rank(path: str) -> str:
-    """The path with the rank in it, where several processes are given the same one by a launcher.
+    """Return the path with the rank, if a launcher gives several processes the same path.
 
     Example:
         >>> from plimsoll._process.paths import of_rank

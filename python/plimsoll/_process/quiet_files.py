@@ -1,7 +1,7 @@
-"""Files that Plimsoll writes in the user's program: a write that fails sends it no signal.
+"""Files that Plimsoll writes in the user's program: a failing write sends no signal.
 
-A buffered file keeps what it cannot write, and tries again where nobody expects it: when it is
-closed, or at exit. So the bytes go past the buffer.
+A buffered file keeps data that it cannot write and tries again when it is closed or at exit. So the
+bytes bypass the buffer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def write_all(file: int, content: bytes) -> None:
     """Write the content to a descriptor.
 
     Raises:
-        OSError: It cannot be written; a part of it may have been.
+        OSError: The content cannot be written; a part of it may have been written.
     """
     rest = memoryview(content)
     with _record.QuietWriting():

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from plimsoll.recording import Recording
 
-_running: dict[Recording, int] = {}  # and its process; no lock: each access is one operation
+_running: dict[Recording, int] = {}  # with its process; no lock: each access is one operation
 
 
 def add(recording: Recording) -> None:
-    """A recording has begun."""
+    """Add a recording that has begun."""
     _running[recording] = os.getpid()
 
 
 def remove(recording: Recording) -> None:
-    """It has ended; does nothing for one that never began."""
+    """Remove a recording that has ended; do nothing for one that never began."""
     _running.pop(recording, None)
 
 
 def running() -> list[Recording]:
-    """In the order in which they began; in the child of a fork, not those of its parent."""
+    """Return the recordings in the order of their start; in a forked child, not the parent's."""
     return [each for each, process in list(_running.items()) if process == os.getpid()]
 
 
 def stop_all() -> None:
-    """Ends every recording of this process."""
+    """End every recording of this process."""
     for recording in running():
         recording.stop()

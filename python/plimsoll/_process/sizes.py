@@ -1,10 +1,10 @@
-"""Sizes as people read them."""
+"""Formats sizes for people."""
 
 from __future__ import annotations
 
 
 def size_text(size_bytes: float) -> str:
-    """``"512 B"``, ``"1.5 GiB"``; a difference that is negative keeps its sign."""
+    """Return ``"512 B"`` or ``"1.5 GiB"``; a negative difference keeps its sign."""
     value, unit = abs(float(size_bytes)), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024 or unit == "TiB":

@@ -1,7 +1,7 @@
-"""Records the program that ``os.exec*`` puts in the place of this one, if that is the same Python.
+"""Records the program that replaces this one through ``os.exec*``, if it is the same Python.
 
-Programs start themselves again to change a variable that the linker or CUDA reads. Imports nothing
-but `os` and `sys`, for the reason that `torch_import` gives.
+Programs restart themselves to change a variable that the linker or CUDA reads. Imports only `os`
+and `sys`, for the reason that `torch_import` gives.
 """
 
 import os
@@ -16,11 +16,11 @@ _NAMES = ("PYTHONPATH", "PLIMSOLL_RUN_OPTIONS", "PLIMSOLL_RUN_PYTHONPATH")
 
 
 def follow(options: str, folder: str, say: "Callable[[str], None]") -> None:
-    """Replace `os.execv` and `os.execve`, which the others of their kind call.
+    """Wrap `os.execv` and `os.execve`, on which the other ``exec`` functions are based.
 
     Args:
-        options: What the next program finds in PLIMSOLL_RUN_OPTIONS.
-        folder: The one that leads its PYTHONPATH.
+        options: The value of PLIMSOLL_RUN_OPTIONS for the next program.
+        folder: The first entry of its PYTHONPATH.
         say: Prints a line.
     """
     posix: Any = sys.modules["posix"]
@@ -28,15 +28,17 @@ def follow(options: str, folder: str, say: "Callable[[str], None]") -> None:
     pid = os.getpid()
 
     def prepare(path: object, argv: object) -> bool:
-        """Whether the next program is to record. Its file is flushed before this one ends."""
+        """Return whether the next program records. The file is flushed before this one ends."""
         if os.getpid() != pid:
-            return False  # in a child: the recorded program goes on
+            return False  # in a child: the recorded program continues
         recordings = sys.modules.get("plimsoll._process.recordings")
         for each in recordings.running() if recordings is not None else ():
             each.flush()
         if _is_this_python(path, argv):
             return True
-        say(f"plimsoll: the program becomes {_shown(path)}, which is not recorded")
+        is_possible = isinstance(argv, list | tuple) and argv and _can_be_run(path)
+        if is_possible:  # os.execvp tries each folder of PATH
+            say(f"plimsoll: the program becomes {_shown(path)}, which is not recorded")
         return False
 
     def execv(path: "Any", argv: "Any", /) -> "Any":
@@ -79,7 +81,7 @@ def _additions(python_path: "bytes | None", options: str, folder: str) -> "dict[
 
 
 def _is_this_python(path: object, argv: object) -> bool:
-    """And not told to ignore PYTHONPATH or `site`."""
+    """Return whether it is the same Python, without options to ignore PYTHONPATH or `site`."""
     if not isinstance(argv, list | tuple) or not isinstance(path, str | bytes | os.PathLike):
         return False
     for word in argv[1:]:
@@ -91,6 +93,13 @@ def _is_this_python(path: object, argv: object) -> bool:
     try:
         return os.path.samefile(path, sys.executable)
     except (OSError, ValueError):
+        return False
+
+
+def _can_be_run(path: "Any") -> bool:
+    try:
+        return os.access(path, os.X_OK) and not os.path.isdir(path)
+    except (OSError, TypeError, ValueError):
         return False
 
 

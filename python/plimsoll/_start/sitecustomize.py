@@ -2,8 +2,8 @@
 
 `site` imports it because its folder leads PYTHONPATH. It restores PYTHONPATH, ``sys.path`` and
 ``sys.modules``, waits for torch, and gives way to the sitecustomize that is installed, if any. The
-script then starts as in a plain ``python3 SCRIPT`` (docs/decisions/0010). Nothing is imported here
-that Python has not imported by then: the script's folder may hold a module of that name.
+script then starts as in a plain ``python3 SCRIPT`` (docs/decisions/0010). It imports only modules
+that Python has already imported, because the script's folder may have a module of the same name.
 """
 
 import atexit
@@ -25,7 +25,7 @@ _thread = sys.modules["_thread"]
 
 
 class _OwnImports:
-    """Has this thread find modules in `folders`, which do not include the script's."""
+    """Let this thread find modules in `folders`, which do not include the script's."""
 
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
@@ -62,14 +62,14 @@ def _begin_or_say(options: str, folders: list[str]) -> None:
     except Exception as error:
         record = sys.modules.get("plimsoll._record")
         if record is not None and record.is_raised_by_signal(error):
-            raise  # it is the program's
+            raise  # it belongs to the program
         _print(f"plimsoll: {error}; nothing is recorded")
 
 
 def _print(text: str) -> None:
-    """Prints as ``plimsoll._process.messages`` does, which may not be imported here."""
+    """Print like ``plimsoll._process.messages``, which must not be imported here."""
     stream = sys.stderr
-    if stream is None:  # print() would write to stdout
+    if stream is None:  # without stderr, print() would write to stdout
         return
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + "\n"
     signals = sys.modules["_signal"]
@@ -78,12 +78,12 @@ def _print(text: str) -> None:
     pending = signals.sigpending()
     try:
         stream.flush()
-        if type(stream).__name__ == "TextIOWrapper":  # what stays in its buffer is written at exit
+        if type(stream).__name__ == "TextIOWrapper":  # text left in its buffer is written at exit
             os.write(stream.fileno(), line.encode(stream.encoding, "backslashreplace"))
         else:
             stream.write(line)
     except (AttributeError, OSError, ValueError):
-        pass  # the script has closed it, or put another object there
+        pass  # the script has closed or replaced it
     finally:
         for each in quiet - pending:
             signals.sigtimedwait({each}, 0)
@@ -91,7 +91,7 @@ def _print(text: str) -> None:
 
 
 def _is_shadowed(name: str) -> bool:
-    """Whether the script would import another module of this name than we have."""
+    """Return whether the script would import a different module of this name."""
     ours = getattr(sys.modules[name], "__spec__", None)
     theirs = torch_import.find_spec(name)
     return ours is not None and theirs is not None and ours.origin != theirs.origin
@@ -109,7 +109,9 @@ def _begin_when_torch_is_imported(options: str, folders: list[str]) -> None:
     pid = os.getpid()
 
     def say_if_there_was_no_torch() -> None:
-        if os.getpid() == pid and "torch" not in sys.modules:
+        if os.getpid() != pid or torch_import.has_program_failed():
+            return
+        if "torch" not in sys.modules:
             others = "" if _seconds_of_children() < 1 else _OTHERS
             _print(f"plimsoll: torch was not imported, so nothing was recorded{others}")
 
@@ -118,7 +120,7 @@ def _begin_when_torch_is_imported(options: str, folders: list[str]) -> None:
 
 
 def _restore() -> str:
-    """Undoes the changes that started this module; returns the options of `plimsoll run`."""
+    """Undo the changes that started this module; return the options of `plimsoll run`."""
     here = os.path.dirname(__file__)
     options = os.environ.pop("PLIMSOLL_RUN_OPTIONS")
     python_path = os.environ.pop("PLIMSOLL_RUN_PYTHONPATH", None)
@@ -129,7 +131,7 @@ def _restore() -> str:
     sys.path[:] = [each for each in sys.path if each != here]
     sys.path_importer_cache.pop(here, None)
     del sys.modules["torch_import"], sys.modules["next_program"], sys.modules["sitecustomize"]
-    # What is there by then is not replaced: --force was for the first program.
+    # Do not replace an existing file: --force was for the first program.
     next_program.follow(options.replace('"overwrite": true', '"overwrite": false'), here, _print)
     return options
 

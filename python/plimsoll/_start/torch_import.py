@@ -1,7 +1,7 @@
 """Calls a function when ``import torch`` has finished.
 
-Imports nothing but `sys`, because it runs before the user's script: a module that is imported here
-would be the script's module too. For the same reason there is no ``from __future__``.
+Imports only `sys`: it runs before the user's script, which would find its imports already loaded.
+For the same reason there is no ``from __future__``.
 """
 
 import sys
@@ -22,13 +22,13 @@ def find_spec(
     without: object = None,
     folders: "list[str] | None" = None,
 ) -> "ModuleSpec | None":
-    """What the finders of ``sys.meta_path`` find, without one of them.
+    """Return the first spec that the finders of ``sys.meta_path`` find, except one of them.
 
     Args:
         name: The full name of the module.
         path: Where to search for a submodule.
         target: As in `importlib.abc.MetaPathFinder.find_spec`.
-        without: A finder that is not asked.
+        without: A finder to skip.
         folders: Where to search for a top-level module instead of ``sys.path``.
     """
     for finder in sys.meta_path:
@@ -43,9 +43,9 @@ def find_spec(
 
 
 class _TorchFinder:
-    """A finder for ``sys.meta_path``, which it leaves when torch is loaded.
+    """A finder for ``sys.meta_path``, removed when torch is loaded.
 
-    Not when torch is found: some programs only ask whether it is there, and import it later.
+    It is not removed when torch is found: some programs only test for torch, and import it later.
     """
 
     def __init__(self, then: "Callable[[], None]") -> None:
@@ -59,7 +59,8 @@ class _TorchFinder:
     ) -> "ModuleSpec | None":
         if name != "torch" or self not in sys.meta_path:
             return None
-        # Out of the list meanwhile: another one of these (`plimsoll enable`) would ask this one.
+        # Leave the list meanwhile: another finder of this class (`plimsoll enable`) would call this
+        # one.
         sys.meta_path.remove(self)
         try:
             spec = find_spec(name, path, target)
@@ -71,15 +72,15 @@ class _TorchFinder:
         return spec
 
     def torch_is_loading(self) -> "Callable[[], None]":
-        """Leave ``sys.meta_path``; what to call when torch has been loaded."""
-        if self not in sys.meta_path:  # it is loaded again
+        """Remove the finder; return the function to call when torch has been loaded."""
+        if self not in sys.meta_path:  # torch is loaded again
             return lambda: None
         sys.meta_path.remove(self)
         return self._then
 
 
 class _ThenLoader:
-    """Loads torch, then calls the function of a finder."""
+    """Loads torch, then calls the finder's function."""
 
     def __init__(self, loader: "Any", finder: _TorchFinder) -> None:
         self._loader = loader
@@ -102,15 +103,30 @@ class _ThenLoader:
 
 
 # Python drops frames with this file name from the tracebacks of imports, and `warnings` does not
-# count them. An error or a warning inside torch shows the same lines as without us.
+# count them. So an error or a warning inside torch shows the same lines as without Plimsoll.
 _ThenLoader.exec_module.__code__ = _ThenLoader.exec_module.__code__.replace(
     co_filename="<frozen importlib._bootstrap>"
 )
 
 
 def call_after_torch(then: "Callable[[], None]") -> None:
-    """Calls `then` when torch has been imported, immediately if it is imported already."""
+    """Call `then` when torch has been imported, immediately if it already is."""
     if "torch" in sys.modules:
         then()
     else:
         sys.meta_path.insert(0, _TorchFinder(then))
+
+
+def has_program_failed() -> bool:
+    """Return, at exit, whether Python has already printed why the program ended or did not start.
+
+    Example:
+        >>> has_program_failed()
+        False
+    """
+    if hasattr(sys, "last_value"):  # the exception whose traceback it has printed
+        return True
+    # Python gives __main__ another loader when it starts a script or a module.
+    loader = getattr(sys.modules.get("__main__"), "__loader__", None)
+    is_script = sys.argv[:1] not in ([], [""], ["-"], ["-c"])
+    return is_script and getattr(loader, "__name__", "") == "BuiltinImporter"

@@ -1,1 +1,1 @@
-"""Hooks in torch: the compiled adapter, its cache, and what is used where there is no compiler."""
+"""Hooks in torch: the compiled adapter, its cache, and the fallback without a compiler."""

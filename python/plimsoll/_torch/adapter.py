@@ -1,12 +1,14 @@
-"""The torch adapter: C++ that is compiled against the torch of this machine, once, and kept.
+"""The torch adapter: C++ code that is compiled once against the installed torch, and cached.
 
-`load()` gives the loaded module, compiled if need be and checked; `AdapterError` says in one
-sentence why there is none. Nothing here touches torch's state. The compiler, and the first
-execution of what it made, run in processes of their own that cannot hang or crash this one.
+`load()` returns the loaded module, after compiling it if necessary and testing it. If it is
+unavailable, `AdapterError` states the reason in one sentence. Nothing here changes torch's state.
+The compiler and the first load of its output run in separate processes, which cannot hang or crash
+this one.
 """
 
 from __future__ import annotations
 
+import _thread
 import dataclasses
 import hashlib
 import importlib.machinery
@@ -29,27 +31,28 @@ from plimsoll._torch import adapter_cache
 from plimsoll._torch.adapter_cache import Entry
 from plimsoll.errors import AdapterError
 
-_HANG_SECONDS = 20  # without processor time, of the compiler or of the first test
+_HANG_SECONDS = 20  # without CPU time, for the compiler and the first test
 _SUPERVISED = str(Path(__file__).with_name("supervised.py"))
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE}
 _HANGS = 124
+_HEADERS = ("caching_allocator.h", "recorder_c.h")  # those that adapters include
 
 
 @dataclasses.dataclass(frozen=True)
-class Half:
-    """One of the adapter's binaries: the hooks that every torch has, or those of CUDA."""
+class AdapterSource:
+    """One of the two adapters: the CPU adapter or the CUDA adapter."""
 
     name: str
     folder: str  # below adapters/
     source: str  # the one file to compile
-    libraries: tuple[str, ...]  # of torch
-    seconds: int  # that compiling takes, about
-    headers: Callable[[], list[Path]] = list  # besides torch's and Python's
-    library_folders: tuple[Path, ...] = ()  # besides torch's
+    libraries: tuple[str, ...]  # torch's libraries
+    seconds: int  # approximate time to compile
+    headers: Callable[[], list[Path]] = list  # include folders besides torch's and Python's
+    library_folders: tuple[Path, ...] = ()  # in addition to torch's
     flags: tuple[str, ...] = ()
 
 
-MAIN = Half(
+CPU = AdapterSource(
     "_plimsoll_torch",
     "libtorch",
     "python/adapter.cc",
@@ -62,74 +65,74 @@ _problems: dict[tuple[str, str], str] = {}
 
 
 def load(say: Callable[[str], object]) -> Any:
-    """The adapter of this process.
+    """Return the CPU adapter, loaded into this process.
 
     Args:
-        say: Gets a line when something takes a while.
+        say: Called with a line before work that takes a while.
 
     Raises:
-        AdapterError: There is none.
+        AdapterError: The adapter is unavailable.
     """
-    return load_half(MAIN, say, _self_test)
+    return load_adapter(CPU, say, _self_test)
 
 
-def load_half(
-    half: Half, say: Callable[[str], object], self_test: Callable[[Any], str | None]
+def load_adapter(
+    adapter: AdapterSource, say: Callable[[str], object], self_test: Callable[[Any], str | None]
 ) -> Any:
-    """One of the adapter's binaries, compiled if need be, if its test finds nothing wrong.
+    """Return one of the adapters, compiled if necessary and tested.
 
     Raises:
-        AdapterError: There is none.
+        AdapterError: The adapter is unavailable.
     """
-    if half.name not in _loaded:
-        library = compiled(half, say)
-        module = _imported(half.name, library)
+    if adapter.name not in _loaded:
+        library = compiled(adapter, say)
+        module = _imported(adapter.name, library)
         problem = self_test(module)
         if problem is not None:
             raise AdapterError(f"{problem}, so the adapter is not used ({library.path})")
-        _loaded[half.name] = module
-    return _loaded[half.name]
+        _loaded[adapter.name] = module
+    return _loaded[adapter.name]
 
 
 @dataclasses.dataclass(frozen=True)
 class Library:
     """A compiled adapter that has been checked."""
 
-    path: str  # for people; what is loaded is the content
+    path: str  # for messages only; the content is what is loaded
     content: bytes
 
 
-def sources(half: Half = MAIN) -> Path:
-    """The folder with the adapter's sources: in the package, or in the repository around it."""
+def sources(adapter: AdapterSource = CPU) -> Path:
+    """Return the folder of the adapter's sources, in the package or the repository."""
     package = Path(__file__).resolve().parent.parent
     for root in (package, package.parent.parent):
-        folder = root / "adapters" / half.folder
-        if (folder / half.source).is_file():
+        folder = root / "adapters" / adapter.folder
+        if (folder / adapter.source).is_file():
             return folder
     raise AdapterError(f"the adapter's sources are missing from {package}; install plimsoll again")
 
 
 def cache_folder() -> Path:
-    """Where compiled adapters are kept, if that folder can be trusted."""
+    """Return the folder of compiled adapters, if it can be trusted."""
     return Path(adapter_cache.default_folder())
 
 
-def command(half: Half, folder: Path, output: Path) -> list[str]:
-    """The one command that compiles one of the adapter's binaries."""
+def command(adapter: AdapterSource, folder: Path, output: Path) -> list[str]:
+    """Return the command that compiles one of the adapters."""
     headers = [_torch_root() / "include", _torch_root() / "include/torch/csrc/api/include"]
     headers.append(Path(sysconfig.get_path("include")))
-    headers += half.headers()
+    headers += adapter.headers()
     return [
         *_compiler(),
         *["-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w"],
-        *_flags(half),
+        *_flags(adapter),
         f"-I{folder}",
         f"-I{folder.parent.parent / 'include'}",
         *(word for path in headers for word in ("-isystem", str(path))),
-        str(folder / half.source),
+        str(folder / adapter.source),
         "-o",
         str(output),
-        *_libraries(half),
+        *_libraries(adapter),
     ]
 
 
@@ -139,16 +142,16 @@ def _torch_root() -> Path:
     return Path(torch.__file__).parent
 
 
-def _flags(half: Half) -> list[str]:
+def _flags(adapter: AdapterSource) -> list[str]:
     import torch
 
     abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
-    return [f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *half.flags]
+    return [f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *adapter.flags]
 
 
-def _libraries(half: Half) -> list[str]:
-    folders = [f"-L{path}" for path in (*half.library_folders, _torch_root() / "lib")]
-    return [*folders, *(f"-l{library}" for library in half.libraries)]
+def _libraries(adapter: AdapterSource) -> list[str]:
+    folders = [f"-L{path}" for path in (*adapter.library_folders, _torch_root() / "lib")]
+    return [*folders, *(f"-l{library}" for library in adapter.libraries)]
 
 
 def _compiler() -> list[str]:
@@ -171,81 +174,83 @@ def _compiler() -> list[str]:
     raise AdapterError("no C++ compiler (such as g++) is installed, and CXX is not set")
 
 
-def _key(half: Half, folder: Path) -> str:
-    """Of everything that the compiled adapter depends on; the compiler need not be there."""
+def _key(adapter: AdapterSource, folder: Path) -> str:
+    """Return a key for everything on which the adapter depends; needs no compiler."""
     import torch
 
     digest = hashlib.sha256()
     parts = [torch.__version__, torch.version.git_version, torch.version.cuda]
-    parts += [sysconfig.get_config_var("SOABI"), half.name, *_flags(half), *_libraries(half)]
+    parts += [
+        sysconfig.get_config_var("SOABI"),
+        adapter.name,
+        *_flags(adapter),
+        *_libraries(adapter),
+    ]
     for part in parts:
         digest.update(str(part).encode() + b"\0")
-    header = folder.parent.parent / "include/plimsoll/recorder_c.h"
+    include = folder.parent.parent / "include/plimsoll"
     files = [*folder.glob("*.h"), *folder.glob("*.cc"), *folder.glob("python/*")]
-    for path in [*sorted(files), header]:
+    for path in [*sorted(files), *(include / header for header in _HEADERS)]:
         digest.update(path.read_bytes() + b"\0")
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
-def compiled(half: Half, say: Callable[[str], object]) -> Library:
-    """The shared library, from the cache or compiled into it.
-
-    Raises:
-        AdapterError: There is none.
-    """
-    folder = sources(half)
-    key = _key(half, folder)
-    if (half.name, key) in _problems:  # it is tried once in a process
-        raise AdapterError(_problems[half.name, key])
+def compiled(adapter: AdapterSource, say: Callable[[str], object]) -> Library:
+    """Return the shared library, from the cache or compiled into it."""
+    folder = sources(adapter)
+    key = _key(adapter, folder)
+    if (adapter.name, key) in _problems:  # tried once per process
+        raise AdapterError(_problems[adapter.name, key])
     begin_ns = time.time_ns()
-    with adapter_cache.entry(key, half.name, say) as entry:
-        path = f"{entry.path}/{half.name}.so"
-        content = entry.library(half.name)
+    with adapter_cache.entry(key, adapter.name, say) as entry:
+        path = f"{entry.path}/{adapter.name}.so"
+        content = entry.library(adapter.name)
         if content is not None:
             return Library(path, content)
         with entry.locked():
-            content = entry.library(half.name)  # another process may have compiled it meanwhile
-            problem = entry.failed_since(half.name, begin_ns) if content is None else None
+            content = entry.library(adapter.name)  # another process may have compiled it
+            problem = entry.failed_since(adapter.name, begin_ns) if content is None else None
             if content is None and problem is None:
-                content, problem = _compiled_now(half, folder, entry, say)
+                content, problem = _compiled_now(adapter, folder, entry, say)
             if content is None:
-                _problems[half.name, key] = str(problem)
-                raise AdapterError(_problems[half.name, key])
+                _problems[adapter.name, key] = str(problem)
+                raise AdapterError(_problems[adapter.name, key])
             return Library(path, content)
 
 
 def _compiled_now(
-    half: Half, folder: Path, entry: Entry, say: Callable[[str], object]
+    adapter: AdapterSource, folder: Path, entry: Entry, say: Callable[[str], object]
 ) -> tuple[bytes | None, str | None]:
-    """The library, or why there is none."""
+    """Return the library, or the reason why there is none."""
     import torch
 
     build = Path(entry.path) / "build"
     output = build / "adapter.so"
     try:
-        words = command(half, folder, output)
+        words = command(adapter, folder, output)
     except AdapterError as error:
-        entry.fail(half.name, str(error))
+        entry.fail(adapter.name, str(error))
         return None, str(error)
-    what = "adapter" if half is MAIN else f"adapter's half {half.folder}"
-    say(f"compiling the {what} for torch {torch.__version__}, once; about {half.seconds} seconds")
+    what = "adapter" if adapter is CPU else "CUDA adapter"
+    duration = f"once, about {adapter.seconds} seconds"
+    say(f"compiling the {what} for torch {torch.__version__} ({duration})")
     log = Path(entry.path) / "log.txt"
     try:
-        shutil.rmtree(build, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(build, ignore_errors=True)  # left by a process that was killed
         build.mkdir(mode=0o700)
         with open(log, "wb") as file:
             write_all(file.fileno(), os.fsencode(shlex.join(words)) + b"\n")
             _compile(words, build, file)
             content = output.read_bytes()
-            _try_out(half, output, file)
+            _try_out(adapter, output, file)
     except (AdapterError, OSError, ValueError) as error:
         leave_to_program(error)
         problem = f"{error}; see {log}"
-        entry.fail(half.name, problem)
+        entry.fail(adapter.name, problem)
         return None, problem
     finally:
         shutil.rmtree(build, ignore_errors=True)
-    entry.keep(half.name, content)
+    entry.keep(adapter.name, content)
     return content, None
 
 
@@ -257,11 +262,11 @@ def _compile(words: list[str], build: Path, log: BinaryIO) -> None:
         raise AdapterError("the adapter did not compile against this torch")
 
 
-def _try_out(half: Half, library: Path, log: BinaryIO) -> None:
-    """Load the library in a separate process, where it may crash; the rest is tested later."""
+def _try_out(adapter: AdapterSource, library: Path, log: BinaryIO) -> None:
+    """Test the library in a separate process, where a crash does no harm."""
     words = [sys.executable, "-I", "-S", "-c", _TRY_OUT, *(each or "." for each in sys.path)]
     environment = {name: value for name, value in os.environ.items() if "PLIMSOLL" not in name}
-    environment |= {"PLIMSOLL_TRY_OUT": str(library), "PLIMSOLL_TRY_OUT_NAME": half.name}
+    environment |= {"PLIMSOLL_TRY_OUT": str(library), "PLIMSOLL_TRY_OUT_NAME": adapter.name}
     status = _supervised(words, log, environment)
     if status == _HANGS:
         raise AdapterError(f"the adapter hung for {_HANG_SECONDS} seconds in its test")
@@ -277,12 +282,12 @@ from plimsoll._torch import adapter
 name, path = os.environ["PLIMSOLL_TRY_OUT_NAME"], os.environ["PLIMSOLL_TRY_OUT"]
 with open(path, "rb") as file: library = adapter.Library(path, file.read())
 module = adapter._imported(name, library)
-print(adapter._self_test(module) if name == adapter.MAIN.name else module.problem())
+print(adapter._self_test(module) if name == adapter.CPU.name else module.problem())
 """
 
 
 def _supervised(words: list[str], log: BinaryIO, environment: dict[str, str]) -> int:
-    """The status of a command, run so that it ends when it hangs or with this process."""
+    """Return the exit status of a command; kill it if it hangs or this process ends."""
     import subprocess
 
     process = subprocess.Popen(
@@ -305,13 +310,14 @@ _loads = 0
 
 
 def _imported(name: str, library: Library) -> ModuleType:
-    """Loads the content that was checked, from memory."""
+    """Load the checked content from memory."""
     global _loads
     _loads += 1
     try:
         with open(os.memfd_create(name, os.MFD_CLOEXEC), "wb") as file:
             write_all(file.fileno(), library.content)
-            # The linker takes a path that it has seen for a library that it has loaded.
+            # The linker assumes that a path it has seen before is a library that it has already
+            # loaded.
             path = f"/proc/self/fd{'/.' * _loads}/{file.fileno()}"
             loader = importlib.machinery.ExtensionFileLoader(name, path)
             spec = importlib.util.spec_from_file_location(name, path, loader=loader)
@@ -326,14 +332,50 @@ def _imported(name: str, library: Library) -> ModuleType:
 
 
 def _self_test(module: Any) -> str | None:
-    """What of torch or Python the adapter misunderstands; None if it sees what there is."""
+    """Return what fails with this torch or Python; None if the adapter's test passes.
+
+    The test runs in a thread of its own, where the program's profiler, modes and default device do
+    not apply: the profiler would count its tensor and its scope.
+    """
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
-    # Whatever modes and default device the program has.
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
-        tensor = torch.zeros(3, device="cpu")
-        address = tensor.data_ptr()
-    line = sys._getframe().f_lineno + 1
-    problem: str | None = module.self_test(tensor, address, line)
-    return problem
+    def test() -> str | None:
+        with torch._C.DisableTorchFunction():
+            tensor = torch.zeros(3, device="cpu")
+            address = tensor.data_ptr()
+        line = sys._getframe().f_lineno + 1
+        problem: str | None = module.self_test(tensor, address, line)
+        return problem
+
+    try:
+        return _in_thread(test)
+    except RuntimeError:  # no thread can be started
+        with _disable_current_modes():
+            return test()
+
+
+def _in_thread(call: Callable[[], str | None]) -> str | None:
+    """Return the result of a call in a new thread, or raise its exception.
+
+    The call must not import anything: this thread may be importing torch. `threading` is not used
+    because the program may have set a trace function for its threads.
+    """
+    results: list[str | None] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.release()
+
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    _thread.start_new_thread(run, ())
+    ended.acquire()
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -1,7 +1,7 @@
-"""Where compiled adapters are kept: one folder for each key, in a folder that can be trusted.
+"""The cache of compiled adapters: one folder for each key, in a folder that can be trusted.
 
-An adapter is one file: the shared library, then a seal with its size and hash. It is read whole,
-checked, and loaded from memory, so what has been checked is what runs.
+An adapter is one file: the shared library, then a seal with its size and hash. The whole file is
+read, checked, and loaded from memory, so the checked bytes are the bytes that run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from plimsoll.errors import AdapterError
 
 _SEAL = struct.Struct("<32sQ16s")  # SHA-256 of the library, its size, the magic
 _MAGIC = b"plimsoll-seal-1\0"
-_LOCK_SECONDS = 300  # a compiler that hangs is killed long before
+_LOCK_SECONDS = 300  # a hanging compiler is killed long before that
 
 
 def default_folder() -> str:
-    """The folder that is used when it can be: PLIMSOLL_CACHE, or in the user's cache folder."""
+    """Return the preferred folder: PLIMSOLL_CACHE, or one in the user's cache folder."""
     chosen = os.environ.get("PLIMSOLL_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return chosen or os.path.join(base, "plimsoll")
@@ -37,12 +37,12 @@ def _folders() -> list[str]:
 
 
 def seal(library: bytes) -> bytes:
-    """A library as it is kept."""
+    """Return the content of the file for a library."""
     return library + _SEAL.pack(hashlib.sha256(library).digest(), len(library), _MAGIC)
 
 
 def unseal(content: bytes) -> bytes | None:
-    """The library, if the content is exactly what `seal` wrote."""
+    """Return the library if the content is exactly what `seal` wrote."""
     if len(content) < _SEAL.size:
         return None
     library, ending = content[: -_SEAL.size], content[-_SEAL.size :]
@@ -61,7 +61,7 @@ class Entry:
         os.close(self._folder)
 
     def library(self, name: str) -> bytes | None:
-        """The library of this name; None if there is none that is whole."""
+        """Return the library of this name; None if there is none or it is damaged."""
         try:
             return unseal(trusted_files.read(self._folder, f"{name}.so", self.path))
         except (OSError, UntrustedError) as error:
@@ -69,18 +69,18 @@ class Entry:
             return None
 
     def keep(self, name: str, library: bytes) -> None:
-        """Keeps a library; what was there under its name is replaced."""
-        with Suppressed(OSError):  # a full disk: this process has it in memory
+        """Store a library, replacing an earlier one of that name."""
+        with Suppressed(OSError):  # a full disk: this process has the library in memory
             trusted_files.publish(self._folder, f"{name}.so", seal(library))
 
     def fail(self, name: str, problem: str) -> None:
-        """Has the processes that wait for this library give up too."""
+        """Make the processes that wait for this library give up too."""
         with Suppressed(OSError):
             content = problem.encode(errors="backslashreplace")
             trusted_files.publish(self._folder, f"{name}.failed", content)
 
     def failed_since(self, name: str, time_ns: int) -> str | None:
-        """The problem of a process that has given up since then."""
+        """Return the problem of a process that has given up since that time."""
         with Suppressed(OSError, UntrustedError):
             problem = trusted_files.read(self._folder, f"{name}.failed", self.path)
             if os.stat(f"{name}.failed", dir_fd=self._folder).st_mtime_ns >= time_ns:
@@ -89,7 +89,7 @@ class Entry:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time, on this machine and where the file system has locks."""
+        """Allow one process at a time, on this machine and where the file system has locks."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         end = time.monotonic() + _LOCK_SECONDS
         with open(os.open("lock", flags, 0o600, dir_fd=self._folder), "wb") as file:
@@ -111,10 +111,10 @@ class Entry:
 
 @contextlib.contextmanager
 def entry(key: str, name: str, say: Callable[[str], object]) -> Iterator[Entry]:
-    """The first folder that can be trusted and has the library, or into which it can be written.
+    """Return the first trusted folder that has the library, or else the first that is writable.
 
     Raises:
-        AdapterError: There is none.
+        AdapterError: There is no such folder.
     """
     problems = []
     for folder in _folders():

@@ -1,7 +1,7 @@
-"""Which hooks are installed in torch, for which recordings and monitors.
+"""Keeps track of the hooks in torch, and of the recordings and monitors that use them.
 
-The first one attaches, the last one detaches: while none runs there is not one hook. The hooks see
-what the most demanding of them wants.
+The first user attaches the hooks and the last one detaches them: without users there are no hooks.
+The hooks observe as much as the most demanding user needs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from plimsoll._process.program_errors import leave_to_program
 from plimsoll._torch.hooks import Adapter, Attached, Mode, Survey
 from plimsoll.errors import AdapterError
 
-_MODES = ("full", "lite", "watch")  # as the adapter numbers them
+_MODES = ("full", "lite", "watch")  # the numbers that the adapter uses
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 class LibtorchAttachment:
-    """The compiled adapter, and torch's own registries of hooks, which call into it."""
+    """The compiled adapter, and torch's registries of hooks, which call it."""
 
     kind: Adapter = "libtorch"
 
@@ -35,7 +35,7 @@ class LibtorchAttachment:
 
         self._mode, self._stacks, self._api_address = mode, stacks, api_address
         self._has_user_steps = False
-        # For samples: whether operators are observed now, and whether the next one needs it.
+        # For samples: whether operators are observed now, and whether the next sample needs them.
         self._is_observing, self.needs_operators = False, True
         self._adapter = load(lambda _: None)
         self._handles: list[Any] = []
@@ -80,7 +80,7 @@ class LibtorchAttachment:
         self._adapter.survey(what)
 
     def describe(self) -> None:
-        """Records what is new since the last time: right before a sample."""
+        """Record what is new since the last call; used right before a sample."""
         self._adapter.describe()
 
     def layer_of(self, module: Any) -> str:
@@ -88,12 +88,12 @@ class LibtorchAttachment:
         return path
 
     def observe(self, is_wanted: bool) -> None:
-        """Observes operators, or no more, in the mode `watch`."""
+        """Observe operators or stop observing them, in the mode `watch`."""
         self._is_observing = is_wanted
         self._adapter.observe(is_wanted)
 
     def learn(self, has_activations: bool) -> None:
-        """What a sample has shown: only one whose operators were observed shows all activations."""
+        """Note what a sample showed: it shows all activations only if operators were observed."""
         unsure = self.needs_operators and not self._is_observing
         self.needs_operators = has_activations or unsure
 
@@ -109,13 +109,13 @@ class LibtorchAttachment:
         return has_less or (mode == "full" and stacks and not self._stacks)
 
     def see_more(self, mode: Mode, stacks: bool) -> None:
-        """Detaches, and attaches anew."""
+        """Detach, and attach again."""
         self.detach()
         self._mode, self._stacks = mode, stacks
         self.install()
 
     def see_less(self, mode: Mode) -> None:
-        """Goes back to a cheaper mode, without a gap."""
+        """Return to a cheaper mode, without a gap."""
         if _MODES.index(mode) > _MODES.index(self._mode):
             self._adapter.see_less(_MODES.index(mode))
             self._mode = mode
@@ -129,18 +129,18 @@ class LibtorchAttachment:
 
 _lock = threading.RLock()
 _attached: Attached | None = None
-_wanted: dict[object, tuple[Mode, bool]] = {}  # mode and stacks, for each recording and the watch
-_complaints: set[str] = set()  # that have been printed
+_wanted: dict[object, tuple[Mode, bool]] = {}  # mode and stacks of each recording and of the watch
+_complaints: set[str] = set()  # problems that have been printed
 _pid = os.getpid()
 
 
 def prepare(
     wanted: Adapter, say: Callable[[str], object], complain: Callable[[str], object]
 ) -> Adapter:
-    """Which adapter there will be: "libtorch", "python" or "none". Compiles it if need be.
+    """Return the adapter to use: "libtorch", "python" or "none". Compiles it if necessary.
 
     Raises:
-        AdapterError: `wanted` is "libtorch", which is not to be had.
+        AdapterError: `wanted` is "libtorch", and it is unavailable.
     """
     with _lock:
         _drop_parents()
@@ -169,7 +169,7 @@ def prepare(
 
 
 def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool) -> None:
-    """Installs the hooks for one more recording, until it passes itself to `detach`."""
+    """Install the hooks for one more recording, until it is passed to `detach`."""
     with _lock:
         _drop_parents()
         try:
@@ -187,7 +187,7 @@ def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
     elif kind == "libtorch":
         from plimsoll._torch.adapter import load
 
-        # CUDA first: of the tensors that are told next it must know the blocks.
+        # CUDA first: its blocks must be known before their tensors are described.
         cuda_hooks.begin(load(lambda _: None), _survey)
         _attached = LibtorchAttachment(mode, stacks)
         _attached.install()
@@ -221,27 +221,27 @@ def _see_more(mode: Mode, stacks: bool) -> None:
     if isinstance(_attached, LibtorchAttachment) and _attached.sees_less(mode, stacks):
         try:
             _attached.see_more(mode, stacks)
-        except BaseException:  # of a signal's handler: the others keep their hooks
+        except BaseException:  # from a signal handler: the other users keep their hooks
             _attached.see_more(mode, stacks)
             raise
 
 
 def want_more(owner: object, mode: Mode) -> None:
-    """Enable stacks for one who attached without them."""
+    """Enable stacks for a user that attached without them."""
     with _lock:
         _wanted[owner] = mode, False
         _see_more(mode, stacks=False)
 
 
 def detach(owner: object) -> None:
-    """One recording less: the hooks see what the others want, and with the last one they go.
+    """Remove a recording: the hooks then observe what the others need; the last removes them.
 
-    Does nothing for one that is not attached.
+    Does nothing for a recording that is not attached.
     """
     with _lock:
         try:
             _leave(owner)
-        except BaseException:  # of a signal's handler: it waits until the hooks have gone
+        except BaseException:  # from a signal handler: raised after the hooks are removed
             _leave(owner)
             raise
 
@@ -259,31 +259,31 @@ def _leave(owner: object) -> None:
 
 
 def observe(is_wanted: bool) -> None:
-    """Has operators observed, or no more, where hooks describe tensors only for samples."""
+    """Start or stop observing operators, if the hooks describe tensors only for samples."""
     if isinstance(_attached, LibtorchAttachment):
         _attached.observe(is_wanted)
 
 
 def observe_if_needed(is_due: bool) -> None:
-    """The same, where a sample ends the next iteration and the last ones have shown a need."""
+    """Observe operators if a sample ends the next iteration and earlier samples needed it."""
     if isinstance(_attached, LibtorchAttachment):
         _attached.observe(is_due and _attached.needs_operators)
 
 
 def learn(has_activations: bool) -> None:
-    """What a sample has shown, for `observe_if_needed`."""
+    """Note what a sample showed, for `observe_if_needed`."""
     if isinstance(_attached, LibtorchAttachment):
         _attached.learn(has_activations)
 
 
 def describe() -> None:
-    """Records what is new since the last time: right before a sample."""
+    """Record what is new since the last call; used right before a sample."""
     if isinstance(_attached, LibtorchAttachment):
         _attached.describe()
 
 
 def _renew_lock() -> None:
-    """A thread that the child of a fork does not have may have held it."""
+    """Renew the lock in a forked child: a thread that does not exist there may have held it."""
     global _lock
     _lock = threading.RLock()
 
@@ -292,5 +292,5 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def attached() -> Attached | None:
-    """What is installed now."""
+    """Return the installed hooks."""
     return _attached

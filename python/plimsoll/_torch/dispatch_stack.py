@@ -1,8 +1,7 @@
-"""A dispatch mode under those of the program, whose own order stays as it is.
+"""Places a dispatch mode below those of the program, without changing their order.
 
-A program enters and leaves its modes last in, first out. One of ours that came in the middle and
-stays, or goes while theirs are open, would be popped in the place of one of theirs; beneath them
-all it is in nobody's way.
+A program enters and leaves its modes last in, first out. A mode of Plimsoll above them could be
+popped instead of one of the program's. Below all of them it cannot.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from torch.utils._python_dispatch import (
 
 
 def push_beneath(mode: TorchDispatchMode) -> None:
-    """Onto this thread's stack, under the modes of the program."""
+    """Push the mode onto this thread's stack, below the modes of the program."""
     above = [_pop_mode() for _ in _programs()]
     _push_mode(mode)
     for each in reversed(above):
@@ -24,7 +23,7 @@ def push_beneath(mode: TorchDispatchMode) -> None:
 
 
 def take_out(mode: TorchDispatchMode) -> None:
-    """From wherever it is in this thread's stack; nothing if it is not there."""
+    """Remove the mode from this thread's stack, wherever it is; do nothing if it is not there."""
     stack = _programs()
     if not any(each is mode for each in stack):
         return
@@ -36,6 +35,6 @@ def take_out(mode: TorchDispatchMode) -> None:
 
 
 def _programs() -> list[TorchDispatchMode]:
-    """Without torch's own (fake and functional tensors, tracing), which lie beneath all others."""
+    """Return the modes above torch's own (fake and functional tensors, tracing)."""
     stack = _get_current_dispatch_mode_stack()
     return [each for each in stack if getattr(each, "_mode_key", None) is None]

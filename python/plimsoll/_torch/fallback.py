@@ -1,11 +1,13 @@
-"""Recording without a compiler: what a dispatch mode sees, reported from Python.
+"""The fallback: recording without a compiler, through a dispatch mode.
 
-It sees the storages that operators return, not the allocator: what lives and dies inside one
-operator is missed, layers come from module hooks, and it costs microseconds an operator. Only the
-thread that started the recording is seen, and the backward passes that it starts.
+The mode sees the storages that operators return, not the allocator. It misses memory that is
+allocated and freed inside one operator, takes layers from module hooks, and costs microseconds per
+operator. It covers the thread that started the recording, and the backward passes of that thread.
 
-What is called when an object dies is compiled code: Python drops what a signal's handler raises in
-the middle of a weak reference's callback.
+The callbacks of weak references are compiled code, because Python drops an exception that a signal
+handler raises in a Python callback.
+
+Names need memory. If memory runs out, a block is recorded without names.
 """
 
 from __future__ import annotations
@@ -26,9 +28,13 @@ from torch.utils._pytree import tree_leaves
 from plimsoll import _record
 from plimsoll._cuda import cuda_history
 from plimsoll._process import notebook
+from plimsoll._process.messages import print_notice
+from plimsoll._process.names import text_of
+from plimsoll._process.program_errors import without_errors, without_memory
 from plimsoll._torch.dispatch_stack import push_beneath, take_out
 from plimsoll._torch.forward_layers import ForwardLayers
 from plimsoll._torch.hooks import Adapter, Survey
+from plimsoll._torch.module_tree import buffers_of, children_of, modules_of, parameters_of
 from plimsoll._torch.tensor_memory import gradient_of, is_computed, kind_of, memory_of
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
@@ -41,12 +47,26 @@ def _never() -> bool:
     return False
 
 
+_reported: set[str] = set()
+
+
+def _report_error(error: Exception) -> None:
+    """Report each kind of error once. Without memory, names are missing, which needs no report."""
+    kind = type(error).__name__
+    if not isinstance(error, MemoryError) and kind not in _reported:
+        _reported.add(kind)
+        print_notice(
+            f"a tensor, module or optimizer cannot be described ({kind}: {text_of(error)}); its "
+            "memory may lack names"
+        )
+
+
 # True while torch.compile or torch.export reads the hooks as part of the model.
 _is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", _never)
 
 
 class PythonAttachment(TorchDispatchMode):
-    """The mode, while it is installed."""
+    """A dispatch mode that records without a compiler."""
 
     kind: Adapter = "python"
 
@@ -77,14 +97,14 @@ class PythonAttachment(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """What the program compiles stays compiled: torch asks this, and would run it eagerly."""
+        """Tell torch that compiled code may stay compiled under this mode."""
         return True
 
     def is_on(self) -> bool:
         return _record.is_recording()
 
     def detach(self) -> None:
-        self._is_over = True  # where it cannot be taken out: on another thread, within an operator
+        self._is_over = True  # take_out() fails on another thread or in an operator
         take_out(self)
         for handle in self._handles:
             handle.remove()
@@ -101,49 +121,59 @@ class PythonAttachment(TorchDispatchMode):
         modules, optimizers = [], []
         for each in objects:
             if issubclass(type(each), torch.Tensor):
-                self._tell(each, _KNOWN, "")
+                self._report(each, _KNOWN, "")
             elif issubclass(type(each), torch.nn.Module):
                 modules.append(each)
             elif issubclass(type(each), torch.optim.Optimizer):
                 optimizers.append(each)
-        inner = {id(child) for each in modules for child in each.children()}
+        inner = {id(child) for each in modules for _, child in children_of(each)}
         for module in sorted(modules, key=lambda each: id(each) in inner):  # roots first
-            self._tell_module(module)
+            self._report_module(module)
         for optimizer in optimizers:
-            self._tell_state(optimizer)
+            self._report_state(optimizer)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._is_over:
             return func(*args, **(kwargs or {}))
         self._instances = self._instances % 0xFFFFFFFF + 1
-        self._doing(func._schema.name)
+        self._activity(func._schema.name)
         try:
             result = func(*args, **(kwargs or {}))
         except BaseException:
-            self._doing("")
+            self._activity("")
             raise
-        layer = self._layer()
-        told = False
-        for tensor in tree_leaves(result):
-            memory = memory_of(tensor) if isinstance(tensor, torch.Tensor) else None
-            if memory is None or memory[0]._cdata in self._storages:
-                continue
-            if not told:
-                op = func._schema.name
-                _record.set_context(layer, op, self._stack(), self._instances, self._phase())
-                told = True
-            _record.alloc(self._watch(*memory), *memory[1:])
-            self._tell(tensor, _KNOWN, "")
-        _record.set_context(layer, "", 0, 0, self._phase())
-        self._doing("")
+        self._report_result(func, result, sys._getframe(1))
+        self._activity("")
         return result
 
-    def _doing(self, op: str) -> None:
-        """What this thread does, for CUDA's allocations, of which others tell the time alone."""
+    @without_errors(_report_error)
+    def _report_result(self, func: Any, result: Any, caller: FrameType) -> None:
+        layer = self._layer()
+        reported = False
+        try:
+            for tensor in tree_leaves(result):
+                memory = memory_of(tensor) if isinstance(tensor, torch.Tensor) else None
+                if memory is None or memory[0]._cdata in self._storages:
+                    continue
+                if not reported:
+                    stack = self._stack(caller)
+                    self._set_context(layer, func._schema.name, stack, self._instances)
+                    reported = True
+                _record.alloc(self._watch(*memory), *memory[1:])
+                self._report(tensor, _KNOWN, "")
+        finally:
+            self._set_context(layer, "", 0, 0)
+
+    @without_memory(None)
+    def _set_context(self, layer: str, op: str, stack: int, instance: int) -> None:
+        _record.set_context(layer, op, stack, instance, self._phase())
+
+    @without_memory(None)
+    def _activity(self, op: str) -> None:
+        """Mark the context of this thread, for CUDA allocations of which only the time is known."""
         if cuda_history.is_on():
-            layer = self._layer()
-            _record.set_context(layer, op, 0, self._instances if op else 0, self._phase())
-            _record.mark_doing()
+            self._set_context(self._layer(), op, 0, self._instances if op else 0)
+            _record.mark_activity()
 
     # ---- storages ------------------------------------------------------------------------------
 
@@ -155,30 +185,36 @@ class PythonAttachment(TorchDispatchMode):
             self._storages[handle] = weakref.ref(storage, died)
         return device
 
-    def _tell(self, tensor: torch.Tensor, role: int, name: str) -> None:
+    @without_errors(_report_error)
+    def _report(self, tensor: torch.Tensor, role: int, name: str) -> None:
         memory = memory_of(tensor)
         if memory is not None:
-            known = _record.tensor(role, name, *kind_of(tensor))
+            known = self._known(tensor, role, name)
             _record.adopt(self._watch(*memory), *memory[1:], known)
 
-    def _stack(self) -> int:
+    @without_memory(0)
+    def _known(self, tensor: torch.Tensor, role: int, name: str) -> int:
+        return _record.tensor(role, name, *kind_of(tensor))
+
+    @without_memory(0)
+    def _stack(self, caller: FrameType) -> int:
         chain: list[tuple[Any, int]] = []
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = caller
         while frame is not None and len(chain) < _DEPTH:
             chain.append((frame.f_code, frame.f_lineno))
             frame = frame.f_back
         key = tuple(chain)
         if key not in self._stacks:
             cells = notebook.cells()
-            told = [
+            reported = [
                 (notebook.file_name(code.co_filename, cells), code.co_name, line)
                 for code, line in key
             ]
-            self._stacks[key] = _record.stack(told)
+            self._stacks[key] = _record.stack(reported)
         return self._stacks[key]
 
     def _layer(self) -> str:
-        if self._layers:  # also of a block that is computed again in backward
+        if self._layers:  # also of a block that is recomputed in backward
             return self._layers[-1]
         in_backward = torch._C._current_graph_task_id() >= 0
         return self._forward_layers.of_running_node() if in_backward else ""
@@ -192,73 +228,94 @@ class PythonAttachment(TorchDispatchMode):
 
     # ---- modules and optimizers ----------------------------------------------------------------
 
-    def _tell_module(self, module: torch.nn.Module) -> None:
+    @without_errors(_report_error)
+    def _report_module(self, module: torch.nn.Module) -> None:
         if id(module) in self._names:
             return
         root = type(module).__name__
-        for path, each in module.named_modules():
+        for path, each in modules_of(module):
             if id(each) not in self._names:
                 died = partial(self._names.pop, id(each))
                 name = f"{root}.{path}" if path else root
                 self._names[id(each)] = weakref.ref(each, died), name
-        for path, parameter in module.named_parameters():
-            self._tell(parameter, _PARAMETER, f"{root}.{path}")
-            self._tell_gradient(parameter, f"{root}.{path}")
-        for path, buffer in module.named_buffers():
-            self._tell(buffer, _BUFFER, f"{root}.{path}")
+        for path, parameter in parameters_of(module):
+            self._report(parameter, _PARAMETER, f"{root}.{path}")
+            self._report_gradient(parameter, f"{root}.{path}")
+        for path, buffer in buffers_of(module):
+            self._report(buffer, _BUFFER, f"{root}.{path}")
 
-    def _tell_gradient(self, parameter: torch.Tensor, name: str) -> None:
+    def _report_gradient(self, parameter: torch.Tensor, name: str) -> None:
         gradient = gradient_of(parameter)
         if gradient is not None:
-            self._tell(gradient, _GRADIENT, name)
+            self._report(gradient, _GRADIENT, name)
 
-    def _tell_state(self, optimizer: Any) -> None:
+    @without_errors(_report_error)
+    def _report_state(self, optimizer: Any) -> None:
         for tensor in tree_leaves(list(optimizer.state.values())):
             if isinstance(tensor, torch.Tensor):
-                self._tell(tensor, _OPTIMIZER_STATE, "")
+                self._report(tensor, _OPTIMIZER_STATE, "")
 
     def layer_of(self, module: torch.nn.Module) -> str:
-        self._tell_module(module)
-        return self._names[id(module)][1]
+        self._report_module(module)
+        return self._name_of(module)
+
+    def _name_of(self, module: torch.nn.Module) -> str:
+        known = self._names.get(id(module))
+        return known[1] if known is not None else type(module).__name__
 
     def _enter_module(self, module: torch.nn.Module, args: Any) -> None:
         if _is_compiling():
             return
         if not self._layers:
-            self._tell_module(module)
-            for tensor in tree_leaves(args):
-                if isinstance(tensor, torch.Tensor) and not is_computed(tensor):
-                    self._tell(tensor, _INPUT, "")
-        known = self._names.get(id(module))
-        self._layers.append(known[1] if known is not None else type(module).__name__)
+            self._report_module(module)
+            self._report_inputs(args)
+        self._layers.append(self._name_of(module))
         self._forward_layers.changed(self._layers[-1])
-        self._doing("")
-        _record.begin_layer(self._layers[-1])
+        self._activity("")
+        self._begin_layer(self._layers[-1])
+
+    @without_errors(_report_error)
+    def _report_inputs(self, args: Any) -> None:
+        for tensor in tree_leaves(args):
+            if isinstance(tensor, torch.Tensor) and not is_computed(tensor):
+                self._report(tensor, _INPUT, "")
+
+    @without_memory(None)
+    def _begin_layer(self, path: str) -> None:
+        _record.begin_layer(path)
+
+    @without_memory(None)
+    def _end_layer(self, path: str) -> None:
+        _record.end_layer(path)
 
     def _leave_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if _is_compiling():
             return
         if self._layers:
-            _record.end_layer(self._layers.pop())
+            self._end_layer(self._layers.pop())
             self._forward_layers.changed(self._layers[-1] if self._layers else "")
-        self._doing("")
+        self._activity("")
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if _is_compiling():
             return
         self._in_optimizer += 1
-        self._doing("")
+        self._activity("")
+        self._report_parameters(optimizer)
+
+    @without_errors(_report_error)
+    def _report_parameters(self, optimizer: Any) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self._tell(parameter, _PARAMETER, "")
-                self._tell_gradient(parameter, "")
+                self._report(parameter, _PARAMETER, "")
+                self._report_gradient(parameter, "")
 
     def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if _is_compiling():
             return
         self._in_optimizer = max(0, self._in_optimizer - 1)
-        self._doing("")
-        self._tell_state(optimizer)
+        self._activity("")
+        self._report_state(optimizer)
         if not self._user_steps:
             self._steps += 1
             _record.mark_step(self._steps)

@@ -1,7 +1,7 @@
 """The layer whose forward created an autograd node, by the node's sequence number.
 
-Nodes are numbered by the thread that makes them. Here are those of the thread that runs the model;
-a node whose number another thread may have given is nobody's.
+Each thread numbers the nodes that it creates. This module knows the nodes of the thread that runs
+the model. A node that another thread may have numbered has no layer.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-_MOST = 1 << 18  # changes of the layer that are remembered
-_NO_NUMBER = 1 << 63  # of a node that accumulates a gradient, and from there on
+_MOST = 1 << 18  # number of layer changes that are stored
+_NO_NUMBER = 1 << 63  # sequence numbers from here on belong to nodes that accumulate gradients
 
 _next_number: Any = getattr(torch.autograd, "_get_sequence_nr", None)
 _running_node: Any = getattr(torch._C, "_current_autograd_node", None)
 
 
 class ForwardLayers:
-    """Of the thread that created it. Torch before 2.1 has none."""
+    """Return the id of the thread that created a node. Torch before 2.1 has no such id."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -28,7 +28,7 @@ class ForwardLayers:
         self._layers: list[str] = []
 
     def changed(self, layer: str) -> None:
-        """From here on this layer's forward runs, or none ("")."""
+        """Note that the forward of this layer runs from here on; "" for no layer."""
         if _next_number is None or threading.get_ident() != self._thread:
             return
         if len(self._numbers) == _MOST:
@@ -37,7 +37,7 @@ class ForwardLayers:
         self._layers.append(layer)
 
     def of_running_node(self) -> str:
-        """The layer of the node that this thread runs; "" if unknown."""
+        """Return the layer of the node that this thread runs; "" if unknown."""
         node = _running_node() if _running_node is not None else None
         if node is None or _next_number is None:
             return ""

@@ -1,9 +1,9 @@
-"""Runs a command that ends when it hangs, and with the process that started this one.
+"""Runs a command, and kills it if it hangs or if the process that started this one ends.
 
-``python -I -S supervised.py SECONDS COMMAND ARGS…``: executed by its path, in a process of its
-own. Exits with the command's status, 128 + N after signal N, or 124 if the command was killed
-because its processes together used no processor time worth mentioning for SECONDS, and none of
-them waits for a processor or a disk: on a busy machine, slow is no hang.
+``python -I -S supervised.py SECONDS COMMAND ARGS…``: executed by its path, in a separate process.
+Exits with the command's status, or with 128 + N after signal N. Exits with 124 if the command was
+killed because it hung: its processes used almost no CPU time for SECONDS, and none of them waited
+for a CPU or a disk. On a busy machine, a slow command therefore does not count as hung.
 """
 
 import contextlib
@@ -16,43 +16,53 @@ import time
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
-_LEAST_SHARE = 0.05  # of one processor; less is a hang
-_CPU_SECONDS = 240  # of one process
+_LEAST_SHARE = 0.05  # share of one CPU; less is a hang
+_CPU_SECONDS = 240  # limit of one process
 
 
 def main() -> None:
     seconds, words = float(sys.argv[1]), sys.argv[2:]
     parent = os.getppid()
     libc = ctypes.CDLL(None)
+    # Without a handler, SIGTERM would leave the compiler's own children running.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit(143)
 
+    supervisor = os.getpid()
     child = os.fork()
     if child == 0:
-        _become(words, libc)
+        _become(words, libc, supervisor)
     signal.signal(signal.SIGTERM, lambda *_: _end(child, 143))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     if os.getppid() != parent:
         _end(child, 143)
-    used, end = 0.0, time.monotonic() + seconds
+    used, worked, look = 0.0, time.monotonic(), 0.0
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             _end(child, code if code >= 0 else 128 - code)
-        if time.monotonic() < end:
-            time.sleep(0.05)
+        time.sleep(0.05)
+        now = time.monotonic()
+        if now < look:
             continue
+        look = now + min(1, seconds / 4)
         before, (used, is_slow) = used, _use_of(child)
-        if not is_slow and used - before < _LEAST_SHARE * seconds:
+        if is_slow or used - before > _LEAST_SHARE * (look - now):
+            worked = now
+        elif now - worked >= seconds:
             print(f"{words[0]} hung for {seconds:.0f} s and was killed", file=sys.stderr)
             _end(child, 124)
-        end = time.monotonic() + seconds
 
 
-def _become(words: list[str], libc: ctypes.CDLL) -> NoReturn:
+def _become(words: list[str], libc: ctypes.CDLL, supervisor: int) -> NoReturn:
     os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:
+        os._exit(143)
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
     try:
         os.execvp(words[0], words)
@@ -69,9 +79,9 @@ def _end(child: int, status: int) -> NoReturn:
 
 
 def _use_of(group: int) -> tuple[float, bool]:
-    """The processor seconds of a group, and whether one of its processes waits for more.
+    """Return the CPU seconds of a process group, and whether one of them waits for a CPU or disk.
 
-    Processes that have ended and were waited for count, too.
+    Processes that have ended and have been waited for also count.
     """
     ticks, is_slow = 0, False
     for entry in os.listdir("/proc"):

@@ -1,7 +1,7 @@
-"""What a tensor's memory is, asked so that the program does not notice.
+"""Finds the memory of a tensor without side effects on the program.
 
-The program's overrides of torch's functions do not run, nothing is copied that is copied on write,
-and tensors without memory (fake, sparse, batched, of subclasses) raise and warn of nothing.
+The program's overrides of torch's functions do not run. Copy-on-write memory is not copied. Tensors
+without memory (fake, sparse, batched, subclasses) cause no error or warning.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def _never(*_: Any) -> bool:
     return False
 
 
-# Where this torch has none of them, none is needed.
+# Versions of torch without these functions do not need them.
 _address_of: Any = getattr(torch._C, "_data_address", _address_by_storage)
 _is_copied_on_write: Any = getattr(torch._C, "_is_cow_tensor", _never)
 
 
 def memory_of(tensor: torch.Tensor) -> tuple[Any, int, int] | None:
-    """Its storage, the address and the bytes; None where there is no memory to record."""
+    """Return the storage, its address and its bytes; None if there is no memory to record."""
     try:
         with torch._C.DisableTorchFunction():
             storage = tensor.untyped_storage()
@@ -41,7 +41,7 @@ def memory_of(tensor: torch.Tensor) -> tuple[Any, int, int] | None:
 
 
 def kind_of(tensor: torch.Tensor) -> tuple[str, str]:
-    """Its dtype and its shape; empty for nested tensors."""
+    """Return the dtype and the shape; empty for nested tensors."""
     try:
         with torch._C.DisableTorchFunction():
             return str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape))

@@ -1,4 +1,4 @@
-"""How `MemoryTracer` names layers: as ``named_modules()`` of the model that it was given."""
+"""Names layers for `MemoryTracer`: like ``named_modules()`` of the traced model."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ NO_LAYER = "[no layer]"
 
 
 class TracedModels:
-    """The models that were traced, by their paths in recordings: ``Net``, ``Net#2``, ``Net.up``.
+    """The traced models, by their paths in recordings: ``Net``, ``Net#2``, ``Net.up``.
 
-    A model that lives has one path in all recordings. A new one may get that of one that has died.
+    A live model has the same path in all recordings. A new model may get the path of a freed one.
     """
 
     def __init__(self) -> None:
-        self._titles: dict[str, str] = {}  # of the traced models, by their paths
+        self._titles: dict[str, str] = {}  # the traced models, by their paths
 
     def add(self, model: torch.nn.Module) -> None:
-        """Adds a model while a recording runs."""
+        """Add a model while a recording runs."""
         attached = attachment.attached()
         path = attached.layer_of(model) if attached is not None else ""
         path = path or type(model).__name__
@@ -31,7 +31,7 @@ class TracedModels:
         self._titles[path] = type(model).__name__ if is_part else path.partition("#")[0]
 
     def name_of(self, path: str) -> str:
-        """The name of a layer, by its path in a recording."""
+        """Return the name of a layer, given its path in a recording."""
         if not path:
             return NO_LAYER
         if len(self._titles) != 1:
@@ -42,4 +42,4 @@ class TracedModels:
         if path.startswith(f"{traced}."):
             return path.removeprefix(f"{traced}.")
         root, point, rest = path.partition(".")
-        return f"{root}#1{point}{rest}" if root == title else path  # of its class, and the first
+        return f"{root}#1{point}{rest}" if root == title else path  # the first model of its class

@@ -1,20 +1,22 @@
-"""Files whose content this process executes or trusts: only this user or root can write them.
+"""Reads and writes files that this process executes: only this user or root can write them.
 
 A folder is opened one component at a time, symbolic links included. Each component must belong to
-this user or to root, and nobody else may write to it; a sticky folder such as /tmp is accepted,
-because there nobody can replace what belongs to this user. What has been opened is then used
-through its descriptor, so no check can be overtaken by a change of the path.
+this user or to root, and no other user may write to it, also not through a group or an access
+control list. A sticky folder such as /tmp is accepted, because others cannot replace this user's
+files there. Opened folders are then used through their descriptors, so that a later change of the
+path has no effect.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import stat
 from collections import deque
 
-from plimsoll._process.program_errors import Suppressed
+from plimsoll._process.program_errors import Suppressed, leave_to_program
 from plimsoll._process.quiet_files import write_all
 
 _MOST_LINKS = 40
@@ -23,22 +25,22 @@ _FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UntrustedError(Exception):
-    """Another user could have written this."""
+    """Another user could have written the file."""
 
 
 def open_folder(path: str, *, private: bool = False) -> int:
-    """Opens a folder, and makes what is missing of its path with mode 0700.
+    """Open a folder, and create the missing part of its path with mode 0700.
 
     Args:
         path: The folder.
-        private: The folder itself may not be sticky and open to others.
+        private: Whether the folder itself must not be writable by others, even if it is sticky.
 
     Returns:
         A descriptor that the caller closes.
 
     Raises:
-        UntrustedError: Somebody else can write to a part of the path.
-        OSError: The folder cannot be made or opened.
+        UntrustedError: Another user can write to a part of the path.
+        OSError: The folder cannot be created or opened.
     """
     parts = deque(os.path.abspath(path).split("/"))
     at, walked, links = os.open("/", _FOLDER | os.O_DIRECTORY), "/", 0
@@ -54,7 +56,7 @@ def open_folder(path: str, *, private: bool = False) -> int:
             state = os.fstat(at)
             if not stat.S_ISLNK(state.st_mode):
                 os.close(above)
-                _check(state, walked, root)
+                _check(state, at, walked, root)
                 continue
             os.close(below)
             at = above
@@ -82,13 +84,13 @@ def _open_or_make(name: str, folder: int) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except FileNotFoundError:
-        with contextlib.suppress(FileExistsError):  # another process has just made it
+        with contextlib.suppress(FileExistsError):  # another process has just created it
             os.mkdir(name, 0o700, dir_fd=folder)
         return os.open(name, _FOLDER, dir_fd=folder)
 
 
 def read(folder: int, name: str, where: str) -> bytes:
-    """The content of a file in an opened folder.
+    """Return the content of a file in an opened folder.
 
     Raises:
         UntrustedError: Another user can write to it, or it is not a regular file.
@@ -99,15 +101,15 @@ def read(folder: int, name: str, where: str) -> bytes:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode) or state.st_size > _MOST_BYTES:
             raise UntrustedError(f"{where}/{name} is not a regular file of this kind")
-        _check(state, f"{where}/{name}")
+        _check(state, file.fileno(), f"{where}/{name}")
         return file.read(_MOST_BYTES)
 
 
 def publish(folder: int, name: str, content: bytes) -> None:
-    """Puts a file into an opened folder: whole or not at all, also after a crash of the machine.
+    """Write a file into an opened folder: after a crash of the machine it is whole or absent.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     partial = f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -120,18 +122,18 @@ def publish(folder: int, name: str, content: bytes) -> None:
         with Suppressed(OSError):
             os.unlink(partial, dir_fd=folder)
         raise
-    with Suppressed(OSError):  # some file systems cannot
+    with Suppressed(OSError):  # some file systems do not support this
         os.fsync(folder)
 
 
-def _check(state: os.stat_result, where: str, *others: int) -> None:
-    """Raises if anybody but this user, root and `others` owns a file, or can write to it."""
+def _check(state: os.stat_result, file: int, where: str, *others: int) -> None:
+    """Raise if anyone but this user, root and `others` owns the file or can write to it."""
     _check_owner(state, where, *others)
     mode = state.st_mode
     is_sticky_folder = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
     if is_sticky_folder or not mode & 0o022:
         return
-    if mode & 0o002 or not _is_own_group(state.st_gid):
+    if mode & 0o002 or not _is_own_group(state.st_gid) or _has_access_list(file):
         raise UntrustedError(f"others can write to {where}")
 
 
@@ -142,12 +144,30 @@ def _check_owner(state: os.stat_result, where: str, *others: int) -> None:
 
 @functools.cache
 def _is_own_group(gid: int) -> bool:
-    """Whether it is the group that many systems make for each user, with no other member."""
+    """Return whether this is a user's private group: no one else is in a group of this number.
+
+    Group 0 is never private: containers are often run with any user number and group 0.
+    """
     import grp
     import pwd
 
+    uid = os.geteuid()
     try:
-        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
         return False
-    return user.pw_gid == gid and group.gr_name == user.pw_name and not group.gr_mem
+    if gid == 0 or user.pw_gid != gid or group.gr_name != user.pw_name:
+        return False
+    others = [each for each in pwd.getpwall() if each.pw_gid == gid and each.pw_uid != uid]
+    members = [each.gr_mem for each in [group, *grp.getgrall()] if each.gr_gid == gid]
+    return not others and not any(members)
+
+
+def _has_access_list(file: int) -> bool:
+    """Return whether others may have rights that the bits of the group do not show (acl(5))."""
+    try:
+        names = os.listxattr(f"/proc/self/fd/{file}")  # a descriptor of O_PATH has no attributes
+    except OSError as error:
+        leave_to_program(error)
+        return error.errno != errno.ENOTSUP
+    return any(name.endswith(("acl_access", "nfs4_acl", "richacl")) for name in names)

@@ -1,5 +1,5 @@
-"""Monitoring inside other people's training loops.
+"""Monitoring in the training loops of other packages.
 
-Each module imports its package when it is itself imported, and nothing else imports them:
+Each module imports its package when it is itself imported. Nothing else imports these packages:
 `plimsoll.integrations.lightning`, `.transformers`, `.accelerate`, `.phiflow`, `.wandb`.
 """

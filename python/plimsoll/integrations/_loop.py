@@ -1,4 +1,4 @@
-"""A training loop as every trainer has it, to the monitors that watch it."""
+"""Connects the training loop of any trainer to the monitors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plimsoll.training_monitor import is_out_of_memory
 
 
 class Loop:
-    """The monitors that the options enable, from `start` to `stop`; if none, none is created."""
+    """The monitors that the options enable, from `start` to `stop`; may be none."""
 
     def __init__(self, source: Source = None, **options: object) -> None:
         self.options = load_options(source, **options)
@@ -22,7 +22,7 @@ class Loop:
         return self._monitor is not None
 
     def start(self) -> None:
-        """Does nothing when it runs already."""
+        """Start the monitors; do nothing if they run already."""
         if not self.options.enabled or self.is_running:
             return
         self._epochs = plimsoll.EpochMemoryMonitor(verbose_batches=self.options.verbose_batches)
@@ -34,8 +34,8 @@ class Loop:
             self._epochs.on_epoch_start()
 
     def batch_has(self, items: object) -> None:
-        """Set the number of items in a batch from now on; anything but a number is ignored."""
-        if self._monitor is None or self.options.batch_size > 0:  # the user knows better
+        """Set the number of items in a batch from now on; values other than numbers are ignored."""
+        if self._monitor is None or self.options.batch_size > 0:  # the option takes precedence
             return
         if isinstance(items, int) and not isinstance(items, bool) and items > 0:
             self._monitor.set_batch_size(items)
@@ -53,13 +53,13 @@ class Loop:
             self._epochs.on_epoch_end()
 
     def failed(self, error: BaseException) -> None:
-        """The iteration that was going on has raised; ends as `stop` does."""
+        """Handle an iteration that raised; then stop the monitors."""
         if self._monitor is not None and is_out_of_memory(error):
             self._monitor.ran_out(error=error)
         self.stop()
 
     def stop(self) -> None:
-        """Does nothing when it does not run."""
+        """Stop the monitors; do nothing if they do not run."""
         monitor, self._monitor, self._epochs = self._monitor, None, None
         if monitor is not None:
             monitor.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def needed(name: str, *others: str, pip: str) -> Any:
-    """The first of these modules that is imported already, else that can be.
+    """Return the first of these modules that is already imported, else the first that can be.
 
     Raises:
         ModuleNotFoundError: None is installed; the message names the package.
@@ -22,5 +22,5 @@ def needed(name: str, *others: str, pip: str) -> Any:
             return importlib.import_module(one)
         except ModuleNotFoundError as error:
             if error.name != one.split(".")[0]:
-                raise  # it is there, and lacks something itself
+                raise  # the module exists, but one of its own imports fails
     raise ModuleNotFoundError(f"{name} is not installed: pip install {pip}", name=name)

@@ -1,4 +1,4 @@
-"""Hugging Face Accelerate: a tracker, which samples memory when the program logs.
+"""Hugging Face Accelerate: a tracker that samples memory when the program logs.
 
 Example:
     accelerator = Accelerator(log_with=[AccelerateTracker()])
@@ -21,14 +21,14 @@ _state: Any = needed("accelerate.state", pip="accelerate")
 
 
 class AccelerateTracker(_GeneralTracker):
-    """Takes each `Accelerator.log` of the main process as the end of an iteration.
+    """Ends an iteration at each `Accelerator.log` of the main process.
 
-    Accelerate calls trackers on the main process only: other ranks need a `TrainingMonitor`.
+    Accelerate calls trackers only on the main process; other ranks need a `TrainingMonitor`.
 
     Args:
-        source: Where the options are: see `plimsoll.load_options`.
+        source: The source of the options: see `plimsoll.load_options`.
         loss: The name under which the program logs its loss.
-        options: Single options by name.
+        options: Individual options by name.
     """
 
     name = "plimsoll"
@@ -61,7 +61,7 @@ class AccelerateTracker(_GeneralTracker):
 
 
 def _batch_size() -> object:
-    """The batch size of the data loader that this process iterates; else None."""
+    """Return the batch size of the data loader that this process iterates; else None."""
     loader = _state.GradientState().active_dataloader
     total = getattr(loader, "total_batch_size", None)
     if not isinstance(total, int):

@@ -20,8 +20,8 @@ class MemoryCallback(_Callback):
     """Monitors `Trainer.fit` on each rank: lines of an epoch, samples, alerts.
 
     Args:
-        source: Where the options are: see `plimsoll.load_options`.
-        options: Single options by name.
+        source: The source of the options: see `plimsoll.load_options`.
+        options: Individual options by name.
     """
 
     def __init__(self, source: Source = None, **options: object) -> None:
@@ -30,7 +30,7 @@ class MemoryCallback(_Callback):
 
     @property
     def is_running(self) -> bool:
-        """Between the beginning and the end of a fit, unless it is off."""
+        """Return whether the monitors run."""
         return self._loop.is_running
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:

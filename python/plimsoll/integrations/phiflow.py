@@ -1,4 +1,4 @@
-"""PhiFlow and PhiML: memory of optimisation loops, a line for the first loss evaluations.
+"""PhiFlow and PhiML: the memory of optimization loops, with lines for the first loss evaluations.
 
 Example:
     with Counted(loss, "config.yaml") as counted:
@@ -22,7 +22,7 @@ class Counted:
     """A loss function that counts its evaluations and, inside `with`, reports their memory.
 
     Attributes:
-        evaluations: How often it was called.
+        evaluations: Number of calls so far.
     """
 
     def __init__(self, loss: Callable[..., Any], source: Source = None, **options: object) -> None:
@@ -32,10 +32,10 @@ class Counted:
         self._monitor = plimsoll.OptimizationMemoryMonitor(
             enabled=chosen.enabled, verbose_evaluations=chosen.verbose_batches
         )
-        self.__name__ = getattr(loss, "__name__", "loss")  # PhiML tells it in its errors
+        self.__name__ = getattr(loss, "__name__", "loss")  # as in PhiML's error messages
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The loss; its first value is minimized."""
+        """Evaluate the loss, whose first value is minimized, and count the evaluation."""
         result = self._loss(*args, **kwargs)
         self.evaluations += 1
         first = result[0] if isinstance(result, tuple | list) else result
@@ -56,5 +56,5 @@ class Counted:
 
 
 def native(loss: Any) -> Any:
-    """What torch, NumPy or Python make of PhiML's tensor, summed; other values as they are."""
+    """Return a PhiML tensor as a native tensor, summed; return other values unchanged."""
     return _math.stop_gradient(loss).sum if isinstance(loss, _math.Tensor) else loss

@@ -18,12 +18,12 @@ _TrainerCallback: Any = needed("transformers", pip="transformers").TrainerCallba
 class MemoryCallback(_TrainerCallback):
     """Monitors `Trainer.train` on each rank: lines of an epoch, samples, alerts.
 
-    The trainer passes the loss to callbacks only at its logging steps (`logging_steps`): other
-    steps have none.
+    The trainer passes the loss to callbacks only at its logging steps (`logging_steps`), so other
+    steps have no loss.
 
     Args:
-        source: Where the options are: see `plimsoll.load_options`.
-        options: Single options by name.
+        source: The source of the options: see `plimsoll.load_options`.
+        options: Individual options by name.
     """
 
     def __init__(self, source: Source = None, **options: object) -> None:
@@ -33,7 +33,8 @@ class MemoryCallback(_TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._loop.start()
-        # The trainer's own, where it has looked for one that fits; of all GPUs of this process.
+        # The trainer's own batch size, if it has searched for one that fits; for all GPUs of this
+        # process.
         items = getattr(state, "train_batch_size", None) or args.train_batch_size
         self._loop.batch_has(items // max(1, args.n_gpu))
 
@@ -47,20 +48,20 @@ class MemoryCallback(_TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        self._tell((logs or {}).get("loss"))
+        self._report((logs or {}).get("loss"))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._tell(None)
+        self._report(None)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._tell(None)
+        self._report(None)
         self._loop.epoch_end()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._tell(None)
+        self._report(None)
         self._loop.stop()
 
-    def _tell(self, loss: object) -> None:
+    def _report(self, loss: object) -> None:
         if self._ended is None:
             return
         self._loop.batch_end(self._in_epoch, loss)

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/composition/event_point.h"
 #include "analysis/composition/grouping.h"
 #include "analysis/composition/live_allocations.h"
-#include "analysis/composition/moment.h"
 #include "analysis/composition/names.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -21,12 +21,12 @@ namespace {
 
 using model::Trace;
 using report::GroupRow;
-using report::MomentRow;
+using report::PointInTime;
 using Table = std::vector<GroupRow>;
 
-// What the program was doing at that event.
+// The program's activity at that event.
 void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32_t event,
-               MomentRow& row) {
+               PointInTime& row) {
   const auto ends = model::step_ends(trace, device);
   const std::size_t step = model::step_of(ends, event);
   if (step < ends.size()) row.step = ends[step].step;
@@ -37,8 +37,7 @@ void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32
   row.op = trace.strings[site.op];
 }
 
-// What is said to be something because of its size and count alone; nothing where no category is
-// inferred.
+// Bytes whose category is inferred only from size and count; nullopt if no category is inferred.
 std::optional<std::uint64_t> inferred_by_size(const Trace& trace,
                                               std::span<const LiveAllocation> live) {
   if (!trace.has_inferred_roles || !has_categories(trace, live)) return std::nullopt;
@@ -51,14 +50,14 @@ std::optional<std::uint64_t> inferred_by_size(const Trace& trace,
   return bytes;
 }
 
-MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMoment& moment,
-                     std::span<const LiveAllocation> live) {
+PointInTime moment_row(const PassContext& context, std::size_t d, const EventPoint& point,
+                       std::span<const LiveAllocation> live) {
   const model::DeviceTrace& device = context.trace.devices[d];
-  MomentRow row;
+  PointInTime row;
   row.device = device.device.ordinal;
-  row.name = moment.name;
-  if (moment.event != model::kBeforeFirst) {
-    row.event = static_cast<std::uint64_t>(moment.event);
+  row.name = point.name;
+  if (point.event != model::kBeforeFirst) {
+    row.event = static_cast<std::uint64_t>(point.event);
     const std::int64_t time_ns = device.events.time_ns[*row.event];
     if (time_ns != model::kNoTime) row.time_ns = time_ns;
     add_doing(context.trace, device, static_cast<std::uint32_t>(*row.event), row);
@@ -66,13 +65,13 @@ MomentRow moment_row(const PassContext& context, std::size_t d, const FoundMomen
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;
   row.inferred_by_size_bytes = inferred_by_size(context.trace, live);
-  const std::int64_t total = held_bytes_at(device, context.report.devices[d], moment.event);
+  const std::int64_t total = live_bytes_at(device, context.report.devices[d], point.event);
   row.unexplained_bytes =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(total) - row.live_bytes);
   return row;
 }
 
-// The tables of one device at its moment.
+// The tables of one device at its point in time.
 class DeviceTables {
  public:
   DeviceTables(PassContext& context, const Grouping& grouping)
@@ -94,7 +93,7 @@ class DeviceTables {
           trace_.pools.size(), [](const auto& live) { return live.pool.value; },
           [&](auto id) { return pool_name(trace_, model::PoolId{id}); }, tables.by_pool);
     }
-    fill_told_tables(grouping_, tables);
+    fill_native_tables(grouping_, tables);
   }
 
  private:
@@ -104,7 +103,7 @@ class DeviceTables {
         [&](auto id) { return line_name(model::LineId{id}); }, out);
   }
 
-  // The stack "none" stands for two things here; the one past the last is "before recording".
+  // The stack "none" has two meanings here; the id past the last one means "before recording".
   void by_stack(Table& out) {
     const auto stack_count = static_cast<std::uint32_t>(trace_.stacks.stack_count());
     const model::LineId before = before_recording(context_.lines);
@@ -138,7 +137,7 @@ class DeviceTables {
     }
     grouping_.group(
         names.size(), [&](const auto& live) { return of_stack[live.stack.index()]; },
-        [&](auto id) { return std::string(names[id].empty() ? "[not known]" : names[id]); }, out);
+        [&](auto id) { return std::string(names[id].empty() ? "[unknown]" : names[id]); }, out);
   }
 
   void by_operator(Table& out) {
@@ -171,20 +170,31 @@ class CompositionPass final : public Pass {
     static constexpr const char* kNames[] = {"timeline"};
     return kNames;
   }
+  void clear(report::Report& report) const override {
+    report::Tables& tables = report.tables;
+    tables.points.clear();
+    for (Table* table :
+         {&tables.by_line, &tables.by_stack, &tables.by_library, &tables.by_size, &tables.by_stream,
+          &tables.by_pool, &tables.by_category, &tables.by_operator, &tables.by_layer,
+          &tables.by_phase, &tables.by_step, &tables.by_dtype, &tables.by_region, &tables.by_tensor,
+          &tables.unknown_by_reason}) {
+      table->clear();
+    }
+  }
   Status run(PassContext& context) const override {
-    auto moments = find_moments(context);
-    if (!moments) return std::move(moments).error();
+    auto points = find_points(context);
+    if (!points) return std::move(points).error();
     report::Tables& tables = context.report.tables;
     for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
-      const auto& moment = (*moments)[d];
-      if (!moment || context.progress.interrupted()) continue;
+      const auto& point = (*points)[d];
+      if (!point || context.progress.interrupted()) continue;
       const auto live =
-          live_allocations(context.trace, context.trace.devices[d], context.lines, moment->event);
-      const MomentRow row = moment_row(context, d, *moment, live);
+          live_allocations(context.trace, context.trace.devices[d], context.lines, point->event);
+      const PointInTime row = moment_row(context, d, *point, live);
       const Grouping grouping(context.trace, context.trace.devices[d], row, live,
                               context.options.top);
       DeviceTables(context, grouping).fill(tables);
-      tables.moments.push_back(row);
+      tables.points.push_back(row);
     }
     return {};
   }

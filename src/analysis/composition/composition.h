@@ -1,10 +1,9 @@
-// What the memory is made of at one moment: the live allocations (held bytes: model/live_set.h)
+// What memory is made of at one point in time: the live allocations (bytes as in model/live_set.h)
 // by line, stack, size class, stream, pool, category, operator and layer.
 //
-// Promises that the rows of each table and device sum to live_bytes of its moment, to the byte, and
-// that live_bytes + unexplained_bytes is the running total of held bytes there. An allocation
-// that the recording knows only by its free is charged to "[allocated before recording]", never to
-// the line that freed it.
+// Invariants: the rows of each table and device sum to live_bytes of its point in time, to the
+// byte, and live_bytes + unexplained_bytes is the running total there. An allocation known only by
+// its free is charged to "[allocated before recording]", never to the line that freed it.
 #pragma once
 
 #include <memory>

@@ -36,13 +36,15 @@ report::Tables run(const model::Trace& trace, const Options& options = {}) {
   return tests::run_passes(trace, tests::passes(tests::timeline_pass(), make()), options).tables;
 }
 
-Options at(Moment moment) {
+Options at(TimePoint point) {
   Options options;
-  options.moment = moment;
+  options.point = point;
   return options;
 }
 
-Moment at_event(std::uint64_t event) { return {.kind = Moment::Kind::kEvent, .event = event}; }
+TimePoint at_event(std::uint64_t event) {
+  return {.kind = TimePoint::Kind::kEvent, .event = event};
+}
 
 std::vector<std::string> keys(const std::vector<GroupRow>& rows) {
   std::vector<std::string> keys;
@@ -55,7 +57,7 @@ std::uint64_t bytes(const std::vector<GroupRow>& rows) {
                          [](std::uint64_t sum, const GroupRow& row) { return sum + row.bytes; });
 }
 
-// Two lines, an operator, a failed request; everything live at the end is in the segments.
+// Two lines, an operator, a failed request; everything live at the end is in segments.
 class SmallTrace {
  public:
   SmallTrace() {
@@ -76,18 +78,18 @@ class SmallTrace {
   TraceMaker maker;
 };
 
-TEST(Composition, tables_speak_of_the_peak_by_default) {
+TEST(Composition, tables_describe_the_peak_by_default) {
   SmallTrace small;
   const auto tables = run(small.maker.finish());
-  ASSERT_EQ(tables.moments.size(), 1u);
-  EXPECT_EQ(tables.moments[0].name, "peak");
-  EXPECT_EQ(tables.moments[0].event, 2u);
-  EXPECT_EQ(tables.moments[0].live_bytes, 6564u);
-  EXPECT_EQ(tables.moments[0].live_count, 5u);
-  EXPECT_EQ(tables.moments[0].unexplained_bytes, 0);
-  EXPECT_THAT(keys(tables.by_line),
-              ElementsAre("home/u/model.py:10 (forward) = 4000", "home/u/train.py:5 (main) = 2000",
-                          "[allocated before recording] = 564"));
+  ASSERT_EQ(tables.points.size(), 1u);
+  EXPECT_EQ(tables.points[0].name, "peak");
+  EXPECT_EQ(tables.points[0].event, 2u);
+  EXPECT_EQ(tables.points[0].live_bytes, 6564u);
+  EXPECT_EQ(tables.points[0].live_count, 5u);
+  EXPECT_EQ(tables.points[0].unexplained_bytes, 0);
+  EXPECT_THAT(keys(tables.by_line), ElementsAre("/home/u/model.py:10 (forward) = 4000",
+                                                "/home/u/train.py:5 (main) = 2000",
+                                                "[allocated before recording] = 564"));
   EXPECT_EQ(tables.by_line[0].count, 2u);
   EXPECT_EQ(tables.by_line[0].largest_bytes, 3000u);
   EXPECT_DOUBLE_EQ(tables.by_line[0].share, 4000.0 / 6564.0);
@@ -105,13 +107,13 @@ TEST(Composition, tables_speak_of_the_peak_by_default) {
   EXPECT_THAT(tables.by_pool, IsEmpty());
 }
 
-TEST(Composition, what_is_not_kept_is_one_row_so_that_tables_still_sum) {
+TEST(Composition, omitted_rows_become_one_so_that_tables_still_sum) {
   SmallTrace small;
   Options options;
   options.top = 1;
   const auto tables = run(small.maker.finish(), options);
   EXPECT_THAT(keys(tables.by_line),
-              ElementsAre("home/u/model.py:10 (forward) = 4000", "[other: 2 groups] = 2564"));
+              ElementsAre("/home/u/model.py:10 (forward) = 4000", "[other: 2 groups] = 2564"));
   EXPECT_EQ(tables.by_line[1].largest_bytes, 2000u);
   EXPECT_EQ(tables.by_line[1].count, 3u);
 }
@@ -124,29 +126,30 @@ TEST(Composition, groups_of_equal_bytes_are_kept_by_key) {
   Options options;
   options.top = 2;
   EXPECT_THAT(keys(run(maker.finish(), options).by_line),
-              ElementsAre("/a.py:1 (f) = 10", "/b.py:1 (f) = 10", "[other: 1 group] = 10"));
+              ElementsAre("/a.py:1 (f) = 10", "/b.py:1 (f) = 10", "/c.py:1 (f) = 10"));
 }
 
-TEST(Composition, moments_can_be_chosen) {
+TEST(Composition, the_point_in_time_can_be_chosen) {
   SmallTrace small;
   const auto trace = small.maker.finish();
-  const auto moment = [&](Moment wanted) { return run(trace, at(wanted)).moments.at(0); };
-  EXPECT_EQ(moment({.kind = Moment::Kind::kStart}).live_bytes, 564u);
-  EXPECT_FALSE(moment({.kind = Moment::Kind::kStart}).event.has_value());
-  EXPECT_EQ(moment({.kind = Moment::Kind::kEnd}).live_bytes, 4064u);
-  EXPECT_EQ(moment({.kind = Moment::Kind::kOom}).event, 3u);
-  EXPECT_EQ(moment({.kind = Moment::Kind::kOom}).live_bytes, 6564u);
-  EXPECT_EQ(moment(at_event(1)).live_bytes, 5564u);
-  EXPECT_EQ(moment(at_event(4)).live_bytes, 6564u);  // requested is not completed
-  EXPECT_EQ(moment(at_event(5)).live_bytes, 4564u);
-  EXPECT_EQ(moment({.kind = Moment::Kind::kTime, .time_ns = 1'001'999}).event, 1u);
-  EXPECT_EQ(moment({.kind = Moment::Kind::kTime, .time_ns = 2'000, .is_relative = true}).event, 2u);
+  const auto point = [&](TimePoint wanted) { return run(trace, at(wanted)).points.at(0); };
+  EXPECT_EQ(point({.kind = TimePoint::Kind::kStart}).live_bytes, 564u);
+  EXPECT_FALSE(point({.kind = TimePoint::Kind::kStart}).event.has_value());
+  EXPECT_EQ(point({.kind = TimePoint::Kind::kEnd}).live_bytes, 4064u);
+  EXPECT_EQ(point({.kind = TimePoint::Kind::kOom}).event, 3u);
+  EXPECT_EQ(point({.kind = TimePoint::Kind::kOom}).live_bytes, 6564u);
+  EXPECT_EQ(point(at_event(1)).live_bytes, 5564u);
+  EXPECT_EQ(point(at_event(4)).live_bytes, 6564u);  // a requested free is not yet completed
+  EXPECT_EQ(point(at_event(5)).live_bytes, 4564u);
+  EXPECT_EQ(point({.kind = TimePoint::Kind::kTime, .time_ns = 1'001'999}).event, 1u);
+  EXPECT_EQ(point({.kind = TimePoint::Kind::kTime, .time_ns = 2'000, .is_relative = true}).event,
+            2u);
 }
 
-TEST(Composition, moments_beyond_the_recording_are_errors_that_name_the_range) {
+TEST(Composition, points_beyond_the_recording_are_errors_that_name_the_range) {
   SmallTrace small;
   const auto trace = small.maker.finish();
-  const auto message = [&](Moment wanted) {
+  const auto message = [&](TimePoint wanted) {
     const auto report = try_run(trace, at(wanted));
     EXPECT_FALSE(report.ok());
     if (report.ok()) return std::string();
@@ -155,17 +158,17 @@ TEST(Composition, moments_beyond_the_recording_are_errors_that_name_the_range) {
   };
   EXPECT_EQ(message(at_event(8)), "event 8 is outside the recording: cuda:0 has events 0 to 7");
   EXPECT_THAT(
-      message({.kind = Moment::Kind::kTime, .time_ns = 999'999}),
+      message({.kind = TimePoint::Kind::kTime, .time_ns = 999'999}),
       HasSubstr("time 999999 ns is outside the recording: valid are 1000000 ns to 1007000 ns"));
-  EXPECT_THAT(message({.kind = Moment::Kind::kTime, .time_ns = -1, .is_relative = true}),
+  EXPECT_THAT(message({.kind = TimePoint::Kind::kTime, .time_ns = -1, .is_relative = true}),
               HasSubstr("outside the recording"));
 }
 
-TEST(Composition, a_time_beyond_the_recording_is_answered_in_the_unit_that_was_asked_in) {
+TEST(Composition, a_time_beyond_the_recording_is_reported_in_the_given_unit) {
   SmallTrace small;
   const auto trace = small.maker.finish();
   const auto message = [&](std::int64_t time_ns, std::int64_t unit_ns) {
-    return try_run(trace, at({.kind = Moment::Kind::kTime,
+    return try_run(trace, at({.kind = TimePoint::Kind::kTime,
                               .time_ns = time_ns,
                               .is_relative = true,
                               .unit_ns = unit_ns}))
@@ -181,33 +184,33 @@ TEST(Composition, a_time_beyond_the_recording_is_answered_in_the_unit_that_was_a
             "time 8 us is outside the recording: its last event is 7 us after the first one");
 }
 
-TEST(Composition, of_several_failures_the_last_one_is_shown_or_the_one_asked_for) {
+TEST(Composition, of_several_failures_the_last_or_the_requested_one_is_shown) {
   TraceMaker maker;
   maker.alloc(1, 10);
   maker.event(model::Action::kOom, 0, 100);
   maker.alloc(2, 20);
   maker.event(model::Action::kOom, 0, 200);
   const auto trace = maker.finish();
-  const auto moment = [&](std::uint64_t nth) {
-    return run(trace, at({.kind = Moment::Kind::kOom, .nth = nth})).moments.at(0);
+  const auto point = [&](std::uint64_t nth) {
+    return run(trace, at({.kind = TimePoint::Kind::kOom, .nth = nth})).points.at(0);
   };
-  EXPECT_EQ(moment(0).name, "oom:2");
-  EXPECT_EQ(moment(0).live_bytes, 30u);
-  EXPECT_EQ(moment(1).name, "oom:1");
-  EXPECT_EQ(moment(1).live_bytes, 10u);
-  const auto third = try_run(trace, at({.kind = Moment::Kind::kOom, .nth = 3}));
+  EXPECT_EQ(point(0).name, "oom:2");
+  EXPECT_EQ(point(0).live_bytes, 30u);
+  EXPECT_EQ(point(1).name, "oom:1");
+  EXPECT_EQ(point(1).live_bytes, 10u);
+  const auto third = try_run(trace, at({.kind = TimePoint::Kind::kOom, .nth = 3}));
   ASSERT_FALSE(third.ok());
   EXPECT_THAT(third.error().message, HasSubstr("oom:1 to oom:2"));
 }
 
-TEST(Composition, questions_without_an_answer_say_why) {
+TEST(Composition, questions_without_an_answer_state_the_reason) {
   TraceMaker maker;
   maker.without_times().alloc(1, 10);
   const auto trace = maker.finish();
-  const auto time = try_run(trace, at({.kind = Moment::Kind::kTime}));
+  const auto time = try_run(trace, at({.kind = TimePoint::Kind::kTime}));
   ASSERT_FALSE(time.ok());
   EXPECT_THAT(time.error().message, HasSubstr("have no times"));
-  const auto oom = try_run(trace, at({.kind = Moment::Kind::kOom}));
+  const auto oom = try_run(trace, at({.kind = TimePoint::Kind::kOom}));
   ASSERT_FALSE(oom.ok());
   EXPECT_THAT(oom.error().message, HasSubstr("no allocation failed"));
   Options options;
@@ -217,7 +220,7 @@ TEST(Composition, questions_without_an_answer_say_why) {
   EXPECT_THAT(device.error().message, HasSubstr("cuda:1; it has cuda:0"));
 }
 
-TEST(Composition, device_without_events_shows_its_final_state) {
+TEST(Composition, a_device_without_events_shows_its_final_state) {
   TraceMaker maker;
   const auto stack = maker.stack({{"/a.py", 1, "f"}});
   maker.segment(0, 4096,
@@ -226,26 +229,26 @@ TEST(Composition, device_without_events_shows_its_final_state) {
                  TraceMaker::block(1024, 512, 7, model::BlockState::kInactive)},
                 maker.builder().pool({0, 1}));
   const auto tables = run(maker.finish());
-  EXPECT_EQ(tables.moments.at(0).live_bytes, 130u);
+  EXPECT_EQ(tables.points.at(0).live_bytes, 130u);
   EXPECT_THAT(keys(tables.by_line), ElementsAre("/a.py:1 (f) = 100", "[no stack recorded] = 30"));
   EXPECT_THAT(keys(tables.by_pool), ElementsAre("pool (0, 1) = 130"));
 }
 
-TEST(Composition, one_device_can_be_asked_for) {
+TEST(Composition, one_device_can_be_selected) {
   TraceMaker maker;
   maker.on(kFirst).alloc(1, 10).on(kSecond).alloc(1, 20).alloc(2, 5);
   const auto trace = maker.finish();
-  EXPECT_EQ(run(trace).moments.size(), 2u);
+  EXPECT_EQ(run(trace).points.size(), 2u);
   Options options;
   options.device = kSecond;
   const auto tables = run(trace, options);
-  ASSERT_EQ(tables.moments.size(), 1u);
-  EXPECT_EQ(tables.moments[0].device, 1);
+  ASSERT_EQ(tables.points.size(), 1u);
+  EXPECT_EQ(tables.points[0].device, 1);
   EXPECT_EQ(bytes(tables.by_line), 25u);
-  // An event that only one device has.
+  // An event number that exists on only one device.
   const auto longer = run(trace, at(at_event(1)));
-  ASSERT_EQ(longer.moments.size(), 1u);
-  EXPECT_EQ(longer.moments[0].device, 1);
+  ASSERT_EQ(longer.points.size(), 1u);
+  EXPECT_EQ(longer.points[0].device, 1);
 }
 
 TEST(Composition, categories_layers_pools_and_operators_of_the_file_are_used) {
@@ -265,7 +268,8 @@ TEST(Composition, categories_layers_pools_and_operators_of_the_file_are_used) {
   EXPECT_THAT(keys(tables.by_operator), ElementsAre("aten::empty = 100", "[unknown] = 7"));
 }
 
-// What is live after `event`. In random traces an address is used once, so it names an allocation.
+// The live bytes after `event`. In random traces an address is used once, so it identifies an
+// allocation.
 std::uint64_t replayed_bytes(const model::Trace& trace, std::int64_t event) {
   struct Life {
     std::uint64_t size_bytes;
@@ -294,7 +298,7 @@ std::uint64_t replayed_bytes(const model::Trace& trace, std::int64_t event) {
   return bytes;
 }
 
-TEST(Composition, libraries_are_told_in_recordings_of_cuda_programs_alone) {
+TEST(Composition, libraries_are_reported_only_for_recordings_of_cuda_programs) {
   for (const bool is_cuda_program : {false, true}) {
     TraceMaker maker;
     if (is_cuda_program) maker.builder().native_lines_known();
@@ -306,14 +310,14 @@ TEST(Composition, libraries_are_told_in_recordings_of_cuda_programs_alone) {
     maker.alloc(4, 1);
     const auto rows = keys(run(maker.finish()).by_library);
     if (is_cuda_program) {
-      EXPECT_THAT(rows, ElementsAre("libnccl.so.2 = 120", "solver = 7", "[not known] = 1"));
+      EXPECT_THAT(rows, ElementsAre("libnccl.so.2 = 120", "solver = 7", "[unknown] = 1"));
     } else {
       EXPECT_THAT(rows, IsEmpty());
     }
   }
 }
 
-TEST(Composition, rows_sum_to_what_a_replay_finds_live) {
+TEST(Composition, rows_sum_to_the_live_bytes_of_a_replay) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     const auto final_state = seed % 3 == 0 ? FinalState::kNone : FinalState::kConsistent;
     const auto trace =
@@ -323,26 +327,26 @@ TEST(Composition, rows_sum_to_what_a_replay_finds_live) {
       Options options = at(at_event(event));
       options.top = 3;
       const auto tables = run(trace, options);
-      const auto& moment = tables.moments.at(0);
-      EXPECT_EQ(moment.live_bytes, replayed_bytes(trace, event));
+      const auto& point = tables.points.at(0);
+      EXPECT_EQ(point.live_bytes, replayed_bytes(trace, event));
       for (const auto* table : {&tables.by_line, &tables.by_stack, &tables.by_size,
                                 &tables.by_stream, &tables.by_operator}) {
-        EXPECT_EQ(bytes(*table), moment.live_bytes);
+        EXPECT_EQ(bytes(*table), point.live_bytes);
       }
       if (final_state == FinalState::kConsistent) {
-        EXPECT_EQ(moment.unexplained_bytes, 0);
+        EXPECT_EQ(point.unexplained_bytes, 0);
       }
     }
   }
 }
 
-TEST(Composition, inconsistent_files_say_how_much_is_unexplained) {
+TEST(Composition, inconsistent_files_state_how_much_is_unexplained) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const auto trace = tests::random_trace({.seed = seed, .final_state = FinalState::kUnrelated});
     const auto report = tests::run_passes(trace, tests::passes(tests::timeline_pass(), make()),
-                                          at({.kind = Moment::Kind::kEnd}));
-    const auto& moment = report.tables.moments.at(0);
-    EXPECT_EQ(static_cast<std::int64_t>(moment.live_bytes) + moment.unexplained_bytes,
+                                          at({.kind = TimePoint::Kind::kEnd}));
+    const auto& point = report.tables.points.at(0);
+    EXPECT_EQ(static_cast<std::int64_t>(point.live_bytes) + point.unexplained_bytes,
               report.devices[0].requested_active.end_bytes);
   }
 }

@@ -21,7 +21,7 @@ class Gather {
     const std::uint32_t alloc = device_.lifetimes.alloc[lifetime];
     LiveAllocation live = alloc == kNone ? born_before(lifetime) : born_at(lifetime);
     live.lifetime = lifetime;
-    live.size_bytes = trace_.held_bytes(device_, lifetime);
+    live.size_bytes = trace_.lifetime_bytes(device_, lifetime);
     live.born = alloc;
     live.category = trace_.category(device_, lifetime);
     if (live.pool == model::PoolId{} && block != kNone) live.pool = segment_of(block).pool;
@@ -41,11 +41,11 @@ class Gather {
     return live;
   }
 
-  // Known by its final block, which remembers who allocated it, or by its free, which does not.
+  // Known from its final block, which has its allocation site, or from its free, which does not.
   LiveAllocation born_before(std::uint32_t lifetime) const {
     LiveAllocation live;
     live.stream = trace_.stream(device_, lifetime);
-    const std::size_t event = trace_.telling_event(device_, lifetime);
+    const std::size_t event = trace_.attributed_event(device_, lifetime);
     if (event != kNone) {
       live.pool = trace_.site(device_, event).pool;
     } else {

@@ -1,4 +1,4 @@
-// The words that composition tables use for their groups.
+// Names of the groups in composition tables.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::analysis::composition {
 
-// Size classes are powers of two: class k holds [2^(k-1), 2^k), class 0 the empty ones.
+// Size classes are powers of two: class k contains [2^(k-1), 2^k), class 0 empty allocations.
 inline constexpr std::size_t kSizeClasses = 65;
 std::uint32_t size_class(std::uint64_t size_bytes);
 std::string size_class_name(std::uint32_t size_class);  // "1 MiB – 2 MiB"
@@ -18,13 +18,13 @@ std::string size_class_name(std::uint32_t size_class);  // "1 MiB – 2 MiB"
 std::string pool_name(const model::Trace& trace, model::PoolId pool);
 std::string frame_name(const model::Trace& trace, model::FrameId frame);  // "file:line function"
 
-// Numbers operators by name, so that one that an event names and one found in a stack are the same.
+// Numbers operators by name, so that an operator named by an event equals one found in a stack.
 class OperatorIds {
  public:
   explicit OperatorIds(const model::Trace& trace)
       : trace_(trace), by_stack_(trace.stacks.stack_count(), model::kNone) {}
 
-  // By the event's own word, else by the stack; "[unknown]" if neither knows.
+  // From the event if it names one, else from the stack; "[unknown]" without either.
   std::uint32_t id(model::StringId op, model::StackId stack);
   const std::string& name(std::uint32_t id) const { return names_[id]; }
   std::size_t size() const { return names_.size(); }

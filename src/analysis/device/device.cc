@@ -15,32 +15,33 @@ namespace plimsoll::analysis::device {
 namespace {
 
 using model::Action;
-using model::DeviceLook;
+using model::DeviceReading;
 using model::DeviceTrace;
 using model::Trace;
 
 constexpr std::array<const char*, 1> kDependsOn{"timeline"};
-// The driver is asked at once when a device runs out of memory.
-constexpr std::int64_t kAtOnceNs = 2'000'000'000;
+// The driver is queried immediately when a device runs out of memory, so a reading within this time
+// belongs to the failure.
+constexpr std::int64_t kSimultaneousNs = 2'000'000'000;
 
-// What the allocator held, from one look to the next.
-class Held {
+// The allocator's totals, advanced from one reading to the next.
+class AllocatorFigures {
  public:
-  Held(const DeviceTrace& device, const report::DeviceReport& totals)
+  AllocatorFigures(const DeviceTrace& device, const report::DeviceReport& totals)
       : device_(device),
         view_(view_of(device)),
         totals_(baseline_totals(totals.timeline)),
         has_segments_(of(totals_, Series::kReserved) != 0) {}
 
-  base::DeviceFigures figures_at(const DeviceLook& look) {
-    for (; next_ < look.events_before; ++next_) {
+  base::DeviceFigures figures_at(const DeviceReading& reading) {
+    for (; next_ < reading.events_before; ++next_) {
       view_.apply_to(totals_, next_);
       has_segments_ = has_segments_ || of(totals_, Series::kReserved) != 0;
     }
-    base::DeviceFigures figures = look.figures;
-    if (device_.events.size() == 0) return figures;  // nobody told of the allocator
-    figures.allocated_bytes =
-        of(totals_, device_.tells_blocks ? Series::kAllocatedRounded : Series::kRequestedAllocated);
+    base::DeviceFigures figures = reading.figures;
+    if (device_.events.size() == 0) return figures;  // the allocator was not recorded
+    figures.allocated_bytes = of(
+        totals_, device_.has_block_sizes ? Series::kAllocatedRounded : Series::kRequestedAllocated);
     if (has_segments_) figures.reserved_bytes = of(totals_, Series::kReserved);
     return figures;
   }
@@ -53,10 +54,10 @@ class Held {
   std::uint32_t next_ = 0;
 };
 
-report::BarReport report_of(const DeviceBar& bar, const DeviceLook& look) {
+report::BarReport report_of(const DeviceBar& bar, const DeviceReading& reading) {
   report::BarReport out;
-  out.time_ns = look.time_ns;
-  out.event = look.events_before;
+  out.time_ns = reading.time_ns;
+  out.event = reading.events_before;
   out.used_bytes = bar.used_bytes;
   out.total_bytes = bar.total_bytes;
   for (const DevicePart& part : bar.parts) {
@@ -71,7 +72,7 @@ std::int64_t distance(std::int64_t a_ns, std::int64_t b_ns) {
                      : static_cast<std::int64_t>(difference);
 }
 
-// The time of the device's last failure; kNoTime: there was none, or its time is unknown.
+// The time of the device's last failure; kNoTime if there was none or its time is unknown.
 std::int64_t last_oom(const DeviceTrace& device) {
   for (std::size_t event = device.events.size(); event > 0; --event) {
     if (device.events.action[event - 1] == Action::kOom) return device.events.time_ns[event - 1];
@@ -81,27 +82,27 @@ std::int64_t last_oom(const DeviceTrace& device) {
 
 std::vector<report::BarReport> bars_of(const Trace& trace, const DeviceTrace& device,
                                        const report::DeviceReport& totals) {
-  Held held(device, totals);
+  AllocatorFigures held(device, totals);
   const std::int64_t oom_ns = last_oom(device);
   std::optional<report::BarReport> fullest;
   std::optional<report::BarReport> at_oom;
-  std::int64_t nearest_ns = kAtOnceNs;
-  std::uint64_t looks = 0;
-  for (const DeviceLook& look : trace.looks) {
-    if (look.device != device.device) continue;
-    const auto bar = base::device_bar(held.figures_at(look));
+  std::int64_t nearest_ns = kSimultaneousNs;
+  std::uint64_t readings = 0;
+  for (const DeviceReading& reading : trace.readings) {
+    if (reading.device != device.device) continue;
+    const auto bar = base::device_bar(held.figures_at(reading));
     if (!bar) continue;
-    ++looks;
-    if (!fullest || bar->used_bytes > fullest->used_bytes) fullest = report_of(*bar, look);
-    if (oom_ns == model::kNoTime || distance(look.time_ns, oom_ns) >= nearest_ns) continue;
-    nearest_ns = distance(look.time_ns, oom_ns);
-    at_oom = report_of(*bar, look);
+    ++readings;
+    if (!fullest || bar->used_bytes > fullest->used_bytes) fullest = report_of(*bar, reading);
+    if (oom_ns == model::kNoTime || distance(reading.time_ns, oom_ns) >= nearest_ns) continue;
+    nearest_ns = distance(reading.time_ns, oom_ns);
+    at_oom = report_of(*bar, reading);
   }
   std::vector<report::BarReport> bars;
-  const auto add = [&](std::optional<report::BarReport>& bar, const char* moment) {
+  const auto add = [&](std::optional<report::BarReport>& bar, const char* point) {
     if (!bar) return;
-    bar->moment = moment;
-    bar->looks = looks;
+    bar->point = point;
+    bar->readings = readings;
     bars.push_back(std::move(*bar));
   };
   add(fullest, "fullest");
@@ -113,9 +114,13 @@ class DevicePass final : public Pass {
  public:
   const char* name() const override { return "device"; }
   std::span<const char* const> depends_on() const override { return kDependsOn; }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override {
+    for (report::DeviceReport& device : report.devices) device.bars.clear();
+  }
   Status run(PassContext& context) const override {
     const Trace& trace = context.trace;
-    if (trace.looks.empty()) return {};
+    if (trace.readings.empty()) return {};
     PLIMSOLL_CHECK(context.report.devices.size() == trace.devices.size());
     for (std::size_t d = 0; d < trace.devices.size(); ++d) {
       const DeviceTrace& device = trace.devices[d];

@@ -1,4 +1,4 @@
-// activations_dominate: most of the peak is kept for backward, and some layers hold much of it.
+// activations_dominate: most of the peak is saved for backward, and a few layers hold much of it.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -18,18 +18,18 @@ namespace {
 
 using report::LayerRow;
 
-// Layers larger than this are told by those inside them: a checkpoint as large as the whole model
-// computes everything again and saves nothing.
+// A larger layer is represented by the layers inside it: a checkpoint around most of the model
+// recomputes everything and saves nothing.
 constexpr double kLargestBlock = 0.25;
-// Layers that hold a layer's insides for the most part can stand for it.
+// If the children hold at least this share of a layer, they replace it.
 constexpr double kShareOfChildren = 0.8;
-// A block worth a checkpoint.
+// The smallest block that is worth a checkpoint.
 constexpr double kSmallestBlock = 0.05;
 constexpr std::size_t kBlocksNamed = 4;
 constexpr double kLeastInBlocks = 0.2;
-// Of the peak: for less nobody computes a forward twice.
+// As a share of the peak; a smaller saving does not justify running a forward twice.
 constexpr double kLeastSaving = 0.02;
-// A function that makes as much, and is no forward, is worth a checkpoint.
+// A function that is not a forward is worth a checkpoint if it allocates this share.
 constexpr double kShareOfFunction = 0.5;
 
 std::string_view parent_path(std::string_view path) {
@@ -39,8 +39,8 @@ std::string_view parent_path(std::string_view path) {
 
 using Rows = std::vector<const LayerRow*>;
 
-// What of a layer counts: what is kept for backward, or where nobody knows, its activations at the
-// peak.
+// What counts for a layer: bytes saved for backward or, if those are unknown, its activations at
+// the peak.
 using Measure = std::uint64_t report::LayerBytes::*;
 
 std::uint64_t sum_of(const Rows& rows, Measure measure) {
@@ -88,7 +88,7 @@ std::string names_of(const Rows& blocks) {
   return names;
 }
 
-// True if the recording tells what was kept when backward began.
+// Returns true if the recording shows what was saved when backward began.
 bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& finding) {
   const auto& kept = facts.report.tables.saved;
   const auto row = std::ranges::find(kept, device.report.device, &report::SavedRow::device);
@@ -97,26 +97,27 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
   for (const report::GroupRow& maker : facts.report.tables.saved_by_operator) {
     if (maker.device == device.report.device) makers.push_back(maker);
   }
-  finding.evidence.push_back(bytes_text(row->bytes) + " of " + bytes_text(row->live_bytes) +
-                             " live had been created in forward when backward began" +
-                             (row->step ? " in step " + std::to_string(*row->step) : "") +
+  finding.evidence.push_back("When backward began" +
+                             (row->step ? " in step " + std::to_string(*row->step) : "") + ", " +
+                             bytes_text(row->bytes) + " of the " + bytes_text(row->live_bytes) +
+                             " live had been created in forward" +
                              (makers.empty() ? "" : "; most by " + holders_text(makers)) + ".");
   return true;
 }
 
-// When a block runs, in events of the device, ascending.
+// The events of the device at which a block runs, ascending.
 struct Runs {
-  std::vector<std::uint32_t> forward;   // births of what backward uses
-  std::vector<std::uint32_t> backward;  // births in its backward
+  std::vector<std::uint32_t> forward;   // births of allocations that backward uses
+  std::vector<std::uint32_t> backward;  // births during its backward
 };
 
-// By how much the peak falls if what happens inside the blocks is freed when each has run, but for
-// the last tensor it made, and comes back when its backward begins.
+// How much the peak falls if everything allocated inside the blocks, except the last tensor of
+// each, is freed after the block has run and allocated again when its backward begins.
 std::uint64_t saving_of_checkpoints(Peak& peak, const Rows& blocks) {
   model::Layers& layers = peak.layers();
   std::map<std::uint32_t, Runs> runs;  // by layer
   for (const LayerRow* block : blocks) runs[layers.named(block->layer).value];
-  std::vector<std::uint32_t> block_of;  // by layer: the block around it, or 0
+  std::vector<std::uint32_t> block_of;  // by layer: the enclosing block, or 0
   const auto run_of = [&](const PeakAllocation& allocation) {
     const model::LayerId layer = peak.layer(allocation);
     for (auto id = static_cast<std::uint32_t>(block_of.size()); id < layers.size(); ++id) {
@@ -156,52 +157,98 @@ void add_blocks(Peak& peak, Measure measure, std::uint64_t bytes, report::Findin
       blocks_of(peak.facts().report.tables.layers, peak.device().report.device, measure);
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
-  // What is made outside the layers is not freed by their checkpoints.
+  // Checkpoints do not free what is allocated outside the layers.
   if (!is_at_least(held, kLeastInBlocks, bytes)) return;
   const std::uint64_t largest = blocks.front()->inclusive.*measure;
-  // Without marks of backward nobody knows when a block comes back: all of the largest, at worst.
+  // Without marks of backward it is unknown when a block's memory returns. At worst all of the
+  // largest block's does.
   finding.saving_bytes =
       peak.backward_begins().empty() ? held - largest : saving_of_checkpoints(peak, blocks);
   finding.evidence.push_back(counted(blocks.size(), "layer") + " side by side hold " +
-                             bytes_text(held) + " of it, the largest, " + blocks.front()->layer +
-                             ", " + bytes_text(largest) + ".");
+                             bytes_text(held) + " of it; the largest, " + blocks.front()->layer +
+                             ", holds " + bytes_text(largest) + ".");
   if (!is_at_least(finding.saving_bytes, kLeastSaving, peak.bytes())) {
     finding.saving_bytes = 0;
     return;
   }
   finding.next_step =
       "Run " + names_of(blocks) +
-      " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): the inside of a layer "
-      "is then recomputed in backward, one layer at a time, instead of being kept. This costs one "
-      "more forward of these layers, and saves about " +
+      " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False). Backward then "
+      "recomputes the activations inside these layers, one layer at a time, instead of keeping "
+      "them. This costs one more forward of these layers and saves about " +
       bytes_text(finding.saving_bytes) + ".";
+}
+
+// In a snapshot, stacks in backward have no line. A gradient has the size of its tensor, so large
+// gradients of one size show which line's tensors they belong to.
+void add_line_of_size(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                      report::Finding& finding) {
+  std::map<std::uint64_t, std::uint64_t> counts;
+  for (const std::uint32_t part : parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!peak.has_line(allocation)) ++counts[allocation.size_bytes];
+  }
+  const auto bytes_of = [](const auto& each) { return each.first * each.second; };
+  const auto most = std::ranges::max_element(counts, {}, bytes_of);
+  if (most == counts.end() || !is_at_least(bytes_of(*most), kShareOfPlace, peak.bytes())) return;
+  std::map<std::string, std::size_t> lines;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const bool is_twin = allocation.size_bytes == most->first && peak.has_line(allocation);
+    if (is_twin && allocation.born < peak.event()) ++lines[peak.line_label(allocation)];
+  });
+  if (lines.empty()) return;
+  const std::string& line =
+      std::ranges::max_element(lines, {}, [](const auto& each) { return each.second; })->first;
+  finding.evidence.push_back(counted(most->second, "gradient") + " of " + bytes_text(most->first) +
+                             " have the size of what " + line + " creates.");
+  finding.next_step =
+      "Avoid the full-size tensors of " + line +
+      " and their gradients: compute them in chunks, use a fused operator that never stores them "
+      "(torch.nn.functional.scaled_dot_product_attention for attention), or use a smaller batch.";
+}
+
+// Memory that an operator of the forward needs while it runs.
+bool is_of_forward(const Peak& peak, const PeakAllocation& allocation) {
+  return !peak.is_inferred() && peak.phase(allocation) == model::Phase::kForward &&
+         peak.point().phase == "forward";
 }
 
 }  // namespace
 
 void explain_activations(Peak& peak, Explanations& out) {
-  Explanation activations, both;
+  Explanation activations, both, working;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const std::string_view category = peak.category(peak.live()[part]);
     if (category == model::kActivation) activations.add(peak, part);
     if (category == model::kActivation || category == model::kActivationGradient) {
       both.add(peak, part);
     }
+    if (category == model::kActivation ||
+        (category == model::kTemporary && is_of_forward(peak, peak.live()[part]))) {
+      working.add(peak, part);
+    }
   }
-  // In backward, gradients have taken the place of some activations.
+  // During backward, gradients have replaced some activations.
   const bool is_alone = is_at_least(activations.bytes, kShareOfActivations, peak.bytes());
-  const std::uint64_t gradients = is_alone ? 0 : both.bytes - activations.bytes;
-  Explanation& explanation = is_alone ? activations : both;
+  const bool is_working = !is_alone && working.bytes > both.bytes;
+  const std::uint64_t gradients = is_alone || is_working ? 0 : both.bytes - activations.bytes;
+  Explanation& explanation = is_alone ? activations : is_working ? working : both;
   const std::uint64_t bytes = explanation.bytes;
   if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfActivations, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
   finding.id = "activations_dominate";
-  finding.title = (gradients > 0 ? "Activations and their gradients are " : "Activations are ") +
+  finding.title = (is_working      ? "Activations and temporaries of forward are "
+                   : gradients > 0 ? "Activations and their gradients are "
+                                   : "Activations are ") +
                   share_text(peak, bytes) + ": " + bytes_text(bytes) + " of " +
                   bytes_text(peak.bytes());
   if (gradients > 0) {
     finding.evidence.push_back(bytes_text(gradients) +
                                " of it are gradients of activations, which backward creates.");
+  }
+  if (is_working) {
+    finding.evidence.push_back(bytes_text(working.bytes - activations.bytes) +
+                               " of it are temporaries, which one operator needs.");
   }
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   if (is_named(line)) {
@@ -217,10 +264,16 @@ void explain_activations(Peak& peak, Explanations& out) {
         "use_reentrant=False), which recomputes them in backward. Or use a smaller batch, or "
         "compute in bfloat16 (torch.autocast).";
   }
-  const auto [function, of_function] = function_of_most(peak, explanation);
-  if (!function.empty() && is_at_least(of_function, kShareOfFunction, bytes)) {
-    finding.evidence.push_back(bytes_text(of_function) + " of it are made by " + function +
-                               ", which calls no layer.");
+  if (peak.is_inferred() && path.empty()) add_line_of_size(peak, explanation.parts, finding);
+  const auto [function, of_function, is_of_autograd] = function_of_most(peak, explanation);
+  const bool is_of_function =
+      !function.empty() && is_at_least(of_function, kShareOfFunction, bytes);
+  if (is_of_function) {
+    finding.evidence.push_back(
+        bytes_text(of_function) + " of it are made by " + function +
+        (is_of_autograd ? " of a torch.autograd.Function." : ", which calls no layer."));
+  }
+  if (is_of_function && !is_of_autograd) {
     finding.next_step =
         "Run " + function +
         " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what it makes is then "
@@ -234,6 +287,11 @@ void explain_activations(Peak& peak, Explanations& out) {
       is_kept_known ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
       bytes, finding);
   add_calls(peak, explanation, finding);
+  if (is_of_function && is_of_autograd) {
+    finding.next_step =
+        "Pass fewer tensors to ctx.save_for_backward in " + function +
+        ", and compute the others again in backward. Otherwise: " + finding.next_step;
+  }
   out.push_back(std::move(explanation));
 }
 

@@ -40,7 +40,7 @@ void take_raw(AllocatorConf& conf) {
   conf.expandable_segments = conf.asked_for_expandable_segments;
 }
 
-// The parsed values are what is in force; -1 is "unlimited".
+// The parsed values are the ones in effect; -1 means "unlimited".
 void take_parsed(const model::Trace& trace, AllocatorConf& conf) {
   if (const Setting* setting = trace.setting("expandable_segments")) {
     const auto* value = std::get_if<bool>(&setting->value);
@@ -97,7 +97,7 @@ AllocatorConf allocator_conf(const model::Trace& trace) {
     }
   }
   take_raw(conf);
-  // Segments that grow tell it by themselves.
+  // Expandable segments in the trace show it directly.
   conf.expandable_segments = conf.expandable_segments ||
                              std::ranges::any_of(trace.segments, &model::Segment::is_expandable);
   take_parsed(trace, conf);

@@ -1,5 +1,5 @@
-// The allocator's settings, from what the file has: the parsed values, and the raw
-// PYTORCH_CUDA_ALLOC_CONF string for what they lack.
+// The allocator settings in the file: the parsed values, and the raw PYTORCH_CUDA_ALLOC_CONF string
+// for settings that have no parsed value.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace plimsoll::analysis::findings {
 struct AllocatorConf {
   bool is_known = false;  // the file has the settings (torch 2.3 and later)
   bool expandable_segments = false;
-  bool asked_for_expandable_segments = false;         // by the raw string
-  std::optional<std::uint64_t> max_split_size_bytes;  // none: unlimited
+  bool asked_for_expandable_segments = false;         // in the raw string
+  std::optional<std::uint64_t> max_split_size_bytes;  // nullopt: unlimited
   double garbage_collection_threshold = 0;            // 0: off
   std::string raw;
 };
 
-// "a:b,c:[x:1,y:2]" -> ("a", "b"), ("c", "[x:1,y:2]"); spaces are dropped, what has no colon is
-// skipped.
+// "a:b,c:[x:1,y:2]" -> ("a", "b"), ("c", "[x:1,y:2]"); spaces are removed, parts without a colon
+// are skipped.
 std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw);
 
 AllocatorConf allocator_conf(const model::Trace& trace);

@@ -20,7 +20,7 @@ TEST(AllocatorConf, splits_at_commas_outside_brackets) {
             (Items{{"a", "1"}, {"b", "[256:1,512:2]"}, {"c", "x:y"}}));
 }
 
-TEST(AllocatorConf, the_parsed_value_is_in_force_whatever_the_string_says) {
+TEST(AllocatorConf, the_parsed_value_overrides_the_string) {
   const auto conf = conf_of({{"PYTORCH_CUDA_ALLOC_CONF", std::string("expandable_segments:True")},
                              {"expandable_segments", false},
                              {"max_split_size", std::int64_t{-1}}});
@@ -30,7 +30,7 @@ TEST(AllocatorConf, the_parsed_value_is_in_force_whatever_the_string_says) {
   EXPECT_FALSE(conf.max_split_size_bytes.has_value()) << "-1 is unlimited";
 }
 
-TEST(AllocatorConf, the_string_serves_where_no_value_was_parsed) {
+TEST(AllocatorConf, the_string_is_used_if_no_value_was_parsed) {
   const auto conf = conf_of(
       {{"PYTORCH_ALLOC_CONF", std::string("max_split_size_mb:128,garbage_collection_threshold:0.8,"
                                           "expandable_segments:true")}});
@@ -39,7 +39,7 @@ TEST(AllocatorConf, the_string_serves_where_no_value_was_parsed) {
   EXPECT_DOUBLE_EQ(conf.garbage_collection_threshold, 0.8);
 }
 
-TEST(AllocatorConf, expandable_segments_tell_of_themselves) {
+TEST(AllocatorConf, expandable_segments_in_the_trace_count) {
   tests::TraceMaker maker;
   model::Segment segment;
   segment.total_size = 1 << 20;
@@ -50,7 +50,7 @@ TEST(AllocatorConf, expandable_segments_tell_of_themselves) {
   EXPECT_TRUE(conf.expandable_segments);
 }
 
-TEST(AllocatorConf, nonsense_is_no_setting) {
+TEST(AllocatorConf, nonsense_is_not_a_setting) {
   EXPECT_FALSE(conf_of({}).is_known);
   const auto conf = conf_of(
       {{"PYTORCH_CUDA_ALLOC_CONF", std::string("max_split_size_mb:-5,expandable_segments:")}});

@@ -1,4 +1,4 @@
-// allocator_settings_conflict: settings that work against each other, or that do nothing.
+// allocator_settings_conflict: settings that contradict each other, or that have no effect.
 #include <string>
 #include <utility>
 

@@ -9,8 +9,8 @@ namespace {
 
 using Backwards = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// What these have not used, none uses.
-constexpr std::size_t kMostAsked = 16;
+// How many backwards to check. Activations that none of these uses count as never used.
+constexpr std::size_t kMostBackwards = 16;
 
 // A backward inside another (a checkpoint) is part of it.
 Backwards outermost(const std::vector<std::uint32_t>& begins,
@@ -68,7 +68,7 @@ std::size_t BackwardUse::backward_at(std::uint32_t event) const {
   const auto after = std::ranges::upper_bound(backwards_, event, {},
                                               &std::pair<std::uint32_t, std::uint32_t>::first);
   if (after == backwards_.begin()) return backwards_.size();
-  // A backward in which the recording ends is never over.
+  // A backward that is still running when the recording ends has no end.
   const std::uint32_t end = std::prev(after)->second;
   if (end != model::kNone && event >= end) return backwards_.size();
   return static_cast<std::size_t>(std::prev(after) - backwards_.begin());
@@ -78,7 +78,7 @@ bool BackwardUse::may_be_used(const PeakAllocation& last, std::size_t kept) cons
   const auto found = roots_.find(root(last));
   if (found == roots_.end()) return false;
   const std::size_t first = interval(last);
-  for (std::size_t i = first; i < std::min(first + kMostAsked, backwards_.size()); ++i) {
+  for (std::size_t i = first; i < std::min(first + kMostBackwards, backwards_.size()); ++i) {
     if (backwards_[i].first > last.died) break;
     const auto use = uses_.find(key(found->second, i));
     if (use == uses_.end() || !use->second.is_run) continue;

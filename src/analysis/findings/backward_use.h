@@ -1,4 +1,4 @@
-// What the backwards of a recording free, and of which forward each of them is.
+// The memory that each backward of a recording frees, and the forward that it belongs to.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::analysis::findings {
 
-// The root module of a layer: "Net" of "Net.blocks.0".
+// The root module of a layer: "Net" for "Net.blocks.0".
 std::string_view root_of(std::string_view layer);
 
 bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation);
@@ -23,31 +23,32 @@ class BackwardUse {
   bool is_freed_by_backward(const PeakAllocation& allocation) const {
     return backward_at(allocation.died) != backwards_.size();
   }
-  // Whether a backward of its forward may run during the life of `last`, the last activation of a
-  // forward: one through layers of its root that frees nothing of a later forward. One that frees
-  // as much of earlier forwards as this one keeps, and nothing of it, is theirs.
+  // Whether a backward of the forward may run during the life of `last`, the forward's last
+  // activation: one through layers of its root that frees nothing of a later forward. A backward
+  // that frees as much of earlier forwards as this one keeps, but nothing of this one, belongs to
+  // those.
   bool may_be_used(const PeakAllocation& last, std::size_t kept = kMany) const;
   bool is_before_last_backward(const PeakAllocation& allocation) const {
     return interval(allocation) + 1 == backwards_.size();
   }
   bool outlives_backward(const PeakAllocation& allocation) const;
-  // How many backwards have begun when it is made: forwards with the same number lie between the
-  // same two backwards.
+  // The number of backwards that began before it was allocated: forwards with the same number are
+  // between the same two backwards.
   std::size_t interval(const PeakAllocation& allocation) const;
 
  private:
   static constexpr std::size_t kMany = static_cast<std::size_t>(-1);
-  // What a backward has to do with a root.
+  // How a backward uses the activations of a root.
   struct Use {
     bool is_run = false;            // it allocates for layers of the root
-    std::uint32_t latest_born = 0;  // of the root's activations that it frees
-    std::size_t freed = 0;          // how many
+    std::uint32_t latest_born = 0;  // the latest birth among the root's activations that it frees
+    std::size_t freed = 0;          // the number of those activations
   };
   std::string_view root(const PeakAllocation& allocation) const;
   static std::uint64_t key(std::uint32_t root, std::size_t backward) {
     return std::uint64_t{root} << 32 | backward;
   }
-  // The backward that runs at the event; backwards_.size(): none.
+  // The backward that is running at the event; backwards_.size() if none is.
   std::size_t backward_at(std::uint32_t event) const;
 
   const Peak& peak_;

@@ -13,6 +13,7 @@
 
 #include "analysis/findings/backward_use.h"
 #include "analysis/findings/text.h"
+#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
 #include "model/user_line.h"
@@ -21,14 +22,14 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kShareOfCaller = 0.5;
-// Fewer are a model with two inputs, or an operator that makes two tensors.
+// Fewer could come from a model with two inputs, or an operator with two outputs.
 constexpr std::size_t kFewestRuns = 5;
 constexpr double kShareOfEarlier = 0.1;
-// Results that nobody needs for backward are kept for something else.
+// If no backward needs the results, they are retained for another reason.
 constexpr double kShareOfFreed = 0.5;
 
-// By stack: the line outside all forwards that leads to what is allocated there; its own, if it is
-// in none. Many allocations have the same stack.
+// By stack: the line outside all forwards that leads to its allocations, or its own line if it is
+// not in a forward. Many allocations share a stack.
 class Callers {
  public:
   explicit Callers(const Peak& peak) : peak_(peak) {}
@@ -48,9 +49,9 @@ class Callers {
 };
 
 struct Runs {
-  std::size_t most = 0;     // tensors of one operator of one layer, on one stack
-  std::uint64_t bytes = 0;  // made in forward
-  std::uint64_t freed = 0;  // of these, by a backward
+  std::size_t most = 0;     // tensors of one operator in one layer, on one stack
+  std::uint64_t bytes = 0;  // allocated in forward
+  std::uint64_t freed = 0;  // the part freed by a backward
 };
 
 Runs runs_of(const Peak& peak, const Explanation& explanation, Callers& callers,
@@ -73,7 +74,7 @@ Runs runs_of(const Peak& peak, const Explanation& explanation, Callers& callers,
   return runs;
 }
 
-// Made by a backward that has ended, and no gradient of a parameter.
+// Bytes allocated by a backward that has ended, other than gradients of parameters.
 std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation) {
   const auto& ends = peak.backward_ends();
   std::uint64_t bytes = 0;
@@ -91,10 +92,10 @@ using Function = std::pair<std::uint32_t, std::uint32_t>;
 
 Function function_in(const model::Frame& frame) { return {frame.file.value, frame.function.value}; }
 
-// Adds the functions around the layers that an allocation was made in: those outside all forwards.
+// Adds the functions around the layers of an allocation: those outside all forwards.
 void add_callers(const Peak& peak, const PeakAllocation& allocation, std::set<Function>& callers) {
   const model::Trace& trace = peak.trace();
-  std::vector<Function> outside;  // of the forwards met so far, innermost first
+  std::vector<Function> outside;  // of the forwards seen so far, innermost first
   for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
     const model::Frame& frame = trace.stacks.frame(id);
     if (model::origin_of(trace.strings[frame.file]) != model::FrameOrigin::kUser) continue;
@@ -107,12 +108,27 @@ void add_callers(const Peak& peak, const PeakAllocation& allocation, std::set<Fu
   callers.insert(outside.begin(), outside.end());
 }
 
+// Whether its line is in a torch.autograd.Function, which torch calls.
+bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation) {
+  const model::Trace& trace = peak.trace();
+  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
+  bool is_outside = false;
+  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
+    if (is_outside) {
+      return base::ends_with_path(trace.strings[trace.stacks.frame(id).file],
+                                  "torch/autograd/function.py");
+    }
+    is_outside = id == line;
+  }
+  return false;
+}
+
 }  // namespace
 
-std::pair<std::string, std::uint64_t> function_of_most(const Peak& peak,
-                                                       const Explanation& explanation) {
+FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation) {
   const model::Trace& trace = peak.trace();
   std::map<Function, std::uint64_t> functions;
+  std::set<Function> of_autograd;
   std::set<Function> callers;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -121,13 +137,16 @@ std::pair<std::string, std::uint64_t> function_of_most(const Peak& peak,
     if (is_in_layer) add_callers(peak, allocation, callers);
     const model::Frame& frame = trace.stacks.frame(peak.facts().lines.frame(allocation.stack));
     functions[function_in(frame)] += allocation.size_bytes;
+    if (is_of_autograd_function(peak, allocation)) of_autograd.insert(function_in(frame));
   }
   const auto most =
       std::ranges::max_element(functions, {}, [](const auto& each) { return each.second; });
   if (most == functions.end() || callers.contains(most->first)) return {};
   const std::string_view name = trace.strings[model::StringId{most->first.second}];
-  if (model::is_forward(name) || model::is_comprehension(name) || name == "<module>") return {};
-  return {std::string(name), most->second};
+  const bool is_of_autograd = of_autograd.contains(most->first);
+  if (model::is_forward(name) && !is_of_autograd) return {};
+  if (model::is_comprehension(name) || name == "<module>") return {};
+  return {std::string(name), most->second, is_of_autograd};
 }
 
 void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding) {

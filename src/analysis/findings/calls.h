@@ -1,22 +1,26 @@
-// What runs again and again before a backward frees what it made: evidence and advice for
+// Code that runs repeatedly before a backward frees its allocations: evidence and advice for
 // activations.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "analysis/findings/peak.h"
 
 namespace plimsoll::analysis::findings {
 
-// Adds the line of the program that calls most of the forwards behind `explanation`, if it does so
-// again and again, and what an earlier backward has left (create_graph=True).
+// Adds the line of the program that calls most of the forwards in `explanation`, if it does so
+// repeatedly, and the memory that an earlier backward has left (create_graph=True).
 void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding);
 
-// The function of the program that makes most of `explanation`, with its bytes, and is no forward
-// and calls no layer: one that a checkpoint can run. Empty: there is none.
-std::pair<std::string, std::uint64_t> function_of_most(const Peak& peak,
-                                                       const Explanation& explanation);
+struct FunctionOfMost {
+  std::string name;
+  std::uint64_t bytes = 0;
+  bool is_of_autograd = false;  // the forward of a torch.autograd.Function
+};
+
+// The function of the program that allocates most of `explanation`. It must not be a module's
+// forward and must call no layer, so that it can run under a checkpoint. Empty if there is none.
+FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation);
 
 }  // namespace plimsoll::analysis::findings

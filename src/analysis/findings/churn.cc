@@ -1,4 +1,4 @@
-// churn: one line makes most of the allocations, and each is gone a few events later.
+// churn: one line makes most of the allocations, and each is freed a few events later.
 #include <string>
 #include <utility>
 
@@ -9,9 +9,9 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Below this, a microsecond or two for each is nothing that anyone would notice.
+// Below this, a microsecond or two per allocation is negligible.
 constexpr std::uint64_t kFewestTemporaries = 2'000;
-// In healthy training steps the busiest line makes a third of all allocations at most.
+// In healthy training steps the busiest line makes at most a third of all allocations.
 constexpr double kShareOfAllocations = 0.5;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// batches_kept, where steps keep what they make until an epoch ends: outputs and targets that are
-// gathered for a metric, and cleared together.
+// batches_kept, when steps keep their results until an epoch ends: outputs and targets that are
+// collected for a metric and cleared together.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -19,11 +19,11 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kShareOfPeak = 0.25;
-// More than that of a layer that makes half of it.
+// Takes precedence over a layer that allocates half of it.
 constexpr double kWeight = 1.8;
-// Fewer are a queue or an average of a few steps.
+// Fewer could be a queue, or an average over a few steps.
 constexpr std::size_t kFewestSteps = 8;
-// A queue frees one for each that it takes; an epoch frees nearly all.
+// A queue frees one tensor for each that it adds; the end of an epoch frees nearly all.
 constexpr double kFreedTogether = 0.8;
 constexpr std::uint64_t kSmallBytes = 4096;
 constexpr std::size_t kLinesNamed = 3;
@@ -36,9 +36,9 @@ bool may_be_gathered(const Peak& peak, const PeakAllocation& allocation) {
   return is_kind && peak.phase(allocation) != model::Phase::kOptimizer;
 }
 
-// What one line keeps beyond the step that makes it, by the step that frees it.
+// The memory of one line that outlives the step that allocated it, by the step that frees it.
 struct Freed {
-  std::map<std::size_t, std::size_t> births;  // how many, by the step that made them
+  std::map<std::size_t, std::size_t> births;  // count, by allocating step
   std::size_t count = 0;
 
   std::size_t count_before(std::size_t step) const {
@@ -51,12 +51,12 @@ struct Freed {
 };
 using FreedBySteps = std::map<std::size_t, Freed>;
 
-// Whether a step before the last frees nearly all that many steps before it have left.
+// Whether a step before the last frees nearly everything that the preceding steps have left.
 bool is_cleared(const FreedBySteps& freed, std::size_t last_step) {
   for (auto step = freed.begin(); step != freed.end() && step->first < last_step; ++step) {
     const auto& [births, count] = step->second;
     if (births.size() < kFewestSteps) continue;
-    std::size_t left = 0;  // of the same steps
+    std::size_t left = 0;  // left by those same steps
     for (auto later = std::next(step); later != freed.end(); ++later) {
       left += later->second.count_before(step->first);
     }

@@ -13,6 +13,7 @@
 
 #include "analysis/findings/backward_use.h"
 #include "analysis/findings/peak.h"
+#include "analysis/findings/small_graphs.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
 
@@ -21,35 +22,52 @@ namespace {
 
 constexpr double kShareOfPeak = 0.25;
 constexpr double kWeight = 2.0;
-// With a graph, autograd keeps most of what a forward makes. Without one, only what a local
-// variable names is live: skip connections of a U-Net are a third of it.
+// If the graph is certain, and what would be freed without it is known: above
+// peak_outside_training, which includes the same forwards.
+constexpr double kWeightOfCertain = 2.5;
+// With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
+// variables are live: in a U-Net, the skip connections are a third of the total.
 constexpr double kKeptShare = 0.45;
 constexpr std::size_t kFewestKept = 6;
-// A smaller module keeps fewer. What it returns is live without a graph too, so such a forward
-// counts if several are live, as in a buffer, if most of its bytes are not those of its result, and
-// if it keeps the first tensor that it makes, which few modules return.
+// A small module keeps fewer tensors, and its results are live even without a graph. Its forwards
+// therefore count only if several are live, as in a buffer, if most of their bytes are not results,
+// and if the first tensor is kept, which few modules return. Alternatively, each operator keeps as
+// many tensors as a training forward keeps for its backward.
 constexpr std::size_t kFewestOfSmall = 3;
+constexpr std::size_t kFewestAsInTraining = 2;
 constexpr std::size_t kFewestSmallForwards = 3;
 constexpr double kMostInResult = 0.5;
-// Several forwards of a fused operator (aten::lstm) may leave nothing but results.
+// Several forwards of a fused operator (aten::lstm) may keep only their results.
 constexpr std::size_t kFewestCalls = 3;
-// Or as much as a training forward of the module keeps, where there is one.
+// Alternatively, this share of what a training forward of the module keeps, if there is one.
 constexpr double kShareOfTraining = 0.6;
 // A backward frees most of what its forward kept.
 constexpr double kFreedShare = 0.1;
 
-// What a root module made in the whole recording.
+// The first allocation after forwards have passed to another root, or to operators outside all.
+struct Turn {
+  std::uint32_t born = 0;
+  std::string_view root;
+};
+using Turns = std::vector<Turn>;
+
+// The allocations of a root module over the whole recording.
 struct Made {
   std::vector<std::uint32_t> births;             // up to the peak, ascending
-  std::vector<std::uint32_t> freed_by_backward;  // births of these, ascending
-  std::size_t trained = 0;  // intervals between backwards in which they were made
+  std::vector<std::uint32_t> freed_by_backward;  // births of those that a backward frees, ascending
+  std::size_t trained = 0;                       // intervals between backwards that contain its
+                                                 // allocations
   std::size_t last_interval = 0;
+  // By call: those that a backward frees, in the whole recording, and the intervals they are in.
+  std::unordered_map<std::uint64_t, std::uint32_t> used_calls;
+  std::size_t used_intervals = 0;
+  std::size_t last_used_interval = 0;
   bool is_last_of_recording = false;  // the recording ends in its forward, or just after it
   std::size_t allocations = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> calls;  // by layer and operator
   std::uint64_t first_call = 0;
 
-  // Allocations of one forward: how often most of its operators ran is how often it ran.
+  // Allocations per forward: the module runs as often as most of its operators do.
   std::size_t in_one_forward() const {
     std::unordered_map<std::uint32_t, std::uint32_t> how_often;
     for (const auto& [call, count] : calls) ++how_often[count];
@@ -62,13 +80,13 @@ struct Made {
   }
 };
 
-// A layer's operator.
+// Identifies an operator of a layer.
 std::uint64_t call_of(const Peak& peak, const PeakAllocation& allocation) {
   const model::Site& site = peak.site(allocation);
   return std::uint64_t{site.layer.value} << 32 | site.op.value;
 }
 
-// How many of the sorted births lie in [first, last].
+// The number of the sorted births in [first, last].
 std::size_t count_between(const std::vector<std::uint32_t>& births, std::uint32_t first,
                           std::uint32_t last) {
   return static_cast<std::size_t>(std::ranges::upper_bound(births, last) -
@@ -86,27 +104,59 @@ bool is_graph(const Made& made, std::size_t count, std::size_t window) {
   return is_most || (in_training > 0 && is_as_in_training);
 }
 
+// Whether each call keeps at least as many tensors as a training forward of the module does.
+bool keeps_as_in_training(const Peak& peak, const Made& made, Parts parts) {
+  std::unordered_map<std::uint64_t, std::size_t> kept;
+  for (const std::uint32_t part : parts) ++kept[call_of(peak, peak.live()[part])];
+  std::size_t used = 0;
+  for (const auto& [call, count] : made.used_calls) {
+    // Operators of a branch that few forwards take do not count.
+    const std::size_t in_one = (count + made.used_intervals / 2) / made.used_intervals;
+    const auto found = kept.find(call);
+    if (in_one > (found == kept.end() ? 0 : found->second)) return false;
+    used += in_one;
+  }
+  return used >= kFewestAsInTraining;
+}
+
 std::uint64_t bytes_of(const Peak& peak, Parts parts) {
   std::uint64_t bytes = 0;
   for (const std::uint32_t part : parts) bytes += peak.live()[part].size_bytes;
   return bytes;
 }
 
+// Whether the first operator after a forward is outside all modules and builds a graph: the
+// recorder attributes it to forward only then. What a module returns without a graph leads to no
+// such operator.
+bool is_followed_by_graph(const Peak& peak, const Made& made, const Turns& turns, Parts parts,
+                          std::size_t window) {
+  const std::uint32_t last = peak.live()[parts.back()].born;
+  const auto next = std::ranges::upper_bound(turns, last, {}, &Turn::born);
+  if (next == turns.end() || !next->root.empty()) return false;
+  return count_between(made.births, last + 1, next->born) < window;
+}
+
 // Whether a forward keeps `parts` for no backward.
-bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made, Parts parts,
-                     std::size_t window) {
-  if (parts.size() < kFewestOfSmall || !is_graph(made, parts.size(), window)) return false;
+bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made, const Turns& turns,
+                     Parts parts, std::size_t window) {
+  const bool is_small = parts.size() < kFewestKept;
+  const bool is_as_in_training = is_small && keeps_as_in_training(peak, made, parts) &&
+                                 is_followed_by_graph(peak, made, turns, parts, window);
+  if (!is_as_in_training) {
+    if (parts.size() < kFewestOfSmall || !is_graph(made, parts.size(), window)) return false;
+  }
   const std::uint64_t in_result = peak.live()[parts.back()].size_bytes;
   const bool is_result = !is_at_least(bytes_of(peak, parts), 1 / kMostInResult, in_result);
   const bool keeps_first = std::ranges::any_of(parts, [&](std::uint32_t part) {
     return call_of(peak, peak.live()[part]) == made.first_call;
   });
-  if (parts.size() < kFewestKept && (is_result || !keeps_first)) return false;
+  if (is_small && (is_result || !(keeps_first || is_as_in_training))) return false;
   const std::size_t freed = count_between(made.freed_by_backward, peak.live()[parts.front()].born,
                                           peak.live()[parts.back()].born);
   PeakAllocation last = peak.live()[parts.back()];
   for (const std::uint32_t part : parts) last.died = std::max(last.died, peak.live()[part].died);
-  // A program that ends in a forward, or in the backward after it, does not show what it is for.
+  // If the program ends in a forward, or in the backward after it, the purpose of the forward is
+  // unknown.
   const bool is_cut_off = made.is_last_of_recording || use.is_before_last_backward(last);
   const bool is_used = is_at_least(freed, kFreedShare, parts.size()) ||
                        use.may_be_used(last, parts.size()) ||
@@ -114,7 +164,7 @@ bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made,
   return !is_used;
 }
 
-// Where the window of births begins that holds most of `parts`.
+// The beginning of the window of births that contains the most `parts`.
 std::size_t fullest_window(const Peak& peak, const Made& made, Parts parts, std::size_t window) {
   const auto born = [&](std::size_t part) { return peak.live()[parts[part]].born; };
   std::size_t first = 0, begin = 0, count = 0;
@@ -125,18 +175,18 @@ std::size_t fullest_window(const Peak& peak, const Made& made, Parts parts, std:
   return begin;
 }
 
-// Of `parts`, which lie between the same two backwards: by forward, those that each keeps for no
-// backward. A loop that samples runs many forwards between two backwards; they are counted from the
-// one that keeps most.
+// Splits `parts`, which lie between the same two backwards, by forward, and returns those kept for
+// no backward. A sampling loop runs many forwards between two backwards; the split starts at the
+// forward that keeps the most.
 std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use, const Made& made,
-                               Parts parts) {
+                               const Turns& turns, Parts parts) {
   const std::size_t window = std::min(made.in_one_forward(), made.births.size());
   if (window == 0) return {};
   const auto birth = [&](std::size_t part) {
     return std::ranges::lower_bound(made.births, peak.live()[parts[part]].born) -
            made.births.begin();
   };
-  // So that no number is negative.
+  // Signed; adding `length` below keeps the numbers from being negative.
   const auto length = static_cast<std::ptrdiff_t>(window);
   const std::ptrdiff_t anchor = birth(fullest_window(peak, made, parts, window)) % length;
   const auto forward = [&](std::size_t part) { return (birth(part) + length - anchor) / length; };
@@ -144,32 +194,86 @@ std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use, const M
   for (std::size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
     while (end < parts.size() && forward(end) == forward(begin)) ++end;
     const Parts of_forward = parts.subspan(begin, end - begin);
-    if (is_unused_graph(peak, use, made, of_forward, window)) kept.push_back(of_forward);
+    if (is_unused_graph(peak, use, made, turns, of_forward, window)) kept.push_back(of_forward);
   }
   return kept;
 }
 
-}  // namespace
+// Forwards of one root, or of several, that build graphs for no backward.
+struct Graphs {
+  std::string roots;
+  std::size_t forwards = 0;
+  std::size_t in_one_forward = 0;  // allocations
+  std::size_t kept = 0;            // activations
+  bool outlives_backward = false;
+  std::uint64_t freed_bytes = 0;  // at the peak, without a graph; 0 if unknown
+  Explanation explanation;
+};
 
-void explain_graph(Peak& peak, Explanations& out) {
-  const auto& trace = peak.trace();
-  const BackwardUse use(peak);
-  std::map<std::string_view, std::vector<std::uint32_t>> unused;  // parts, by root
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (!is_forward_activation(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
-    unused[root_of(trace.strings[peak.site(allocation).layer])].push_back(part);
+// An actor and a critic without no_grad are one mistake. The root with the most bytes is named
+// first, and its forwards are described.
+Graphs merged(const Peak& peak, std::vector<Graphs> found) {
+  std::ranges::stable_sort(found, std::ranges::greater{},
+                           [](const Graphs& each) { return each.explanation.bytes; });
+  Graphs all = std::move(found.front());
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    const Graphs& each = found[i];
+    all.roots += (i + 1 < found.size() ? ", " : " and ") + each.roots;
+    all.forwards += each.forwards;
+    all.kept += each.kept;
+    all.outlives_backward |= each.outlives_backward;
+    all.freed_bytes += each.freed_bytes;
+    for (const std::uint32_t part : each.explanation.parts) all.explanation.add(peak, part);
   }
-  const std::vector<std::uint32_t> losses = std::exchange(unused[{}], {});  // of no module
+  return all;
+}
+
+// Writes the finding. The first part must belong to a forward.
+void describe(const Peak& peak, Graphs& graphs) {
+  Explanation& explanation = graphs.explanation;
+  const PeakAllocation& first = peak.live()[explanation.parts.front()];
+  report::Finding& finding = explanation.finding;
+  explanation.weight = graphs.freed_bytes > 0 ? kWeightOfCertain : kWeight;
+  finding.id = "graph_without_backward";
+  finding.title = (graphs.forwards == 1 ? "A forward of " + graphs.roots + " builds a graph"
+                                        : "Forwards of " + graphs.roots + " build graphs") +
+                  " that no backward uses: " + bytes_text(explanation.bytes) + " of " +
+                  bytes_text(peak.bytes()) + " at the peak on " + peak.device().name;
+  finding.evidence.push_back(counted(graphs.kept, "activation") + " are live at the peak, of " +
+                             counted(graphs.forwards, "forward") + " of about " +
+                             counted(graphs.in_one_forward, "allocation") + " each. " +
+                             (graphs.outlives_backward
+                                  ? "The backwards that run meanwhile free none of them."
+                                  : "No backward begins before they are freed."));
+  finding.evidence.push_back("The first of them is made at " + peak.line_label(first) +
+                             callers_text(peak, first) + ".");
+  if (graphs.freed_bytes > 0) {
+    finding.evidence.push_back("Without a graph, " + bytes_text(graphs.freed_bytes) +
+                               " of them would be freed before the peak: they are inputs of later "
+                               "operators of the module, not its results.");
+  }
+  finding.next_step =
+      "Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
+      "torch.inference_mode(): no activation is kept for backward.";
+}
+
+using PartsByRoot = std::map<std::string_view, std::vector<std::uint32_t>>;
+
+// Judges forwards by the number of activations that they keep.
+std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, PartsByRoot unused) {
+  const auto& trace = peak.trace();
   std::erase_if(unused, [](const auto& parts) { return parts.second.size() < kFewestKept; });
-  if (unused.empty()) return;
+  if (unused.empty()) return {};
   std::map<std::string_view, Made> made_by;
   for (const auto& [root, parts] : unused) made_by[root];
-  std::string_view last_root;  // of the forward that allocates last
+  Turns turns;
+  std::string_view last_root;  // the root of the forward that allocates last
   peak.for_each([&](const PeakAllocation& allocation) {
     const std::string_view layer_now = trace.strings[peak.site(allocation).layer];
     const bool is_forward = peak.phase(allocation) == model::Phase::kForward;
     last_root = is_forward ? root_of(layer_now) : std::string_view();
+    const bool is_turn = is_forward && (turns.empty() || turns.back().root != last_root);
+    if (is_turn) turns.push_back({allocation.born, last_root});
     if (!is_forward_activation(peak, allocation)) return;
     const auto found = made_by.find(root_of(layer_now));
     if (found == made_by.end()) return;
@@ -177,6 +281,13 @@ void explain_graph(Peak& peak, Explanations& out) {
     const std::uint64_t call = call_of(peak, allocation);
     if (made.allocations++ == 0) made.first_call = call;
     ++made.calls[call];
+    if (use.is_freed_by_backward(allocation)) {
+      const std::size_t interval = use.interval(allocation);
+      const bool is_new = made.used_intervals == 0 || made.last_used_interval != interval;
+      if (is_new) ++made.used_intervals;
+      made.last_used_interval = interval;
+      ++made.used_calls[call];
+    }
     if (allocation.born > peak.event()) return;
     made.births.push_back(allocation.born);
     if (!use.is_freed_by_backward(allocation)) return;
@@ -187,6 +298,7 @@ void explain_graph(Peak& peak, Explanations& out) {
   if (const auto found = made_by.find(last_root); found != made_by.end()) {
     found->second.is_last_of_recording = true;
   }
+  std::vector<Graphs> found;  // by root
   for (const auto& [root, parts] : unused) {
     const Made& made = made_by[root];
     std::vector<Parts> forwards;
@@ -195,7 +307,8 @@ void explain_graph(Peak& peak, Explanations& out) {
       const auto end = std::find_if(begin, parts.end(), [&](std::uint32_t part) {
         return use.interval(peak.live()[part]) != interval;
       });
-      std::ranges::move(kept_graphs(peak, use, made, {begin, end}), std::back_inserter(forwards));
+      std::ranges::move(kept_graphs(peak, use, made, turns, {begin, end}),
+                        std::back_inserter(forwards));
       begin = end;
     }
     if (forwards.size() < kFewestSmallForwards) {
@@ -205,45 +318,74 @@ void explain_graph(Peak& peak, Explanations& out) {
     for (const std::uint32_t part : forwards | std::views::join) {
       calls.insert(call_of(peak, peak.live()[part]));
     }
-    if (forwards.size() > 1 && calls.size() < kFewestCalls) continue;
-    Explanation explanation;
-    bool outlives_backward = false;
+    const bool are_as_in_training = std::ranges::all_of(
+        forwards, [&](Parts each) { return keeps_as_in_training(peak, made, each); });
+    if (forwards.size() > 1 && calls.size() < kFewestCalls && !are_as_in_training) continue;
+    Graphs graphs;
+    graphs.roots = std::string(root);
+    graphs.forwards = forwards.size();
+    graphs.in_one_forward = made.in_one_forward();
     for (const std::uint32_t part : forwards | std::views::join) {
-      explanation.add(peak, part);
-      outlives_backward |= use.outlives_backward(peak.live()[part]);
+      graphs.explanation.add(peak, part);
+      graphs.outlives_backward |= use.outlives_backward(peak.live()[part]);
     }
-    const std::size_t kept = explanation.parts.size();
-    // Not many modules can have this much, so that not many look at all losses.
-    if (kept == 0 || !is_at_least(explanation.bytes, kShareOfPeak / 2, peak.bytes())) continue;
-    const std::uint32_t since = peak.live()[explanation.parts.front()].born;
-    const PeakAllocation& first = peak.live()[explanation.parts.front()];
-    for (const std::uint32_t part : losses) {
-      const bool is_of_graph =
-          peak.live()[part].born >= since && !use.may_be_used(peak.live()[part]);
-      if (is_of_graph) explanation.add(peak, part);
-    }
-    if (explanation.bytes < kLeastPeakBytes) continue;
-    if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
-    report::Finding& finding = explanation.finding;
-    explanation.weight = kWeight;
-    finding.id = "graph_without_backward";
-    finding.title = (forwards.size() == 1 ? "A forward of " + std::string(root) + " builds a graph"
-                                          : "Forwards of " + std::string(root) + " build graphs") +
-                    " that no backward uses: " + bytes_text(explanation.bytes) + " of " +
-                    bytes_text(peak.bytes()) + " at the peak on " + peak.device().name;
-    finding.evidence.push_back(counted(kept, "activation") + " are live at the peak, of " +
-                               counted(forwards.size(), "forward") + " of about " +
-                               counted(made.in_one_forward(), "allocation") + " each. " +
-                               (outlives_backward
-                                    ? "The backwards that run meanwhile free none of them."
-                                    : "No backward begins before they are freed."));
-    finding.evidence.push_back("The first of them is made at " + peak.line_label(first) +
-                               callers_text(peak, first) + ".");
-    finding.next_step =
-        "Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
-        "torch.inference_mode(): no activation is kept for backward.";
-    out.push_back(std::move(explanation));
+    graphs.kept = graphs.explanation.parts.size();
+    // Few modules can have this much, so the losses are searched only a few times.
+    const bool is_much = is_at_least(graphs.explanation.bytes, kShareOfPeak / 2, peak.bytes());
+    if (graphs.kept > 0 && is_much) found.push_back(std::move(graphs));
   }
+  return found;
+}
+
+std::vector<Graphs> graphs_of_small(const Peak& peak, const BackwardUse& use) {
+  std::vector<Graphs> found;
+  for (SmallGraphs& small : small_graphs(peak, use)) {
+    Graphs& graphs = found.emplace_back();
+    graphs.roots = std::move(small.root);
+    graphs.forwards = small.forwards;
+    graphs.in_one_forward = small.in_one_forward;
+    graphs.kept = small.parts.size();
+    graphs.freed_bytes = small.freed_bytes;
+    for (const std::uint32_t part : small.parts) {
+      graphs.explanation.add(peak, part);
+      graphs.outlives_backward |= use.outlives_backward(peak.live()[part]);
+    }
+  }
+  return found;
+}
+
+// Adds the finding, if the graphs are a good part of the peak.
+bool add_graphs(const Peak& peak, const BackwardUse& use, std::vector<Graphs> found,
+                const std::vector<std::uint32_t>& losses, Explanations& out) {
+  if (found.empty()) return false;
+  Graphs graphs = merged(peak, std::move(found));
+  Explanation& explanation = graphs.explanation;
+  const PeakAllocation& first = peak.live()[explanation.parts.front()];
+  for (const std::uint32_t part : losses) {
+    const PeakAllocation& loss = peak.live()[part];
+    if (loss.born >= first.born && !use.may_be_used(loss)) explanation.add(peak, part);
+  }
+  if (explanation.bytes < kLeastPeakBytes) return false;
+  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return false;
+  describe(peak, graphs);
+  out.push_back(std::move(explanation));
+  return true;
+}
+
+}  // namespace
+
+void explain_graph(Peak& peak, Explanations& out) {
+  const BackwardUse use(peak);
+  PartsByRoot unused;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!is_forward_activation(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
+    unused[root_of(peak.trace().strings[peak.site(allocation).layer])].push_back(part);
+  }
+  const std::vector<std::uint32_t> losses = std::exchange(unused[{}], {});  // outside all modules
+  std::vector<Graphs> found = graphs_by_number(peak, use, std::move(unused));
+  if (add_graphs(peak, use, std::move(found), losses, out)) return;
+  add_graphs(peak, use, graphs_of_small(peak, use), losses, out);
 }
 
 }  // namespace plimsoll::analysis::findings

@@ -1,6 +1,6 @@
-// graph_without_backward of a snapshot, which marks neither layers nor the beginning of a backward:
-// most of what a forward made is live at the peak, and is freed without autograd allocating
-// anything.
+// graph_without_backward for a snapshot, which has neither layers nor the beginning of a backward:
+// most of a forward's allocations are live at the peak, and are freed without any allocation by
+// autograd.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kShareOfPeak = 0.25;
 constexpr double kWeight = 2.0;
-// With a graph, autograd keeps most of what a forward makes. Without one, only what a local
-// variable names is live.
+// With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
+// variables are live.
 constexpr double kKeptShare = 0.45;
-// Of fewer, local variables may name so many.
+// Local variables may hold fewer than this.
 constexpr std::size_t kFewestKept = 16;
 
 bool is_of_backward(std::string_view category) {
@@ -33,7 +33,7 @@ struct Forward {
   std::vector<std::uint32_t> backward;
   bool has_optimizer = false;
 
-  // An optimizer follows a backward: none is seen where its stacks do not show it.
+  // A backward precedes an optimizer step: if none is seen, the stacks do not show it.
   bool shows_backward() const { return !backward.empty() || !has_optimizer; }
 };
 
@@ -56,7 +56,7 @@ Forward forward_of(const Peak& peak) {
   return forward;
 }
 
-// The first activation of the forward that the peak is in: before it none was live.
+// The first activation of the forward at the peak: no activation was live before it.
 std::uint32_t begin_of(const Forward& forward) {
   std::uint32_t begin = 0;
   int live = 0;
@@ -91,7 +91,7 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.category(allocation) != model::kActivation) continue;
-    // What lives until the end of the history may meet its backward later.
+    // Memory live at the end of the history may still get its backward later.
     if (allocation.died == model::kNone) return;
     const auto next = std::ranges::upper_bound(forward.backward, allocation.born);
     if (next != forward.backward.end() && *next < allocation.died) return;

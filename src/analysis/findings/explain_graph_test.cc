@@ -1,5 +1,4 @@
-// graph_without_backward where many forwards run between two backwards, and where forwards are
-// small.
+// graph_without_backward if many forwards run between two backwards, and if forwards are small.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,15 +12,15 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// A forward of `count` layers, each of which makes `mib`, except the last, which makes 1 MiB.
+// A forward of `count` layers, each of which allocates `mib`, except the last: 1 MiB.
 void forward(Case& c, std::uint64_t first, std::uint64_t count, std::uint64_t mib) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t size = (i + 1 < count ? mib : 1) * kMib;
-    c.maker.alloc_told(first + i, size,
-                       {.layer = "Net." + std::to_string(i),
-                        .category = "activation",
-                        .phase = Phase::kForward,
-                        .op = "aten::linear"});
+    c.maker.alloc_reported(first + i, size,
+                           {.layer = "Net." + std::to_string(i),
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::linear"});
   }
 }
 
@@ -33,7 +32,9 @@ void free_forward(Case& c, std::uint64_t first, std::uint64_t count, std::uint64
 
 void backward(Case& c, std::uint64_t first, std::uint64_t count, std::uint64_t mib) {
   c.maker.begin_backward();
-  c.maker.alloc_told(9000, 1, {.layer = "Net.0", .category = "gradient", .phase = Phase::kBackward})
+  c.maker
+      .alloc_reported(9000, 1,
+                      {.layer = "Net.0", .category = "gradient", .phase = Phase::kBackward})
       .free(9000, 1);
   free_forward(c, first, count, mib);
   c.maker.end_backward();
@@ -53,8 +54,8 @@ TEST(ExplainGraph, all_forwards_of_a_loop_between_two_backwards_count) {
   EXPECT_THAT(found[0].title, HasSubstr("300.0 MiB of 300.0 MiB"));
 }
 
-// Steps of a training, each with a forward of three layers whose result is kept in a buffer: made
-// before the forward that backward uses, or after it.
+// Training steps, each with a forward of three layers whose result is kept in a buffer. That
+// forward runs before the one that backward uses, or after it.
 Case buffer(std::uint64_t steps, std::uint64_t mib, bool is_made_after) {
   Case c;
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -70,7 +71,7 @@ Case buffer(std::uint64_t steps, std::uint64_t mib, bool is_made_after) {
   return c;
 }
 
-TEST(ExplainGraph, a_buffer_of_small_forwards_is_named_wherever_in_the_step_they_run) {
+TEST(ExplainGraph, a_buffer_of_small_forwards_is_named_anywhere_in_the_step) {
   for (const bool is_made_after : {false, true}) {
     const auto found = buffer(8, 4, is_made_after).run(explain_graph);
     ASSERT_THAT(found, SizeIs(1)) << is_made_after;
@@ -84,7 +85,7 @@ TEST(ExplainGraph, one_small_forward_may_be_an_evaluation_at_its_peak) {
   EXPECT_THAT(buffer(1, 40, false).run(explain_graph), IsEmpty());
 }
 
-// What autograd keeps of a small forward begins with its first tensor; a backbone that returns its
+// What autograd keeps of a small forward includes its first tensor; a backbone that returns its
 // stages without a graph frees it.
 TEST(ExplainGraph, small_forwards_that_free_their_first_tensor_may_have_returned_the_rest) {
   for (const bool frees_first : {false, true}) {
@@ -103,13 +104,130 @@ TEST(ExplainGraph, small_forwards_that_free_their_first_tensor_may_have_returned
   }
 }
 
-TEST(ExplainGraph, small_forwards_of_which_the_result_is_most_are_kept_results) {
+// Steps of a model with two ReLUs. A training forward frees what its convolutions make, because
+// backward needs only what the ReLUs make. A rollout keeps the same tensors, because it builds a
+// graph or because they are its results. If it builds a graph, so do the operators after it.
+Case rollouts(bool build_graphs) {
+  Case c;
+  const auto run = [&](std::uint64_t first) {
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      c.maker.alloc_reported(first + i, (4 - i) * kMib,
+                             {.layer = i % 2 == 0 ? "Net.conv" + std::to_string(i) : "Net",
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .op = i % 2 == 0 ? "aten::conv2d" : "aten::relu"});
+      if (i % 2 == 1) c.maker.free(first + i - 1, (5 - i) * kMib);
+    }
+    c.maker.alloc_reported(first + 4, 1,
+                           {.category = "other",
+                            .phase = build_graphs ? Phase::kForward : Phase::kOther,
+                            .op = "aten::logsumexp"});
+  };
+  for (std::uint64_t step = 0; step < 8; ++step) run(100 + 10 * step);
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    run(1);
+    c.maker.begin_backward();
+    c.maker
+        .alloc_reported(9000, 1,
+                        {.layer = "Net.conv0", .category = "gradient", .phase = Phase::kBackward})
+        .free(9000, 1);
+    c.maker.free(2, 3 * kMib).free(4, 1 * kMib).end_backward().free(5, 1);
+  }
+  c.peak_at_event = 8 * 9 + 8;
+  c.maker.alloc(99, 1);
+  return c;
+}
+
+TEST(ExplainGraph, small_forwards_that_keep_what_training_keeps_build_graphs) {
+  const auto found = rollouts(true).run(explain_graph);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("Forwards of Net build graphs"));
+  EXPECT_THAT(found[0].evidence[0],
+              HasSubstr("16 activations are live at the peak, of 8 forwards"));
+  EXPECT_THAT(rollouts(false).run(explain_graph), IsEmpty());
+}
+
+// A model of Linear, ReLU and Linear is trained, and two batches are evaluated. The ReLU's tensor
+// is kept by a graph, or because the module returns it.
+Case evaluation(bool builds_graph, bool returns_hidden, bool is_trained) {
+  Case c;
+  const auto run = [&](std::uint64_t first, std::uint64_t mib, bool has_graph) {
+    const auto layer = [](std::string_view name, std::string_view op) {
+      return tests::Reported{
+          .layer = name, .category = "activation", .phase = Phase::kForward, .op = op};
+    };
+    c.maker.alloc_reported(first, mib * kMib, layer("Net.first", "aten::linear"))
+        .alloc_reported(first + 1, mib * kMib, layer("Net", "aten::relu"))
+        .free(first, mib * kMib)
+        .alloc_reported(first + 2, 1, layer("Net.last", "aten::linear"));
+    if (!has_graph && !returns_hidden) c.maker.free(first + 1, mib * kMib);
+    c.maker.alloc_reported(first + 3, 1,
+                           {.category = "other",
+                            .phase = has_graph ? Phase::kForward : Phase::kOther,
+                            .op = "aten::cross_entropy_loss"});
+  };
+  const auto train = [&] {
+    run(1, 1, true);
+    c.maker.begin_backward();
+    c.maker
+        .alloc_reported(9000, 1,
+                        {.layer = "Net.last", .category = "gradient", .phase = Phase::kBackward})
+        .free(9000, 1);
+    c.maker.free(2, 1 * kMib).end_backward().free(3, 1).free(4, 1);
+  };
+  if (is_trained) train(), train();
+  run(101, 8, builds_graph);
+  run(201, 8, builds_graph);
+  // The peak is at the second ReLU. A free is two events.
+  const bool is_freed = !builds_graph && !returns_hidden;
+  c.peak_at_event = (is_trained ? 2 * 15 : 0) + (is_freed ? 8 : 6) + 1;
+  for (const std::uint64_t first : {101u, 201u}) {
+    if (!is_freed) c.maker.free(first + 1, 8 * kMib);
+    c.maker.free(first + 2, 1).free(first + 3, 1);
+  }
+  if (is_trained) train();
+  c.peak_phase = "forward";
+  return c;
+}
+
+TEST(ExplainGraph, an_evaluation_of_a_small_model_builds_graphs_if_the_loss_is_part_of_one) {
+  for (const bool is_trained : {true, false}) {
+    const auto found = evaluation(true, false, is_trained).run(explain_graph);
+    ASSERT_THAT(found, SizeIs(1)) << is_trained;
+    EXPECT_THAT(found[0].title, HasSubstr("Forwards of Net build graphs"));
+    EXPECT_THAT(found[0].evidence[2], HasSubstr("Without a graph, 8.0 MiB of them"));
+    EXPECT_THAT(evaluation(false, false, is_trained).run(explain_graph), IsEmpty()) << is_trained;
+    EXPECT_THAT(evaluation(false, true, is_trained).run(explain_graph), IsEmpty()) << is_trained;
+  }
+}
+
+TEST(ExplainGraph, forwards_of_several_modules_are_one_finding) {
+  Case c;
+  for (const std::string root : {"Actor", "Critic"}) {
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      c.maker.alloc_reported((root == "Actor" ? 1 : 11) + i, (root == "Actor" ? 2 : 3) * kMib,
+                             {.layer = root + "." + std::to_string(i),
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .op = "aten::linear"});
+    }
+  }
+  c.peak_at_event = 15;
+  c.maker.alloc(99, 1).begin_backward().end_backward().alloc(98, 1);
+  c.maker.begin_backward().end_backward().alloc(97, 1);
+  const auto found = c.run(explain_graph);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("Forwards of Critic and Actor build graphs"));
+  EXPECT_THAT(found[0].title, HasSubstr("40.0 MiB of 40.0 MiB"));
+}
+
+TEST(ExplainGraph, small_forwards_that_are_mostly_result_are_kept_results) {
   Case c;
   for (std::uint64_t step = 0; step < 8; ++step) {
     const std::uint64_t kept = 100 + 10 * step;
     forward(c, kept, 2, 1);
-    c.maker.alloc_told(kept + 2, 8 * kMib,
-                       {.layer = "Net.2", .category = "activation", .phase = Phase::kForward});
+    c.maker.alloc_reported(kept + 2, 8 * kMib,
+                           {.layer = "Net.2", .category = "activation", .phase = Phase::kForward});
     forward(c, 1, 3, 1);
     backward(c, 1, 3, 1);
   }

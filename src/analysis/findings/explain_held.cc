@@ -1,4 +1,5 @@
-// model_copies, batches_kept, optimizer_scratch: what the program holds next to the training.
+// model_copies, batches_kept, optimizer_scratch: memory that a program holds in addition to
+// training.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -17,14 +18,15 @@ namespace {
 
 constexpr double kShareOfPeak = 0.15;
 constexpr double kWeight = 1.6;
-// A copy has almost all parameters; what is smaller than this does not count.
+// A copy contains almost all parameters; a smaller set is not one.
 constexpr double kShareOfParameters = 0.8;
 constexpr std::uint64_t kSmallBytes = 4096;
+constexpr std::uint64_t kLargeModel = std::uint64_t{4} << 20;
 constexpr double kLeastShareOfModel = 0.001;
 // Double buffering is two batches.
 constexpr std::size_t kFewestBatches = 4;
 
-// "Net" of "Net.fc.weight", and of "Net#2.fc.weight", the second Net.
+// "Net" for "Net.fc.weight", and for "Net#2.fc.weight", the second Net.
 struct Root {
   std::string_view name;
   std::string_view kind;
@@ -62,8 +64,8 @@ std::map<std::string_view, Model> models_of(const Peak& peak) {
   return models;
 }
 
-// Models of the same class with the same parameters: all but the one with most gradients, which is
-// the first one by name.
+// Models of the same class with the same parameters, except the first by name, which has the most
+// gradients.
 void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models,
                Explanation& explanation, std::vector<std::string>& names) {
   for (const auto& [name, model] : models) {
@@ -75,8 +77,8 @@ void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models
   }
 }
 
-// What the tensors would have in the model's dtype; 0: they are not the model's. They may have
-// half as many bytes an element, or twice as many.
+// The bytes of the tensors in the model's dtype, or 0 if they are not copies of the model. Their
+// elements may be half or twice as large.
 std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t bytes,
                              const Model& model) {
   const std::set<std::uint64_t>& distinct = model.distinct_sizes;
@@ -98,14 +100,14 @@ bool is_random(std::string_view op) {
   return std::ranges::find(kRandom, op) != kRandom.end();
 }
 
-// Whether the model is so large that no other tensors have its sizes by chance. Of a smaller one a
-// copy has several sizes, and an operator has copied it.
+// Whether the tensors are a copy. Sizes do not match a large model by chance; for a smaller model,
+// the tensors must have several sizes and come from a copying operator.
 bool is_copy_of(const Model& model, const std::set<std::uint64_t>& sizes, bool is_copied) {
-  return model.bytes >= kLeastPeakBytes / 4 || (is_copied && sizes.size() >= 2);
+  return model.bytes >= kLargeModel || (is_copied && sizes.size() >= 2);
 }
 
-// Tensors of one line that are neither parameters nor made by training, with the sizes of a
-// model's.
+// Tensors from one line that are neither parameters nor made by training, with the sizes of a
+// model's parameters.
 void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& models,
                    Explanation& explanation, std::vector<std::string>& names) {
   struct Snapshot {
@@ -129,7 +131,7 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
     line.bytes += allocation.size_bytes;
     line.sizes.insert(allocation.size_bytes);
   }
-  // A file may name any number of models: of those that matter there are a thousand at most.
+  // A file may name any number of models; at most a thousand of them are large enough.
   std::map<std::string_view, const Model*> large;
   for (const auto& [name, model] : models) {
     if (is_at_least(model.bytes, kLeastShareOfModel, peak.bytes())) large.emplace(name, &model);
@@ -148,10 +150,10 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
   }
 }
 
-// By how much the peak falls if a tensor of this line and size is made when the last but one before
-// it has died.
+// How much the peak falls if a tensor of this line and size is only made after the last but one
+// before it has died.
 std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t size) {
-  std::unordered_map<std::uint32_t, std::uint32_t> made;  // by lifetime: when it may be made
+  std::unordered_map<std::uint32_t, std::uint32_t> made;  // by lifetime: the earliest event
   std::vector<std::uint32_t> deaths;
   peak.for_each([&](const PeakAllocation& allocation) {
     if (allocation.size_bytes != size || peak.line(allocation).value != line) return;
@@ -171,6 +173,15 @@ bool has_forward(const model::Trace& trace) {
       return trace.sites[site].phase == model::Phase::kForward;
     });
   });
+}
+
+// The births of what forwards allocate on the device, ascending.
+std::vector<std::uint32_t> forwards_of(const Peak& peak) {
+  std::vector<std::uint32_t> births;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (peak.phase(allocation) == model::Phase::kForward) births.push_back(allocation.born);
+  });
+  return births;
 }
 
 }  // namespace
@@ -218,10 +229,16 @@ void explain_copies(Peak& peak, Explanations& out) {
   out.push_back(std::move(explanation));
 }
 
-// Tensors of one size, made at one line outside the model, of which many are live. What no model
-// takes are no batches.
+// Many live tensors of one size, allocated at one line outside the model. They are batches only if
+// a model runs while they are live. Others are, for example, gradients of several tasks.
 void explain_batches(Peak& peak, Explanations& out) {
   if (!has_forward(peak.trace())) return;
+  const std::vector<std::uint32_t> forwards = forwards_of(peak);
+  const auto meets_forward = [&](std::uint32_t part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const auto next = std::ranges::upper_bound(forwards, allocation.born);
+    return next != forwards.end() && *next < allocation.died;
+  };
   struct Key {
     std::uint32_t line;
     std::uint64_t size;
@@ -248,9 +265,25 @@ void explain_batches(Peak& peak, Explanations& out) {
   for (auto& [key, explanation] : queues) {
     if (explanation.parts.size() < kFewestBatches || explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
-    const std::string line = peak.line_label(peak.live()[explanation.parts.front()]);
+    const PeakAllocation& first = peak.live()[explanation.parts.front()];
+    const std::string line = peak.line_label(first);
     report::Finding& finding = explanation.finding;
     explanation.weight = kWeight;
+    // A model on another device does not show when it runs.
+    if (!forwards.empty() && std::ranges::none_of(explanation.parts, meets_forward)) {
+      finding.id = "one_line_dominates";
+      finding.title = counted(explanation.parts.size(), "tensor") + " of one line fill " +
+                      share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
+                      " of " + bytes_text(peak.bytes()) + " at " + line;
+      finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
+                                 callers_text(peak, first) +
+                                 ". No forward runs while they are live.");
+      finding.next_step = "Keep fewer of the tensors that " + line +
+                          " makes: use each when it is made and drop it, or keep them in a smaller "
+                          "dtype.";
+      out.push_back(std::move(explanation));
+      continue;
+    }
     finding.id = "batches_kept";
     finding.title = counted(explanation.parts.size(), "batch-like tensor") + " made at " + line +
                     " are " + share_text(peak, explanation.bytes) + ": " +

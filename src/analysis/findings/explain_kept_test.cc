@@ -1,5 +1,5 @@
-// Tensors that a program keeps: those of an epoch, many of one line, gradients that no optimizer
-// clears, state of earlier optimizers, what an earlier backward leaves.
+// Tensors that a program keeps: for an epoch, many from one line, gradients that no optimizer
+// clears, state of earlier optimizers, and what an earlier backward leaves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Steps that keep 4 MiB each: freed together every ten steps, or, in a queue, one by one.
+// Steps that keep 4 MiB each: freed together every ten steps or, in a queue, one by one.
 Case kept_outputs(bool is_queue) {
   Case c;
   const auto line = c.maker.stack({{"train.py", 9, "step"}});
@@ -23,17 +23,17 @@ Case kept_outputs(bool is_queue) {
     if (!is_queue && step > 0 && step % 10 == 0) {
       for (std::uint64_t i = step - 10; i < step; ++i) c.maker.free(100 + i, 4 * kMib);
     }
-    c.maker.alloc_told(100 + step, 4 * kMib,
-                       {.category = "activation", .phase = Phase::kForward, .stack = line});
+    c.maker.alloc_reported(100 + step, 4 * kMib,
+                           {.category = "activation", .phase = Phase::kForward, .stack = line});
     c.maker.step(step + 1);
   }
-  // At the end of the tenth step; or when the queue has been full for long.
+  // At the end of the tenth step; or, with a queue, long after it filled up.
   c.peak_at_event = is_queue ? 10 + 3 * 14 - 1 : 9;
   c.peak_phase = "forward";
   return c;
 }
 
-TEST(ExplainEpoch, tensors_that_wait_for_the_end_of_an_epoch_are_named) {
+TEST(ExplainEpoch, tensors_kept_until_the_end_of_an_epoch_are_named) {
   const auto found = kept_outputs(false).run(explain_epoch);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "batches_kept");
@@ -43,7 +43,7 @@ TEST(ExplainEpoch, tensors_that_wait_for_the_end_of_an_epoch_are_named) {
   EXPECT_EQ(found[0].saving_bytes, 36 * kMib);
 }
 
-TEST(ExplainEpoch, a_queue_of_the_newest_is_bounded_on_purpose) {
+TEST(ExplainEpoch, a_queue_of_the_newest_tensors_is_not_reported) {
   EXPECT_THAT(kept_outputs(true).run(explain_epoch), IsEmpty());
 }
 
@@ -52,11 +52,11 @@ TEST(ExplainMany, many_tensors_of_one_line_outside_the_model_are_named) {
     Case c;
     const auto line = c.maker.stack({{"evolve.py", 5, "noise"}});
     for (std::uint64_t i = 0; i < 20; ++i) {
-      c.maker.alloc_told(
+      c.maker.alloc_reported(
           1 + i, kMib * (1 + i % 2),
           {.category = category, .phase = Phase::kOther, .op = "aten::randn_like", .stack = line});
     }
-    c.maker.alloc_told(90, 1, {.category = "activation", .phase = Phase::kForward});
+    c.maker.alloc_reported(90, 1, {.category = "activation", .phase = Phase::kForward});
     const auto found = c.run(explain_many);
     if (std::string_view(category) == "activation") {
       EXPECT_THAT(found, IsEmpty()) << "a line of a model runs over layers";
@@ -69,13 +69,39 @@ TEST(ExplainMany, many_tensors_of_one_line_outside_the_model_are_named) {
   }
 }
 
-// What hooks and functions of the program make in backward, and what torch makes there.
-TEST(ExplainMany, in_backward_only_code_of_the_program_counts) {
+// Outputs of a teacher, which no backward uses; or activations, which the final backward does use.
+TEST(ExplainMany, outputs_of_many_forwards_that_no_backward_uses_are_named) {
+  for (const bool are_used : {false, true}) {
+    Case c;
+    const auto line = c.maker.stack({{"teach.py", 5, "forward"}});
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      c.maker.alloc_reported(1 + i, kMib,
+                             {.layer = "Net.head",
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .op = "aten::linear",
+                              .stack = line});
+    }
+    c.peak_at_event = 19;
+    c.peak_phase = "forward";
+    c.maker.begin_backward();
+    for (std::uint64_t i = 0; are_used && i < 20; ++i) c.maker.free(1 + i, kMib);
+    c.maker.alloc(90, 1).end_backward();
+    const auto found = c.run(explain_many);
+    ASSERT_THAT(found, SizeIs(are_used ? 0 : 1));
+    if (are_used) continue;
+    EXPECT_THAT(found[0].title, HasSubstr("20 tensors of one line fill 100.0%"));
+    EXPECT_THAT(found[0].evidence.back(), HasSubstr("no backward uses"));
+  }
+}
+
+// What the program's hooks and functions allocate in backward, and what torch allocates there.
+TEST(ExplainMany, in_backward_only_the_programs_own_code_counts) {
   for (const std::string op : {"BackwardHookFunctionBackward", "MulBackward0"}) {
     Case c;
     const auto line = c.maker.stack({{"private.py", 5, "per_sample"}});
     for (std::uint64_t i = 0; i < 8; ++i) {
-      c.maker.alloc_told(
+      c.maker.alloc_reported(
           1 + i, 4 * kMib,
           {.category = "activation_gradient", .phase = Phase::kBackward, .op = op, .stack = line});
     }
@@ -83,34 +109,34 @@ TEST(ExplainMany, in_backward_only_code_of_the_program_counts) {
   }
 }
 
-// Six steps in which Net.head gets new gradients, and Net.base has those of the first;
-// `made_again`: in the fourth it gets new ones.
+// Six steps in which Net.head gets new gradients while Net.base keeps those of the first;
+// `made_again`: the fourth step also makes new ones for Net.base.
 Case unowned(bool made_again, bool has_state) {
   Case c;
   const auto base = c.maker.tensor("Net.base.weight");
   const auto head = c.maker.tensor("Net.head.weight");
   if (has_state) {
-    c.maker.alloc_told(3, 1,
-                       {.category = "optimizer_state",
-                        .phase = Phase::kOptimizer,
-                        .tensor = c.maker.tensor("Net.base.weight.exp_avg")});
+    c.maker.alloc_reported(3, 1,
+                           {.category = "optimizer_state",
+                            .phase = Phase::kOptimizer,
+                            .tensor = c.maker.tensor("Net.base.weight.exp_avg")});
   }
   for (std::uint64_t step = 0; step < 6; ++step) {
     c.maker.begin_backward();
     if (made_again && step == 3) c.maker.free(1, 20 * kMib);
     if (step == 0 || (made_again && step == 3)) {
-      c.maker.alloc_told(1, 20 * kMib,
-                         {.category = "gradient", .phase = Phase::kBackward, .tensor = base});
+      c.maker.alloc_reported(1, 20 * kMib,
+                             {.category = "gradient", .phase = Phase::kBackward, .tensor = base});
     }
-    c.maker.alloc_told(2, kMib,
-                       {.category = "gradient", .phase = Phase::kBackward, .tensor = head});
+    c.maker.alloc_reported(2, kMib,
+                           {.category = "gradient", .phase = Phase::kBackward, .tensor = head});
     c.maker.end_backward().free(2, kMib);
   }
   c.maker.alloc(9, 1);
   return c;
 }
 
-TEST(ExplainUnowned, gradients_that_are_made_once_while_others_are_cleared_have_no_optimizer) {
+TEST(ExplainUnowned, gradients_made_once_while_others_are_cleared_have_no_optimizer) {
   const auto found = unowned(false, false).run(explain_unowned);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "gradients_kept");
@@ -121,18 +147,18 @@ TEST(ExplainUnowned, gradients_that_are_made_once_while_others_are_cleared_have_
   EXPECT_EQ(found[0].saving_bytes, 19 * kMib + 1);
 }
 
-TEST(ExplainUnowned, gradients_with_state_or_gathered_over_batches_have_one) {
+TEST(ExplainUnowned, gradients_with_state_or_accumulated_have_an_optimizer) {
   EXPECT_THAT(unowned(true, false).run(explain_unowned), IsEmpty());
   EXPECT_THAT(unowned(false, true).run(explain_unowned), IsEmpty());
 }
 
 void add_state(Case& c, std::uint64_t address, std::uint64_t mib, const std::string& name) {
-  c.maker.alloc_told(
+  c.maker.alloc_reported(
       address, mib * kMib,
       {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = c.maker.tensor(name)});
 }
 
-TEST(ExplainOptimizer, state_of_earlier_optimizers_is_named_and_lists_of_one_are_not) {
+TEST(ExplainOptimizer, state_of_earlier_optimizers_is_named_but_lists_of_one_are_not) {
   for (const std::string kind : {"exp_avg", "old_dirs"}) {
     Case c;
     for (std::uint64_t i = 0; i < 4; ++i) add_state(c, 1 + i, 10, "Net.body.weight." + kind);
@@ -148,11 +174,11 @@ TEST(ExplainOptimizer, state_of_embeddings_is_named_with_their_module) {
   Case c;
   for (std::uint64_t i = 0; i < 4; ++i) {
     const std::string layer = "Net.tables." + std::to_string(i);
-    c.maker.alloc_told(10 + i, 1,
-                       {.layer = layer,
-                        .category = "activation",
-                        .phase = Phase::kForward,
-                        .op = "aten::embedding"});
+    c.maker.alloc_reported(10 + i, 1,
+                           {.layer = layer,
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::embedding"});
     add_state(c, 1 + i, 10, layer + ".weight.exp_avg");
   }
   const auto found = c.run(explain_optimizer);
@@ -166,19 +192,19 @@ TEST(ExplainActivations, rounds_with_create_graph_are_named_with_the_line_that_r
   Case c;
   const auto line = c.maker.stack({{"net.py", 5, "Net.forward"}, {"attack.py", 9, "attack"}});
   for (std::uint64_t round = 0; round < 6; ++round) {
-    c.maker.alloc_told(10 + round, 3 * kMib,
-                       {.layer = "Net.first",
-                        .category = "activation",
-                        .phase = Phase::kForward,
-                        .op = "aten::linear",
-                        .stack = line});
+    c.maker.alloc_reported(10 + round, 3 * kMib,
+                           {.layer = "Net.first",
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::linear",
+                            .stack = line});
     c.maker.begin_backward();
-    c.maker.alloc_told(
+    c.maker.alloc_reported(
         30 + round, 2 * kMib,
         {.layer = "Net.first", .category = "activation_gradient", .phase = Phase::kBackward});
     c.maker.end_backward();
   }
-  c.maker.alloc_told(90, 8 * kMib, {.category = "parameter"});
+  c.maker.alloc_reported(90, 8 * kMib, {.category = "parameter"});
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("what attack.py:9 (attack) calls")));

@@ -1,4 +1,4 @@
-// peak_outside_training: the peak lies in evaluation, checkpoint saving or initialisation, and a
+// peak_outside_training: the peak is in evaluation, checkpoint saving or initialization, and a
 // training step needs less.
 #include <algorithm>
 #include <map>
@@ -27,7 +27,7 @@ std::uint64_t most_in_training(const Peak& peak) {
   std::uint64_t live = 0, most = 0;
   for (std::size_t row = 0; row < device.lifetimes.baseline_count; ++row) {
     if (death(device.lifetimes, row, model::held(device)) == model::kBeforeRecording) continue;
-    live += trace.held_bytes(device, row);
+    live += trace.lifetime_bytes(device, row);
   }
   std::size_t begun = 0, ended = 0;
   const auto advance = [&](std::uint32_t event) {
@@ -38,7 +38,7 @@ std::uint64_t most_in_training(const Peak& peak) {
       device, model::held(device),
       [&](std::uint32_t row, std::uint32_t event) {
         advance(event);
-        live += trace.held_bytes(device, row);
+        live += trace.lifetime_bytes(device, row);
         const model::Phase phase = trace.site(device, event).phase;
         const bool is_training =
             begun > ended || phase == model::Phase::kBackward || phase == model::Phase::kOptimizer;
@@ -46,19 +46,20 @@ std::uint64_t most_in_training(const Peak& peak) {
       },
       [&](std::uint32_t row, std::uint32_t event) {
         advance(event);
-        live -= trace.held_bytes(device, row);
+        live -= trace.lifetime_bytes(device, row);
       });
   return most;
 }
 
-// Whether the recording ends in the middle of the forward of the peak, as where it fails: its last
-// call is none with which the forwards before it end.
+// Whether the recording ends in the middle of the peak's forward, as when that fails: its last call
+// does not end any earlier forward.
 bool ends_in_the_middle_of_a_forward(const Peak& peak) {
   const auto& begins = peak.backward_begins();
-  if (peak.moment().phase != "forward" || begins.back() > peak.event()) return false;
+  if (peak.point().phase != "forward" || begins.back() > peak.event()) return false;
   const auto& strings = peak.trace().strings;
   using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
-  std::set<Call> ends;                                   // of forwards that a backward follows
+  std::set<Call> ends;                                   // of forwards that are followed by a
+                                                         // backward
   Call last;
   auto begin = begins.begin();
   bool is_forward = false;
@@ -72,10 +73,42 @@ bool ends_in_the_middle_of_a_forward(const Peak& peak) {
   return is_forward && !ends.contains(last);
 }
 
+// Whether the recording ends just after the peak's forward, which keeps as much as earlier forwards
+// kept for their backwards: the program has failed in its loss. An evaluation keeps little and
+// continues.
+bool awaits_a_backward_that_is_missing(const Peak& peak) {
+  const std::uint32_t last_begin = peak.backward_begins().back();
+  if (last_begin > peak.event()) return false;
+  constexpr double kShareOfKept = 0.8;
+  constexpr std::size_t kFewestCalls = 4;  // a smaller model keeps as many in an evaluation
+  constexpr std::size_t kMostAfter = 8;
+  std::size_t after = 0;
+  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
+  const auto call_of = [&](const PeakAllocation& allocation) {
+    const model::Site& site = peak.site(allocation);
+    return Call{site.layer.value, site.op.value};
+  };
+  std::set<Call> kept, live;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (allocation.born > peak.event()) ++after;
+    if (peak.category(allocation) != model::kActivation) return;
+    const bool is_used = allocation.born < last_begin && peak.meets_backward(allocation);
+    if (is_used && peak.phase(allocation) == model::Phase::kForward) {
+      kept.insert(call_of(allocation));
+    }
+  });
+  for (const PeakAllocation& allocation : peak.live()) {
+    const bool is_last = allocation.born != model::kNone && allocation.born > last_begin;
+    if (is_last && kept.contains(call_of(allocation))) live.insert(call_of(allocation));
+  }
+  return after <= kMostAfter && kept.size() >= kFewestCalls &&
+         is_at_least(live.size(), kShareOfKept, kept.size());
+}
+
 const char* stage(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (begins.front() > peak.event()) return "before the first backward";
-  if (peak.moment().phase == "forward") return "in a forward without backward";
+  if (peak.point().phase == "forward") return "in a forward without backward";
   return begins.back() <= peak.event() ? "after the last backward" : "between training steps";
 }
 
@@ -83,7 +116,7 @@ const char* stage(const Peak& peak) {
 
 void explain_outside(Peak& peak, Explanations& out) {
   if (peak.is_in_training() || peak.backward_begins().size() < 2) return;
-  if (ends_in_the_middle_of_a_forward(peak)) return;
+  if (ends_in_the_middle_of_a_forward(peak) || awaits_a_backward_that_is_missing(peak)) return;
   const std::uint64_t training = most_in_training(peak);
   const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
   if (excess < kLeastPeakBytes || !is_at_least(excess, kShareOfPeak, peak.bytes())) return;
@@ -104,7 +137,7 @@ void explain_outside(Peak& peak, Explanations& out) {
     if (is_larger) largest = &allocation;
   }
   if (explanation.bytes == 0) return;
-  // What it makes beyond the excess would not lower the peak.
+  // Freeing more than the excess would not lower the peak further.
   const double made = static_cast<double>(explanation.bytes);
   explanation.weight = kWeight * std::min(1.0, static_cast<double>(excess) / made);
   const auto [line, of_line] = line_of_most(peak, explanation.parts);

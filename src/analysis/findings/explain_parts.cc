@@ -17,27 +17,26 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Worth more than the category that its bytes belong to where it has 5/8 of them.
+// Takes precedence over the category of its bytes if it has 5/8 of them.
 constexpr double kWeight = 1.6;
-constexpr double kWeightOfLayer = 1.7;  // a line of a container may call several layers
-// A function that is no forward and makes nearly all of its layer's bytes says more than the layer.
+constexpr double kWeightOfLayer = 1.7;  // a line in a container may call several layers
+// A function that is not a forward but allocates nearly all of its layer's bytes is more specific.
 constexpr double kWeightOfFunction = 1.8;
-// A line with more large tensors runs in a loop: over layers, most often.
+// A line with more large tensors runs in a loop, usually over layers.
 constexpr std::size_t kMostTensors = 4;
 constexpr double kLargeTensor = 0.05;
-// A layer with more parts of weight is many layers.
+// A layer with more parts above this share of it consists of many layers.
 constexpr double kShareOfPart = 0.15;
 constexpr int kMostParts = 3;
 constexpr double kShareOfAllLayers = 0.6;
-// A line with as much of its layer is named in the next step.
+// If a line has this share of its layer, the next step names it.
 constexpr double kShareOfLine = 0.6;
-// Of the activations alone: in its backward any layer holds gradients and temporaries.
+// Of activations only: during its backward, any layer holds gradients and temporaries.
 constexpr double kShareOfKept = 0.55;
-// A model of fewer layers is not filled by one of them more than it must, nor by a container of
-// most of them.
+// In a model with fewer layers, a single layer or a container naturally fills much of it.
 constexpr std::size_t kFewestLayers = 4;
 constexpr double kMostOfLayers = 0.6;
-// One tensor that is nearly all of the peak is the cause, in whatever stage it is made.
+// One tensor that is nearly all of the peak is the cause, whatever stage it is made in.
 constexpr double kWholePeak = 0.8;
 constexpr double kWeightOfWholePeak = 2.0;
 
@@ -51,8 +50,8 @@ bool is_of_model(std::string_view category) {
          category == model::kOptimizerState || category == model::kGradient;
 }
 
-// By layer: how many of those that made activations in this recording are inside it, itself
-// included; of no layer: how many there are.
+// By layer: how many layers inside it, including itself, allocated activations in this recording;
+// for "no layer": how many there are in total.
 std::vector<std::uint32_t> layers_inside(Peak& peak) {
   model::Layers& layers = peak.layers();
   std::set<std::uint32_t> made;
@@ -69,11 +68,11 @@ std::vector<std::uint32_t> layers_inside(Peak& peak) {
   return inside;
 }
 
-// The lines of a place that fill the peak, as one title names them.
+// The lines of a place that fill the peak, as text for a title.
 std::string place_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
   const model::UserLines& lines = peak.facts().lines;
   const model::StackTable& stacks = peak.trace().stacks;
-  const PeakAllocation* first = nullptr;  // the one on the first line
+  const PeakAllocation* first = nullptr;  // the first allocation on the first line
   std::uint32_t last = 0;
   for (const std::uint32_t part : parts) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -91,7 +90,25 @@ std::string place_text(const Peak& peak, const std::vector<std::uint32_t>& parts
          label.substr(place + number.size());
 }
 
-Explanation tell_line(const Peak& peak, Explanation explanation, bool is_one_line) {
+// The layer that computes the logits of a cross entropy outside all layers: its tensor has the size
+// of the largest part. Empty if the parts do not belong to a cross entropy.
+std::string layer_of_logits(const Peak& peak, const PeakAllocation& largest) {
+  const auto& strings = peak.trace().strings;
+  const std::string_view op = strings[peak.site(largest).op];
+  const bool is_loss = op.find("cross_entropy") != std::string_view::npos ||
+                       op.find("log_softmax") != std::string_view::npos ||
+                       op.find("LogSoftmax") != std::string_view::npos;
+  if (!is_loss || peak.is_inferred()) return {};
+  std::string_view layer;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const bool is_before = allocation.born < largest.born && allocation.died > largest.born;
+    if (!is_before || allocation.size_bytes != largest.size_bytes) return;
+    if (!strings[peak.site(allocation).layer].empty()) layer = strings[peak.site(allocation).layer];
+  });
+  return std::string(layer);
+}
+
+Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_line) {
   report::Finding& finding = explanation.finding;
   const PeakAllocation& first = peak.live()[*std::ranges::max_element(
       explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
@@ -109,10 +126,19 @@ Explanation tell_line(const Peak& peak, Explanation explanation, bool is_one_lin
       ": compute it in chunks, use a fused operator that never stores it (for example "
       "torch.nn.functional.scaled_dot_product_attention, torch.cdist or an index in place of a "
       "one-hot tensor), or make it smaller.";
+  if (const std::string logits = layer_of_logits(peak, first); !logits.empty()) {
+    finding.evidence.push_back("These are for the loss, of the size of the logits that " + logits +
+                               " makes.");
+    finding.next_step = "Compute " + logits + " and the loss at " + line +
+                        " in chunks of the positions, each through "
+                        "torch.utils.checkpoint.checkpoint(…, use_reentrant=False), or with a "
+                        "fused linear cross entropy: the logits of all positions are then never "
+                        "stored together.";
+  }
   return explanation;
 }
 
-// A line, or a function within one layer; what is not known is 0.
+// A line, or a function within one layer; unknown members are 0.
 struct Place {
   std::uint32_t line = 0;
   std::uint32_t file = 0;
@@ -121,7 +147,7 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-// The function whose lines make the allocation; none where it is a forward, which is the layer.
+// The function whose lines allocate it; empty for a forward, which is the layer itself.
 Place function_of(Peak& peak, const PeakAllocation& allocation) {
   if (!is_of_training(peak.category(allocation))) return {};
   const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(allocation.stack));
@@ -147,8 +173,8 @@ bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
   return false;
 }
 
-// Whether these are too many for one place. What backward makes for an expression outside all
-// layers (a loss) comes on top of its tensors, and is none of a loop over layers.
+// Whether there are too many parts for one place. What backward allocates for an expression outside
+// all layers (a loss) adds to that expression's tensors and does not indicate a loop over layers.
 bool is_loop(const Peak& peak, const std::vector<std::uint32_t>& parts) {
   const auto counted = std::ranges::count_if(parts, [&](std::uint32_t part) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -168,7 +194,7 @@ void explain_line(Peak& peak, Explanations& out) {
     const PeakAllocation& allocation = peak.live()[part];
     if (!peak.has_line(allocation)) continue;
     all_of_line[peak.line(allocation).value] += allocation.size_bytes;
-    // What memory from before is for cannot be seen.
+    // The purpose of memory from before the recording is unknown.
     if (allocation.size_bytes < least || allocation.born == model::kNone) continue;
     if (is_of_model(peak.category(allocation))) continue;
     places[Place{.line = peak.line(allocation).value}].add(peak, part);
@@ -192,15 +218,15 @@ void explain_line(Peak& peak, Explanations& out) {
                          : is_called_by_forward(peak, first) ? kWeightOfFunction
                                                              : kWeight;
     const std::uint64_t bytes = explanation.bytes;
-    Explanation told = tell_line(peak, std::move(explanation), is_line);
+    Explanation reported = report_line(peak, std::move(explanation), is_line);
     const std::uint64_t all = all_of_line[place.line];
     if (is_line && all > bytes) {
-      told.finding.evidence.push_back(
+      reported.finding.evidence.push_back(
           "With its smaller tensors and those of the model the line "
           "holds " +
           share_text(peak, all) + ".");
     }
-    out.push_back(std::move(told));
+    out.push_back(std::move(reported));
   }
 }
 
@@ -236,7 +262,7 @@ void explain_layer(Peak& peak, Explanations& out) {
     const model::LayerId parent = layers.parent(model::LayerId{id});
     if (is_at_least(bytes[id], kShareOfPart, bytes[parent.index()])) ++parts[parent.index()];
   }
-  std::uint32_t found = 0;  // the deepest: descendants have larger numbers
+  std::uint32_t found = 0;  // the deepest one, because descendants have larger numbers
   for (std::uint32_t id = 1; id < layers.size(); ++id) {
     const bool is_root = layers.parent(model::LayerId{id}) == model::kNoLayer;
     if (is_root || parts[id] > kMostParts || bytes[id] < kLeastPeakBytes) continue;
@@ -275,6 +301,26 @@ void explain_layer(Peak& peak, Explanations& out) {
   out.push_back(std::move(explanation));
 }
 
+namespace {
+
+// Parameters that receive a dense gradient from the backward of an embedding.
+std::set<std::string_view> embeddings_of(const Peak& peak) {
+  std::set<std::string_view> names;
+  const auto& strings = peak.trace().strings;
+  std::map<std::string_view, std::uint64_t> sizes;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const std::string_view category = peak.category(allocation);
+    const std::string_view name = strings[peak.tensor(allocation).name];
+    if (category == model::kParameter) sizes[name] = allocation.size_bytes;
+    if (category != model::kGradient || name.empty()) return;
+    const bool is_dense = sizes[name] == allocation.size_bytes;
+    if (is_dense && strings[peak.site(allocation).op].starts_with("Embedding")) names.insert(name);
+  });
+  return names;
+}
+
+}  // namespace
+
 // A parameter with its gradient and its optimizer state.
 void explain_parameter(Peak& peak, Explanations& out) {
   std::map<std::string_view, Explanation> parameters;
@@ -286,16 +332,18 @@ void explain_parameter(Peak& peak, Explanations& out) {
     std::string_view name = strings[peak.tensor(allocation).name];
     if (category == model::kOptimizerState) {
       name = name.substr(0, name.rfind('.'));
-      // It keeps vectors of all parameters under the name of the first.
+      // Its vectors cover all parameters but carry the name of the first.
       if (is_of_lbfgs(peak.trace(), allocation.stack)) continue;
     }
     if (!name.empty()) parameters[name].add(peak, part);
   }
+  const std::set<std::string_view> embeddings = embeddings_of(peak);
   for (auto& [name, explanation] : parameters) {
     if (explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
     report::Finding& finding = explanation.finding;
     std::uint64_t gradient = 0, state = 0;
+    const bool is_embedding = embeddings.contains(name);
     for (const std::uint32_t part : explanation.parts) {
       const PeakAllocation& allocation = peak.live()[part];
       if (peak.category(allocation) == model::kGradient) gradient += allocation.size_bytes;
@@ -310,19 +358,21 @@ void explain_parameter(Peak& peak, Explanations& out) {
         bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +
         " with what belongs to it";
     finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
-    finding.next_step =
-        "Make " + std::string(name) + " smaller, shard it, or keep it in a smaller dtype.";
+    finding.next_step = "Make " + std::string(name) + " smaller, or shard it over your devices.";
     if (gradient > 0) {
       finding.evidence.push_back("Its dense gradient is " + bytes_text(gradient) + " of it.");
     }
     if (state > 0) {
       finding.evidence.push_back("Its optimizer state is " + bytes_text(state) + " of it.");
     }
-    if (gradient > 0 || state > 0) {
-      finding.next_step +=
-          " If it is an embedding of which a batch uses few rows, sparse=True makes its gradient "
-          "as small as these rows";
+    if (is_embedding) {
+      finding.next_step =
+          "If a batch uses few rows of " + std::string(name) +
+          ", make the embedding with sparse=True: its gradient is then as small as these rows";
       finding.next_step += state > 0 ? ", and torch.optim.SGD keeps no state for it." : ".";
+    } else if (state > 0) {
+      finding.next_step +=
+          " Its optimizer state is smaller in 8 bits (AdamW8bit of bitsandbytes or torchao).";
     }
     out.push_back(std::move(explanation));
   }

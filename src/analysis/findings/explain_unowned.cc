@@ -1,4 +1,4 @@
-// gradients_kept, where no optimizer clears them: parameters that were to be frozen get gradients,
+// gradients_kept, when no optimizer clears them: parameters meant to be frozen get gradients
 // because the program leaves requires_grad on and passes only the others to the optimizer.
 #include <algorithm>
 #include <map>
@@ -16,11 +16,11 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Worth more than gradients_kept where both explain the same gradients.
+// Takes precedence over gradients_kept if both explain the same gradients.
 constexpr double kWeight = 2.1;
 constexpr double kShareOfPeak = 0.05;
 constexpr std::size_t kFewestBackwards = 4;
-// Of the backwards: those that a gradient must live through, and that other gradients are made in.
+// A gradient must survive this share of the backwards in which other gradients are allocated.
 constexpr double kShareOfBackwards = 0.5;
 constexpr double kShareOfOwner = 0.9;
 
@@ -30,7 +30,7 @@ std::size_t backwards_in(const Peak& peak, std::uint32_t from, std::uint32_t to)
                                   std::ranges::upper_bound(begins, from));
 }
 
-// What the recording states of a parameter's gradient.
+// What the recording shows about a parameter's gradient.
 struct Gradient {
   std::size_t made = 0;
   bool has_state = false;  // an optimizer has state for its parameter
@@ -101,7 +101,7 @@ void explain_unowned(Peak& peak, Explanations& out) {
   });
   finding.next_step =
       "If " + what +
-      " is not to be trained, call requires_grad_(False) on it: it then has no gradients, and "
+      " should not be trained, call requires_grad_(False) on it: it then has no gradients, and "
       "backward does not run through it. If it is, pass its parameters to the optimizer, whose "
       "zero_grad() clears them.";
   if (finding.saving_bytes > 0) {

@@ -1,4 +1,4 @@
-// What fills the peak: each explanation where it should be, and which comes first.
+// What fills the peak: each explanation where it applies, and which comes first.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,12 +20,12 @@ constexpr auto kSaved = LifetimeFlags::kSavedForBackward;
 void forward(Case& c, std::uint64_t first, std::uint64_t mib, LifetimeFlags flags) {
   for (std::uint64_t i = 0; i < 8; ++i) {
     const std::string layer = "Net." + std::to_string(i);
-    c.maker.alloc_told(first + i, mib * kMib,
-                       {.layer = layer,
-                        .category = "activation",
-                        .phase = Phase::kForward,
-                        .op = "aten::linear",
-                        .flags = flags});
+    c.maker.alloc_reported(first + i, mib * kMib,
+                           {.layer = layer,
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::linear",
+                            .flags = flags});
   }
 }
 
@@ -46,7 +46,7 @@ Case validation() {
   return c;
 }
 
-TEST(Explanations, a_forward_whose_activations_no_backward_uses_has_built_a_graph_for_nothing) {
+TEST(Explanations, a_forward_whose_activations_no_backward_uses_built_an_unused_graph) {
   const auto found = validation().run(explain_graph);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "graph_without_backward");
@@ -55,15 +55,15 @@ TEST(Explanations, a_forward_whose_activations_no_backward_uses_has_built_a_grap
   EXPECT_EQ(validation().run(what_fills_the_peak)[0].id, "graph_without_backward");
 }
 
-TEST(Explanations, a_forward_that_a_backward_follows_or_that_keeps_little_is_healthy) {
+TEST(Explanations, a_forward_with_a_backward_or_that_keeps_little_is_healthy) {
   Case training;
   forward(training, 1, 10, kSaved);
   training.maker.begin_backward();
   EXPECT_THAT(training.run(explain_graph), IsEmpty());
-  Case evaluation;  // each layer's output dies when the next one has used it
+  Case evaluation;  // each layer's output dies after the next layer has used it
   for (std::uint64_t i = 0; i < 40; ++i) {
     const std::string layer = "Net." + std::to_string(i);
-    evaluation.maker.alloc_told(
+    evaluation.maker.alloc_reported(
         1 + i, 10 * kMib, {.layer = layer, .category = "activation", .phase = Phase::kForward});
     if (i >= 8) evaluation.maker.free(1 + i - 8, 10 * kMib);
   }
@@ -76,18 +76,19 @@ Case graph_that_outlives_backward(bool is_freed_by_it) {
   forward(c, 1, 10, LifetimeFlags::kNothing);
   forward(c, 11, 1, kSaved);
   c.maker.begin_backward();
-  c.maker.alloc_told(50, 1, {.layer = "Net.1", .category = "gradient", .phase = Phase::kBackward});
+  c.maker.alloc_reported(50, 1,
+                         {.layer = "Net.1", .category = "gradient", .phase = Phase::kBackward});
   if (is_freed_by_it) free_all(c, 11, 1);
   c.maker.end_backward();
-  c.maker.alloc_told(60, 40 * kMib,
-                     {.layer = "Net.0", .category = "activation", .phase = Phase::kForward});
+  c.maker.alloc_reported(60, 40 * kMib,
+                         {.layer = "Net.0", .category = "activation", .phase = Phase::kForward});
   c.peak_at_event = 8 + 8 + 1 + (is_freed_by_it ? 16 : 0);
   c.maker.begin_backward().end_backward().alloc(70, 1);
   c.peak_phase = "forward";
   return c;
 }
 
-TEST(Explanations, a_graph_that_a_variable_keeps_through_backward_is_used_by_none) {
+TEST(Explanations, a_graph_kept_through_an_unrelated_backward_is_unused) {
   const auto found = graph_that_outlives_backward(true).run(explain_graph);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].title, HasSubstr("80.0 MiB of 120.0 MiB"));
@@ -99,21 +100,22 @@ TEST(Explanations, a_graph_that_backward_uses_and_retains_is_not_called_unused) 
   EXPECT_THAT(graph_that_outlives_backward(false).run(explain_graph), IsEmpty());
 }
 
-TEST(Explanations, what_dies_before_backward_does_not_hide_that_backward_uses_the_rest) {
+TEST(Explanations, early_deaths_do_not_hide_that_backward_uses_the_rest) {
   Case c;
   forward(c, 1, 10, kSaved);
-  c.maker.alloc_told(20, kMib,
-                     {.layer = "Net.7", .category = "activation", .phase = Phase::kForward});
+  c.maker.alloc_reported(20, kMib,
+                         {.layer = "Net.7", .category = "activation", .phase = Phase::kForward});
   c.peak_at_event = 8;
   c.peak_phase = "forward";
   c.maker.free(20, kMib).begin_backward();
-  c.maker.alloc_told(50, 1, {.layer = "Net.1", .category = "gradient", .phase = Phase::kBackward});
+  c.maker.alloc_reported(50, 1,
+                         {.layer = "Net.1", .category = "gradient", .phase = Phase::kBackward});
   c.maker.end_backward();
   free_all(c, 1, 10);
   EXPECT_THAT(c.run(explain_graph), IsEmpty()) << "retain_graph=True";
 }
 
-TEST(Explanations, a_recording_that_ends_in_a_backward_does_not_show_what_it_would_have_used) {
+TEST(Explanations, a_recording_that_ends_in_a_backward_does_not_show_all_it_uses) {
   Case c;
   forward(c, 1, 10, kSaved);
   c.peak_at_event = 7;
@@ -122,23 +124,23 @@ TEST(Explanations, a_recording_that_ends_in_a_backward_does_not_show_what_it_wou
   EXPECT_THAT(c.run(explain_graph), IsEmpty());
 }
 
-TEST(Explanations, a_recording_that_ends_in_a_forward_does_not_show_what_would_have_used_it) {
+TEST(Explanations, a_recording_that_ends_in_a_forward_does_not_show_its_backward) {
   Case c;
   forward(c, 1, 10, LifetimeFlags::kNothing);
   c.peak_phase = "forward";
   EXPECT_THAT(c.run(explain_graph), IsEmpty());
 }
 
-TEST(Explanations, a_forward_that_begins_with_what_it_does_not_keep_is_training) {
+TEST(Explanations, a_forward_that_begins_with_temporaries_is_training) {
   for (const bool is_evaluation : {false, true}) {
     Case c;
     for (std::uint64_t step = 0; step < 3; ++step) {
       if (step == 2) {
-        c.maker.alloc_told(90, 100 * kMib,
-                           {.layer = "Net",
-                            .category = "activation",
-                            .phase = Phase::kForward,
-                            .op = "aten::sub"});
+        c.maker.alloc_reported(90, 100 * kMib,
+                               {.layer = "Net",
+                                .category = "activation",
+                                .phase = Phase::kForward,
+                                .op = "aten::sub"});
         c.peak_at_event = 2 * (8 + 16 + 2);
         c.maker.free(90, 100 * kMib);
         if (is_evaluation) {
@@ -149,8 +151,8 @@ TEST(Explanations, a_forward_that_begins_with_what_it_does_not_keep_is_training)
       forward(c, 1, 1, kSaved);
       c.maker.begin_backward();
       free_all(c, 1, 1);
-      c.maker.alloc_told(50, 1, {.category = "temporary", .phase = Phase::kBackward});
-      c.maker.free_at_once(50, 1).end_backward();
+      c.maker.alloc_reported(50, 1, {.category = "temporary", .phase = Phase::kBackward});
+      c.maker.free_immediately(50, 1).end_backward();
     }
     c.peak_phase = "forward";
     c.peak_layer = "Net";
@@ -163,8 +165,8 @@ TEST(Explanations, lines_of_one_function_are_one_place_and_those_of_a_forward_ar
     Case c;
     for (std::uint32_t line = 7; line < 10; ++line) {
       const auto stack = c.maker.stack({{"net.py", line, function}, {"train.py", 3, "main"}});
-      c.maker.alloc_told(line, 20 * kMib,
-                         {.category = "activation", .phase = Phase::kForward, .stack = stack});
+      c.maker.alloc_reported(line, 20 * kMib,
+                             {.category = "activation", .phase = Phase::kForward, .stack = stack});
     }
     const auto found = c.run(explain_line);
     ASSERT_THAT(found, SizeIs(function == "Net.nearest" ? 1 : 0));
@@ -174,14 +176,14 @@ TEST(Explanations, lines_of_one_function_are_one_place_and_those_of_a_forward_ar
   }
 }
 
-TEST(Explanations, what_a_line_holds_besides_its_large_tensors_is_stated) {
+TEST(Explanations, the_rest_of_a_line_beyond_its_large_tensors_is_stated) {
   Case c;
   const auto stack = c.maker.stack({{"net.py", 7, "pairs"}});
   for (const std::uint64_t mib : {60u, 3u, 2u}) {
-    c.maker.alloc_told(mib, mib * kMib,
-                       {.category = "activation", .phase = Phase::kForward, .stack = stack});
+    c.maker.alloc_reported(mib, mib * kMib,
+                           {.category = "activation", .phase = Phase::kForward, .stack = stack});
   }
-  c.maker.alloc_told(100, 35 * kMib, {.category = "parameter"});
+  c.maker.alloc_reported(100, 35 * kMib, {.category = "parameter"});
   const auto found = c.run(explain_line);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].title, HasSubstr("60.0% of the peak"));
@@ -191,11 +193,11 @@ TEST(Explanations, what_a_line_holds_besides_its_large_tensors_is_stated) {
 Case wide_layer() {
   Case c;
   forward(c, 1, 2, kSaved);
-  c.maker.alloc_told(
+  c.maker.alloc_reported(
       20, 60 * kMib,
       {.layer = "Net.3", .category = "activation", .phase = Phase::kForward, .flags = kSaved});
   c.maker.begin_backward();
-  c.maker.alloc_told(30, 1, {.category = "temporary", .phase = Phase::kBackward});
+  c.maker.alloc_reported(30, 1, {.category = "temporary", .phase = Phase::kBackward});
   return c;
 }
 
@@ -213,8 +215,8 @@ TEST(Explanations, one_line_with_few_large_tensors_is_named_and_a_loop_is_not) {
     Case c;
     const auto stack = c.maker.stack({{"pairs.py", 7, "distances"}, {"train.py", 3, "main"}});
     for (std::uint64_t i = 0; i < tensors; ++i) {
-      c.maker.alloc_told(1 + i, 20 * kMib,
-                         {.category = "activation", .phase = Phase::kForward, .stack = stack});
+      c.maker.alloc_reported(1 + i, 20 * kMib,
+                             {.category = "activation", .phase = Phase::kForward, .stack = stack});
     }
     const auto found = c.run(explain_line);
     ASSERT_THAT(found, SizeIs(tensors == 3 ? 1 : 0));
@@ -224,44 +226,48 @@ TEST(Explanations, one_line_with_few_large_tensors_is_named_and_a_loop_is_not) {
   }
 }
 
-TEST(Explanations, what_backward_makes_for_a_loss_is_no_loop) {
+TEST(Explanations, allocations_of_backward_for_a_loss_are_not_a_loop) {
   for (const char* layer : {"", "Net.0"}) {
     Case c;
     const auto stack = c.maker.stack({{"train.py", 3, "main"}});
     for (std::uint64_t i = 0; i < 6; ++i) {
       const bool is_backward = i >= 2;
-      c.maker.alloc_told(1 + i, 20 * kMib,
-                         {.layer = layer,
-                          .category = is_backward ? "activation_gradient" : "activation",
-                          .phase = is_backward ? Phase::kBackward : Phase::kForward,
-                          .stack = stack});
+      c.maker.alloc_reported(1 + i, 20 * kMib,
+                             {.layer = layer,
+                              .category = is_backward ? "activation_gradient" : "activation",
+                              .phase = is_backward ? Phase::kBackward : Phase::kForward,
+                              .stack = stack});
     }
     EXPECT_THAT(c.run(explain_line), SizeIs(layer[0] == 0 ? 1 : 0));
   }
 }
 
-TEST(Explanations, a_parameter_is_told_with_its_gradient_and_state) {
-  Case c;
-  const auto weight = c.maker.tensor("Net.items.weight");
-  const auto state = c.maker.tensor("Net.items.weight.exp_avg");
-  c.maker.alloc_told(1, 40 * kMib,
-                     {.category = "parameter", .phase = Phase::kOther, .tensor = weight});
-  c.maker.alloc_told(2, 40 * kMib,
-                     {.category = "gradient", .phase = Phase::kBackward, .tensor = weight});
-  c.maker.alloc_told(3, 40 * kMib,
-                     {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = state});
-  const auto found = c.run(explain_parameter);
-  ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].title, HasSubstr("Net.items.weight holds 120.0 MiB of 120.0 MiB"));
-  EXPECT_THAT(found[0].next_step, HasSubstr("sparse=True"));
+TEST(Explanations, a_parameter_is_reported_with_its_gradient_and_state) {
+  for (const char* op : {"EmbeddingBackward0", "AddmmBackward0"}) {
+    Case c;
+    const auto weight = c.maker.tensor("Net.items.weight");
+    const auto state = c.maker.tensor("Net.items.weight.exp_avg");
+    c.maker.alloc_reported(1, 40 * kMib,
+                           {.category = "parameter", .phase = Phase::kOther, .tensor = weight});
+    c.maker.alloc_reported(
+        2, 40 * kMib,
+        {.category = "gradient", .phase = Phase::kBackward, .op = op, .tensor = weight});
+    c.maker.alloc_reported(
+        3, 40 * kMib, {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = state});
+    const auto found = c.run(explain_parameter);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_THAT(found[0].title, HasSubstr("Net.items.weight holds 120.0 MiB of 120.0 MiB"));
+    const bool is_embedding = std::string_view(op) == "EmbeddingBackward0";
+    EXPECT_THAT(found[0].next_step, HasSubstr(is_embedding ? "sparse=True" : "in 8 bits"));
+  }
 }
 
 TEST(Explanations, state_larger_than_its_parameter_belongs_to_the_optimizer) {
   Case c;
   const auto weight = c.maker.tensor("Net.0.weight");
   const auto state = c.maker.tensor("Net.0.weight.old_dirs[0]");
-  c.maker.alloc_told(1, 10 * kMib, {.category = "gradient", .tensor = weight});
-  c.maker.alloc_told(2, 40 * kMib, {.category = "optimizer_state", .tensor = state});
+  c.maker.alloc_reported(1, 10 * kMib, {.category = "gradient", .tensor = weight});
+  c.maker.alloc_reported(2, 40 * kMib, {.category = "optimizer_state", .tensor = state});
   EXPECT_THAT(c.run(explain_parameter), IsEmpty());
 }
 
@@ -271,22 +277,22 @@ TEST(Explanations, a_second_model_of_the_same_shapes_is_a_copy) {
   for (const std::string root : {"Net", "Net#2", "Other"}) {
     for (const std::uint64_t mib : {12u, 8u}) {
       const auto tensor = c.maker.tensor(root + ".w" + std::to_string(mib));
-      c.maker.alloc_told(++address, (root == "Other" ? mib + 1 : mib) * kMib,
-                         {.category = "parameter", .tensor = tensor});
+      c.maker.alloc_reported(++address, (root == "Other" ? mib + 1 : mib) * kMib,
+                             {.category = "parameter", .tensor = tensor});
     }
   }
-  c.maker.alloc_told(++address, 1, {.category = "activation", .phase = Phase::kForward});
+  c.maker.alloc_reported(++address, 1, {.category = "activation", .phase = Phase::kForward});
   const auto found = c.run(explain_copies);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("They are Net#2."));
   EXPECT_EQ(found[0].saving_bytes, 20 * kMib);
 }
 
-TEST(Explanations, tensors_that_no_forward_takes_are_no_batches) {
+TEST(Explanations, tensors_that_no_forward_uses_are_not_batches) {
   Case c;
   const auto stack = c.maker.stack({{"data.py", 5, "load"}});
   for (std::uint64_t i = 0; i < 6; ++i) {
-    c.maker.alloc_told(1 + i, 10 * kMib, {.category = "other", .stack = stack});
+    c.maker.alloc_reported(1 + i, 10 * kMib, {.category = "other", .stack = stack});
   }
   EXPECT_THAT(c.run(explain_batches), SizeIs(0));
 }
@@ -296,20 +302,60 @@ TEST(Explanations, many_tensors_of_one_size_outside_the_model_are_batches) {
     Case c;
     const auto stack = c.maker.stack({{"data.py", 5, "load"}});
     for (std::uint64_t i = 0; i < batches; ++i) {
-      c.maker.alloc_told(1 + i, 10 * kMib, {.category = "other", .stack = stack});
+      c.maker.alloc_reported(1 + i, 10 * kMib, {.category = "other", .stack = stack});
     }
-    c.maker.alloc_told(20, 1, {.category = "activation", .phase = Phase::kForward});
+    c.maker.alloc_reported(20, 1, {.category = "activation", .phase = Phase::kForward});
     const auto found = c.run(explain_batches);
     ASSERT_THAT(found, SizeIs(batches == 6 ? 1 : 0));
     EXPECT_EQ(found.empty() ? 0 : found[0].saving_bytes, batches == 6 ? 40 * kMib : 0);
   }
 }
 
+// Gradients of several tasks, made after the forward and gone before the next.
+TEST(Explanations, tensors_between_two_forwards_are_not_batches) {
+  Case c;
+  const auto stack = c.maker.stack({{"surgery.py", 5, "flat_gradient"}});
+  c.maker.alloc_reported(20, 1, {.category = "activation", .phase = Phase::kForward});
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    c.maker.alloc_reported(1 + i, 10 * kMib, {.category = "other", .stack = stack});
+  }
+  c.peak_at_event = 6;
+  for (std::uint64_t i = 0; i < 6; ++i) c.maker.free(1 + i, 10 * kMib);
+  c.maker.alloc_reported(21, 1, {.category = "activation", .phase = Phase::kForward});
+  const auto found = c.run(explain_batches);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "one_line_dominates");
+  EXPECT_THAT(found[0].title, HasSubstr("6 tensors of one line fill"));
+  EXPECT_THAT(found[0].evidence[0], HasSubstr("No forward runs while they are live."));
+}
+
+// Gradients that are projected after backward, in a step that is marked; or an evaluation, which
+// follows the optimizer.
+TEST(Explanations, between_backward_and_the_end_of_its_step_is_training) {
+  for (const bool is_evaluation : {false, true}) {
+    Case c;
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      c.maker.alloc_reported(
+          1, 20 * kMib,
+          {.layer = "Net", .category = "activation", .phase = Phase::kForward, .flags = kSaved});
+      c.maker.begin_backward();
+      c.maker.free(1, 20 * kMib).end_backward();
+      if (is_evaluation) c.maker.step(step);
+      c.maker.alloc_reported(2, 70 * kMib, {.category = "other"}).free(2, 70 * kMib);
+      if (!is_evaluation) c.maker.step(step);
+    }
+    c.maker.alloc(9, 1);
+    c.peak_at_event = 3;
+    c.peak_phase = "other";
+    EXPECT_THAT(c.run(explain_outside), SizeIs(is_evaluation ? 1 : 0));
+  }
+}
+
 TEST(Explanations, temporaries_of_a_foreach_optimizer_are_its_scratch) {
   Case c;
-  c.maker.alloc_told(1, 30 * kMib, {.category = "parameter"});
+  c.maker.alloc_reported(1, 30 * kMib, {.category = "parameter"});
   for (std::uint64_t i = 0; i < 6; ++i) {
-    c.maker.alloc_told(2 + i, 5 * kMib, {.category = "other", .phase = Phase::kOptimizer});
+    c.maker.alloc_reported(2 + i, 5 * kMib, {.category = "other", .phase = Phase::kOptimizer});
   }
   c.peak_phase = "optimizer";
   const auto found = c.run(explain_optimizer);
@@ -319,17 +365,17 @@ TEST(Explanations, temporaries_of_a_foreach_optimizer_are_its_scratch) {
   EXPECT_EQ(found[0].saving_bytes, 15 * kMib) << "one parameter at a time needs three of its size";
 }
 
-TEST(Explanations, a_peak_that_no_training_step_reaches_is_told_with_the_excess) {
+TEST(Explanations, a_peak_that_no_training_step_reaches_is_reported_with_the_excess) {
   Case c;
   for (int step = 0; step < 2; ++step) {
-    c.maker.alloc_told(
+    c.maker.alloc_reported(
         1, 20 * kMib,
         {.layer = "Net", .category = "activation", .phase = Phase::kForward, .flags = kSaved});
     c.maker.begin_backward();
     c.maker.free(1, 20 * kMib).end_backward();
   }
   const auto stack = c.maker.stack({{"eval.py", 9, "evaluate"}});
-  c.maker.alloc_told(2, 70 * kMib, {.category = "other", .stack = stack});
+  c.maker.alloc_reported(2, 70 * kMib, {.category = "other", .stack = stack});
   c.peak_phase = "other";
   const auto found = c.run(explain_outside);
   ASSERT_THAT(found, SizeIs(1));
@@ -338,19 +384,19 @@ TEST(Explanations, a_peak_that_no_training_step_reaches_is_told_with_the_excess)
   EXPECT_THAT(found[0].evidence[0], HasSubstr("eval.py:9 (evaluate): 70.0 MiB"));
 }
 
-// Two steps, and a larger forward that ends with the layer `last`: as the others, or earlier, where
-// the program fails.
+// Two steps, and a larger forward that ends with the layer `last`: like the others, or earlier, as
+// when the program fails.
 Case larger_forward(const char* last) {
   Case c;
   for (int step = 0; step < 3; ++step) {
     const std::uint64_t mib = step == 2 ? 30 : 4;
     for (const char* layer : {"Net.first", "Net.second"}) {
-      c.maker.alloc_told(1 + (layer[4] == 's'), mib * kMib,
-                         {.layer = layer,
-                          .category = "activation",
-                          .phase = Phase::kForward,
-                          .op = "aten::linear",
-                          .flags = step == 2 ? LifetimeFlags::kNothing : kSaved});
+      c.maker.alloc_reported(1 + (layer[4] == 's'), mib * kMib,
+                             {.layer = layer,
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .op = "aten::linear",
+                              .flags = step == 2 ? LifetimeFlags::kNothing : kSaved});
       if (step == 2 && layer == std::string_view(last)) break;
     }
     if (step == 2) break;
@@ -365,23 +411,79 @@ TEST(Explanations, a_forward_that_fails_is_not_outside_of_training) {
   EXPECT_THAT(larger_forward("Net.second").run(explain_outside), SizeIs(1));
 }
 
-// A function that forward or the training loop calls makes most; `main` calls the layers itself.
-TEST(Explanations, a_function_that_makes_most_activations_is_run_through_a_checkpoint) {
+// Two steps of five layers, and a third forward in which `kept` layers keep their allocations.
+Case complete_forward_at_the_end(std::uint64_t kept) {
+  Case c;
+  for (int step = 0; step < 3; ++step) {
+    const std::uint64_t mib = step == 2 ? 30 : 4;
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      c.maker.alloc_reported(1 + i, mib * kMib,
+                             {.layer = "Net." + std::to_string(i),
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .op = "aten::linear",
+                              .flags = step == 2 ? LifetimeFlags::kNothing : kSaved});
+      if (step == 2 && i < 5 - kept) c.maker.free(1 + i, mib * kMib);
+    }
+    if (step == 2) break;
+    c.maker.begin_backward();
+    for (std::uint64_t i = 0; i < 5; ++i) c.maker.free(1 + i, mib * kMib);
+    c.maker.end_backward();
+  }
+  c.peak_phase = "forward";
+  return c;
+}
+
+TEST(Explanations, a_loss_that_fails_is_not_outside_of_training) {
+  EXPECT_THAT(complete_forward_at_the_end(5).run(explain_outside), IsEmpty());
+  EXPECT_THAT(complete_forward_at_the_end(2).run(explain_outside), SizeIs(1));
+}
+
+// A function that forward or the training loop calls allocates most; `main` calls the layers
+// itself.
+TEST(Explanations, a_function_that_makes_most_activations_should_be_checkpointed) {
   for (const char* function : {"sinkhorn", "main"}) {
     Case c;
     const auto in_layer = c.maker.stack({{"train.py", 4, "main"}});
     const auto outside = c.maker.stack({{"train.py", 9, function}, {"train.py", 5, "main"}});
-    c.maker.alloc_told(
+    c.maker.alloc_reported(
         1, kMib,
         {.layer = "Net", .category = "activation", .phase = Phase::kForward, .stack = in_layer});
     for (std::uint64_t i = 0; i < 30; ++i) {
-      c.maker.alloc_told(2 + i, kMib,
-                         {.category = "activation", .phase = Phase::kForward, .stack = outside});
+      c.maker.alloc_reported(
+          2 + i, kMib, {.category = "activation", .phase = Phase::kForward, .stack = outside});
     }
     const auto found = c.run(explain_activations);
     ASSERT_THAT(found, SizeIs(1));
     const bool is_named = found[0].next_step.starts_with("Run sinkhorn through");
     EXPECT_EQ(is_named, std::string_view(function) == "sinkhorn");
+  }
+}
+
+// What a function saves for its backward; torch calls it, unlike a module's forward.
+TEST(Explanations, the_forward_of_an_autograd_function_is_named) {
+  for (const bool is_of_autograd : {false, true}) {
+    Case c;
+    const auto stack = c.maker.stack(
+        {{"swish.py", 9, "Swish.forward"},
+         {is_of_autograd ? "/x/site-packages/torch/autograd/function.py" : "/u/a.py", 570, "apply"},
+         {"swish.py", 20, "main"}});
+    for (std::uint64_t i = 0; i < 12; ++i) {
+      c.maker.alloc_reported(1 + i, kMib,
+                             {.layer = "Net." + std::to_string(i),
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .flags = kSaved,
+                              .stack = stack});
+    }
+    c.peak_phase = "forward";
+    const auto found = c.run(explain_activations);
+    ASSERT_THAT(found, SizeIs(1));
+    const std::string text = testing::PrintToString(found[0].evidence);
+    EXPECT_EQ(text.find("made by Swish.forward of a torch.autograd.Function") != std::string::npos,
+              is_of_autograd);
+    EXPECT_EQ(found[0].next_step.find("ctx.save_for_backward") != std::string::npos,
+              is_of_autograd);
   }
 }
 

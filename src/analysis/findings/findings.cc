@@ -15,7 +15,7 @@ constexpr std::array<const char*, 10> kRunsAfter{"timeline", "composition",   "s
                                                  "growth",   "fragmentation", "oom",   "saved",
                                                  "layers",   "steps"};
 
-// Gravest first where severities are equal.
+// In order of precedence within a severity, highest first.
 constexpr std::array kRules{recording_incomplete,
                             out_of_memory,
                             recording_was_empty,
@@ -35,6 +35,11 @@ class FindingsPass final : public Pass {
  public:
   const char* name() const override { return "findings"; }
   std::span<const char* const> runs_after() const override { return kRunsAfter; }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override {
+    report.findings.clear();
+    report.near_misses.clear();
+  }
   Status run(PassContext& context) const override {
     PLIMSOLL_CHECK(context.report.devices.size() == context.trace.devices.size());
     Facts facts{context.trace,

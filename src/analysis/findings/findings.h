@@ -1,5 +1,5 @@
-// findings: what to make of the figures. Verdict, evidence, next step, most severe first. Runs the
-// rules of rules.h over what the other passes found.
+// findings: verdict, evidence and next step, most severe first. Runs the rules of rules.h over the
+// results of the other passes.
 #pragma once
 
 #include <memory>

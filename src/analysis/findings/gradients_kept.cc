@@ -14,14 +14,14 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// A mistake: worth more than a category that holds as much.
+// A mistake takes precedence over a category with the same bytes.
 constexpr double kWeight = 2.0;
 constexpr double kShareOfPeak = 0.05;
-// With fewer, gathering gradients over two batches looks the same.
+// With fewer, accumulating gradients over two batches looks the same.
 constexpr std::size_t kFewestBackwards = 4;
 
-// The least gradient bytes live at any backward's beginning but the first: gathering over several
-// batches begins each round without any.
+// The smallest number of gradient bytes live at the beginning of any backward but the first: with
+// gradient accumulation, each round begins with none.
 std::uint64_t least_kept(const Peak& peak) {
   const model::Trace& trace = peak.trace();
   const auto& begins = peak.backward_begins();
@@ -32,7 +32,7 @@ std::uint64_t least_kept(const Peak& peak) {
   return *std::min_element(bytes.begin() + 1, bytes.end());
 }
 
-// Where the last optimizer step before the peak ends, where steps are marked.
+// The end of the last optimizer step before the peak, if steps are marked.
 std::uint32_t last_step(const Peak& peak) {
   std::uint32_t last = 0;
   for (const model::StepEnd& end : model::step_ends(peak.trace(), peak.device().trace)) {
@@ -44,15 +44,15 @@ std::uint32_t last_step(const Peak& peak) {
 }  // namespace
 
 void explain_gradients(Peak& peak, Explanations& out) {
-  if (peak.moment().phase == "optimizer") return;
+  if (peak.point().phase == "optimizer") return;
   const auto& begins = peak.backward_begins();
   const std::uint64_t kept = least_kept(peak);
   const auto next = std::ranges::upper_bound(begins, peak.event());
-  const bool is_in_backward = peak.moment().phase == "backward" && next != begins.begin();
-  // The optimizer has used these gradients already: no backward adds to them on purpose.
+  const bool is_in_backward = peak.point().phase == "backward" && next != begins.begin();
+  // The optimizer has already used these gradients: no backward adds to them intentionally.
   const std::uint32_t used = is_in_backward ? 0 : last_step(peak);
-  std::uint32_t before = kept >= kLeastPeakBytes ? peak.event() : used;
-  if (is_in_backward) before = kept >= kLeastPeakBytes ? *std::prev(next) : 0;
+  std::uint32_t before = kept >= kLeastHabitBytes ? peak.event() : used;
+  if (is_in_backward) before = kept >= kLeastHabitBytes ? *std::prev(next) : 0;
   Explanation explanation;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -60,14 +60,14 @@ void explain_gradients(Peak& peak, Explanations& out) {
     if (allocation.born < before) explanation.add(peak, part);
   }
   const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
+  if (bytes < kLeastHabitBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
   explanation.weight = kWeight;
   report::Finding& finding = explanation.finding;
   finding.id = "gradients_kept";
   finding.title = "Gradients of the previous step stay allocated while forward runs on " +
                   peak.device().name + ": " + bytes_text(bytes) + " of the peak";
   finding.evidence.push_back(
-      kept >= kLeastPeakBytes
+      kept >= kLeastHabitBytes
           ? "Each of " + counted(begins.size(), "backward") + " but the first began with " +
                 bytes_text(kept) + " of gradients or more."
           : "They are live at the peak, in forward, after the optimizer step that used them.");
@@ -75,7 +75,7 @@ void explain_gradients(Peak& peak, Explanations& out) {
     if (peak.category(allocation) != model::kGradient) return allocation.died;
     return peak.death_after_step(allocation);
   });
-  // Without marked steps nobody knows until when they are needed: all of them, at most.
+  // Without marked steps it is unknown how long the gradients are needed: this is an upper bound.
   if (!peak.has_steps()) finding.saving_bytes = bytes;
   finding.next_step =
       "Call optimizer.zero_grad(set_to_none=True), which is the default, right after "

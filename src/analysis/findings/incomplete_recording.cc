@@ -1,5 +1,5 @@
-// recording_incomplete: events that were recorded are not in the file, so a peak or a leak may be
-// missing too. The reader has counted them; here they become a verdict.
+// recording_incomplete: recorded events are missing from the file, so a peak or a leak may be
+// missing too. The reader has counted them; this rule turns the count into a verdict.
 #include <string>
 #include <string_view>
 #include <utility>

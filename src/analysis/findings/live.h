@@ -1,4 +1,4 @@
-// The peak that rules about what fills it describe.
+// The peak that the rules about its composition describe.
 #pragma once
 
 #include "analysis/findings/rules.h"
@@ -6,9 +6,9 @@
 namespace plimsoll::analysis::findings {
 
 // The point in time that the tables of this device describe, if it is the peak; else null.
-const report::MomentRow* peak_moment(const Facts& facts, const DeviceFacts& device);
+const report::PointInTime* peak_point(const Facts& facts, const DeviceFacts& device);
 
-// The same where the recording is native (only these have phases); else null.
-const report::MomentRow* own_peak(const Facts& facts, const DeviceFacts& device);
+// The same if the recording is native (only these have phases); else null.
+const report::PointInTime* own_peak(const Facts& facts, const DeviceFacts& device);
 
 }  // namespace plimsoll::analysis::findings

@@ -1,4 +1,4 @@
-// memory_growth: lines that leave something behind at every step.
+// memory_growth: lines that leave allocations behind at every step.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -17,20 +17,20 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// What grew is this much of what is live at the end: the run will not last.
+// If growth accounts for this share of the live memory at the end, the run will run out of memory.
 constexpr double kCriticalShareOfLive = 0.25;
 constexpr std::size_t kLinesNamed = 4;
 
 using Rows = std::vector<report::GrowthRow>;
 
-// Those of the device that grow fast enough to speak of, steepest first.
+// The device's rows that grow fast enough to report, steepest first.
 Rows rows_of(const Rows& table, std::int32_t device) {
   Rows rows;
   for (const report::GrowthRow& row : table) {
     if (row.device == device && row.bytes_per_step >= base::kLeastGrowthPerStep)
       rows.push_back(row);
   }
-  // What is certain is a story of its own.
+  // Certain rows are reported on their own.
   if (std::ranges::any_of(rows, &report::GrowthRow::is_certain)) {
     std::erase_if(rows, [](const report::GrowthRow& row) { return !row.is_certain; });
   }
@@ -38,7 +38,7 @@ Rows rows_of(const Rows& table, std::int32_t device) {
   return rows;
 }
 
-// "1.5 MiB a step (1.2 MiB to 1.8 MiB)": the interval where the steps differ.
+// "1.5 MiB a step (1.2 MiB to 1.8 MiB)": with the interval if the steps differ.
 std::string rate_with_interval(const report::GrowthRow& row) {
   const std::string low = bytes_text(static_cast<std::uint64_t>(row.low_bytes_per_step));
   const std::string high = bytes_text(static_cast<std::uint64_t>(row.high_bytes_per_step));
@@ -69,7 +69,7 @@ std::string place_text(const report::GrowthRow& row) {
 void add_rows(const Rows& rows, report::Finding& finding) {
   for (const auto& row : std::span(rows).first(std::min(kLinesNamed, rows.size()))) {
     const std::string members =
-        row.is_appended ? ". Each of its tensors is the one before it and what torch.cat appends."
+        row.is_appended ? ". Each of its tensors is the one before it and what is appended to it."
                         : ", the latter in " + counted(row.last_count, "allocation") + ".";
     finding.evidence.push_back(place_text(row) + ": " + rate_with_interval(row) + ". " +
                                first_and_last_text(row) + members);
@@ -79,7 +79,7 @@ void add_rows(const Rows& rows, report::Finding& finding) {
   }
 }
 
-// What a step is, unless the program or the recorder marks steps.
+// What counts as a step, unless the program or the recorder marks steps.
 std::string boundary_text(const std::string& boundary) {
   if (boundary == "step") return {};
   if (boundary == "cycle") return " A step is a cycle: a rise and a fall of live memory.";
@@ -87,14 +87,22 @@ std::string boundary_text(const std::string& boundary) {
   return " A step ends with: " + boundary + ".";
 }
 
-// "6 of 62 steps leave memory behind. The first quarter of 100 steps does not count: it is
-// warm-up."
+// "62 steps", or "62 groups of 4 steps" if there are more than 128 steps.
+std::string compared_text(const report::GrowthRow& row) {
+  if (row.steps_each == 1) return counted(row.compared_steps, "step");
+  return counted(row.compared_steps, "group") + " of " + counted(row.steps_each, "step");
+}
+
+// "6 of 62 steps that are compared leave memory behind. The first quarter of the 100 steps is
+// warm-up and does not count."
 std::string steps_text(const report::GrowthRow& row) {
   const bool is_each = row.grown_steps == row.compared_steps;
-  const std::string steps = is_each ? "Every step leaves memory behind"
-                                    : base::format_count(row.grown_steps) + " of " +
-                                          counted(row.compared_steps, "step") +
-                                          " that are compared leave memory behind";
+  const std::string each =
+      row.steps_each == 1 ? "step" : "group of " + counted(row.steps_each, "step");
+  const std::string steps = is_each
+                                ? "Every " + each + " leaves memory behind"
+                                : base::format_count(row.grown_steps) + " of " +
+                                      compared_text(row) + " that are compared leave memory behind";
   return steps + ". The first quarter of the " + counted(row.steps, "step") +
          " is warm-up and does not count." + boundary_text(row.boundary);
 }
@@ -106,12 +114,13 @@ std::string holder_text(const report::GrowthRow& row) {
 }
 
 std::string append_text(const report::GrowthRow& row) {
-  return "Bound the tensor that " + place_text(row) +
-         " makes longer at every step: drop its oldest part, write into one of fixed size, or "
+  return "Bound the tensor that " + place_text(row) + " makes longer " +
+         (is_every_step(row) ? "at every step" : "again and again") +
+         ": drop its oldest part, write into one of fixed size, or "
          "move it to a file.";
 }
 
-// Whether a line is one of a torch.autograd.Function.
+// Whether a line is in a torch.autograd.Function.
 bool is_in_autograd_function(const Facts& facts, const std::string& line) {
   const model::Trace& trace = facts.trace;
   for (std::uint32_t id = 0; id < facts.lines.line_count(); ++id) {
@@ -146,8 +155,8 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const R
   return text;
 }
 
-// While torch.cat runs, the tensor that it makes and the one before it are live. With a bound, each
-// of them is what one step appends.
+// While torch.cat runs, its result and the previous tensor are both live. With a bound, each of
+// them is as large as what one step appends.
 std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
                               const report::GrowthRow& row) {
   const auto grown = static_cast<std::uint64_t>(row.grown_bytes);
@@ -157,7 +166,7 @@ std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
   for (const std::uint32_t lifetime :
        model::live_set(device.trace, model::held(device.trace), static_cast<std::int64_t>(*peak))) {
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
-    const auto size = static_cast<double>(facts.trace.held_bytes(device.trace, lifetime));
+    const auto size = static_cast<double>(facts.trace.lifetime_bytes(device.trace, lifetime));
     if (size > row.bytes_per_step && facts.lines.label(line) == row.line) {
       saving += size - row.bytes_per_step;
     }
@@ -165,8 +174,8 @@ std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
   return std::max(static_cast<std::uint64_t>(saving), grown);
 }
 
-// `rows` are lines, or, where each line alone grows too little to speak of, categories.
-report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
+// `rows` are lines or, if each line alone grows too little to report, categories.
+report::Finding make_finding(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
   report::Finding finding;
   double per_step = 0;
   std::uint64_t grown = 0;
@@ -179,8 +188,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
   const report::GrowthRow& first = rows.front();
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
-  const bool is_each = std::ranges::all_of(
-      rows, [](const report::GrowthRow& row) { return row.grown_steps == row.compared_steps; });
+  const bool is_each = std::ranges::all_of(rows, is_every_step);
   finding.id = "memory_growth";
   finding.severity = !first.is_certain || first.is_of_calls ? report::FindingSeverity::kInfo
                      : is_at_least(grown, kCriticalShareOfLive, live)
@@ -214,7 +222,7 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Rows& 
   return finding;
 }
 
-// A model that gets new parts in a few stages, as a fact: it may be meant to.
+// A model that gets new parts in a few stages is reported as a fact: it may be intended.
 report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
   report::Finding finding;
   std::int64_t first_bytes = 0, last_bytes = 0;
@@ -237,7 +245,7 @@ report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
                   ": parts of it from " + bytes_text(first_bytes) + " to " + bytes_text(last_bytes);
   finding.evidence.push_back(
       "These are parameters and buffers, with their gradients and optimizer state. " +
-      base::format_count(first.grown_steps) + " of " + counted(first.compared_steps, "step") +
+      base::format_count(first.grown_steps) + " of " + compared_text(first) +
       " that are compared add to them." + boundary_text(first.boundary));
   finding.next_step =
       "If the model gets new parts on purpose (a head for each task, a block for each stage), "
@@ -267,7 +275,7 @@ Findings memory_growth(const Facts& facts) {
       rows = rows_of(tables.growth_by_category, device.report.device);
       stages = take_stages(rows);
     }
-    if (!rows.empty()) findings.push_back(tell(facts, device, rows));
+    if (!rows.empty()) findings.push_back(make_finding(facts, device, rows));
     if (!stages.empty()) findings.push_back(model_in_stages(device, stages));
   }
   return findings;

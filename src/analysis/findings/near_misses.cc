@@ -1,4 +1,4 @@
-// What came closest to a finding: the figures that rules judge by one threshold.
+// Near misses: the figures closest to a finding, for rules with a single threshold.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using report::NearMiss;
 
-// Less is not close to anything.
+// Smaller figures are not worth showing.
 constexpr double kLeastCloseness = 0.1;
 
 void add(const DeviceFacts& device, const char* id, std::string figure, double value,
@@ -50,7 +50,7 @@ void add_of_peak(const Peak& peak, std::vector<NearMiss>& out) {
   add_share(peak, "optimizer_state_dominates", "optimizer state is", state, kShareOfState, out);
 }
 
-// The line that grows most. Rows that are not certain, too: the rule reports both.
+// The line that grows most, certain or not: the rule reports both.
 void add_growth(const Facts& facts, const DeviceFacts& device, std::vector<NearMiss>& out) {
   const report::GrowthRow* most = nullptr;
   for (const report::GrowthRow& row : facts.report.tables.growth) {

@@ -1,4 +1,4 @@
-// one_device_dominates: of several devices that do the same work, one holds far more than the
+// one_device_dominates: one of several devices that do the same work uses far more memory than the
 // others.
 #include <algorithm>
 #include <map>
@@ -22,15 +22,15 @@ using model::kNone;
 // Stages of a pipeline differ by less: the first keeps more activations, the last has the logits.
 constexpr double kTimesTheNext = 2.0;
 constexpr std::uint64_t kLeastExcess = std::uint64_t{1} << 30;
-// A context, a seed or one small tensor is no work.
+// A context, a seed or one small tensor does not count as work.
 constexpr double kLeastShareOfLargest = 0.02;
-// Lines that other devices run, too, made at least this share of what the largest device holds:
-// otherwise it does work of its own.
+// Lines that also run on other devices must have allocated at least this share of the largest
+// device's memory; otherwise its work is different.
 constexpr double kShareOfSharedLines = 0.25;
 constexpr double kTimesLarger = 4.0;
 constexpr std::size_t kPlacesNamed = 3;
 
-// What a device holds at its peak, by line and category.
+// A device's memory at its peak, by line and category.
 using Place = std::pair<std::uint32_t, std::string_view>;
 
 struct Used {
@@ -52,12 +52,13 @@ Used used_of(const Facts& facts, const DeviceFacts& device) {
                                      ? trace.stack(device.trace, row)
                                      : model::kNoStack;
     const std::string_view category = trace.strings[trace.category(device.trace, row)];
-    used.places[{facts.lines.line(stack).value, category}] += trace.held_bytes(device.trace, row);
+    used.places[{facts.lines.line(stack).value, category}] +=
+        trace.lifetime_bytes(device.trace, row);
   }
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const model::StackId stack = trace.stack(device.trace, row);
     std::uint64_t& largest = used.largest_of_line[facts.lines.line(stack).value];
-    largest = std::max(largest, trace.held_bytes(device.trace, row));
+    largest = std::max(largest, trace.lifetime_bytes(device.trace, row));
   }
   return used;
 }
@@ -66,7 +67,8 @@ std::uint64_t peak_bytes(const DeviceFacts* device) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(device->report.held().peak_bytes, 0));
 }
 
-// Largest peak first, without those that do no work; empty if the first is not far above the next.
+// Largest peak first, without devices that do no work; empty if the first is not far above the
+// next.
 std::vector<Used> used_devices(const Facts& facts, const std::vector<DeviceFacts>& devices) {
   std::vector<const DeviceFacts*> by_peak;
   for (const DeviceFacts& device : devices) {
@@ -88,7 +90,8 @@ bool is_line(const Facts& facts, std::uint32_t line) {
   return is_named(facts.lines.label(model::LineId{line}));
 }
 
-// Bytes of the first device at lines that another runs, too; all, where no line is known.
+// Bytes of the first device from lines that also run on other devices; all bytes if no line is
+// known.
 std::uint64_t bytes_of_shared_lines(const Facts& facts, const std::vector<Used>& used) {
   std::uint64_t shared = 0;
   bool is_any_known = false;
@@ -109,7 +112,7 @@ struct Extra {
   std::uint64_t bytes;
 };
 
-// What the first device holds more of than any other, largest first.
+// Groups that are larger on the first device than on any other, largest first.
 std::vector<Extra> extras_of(const std::vector<Used>& used) {
   std::vector<Extra> extras;
   for (const auto& [place, bytes] : used.front().places) {
@@ -144,7 +147,7 @@ void add_extras(const Facts& facts, const std::vector<Used>& used, const std::ve
   }
 }
 
-// A line that allocates far larger tensors on the first device.
+// A line whose allocations are far larger on the first device.
 std::string line_of_larger_tensors(const Facts& facts, const std::vector<Used>& used,
                                    const std::vector<Extra>& extras, report::Finding& finding) {
   for (const Extra& extra : extras) {
@@ -170,7 +173,7 @@ std::string line_of_larger_tensors(const Facts& facts, const std::vector<Used>& 
   return {};
 }
 
-// Which way of using several devices the stacks show.
+// How the program uses several devices, from the stacks.
 struct Parallelism {
   bool is_data_parallel = false;
   bool is_device_map = false;

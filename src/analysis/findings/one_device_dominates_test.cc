@@ -1,4 +1,4 @@
-// One device that holds far more than those next to it.
+// One device that holds far more memory than the others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ struct Allocated {
 
 class OneDevice : public testing::Test {
  protected:
-  // What is live on a device at the end, which is its peak.
+  // The live memory of a device at the end, which is its peak.
   void device(std::int32_t ordinal, std::initializer_list<Allocated> live) {
     maker_.on(model::Device{model::DeviceType::kCuda, ordinal});
     report::DeviceReport row;
@@ -35,7 +35,8 @@ class OneDevice : public testing::Test {
     std::uint64_t address = 0;
     for (const Allocated& each : live) {
       address += kGib << 8;
-      maker_.alloc_told(address, each.gib * kGib, {.category = "activation", .stack = each.stack});
+      maker_.alloc_reported(address, each.gib * kGib,
+                            {.category = "activation", .stack = each.stack});
       row.requested_active.peak_bytes += static_cast<std::int64_t>(each.gib * kGib);
     }
     if (live.size() > 0) row.requested_active.peak_event = live.size() - 1;
@@ -57,7 +58,7 @@ class OneDevice : public testing::Test {
       maker_.stack({{"/u/model.py", 40, "forward"}, {"/u/train.py", 9, "main"}});
 };
 
-TEST_F(OneDevice, that_holds_most_is_named_with_the_line_whose_tensors_are_larger_there) {
+TEST_F(OneDevice, with_most_memory_is_named_with_the_line_of_its_larger_tensors) {
   device(0, {{6, layer_}, {2, logits_}});
   device(1, {{14, layer_}, {64, logits_}});
   device(2, {{18, layer_}, {2, logits_}});
@@ -77,7 +78,7 @@ TEST_F(OneDevice, that_holds_most_is_named_with_the_line_whose_tensors_are_large
   EXPECT_THAT(found[0].next_step, HasSubstr("what /u/model.py:88 (forward) works on"));
 }
 
-TEST_F(OneDevice, of_data_parallel_is_named_with_what_replaces_it) {
+TEST_F(OneDevice, of_data_parallel_is_named_with_the_replacement) {
   const auto gathered =
       maker_.stack({{"/x/site-packages/torch/nn/parallel/scatter_gather.py", 90, "gather"},
                     {"/x/site-packages/torch/nn/parallel/data_parallel.py", 190, "forward"},
@@ -92,9 +93,9 @@ TEST_F(OneDevice, of_data_parallel_is_named_with_what_replaces_it) {
   EXPECT_THAT(found[0].next_step, HasSubstr("DistributedDataParallel"));
 }
 
-TEST_F(OneDevice, more_of_the_model_than_others_is_moved) {
+TEST_F(OneDevice, with_more_of_the_model_should_move_parts_of_it) {
   device(0, {{6, layer_}});
-  maker_.alloc_told(1, 20 * kGib, {.category = "parameter", .stack = layer_});
+  maker_.alloc_reported(1, 20 * kGib, {.category = "parameter", .stack = layer_});
   report_.devices[0].requested_active.peak_bytes += static_cast<std::int64_t>(20 * kGib);
   report_.devices[0].requested_active.peak_event = 1;
   device(1, {{6, layer_}});
@@ -109,14 +110,14 @@ TEST_F(OneDevice, stages_of_a_pipeline_may_differ) {
   EXPECT_THAT(run(), IsEmpty());
 }
 
-TEST_F(OneDevice, alone_or_next_to_devices_without_work_is_no_finding) {
+TEST_F(OneDevice, alone_or_next_to_idle_devices_is_not_a_finding) {
   device(0, {{40, layer_}});
   device(1, {});
   device(2, {{0, layer_}});
   EXPECT_THAT(run(), IsEmpty());
 }
 
-TEST_F(OneDevice, that_runs_lines_of_its_own_is_no_finding) {
+TEST_F(OneDevice, that_runs_different_lines_is_not_a_finding) {
   const auto reward = maker_.stack({{"/u/reward.py", 3, "score"}});
   device(0, {{40, layer_}});
   device(1, {{4, reward}});

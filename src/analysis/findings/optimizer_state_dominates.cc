@@ -1,5 +1,5 @@
 // optimizer_state_dominates, optimizer_scratch: the optimizer's own tensors are the largest part of
-// the peak, or what its step allocates for a while is a large one.
+// the peak, or the temporary memory of its step is a large part of it.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -26,28 +26,29 @@ constexpr double kShareOfStale = 0.5;
 constexpr double kShareOfEmbeddings = 0.5;
 constexpr double kShareOfHistory = 0.5;
 constexpr double kShareOfScratch = 0.15;
-// An option avoids it. Adam's state is twice as large as the scratch of its step, and comes second.
+// An option avoids the scratch, so it is reported before Adam's state, which is twice as large.
 constexpr double kScratchWeight = 2.1;
 constexpr std::size_t kFewestScratch = 4;
 constexpr std::uint64_t kScratchOfOne = 3;
 
 struct State {
   std::uint64_t float32_bytes = 0;
-  std::map<std::string_view, std::uint64_t> by_kind;  // "exp_avg", the end of the tensor's name
-  std::map<std::string_view, std::uint64_t> by_parameter;  // the rest of it
+  std::map<std::string_view, std::uint64_t> by_kind;  // "exp_avg", the last part of the tensor's
+                                                      // name
+  std::map<std::string_view, std::uint64_t> by_parameter;  // the rest of the name
   std::uint64_t stale_bytes = 0;
-  std::set<std::uint32_t> stale;  // lifetimes that have a later one of the same name and kind
-  std::size_t most_of_one = 0;    // live simultaneously, of one name
+  std::set<std::uint32_t> stale;  // lifetimes superseded by a later one of the same name and kind
+  std::size_t most_of_one = 0;    // most tensors of one name that are live simultaneously
 };
 
-// A parameter has one of each, in any optimizer that has it.
+// Whether every optimizer that uses this kind has one per parameter.
 bool is_one_of_a_parameter(std::string_view kind) {
   constexpr std::array<std::string_view, 6> kKinds = {"exp_avg",         "exp_avg_sq", "exp_inf",
                                                       "momentum_buffer", "square_avg", "sum"};
   return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 
-// Of state that is live: all but the newest of each name belong to optimizers before the last.
+// Of the live state, all but the newest of each name belongs to optimizers before the last.
 void find_stale(const Peak& peak, const Explanation& explanation, State& state) {
   std::map<std::string_view, std::vector<std::uint32_t>> parts;  // by birth
   for (const std::uint32_t part : explanation.parts) {
@@ -80,7 +81,7 @@ bool is_of_layer(const std::set<std::string_view>& layers, std::string_view para
   return dot != std::string_view::npos && layers.contains(parameter.substr(0, dot));
 }
 
-// The history of L-BFGS: of each update y (aten::sub) and s, vectors of all parameters.
+// The history of L-BFGS: for each update y (aten::sub) and s, vectors of all parameters.
 struct History {
   std::uint64_t bytes = 0;  // of all state of L-BFGS
   std::size_t updates = 0;
@@ -114,7 +115,7 @@ void advise_history(const History& history, report::Finding& finding) {
       bytes_text(finding.saving_bytes) + ".";
 }
 
-// A more specific advice than a smaller dtype, where there is one.
+// Gives more specific advice than a smaller dtype, if possible.
 void advise(const Peak& peak, const State& state, std::uint64_t bytes, report::Finding& finding) {
   if (is_at_least(state.stale_bytes, kShareOfStale, bytes)) {
     finding.evidence.push_back(
@@ -202,7 +203,7 @@ void explain_state(const Peak& peak, Explanations& out) {
     finding.evidence.push_back(bytes_text(owner.bytes) + " of it belong to " +
                                counted(owner.tensors, "parameter") + " of " + owner.path + ".");
   }
-  // Of a snapshot the dtype is unknown.
+  // For a snapshot, the dtype is unknown.
   finding.next_step =
       std::string(peak.is_inferred()
                       ? "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao), shard"
@@ -242,7 +243,7 @@ void explain_scratch(const Peak& peak, Explanations& out) {
     largest = std::max(largest, allocation.size_bytes);
   }
   const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfScratch, peak.bytes())) return;
+  if (bytes < kLeastHabitBytes || !is_at_least(bytes, kShareOfScratch, peak.bytes())) return;
   if (explanation.parts.size() < kFewestScratch) return;
   explanation.weight = kScratchWeight;
   report::Finding& finding = explanation.finding;
@@ -255,7 +256,7 @@ void explain_scratch(const Peak& peak, Explanations& out) {
   const std::uint64_t all = peak.saving([&](const PeakAllocation& allocation) {
     return is_scratch(peak, allocation) ? allocation.born : allocation.died;
   });
-  // One parameter at a time needs a few of its size.
+  // Processing one parameter at a time takes a few tensors of its size.
   finding.saving_bytes = all - std::min(all, kScratchOfOne * largest);
   finding.next_step =
       "Pass foreach=False to the optimizer, which then updates one parameter after the other, or "

@@ -1,11 +1,11 @@
-// out_of_memory: the request that failed, by its cause class, with the step that fits that class.
-// Retries of the same line are one finding, which speaks of the last. The last failure comes first:
-// it is what ended the program, if anything did.
+// out_of_memory: the request that failed, with its cause class and the next step for that class.
+// Retries on the same line are one finding, about the last one. The last failure comes first: if
+// any failure ended the program, it was that one.
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "analysis/findings/held_by_kind.h"
+#include "analysis/findings/live_by_kind.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "analysis/steady_growth.h"
@@ -16,18 +16,17 @@ namespace {
 
 using report::OomDetails;
 
-// A loop that meets the error at ever other lines would fill the report with it; the rest is
-// counted.
-constexpr std::size_t kMostTold = 3;
+// A loop that fails on ever different lines would fill the report; the rest is counted.
+constexpr std::size_t kMostReported = 3;
 
-// No device for training is this small: others hold the rest of it.
+// No training device is this small: something else uses the rest of it.
 constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
-// A tenth of it outside of the allocator is more than a context and a few libraries take.
+// A tenth of the device outside the allocator is more than a context and a few libraries need.
 constexpr std::uint64_t kMuchOfDevice = 10;
-// So many events after it, and the program has caught the error and gone on.
-constexpr std::uint64_t kEventsOfGoingOn = 1'000;
+// After this many further events the program must have caught the error.
+constexpr std::uint64_t kEventsAfterRecovery = 1'000;
 
-// Less would leave open what to do.
+// A smaller share would not determine the next step.
 constexpr double kKnownShare = 0.5;
 
 struct Burst {
@@ -47,7 +46,7 @@ std::vector<Burst> bursts_of(const std::vector<OomDetails>& ooms) {
   return bursts;
 }
 
-// What the driver had to offer; nothing where a limit of the process forbade it.
+// The memory available from the driver; nullopt if a limit of the process prevents its use.
 std::uint64_t left_at_driver(const OomDetails& oom) {
   return oom.is_limited ? 0 : oom.device_free_bytes;
 }
@@ -61,8 +60,8 @@ std::string top_line(const OomDetails& oom) {
   return oom.top_lines.empty() ? std::string("the largest holder") : oom.top_lines.front().key;
 }
 
-void tell_fragmentation(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
-                        report::Finding& finding) {
+void report_fragmentation(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
+                          report::Finding& finding) {
   finding.title = device.name +
                   " ran out of memory through fragmentation: " + bytes_text(oom.stranded_bytes) +
                   " were free in pieces that could not serve " + bytes_text(oom.requested_bytes);
@@ -84,8 +83,8 @@ void tell_fragmentation(const Facts& facts, const DeviceFacts& device, const Oom
   finding.saving_bytes = oom.stranded_bytes;
 }
 
-void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
-                 report::Finding& finding) {
+void report_growth(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
+                   report::Finding& finding) {
   finding.title =
       device.name + " ran out of memory through steady growth: " + bytes_text(oom.grown_bytes) +
       " of the " + bytes_text(oom.requested_active_bytes) + " live were added step by step";
@@ -96,7 +95,7 @@ void tell_growth(const Facts& facts, const DeviceFacts& device, const OomDetails
     finding.evidence.push_back(row.line + " grew by " + rate_text(row.bytes_per_step) + ", to " +
                                bytes_text(row.last_bytes) + " after " + counted(row.steps, "step") +
                                ".");
-    if (finding.evidence.size() == kMostTold + 1) break;
+    if (finding.evidence.size() == kMostReported + 1) break;
   }
   const Retained retained =
       retained_in(growing_category(facts.report.tables, device.report.device));
@@ -124,7 +123,7 @@ std::string free_text(const DeviceFacts& device, const OomDetails& oom) {
   return text;
 }
 
-void tell_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+void report_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + ", and " +
                   bytes_text(oom.device_free_bytes) + " of the machine's memory were free";
@@ -136,8 +135,8 @@ void tell_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::Fi
   finding.next_step += ", or make " + oom.line + " request less at a time.";
 }
 
-void tell_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
-  if (is_cpu(device)) return tell_cpu_limit(device, oom, finding);
+void report_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+  if (is_cpu(device)) return report_cpu_limit(device, oom, finding);
   finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + ", and " +
                   bytes_text(oom.device_free_bytes) + " of the device were free";
@@ -150,8 +149,8 @@ void tell_limit(const DeviceFacts& device, const OomDetails& oom, report::Findin
   finding.next_step += ", or remove the call: this request would have succeeded.";
 }
 
-void tell_large_request(const DeviceFacts& device, const OomDetails& oom,
-                        report::Finding& finding) {
+void report_large_request(const DeviceFacts& device, const OomDetails& oom,
+                          report::Finding& finding) {
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + " in one allocation, with " +
                   bytes_text(oom.requested_active_bytes) + " live";
@@ -162,8 +161,8 @@ void tell_large_request(const DeviceFacts& device, const OomDetails& oom,
   finding.saving_bytes = missing_bytes(oom);
 }
 
-// What to do about the kind that has most, where that is known of half of what is live.
-std::string step_of_kind(const HeldByKind& held) {
+// The next step for the largest kind, if half of the live memory is of known kinds.
+std::string step_of_kind(const LiveByKind& held) {
   const std::uint64_t model = held.parameters + held.gradients + held.optimizer_state;
   const std::uint64_t activations = held.activations + held.activation_gradients;
   if (!is_at_least(activations + model, kKnownShare, held.all)) return {};
@@ -183,13 +182,13 @@ std::string step_of_kind(const HeldByKind& held) {
                "layers over your devices.";
 }
 
-void tell_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
-                  report::Finding& finding) {
+void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
+                    report::Finding& finding) {
   finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
                   " were live and needed, and " + oom.line + " requested " +
                   bytes_text(oom.requested_bytes) + " more";
   finding.next_step = "It needs at least " + bytes_text(missing_bytes(oom)) + " more. ";
-  const HeldByKind held = held_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
+  const LiveByKind held = live_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
   const std::string step = step_of_kind(held);
   if (step.empty()) {
     finding.next_step +=
@@ -202,20 +201,20 @@ void tell_too_big(const Facts& facts, const DeviceFacts& device, const OomDetail
   finding.next_step += step;
 }
 
-void tell_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
-                report::Finding& finding) {
-  if (oom.cause == "fragmentation") return tell_fragmentation(facts, device, oom, finding);
-  if (oom.cause == "steady_growth") return tell_growth(facts, device, oom, finding);
-  if (oom.cause == "process_limit") return tell_limit(device, oom, finding);
-  if (oom.cause == "one_large_request") return tell_large_request(device, oom, finding);
-  tell_too_big(facts, device, oom, finding);
+void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
+                  report::Finding& finding) {
+  if (oom.cause == "fragmentation") return report_fragmentation(facts, device, oom, finding);
+  if (oom.cause == "steady_growth") return report_growth(facts, device, oom, finding);
+  if (oom.cause == "process_limit") return report_limit(device, oom, finding);
+  if (oom.cause == "one_large_request") return report_large_request(device, oom, finding);
+  report_too_big(facts, device, oom, finding);
 }
 
-// What the driver reported when it failed, the last time: all but tensors and cache, where that is
-// much. False: the driver was not asked, and nothing is known of others.
-bool tell_who_else(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
+// The driver's figures at the last failure: everything but tensors and cache, if that is large.
+// Returns false if the driver was not queried and nothing is known about others.
+bool report_who_else(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
   const auto& bars = device.report.bars;
-  if (bars.empty() || bars.back().moment != "oom") return false;
+  if (bars.empty() || bars.back().point != "oom") return false;
   const bool is_last = burst.last == &device.report.oom_details.back();
   if (!is_last) return true;
   std::vector<report::BarPart> others;
@@ -232,7 +231,7 @@ bool tell_who_else(const DeviceFacts& device, const Burst& burst, report::Findin
   return true;
 }
 
-void tell_others(const OomDetails& oom, report::Finding& finding) {
+void report_others(const OomDetails& oom, report::Finding& finding) {
   const std::uint64_t reserved =
       static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes, 0));
   const std::uint64_t all = reserved + oom.device_free_bytes;
@@ -251,10 +250,10 @@ void tell_others(const OomDetails& oom, report::Finding& finding) {
       " together. If the device is larger, other processes use the rest: see nvidia-smi.");
 }
 
-void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
-                       report::Finding& finding) {
+void report_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
+                         report::Finding& finding) {
   const OomDetails& oom = *burst.last;
-  if (!is_cpu(device) && !tell_who_else(device, burst, finding)) tell_others(oom, finding);
+  if (!is_cpu(device) && !report_who_else(device, burst, finding)) report_others(oom, finding);
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was used by " + holders_text(oom.top_lines) + ".");
   }
@@ -273,14 +272,14 @@ void tell_surroundings(const Facts& facts, const DeviceFacts& device, const Burs
                                " times in a row; this is the last.");
   }
   const std::uint64_t after = device.report.events - std::min(device.report.events, oom.event);
-  if (after > kEventsOfGoingOn) {
+  if (after > kEventsAfterRecovery) {
     finding.evidence.push_back("The program went on: " + base::format_count(after) +
                                " events follow.");
     finding.severity = report::FindingSeverity::kWarning;
   }
 }
 
-report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst& burst) {
+report::Finding make_finding(const Facts& facts, const DeviceFacts& device, const Burst& burst) {
   const OomDetails& oom = *burst.last;
   report::Finding finding;
   finding.id = "out_of_memory";
@@ -296,8 +295,8 @@ report::Finding tell(const Facts& facts, const DeviceFacts& device, const Burst&
     evidence += ", and the machine had " + free_text(device, oom);
   }
   finding.evidence.push_back(evidence + ".");
-  tell_cause(facts, device, oom, finding);
-  tell_surroundings(facts, device, burst, finding);
+  report_cause(facts, device, oom, finding);
+  report_surroundings(facts, device, burst, finding);
   return finding;
 }
 
@@ -307,13 +306,13 @@ Findings out_of_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
     const std::vector<Burst> bursts = bursts_of(device.report.oom_details);
-    const std::size_t told = std::min(kMostTold, bursts.size());
-    for (std::size_t at = 1; at <= told; ++at) {
-      findings.push_back(tell(facts, device, bursts[bursts.size() - at]));
+    const std::size_t reported = std::min(kMostReported, bursts.size());
+    for (std::size_t at = 1; at <= reported; ++at) {
+      findings.push_back(make_finding(facts, device, bursts[bursts.size() - at]));
     }
-    if (bursts.size() > told) {
+    if (bursts.size() > reported) {
       findings.back().evidence.push_back(
-          "It happened at " + counted(bursts.size() - told, "more place") + " before that.");
+          "It happened at " + counted(bursts.size() - reported, "more place") + " before that.");
     }
   }
   return findings;

@@ -1,4 +1,4 @@
-// The rules about native recordings: each raised where it should be, silent just below.
+// The rules for native recordings: each raised where it should be, and silent just below.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,12 +24,12 @@ report::LayerRow layer(std::string path, std::uint64_t saved_mib) {
 }
 
 void fill(Case& c, std::uint64_t activations_mib, std::uint64_t others_mib) {
-  c.maker.alloc_told(1, activations_mib * kMib,
-                     {.category = "activation", .phase = Phase::kForward});
-  c.maker.alloc_told(2, others_mib * kMib, {.category = "parameter"});
+  c.maker.alloc_reported(1, activations_mib * kMib,
+                         {.category = "activation", .phase = Phase::kForward});
+  c.maker.alloc_reported(2, others_mib * kMib, {.category = "parameter"});
 }
 
-TEST(OwnRules, activations_that_are_half_of_the_peak_are_told_with_the_layers_to_checkpoint) {
+TEST(OwnRules, activations_at_half_of_the_peak_are_reported_with_layers_to_checkpoint) {
   Case c;
   fill(c, 60, 40);
   report::SavedRow saved;
@@ -47,28 +47,28 @@ TEST(OwnRules, activations_that_are_half_of_the_peak_are_told_with_the_layers_to
   EXPECT_EQ(found[0].title, "Activations are 60.0% of the peak on cuda:0: 60.0 MiB of 100.0 MiB");
   EXPECT_THAT(
       found[0].evidence,
-      Contains("58.0 MiB of 98.0 MiB live had been created in forward when backward began in "
-               "step 3; most by aten::conv2d 40.0 MiB (69.0%)."));
-  EXPECT_THAT(found[0].evidence, Contains("4 layers side by side hold 55.0 MiB of it, the largest, "
-                                          "Net.up.0, 16.0 MiB."));
+      Contains("When backward began in step 3, 58.0 MiB of the 98.0 MiB live had been created in "
+               "forward; most by aten::conv2d 40.0 MiB (69.0%)."));
+  EXPECT_THAT(found[0].evidence, Contains("4 layers side by side hold 55.0 MiB of it; the largest, "
+                                          "Net.up.0, holds 16.0 MiB."));
   EXPECT_THAT(found[0].next_step, HasSubstr("Run Net.up.0, Net.up.1, Net.down, Net.mid through"));
   EXPECT_EQ(found[0].saving_bytes, 39 * kMib) << "all but the largest, which comes back";
 }
 
-TEST(OwnRules, activations_below_half_or_16_mib_or_away_from_the_peak_are_nothing_to_tell) {
+TEST(OwnRules, activations_below_half_or_4_mib_or_off_the_peak_are_not_reported) {
   Case below;
   fill(below, 49, 51);
   EXPECT_THAT(below.run(explain_activations), IsEmpty());
   Case small;
-  fill(small, 15, 1);
+  fill(small, 3, 1);
   EXPECT_THAT(small.run(explain_activations), IsEmpty());
   Case elsewhere;
   fill(elsewhere, 60, 40);
-  elsewhere.moment_name = "end";
+  elsewhere.point_name = "end";
   EXPECT_THAT(elsewhere.run(explain_activations), IsEmpty());
 }
 
-TEST(OwnRules, one_layer_that_holds_everything_gains_nothing_by_a_checkpoint) {
+TEST(OwnRules, one_layer_that_holds_everything_gains_nothing_from_a_checkpoint) {
   Case c;
   fill(c, 60, 40);
   c.report.tables.saved.push_back({});
@@ -80,7 +80,7 @@ TEST(OwnRules, one_layer_that_holds_everything_gains_nothing_by_a_checkpoint) {
   EXPECT_THAT(found[0].next_step, HasSubstr("smaller batch"));
 }
 
-TEST(OwnRules, where_nobody_knows_what_is_kept_the_activations_of_layers_count) {
+TEST(OwnRules, without_saved_tensors_the_activations_of_layers_count) {
   Case c;
   fill(c, 60, 40);
   c.report.tables.layers = {layer("Net", 0), layer("Net.a", 0), layer("Net.b", 0)};
@@ -92,17 +92,17 @@ TEST(OwnRules, where_nobody_knows_what_is_kept_the_activations_of_layers_count) 
   EXPECT_EQ(found[0].saving_bytes, 25 * kMib);
 }
 
-TEST(OwnRules, optimizer_state_that_is_a_third_of_the_peak_is_told) {
+TEST(OwnRules, optimizer_state_that_is_a_third_of_the_peak_is_reported) {
   for (const std::uint64_t others : {80u, 81u}) {
     Case c;
     const auto first = c.maker.tensor("fc.weight.exp_avg");
     const auto second = c.maker.tensor("fc.weight.exp_avg_sq", "bfloat16");
-    c.maker.alloc_told(
+    c.maker.alloc_reported(
         1, 24 * kMib, {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = first});
-    c.maker.alloc_told(
+    c.maker.alloc_reported(
         2, 16 * kMib,
         {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = second});
-    c.maker.alloc_told(3, others * kMib, {.category = "parameter"});
+    c.maker.alloc_reported(3, others * kMib, {.category = "parameter"});
     const auto found = c.run(explain_optimizer);
     ASSERT_THAT(found, SizeIs(others == 80 ? 1 : 0));
     if (found.empty()) continue;
@@ -112,20 +112,21 @@ TEST(OwnRules, optimizer_state_that_is_a_third_of_the_peak_is_told) {
   }
 }
 
-// Steps whose gradients are freed in the middle of the next forward, or kept for good.
+// Steps whose gradients are freed in the middle of the next forward, or retained permanently.
 Case steps(std::uint64_t gradient_mib, std::uint64_t rest_mib, int rounds) {
   Case c;
-  c.maker.alloc_told(9, rest_mib * kMib, {.category = "parameter"});
+  c.maker.alloc_reported(9, rest_mib * kMib, {.category = "parameter"});
   c.maker.begin_backward();
-  c.maker.alloc_told(1, gradient_mib * kMib, {.category = "gradient", .phase = Phase::kBackward});
+  c.maker.alloc_reported(1, gradient_mib * kMib,
+                         {.category = "gradient", .phase = Phase::kBackward});
   for (int round = 1; round < rounds; ++round) {
     c.maker.alloc(2, 1).begin_backward().free(2, 1);
   }
-  c.maker.alloc_told(3, 1, {.category = "activation_gradient", .phase = Phase::kBackward});
+  c.maker.alloc_reported(3, 1, {.category = "activation_gradient", .phase = Phase::kBackward});
   return c;
 }
 
-TEST(OwnRules, gradients_that_every_backward_but_the_first_finds_are_told) {
+TEST(OwnRules, gradients_live_at_every_backward_but_the_first_are_reported) {
   auto c = steps(20, 80, 5);
   const auto found = c.run(explain_gradients);
   ASSERT_THAT(found, SizeIs(1));
@@ -141,21 +142,21 @@ TEST(OwnRules, gradients_that_every_backward_but_the_first_finds_are_told) {
   EXPECT_THAT(of_no_weight.run(explain_gradients), IsEmpty());
 }
 
-TEST(OwnRules, gradients_gathered_over_batches_and_dropped_in_between_are_healthy) {
+TEST(OwnRules, gradients_accumulated_over_batches_and_dropped_are_healthy) {
   Case c;
-  c.maker.alloc_told(9, 80 * kMib, {.category = "parameter"});
+  c.maker.alloc_reported(9, 80 * kMib, {.category = "parameter"});
   for (int round = 0; round < 4; ++round) {
     c.maker.begin_backward();
-    c.maker.alloc_told(1, 20 * kMib, {.category = "gradient", .phase = Phase::kBackward});
+    c.maker.alloc_reported(1, 20 * kMib, {.category = "gradient", .phase = Phase::kBackward});
     c.maker.begin_backward().free(1, 20 * kMib);
   }
   EXPECT_THAT(c.run(explain_gradients), IsEmpty());
 }
 
-TEST(OwnRules, one_percent_of_unknown_memory_is_told_with_its_reason) {
+TEST(OwnRules, one_percent_of_unknown_memory_is_reported_with_its_reason) {
   for (const std::uint64_t unknown : {2u, 1u}) {
     Case c;
-    c.maker.alloc_told(1, 150 * kMib, {.category = "parameter", .phase = Phase::kForward});
+    c.maker.alloc_reported(1, 150 * kMib, {.category = "parameter", .phase = Phase::kForward});
     c.report.tables.unknown_by_reason.push_back(
         {0, "allocated before recording", unknown * kMib, 3, kMib, 0.01, {}});
     const auto found = c.run(unknown_memory);
@@ -190,13 +191,13 @@ report::OomDetails failure_on_the_cpu(std::string cause) {
 Findings on_the_cpu(report::OomDetails failed) {
   Case c;
   c.maker.on({model::DeviceType::kCpu, -1});
-  c.maker.alloc_told(1, kMib, {.category = "other"});
+  c.maker.alloc_reported(1, kMib, {.category = "other"});
   c.report.devices.resize(1);
   c.report.devices[0].oom_details = {std::move(failed)};
   return c.run(out_of_memory);
 }
 
-TEST(OwnRules, a_failure_on_the_cpu_is_told_in_the_words_of_the_machine) {
+TEST(OwnRules, a_failure_on_the_cpu_is_reported_in_terms_of_the_machine) {
   const auto found = on_the_cpu(failure_on_the_cpu("one_large_request"));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].title,
@@ -208,7 +209,7 @@ TEST(OwnRules, a_failure_on_the_cpu_is_told_in_the_words_of_the_machine) {
   EXPECT_THAT(found[0].next_step, HasSubstr("It must request 30.0 GiB less to fit."));
 }
 
-TEST(OwnRules, a_limit_on_the_cpu_is_that_of_the_address_space) {
+TEST(OwnRules, a_limit_on_the_cpu_is_the_limit_of_the_address_space) {
   report::OomDetails failed = failure_on_the_cpu("process_limit");
   failed.requested_bytes = 4096 * kMib;
   failed.is_limited = true;

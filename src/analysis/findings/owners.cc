@@ -7,7 +7,7 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// A file may have names of any length; modules are not nested as deeply.
+// Names in a file may be arbitrarily long; real modules are nested less deeply.
 constexpr int kMostLevels = 64;
 
 }  // namespace
@@ -19,7 +19,7 @@ Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_te
   const std::uint64_t whole = owner.bytes;
   owner.tensors = bytes_by_tensor.size();
   for (int level = 0; level < kMostLevels; ++level) {
-    // Of the names in the path: by what follows it, up to the next dot.
+    // Names below the path, grouped by their next component.
     std::map<std::string_view, Owner> inside;
     const std::size_t begin = owner.path.empty() ? 0 : owner.path.size() + 1;
     for (const auto& [name, bytes] : bytes_by_tensor) {

@@ -1,4 +1,4 @@
-// Which module most bytes of named tensors belong to: "Net.tables" of "Net.tables.0.weight".
+// The module that owns most bytes of named tensors: "Net.tables" for "Net.tables.0.weight".
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Owner {
   std::size_t tensors = 0;
 };
 
-// The innermost module, or tensor, that has at least `share` of the bytes.
+// The innermost module or tensor that has at least `share` of the bytes.
 Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_tensor, double share);
 
 }  // namespace plimsoll::analysis::findings

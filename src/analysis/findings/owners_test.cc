@@ -7,7 +7,7 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-TEST(Owners, the_innermost_module_with_most_of_the_bytes) {
+TEST(Owners, is_the_innermost_module_with_most_of_the_bytes) {
   const Owner owner = owner_of_most({{"Net.head.weight", 5},
                                      {"Net.tables.0.weight", 40},
                                      {"Net.tables.1.weight", 50},
@@ -18,7 +18,7 @@ TEST(Owners, the_innermost_module_with_most_of_the_bytes) {
   EXPECT_EQ(owner.tensors, 2u);
 }
 
-TEST(Owners, one_tensor_may_have_most) {
+TEST(Owners, is_one_tensor_if_it_has_most) {
   EXPECT_EQ(owner_of_most({{"Net.a", 1}, {"Net.b", 99}}, 0.8).path, "Net.b");
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 using model::kNone;
 
-// Of the live bytes of a snapshot: shares of a peak that is not known are not known.
+// The largest share of the live bytes that events and blocks may leave unexplained.
 constexpr double kMostUnexplained = 0.05;
 
 std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::DeviceTrace& device,
@@ -34,13 +34,14 @@ std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::Devi
 
 constexpr std::size_t kFollowersAsked = 8;
 
-// Whether the forward around the peak is one that a backward uses. It may begin with tensors that
-// it does not keep, so what follows decides: an evaluation runs the same calls as the training
-// forward after it, but keeps nothing of them.
+// Whether a backward uses the forward around the peak. The forward may begin with tensors that it
+// does not keep, so the calls after it decide: an evaluation makes the same calls as the training
+// forward after it, but keeps none of their results.
 bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
-                        const report::MomentRow& moment, const std::vector<std::uint32_t>& begins) {
-  if (moment.phase != "forward" || moment.layer.empty() || begins.empty()) return false;
-  const std::string_view root = std::string_view(moment.layer).substr(0, moment.layer.find('.'));
+                        const report::PointInTime& point,
+                        const std::vector<std::uint32_t>& begins) {
+  if (point.phase != "forward" || point.layer.empty() || begins.empty()) return false;
+  const std::string_view root = std::string_view(point.layer).substr(0, point.layer.find('.'));
   using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
   std::set<Call> unkept;                                 // calls since a backward last used one
   std::vector<Call> followers;
@@ -54,7 +55,7 @@ bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
     const Call call{site.layer.value, site.op.value};
     if (!has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward)) {
       unkept.insert(call);
-    } else if (lifetimes.alloc[row] <= *moment.event) {
+    } else if (lifetimes.alloc[row] <= *point.event) {
       unkept.clear();
     } else {
       followers.push_back(call);
@@ -64,6 +65,24 @@ bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
   const auto run_before =
       std::ranges::count_if(followers, [&](const Call& call) { return unkept.contains(call); });
   return static_cast<std::size_t>(run_before) * 2 < followers.size();
+}
+
+// Whether the peak is between a backward and the end of its step, with neither a forward nor an
+// optimizer in between: gradients are clipped, projected or copied.
+bool is_between_backward_and_step(const Facts& facts, const DeviceFacts& device,
+                                  std::uint32_t event, const std::vector<std::uint32_t>& begins,
+                                  const std::vector<std::uint32_t>& step_ends) {
+  const auto next = std::ranges::upper_bound(begins, event);
+  const auto end = std::ranges::upper_bound(step_ends, event);
+  if (next == begins.begin() || end == step_ends.end()) return false;
+  const std::uint32_t last = std::min(*end, static_cast<std::uint32_t>(device.trace.events.size()));
+  for (std::uint32_t each = *std::prev(next); each < last; ++each) {
+    if (device.trace.events.action[each] != model::Action::kAlloc) continue;
+    const model::Phase phase = facts.trace.site(device.trace, each).phase;
+    const bool is_optimizer = phase == model::Phase::kOptimizer && each <= event;
+    if (phase == model::Phase::kForward || is_optimizer) return false;
+  }
+  return true;
 }
 
 std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t device) {
@@ -83,44 +102,45 @@ PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std:
   if (allocation.born != kNone) {
     allocation.stack = facts.trace.site(device.trace, allocation.born).stack;
   } else if (device.trace.lifetimes.block[row] != kNone) {
-    // Only the final block remembers who allocated it.
+    // Only the final block has the allocation's site.
     allocation.stack = facts.trace.stack(device.trace, row);
   }
-  allocation.size_bytes = facts.trace.held_bytes(device.trace, row);
+  allocation.size_bytes = facts.trace.lifetime_bytes(device.trace, row);
   return allocation;
 }
 
-// One allocation is no history (recording_was_empty), and events and segments of a snapshot may
-// contradict each other.
-bool is_judged(const DeviceFacts& device, const report::MomentRow& moment) {
-  const auto unexplained = static_cast<double>(moment.unexplained_bytes);
+// A single allocation is not a history (recording_was_empty), and events and segments of a snapshot
+// may contradict each other.
+bool is_judged(const DeviceFacts& device, const report::PointInTime& point) {
+  const auto unexplained = static_cast<double>(point.unexplained_bytes);
   return device.traffic.allocations > 1 &&
-         std::abs(unexplained) <= kMostUnexplained * static_cast<double>(moment.live_bytes);
+         std::abs(unexplained) <= kMostUnexplained * static_cast<double>(point.live_bytes);
 }
 
 }  // namespace
 
 std::optional<Peak> Peak::of(const Facts& facts, const DeviceFacts& device) {
-  const report::MomentRow* moment = own_peak(facts, device);
-  if (facts.trace.has_inferred_roles) moment = peak_moment(facts, device);
-  if (moment == nullptr || !moment->event || moment->live_bytes == 0) return std::nullopt;
-  if (facts.trace.has_inferred_roles && !is_judged(device, *moment)) return std::nullopt;
-  return Peak(facts, device, *moment);
+  const report::PointInTime* point = own_peak(facts, device);
+  if (facts.trace.has_inferred_roles) point = peak_point(facts, device);
+  if (point == nullptr || !point->event || point->live_bytes == 0) return std::nullopt;
+  if (facts.trace.has_inferred_roles && !is_judged(device, *point)) return std::nullopt;
+  return Peak(facts, device, *point);
 }
 
-Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRow& moment)
+Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInTime& point)
     : facts_(&facts),
       device_(&device),
-      moment_(&moment),
-      event_(static_cast<std::uint32_t>(*moment.event)),
+      point_(&point),
+      event_(static_cast<std::uint32_t>(*point.event)),
       begins_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
       ends_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardEnd)),
       steps_(marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
   const auto held = model::held(device.trace);
-  is_in_training_ = moment.phase == "backward" || moment.phase == "optimizer" ||
-                    is_in_used_forward(facts, device, moment, begins_);
+  is_in_training_ = point.phase == "backward" || point.phase == "optimizer" ||
+                    is_in_used_forward(facts, device, point, begins_) ||
+                    is_between_backward_and_step(facts, device, event_, begins_, steps_);
   for (const std::uint32_t row : live_set(device.trace, held, std::int64_t{event_})) {
     const bool is_from_before = device.trace.lifetimes.alloc[row] == kNone;
     if (is_from_before && !is_inferred()) continue;
@@ -150,7 +170,7 @@ bool Peak::meets_backward(const PeakAllocation& allocation) const {
 bool Peak::awaits_backward(const PeakAllocation& allocation) const {
   const auto next = std::ranges::upper_bound(begins_, allocation.born);
   if (next == begins_.end() || *next <= event_ || *next > allocation.died) return false;
-  // What outlives the backward and the one after it is a variable that nobody has freed.
+  // Memory that outlives both its backward and the next one is retained by a variable.
   const auto after = std::next(next);
   return after == begins_.end() || allocation.died <= *after;
 }
@@ -191,7 +211,7 @@ std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
   std::vector<std::uint64_t> change(device_->trace.events.size() + 1);
   std::uint64_t live = 0;
   for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint64_t size = trace().held_bytes(device_->trace, row);
+    const std::uint64_t size = trace().lifetime_bytes(device_->trace, row);
     const std::uint32_t died = model::death(lifetimes, row, model::held(device_->trace));
     if (died == model::kBeforeRecording) continue;
     if (row < lifetimes.baseline_count) {

@@ -1,7 +1,8 @@
-// The peak of a device, for the rules that explain what fills it: what is live then, and how much
-// lower the peak would be if some of it lived shorter. Native recordings state categories, phases,
-// layers and the beginning of each backward. PyTorch's snapshots state none of them: categories are
-// inferred (engine/inferred_roles.h), and what is live includes memory from before the history.
+// The peak of a device, for the rules that explain what fills it: what is live at the peak, and how
+// much lower the peak would be if some of it were freed earlier. Native recordings state
+// categories, phases, layers and the beginning of each backward. PyTorch's snapshots state none of
+// them: categories are inferred (engine/inferred_roles.h), and memory from before the history is
+// included.
 #pragma once
 
 #include <cstddef>
@@ -29,31 +30,31 @@ struct PeakAllocation {
 
 class Peak {
  public:
-  // None: the tables of this device do not describe its peak, or categories are not known.
+  // Empty if the tables of this device do not describe its peak, or categories are unknown.
   static std::optional<Peak> of(const Facts& facts, const DeviceFacts& device);
 
   const model::Trace& trace() const { return facts_->trace; }
   const Facts& facts() const { return *facts_; }
   const DeviceFacts& device() const { return *device_; }
-  const report::MomentRow& moment() const { return *moment_; }
+  const report::PointInTime& point() const { return *point_; }
   std::uint32_t event() const { return event_; }
-  std::uint64_t bytes() const { return moment_->live_bytes; }
+  std::uint64_t bytes() const { return point_->live_bytes; }
   bool is_inferred() const { return trace().has_inferred_roles; }
 
-  // By birth; without what grows from step to step, which memory_growth reports.
+  // By birth; without memory that grows from step to step, which memory_growth reports.
   const std::vector<PeakAllocation>& live() const { return live_; }
 
   std::string_view category(const PeakAllocation& allocation) const {
     return trace().strings[trace().category(device_->trace, allocation.lifetime)];
   }
-  // Where it was allocated; a site with nothing in it if that was before the history.
+  // Where it was allocated; an empty site if that was before the history.
   const model::Site& site(const PeakAllocation& allocation) const {
     return trace().birth(device_->trace, allocation.lifetime);
   }
   model::LifetimeFlags flags(const PeakAllocation& allocation) const {
     return device_->trace.lifetimes.flags[allocation.lifetime];
   }
-  // Of native recordings, as are tensor, layers and what is said of backward and steps.
+  // Native recordings only, as are tensors, layers and everything about backward and steps.
   model::Phase phase(const PeakAllocation& allocation) const { return site(allocation).phase; }
   const model::Tensor& tensor(const PeakAllocation& allocation) const {
     return trace().tensors[device_->trace.lifetimes.tensor[allocation.lifetime].index()];
@@ -67,52 +68,52 @@ class Peak {
   std::string line_label(const PeakAllocation& allocation) const {
     return facts_->lines.label(allocation.stack);
   }
-  // Inside an optimizer's step.
+  // Whether it was allocated inside an optimizer's step.
   bool is_of_optimizer(const PeakAllocation& allocation) const;
   model::Layers& layers() { return layers_; }
   model::LayerId layer(const PeakAllocation& allocation) {
     return layers_.of(device_->trace, allocation.lifetime);
   }
 
-  // Events before which a backward begins, and ends; ascending.
+  // Events before which a backward begins, or ends; ascending.
   const std::vector<std::uint32_t>& backward_begins() const { return begins_; }
   const std::vector<std::uint32_t>& backward_ends() const { return ends_; }
-  // Whether a backward begins while the allocation lives.
+  // Whether a backward begins while the allocation is live.
   bool meets_backward(const PeakAllocation& allocation) const;
   // Whether the peak lies in a backward, or in a forward whose activations a backward uses.
   bool is_in_training() const { return is_in_training_; }
 
-  // When the allocation would die if it were freed at the end of the step that it was made in: its
-  // own death where no step ends before.
+  // When the allocation would die if it were freed at the end of the step that made it; its own
+  // death if that is earlier.
   bool has_steps() const { return !steps_.empty(); }
   std::uint32_t death_after_step(const PeakAllocation& allocation) const;
-  // The number of the step that an event of the device lies in, from 0; kNone: the last.
+  // The number of the step that contains an event of the device, from 0; kNone: the last.
   std::size_t step(std::uint32_t event) const;
 
-  // By how much the peak falls if each allocation is absent between two events, which are equal
-  // where it is never absent.
+  // How much the peak falls if each allocation is absent between two events; they are equal if it
+  // is never absent.
   struct Absence {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
   };
   using Absent = std::function<Absence(const PeakAllocation&)>;
   std::uint64_t saving_of_absence(const Absent& absent) const;
-  // The same if each dies at the event that `death` returns: its own (`died`), an earlier one, or
-  // its birth, if it is not made at all.
+  // The same if each allocation dies at the event that `death` returns: its own (`died`), an
+  // earlier one, or its birth if it is not made at all.
   using Death = std::function<std::uint32_t(const PeakAllocation&)>;
   std::uint64_t saving(const Death& death) const;
-  // Calls each(const PeakAllocation&) for what is allocated in the recording, by birth.
+  // Calls each(const PeakAllocation&) for every allocation of the recording, by birth.
   void for_each(const std::function<void(const PeakAllocation&)>& each) const;
 
  private:
-  Peak(const Facts& facts, const DeviceFacts& device, const report::MomentRow& moment);
+  Peak(const Facts& facts, const DeviceFacts& device, const report::PointInTime& point);
 
-  // Whether the first backward after it is made begins after the peak, while it lives.
+  // Whether it is live until the first backward after its birth, which begins after the peak.
   bool awaits_backward(const PeakAllocation& allocation) const;
 
   const Facts* facts_;
   const DeviceFacts* device_;
-  const report::MomentRow* moment_;
+  const report::PointInTime* point_;
   std::uint32_t event_ = 0;
   std::vector<PeakAllocation> live_;
   std::vector<std::uint32_t> begins_, ends_, steps_;
@@ -120,13 +121,13 @@ class Peak {
   model::Layers layers_;
 };
 
-// One answer to what fills the peak.
+// One candidate explanation of what fills the peak.
 struct Explanation {
   report::Finding finding;
   std::vector<std::uint32_t> parts;  // rows of Peak::live() that it explains
-  std::uint64_t bytes = 0;           // of these
-  // Precedence over others that explain as many bytes: a specific cause is worth more than the
-  // category it belongs to, and a mistake more than a fact.
+  std::uint64_t bytes = 0;           // their total size
+  // Precedence over others that explain the same number of bytes: a specific cause ranks above the
+  // category that it belongs to, and a mistake ranks above a fact.
   double weight = 1.0;
 
   void add(const Peak& peak, std::uint32_t part) {
@@ -136,29 +137,32 @@ struct Explanation {
 };
 using Explanations = std::vector<Explanation>;
 
-// Nobody changes a program for less.
-inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{16} << 20;
-// Half of the peak: nothing else can matter more.
+// A smaller peak needs no explanation. Even a small trial of a large program has a few MiB.
+inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{4} << 20;
+// For habits of most programs, which cost little while the programs are small: gradients that are
+// live through forward, the scratch of an optimizer.
+inline constexpr std::uint64_t kLeastHabitBytes = std::uint64_t{16} << 20;
+// Half of the peak: nothing else can be larger.
 inline constexpr double kShareOfActivations = 0.5;
-// Adam's state is half of parameters, gradients and state together; with activations in the way it
-// may be a third. What explains more is reported first anyway.
+// Adam's state is half of parameters, gradients and state together; with activations it may be a
+// third. Explanations of more bytes are reported first anyway.
 inline constexpr double kShareOfState = 1.0 / 3.0;
-// A single place that is less is one of many.
+// A place with a smaller share is one of many.
 inline constexpr double kShareOfPlace = 0.4;
 
 // "50.0% of the peak on cpu".
 std::string share_text(const Peak& peak, std::uint64_t bytes);
-// ", called by Trainer.validate, main": functions of the user around the allocation's line; empty
-// if there are none.
+// ", called by Trainer.validate, main": user functions around the allocation's line; empty if there
+// are none.
 std::string callers_text(const Peak& peak, const PeakAllocation& allocation);
-// The line that made most bytes of the parts, and how many.
+// The line that allocated the most bytes of the parts, with those bytes.
 std::pair<std::string, std::uint64_t> line_of_most(const Peak& peak,
                                                    const std::vector<std::uint32_t>& parts);
 // "3 tensors of [512, 512, 64] float32 by aten::sub", for the largest of the parts.
 std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
 
-// The calls in the user's code that lead to most of the parts, outermost first, as long as each has
-// most of what its caller has: "train.py:9 (step) → dit.py:30 (forward)"; empty if there are none.
+// The calls in the user's code that lead to most of the parts, outermost first, while each has most
+// of its caller's bytes: "train.py:9 (step) → dit.py:30 (forward)"; empty if there are none.
 std::string path_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
 
 void explain_activations(Peak& peak, Explanations& out);

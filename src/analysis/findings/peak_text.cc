@@ -1,4 +1,4 @@
-// The words of the rules about what fills the peak.
+// Texts for the rules about the composition of the peak.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::size_t kCallersNamed = 4;
-// Of a path: the outermost call, and so many of the innermost.
+// A long path shows its outermost call and this many of the innermost.
 constexpr std::size_t kInnermostNamed = 3;
 
 std::string_view file_name(std::string_view path) {
@@ -37,8 +37,8 @@ std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stac
   return calls;
 }
 
-// The outermost operator; of a hook or an autograd.Function of the program, whose nodes have no
-// number ("GateBackward"), the operator that it calls.
+// The outermost operator. For a hook or an autograd.Function of the program, whose nodes have no
+// number ("GateBackward"), it is the operator called inside.
 std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
   if (allocation.born == model::kNone) return {};
   const model::Site& site = peak.site(allocation);

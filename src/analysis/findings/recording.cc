@@ -1,5 +1,5 @@
-// recording_was_empty, no_memory_events, history_truncated: what the recording lacks, what can
-// still be said, and how to record so that more can.
+// recording_was_empty, no_memory_events, history_truncated: what the recording lacks, what is still
+// valid, and how to record more.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -14,8 +14,8 @@ namespace {
 
 using model::Action;
 
-// A ring ten times larger holds ten times the steps. PyTorch keeps the entries in host memory, a
-// few hundred bytes each, so this is cheap up to millions.
+// A ring ten times larger covers ten times as many steps. PyTorch keeps the entries in host memory,
+// a few hundred bytes each, so this is cheap up to millions of entries.
 constexpr std::uint64_t kRingFactor = 10;
 
 // _record_memory_history(enabled="state") keeps the stacks of live blocks and a ring of one event.
@@ -37,7 +37,7 @@ std::string record_call(std::uint64_t entries) {
   return "torch.cuda.memory._record_memory_history(max_entries=" + std::to_string(entries) + ")";
 }
 
-// How to record again, with the tool that this file is of.
+// How to record again, with the tool that wrote this file.
 std::string record_again(const report::Source& source) {
   if (source.format == "plimsoll") {
     return "Record while the program allocates: start before the model is built (plimsoll run does "
@@ -48,8 +48,7 @@ std::string record_again(const report::Source& source) {
          "torch.cuda.memory._dump_snapshot(path) while recording is still on.";
 }
 
-// With max_events a native recording keeps only the newest events; what was live before them is in
-// it.
+// With max_events, a native recording keeps only the newest events and the memory live before them.
 report::Finding limited(const Facts& facts, const DeviceFacts& device) {
   report::Finding finding;
   finding.id = "history_truncated";

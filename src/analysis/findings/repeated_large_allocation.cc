@@ -1,5 +1,5 @@
-// repeated_large_allocation: a line allocates the same large size again and again and drops it at
-// once, where that costs something. Doing so from the cache is what training steps do, and free.
+// repeated_large_allocation: a line repeatedly allocates the same large size and frees it
+// immediately, where that is expensive. From the cache it is free, and normal in training steps.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -13,24 +13,23 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Below this a segment is shared with others, and nothing hangs on one size.
+// Smaller requests share a segment, so a single size does not matter.
 constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kFewest = 50;
-// "Drops it at once": nearly all are temporary.
+// "Frees it immediately": nearly all are temporary.
 constexpr double kTemporaryShare = 0.9;
-// It costs where each tenth had to come from the driver, ...
+// Expensive if a tenth of them had to come from the driver, ...
 constexpr double kDriverShare = 0.1;
-// ... or where it is most of all bytes that the recording allocates: kernels that only fill and
-// throw away.
+// ... or if they are most of all allocated bytes: kernels that only fill memory to discard it.
 constexpr double kShareOfBytes = 0.5;
 
-// The allocations of one line that have one size.
+// The allocations of one line and one size.
 struct Population {
   model::LineId line;
   std::uint64_t size_bytes = 0;
   std::uint64_t count = 0;
   std::uint64_t temporary = 0;
-  std::uint64_t from_driver = 0;  // a segment was taken for it immediately before
+  std::uint64_t from_driver = 0;  // immediately after a new segment
   std::uint64_t in_packages = 0;
 
   std::uint64_t bytes() const { return count * size_bytes; }
@@ -40,7 +39,7 @@ bool takes_segment(model::Action action) {
   return action == model::Action::kSegmentAlloc || action == model::Action::kSegmentMap;
 }
 
-// Of large sizes; those with most bytes first.
+// Only large sizes, most bytes first.
 std::vector<Population> populations_of(const Facts& facts, const DeviceFacts& device) {
   const model::Events& events = device.trace.events;
   const model::Lifetimes& lifetimes = device.trace.lifetimes;

@@ -1,6 +1,6 @@
-// The rules. Each looks at the facts and gives the findings it can defend, or none: a healthy file
-// has no finding. Their thresholds stand beside them, each with the reason for it, and all together
-// in docs/findings.md.
+// The rules. Each examines the facts and returns findings only if they are certain: a healthy file
+// has none. Each threshold is defined next to its rule, with its reason; docs/findings.md lists all
+// of them.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Facts {
   std::vector<Traffic> traffic;  // same order as Trace::devices
 };
 
-// One device of those the user asks about.
+// One of the devices that the user requested.
 struct DeviceFacts {
   const model::DeviceTrace& trace;
   const report::DeviceReport& report;
@@ -49,11 +49,11 @@ Findings segment_churn(const Facts& facts);
 Findings repeated_large_allocation(const Facts& facts);
 Findings churn(const Facts& facts);
 Findings one_device_dominates(const Facts& facts);
-// Where categories are known or inferred.
+// Whether categories are known or inferred.
 Findings what_fills_the_peak(const Facts& facts);
 Findings unknown_memory(const Facts& facts);
 
-// No finding: what came closest to one on each device, the closest first.
+// For devices without a finding: the figures closest to one, closest first.
 std::vector<report::NearMiss> near_misses(const Facts& facts);
 std::optional<report::NearMiss> near_stranded(const DeviceFacts& device);
 

@@ -1,5 +1,5 @@
-// Each rule on facts made by hand: raised where it should be, silent just below its threshold. What
-// the sentences look like as a whole is in tests/golden/findings.
+// Each rule on facts made by hand: raised where it should be, silent just below its threshold.
+// Complete sentences are in tests/golden/findings.
 #include "analysis/findings/rules.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using tests::TraceMaker;
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
 
-// One device whose report a test fills as it likes.
+// One device whose report the test fills in.
 class Case {
  public:
   Case() { maker.on(model::Device{}); }
@@ -70,18 +70,18 @@ report::OomDetails oom(std::string cause, std::string line = "a.py:1 (f)") {
   return row;
 }
 
-// Of 10 GiB live.
+// With 10 GiB live.
 Findings too_big(const char* category, bool is_snapshot) {
   Case c;
-  c.maker.alloc_told(1, 7 * kGib, {.category = category});
-  c.maker.alloc_told(2, 3 * kGib, {.category = "parameter"});
+  c.maker.alloc_reported(1, 7 * kGib, {.category = category});
+  c.maker.alloc_reported(2, 3 * kGib, {.category = "parameter"});
   c.is_snapshot = is_snapshot;
   c.device().oom_details = {oom("too_big")};
   c.device().oom_details[0].event = 1;
   return c.run(out_of_memory);
 }
 
-TEST(OutOfMemory, of_a_model_that_is_too_big_has_one_answer_by_what_fills_the_device) {
+TEST(OutOfMemory, advises_on_a_model_that_is_too_big_by_what_fills_the_device) {
   const Findings activations = too_big("activation", false);
   ASSERT_THAT(activations, SizeIs(1));
   EXPECT_THAT(activations[0].evidence,
@@ -95,7 +95,7 @@ TEST(OutOfMemory, of_a_model_that_is_too_big_has_one_answer_by_what_fills_the_de
   EXPECT_THAT(too_big("unknown", true)[0].next_step, HasSubstr("is unknown"));
 }
 
-TEST(OutOfMemory, fragmentation_advises_expandable_segments_unless_they_are_on) {
+TEST(OutOfMemory, advises_expandable_segments_unless_they_are_on) {
   for (const bool is_on : {false, true}) {
     Case c;
     if (is_on) set_expandable(c);
@@ -111,7 +111,7 @@ TEST(OutOfMemory, fragmentation_advises_expandable_segments_unless_they_are_on) 
   }
 }
 
-TEST(OutOfMemory, a_pin_without_a_line_is_not_called_by_its_brackets) {
+TEST(OutOfMemory, does_not_name_a_pin_without_a_line_by_its_brackets) {
   Case c;
   c.device().oom_details = {oom("fragmentation")};
   c.device().oom_details[0].pinning_lines = {pinning_line("[backward, no Python frame]")};
@@ -119,7 +119,7 @@ TEST(OutOfMemory, a_pin_without_a_line_is_not_called_by_its_brackets) {
               HasSubstr("allocate the long-lived blocks before"));
 }
 
-TEST(OutOfMemory, says_how_much_is_missing) {
+TEST(OutOfMemory, states_how_much_is_missing) {
   Case c;
   c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
   const Findings found = c.run(out_of_memory);
@@ -129,11 +129,11 @@ TEST(OutOfMemory, says_how_much_is_missing) {
   EXPECT_THAT(found[1].next_step, HasSubstr("It needs at least 3.0 GiB more"));
 }
 
-TEST(OutOfMemory, who_else_held_the_device_is_told_where_the_driver_was_asked) {
+TEST(OutOfMemory, reports_other_users_of_the_device_if_the_driver_was_queried) {
   for (const bool is_much : {true, false}) {
     Case c;
     c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
-    report::BarReport bar{.moment = "oom", .total_bytes = 10 * kGib};
+    report::BarReport bar{.point = "oom", .total_bytes = 10 * kGib};
     const auto bytes = [](std::uint64_t gib) { return static_cast<std::int64_t>(gib * kGib); };
     bar.parts = {{"tensors", "tensors", bytes(6), 0, 0},
                  {"process", "process 77 serve", is_much ? bytes(2) : -bytes(1), 77, 1},
@@ -141,7 +141,7 @@ TEST(OutOfMemory, who_else_held_the_device_is_told_where_the_driver_was_asked) {
     c.device().bars = {bar};
     const Findings found = c.run(out_of_memory);
     ASSERT_THAT(found, SizeIs(2));
-    // The driver was asked at the last failure.
+    // The driver was queried at the last failure.
     EXPECT_THAT(found[1].evidence, Not(Contains(HasSubstr("not PyTorch's"))));
     if (is_much) {
       EXPECT_THAT(found[0].evidence,
@@ -153,7 +153,7 @@ TEST(OutOfMemory, who_else_held_the_device_is_told_where_the_driver_was_asked) {
   }
 }
 
-TEST(OutOfMemory, under_a_limit_what_the_device_has_is_no_help) {
+TEST(OutOfMemory, under_a_limit_free_device_memory_does_not_help) {
   Case c;
   c.device().oom_details = {oom("too_big")};
   c.device().oom_details[0].device_free_bytes = 40 * kGib;
@@ -163,7 +163,7 @@ TEST(OutOfMemory, under_a_limit_what_the_device_has_is_no_help) {
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("set_per_process_memory_fraction")));
 }
 
-TEST(OutOfMemory, a_limit_that_was_set_is_named_with_its_share_of_the_device) {
+TEST(OutOfMemory, names_a_limit_with_its_share_of_the_device) {
   Case c;
   c.device().oom_details = {oom("process_limit")};
   report::OomDetails& failed = c.device().oom_details[0];
@@ -179,7 +179,7 @@ TEST(OutOfMemory, a_limit_that_was_set_is_named_with_its_share_of_the_device) {
   EXPECT_THAT(found[0].next_step, HasSubstr("(50.0% of the device now)"));
 }
 
-TEST(OutOfMemory, what_others_hold_is_told_where_the_device_is_known) {
+TEST(OutOfMemory, reports_the_memory_of_others_if_the_device_is_known) {
   Case c;
   c.device().oom_details = {oom("too_big")};
   report::OomDetails& failed = c.device().oom_details[0];
@@ -189,7 +189,7 @@ TEST(OutOfMemory, what_others_hold_is_told_where_the_device_is_known) {
               Contains(HasSubstr("19.0 GiB of the device's 80.0 GiB were used outside")));
 }
 
-TEST(OutOfMemory, no_limit_is_named_where_there_is_none) {
+TEST(OutOfMemory, names_no_limit_if_there_is_none) {
   Case c;
   c.device().oom_details = {oom("too_big")};
   c.device().oom_details[0].device_total_bytes = 80 * kGib;
@@ -210,7 +210,7 @@ TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
   EXPECT_THAT(found[0].evidence[0], HasSubstr("requested 7.0 GiB"));
 }
 
-TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
+TEST(OutOfMemory, counts_the_rest_beyond_three_lines) {
   Case c;
   for (int i = 0; i < 10; ++i) c.device().oom_details.push_back(oom("too_big", std::to_string(i)));
   const Findings found = c.run(out_of_memory);
@@ -219,7 +219,7 @@ TEST(OutOfMemory, beyond_three_places_the_rest_is_counted) {
   EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places before that")));
 }
 
-TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
+TEST(OutOfMemory, points_a_process_with_little_memory_to_the_others) {
   Case c;
   c.device().oom_details = {oom("one_large_request"), oom("one_large_request", "b.py:2 (g)")};
   c.device().oom_details[0].reserved_bytes = static_cast<std::int64_t>(2 * kGib);
@@ -229,7 +229,7 @@ TEST(OutOfMemory, a_process_that_could_have_little_is_pointed_to_the_others) {
   EXPECT_THAT(found[1].evidence, Contains(HasSubstr("only 3.0 GiB together")));
 }
 
-TEST(OutOfMemory, is_less_grave_where_the_program_went_on) {
+TEST(OutOfMemory, is_less_severe_if_the_program_continued) {
   const auto after = [](std::uint64_t events) {
     Case c;
     c.device().oom_details = {oom("too_big")};
@@ -258,24 +258,24 @@ Findings stranded_case(Stranded bytes) {
   return c.run(stranded_memory);
 }
 
-TEST(StrandedMemory, is_found_where_it_made_the_allocator_reserve_more) {
+TEST(StrandedMemory, is_found_if_it_made_the_allocator_reserve_more) {
   const Findings found = stranded_case({93 * kGib, 77 * kGib, 16 * kGib});
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].saving_bytes, 16 * kGib);
   EXPECT_THAT(stranded_case({1000 * kMib, 600 * kMib, 400 * kMib}), SizeIs(1));
 }
 
-TEST(StrandedMemory, is_not_found_where_everything_reserved_was_needed_once) {
+TEST(StrandedMemory, is_not_found_if_everything_reserved_was_needed_at_some_point) {
   EXPECT_THAT(stranded_case({93 * kGib, 92 * kGib, 60 * kGib}), IsEmpty());
 }
 
-TEST(StrandedMemory, the_usual_price_of_a_caching_allocator_is_not_told) {
+TEST(StrandedMemory, the_usual_cost_of_a_caching_allocator_is_not_reported) {
   EXPECT_THAT(stranded_case({3600 * kMib, 3100 * kMib, 500 * kMib}), IsEmpty());
   EXPECT_THAT(stranded_case({20 * kGib, 19 * kGib, kGib}), IsEmpty());
   EXPECT_THAT(stranded_case({400 * kMib, 150 * kMib, 250 * kMib}), IsEmpty());
 }
 
-TEST(StrandedMemory, is_not_told_twice) {
+TEST(StrandedMemory, is_not_reported_twice) {
   Case c;
   c.device().oom_details = {oom("fragmentation")};
   c.device().reserved.peak_bytes = static_cast<std::int64_t>(93 * kGib);
@@ -296,7 +296,7 @@ report::GrowthRow growth(double bytes_per_step) {
   return row;
 }
 
-TEST(MemoryGrowth, is_critical_when_it_is_a_quarter_of_what_is_live) {
+TEST(MemoryGrowth, is_critical_at_a_quarter_of_live_memory) {
   for (const std::uint64_t live : {3600 * kMib, 3601 * kMib}) {
     Case c;
     c.device().requested_active.end_bytes = static_cast<std::int64_t>(live);
@@ -310,13 +310,13 @@ TEST(MemoryGrowth, is_critical_when_it_is_a_quarter_of_what_is_live) {
   }
 }
 
-TEST(MemoryGrowth, a_list_of_scalar_losses_is_not_told) {
+TEST(MemoryGrowth, a_list_of_scalar_losses_is_not_reported) {
   Case c;
   c.report.tables.growth = {growth(512)};
   EXPECT_THAT(c.run(memory_growth), IsEmpty());
 }
 
-TEST(MemoryGrowth, what_is_not_certain_is_information) {
+TEST(MemoryGrowth, uncertain_growth_is_information) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].is_certain = false;
@@ -327,7 +327,7 @@ TEST(MemoryGrowth, what_is_not_certain_is_information) {
   EXPECT_THAT(found[0].next_step, HasSubstr("at least 12 steps"));
 }
 
-TEST(MemoryGrowth, of_the_history_of_lbfgs_is_information) {
+TEST(MemoryGrowth, in_the_history_of_lbfgs_is_information) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].is_of_lbfgs = true;
@@ -337,7 +337,7 @@ TEST(MemoryGrowth, of_the_history_of_lbfgs_is_information) {
   EXPECT_THAT(found[0].next_step, HasSubstr("history_size"));
 }
 
-TEST(MemoryGrowth, of_a_program_that_only_runs_forward_is_information) {
+TEST(MemoryGrowth, in_a_forward_only_program_is_information) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].is_of_calls = true;
@@ -348,14 +348,14 @@ TEST(MemoryGrowth, of_a_program_that_only_runs_forward_is_information) {
   EXPECT_THAT(found[0].next_step, HasSubstr("collects results on purpose, nothing is wrong"));
 }
 
-TEST(MemoryGrowth, what_is_certain_is_told_alone) {
+TEST(MemoryGrowth, certain_growth_is_reported_alone) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib), growth(1.0 * kMib)};
   c.report.tables.growth[0].is_certain = false;
   EXPECT_THAT(c.run(memory_growth)[0].title, HasSubstr("grows by 1.0 MiB a step"));
 }
 
-TEST(MemoryGrowth, the_rate_has_its_interval_where_steps_differ) {
+TEST(MemoryGrowth, the_rate_has_an_interval_if_steps_differ) {
   Case c;
   c.report.tables.growth = {growth(2.0 * kMib)};
   c.report.tables.growth[0].low_bytes_per_step = 1.5 * kMib;
@@ -364,7 +364,7 @@ TEST(MemoryGrowth, the_rate_has_its_interval_where_steps_differ) {
               HasSubstr("2.0 MiB a step (95 %: 1.5 MiB to 2.5 MiB)"));
 }
 
-TEST(MemoryGrowth, many_lines_that_grow_little_are_told_by_their_category) {
+TEST(MemoryGrowth, many_lines_that_grow_little_are_reported_by_their_category) {
   Case c;
   c.report.tables.growth = {growth(512), growth(512)};
   c.report.tables.growth_by_category = {growth(100.0 * 1024)};
@@ -376,7 +376,7 @@ TEST(MemoryGrowth, many_lines_that_grow_little_are_told_by_their_category) {
   EXPECT_THAT(found[0].next_step, HasSubstr("the category activation"));
 }
 
-TEST(MemoryGrowth, tensors_of_the_cpu_are_not_sent_to_the_cpu) {
+TEST(MemoryGrowth, moving_cpu_tensors_to_the_cpu_is_not_advised) {
   Case c;
   c.report.tables.growth = {growth(2.0 * kMib)};
   c.report.tables.growth[0].device = c.device().device = -1;
@@ -399,7 +399,50 @@ TEST(MemoryGrowth, the_advice_follows_from_the_category_that_grows) {
   EXPECT_THAT(advice("optimizer_state"), Not(HasSubstr(".item()")));
 }
 
-TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_next_to_a_leak) {
+TEST(MemoryGrowth, of_more_than_128_steps_groups_are_compared) {
+  const auto finding = [](std::uint64_t grown_groups) {
+    Case c;
+    c.report.tables.growth = {growth(2.0 * kMib)};
+    report::GrowthRow& row = c.report.tables.growth[0];
+    row.steps = 500;
+    row.steps_each = 4;
+    row.compared_steps = 62;
+    row.grown_steps = grown_groups;
+    return c.run(memory_growth)[0];
+  };
+  EXPECT_THAT(finding(62).title, HasSubstr("a step on average"));
+  EXPECT_THAT(finding(62).evidence,
+              Contains(HasSubstr("Every group of 4 steps leaves memory behind. The first quarter "
+                                 "of the 500 steps")));
+  EXPECT_THAT(finding(6).evidence,
+              Contains(HasSubstr("6 of 62 groups of 4 steps that are compared leave memory")));
+}
+
+TEST(MemoryGrowth, item_is_advised_only_for_what_may_have_one_element) {
+  const auto advice = [](std::int32_t device, std::uint64_t survivors, const char* category) {
+    Case c;
+    c.report.tables.growth = {growth(2.0 * kMib)};
+    c.report.tables.growth[0].survivors = survivors;
+    c.report.tables.growth[0].steps = survivors;
+    c.report.tables.growth_by_category = {growth(2.0 * kMib)};
+    c.report.tables.growth_by_category[0].key = category;
+    for (auto* rows : {&c.report.tables.growth, &c.report.tables.growth_by_category}) {
+      rows->front().device = c.device().device = device;
+    }
+    return c.run(memory_growth)[0].next_step;
+  };
+  const std::uint64_t grown = static_cast<std::uint64_t>(growth(2.0 * kMib).grown_bytes);
+  for (const std::int32_t device : {-1, 0}) {
+    for (const char* category : {"input", "other", "activation"}) {
+      EXPECT_THAT(advice(device, 20, category), Not(HasSubstr(".item()"))) << category;
+      const std::uint64_t scalars = grown / (device < 0 ? 8 : 512);
+      EXPECT_THAT(advice(device, scalars, category), HasSubstr("Store .item() values")) << category;
+    }
+  }
+  EXPECT_THAT(advice(0, 20, "input"), HasSubstr(".detach().cpu()"));
+}
+
+TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_alongside_a_leak) {
   Case c;
   c.report.tables.growth = {growth(2.0 * kMib), growth(1.0 * kMib)};
   c.report.tables.growth[0].is_model_in_stages = true;
@@ -412,7 +455,7 @@ TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_next_to_a_leak) {
   EXPECT_THAT(findings[1].title, HasSubstr("grew in 4 stages"));
 }
 
-TEST(MemoryGrowth, of_another_device_is_told_of_that_device) {
+TEST(MemoryGrowth, on_another_device_is_reported_for_that_device) {
   Case c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].device = 1;
@@ -430,7 +473,7 @@ TEST(Settings, max_split_size_with_expandable_segments_is_a_conflict) {
   EXPECT_THAT(d.run(allocator_settings_conflict), SizeIs(2));
 }
 
-TEST(Settings, a_wish_that_was_not_granted_is_told) {
+TEST(Settings, a_setting_without_effect_is_reported) {
   Case c;
   c.maker.builder().add_setting(
       model::Setting{"PYTORCH_CUDA_ALLOC_CONF", std::string("expandable_segments:True")});
@@ -440,7 +483,7 @@ TEST(Settings, a_wish_that_was_not_granted_is_told) {
   EXPECT_THAT(found[0].title, HasSubstr("is set but not in effect"));
 }
 
-TEST(RecordingWasEmpty, says_what_to_call_and_what_is_known) {
+TEST(RecordingWasEmpty, states_what_to_call_and_what_is_known) {
   Case c;
   c.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
   const Findings found = c.run(recording_was_empty);
@@ -449,7 +492,7 @@ TEST(RecordingWasEmpty, says_what_to_call_and_what_is_known) {
   EXPECT_THAT(found[0].next_step, HasSubstr("_record_memory_history(max_entries=100000)"));
 }
 
-TEST(RecordingWasEmpty, advises_on_the_tool_that_the_file_is_of) {
+TEST(RecordingWasEmpty, gives_advice_for_the_tool_that_wrote_the_file) {
   Case c;
   c.report.source.format = "plimsoll";
   c.maker.segment(0, kGib, {});
@@ -458,7 +501,7 @@ TEST(RecordingWasEmpty, advises_on_the_tool_that_the_file_is_of) {
   EXPECT_THAT(found[0].next_step, AllOf(HasSubstr("plimsoll.record()"), Not(HasSubstr("torch"))));
 }
 
-TEST(RecordingWasEmpty, a_ring_of_one_event_is_no_history_and_two_are) {
+TEST(RecordingWasEmpty, a_ring_of_one_event_is_not_a_history_but_two_are) {
   Case c;
   c.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
   c.maker.event(Action::kFreeCompleted, 5 * kMib, 8);
@@ -504,13 +547,13 @@ TEST(HistoryTruncated, suggests_ten_times_the_ring) {
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("1 allocation freed here was made before it")));
 }
 
-// A wave: give back `segments`, then take one again.
+// One wave: returns `segments` segments to the driver, then requests one again.
 void add_wave(Case& c, int segments, model::StackId stack) {
   for (int i = 0; i < segments; ++i) c.maker.event(Action::kSegmentFree, 0, 2 * kMib, stack);
   for (int i = 0; i < segments; ++i) c.maker.event(Action::kSegmentAlloc, 0, 2 * kMib, stack);
 }
 
-TEST(SegmentChurn, names_empty_cache_where_it_was_that) {
+TEST(SegmentChurn, names_empty_cache_if_that_was_the_cause) {
   Case c;
   const auto stack = c.maker.stack({{"/x/site-packages/torch/cuda/memory.py", 9, "empty_cache"},
                                     {"/home/u/train.py", 5, "loop"}});
@@ -518,10 +561,10 @@ TEST(SegmentChurn, names_empty_cache_where_it_was_that) {
   const Findings found = c.run(segment_churn);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].next_step, HasSubstr("Remove torch.cuda.empty_cache()"));
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("home/u/train.py:5 (loop), by torch.cuda")));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("/home/u/train.py:5 (loop), by torch.cuda")));
 }
 
-TEST(SegmentChurn, a_cache_emptied_between_phases_is_right) {
+TEST(SegmentChurn, emptying_the_cache_between_phases_is_not_reported) {
   Case c;
   for (int i = 0; i < 4; ++i) add_wave(c, 100, model::kNoStack);
   EXPECT_THAT(c.run(segment_churn), IsEmpty());
@@ -536,7 +579,7 @@ report::SiteRow throwaway(std::uint64_t count, std::uint64_t size) {
   return row;
 }
 
-TEST(Churn, is_told_when_one_line_makes_half_of_all_allocations) {
+TEST(Churn, is_reported_when_one_line_makes_half_of_all_allocations) {
   for (const int others : {2000, 2001}) {
     Case c;
     for (int i = 0; i < 2000 + others; ++i) c.maker.alloc(0, 8).free(0, 8);
@@ -545,7 +588,7 @@ TEST(Churn, is_told_when_one_line_makes_half_of_all_allocations) {
   }
 }
 
-TEST(Churn, of_a_stack_without_a_line_is_not_told) {
+TEST(Churn, on_a_stack_without_a_line_is_not_reported) {
   Case c;
   for (int i = 0; i < 3000; ++i) c.maker.alloc(0, 8).free(0, 8);
   c.report.tables.sites = {throwaway(3000, 8)};
@@ -553,19 +596,19 @@ TEST(Churn, of_a_stack_without_a_line_is_not_told) {
   EXPECT_THAT(c.run(churn), IsEmpty());
 }
 
-// Of size `mib`, freed at once.
+// Allocates `count` times `mib` MiB and frees each immediately.
 void throw_away(Case& c, int count, std::uint64_t mib, model::StackId stack) {
   for (int i = 0; i < count; ++i) c.maker.alloc(1, mib * kMib, stack).free(1, mib * kMib);
 }
 
-TEST(RepeatedLargeAllocation, from_the_cache_costs_nothing_and_is_not_reported) {
+TEST(RepeatedLargeAllocation, from_the_cache_is_free_and_not_reported) {
   Case c;
   throw_away(c, 60, 64, c.maker.stack({{"a.py", 1, "f"}}));
   throw_away(c, 61, 64, model::kNoStack);
   EXPECT_THAT(c.run(repeated_large_allocation), IsEmpty());
 }
 
-TEST(RepeatedLargeAllocation, is_reported_when_it_went_to_the_driver_or_is_most_of_all) {
+TEST(RepeatedLargeAllocation, is_reported_if_it_reached_the_driver_or_is_most_of_all_bytes) {
   Case c;
   throw_away(c, 60, 64, c.maker.stack({{"a.py", 1, "f"}}));
   const Findings found = c.run(repeated_large_allocation);
@@ -584,17 +627,17 @@ TEST(RepeatedLargeAllocation, is_reported_when_it_went_to_the_driver_or_is_most_
               Contains(HasSubstr("6 allocations had to wait for the driver")));
 }
 
-TEST(RepeatedLargeAllocation, one_size_counts_whatever_else_the_line_allocates) {
+TEST(RepeatedLargeAllocation, one_size_counts_regardless_of_the_lines_other_sizes) {
   Case c;
   const auto stack = c.maker.stack({{"a.py", 1, "f"}});
   throw_away(c, 60, 64, stack);
-  for (std::uint64_t i = 0; i < 40; ++i) c.maker.alloc(100 + i, kMib + i, stack);  // it keeps these
+  for (std::uint64_t i = 0; i < 40; ++i) c.maker.alloc(100 + i, kMib + i, stack);  // these are kept
   const Findings found = c.run(repeated_large_allocation);
   ASSERT_THAT(found, SizeIs(1)) << "40 % of the line's allocations live, but none of these";
   EXPECT_THAT(found[0].title, HasSubstr("64.0 MiB 60 times"));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("That is 3.8 GiB of the 3.8 GiB")));
 
-  Case d;  // two sizes, neither is half of all
+  Case d;  // two sizes, neither of which is half of the total
   const auto line = d.maker.stack({{"a.py", 1, "f"}});
   throw_away(d, 60, 64, line);
   throw_away(d, 40, 128, line);

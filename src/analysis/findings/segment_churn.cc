@@ -1,5 +1,4 @@
-// segment_churn: the allocator gives segments back to the driver and asks for them again, over and
-// over.
+// segment_churn: the allocator repeatedly returns segments to the driver and requests them again.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -10,9 +9,9 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// One between two phases of a program is right, and a handful is an epoch's worth of them.
+// One wave between two phases of a program is normal, and so are a few per epoch.
 constexpr std::uint64_t kFewestWaves = 5;
-// A millisecond for each, more or less: below this nobody waits.
+// About a millisecond for each: below this the delay is negligible.
 constexpr std::uint64_t kFewestSegments = 50;
 
 }  // namespace

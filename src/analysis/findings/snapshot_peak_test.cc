@@ -28,7 +28,7 @@ void forward(Case& c, std::uint64_t mib) {
                                     {"/u/train.py", 5, "training_step"},
                                     {"/u/train.py", 99, "<module>"}});
   for (std::uint64_t i = 0; i < 10; ++i) {
-    c.maker.alloc_told(1 + i, mib * kMib, {.category = "activation", .stack = stack});
+    c.maker.alloc_reported(1 + i, mib * kMib, {.category = "activation", .stack = stack});
   }
 }
 
@@ -46,7 +46,7 @@ void live_before(Case& c, std::uint64_t count, std::uint64_t mib, const char* ca
   c.category_before = category;
 }
 
-TEST(SnapshotPeak, activations_are_named_with_the_functions_around_them) {
+TEST(SnapshotPeak, activations_are_named_with_their_calling_functions) {
   Case c = snapshot();
   forward(c, 10);
   const auto found = c.run(what_fills_the_peak);
@@ -62,6 +62,22 @@ TEST(SnapshotPeak, activations_are_named_with_the_functions_around_them) {
   EXPECT_THAT(found[0].next_step, HasSubstr("checkpoint"));
 }
 
+TEST(SnapshotPeak, gradients_in_backward_have_the_line_of_the_tensors_of_their_size) {
+  Case c = snapshot();
+  const auto softmax = c.maker.stack({{"/u/attention.py", 7, "custom_softmax"}});
+  const auto backward = c.maker.stack({{"??", 0, "torch::autograd::Engine::thread_main(...)"}});
+  c.maker.alloc_reported(1, 20 * kMib, {.category = "unknown", .stack = softmax});
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    c.maker.alloc_reported(2 + i, 20 * kMib,
+                           {.category = "activation_gradient", .stack = backward});
+  }
+  const auto found = c.run(explain_activations);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, Contains("5 gradients of 20.0 MiB have the size of what "
+                                          "/u/attention.py:7 (custom_softmax) creates."));
+  EXPECT_THAT(found[0].next_step, HasSubstr("attention.py:7 (custom_softmax)"));
+}
+
 TEST(SnapshotPeak, optimizer_state_from_before_the_history_counts) {
   Case c = snapshot();
   live_before(c, 4, 20, "optimizer_state");
@@ -75,7 +91,7 @@ TEST(SnapshotPeak, optimizer_state_from_before_the_history_counts) {
   EXPECT_EQ(found[1].id, "activations_dominate");
 }
 
-TEST(SnapshotPeak, parameters_alone_are_no_finding) {
+TEST(SnapshotPeak, parameters_alone_are_not_a_finding) {
   Case c = snapshot();
   live_before(c, 4, 20, "parameter");
   forward(c, 1);
@@ -90,7 +106,7 @@ TEST(SnapshotPeak, the_temporaries_of_an_optimizer_are_its_scratch) {
                      {"/u/train.py", 9, "main"}});
   live_before(c, 2, 20, "parameter");
   for (std::uint64_t i = 0; i < 6; ++i) {
-    c.maker.alloc_told(1 + i, 5 * kMib, {.category = "other", .stack = stack});
+    c.maker.alloc_reported(1 + i, 5 * kMib, {.category = "other", .stack = stack});
   }
   const auto found = c.run(what_fills_the_peak);
   ASSERT_THAT(found, SizeIs(1));
@@ -107,7 +123,7 @@ TEST(SnapshotPeak, a_line_of_memory_from_before_the_history_is_not_judged) {
 TEST(SnapshotPeak, one_line_with_few_large_tensors_is_named_with_its_callers) {
   Case c = snapshot();
   const auto stack = c.maker.stack({{"/u/loss.py", 7, "word_loss"}, {"/u/train.py", 5, "main"}});
-  c.maker.alloc_told(50, 60 * kMib, {.category = "activation", .stack = stack});
+  c.maker.alloc_reported(50, 60 * kMib, {.category = "activation", .stack = stack});
   forward(c, 3);
   const auto found = c.run(what_fills_the_peak);
   ASSERT_THAT(found, SizeIs(1));
@@ -115,18 +131,18 @@ TEST(SnapshotPeak, one_line_with_few_large_tensors_is_named_with_its_callers) {
   EXPECT_THAT(found[0].evidence, Contains("It holds 1 tensor of 60.0 MiB, called by main."));
 }
 
-// A forward of twenty operators; a local variable names three tensors at a time.
+// A forward of twenty operators; a local variable refers to three tensors at a time.
 Case measured_forward(bool keeps_graph, bool has_backward, const char* file = "/u/layers.py") {
   Case c = snapshot();
   live_before(c, 4, 20, "parameter");
   const auto stack = c.maker.stack(
       {{file, 3, "call"}, {"/u/model.py", 7, "forward"}, {"/u/bench.py", 5, "measure"}});
   for (std::uint64_t i = 0; i < 20; ++i) {
-    c.maker.alloc_told(1 + i, 10 * kMib, {.category = "activation", .stack = stack});
+    c.maker.alloc_reported(1 + i, 10 * kMib, {.category = "activation", .stack = stack});
     if (!keeps_graph && i >= 3) c.maker.free(1 + i - 3, 10 * kMib);
   }
   c.peak_at_event = keeps_graph ? 19 : 3;
-  if (has_backward) c.maker.alloc_told(50, kMib, {.category = "activation_gradient"});
+  if (has_backward) c.maker.alloc_reported(50, kMib, {.category = "activation_gradient"});
   for (std::uint64_t i = keeps_graph ? 0 : 17; i < 20; ++i) c.maker.free(1 + i, 10 * kMib);
   return c;
 }
@@ -141,11 +157,11 @@ TEST(SnapshotPeak, a_forward_that_keeps_its_graph_without_a_backward_is_named) {
   EXPECT_THAT(measured_forward(false, false).run(what_fills_the_peak), IsEmpty());
 }
 
-TEST(SnapshotPeak, no_graph_is_blamed_where_a_backward_may_be_hidden) {
+TEST(SnapshotPeak, no_graph_is_blamed_if_a_backward_may_be_hidden) {
   Case training = measured_forward(true, false);
   const auto stack = training.maker.stack(
       {{"/x/site-packages/torch/optim/optimizer.py", 530, "wrapper"}, {"/u/bench.py", 9, "main"}});
-  training.maker.alloc_told(90, 1, {.category = "other", .stack = stack});
+  training.maker.alloc_reported(90, 1, {.category = "other", .stack = stack});
   EXPECT_EQ(training.run(what_fills_the_peak)[0].id, "activations_dominate");
 
   Case compiled = measured_forward(true, false, "/tmp/torchinductor_u/ab/cab.py");
@@ -165,7 +181,7 @@ TEST(SnapshotPeak, memory_from_before_the_history_that_fills_the_peak_is_named_a
   EXPECT_THAT(known.run(unknown_memory), IsEmpty());
 }
 
-TEST(NearMisses, are_the_figures_below_a_threshold_closest_first) {
+TEST(NearMisses, list_the_figures_below_a_threshold_closest_first) {
   Case c = snapshot();
   live_before(c, 3, 20, "optimizer_state");
   forward(c, 24);

@@ -1,7 +1,7 @@
-// stranded_memory: the allocator went to the driver for more although much lay free, because what
-// lay free could not serve the request and could not be released. Cached bytes are no waste by
-// themselves, so this is measured where it cost something: at the highest point of reserved bytes,
-// against the request that made it rise.
+// stranded_memory: the allocator requested more memory from the driver although much was free,
+// because the free memory could not serve the request and could not be released. Cached bytes are
+// not waste by themselves, so this is measured where it had a cost: at the peak of reserved bytes,
+// with respect to the request that raised it.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,22 +13,22 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Any caching allocator wastes some: healthy steps without expandable segments strand up to a
-// seventh of what they reserve. So: a quarter of it, if that is more than a small change of the
-// batch would need; or, where that much memory is worth a setting, a tenth.
+// Any caching allocator strands some memory: in healthy steps without expandable segments, up to a
+// seventh of the reserved bytes. The threshold is therefore a quarter, if that exceeds what a small
+// change of the batch would need; or a tenth, if that much memory is worth a setting.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{256} << 20;
 constexpr double kSmallShare = 0.25;
 constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 30;
 constexpr double kLargeShare = 0.10;
 
-// An out-of-memory finding about the same thing says it better.
-bool is_told_already(const DeviceFacts& device) {
+// An out-of-memory finding about the same memory is more specific.
+bool is_reported_already(const DeviceFacts& device) {
   return std::ranges::any_of(device.report.oom_details, [](const report::OomDetails& oom) {
     return oom.cause == "fragmentation";
   });
 }
 
-// From where on it is substantial.
+// From this size on, stranded memory is substantial.
 std::uint64_t threshold_bytes(std::uint64_t reserved) {
   const auto from = [&](std::uint64_t least, double share) {
     return std::max(least, static_cast<std::uint64_t>(share * static_cast<double>(reserved)));
@@ -36,14 +36,14 @@ std::uint64_t threshold_bytes(std::uint64_t reserved) {
   return std::min(from(kSmallBytes, kSmallShare), from(kLargeBytes, kLargeShare));
 }
 
-// Events and segments of two different moments roll back to nonsense, which a negative baseline
-// shows.
+// If events and segments come from different points in time, they roll back to an invalid state,
+// which shows as a negative baseline.
 bool is_consistent(const report::DeviceReport& device) {
   return device.reserved.baseline_bytes >= 0 && device.held().baseline_bytes >= 0;
 }
 
-// What is reserved at most beyond what is live at most: had nothing been stranded, this much less
-// would have done.
+// Peak of reserved bytes minus peak of live bytes: how much less would have been enough without
+// stranded memory.
 std::uint64_t excess_bytes(const report::DeviceReport& device) {
   const std::int64_t reserved = device.reserved.peak_bytes;
   const std::int64_t live = device.held().peak_bytes;
@@ -51,10 +51,10 @@ std::uint64_t excess_bytes(const report::DeviceReport& device) {
   return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
 }
 
-// What fragmentation cost at the highest point of reserved bytes; 0: nothing, or it is unknown.
+// What fragmentation cost at the peak of reserved bytes; 0: nothing, or unknown.
 std::uint64_t cost_of(const DeviceFacts& device) {
   const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
-  if (!peak.event || is_told_already(device) || !is_consistent(device.report)) return 0;
+  if (!peak.event || is_reported_already(device) || !is_consistent(device.report)) return 0;
   return std::min(peak.stranded_bytes, excess_bytes(device.report));
 }
 

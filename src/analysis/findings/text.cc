@@ -10,6 +10,35 @@ namespace {
 
 constexpr std::size_t kNamed = 3;  // lines named in one sentence, or sentences about lines
 
+// Of the tensors that a line retains, judged by their mean size.
+enum class Elements : std::uint8_t { kUnknown, kOne, kMany };
+
+Elements elements_of(const report::GrowthRow* row, std::int32_t device) {
+  constexpr std::uint64_t kLargestElement = 8;   // float64, int64
+  constexpr std::uint64_t kSmallestBlock = 512;  // of the CUDA allocator
+  if (row == nullptr || row->survivors == 0) return Elements::kUnknown;
+  const std::uint64_t size = static_cast<std::uint64_t>(row->grown_bytes) / row->survivors;
+  return size <= (device < 0 ? kLargestElement : kSmallestBlock) ? Elements::kOne : Elements::kMany;
+}
+
+// What to store instead. `.item()` raises for a tensor of several elements.
+std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements) {
+  // What retains a graph is often the loss, however large the tensors of the graph are.
+  const bool is_any = elements == Elements::kUnknown || retained == Retained::kGraphs;
+  if (is_any) {
+    return std::string("Instead, store .item() of a single number such as a loss, and ") +
+           (is_cpu ? ".detach()" : ".detach().cpu()") + " of any other tensor";
+  }
+  if (elements == Elements::kOne) return "Store .item() values instead";
+  if (!is_cpu) return "Store .detach().cpu() copies instead, or only the part that you need";
+  // A copy on the CPU does not free CPU memory.
+  if (retained == Retained::kOutputs) {
+    return "Instead, store .detach().clone() of the part that you need: a slice retains the whole "
+           "tensor";
+  }
+  return "Keep fewer of them, or write them to a file";
+}
+
 }  // namespace
 
 std::string bytes_text(std::int64_t bytes) { return base::format_bytes(bytes); }
@@ -18,38 +47,33 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string rate_text(double bytes_per_step) {
-  constexpr double kMost = 9e18;  // what an integer holds, whatever a file says
+  constexpr double kMost = 9e18;  // fits in an integer for any file
   return bytes_text(static_cast<std::int64_t>(std::clamp(bytes_per_step, -kMost, kMost))) +
          " a step";
+}
+
+bool is_every_step(const report::GrowthRow& row) {
+  return row.steps_each == 1 && row.grown_steps == row.compared_steps;
 }
 
 Retained retained_in(std::string_view category) {
   const bool is_of_model = category == model::kParameter || category == model::kBuffer ||
                            category == model::kOptimizerState;
   if (is_of_model) return Retained::kModel;
-  return category == model::kActivation ? Retained::kGraphs : Retained::kTensors;
+  // With create_graph=True, the graphs are those that a backward has built.
+  const bool is_of_graph = category == model::kActivation || category == model::kActivationGradient;
+  return is_of_graph ? Retained::kGraphs : Retained::kTensors;
 }
 
 std::string free_advice(const std::string& holder, std::int32_t device, Retained retained,
                         const report::GrowthRow* row) {
   if (retained == Retained::kModel) {
-    const bool is_each = row != nullptr && row->grown_steps == row->compared_steps;
+    const bool is_each = row != nullptr && is_every_step(*row);
     const char* how_often = is_each ? "at every step" : "again and again";
     return "Make the model and its optimizer once, before the loop: " + holder + " adds to them " +
            how_often + " (add_param_group, a new module, parameter or optimizer).";
   }
-  // A copy on the CPU frees nothing of the CPU's.
-  const bool is_cpu = device < 0;
-  std::string instead = is_cpu ? "Store .item() or .detach() values instead"
-                               : "Store .item() or .detach().cpu() values instead";
-  if (retained == Retained::kTensors) {
-    instead = is_cpu ? "Store .item() values instead, or write the tensors to a file"
-                     : "Store .item() or .cpu() values instead";
-  } else if (retained == Retained::kOutputs && is_cpu) {
-    instead =
-        "Store .item() values instead, or .detach().clone() of the part that you need: a slice "
-        "retains the whole tensor";
-  }
+  const std::string instead = instead_of_tensors(device < 0, retained, elements_of(row, device));
   return "Free what " + holder + " retains from step to step" +
          (retained == Retained::kGraphs ? ", and the graphs that it retains" : "") +
          ": usually a list, dict or attribute that collects tensors. " + instead + ".";
@@ -59,10 +83,6 @@ std::string_view growing_category(const report::Tables& tables, std::int32_t dev
   const auto first =
       std::ranges::find(tables.growth_by_category, device, &report::GrowthRow::device);
   return first == tables.growth_by_category.end() ? std::string_view() : first->key;
-}
-
-std::string counted(std::uint64_t count, const char* singular) {
-  return base::format_count(count) + " " + singular + (count == 1 ? "" : "s");
 }
 
 std::string holders_text(std::span<const report::GroupRow> rows) {

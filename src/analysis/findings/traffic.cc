@@ -8,7 +8,7 @@ namespace {
 
 using model::Action;
 
-// The Python function or its C++ end, whichever the stacks show.
+// Matches the Python function or its C++ counterpart, whichever the stacks show.
 bool calls_empty_cache(const model::Trace& trace, model::StackId stack) {
   return std::ranges::any_of(trace.stacks.frames(stack), [&](model::FrameId id) {
     const std::string_view function = trace.strings[trace.stacks.frame(id).function];
@@ -17,7 +17,7 @@ bool calls_empty_cache(const model::Trace& trace, model::StackId stack) {
   });
 }
 
-// Counts waves: a wave is over, and counts, when memory is taken again.
+// Counts waves: a wave ends, and is counted, at the next allocation of a segment.
 class Waves {
  public:
   Waves(const model::Trace& trace, const model::UserLines& lines) : trace_(trace), lines_(lines) {}

@@ -1,6 +1,5 @@
-// What went to and fro on a device: allocations, and segments that went back to the driver and were
-// asked for again. Each cudaMalloc and cudaFree stops the device; a healthy run makes them in its
-// first steps only.
+// The traffic of a device: allocations, and segments returned to the driver and requested again.
+// Each cudaMalloc and cudaFree stalls the device; a healthy run makes them only in its first steps.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +12,13 @@ namespace plimsoll::analysis::findings {
 
 struct Traffic {
   std::uint64_t allocations = 0;
-  std::uint64_t allocated_bytes = 0;  // requested, summed over all of them
+  std::uint64_t allocated_bytes = 0;  // requested bytes, summed over all allocations
   std::uint64_t segments_taken = 0;   // segment_alloc and segment_map
   std::uint64_t segments_given = 0;   // segment_free and segment_unmap
   std::uint64_t given_bytes = 0;
-  std::uint64_t waves = 0;      // runs of giving back, each followed by taking again
+  std::uint64_t waves = 0;      // runs of segment frees, each followed by segment allocations
   bool by_empty_cache = false;  // most waves came from torch.cuda.empty_cache()
-  std::string line;             // whose call gave back in most waves; may be in brackets
+  std::string line;             // the line that freed in most waves; may be a label in brackets
 };
 
 Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,

@@ -1,4 +1,4 @@
-// unknown_memory: a part of the peak that nobody can be charged with, and why.
+// unknown_memory: a part of the peak that cannot be attributed, and why.
 #include <string>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kShareOfPeak = 0.01;
-// A snapshot knows of the memory from before its history no more than the sizes.
+// A snapshot has only sizes for memory from before its history.
 constexpr double kShareOfSnapshot = 0.5;
 constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
 
@@ -50,7 +50,7 @@ Findings unknown_memory(const Facts& facts) {
       if (const auto peak = Peak::of(facts, device)) add_unknown_of_snapshot(*peak, findings);
       continue;
     }
-    const report::MomentRow* peak = own_peak(facts, device);
+    const report::PointInTime* peak = own_peak(facts, device);
     if (peak == nullptr) continue;
     report::Finding finding;
     std::uint64_t bytes = 0;

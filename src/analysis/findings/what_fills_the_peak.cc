@@ -1,5 +1,5 @@
-// What fills the peak: explanations compete. Each names the bytes that it explains; the best comes
-// first, and another only if it explains bytes of note that those before it do not.
+// What fills the peak: explanations compete. Each lists the bytes that it explains; the best comes
+// first, and another follows only if it explains substantial bytes that earlier ones do not.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/held_by_kind.h"
+#include "analysis/findings/live_by_kind.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -21,17 +21,17 @@ constexpr std::array kExplanations{
     explain_graph,     explain_unowned,   explain_gradients,  explain_copies, explain_epoch,
     explain_batches,   explain_many,      explain_outside,    explain_line,   explain_layer,
     explain_parameter, explain_optimizer, explain_activations};
-// Of snapshots: the others need layers, phases, names or the beginning of each backward.
+// For snapshots: the others need layers, phases, names or the beginning of each backward.
 constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
                                               explain_optimizer, explain_activations};
-// What the explanations before it leave to another: less than this is no second story.
+// The minimum share that earlier explanations must leave to a later one.
 constexpr double kShareOfPeak = 0.15;
 
 double worth(const Explanation& explanation) {
   return static_cast<double>(explanation.bytes) * explanation.weight;
 }
 
-// How far the categories can be relied on.
+// How reliable the categories are.
 std::string confidence_text(const Peak& peak, const Explanation& explanation) {
   std::uint64_t by_size = 0;
   for (const std::uint32_t part : explanation.parts) {
@@ -43,10 +43,10 @@ std::string confidence_text(const Peak& peak, const Explanation& explanation) {
          " from before the history from sizes alone: a snapshot records no categories";
 }
 
-// What the whole peak is.
+// The composition of the whole peak.
 std::string whole_text(const Peak& peak) {
-  const HeldByKind held =
-      held_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
+  const LiveByKind held =
+      live_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
   return "The peak of " + bytes_text(peak.bytes()) + " contains " + kinds_text(held) + ".";
 }
 
@@ -86,11 +86,13 @@ Findings what_fills_the_peak(const Facts& facts) {
   std::ranges::stable_sort(by_peak, std::ranges::greater{}, [](const DeviceFacts* device) {
     return device->report.held().peak_bytes;
   });
-  std::set<std::pair<model::DeviceType, std::string>> known;  // of fuller devices of a type
+  std::set<std::pair<model::DeviceType, std::string>> known;  // explanations already given for
+                                                              // devices of a type that use more
+                                                              // memory
   for (const DeviceFacts* device : by_peak) {
     Findings found;
     if (auto peak = Peak::of(facts, *device)) append_best(*peak, found);
-    // Replicas of a model have the same story.
+    // Replicas of a model have the same explanation.
     const model::DeviceType type = device->trace.device.type;
     std::erase_if(found, [&](const auto& each) { return known.contains({type, each.id}); });
     for (const report::Finding& finding : found) known.emplace(type, finding.id);

@@ -77,7 +77,7 @@ report::Fragmentation measure(const Trace& trace, const DeviceTrace& device,
   return result;
 }
 
-// The request behind the event that made reserved bytes rise: the allocation that follows it.
+// The request behind the event that raised reserved bytes: the allocation that follows the event.
 std::optional<std::size_t> next_request(const DeviceTrace& device, std::size_t event) {
   for (std::size_t e = event + 1; e < device.events.size(); ++e) {
     const Action action = device.events.action[e];
@@ -93,10 +93,10 @@ report::ReservedPeak measure_reserved_peak(const PassContext& context, const Dev
   const auto row = next_request(device, *peak_event);
   if (!row) return {};
   const Request request = request_of(trace, device, *row);
-  const std::array<std::int64_t, 1> moment{static_cast<std::int64_t>(*peak_event)};
-  const auto live = model::live_set(device, model::Liveness::kActive, moment[0]);
+  const std::array<std::int64_t, 1> point{static_cast<std::int64_t>(*peak_event)};
+  const auto live = model::live_set(device, model::Liveness::kActive, point[0]);
   const auto layout =
-      model::layout_of(trace, device, model::segments_at(trace, device, moment)[0], live);
+      model::layout_of(trace, device, model::segments_at(trace, device, point)[0], live);
   Pinning pinning = find_pinning(trace, layout, context.lines, request);
   return report::ReservedPeak{peak_event, context.lines.label(trace.site(device, *row).stack),
                               request.size_bytes, pinning.stranded_bytes, std::move(pinning.lines)};
@@ -109,6 +109,10 @@ class FragmentationPass final : public Pass {
   std::string why_not(const Trace& trace) const override {
     if (trace.has_final_state) return {};
     return "needs the allocator's segments: this file has none";
+  }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override {
+    for (report::DeviceReport& device : report.devices) device.fragmentation = {};
   }
   Status run(PassContext& context) const override {
     const Trace& trace = context.trace;

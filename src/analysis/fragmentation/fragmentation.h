@@ -1,6 +1,6 @@
-// fragmentation: where reserved bytes are not allocated at the end of the recording, exactly, from
-// the allocator's own block lists. What is stranded is measured against the last request that
-// failed; if none did, against the largest allocation of the recording.
+// fragmentation: which reserved bytes are not allocated at the end of the recording, exactly, from
+// the allocator's own block lists. Stranded bytes are measured against the last failed request;
+// without one, against the largest allocation of the recording.
 #pragma once
 
 #include <memory>

@@ -14,12 +14,13 @@ using tests::TraceMaker;
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
-// Stands for the pass that fills report.devices.
+// A fake for the pass that fills report.devices.
 class FakeTimeline final : public Pass {
  public:
   explicit FakeTimeline(std::optional<std::uint64_t> reserved_peak = {})
       : reserved_peak_(reserved_peak) {}
   const char* name() const override { return "timeline"; }
+  void clear(report::Report&) const override {}
   Status run(PassContext& context) const override {
     context.report.devices.resize(context.trace.devices.size());
     for (auto& device : context.report.devices) device.reserved.peak_event = reserved_peak_;
@@ -64,7 +65,7 @@ TEST(Fragmentation, measures_the_final_blocks_exactly) {
   EXPECT_FALSE(found.stranded_bytes.has_value()) << "no request to measure against";
   ASSERT_EQ(found.segments.size(), 1u);
   EXPECT_EQ(found.segments[0].pinning_blocks, 2u);
-  EXPECT_EQ(found.segments[0].pins[0].line, "home/u/keep.py:7 (keep)");
+  EXPECT_EQ(found.segments[0].pins[0].line, "/home/u/keep.py:7 (keep)");
 }
 
 TEST(Fragmentation, stranded_is_measured_against_the_largest_allocation) {
@@ -85,7 +86,7 @@ TEST(Fragmentation, a_failed_request_comes_before_a_larger_allocation) {
   EXPECT_EQ(found.stranded_bytes, 2 * kMib) << "the 12 MiB gap serves 10 MiB";
 }
 
-TEST(Fragmentation, sees_what_lay_stranded_when_most_was_reserved) {
+TEST(Fragmentation, measures_stranded_bytes_at_the_peak_of_reserved_bytes) {
   TraceMaker maker;
   const model::StackId keep = maker.stack({{"/home/u/keep.py", 7, "keep"}});
   const model::StackId ask = maker.stack({{"/home/u/ask.py", 8, "ask"}});
@@ -98,11 +99,11 @@ TEST(Fragmentation, sees_what_lay_stranded_when_most_was_reserved) {
                 {TraceMaker::block(5000 * kMib, 950 * kMib, 1, BlockState::kInactive)});
   const auto peak = run(maker.finish(), 4).at_reserved_peak;
   EXPECT_EQ(peak.event, 4u);
-  EXPECT_EQ(peak.line, "home/u/ask.py:8 (ask)");
+  EXPECT_EQ(peak.line, "/home/u/ask.py:8 (ask)");
   EXPECT_EQ(peak.requested_bytes, 950 * kMib);
   EXPECT_EQ(peak.stranded_bytes, 998 * kMib);
   ASSERT_EQ(peak.pinning_lines.size(), 1u);
-  EXPECT_EQ(peak.pinning_lines[0].line, "home/u/keep.py:7 (keep)");
+  EXPECT_EQ(peak.pinning_lines[0].line, "/home/u/keep.py:7 (keep)");
 }
 
 TEST(Fragmentation, is_skipped_with_its_reason_without_segments) {

@@ -18,18 +18,21 @@ using model::DeviceTrace;
 using model::kNoTime;
 using model::Trace;
 
-constexpr std::size_t kFewestCycles = 8;  // found by ourselves: more must agree
+constexpr std::size_t kFewestCycles = 8;  // inferred, so more must agree
 constexpr std::size_t kMost = 128;
+// Marks of one optimizer are replaced if all optimizers together step this many times as often.
+constexpr std::size_t kManyOthers = 4;
 constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
+constexpr const char* kStepsByStacks = "optimizer step, by its stacks";
 
 struct MarkedSteps {
   std::string name;
   std::vector<std::int64_t> ends_ns;
 };
 
-// By name, the ends of the annotations that begin so. Those of this device, or, if it has none, of
-// any: annotations carry the device that was current on their thread.
+// The ends of the annotations with this prefix, by name. Uses those of this device or, if there are
+// none, of any device: annotations have the device that was current on their thread.
 std::map<std::string, std::vector<std::int64_t>> ends_by_name(const Trace& trace,
                                                               const DeviceTrace& device,
                                                               std::string_view prefix) {
@@ -38,7 +41,7 @@ std::map<std::string, std::vector<std::int64_t>> ends_by_name(const Trace& trace
   for (const model::Annotation& annotation : trace.annotations) {
     const std::string_view name = trace.strings[annotation.name];
     if (!name.starts_with(prefix) || annotation.end_ns == kNoTime) continue;
-    // Profiler steps are numbered, so each has another name.
+    // Profiler steps are numbered, so all their names differ.
     const std::string key(prefix == kProfilerStep ? "ProfilerStep" : name);
     anywhere[key].push_back(annotation.end_ns);
     if (annotation.device == device.device) here[key].push_back(annotation.end_ns);
@@ -46,7 +49,7 @@ std::map<std::string, std::vector<std::int64_t>> ends_by_name(const Trace& trace
   return here.empty() ? anywhere : here;
 }
 
-// Of several optimizers, the one that steps most often.
+// Of several optimizers, uses the one that steps most often.
 MarkedSteps marked_steps(const Trace& trace, const DeviceTrace& device, std::string_view prefix) {
   MarkedSteps steps;
   for (auto& [name, ends_ns] : ends_by_name(trace, device, prefix)) {
@@ -56,8 +59,8 @@ MarkedSteps marked_steps(const Trace& trace, const DeviceTrace& device, std::str
   return steps;
 }
 
-// For each time the first event after it, or their number; each event once. A boundary before the
-// first event compares nothing and is left out.
+// For each time, the first event after it, or the number of events; each event once. A boundary
+// before the first event has nothing to compare and is omitted.
 std::vector<std::uint32_t> first_events_after(const DeviceTrace& device,
                                               const std::vector<std::int64_t>& times_ns) {
   std::vector<std::uint32_t> events;
@@ -81,7 +84,7 @@ std::vector<std::uint32_t> marked_events(const Trace& trace, const DeviceTrace& 
   return events;
 }
 
-// Keeps them if they are enough.
+// Keeps the boundaries if there are enough.
 bool keep(const std::vector<std::uint32_t>& events, std::size_t fewest, Boundaries& found) {
   if (events.size() < fewest) return false;
   const std::size_t each = (events.size() + kMost - 1) / kMost;
@@ -91,6 +94,17 @@ bool keep(const std::vector<std::uint32_t>& events, std::size_t fewest, Boundari
   found.steps_each = static_cast<std::uint32_t>(each);
   found.steps = events.size();
   return true;
+}
+
+// The steps of all optimizers, if the marks cover few of them. The recorder marks the steps of one
+// optimizer at a time. If a program makes a new one for each client, task or trial, a mark may
+// stand for one step or for dozens.
+std::vector<std::uint32_t> steps_between_marks(const Trace& trace, const DeviceTrace& device,
+                                               const std::vector<std::uint32_t>& marked) {
+  if (marked.empty() || is_regular(marked)) return {};
+  std::vector<std::uint32_t> all = find_optimizer_steps(trace, device);
+  if (all.size() < kManyOthers * marked.size()) all.clear();
+  return all;
 }
 
 }  // namespace
@@ -103,6 +117,10 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   }
   const auto own_steps = marked_events(trace, device);
   std::size_t most_steps = own_steps.size();
+  found.name = kStepsByStacks;
+  if (keep(steps_between_marks(trace, device, own_steps), base::kFewestGrowthSteps, found)) {
+    return found;
+  }
   found.name = "step";
   if (keep(own_steps, base::kFewestGrowthSteps, found)) return found;
   for (const std::string_view prefix : {kOptimizerStep, kProfilerStep}) {
@@ -115,7 +133,7 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   if (most_steps == 0) {
     const auto events = find_optimizer_steps(trace, device);
     most_steps = events.size();
-    found.name = "optimizer step, by its stacks";
+    found.name = kStepsByStacks;
     if (keep(events, base::kFewestGrowthSteps, found)) return found;
   }
   if (most_steps > 0) {

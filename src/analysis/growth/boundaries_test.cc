@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using tests::TraceMaker;
 
-// Events 10 at 0, 10, 20, ... µs; steps end after the times given.
+// Events 10 at 0, 10, 20, ... µs; steps end after the given times.
 model::Trace with_steps(const std::string& name, std::initializer_list<std::int64_t> ends_us,
                         int events = 10) {
   TraceMaker maker;
@@ -34,7 +34,7 @@ TEST(Boundaries, steps_end_before_the_first_later_event) {
   EXPECT_EQ(found.steps_each, 1u);
 }
 
-TEST(Boundaries, step_that_ends_after_the_last_event_ends_the_recording) {
+TEST(Boundaries, a_step_that_ends_after_the_last_event_ends_the_recording) {
   const auto trace = with_steps("Optimizer.step#SGD.step", {15, 25, 35, 45, 55, 1000, 2000});
   EXPECT_THAT(find_boundaries(trace, trace.devices[0]).events, ElementsAre(2, 3, 4, 5, 6, 10));
 }
@@ -46,14 +46,14 @@ TEST(Boundaries, steps_lost_before_the_first_event_do_not_count) {
   EXPECT_THAT(found.why_none, HasSubstr("has 2 steps: record at least 6"));
 }
 
-TEST(Boundaries, profiler_steps_are_one_kind_though_each_has_its_number) {
+TEST(Boundaries, numbered_profiler_steps_are_one_kind) {
   const auto trace = with_steps("ProfilerStep#", {15, 25, 35, 45, 55, 65});
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_EQ(found.name, "ProfilerStep");
   EXPECT_EQ(found.events.size(), 6u);
 }
 
-TEST(Boundaries, of_many_steps_every_nth_is_kept_up_to_the_last) {
+TEST(Boundaries, every_nth_of_many_steps_is_kept_including_the_last) {
   TraceMaker maker;
   for (int i = 0; i < 1003; ++i) {
     maker.alloc(static_cast<std::uint64_t>(i) + 1, 1);
@@ -82,7 +82,7 @@ TEST(Boundaries, unmarked_steps_are_the_valleys_of_the_total) {
   EXPECT_EQ((found.events[3] - found.events[2]) % 16, 0u);
 }
 
-// Each step allocates for a forward and in the optimizer at `lines` of the program.
+// Each step allocates for a forward, and in the optimizer at `lines` of the program.
 model::Trace with_optimizers(int steps, std::initializer_list<std::uint32_t> lines) {
   TraceMaker maker;
   const auto forward = maker.stack({{"/u/net.py", 12, "forward"}, {"/u/train.py", 5, "main"}});
@@ -95,14 +95,14 @@ model::Trace with_optimizers(int steps, std::initializer_list<std::uint32_t> lin
                        {"/u/train.py", line, "main"}});
       maker.alloc(1, 100, forward).free(1, 100);
       maker.alloc(2, 50, stack).alloc(3, 50, stack).free(2, 50).free(3, 50);
-      // One of two optimizers steps half as often.
+      // one of two optimizers steps half as often
       if (step % 2 == 1) break;
     }
   }
   return maker.finish();
 }
 
-TEST(Boundaries, unmarked_steps_are_those_of_the_optimizer_that_the_stacks_show) {
+TEST(Boundaries, unmarked_steps_are_optimizer_steps_seen_in_the_stacks) {
   const auto trace = with_optimizers(6, {7});
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_EQ(found.name, "optimizer step, by its stacks");
@@ -111,7 +111,29 @@ TEST(Boundaries, unmarked_steps_are_those_of_the_optimizer_that_the_stacks_show)
   EXPECT_EQ(find_boundaries(two, two.devices[0]).steps, 7u) << "those of the one at line 7";
 }
 
-TEST(Boundaries, an_optimizer_without_rhythm_shows_no_steps) {
+// Each of 24 clients has its own optimizer, which steps three times. Of these steps, only some are
+// marked.
+TEST(Boundaries, irregular_marks_that_cover_few_optimizer_steps_are_replaced) {
+  for (const bool are_regular : {false, true}) {
+    TraceMaker maker;
+    const auto stack =
+        maker.stack({{"/x/site-packages/torch/optim/adam.py", 300, "_single_tensor_adam"},
+                     {"/x/site-packages/torch/optim/optimizer.py", 490, "wrapper"},
+                     {"/u/federated.py", 20, "Client.train"}});
+    std::uint64_t marks = 0;
+    for (int step = 1; step <= 72; ++step) {
+      maker.alloc(1, 100).free(1, 100).alloc(2, 50, stack).free(2, 50);
+      const bool is_marked = are_regular ? step % 10 == 0 : step <= 3 || step % 24 == 0;
+      if (is_marked) maker.step(++marks);
+    }
+    const auto trace = maker.finish();
+    const auto found = find_boundaries(trace, trace.devices[0]);
+    EXPECT_EQ(found.name, are_regular ? "step" : "optimizer step, by its stacks");
+    EXPECT_EQ(found.steps, are_regular ? 7u : 72u);
+  }
+}
+
+TEST(Boundaries, an_irregular_optimizer_shows_no_steps) {
   TraceMaker maker;
   const auto stack =
       maker.stack({{"/x/site-packages/torch/optim/adamw.py", 300, "_multi_tensor_adamw"},
@@ -125,14 +147,14 @@ TEST(Boundaries, an_optimizer_without_rhythm_shows_no_steps) {
   EXPECT_THAT(find_boundaries(trace, trace.devices[0]).events, IsEmpty());
 }
 
-TEST(Boundaries, few_steps_of_an_optimizer_are_too_few) {
+TEST(Boundaries, a_few_optimizer_steps_are_not_enough) {
   const auto trace = with_optimizers(3, {7});
   const auto found = find_boundaries(trace, trace.devices[0]);
   EXPECT_THAT(found.events, IsEmpty());
   EXPECT_THAT(found.why_none, HasSubstr("has 3 steps: record at least 6"));
 }
 
-TEST(Boundaries, forward_that_keeps_what_each_layer_makes_has_no_steps) {
+TEST(Boundaries, a_forward_that_keeps_every_activation_has_no_steps) {
   TraceMaker maker;
   for (std::uint64_t layer = 0; layer < 40; ++layer) {
     maker.alloc(layer + 1, 1000).alloc(1000, 800).free(1000, 800);
@@ -143,7 +165,7 @@ TEST(Boundaries, forward_that_keeps_what_each_layer_makes_has_no_steps) {
   EXPECT_THAT(found.why_none, HasSubstr("no steps are marked"));
 }
 
-TEST(Boundaries, device_without_events_has_none) {
+TEST(Boundaries, a_device_without_events_has_no_steps) {
   TraceMaker maker;
   maker.on({model::DeviceType::kCuda, 0});
   const auto trace = maker.finish();

@@ -12,16 +12,16 @@ constexpr std::size_t kSamples = 1 << 16;
 constexpr std::size_t kFewestValleys = 8;
 
 struct Sample {
-  std::uint32_t event;  // the moment before this event
+  std::uint32_t event;  // the point before this event
   double bytes;         // since the beginning of the recording
 };
 
 struct Valley {
   Sample bottom;
-  double fall_bytes;  // from the top before it
+  double fall_bytes;  // from the previous peak
 };
 
-// Sums wrap: a file may name any size.
+// Sums wrap: a hostile file may have any size.
 double as_bytes(std::uint64_t total) {
   return static_cast<double>(static_cast<std::int64_t>(total));
 }
@@ -39,7 +39,7 @@ std::vector<Sample> sample_total(const model::DeviceTrace& device) {
       samples.push_back(Sample{event, as_bytes(total)});
       next += every;
     }
-    // Without branches: allocs and frees come in an order that no processor can guess.
+    // Branch-free, because the order of allocs and frees is unpredictable.
     total += size[event] * (action[event] == Action::kAlloc ? 1 : 0);
     total -= size[event] * (is_free_requested(action[event]) ? 1 : 0);
   }
@@ -47,7 +47,7 @@ std::vector<Sample> sample_total(const model::DeviceTrace& device) {
   return samples;
 }
 
-// Bottoms between a fall and a rise of at least `least` bytes each.
+// Minima between a fall and a rise of at least `least` bytes each.
 std::vector<Valley> valleys_of(const std::vector<Sample>& samples, double least) {
   std::vector<Valley> valleys;
   const auto is_far = [least](double from, double to) { return to - from >= least; };
@@ -76,7 +76,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Whether falls are at least twice as deep as the way from one valley to the next.
+// Whether falls are at least twice as large as the difference between successive valleys.
 bool are_steps(const std::vector<Valley>& valleys) {
   if (valleys.size() < kFewestValleys) return false;
   std::vector<double> falls;
@@ -94,7 +94,7 @@ std::vector<std::uint32_t> find_valleys(const model::DeviceTrace& device) {
   const auto samples = sample_total(device);
   const auto [low, high] = std::ranges::minmax(samples, {}, &Sample::bytes);
   const double range = high.bytes - low.bytes;
-  // Deep humps first: the shallower ones inside a step are layers.
+  // Deep cycles first: shallower ones inside a step are layers.
   for (const double share : {0.5, 0.25, 0.125, 0.0625}) {
     const auto valleys = valleys_of(samples, range * share);
     if (range <= 0 || !are_steps(valleys)) continue;

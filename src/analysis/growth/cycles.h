@@ -1,4 +1,4 @@
-// Steps that nobody marked: the moments between two humps of a device's live bytes.
+// Unmarked steps: the minima between two peaks of a device's live bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::analysis::growth {
 
-// Event numbers of the valleys ("the moment before this event"), ascending; empty if the total does
-// not rise and fall, or if it grows by more than half of what it falls: then humps are no steps.
+// Event numbers of the valleys ("before this event"), ascending; empty if the total does not rise
+// and fall, or if it grows by more than half of its falls: then the cycles are not steps.
 std::vector<std::uint32_t> find_valleys(const model::DeviceTrace& device);
 
 }  // namespace plimsoll::analysis::growth

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "analysis/growth/boundaries.h"
-#include "analysis/growth/held.h"
+#include "analysis/growth/queue.h"
+#include "analysis/growth/survivors.h"
 #include "analysis/lbfgs.h"
 #include "base/growth_rule.h"
 #include "model/categories.h"
@@ -22,51 +23,53 @@ namespace {
 
 using report::GrowthRow;
 
-// The series of one group, for one after the other: a file may have as many lines as allocations.
+// The series of one group, reused for each in turn: a file may have as many lines as allocations.
 class Site {
  public:
   explicit Site(std::size_t steps)
       : ages_(base::ages_of(steps)), born_counts_(steps), born_bytes_(steps), aged_counts_(steps) {}
 
-  void fill(std::span<const Held> group) {
+  void fill(std::span<const Survivor> group) {
     first_bytes_ = last_bytes_ = appended_bytes_ = model_bytes_ = 0;
     retired_ = 0;
     last_count_ = 0;
     for (auto* series : {&born_counts_, &born_bytes_, &aged_counts_}) std::ranges::fill(*series, 0);
-    for (const Held& held : group) add(held);
+    for (const Survivor& survivor : group) add(survivor);
     std::partial_sum(aged_counts_.begin(), aged_counts_.end(), aged_counts_.begin());
   }
   base::SiteSeries series() const { return {born_counts_, born_bytes_, aged_counts_, retired_}; }
   std::int64_t first_bytes() const { return first_bytes_; }        // live at the end of the warm-up
-  std::int64_t appended_bytes() const { return appended_bytes_; }  // of the last
+  std::int64_t appended_bytes() const { return appended_bytes_; }  // of the last step
   std::int64_t last_bytes() const { return last_bytes_; }
   std::uint64_t last_count() const { return last_count_; }
-  // Steps since the end of the warm-up that have left something.
+  // Steps after the warm-up that have left allocations behind.
   std::uint64_t stages() const {
     const auto later = std::span(born_counts_).subspan(ages_.warm_up + 1);
     return static_cast<std::uint64_t>(
         std::ranges::count_if(later, [](std::int64_t count) { return count > 0; }));
   }
-  std::int64_t model_bytes() const { return model_bytes_; }  // of the last
+  std::int64_t model_bytes() const { return model_bytes_; }  // of the last step
 
  private:
-  void add(const Held& held) {
+  void add(const Survivor& survivor) {
     const std::size_t steps = born_counts_.size();
-    if (held.first == 0 && held.beyond > ages_.warm_up && held.beyond < steps) ++retired_;
-    if (held.first <= ages_.warm_up && held.beyond > ages_.warm_up) first_bytes_ += held.size_bytes;
-    if (held.beyond == steps) {
-      last_bytes_ += held.size_bytes;
-      if (held.is_of_model) model_bytes_ += held.size_bytes;
-      if (held.is_appended) appended_bytes_ += held.size_bytes;
+    if (survivor.first == 0 && survivor.beyond > ages_.warm_up && survivor.beyond < steps)
+      ++retired_;
+    if (survivor.first <= ages_.warm_up && survivor.beyond > ages_.warm_up)
+      first_bytes_ += survivor.size_bytes;
+    if (survivor.beyond == steps) {
+      last_bytes_ += survivor.size_bytes;
+      if (survivor.is_of_model) model_bytes_ += survivor.size_bytes;
+      if (survivor.is_appended) appended_bytes_ += survivor.size_bytes;
       ++last_count_;
-      born_counts_[held.first] += 1;
-      born_bytes_[held.first] += held.size_bytes;
+      born_counts_[survivor.first] += 1;
+      born_bytes_[survivor.first] += survivor.size_bytes;
     }
-    // What the first step makes stays, most often, and is none of the growth.
-    const std::size_t aged = held.first + ages_.of_age;
-    if (held.first == 0 || aged >= held.beyond) return;
+    // Allocations of the first step usually stay, and are not part of the growth.
+    const std::size_t aged = survivor.first + ages_.of_age;
+    if (survivor.first == 0 || aged >= survivor.beyond) return;
     aged_counts_[aged] += 1;
-    if (held.beyond < steps) aged_counts_[held.beyond] -= 1;
+    if (survivor.beyond < steps) aged_counts_[survivor.beyond] -= 1;
   }
 
   base::Ages ages_;
@@ -79,40 +82,45 @@ class Site {
   std::uint64_t last_count_ = 0;
 };
 
-// What lives for long, of all groups: made between the warm-up and coming of age, and gone then.
+// Long-lived memory of all groups: the bytes allocated and the bytes freed in each step from the
+// warm-up to the coming of age.
 struct LongLived {
-  LongLived(const std::vector<Held>& held, std::size_t steps) {
+  LongLived(const std::vector<Survivor>& survivor, std::size_t steps) {
     const base::Ages ages = base::ages_of(steps);
     if (steps < base::kFewestGrowthSteps) return;
     first = ages.warm_up;
     gone_bytes.resize(steps - ages.of_age - first);
-    for (const Held& each : held) {
+    for (const Survivor& each : survivor) {
       if (each.beyond - each.first < ages.of_age) continue;
       if (is_between(each.first)) born_bytes += each.size_bytes;
-      if (is_between(each.beyond)) gone_bytes[each.beyond - first] += each.size_bytes;
+      // An entry whose tensors are no longer replaced immediately still has one: nothing older is
+      // freed.
+      if (is_between(each.beyond) && !each.is_entry) {
+        gone_bytes[each.beyond - first] += each.size_bytes;
+      }
     }
   }
   bool is_between(std::size_t step) const {
     return step >= first && step - first < gone_bytes.size();
   }
 
-  std::size_t first = 0;  // of these steps
+  std::size_t first = 0;  // the first of these steps
   std::int64_t born_bytes = 0;
   std::vector<std::int64_t> gone_bytes;  // by step
 };
 
-// A device with its steps.
+// A device and its steps.
 struct Steps {
   const model::DeviceTrace& device;
   Boundaries boundaries;
-  std::vector<Held> held;
+  std::vector<Survivor> survivor;
   LongLived long_lived;
 };
 
-// Whether what the site leaves behind takes the place of older memory of any line: a buffer that
-// another line has filled, weights that are replaced one by one. Then the memory that is live for
-// longer does not grow. What goes in one step counts only up to four times what the site leaves in
-// a step, so that data that is freed once hides no leak.
+// Whether what the site leaves behind replaces older memory of any line: a buffer that another line
+// has filled, or weights that are replaced one by one. Then the total of long-lived memory does not
+// grow. What is freed in one step counts only up to four times what the site leaves in a step, so
+// that freeing data once does not hide a leak.
 bool is_exchange(const LongLived& all, std::span<const std::int64_t> born_bytes) {
   constexpr std::int64_t kMostAtOnce = 4;
   const std::size_t count = all.gone_bytes.size();
@@ -124,8 +132,8 @@ bool is_exchange(const LongLived& all, std::span<const std::int64_t> born_bytes)
   return net * 2 < own;
 }
 
-// Whether a model gets new parts in a few stages, with steps between them in which it gets none: a
-// head for each task, a block for each resolution. That is how it is trained. What adds to it at
+// Whether a model gets new parts in a few stages, with steps in between in which it gets none: a
+// head for each task, a block for each resolution. Such training is intended. Adding to a model at
 // most steps, or at short intervals throughout, is a mistake in the loop.
 bool is_model_in_stages(const Site& site, const base::Growth& growth, std::uint32_t steps_each) {
   constexpr double kLeastOfModel = 0.8;
@@ -138,34 +146,40 @@ bool is_model_in_stages(const Site& site, const base::Growth& growth, std::uint3
   return growth.birth_steps <= kMostStages || steps > kShortInterval * growth.birth_steps;
 }
 
-// The groups that grow, steepest first; `group_of` numbers them by lifetime,
-// `name_of` makes the key of a row, `describe` fills in the rest of it.
+// The groups that grow, steepest first; `group_of` numbers them by lifetime, `name_of` makes the
+// key of a row, and `describe` fills in the rest of the row.
 template <typename GroupOf, typename NameOf, typename Describe>
 std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_of,
                                Describe&& describe) {
-  for (Held& held : steps.held) held.group = group_of(held.lifetime);
-  std::ranges::sort(steps.held, {}, &Held::group);
+  for (Survivor& survivor : steps.survivor) survivor.group = group_of(survivor.newest);
+  std::ranges::sort(steps.survivor, {}, &Survivor::group);
   const Boundaries& boundaries = steps.boundaries;
   std::vector<GrowthRow> rows;
   Site site(boundaries.events.size());
-  for (auto begin = steps.held.begin(); begin != steps.held.end();) {
+  for (auto begin = steps.survivor.begin(); begin != steps.survivor.end();) {
     const auto end =
-        std::ranges::upper_bound(begin, steps.held.end(), begin->group, {}, &Held::group);
+        std::ranges::upper_bound(begin, steps.survivor.end(), begin->group, {}, &Survivor::group);
     site.fill({begin, end});
-    const auto growth = base::growth_of(site.series());
-    if (growth && !is_exchange(steps.long_lived, site.series().born_bytes)) {
+    auto growth = base::growth_of(site.series());
+    if (growth && is_exchange(steps.long_lived, site.series().born_bytes)) growth.reset();
+    const bool has_survivors = growth.has_value();
+    if (!growth) growth = growth_of_queue({begin, end}, boundaries.events.size());
+    if (growth) {
       GrowthRow row;
       row.device = steps.device.device.ordinal;
       row.key = name_of(begin->group);
       row.steps = boundaries.steps;
-      // Steps that are not compared lie before the others.
+      row.steps_each = boundaries.steps_each;
+      // Steps that are not compared come before the others.
       const std::size_t compared = boundaries.events.size();
       row.first_step = boundaries.steps -
                        (compared - 1 - base::ages_of(compared).warm_up) * boundaries.steps_each;
       row.first_bytes = site.first_bytes();
       row.last_bytes = site.last_bytes();
       row.bytes_per_step = growth->bytes_per_step / boundaries.steps_each;
-      const base::RateInterval interval = base::interval_of(site.series());
+      const base::RateInterval interval =
+          has_survivors ? base::interval_of(site.series())
+                        : base::RateInterval{growth->bytes_per_step, growth->bytes_per_step};
       row.low_bytes_per_step = interval.low_bytes_per_step / boundaries.steps_each;
       row.high_bytes_per_step = interval.high_bytes_per_step / boundaries.steps_each;
       row.grown_bytes = growth->grown_bytes;
@@ -177,14 +191,14 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
       row.stages = site.stages();
       row.last_count = site.last_count();
       row.is_appended = site.appended_bytes() * 2 > growth->grown_bytes;
-      // The keys and values of a text that a decoder makes longer.
+      // The keys and values of a text that a decoder extends.
       if (boundaries.are_calls && row.is_appended) {
         begin = end;
         continue;
       }
       row.is_of_calls = boundaries.are_calls;
       row.boundary = boundaries.name;
-      describe(row, std::span<const Held>(begin, end));
+      describe(row, std::span<const Survivor>(begin, end));
       rows.push_back(std::move(row));
     }
     begin = end;
@@ -196,15 +210,16 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
   return rows;
 }
 
-constexpr auto kNothingMore = [](GrowthRow&, std::span<const Held>) {};
+constexpr auto kNothingMore = [](GrowthRow&, std::span<const Survivor>) {};
 
-// Who calls the line for most of what is live at the end.
-std::string caller_of(const PassContext& context, const Steps& steps, std::span<const Held> line) {
+// The caller of the line for most of the memory live at the end.
+std::string caller_of(const PassContext& context, const Steps& steps,
+                      std::span<const Survivor> line) {
   std::map<std::string, std::int64_t> callers;
-  for (const Held& held : line) {
-    if (held.beyond < steps.boundaries.events.size()) continue;
-    const model::Site& site = context.trace.birth(steps.device, held.lifetime);
-    callers[context.lines.caller(site.stack)] += held.size_bytes;
+  for (const Survivor& survivor : line) {
+    if (survivor.beyond < steps.boundaries.events.size()) continue;
+    const model::Site& site = context.trace.birth(steps.device, survivor.newest);
+    callers[context.lines.caller(site.stack)] += survivor.size_bytes;
   }
   const auto most =
       std::ranges::max_element(callers, {}, [](const auto& caller) { return caller.second; });
@@ -218,10 +233,10 @@ void append_lines(PassContext& context, Steps& steps) {
         return context.lines.line(context.trace.birth(steps.device, row).stack).value;
       },
       [&](std::uint32_t line) { return context.lines.label(model::LineId{line}); },
-      [&](GrowthRow& row, std::span<const Held> line) {
+      [&](GrowthRow& row, std::span<const Survivor> line) {
         row.line = row.key;
         row.caller = caller_of(context, steps, line);
-        const model::Site& site = context.trace.birth(steps.device, line.back().lifetime);
+        const model::Site& site = context.trace.birth(steps.device, line.back().newest);
         row.is_of_lbfgs = is_of_lbfgs(context.trace, site.stack);
       });
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth));
@@ -268,15 +283,21 @@ class GrowthPass final : public Pass {
     }
     return reason;
   }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override {
+    report.tables.growth.clear();
+    report.tables.growth_by_layer.clear();
+    report.tables.growth_by_category.clear();
+  }
   Status run(PassContext& context) const override {
     for (const model::DeviceTrace& device : context.trace.devices) {
       if (context.options.device && device.device != *context.options.device) continue;
       const Boundaries boundaries = find_boundaries(context.trace, device);
       if (boundaries.events.empty()) continue;
-      std::vector<Held> held =
-          held_at_ends(context.trace, device, context.lines, boundaries.events);
-      const LongLived long_lived(held, boundaries.events.size());
-      Steps steps{device, boundaries, std::move(held), long_lived};
+      std::vector<Survivor> survivor =
+          survivors_at_ends(context.trace, device, context.lines, boundaries.events);
+      const LongLived long_lived(survivor, boundaries.events.size());
+      Steps steps{device, boundaries, std::move(survivor), long_lived};
       append_lines(context, steps);
       append_layers(context, steps);
       append_categories(context, steps);

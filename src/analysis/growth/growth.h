@@ -1,5 +1,5 @@
-// Memory that never comes back: source lines, layers and categories that leave allocations behind
-// at every step. boundaries.h says what the steps are, base/growth_rule.h when a site grows.
+// Memory that is never freed: source lines, layers and categories that leave allocations behind at
+// every step. boundaries.h defines the steps, and base/growth_rule.h when a site grows.
 #pragma once
 
 #include <memory>

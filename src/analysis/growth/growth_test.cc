@@ -18,8 +18,7 @@ report::Report run(const model::Trace& trace, const Options& options = {}) {
   return tests::run_passes(trace, tests::passes(make()), options);
 }
 
-// Training of a few steps; `body` adds what the test is about. Every step ends in an optimizer
-// step.
+// Training for a few steps; `body` adds what is under test. Every step ends in an optimizer step.
 model::Trace train(int steps, const std::function<void(TraceMaker&, std::uint64_t step)>& body) {
   TraceMaker maker;
   for (std::uint64_t step = 0; step < static_cast<std::uint64_t>(steps); ++step) {
@@ -30,7 +29,7 @@ model::Trace train(int steps, const std::function<void(TraceMaker&, std::uint64_
   return maker.finish();
 }
 
-TEST(Growth, what_is_kept_each_step_grows) {
+TEST(Growth, memory_kept_at_each_step_grows) {
   const auto trace = train(8, [](TraceMaker& maker, std::uint64_t step) {
     maker.alloc(1000 + step, 256, maker.stack({{"/train.py", 91, "step"}}));
   });
@@ -57,7 +56,7 @@ TEST(Growth, optimizer_state_that_appears_and_stays_does_not_grow) {
   }
 }
 
-TEST(Growth, activations_alive_at_some_boundaries_do_not_grow) {
+TEST(Growth, activations_live_at_some_boundaries_do_not_grow) {
   const std::uint64_t sizes[] = {300, 900, 100, 700, 200, 800, 400, 600, 500, 350};
   const auto trace = train(10, [&](TraceMaker& maker, std::uint64_t step) {
     if (step > 0) maker.free(1000, sizes[step - 1]);
@@ -74,7 +73,90 @@ TEST(Growth, batches_that_get_larger_at_every_step_do_not_grow) {
   EXPECT_TRUE(run(trace).tables.growth.empty());
 }
 
-TEST(Growth, what_takes_the_place_of_older_memory_of_another_line_does_not_grow) {
+// Each hook makes a new tensor at every step and frees the one from the step before.
+TEST(Growth, hooks_registered_at_each_step_grow_although_tensors_are_replaced) {
+  const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
+    for (std::uint64_t hook = 0; hook <= step; ++hook) {
+      const std::uint64_t old = 1000 + 2 * hook + step % 2, made = 1000 + 2 * hook + (step + 1) % 2;
+      maker.alloc(made, 100, maker.stack({{"/train.py", 9, "hook"}}));
+      if (hook < step) maker.free(old, 100);
+    }
+  });
+  const auto report = run(trace);
+  ASSERT_EQ(report.tables.growth.size(), 1u);
+  EXPECT_EQ(report.tables.growth[0].line, "/train.py:9 (hook)");
+  EXPECT_DOUBLE_EQ(report.tables.growth[0].bytes_per_step, 100);
+}
+
+// One line keeps an activation at every step. The gradient of the step before, which has its size,
+// is freed just afterwards, and one more tensor is replaced at the same line.
+TEST(Growth, what_is_kept_is_named_not_what_is_freed_at_the_same_line) {
+  for (const char* freed : {"gradient", "activation"}) {
+    const auto trace = train(20, [&](TraceMaker& maker, std::uint64_t step) {
+      const auto line = maker.stack({{"/train.py", 9, "step"}});
+      maker.alloc_reported(1000 + step, 100,
+                           {.layer = "Net.kept",
+                            .category = "activation",
+                            .phase = model::Phase::kForward,
+                            .op = "aten::relu",
+                            .stack = line});
+      if (step > 0) maker.free(499 + step, 100);
+      maker.alloc_reported(500 + step, 100,
+                           {.layer = "Net.freed",
+                            .category = freed,
+                            .phase = model::Phase::kBackward,
+                            .op = "aten::mm",
+                            .stack = line});
+    });
+    const auto tables = run(trace).tables;
+    ASSERT_EQ(tables.growth_by_category.size(), 1u) << freed;
+    EXPECT_EQ(tables.growth_by_category[0].key, "activation");
+    ASSERT_EQ(tables.growth_by_layer.size(), 1u) << freed;
+    EXPECT_EQ(tables.growth_by_layer[0].key, "Net.kept");
+    EXPECT_DOUBLE_EQ(tables.growth_by_layer[0].bytes_per_step, 100);
+    EXPECT_EQ(tables.growth_by_layer[0].last_bytes, 20 * 100);
+  }
+}
+
+// Each hook makes its tensor in another layer than the one before; what is live at the end counts.
+TEST(Growth, an_entry_has_the_layer_of_its_newest_tensor) {
+  const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
+    for (std::uint64_t hook = 0; hook <= step; ++hook) {
+      const std::uint64_t old = 1000 + 2 * hook + step % 2, made = 1000 + 2 * hook + (step + 1) % 2;
+      maker.alloc_reported(made, 100,
+                           {.layer = hook < step ? "Net.later" : "Net.first",
+                            .category = "activation",
+                            .stack = maker.stack({{"/train.py", 9, "hook"}})});
+      if (hook < step) maker.free(old, 100);
+    }
+  });
+  const auto tables = run(trace).tables;
+  ASSERT_EQ(tables.growth_by_layer.size(), 1u);
+  EXPECT_EQ(tables.growth_by_layer[0].key, "Net.later");
+}
+
+// Each step's list is one longer, and it is all freed when the next step has made its own.
+TEST(Growth, a_longer_list_rebuilt_at_each_step_does_not_grow) {
+  const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
+    const std::uint64_t first = 1000 + step % 2 * 500, before = 1000 + (step + 1) % 2 * 500;
+    for (std::uint64_t i = 0; i <= step; ++i) {
+      maker.alloc(first + i, 100, maker.stack({{"/train.py", 9, "unroll"}}));
+    }
+    for (std::uint64_t i = 0; i < step; ++i) maker.free(before + i, 100);
+  });
+  EXPECT_TRUE(run(trace).tables.growth.empty());
+}
+
+TEST(Growth, a_full_window_with_replaced_entries_does_not_grow) {
+  const auto trace = train(40, [](TraceMaker& maker, std::uint64_t step) {
+    const std::uint64_t entry = step % 10, round = step / 10;
+    maker.alloc(1000 + 2 * entry + round % 2, 100, maker.stack({{"/train.py", 9, "put"}}));
+    if (round > 0) maker.free(1000 + 2 * entry + (round + 1) % 2, 100);
+  });
+  EXPECT_TRUE(run(trace).tables.growth.empty());
+}
+
+TEST(Growth, memory_replacing_older_memory_of_another_line_does_not_grow) {
   for (const std::uint64_t old : {100u, 300u}) {
     const auto trace = train(20, [&](TraceMaker& maker, std::uint64_t step) {
       for (std::uint64_t i = 0; step == 0 && i < 30; ++i) {
@@ -97,7 +179,7 @@ TEST(Growth, memory_that_is_freed_once_hides_no_leak) {
   EXPECT_EQ(run(trace).tables.growth[0].line, "/train.py:9 (step)");
 }
 
-TEST(Growth, a_leak_beside_a_queue_of_larger_memory_is_found) {
+TEST(Growth, a_leak_alongside_a_larger_queue_is_found) {
   const auto trace = train(40, [&](TraceMaker& maker, std::uint64_t step) {
     maker.alloc(5000 + step, 2000, maker.stack({{"/train.py", 4, "push"}}));
     if (step >= 8) maker.free(5000 + step - 8, 2000);
@@ -121,18 +203,19 @@ TEST(Growth, a_leak_is_found_on_a_line_that_also_holds_larger_memory_of_varying_
   EXPECT_EQ(rows[0].grown_bytes, 21 * 100);
 }
 
-TEST(Growth, of_many_steps_all_are_counted_and_the_rate_is_that_of_one) {
+TEST(Growth, all_of_many_steps_are_counted_and_the_rate_is_per_step) {
   const auto trace = train(131, [](TraceMaker& maker, std::uint64_t step) {
     maker.alloc(1000 + step, 256, maker.stack({{"/train.py", 91, "step"}}));
   });
   const auto rows = run(trace).tables.growth;
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].steps, 131u);
+  EXPECT_EQ(rows[0].steps_each, 2u);
   EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 256);
   EXPECT_EQ(rows[0].grown_bytes, 131 * 256);
 }
 
-TEST(Growth, a_second_model_in_the_middle_is_no_growth) {
+TEST(Growth, a_second_model_in_the_middle_is_not_growth) {
   const auto trace = train(30, [](TraceMaker& maker, std::uint64_t step) {
     if (step != 15) return;
     for (std::uint64_t layer = 0; layer < 40; ++layer) {
@@ -142,7 +225,7 @@ TEST(Growth, a_second_model_in_the_middle_is_no_growth) {
   EXPECT_TRUE(run(trace).tables.growth.empty());
 }
 
-TEST(Growth, state_of_parameters_that_are_unfrozen_one_after_the_other_does_not_grow) {
+TEST(Growth, state_of_successively_unfrozen_parameters_does_not_grow) {
   for (const bool is_new_model : {false, true}) {
     const auto trace = train(24, [&](TraceMaker& maker, std::uint64_t step) {
       const auto weight = maker.tensor("Net." + std::to_string(step) + ".weight");
@@ -150,32 +233,32 @@ TEST(Growth, state_of_parameters_that_are_unfrozen_one_after_the_other_does_not_
       if (step == 0 && !is_new_model) {
         for (std::uint64_t layer = 0; layer < 24; ++layer) {
           const auto each = maker.tensor("Net." + std::to_string(layer) + ".weight");
-          maker.alloc_told(1000 + layer, 64, {.category = "parameter", .tensor = each});
+          maker.alloc_reported(1000 + layer, 64, {.category = "parameter", .tensor = each});
         }
       }
       if (is_new_model) {
-        maker.alloc_told(1000 + step, 64, {.category = "parameter", .tensor = weight});
+        maker.alloc_reported(1000 + step, 64, {.category = "parameter", .tensor = weight});
       }
-      maker.alloc_told(2000 + step, 64, {.category = "gradient", .tensor = weight});
-      maker.alloc_told(3000 + step, 64, {.category = "optimizer_state", .tensor = state});
+      maker.alloc_reported(2000 + step, 64, {.category = "gradient", .tensor = weight});
+      maker.alloc_reported(3000 + step, 64, {.category = "optimizer_state", .tensor = state});
     });
     EXPECT_EQ(run(trace).tables.growth.empty(), !is_new_model);
   }
 }
 
-// A tensor of `first` bytes that `rest` more are appended to at every step.
-model::Trace appended(bool has_pieces) {
+// A tensor of `first` bytes, to which every step appends `rest` bytes.
+model::Trace appended(bool has_pieces, const char* op = "aten::cat") {
   return train(20, [=](TraceMaker& maker, std::uint64_t step) {
     const auto line = maker.stack({{"/train.py", 9, "step"}});
     const std::uint64_t before = 1000 + (step - 1) * 100, now = 1000 + step * 100;
     maker.alloc(50, has_pieces ? 100 : 99);
-    maker.alloc_told(100 + step, now, {.op = "aten::cat", .stack = line});
+    maker.alloc_reported(100 + step, now, {.op = op, .stack = line});
     maker.free(50, has_pieces ? 100 : 99);
     if (step > 0) maker.free(99 + step, before);
   });
 }
 
-TEST(Growth, a_tensor_that_is_appended_to_at_every_step_grows_by_what_is_appended) {
+TEST(Growth, a_tensor_appended_to_at_every_step_grows_by_what_is_appended) {
   const auto rows = run(appended(true)).tables.growth;
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_TRUE(rows[0].is_appended);
@@ -186,13 +269,13 @@ TEST(Growth, a_tensor_that_is_appended_to_at_every_step_grows_by_what_is_appende
 }
 
 // One line appends to the tensors of three layers in turn, 100, 200 and 300 bytes.
-TEST(Growth, tensors_of_several_layers_that_one_line_appends_to_grow) {
+TEST(Growth, tensors_of_several_layers_appended_to_by_one_line_grow) {
   const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
     const auto line = maker.stack({{"/train.py", 9, "step"}});
     for (std::uint64_t layer = 1; layer <= 3; ++layer) {
       const std::uint64_t more = 100 * layer, place = 1000 * layer + step;
       maker.alloc(50, more);
-      maker.alloc_told(place, (step + 1) * more, {.op = "aten::cat", .stack = line});
+      maker.alloc_reported(place, (step + 1) * more, {.op = "aten::cat", .stack = line});
       maker.free(50, more);
       if (step > 0) maker.free(place - 1, step * more);
     }
@@ -204,13 +287,53 @@ TEST(Growth, tensors_of_several_layers_that_one_line_appends_to_grow) {
   EXPECT_EQ(rows[0].last_bytes, 20 * 600);
 }
 
-// A batch of 60 fields, 100 bytes to 6,000, that one line makes at every step.
-TEST(Growth, fields_of_a_batch_are_not_appended_to_smaller_fields_of_the_one_before) {
+// As in `bank = torch.cat([bank, keys.repeat(8, 1)])`, where repeat() resizes small tensors inside.
+TEST(Growth, resizes_by_another_operator_of_the_line_hide_no_appended_tensor) {
+  const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
+    const auto line = maker.stack({{"/train.py", 9, "step"}});
+    maker.alloc_reported(60, 16, {.op = "aten::resize_", .stack = line}).free(60, 16);
+    maker.alloc(50, 100);
+    maker.alloc_reported(1000 + step, (step + 1) * 100, {.op = "aten::cat", .stack = line});
+    maker.free(50, 100);
+    if (step > 0) maker.free(999 + step, step * 100);
+  });
+  const auto rows = run(trace).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 100);
+}
+
+// Every third step evaluates four batches and appends the features of each.
+TEST(Growth, a_tensor_appended_to_by_each_batch_of_an_evaluation_grows) {
+  std::uint64_t made = 0;
+  const auto trace = train(48, [&](TraceMaker& maker, std::uint64_t step) {
+    const auto line = maker.stack({{"/train.py", 9, "update"}});
+    for (int batch = 0; step % 3 == 2 && batch < 4; ++batch) {
+      maker.alloc(50, 100);
+      ++made;
+      maker.alloc_reported(100 + made, made * 100, {.op = "aten::cat", .stack = line});
+      if (made > 1) maker.free(99 + made, (made - 1) * 100);
+      maker.free(50, 100);
+    }
+  });
+  const auto rows = run(trace).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0].is_appended);
+  EXPECT_EQ(rows[0].last_bytes, 16 * 400);
+}
+
+TEST(Growth, a_tensor_padded_at_every_step_grows_by_what_is_appended) {
+  const auto rows = run(appended(true, "aten::pad")).tables.growth;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 100);
+}
+
+// A batch of 60 fields, from 100 to 6,000 bytes, that one line makes at every step.
+TEST(Growth, fields_of_a_batch_are_not_appended_to_those_of_the_one_before) {
   const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
     const auto line = maker.stack({{"/data.py", 9, "collate"}});
     for (std::uint64_t field = 1; field <= 60; ++field) {
       const std::uint64_t place = 10'000 * field + 3000 * (step % 2);
-      maker.alloc_told(place, 100 * field, {.op = "aten::cat", .stack = line});
+      maker.alloc_reported(place, 100 * field, {.op = "aten::cat", .stack = line});
     }
     if (step == 0) return;
     for (std::uint64_t field = 1; field <= 60; ++field) {
@@ -248,7 +371,7 @@ TEST(Growth, memory_that_is_freed_before_the_boundary_does_not_count) {
   EXPECT_TRUE(run(trace).tables.growth.empty());
 }
 
-TEST(Growth, steepest_line_comes_first_and_all_are_kept_however_few_are_shown) {
+TEST(Growth, the_steepest_line_comes_first_and_all_are_kept) {
   const auto trace = train(8, [](TraceMaker& maker, std::uint64_t step) {
     maker.alloc(1000 + step, 10, maker.stack({{"/slow.py", 1, "f"}}));
     maker.alloc(2000 + step, 90, maker.stack({{"/fast.py", 1, "f"}}));
@@ -260,7 +383,7 @@ TEST(Growth, steepest_line_comes_first_and_all_are_kept_however_few_are_shown) {
   EXPECT_EQ(rows[0].line, "/fast.py:1 (f)");
 }
 
-TEST(Growth, cycles_serve_where_steps_are_not_marked) {
+TEST(Growth, cycles_are_used_if_steps_are_not_marked) {
   TraceMaker maker;
   const auto leak = maker.stack({{"/train.py", 91, "step"}});
   for (std::uint64_t step = 0; step < 20; ++step) {
@@ -275,7 +398,7 @@ TEST(Growth, cycles_serve_where_steps_are_not_marked) {
   EXPECT_DOUBLE_EQ(rows[0].bytes_per_step, 10);
 }
 
-TEST(Growth, single_step_is_skipped_with_its_reason) {
+TEST(Growth, a_single_step_is_skipped_with_its_reason) {
   const auto trace = train(1, [](TraceMaker&, std::uint64_t) {});
   const auto report = run(trace);
   EXPECT_EQ(report.passes.at(0).state, report::PassState::kSkipped);
@@ -283,12 +406,12 @@ TEST(Growth, single_step_is_skipped_with_its_reason) {
             "the recording has 1 step: record at least 6 to see what grows from step to step");
 }
 
-TEST(Growth, steps_that_the_recording_marks_are_its_boundaries_and_layers_and_categories_grow) {
+TEST(Growth, marked_steps_are_boundaries_and_layers_and_categories_grow) {
   TraceMaker maker;
   for (std::uint64_t step = 0; step < 8; ++step) {
-    maker.alloc_told(7, 5000, {.layer = "Net.a", .category = "activation"}).free(7, 5000);
-    maker.alloc_told(1000 + step, 256, {.layer = "Net.b", .category = "activation"});
-    maker.alloc_told(2000 + step, 64, {.layer = "Net.b", .category = "unknown"});
+    maker.alloc_reported(7, 5000, {.layer = "Net.a", .category = "activation"}).free(7, 5000);
+    maker.alloc_reported(1000 + step, 256, {.layer = "Net.b", .category = "activation"});
+    maker.alloc_reported(2000 + step, 64, {.layer = "Net.b", .category = "unknown"});
     maker.step(step);
   }
   const auto tables = run(maker.finish()).tables;

@@ -12,11 +12,11 @@ namespace {
 
 using model::kNone;
 
-// Of lengths that vary at random less than half are within a factor of two of the median.
+// With random lengths, less than half are within a factor of two of the median.
 constexpr double kRegularShare = 0.75;
 
-// By stack: the frame that calls an optimizer's step, as a row of the frames; kNone: no optimizer.
-// torch wraps the step of every optimizer, also of those that are not its own.
+// By stack: the frame that calls an optimizer's step, as a row of the frames; kNone if there is no
+// optimizer. torch wraps the step of every optimizer, including third-party ones.
 std::vector<std::uint32_t> callers_of_step(const model::StackTable& stacks,
                                            const model::StringTable& strings) {
   std::vector<bool> is_wrapper(stacks.frame_count());

@@ -13,12 +13,12 @@ namespace {
 using model::Phase;
 using model::StringId;
 
-constexpr std::size_t kFewestCalls = 8;  // found by ourselves: more must agree
+constexpr std::size_t kFewestCalls = 8;  // inferred, so more must agree
 
 struct Begins {
-  std::vector<std::uint32_t> entered;   // after an allocation outside it
-  std::vector<std::uint32_t> repeated;  // or where its first layer runs again
-  std::uint32_t last = 0;               // allocation in it
+  std::vector<std::uint32_t> entered;   // calls that follow an allocation outside them
+  std::vector<std::uint32_t> repeated;  // calls in which the first layer runs again
+  std::uint32_t last = 0;               // last allocation in the current call
 };
 
 std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }

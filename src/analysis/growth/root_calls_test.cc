@@ -12,21 +12,21 @@ namespace {
 using model::Phase;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using tests::Told;
+using tests::Reported;
 using tests::TraceMaker;
 
-// The two layers of a model, whose outputs end with the call, and what an observer keeps of them.
+// The two layers of a model, whose outputs die with the call, and what an observer retains of them.
 void call(TraceMaker& maker, std::uint64_t number, Phase phase = Phase::kForward) {
-  maker.alloc_told(1, 100, {.layer = "Net.first", .phase = phase});
-  maker.alloc_told(1000 + number, 50, {.layer = "Net.first", .phase = phase});
-  maker.alloc_told(2, 100, {.layer = "Net.second", .phase = phase});
+  maker.alloc_reported(1, 100, {.layer = "Net.first", .phase = phase});
+  maker.alloc_reported(1000 + number, 50, {.layer = "Net.first", .phase = phase});
+  maker.alloc_reported(2, 100, {.layer = "Net.second", .phase = phase});
   maker.free(1, 100).free(2, 100);
 }
 
 TEST(RootCalls, a_call_ends_where_the_next_one_begins) {
   TraceMaker maker;
   for (std::uint64_t number = 0; number < 8; ++number) {
-    maker.alloc(9, 10);  // its batch
+    maker.alloc(9, 10);  // the batch
     call(maker, number);
     maker.free(9, 10);
   }
@@ -45,7 +45,7 @@ TEST(RootCalls, calls_with_nothing_between_begin_with_their_first_layer) {
               ElementsAre(7, 14, 21, 28, 35, 42, 49, 52));
 }
 
-TEST(RootCalls, few_calls_are_none) {
+TEST(RootCalls, a_few_calls_are_not_enough) {
   TraceMaker maker;
   for (std::uint64_t number = 0; number < 7; ++number) call(maker, number);
   const auto trace = maker.finish();
@@ -56,13 +56,13 @@ TEST(RootCalls, a_program_that_trains_has_other_steps) {
   for (const Phase phase : {Phase::kBackward, Phase::kOptimizer}) {
     TraceMaker maker;
     for (std::uint64_t number = 0; number < 12; ++number) call(maker, number);
-    maker.alloc_told(3, 100, {.layer = "Net.first", .phase = phase});
+    maker.alloc_reported(3, 100, {.layer = "Net.first", .phase = phase});
     const auto trace = maker.finish();
     EXPECT_THAT(find_root_calls(trace, trace.devices[0]).ends, IsEmpty());
   }
 }
 
-TEST(RootCalls, irregular_calls_are_no_steps) {
+TEST(RootCalls, irregular_calls_are_not_steps) {
   TraceMaker maker;
   std::uint64_t number = 0;
   for (const int others : {1, 30, 2, 90, 1, 40, 200, 3, 1, 60}) {

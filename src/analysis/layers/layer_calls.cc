@@ -11,23 +11,24 @@ using model::kNoLayer;
 using model::LayerId;
 using report::LayerCalls;
 
-constexpr std::uint64_t kLongestNs = INT64_MAX;  // of all calls; a file may name any times
+constexpr std::uint64_t kLongestNs = INT64_MAX;  // limit for all calls together; a hostile file may
+                                                 // contain any times
 
-// What a layer sees while it is open, as the difference of two sums over all rows: thousands of
-// layers may be open, by a file's making, and none of them is looked at for each row.
+// The totals while a layer is open, as the difference of two running sums: a hostile file may open
+// thousands of layers, so they must not all be visited for each row.
 struct RowSums {
   std::uint64_t rows = 0;
   double ratios = 0;
 };
 
-// The most of all values since an earlier one.
+// The maximum of all values since an earlier one.
 class MostSince {
  public:
   void add(std::uint64_t row, std::uint64_t value) {
     while (!falling_.empty() && falling_.back().value <= value) falling_.pop_back();
     falling_.push_back({row, value});
   }
-  // Of the rows from `row` on; 0: there is none.
+  // Over the rows from `row` on; 0 if there are none.
   std::uint64_t since(std::uint64_t row) const {
     const auto first = std::ranges::lower_bound(falling_, row, {}, &Value::row);
     return first == falling_.end() ? 0 : first->value;
@@ -39,7 +40,7 @@ class MostSince {
     std::uint64_t row;
     std::uint64_t value;
   };
-  std::vector<Value> falling_;  // those that no later one reaches
+  std::vector<Value> falling_;  // values that no later value reaches
 };
 
 class Calls {
@@ -72,7 +73,7 @@ class Calls {
     if (row.what == Happening::kLayerExit) exit(called(row));
   }
 
-  // A call that had not ended lasts until the last row.
+  // A call that has not ended lasts until the last row.
   std::vector<LayerCalls> finish() {
     std::vector<LayerCalls> all;
     for (State& state : state_) {
@@ -89,15 +90,15 @@ class Calls {
  private:
   struct State {
     LayerCalls calls;
-    std::uint64_t own_open = 0;  // calls of it that run
-    std::uint64_t open = 0;      // and of the layers inside it
+    std::uint64_t own_open = 0;  // running calls of the layer
+    std::uint64_t open = 0;      // the same, plus those of the layers inside it
     std::int64_t since_ns = 0;
     RowSums since;
     std::uint64_t rows = 0;
     double ratios = 0;
   };
 
-  // The layer and those around it; outside of all layers, kNoLayer alone.
+  // Visits the layer and its ancestors; outside of all layers, only kNoLayer.
   template <typename Visit>
   void for_each_around(LayerId layer, Visit&& visit) {
     do {
@@ -115,7 +116,7 @@ class Calls {
     for_each_around(of_lifetime_[row.lifetime], [&](LayerId layer) {
       LayerCalls& calls = state(layer).calls;
       ++(row.what == Happening::kAlloc ? calls.allocations : calls.frees);
-      if (state(layer).open > 0) return;  // it sees every row
+      if (state(layer).open > 0) return;  // an enclosing call already includes every row
       ++state(layer).rows;
       state(layer).ratios += fragmentation_ratio(row);
       calls.peak_reserved_bytes = std::max(calls.peak_reserved_bytes, row.reserved_bytes);
@@ -134,7 +135,7 @@ class Calls {
     });
   }
 
-  // An end whose beginning was not recorded counts for nothing.
+  // An end without a recorded beginning is ignored.
   void exit(LayerId layer) {
     if (layer == kNoLayer || state(layer).own_open == 0) return;
     --state(layer).own_open;

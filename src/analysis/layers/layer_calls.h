@@ -1,5 +1,5 @@
-// What happened while each layer ran: how often and how long it was called, allocations and frees,
-// the most that was reserved, and the mean fragmentation. Each figure includes the layers inside.
+// Totals while each layer ran: number and duration of its calls, allocations and frees, peak of
+// reserved bytes, and mean fragmentation. Each figure includes the layers inside.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace plimsoll::analysis::layers {
 
-// By layer; `of_lifetime` names the layer of each row of device.lifetimes. Adds to `layers` those
-// that were called and own nothing.
+// Indexed by layer; `of_lifetime` has the layer of each row of device.lifetimes. Adds layers that
+// were called but own nothing to `layers`.
 std::vector<report::LayerCalls> count_calls(const model::Trace& trace,
                                             const model::DeviceTrace& device,
                                             const std::vector<model::LayerId>& of_lifetime,

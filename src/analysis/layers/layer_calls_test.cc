@@ -10,9 +10,9 @@
 
 #include "analysis/layer_timeline.h"
 #include "analysis/layers/layers.h"
+#include "tests/support/native_passes.h"
 #include "tests/support/run_pass.h"
 #include "tests/support/timeline_pass.h"
-#include "tests/support/told_passes.h"
 #include "tests/support/trace_maker.h"
 
 namespace plimsoll::analysis::layers {
@@ -38,10 +38,10 @@ std::map<std::string, LayerCalls> calls_of(TraceMaker& maker) {
 
 TraceMaker& forward(TraceMaker& maker, std::uint64_t address, std::uint64_t size_bytes,
                     std::string_view layer) {
-  return maker.alloc_told(address, size_bytes, {.layer = layer, .phase = Phase::kForward});
+  return maker.alloc_reported(address, size_bytes, {.layer = layer, .phase = Phase::kForward});
 }
 
-TEST(LayerCalls, an_end_of_a_layer_that_nobody_met_adds_none) {
+TEST(LayerCalls, the_end_of_an_unknown_layer_adds_none) {
   TraceMaker maker;
   maker.exit_layer("Lost").enter_layer("Net").exit_layer("Net.lost");
   forward(maker, 1, 100, "Net").exit_layer("Net").exit_layer("Net");
@@ -51,12 +51,12 @@ TEST(LayerCalls, an_end_of_a_layer_that_nobody_met_adds_none) {
   EXPECT_EQ(calls["Net"].calls, 1u);
 }
 
-// Each event takes 1,000 ns; marks stand at the time of the next event.
+// Each event takes 1,000 ns; marks have the time of the next event.
 TEST(LayerCalls, a_layer_includes_the_layers_inside_it) {
   TraceMaker maker;
   maker.enter_layer("Net").enter_layer("Net.fc");
   forward(maker, 1, 100, "Net.fc");
-  forward(maker, 2, 50, "Net.fc").free_at_once(2, 50).exit_layer("Net.fc");
+  forward(maker, 2, 50, "Net.fc").free_immediately(2, 50).exit_layer("Net.fc");
   forward(maker, 3, 10, "Net").exit_layer("Net");
   forward(maker, 4, 5, "Other");
   auto calls = calls_of(maker);
@@ -92,7 +92,7 @@ TEST(LayerCalls, ends_without_a_beginning_and_calls_that_do_not_end_are_bounded)
   EXPECT_EQ(calls["Net"].duration_ns, 1'000u) << "until the last event";
 }
 
-TEST(LayerCalls, fragmentation_is_the_mean_over_the_rows_in_which_the_layer_ran) {
+TEST(LayerCalls, fragmentation_is_the_mean_over_the_rows_of_the_layer) {
   TraceMaker maker;
   maker.event(Action::kSegmentAlloc, 0x1000, 1000).enter_layer("Net.a");  // 1.0
   forward(maker, 0x1000, 500, "Net.a").exit_layer("Net.a");               // 0.5, 0.5
@@ -115,7 +115,7 @@ TEST(LayerCalls, without_segments_reserved_is_allocated) {
   EXPECT_EQ(calls["Net"].fragmentation_ratio, 0.0);
 }
 
-TEST(LayerCalls, are_absent_where_the_recording_does_not_mark_them) {
+TEST(LayerCalls, are_absent_if_the_recording_does_not_mark_them) {
   TraceMaker maker;
   forward(maker, 1, 100, "Net");
   const model::Trace trace = maker.finish();
@@ -144,13 +144,13 @@ std::vector<std::string> rows_of(TraceMaker& maker) {
 TEST(LayerTimeline, memory_that_was_live_before_is_a_snapshot) {
   TraceMaker maker;
   const auto older = [&](std::uint64_t address, std::uint64_t size_bytes) {
-    maker.alloc_told(address, size_bytes, {.flags = LifetimeFlags::kAdopted});
+    maker.alloc_reported(address, size_bytes, {.flags = LifetimeFlags::kAdopted});
   };
   older(1, 100);
   older(2, 50);
   maker.enter_layer("Net").alloc(3, 7);
   older(4, 1);
-  maker.free_at_once(1, 100).exit_layer("Net");
+  maker.free_immediately(1, 100).exit_layer("Net");
   EXPECT_THAT(rows_of(maker), ElementsAre("snapshot 150 150/150", "enter 0 150/150",
                                           "alloc 7 157/157", "snapshot 1 158/158", "free 100 58/58",
                                           "exit 0 58/58", "snapshot 0 58/58"));
@@ -164,9 +164,9 @@ TEST(LayerTimeline, a_snapshot_files_totals_end_at_its_final_state) {
                                           "alloc 28 28/4096", "snapshot 0 28/4096"));
 }
 
-TEST(LayerTimeline, segments_change_what_is_reserved_from_the_next_row_on) {
+TEST(LayerTimeline, segments_change_reserved_bytes_from_the_next_row_on) {
   TraceMaker maker;
-  maker.event(Action::kSegmentAlloc, 0x1000, 4096).alloc(0x1000, 10).free_at_once(0x1000, 10);
+  maker.event(Action::kSegmentAlloc, 0x1000, 4096).alloc(0x1000, 10).free_immediately(0x1000, 10);
   maker.event(Action::kSegmentFree, 0x1000, 4096);
   EXPECT_THAT(rows_of(maker), ElementsAre("snapshot 0 0/4096", "alloc 10 10/4096", "free 10 0/4096",
                                           "snapshot 0 0/0"));

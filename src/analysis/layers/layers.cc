@@ -20,12 +20,12 @@ using model::LayerId;
 using report::LayerBytes;
 using report::LayerRow;
 
-struct Moments {
+struct Points {
   std::int64_t now = model::kBeforeFirst;
-  std::optional<std::int64_t> saved;  // the backward that tables.saved names
+  std::optional<std::int64_t> saved;  // the backward described by tables.saved
 };
 
-std::int64_t moment_of(const std::optional<std::uint64_t>& event) {
+std::int64_t point_of(const std::optional<std::uint64_t>& event) {
   return event ? static_cast<std::int64_t>(*event) : model::kBeforeFirst;
 }
 
@@ -42,8 +42,8 @@ class DeviceLayers {
     rows_.resize(layers_.size());
   }
 
-  void append_rows(const Moments& moments, std::vector<LayerRow>& out) {
-    add_live(moments);
+  void append_rows(const Points& points, std::vector<LayerRow>& out) {
+    add_live(points);
     add_up();
     find_peaks();
     for (std::uint32_t id = 0; id < rows_.size(); ++id) {
@@ -58,21 +58,21 @@ class DeviceLayers {
   }
 
  private:
-  void add_live(const Moments& moments) {
+  void add_live(const Points& points) {
     const auto& lifetimes = device_.lifetimes;
     for (std::size_t row = 0; row < lifetimes.size(); ++row) {
       LayerBytes& own = rows_[of_lifetime_[row].index()].own;
-      if (is_live(lifetimes, row, model::held(device_), moments.now)) add(row, own);
-      if (!moments.saved) continue;
+      if (is_live(lifetimes, row, model::held(device_), points.now)) add(row, own);
+      if (!points.saved) continue;
       if (has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward) &&
-          is_live(lifetimes, row, model::held(device_), *moments.saved)) {
-        own.saved_bytes += trace_.held_bytes(device_, row);
+          is_live(lifetimes, row, model::held(device_), *points.saved)) {
+        own.saved_bytes += trace_.lifetime_bytes(device_, row);
       }
     }
   }
 
   void add(std::size_t row, LayerBytes& own) {
-    const std::uint64_t size = trace_.held_bytes(device_, row);
+    const std::uint64_t size = trace_.lifetime_bytes(device_, row);
     own.bytes += size;
     ++own.count;
     own.*of_phase(trace_.birth(device_, row).phase) += size;
@@ -128,7 +128,7 @@ class DeviceLayers {
   void find_peaks() {
     std::vector<Now> now(rows_.size());
     for (std::size_t row = 0; row < device_.lifetimes.baseline_count; ++row) {
-      change(row, now, trace_.held_bytes(device_, row));
+      change(row, now, trace_.lifetime_bytes(device_, row));
     }
     for (std::size_t id = 0; id < now.size(); ++id) {
       rows_[id].own.peak_bytes = now[id].own;
@@ -137,15 +137,15 @@ class DeviceLayers {
     replay(
         device_, model::held(device_),
         [&](std::uint32_t row, std::uint32_t event) {
-          change(row, now, trace_.held_bytes(device_, row));
+          change(row, now, trace_.lifetime_bytes(device_, row));
           raise_peaks(of_lifetime_[row], now, event);
         },
         [&](std::uint32_t row, std::uint32_t) {
-          change(row, now, 0 - trace_.held_bytes(device_, row));
+          change(row, now, 0 - trace_.lifetime_bytes(device_, row));
         });
   }
 
-  // Sums wrap: a file may name any size.
+  // Sums wrap: a hostile file may have any size.
   void change(std::size_t row, std::vector<Now>& now, std::uint64_t by) const {
     LayerId layer = of_lifetime_[row];
     now[layer.index()].own += by;
@@ -179,11 +179,11 @@ class DeviceLayers {
   const model::DeviceTrace& device_;
   model::Layers layers_;
   std::vector<LayerId> of_lifetime_;
-  std::vector<report::LayerCalls> calls_;  // by layer; empty: the recording does not mark them
+  std::vector<report::LayerCalls> calls_;  // by layer; empty: calls are not recorded
   std::vector<LayerRow> rows_;             // by layer
 };
 
-// Rows of moments stand in the order of the devices, and some devices may have none.
+// Rows of points in time are in the order of the devices, and some devices may have none.
 class LayersPass final : public Pass {
  public:
   const char* name() const override { return "layers"; }
@@ -195,6 +195,8 @@ class LayersPass final : public Pass {
     static constexpr const char* kNames[] = {"saved"};
     return kNames;
   }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override { report.tables.layers.clear(); }
   Status run(PassContext& context) const override {
     if (!model::Layers::are_known(context.trace) && !context.trace.has_layer_calls) return {};
     report::Tables& tables = context.report.tables;
@@ -202,17 +204,17 @@ class LayersPass final : public Pass {
     std::size_t next_saved = 0;
     for (const model::DeviceTrace& device : context.trace.devices) {
       if (context.options.device && device.device != *context.options.device) continue;
-      Moments moments;
+      Points points;
       if (next_saved < tables.saved.size() &&
           tables.saved[next_saved].device == device.device.ordinal) {
-        moments.saved = moment_of(tables.saved[next_saved++].event);
+        points.saved = point_of(tables.saved[next_saved++].event);
       }
       const bool has_moment =
-          next < tables.moments.size() && tables.moments[next].device == device.device.ordinal;
+          next < tables.points.size() && tables.points[next].device == device.device.ordinal;
       if (!has_moment) continue;
-      moments.now = moment_of(tables.moments[next++].event);
+      points.now = point_of(tables.points[next++].event);
       if (context.progress.interrupted()) return {};
-      DeviceLayers(context.trace, device).append_rows(moments, tables.layers);
+      DeviceLayers(context.trace, device).append_rows(points, tables.layers);
     }
     return {};
   }

@@ -1,10 +1,10 @@
-// Every layer's memory: what is live of it at the moment that the tables speak of, by the phase
-// that allocated it and by what it is, and the most that was ever live of it; itself, and with all
-// layers inside it. Peaks are exact: one replay of the events. model/layers.h says which layer owns
-// what.
+// The memory of every layer: its live bytes at the point in time of the tables, by the phase that
+// allocated them and by role, and the peak of its live bytes; for the layer itself, and with all
+// layers inside it. Peaks are exact: one replay of the events. model/layers.h defines which layer
+// owns what.
 //
-// Promises that the own bytes of a device's rows sum to live_bytes of its moment, to the byte, and
-// that a row's inclusive bytes are its own and those of its children.
+// Invariants: the own bytes of a device's rows sum to live_bytes of its point in time, to the byte,
+// and a row's inclusive bytes are its own and those of its children.
 #pragma once
 
 #include <memory>

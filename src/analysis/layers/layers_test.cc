@@ -6,10 +6,10 @@
 
 #include "model/layers.h"
 #include "model/live_set.h"
+#include "tests/support/native_passes.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/run_pass.h"
 #include "tests/support/timeline_pass.h"
-#include "tests/support/told_passes.h"
 #include "tests/support/trace_maker.h"
 
 namespace plimsoll::analysis::layers {
@@ -37,41 +37,42 @@ const LayerRow& row_of(const report::Tables& tables, const std::string& layer) {
   return kNothing;
 }
 
-// A model of two layers: its weight, one step, and the peak in backward.
+// A model of two layers: one layer's weight, one step, and the peak in backward.
 model::Trace one_step() {
   TraceMaker maker;
   const auto weight = maker.tensor("Net.fc.weight");
   const auto state = maker.tensor("Net.fc.weight.exp_avg");
   maker
-      .alloc_told(1, 1000,
-                  {.category = "parameter", .flags = LifetimeFlags::kAdopted, .tensor = weight})
-      .alloc_told(2, 400,
-                  {.layer = "Net.fc",
-                   .category = "activation",
-                   .phase = Phase::kForward,
-                   .flags = LifetimeFlags::kSavedForBackward})
-      .alloc_told(3, 300, {.layer = "Net.fc", .category = "temporary", .phase = Phase::kForward})
+      .alloc_reported(1, 1000,
+                      {.category = "parameter", .flags = LifetimeFlags::kAdopted, .tensor = weight})
+      .alloc_reported(2, 400,
+                      {.layer = "Net.fc",
+                       .category = "activation",
+                       .phase = Phase::kForward,
+                       .flags = LifetimeFlags::kSavedForBackward})
+      .alloc_reported(3, 300,
+                      {.layer = "Net.fc", .category = "temporary", .phase = Phase::kForward})
       .free(3, 300)
-      .alloc_told(4, 200,
-                  {.layer = "Net.act",
-                   .category = "activation",
-                   .phase = Phase::kForward,
-                   .flags = LifetimeFlags::kSavedForBackward})
+      .alloc_reported(4, 200,
+                      {.layer = "Net.act",
+                       .category = "activation",
+                       .phase = Phase::kForward,
+                       .flags = LifetimeFlags::kSavedForBackward})
       .begin_backward()
-      .alloc_told(5, 1000,
-                  {.category = "gradient", .phase = Phase::kBackward, .tensor = weight})  // 6
+      .alloc_reported(5, 1000,
+                      {.category = "gradient", .phase = Phase::kBackward, .tensor = weight})  // 6
       .free(4, 200)
       .free(2, 400)
-      .alloc_told(
+      .alloc_reported(
           6, 500,
           {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = state})  // 11
       .alloc(7, 50);                                                                     // 12
   return maker.finish();
 }
 
-TEST(Layers, forward_backward_and_optimizer_stand_side_by_side) {
+TEST(Layers, forward_backward_and_optimizer_are_side_by_side) {
   const auto tables = run(one_step());
-  EXPECT_EQ(tables.moments.at(0).live_bytes, 2600u) << "the peak is at the gradient";
+  EXPECT_EQ(tables.points.at(0).live_bytes, 2600u) << "the peak is at the gradient";
   const auto& fc = row_of(tables, "Net.fc");
   EXPECT_EQ(fc.own.bytes, 2400u);
   EXPECT_EQ(fc.own.count, 3u);
@@ -91,7 +92,7 @@ TEST(Layers, forward_backward_and_optimizer_stand_side_by_side) {
   EXPECT_EQ(row_of(tables, "").own.bytes, 0u);
 }
 
-TEST(Layers, a_layer_has_a_peak_of_its_own) {
+TEST(Layers, a_layer_has_its_own_peak) {
   const auto tables = run(one_step());
   const auto& fc = row_of(tables, "Net.fc");
   EXPECT_EQ(fc.own.peak_bytes, 2500u) << "when the optimizer made its state";
@@ -113,10 +114,10 @@ TEST(Layers, a_file_without_layers_has_no_rows) {
   EXPECT_TRUE(run(maker.finish()).layers.empty());
 }
 
-TEST(Layers, each_device_has_rows_of_its_own) {
+TEST(Layers, each_device_has_its_own_rows) {
   TraceMaker maker;
-  maker.on({model::DeviceType::kCpu, -1}).alloc_told(1, 10, {.layer = "Net"});
-  maker.on({model::DeviceType::kCuda, 0}).alloc_told(1, 20, {.layer = "Net"});
+  maker.on({model::DeviceType::kCpu, -1}).alloc_reported(1, 10, {.layer = "Net"});
+  maker.on({model::DeviceType::kCuda, 0}).alloc_reported(1, 20, {.layer = "Net"});
   const auto trace = maker.finish();
   const auto tables = run(trace);
   ASSERT_EQ(tables.layers.size(), 4u);
@@ -133,11 +134,11 @@ struct Slow {
   std::uint64_t inclusive = 0;
 };
 
-std::map<std::string, Slow> slow_layers(const model::Trace& trace, std::int64_t moment) {
+std::map<std::string, Slow> slow_layers(const model::Trace& trace, std::int64_t point) {
   const auto& device = trace.devices.at(0);
   model::Layers layers(trace);
   std::map<std::string, Slow> rows;
-  for (const auto row : live_set(device, model::Liveness::kActive, moment)) {
+  for (const auto row : live_set(device, model::Liveness::kActive, point)) {
     const std::uint64_t size = trace.size_bytes(device, row);
     std::string path = layers.path(layers.of(device, row));
     rows[path].own += size;
@@ -153,12 +154,14 @@ std::map<std::string, Slow> slow_layers(const model::Trace& trace, std::int64_t 
 TEST(Layers, random_traces_agree_with_the_definitions_at_every_event) {
   for (std::uint32_t seed = 0; seed < 25; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const auto trace = tests::random_trace(
-        {.seed = seed, .events = 150, .telling = tests::RandomTraceOptions::Telling::kEverything});
+    const auto trace =
+        tests::random_trace({.seed = seed,
+                             .events = 150,
+                             .reporting = tests::RandomTraceOptions::Reporting::kEverything});
     const auto tables = run(trace);
-    const auto& moment = tables.moments.at(0);
-    const std::int64_t now = moment.event ? static_cast<std::int64_t>(*moment.event) : -1;
-    auto at_moment = slow_layers(trace, now);
+    const auto& point = tables.points.at(0);
+    const std::int64_t now = point.event ? static_cast<std::int64_t>(*point.event) : -1;
+    auto at_point = slow_layers(trace, now);
     std::map<std::string, Slow> peaks;
     for (std::int64_t event = -1; event < 150; ++event) {
       for (const auto& [path, bytes] : slow_layers(trace, event)) {
@@ -169,8 +172,8 @@ TEST(Layers, random_traces_agree_with_the_definitions_at_every_event) {
     std::uint64_t sum = 0;
     for (const LayerRow& row : tables.layers) {
       SCOPED_TRACE(row.layer);
-      EXPECT_EQ(row.own.bytes, at_moment[row.layer].own);
-      EXPECT_EQ(row.inclusive.bytes, at_moment[row.layer].inclusive);
+      EXPECT_EQ(row.own.bytes, at_point[row.layer].own);
+      EXPECT_EQ(row.inclusive.bytes, at_point[row.layer].inclusive);
       EXPECT_EQ(row.own.peak_bytes, peaks[row.layer].own);
       EXPECT_EQ(row.inclusive.peak_bytes, peaks[row.layer].inclusive);
       for (const auto* side : {&row.own, &row.inclusive}) {
@@ -179,7 +182,7 @@ TEST(Layers, random_traces_agree_with_the_definitions_at_every_event) {
       }
       sum += row.own.bytes;
     }
-    EXPECT_EQ(sum, moment.live_bytes);
+    EXPECT_EQ(sum, point.live_bytes);
     std::uint64_t saved = 0;
     for (const LayerRow& row : tables.layers) saved += row.own.saved_bytes;
     EXPECT_EQ(saved, tables.saved.at(0).bytes);

@@ -7,15 +7,15 @@ namespace {
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
-// Less than a tenth of the segments is the price of any caching allocator.
+// Any caching allocator leaves up to a tenth of its segments unused.
 constexpr double kStrandedShareOfReserved = 0.10;
-// A quarter of what is live is more than the slack people leave on a device.
+// A quarter of live memory exceeds the headroom that people usually leave on a device.
 constexpr double kGrownShareOfLive = 0.25;
-// Half of all there is: no arrangement of the rest makes room for it twice.
+// Half of the total: no rearrangement of the rest could fit it twice.
 constexpr double kLargeShareOfAll = 0.50;
-// What the allocator may ask of the driver beyond the request (a segment is up to 20 MiB), and what
-// the driver keeps for itself.
-constexpr std::uint64_t kDriverSlackBytes = 64 * kMib;
+// Memory the allocator may request from the driver beyond the request (a segment is up to 20 MiB),
+// and memory the driver retains.
+constexpr std::uint64_t kDriverPaddingBytes = 64 * kMib;
 
 bool is_share(std::uint64_t part, double share, std::uint64_t whole) {
   return part > 0 && static_cast<double>(part) >= share * static_cast<double>(whole);
@@ -57,7 +57,7 @@ bool is_limited(const OomFacts& facts) {
   if (facts.device_free_bytes < facts.requested_bytes) return false;
   const bool is_over =
       facts.limit_bytes > 0 && facts.reserved_bytes + facts.requested_bytes > facts.limit_bytes;
-  return is_over || facts.device_free_bytes - facts.requested_bytes >= kDriverSlackBytes;
+  return is_over || facts.device_free_bytes - facts.requested_bytes >= kDriverPaddingBytes;
 }
 
 Cause cause_of(const OomFacts& facts) {
@@ -68,7 +68,7 @@ Cause cause_of(const OomFacts& facts) {
   }
   if (is_growth) return Cause::kSteadyGrowth;
   if (is_limited(facts)) return Cause::kProcessLimit;
-  // Files without segments do not tell what is reserved; what is live surely is.
+  // Files without segments do not have reserved bytes; live memory is certainly reserved.
   const std::uint64_t all =
       std::max(facts.reserved_bytes, facts.live_bytes) + left_at_driver(facts);
   if (facts.requested_bytes > facts.live_bytes ||

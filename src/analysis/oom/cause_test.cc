@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
 
-// A full device of 24 GiB, packed well: 20 GiB live, a request of 4 GiB.
+// A full, well-packed device of 24 GiB: 20 GiB live, a request of 4 GiB.
 OomFacts too_big() {
   OomFacts facts;
   facts.requested_bytes = 4 * kGib;
@@ -20,7 +20,7 @@ OomFacts too_big() {
   return facts;
 }
 
-// Six GiB more lie free, in pieces.
+// Another six GiB are free, in pieces.
 OomFacts fragmented() {
   OomFacts facts = too_big();
   facts.live_bytes = 14 * kGib;
@@ -29,19 +29,19 @@ OomFacts fragmented() {
   return facts;
 }
 
-TEST(Cause, what_is_live_and_needed_is_too_big) { EXPECT_EQ(cause_of(too_big()), Cause::kTooBig); }
+TEST(Cause, needed_live_memory_is_too_big) { EXPECT_EQ(cause_of(too_big()), Cause::kTooBig); }
 
-TEST(Cause, free_pieces_that_would_do_in_sum_are_fragmentation) {
+TEST(Cause, free_pieces_that_suffice_in_total_are_fragmentation) {
   EXPECT_EQ(cause_of(fragmented()), Cause::kFragmentation);
 }
 
-TEST(Cause, free_pieces_that_would_not_do_in_sum_are_not) {
+TEST(Cause, free_pieces_that_do_not_suffice_in_total_are_not) {
   OomFacts facts = fragmented();
   facts.requested_bytes = 10 * kGib;
   EXPECT_EQ(cause_of(facts), Cause::kTooBig);
 }
 
-TEST(Cause, a_few_stranded_bytes_that_tip_the_scale_are_not_fragmentation) {
+TEST(Cause, a_few_decisive_stranded_bytes_are_not_fragmentation) {
   OomFacts facts = too_big();
   facts.device_free_bytes = 3 * kGib + kGib / 2;
   EXPECT_EQ(cause_of(facts), Cause::kTooBig);
@@ -53,7 +53,7 @@ TEST(Cause, a_gap_that_fits_is_not_fragmentation) {
   EXPECT_EQ(cause_of(facts), Cause::kTooBig);
 }
 
-TEST(Cause, a_quarter_of_what_is_live_grew) {
+TEST(Cause, growth_of_a_quarter_of_live_memory_is_the_cause) {
   OomFacts facts = too_big();
   facts.grown_bytes = 5 * kGib;
   EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth);
@@ -69,7 +69,7 @@ TEST(Cause, the_larger_of_growth_and_stranding_decides) {
   EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth);
 }
 
-TEST(Cause, a_request_beyond_all_that_is_live_is_one_large_request) {
+TEST(Cause, a_request_larger_than_live_memory_is_one_large_request) {
   OomFacts facts = too_big();
   facts.requested_bytes = 96 * kGib;
   EXPECT_EQ(cause_of(facts), Cause::kOneLargeRequest);
@@ -79,14 +79,14 @@ TEST(Cause, a_request_beyond_all_that_is_live_is_one_large_request) {
   EXPECT_EQ(cause_of(facts), Cause::kOneLargeRequest);
 }
 
-TEST(Cause, a_large_request_that_fails_for_growth_is_growth) {
+TEST(Cause, a_large_request_that_fails_because_of_growth_is_growth) {
   OomFacts facts = too_big();
   facts.requested_bytes = 13 * kGib;
   facts.grown_bytes = 12 * kGib;
   EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth);
 }
 
-TEST(Cause, what_the_driver_has_does_not_count_where_it_would_have_sufficed) {
+TEST(Cause, sufficient_driver_memory_does_not_count) {
   OomFacts facts = too_big();
   EXPECT_FALSE(is_limited(facts));
   facts.device_free_bytes = 50 * kGib;
@@ -98,7 +98,7 @@ TEST(Cause, what_the_driver_has_does_not_count_where_it_would_have_sufficed) {
   EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth) << "the limit was enough before";
 }
 
-TEST(Cause, a_limit_that_is_told_is_the_cause_where_lifting_it_would_help) {
+TEST(Cause, a_reported_limit_is_the_cause_if_lifting_it_would_help) {
   OomFacts facts = too_big();
   facts.device_free_bytes = facts.requested_bytes + 1;
   EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "the driver may keep so little for itself";
@@ -110,7 +110,7 @@ TEST(Cause, a_limit_that_is_told_is_the_cause_where_lifting_it_would_help) {
   EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "the device is full all the same";
 }
 
-TEST(Cause, nothing_known_of_the_segments_is_never_fragmentation) {
+TEST(Cause, unknown_segments_are_never_fragmentation) {
   OomFacts facts;
   facts.requested_bytes = kGib;
   facts.live_bytes = 20 * kGib;

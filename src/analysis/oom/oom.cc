@@ -24,11 +24,11 @@ using model::Trace;
 constexpr std::array<const char*, 1> kDependsOn{"timeline"};
 constexpr std::array<const char*, 1> kRunsAfter{"growth"};
 constexpr std::size_t kTopLines = 5;
-// A loop that catches the error and retries can leave thousands. Beyond this many on a device each
-// is still listed with its totals, but not what it looked like.
+// A loop that catches the error and retries can leave thousands. Beyond this many on a device, each
+// is still listed with its totals, but without details.
 constexpr std::size_t kMostExamined = 200;
 
-// The events and the totals of all; who asked, and no more.
+// All events and their totals, with only the requesting line.
 std::vector<report::OomDetails> list_ooms(const PassContext& context, const DeviceTrace& device,
                                           const report::DeviceReport& known) {
   const model::Events& events = device.events;
@@ -56,8 +56,8 @@ std::vector<report::OomDetails> list_ooms(const PassContext& context, const Devi
   return ooms;
 }
 
-// Steps `live` (rows of lifetimes, at some earlier event) forward to `event`. `next_born` is the
-// first row not looked at yet: rows are in order of birth.
+// Advances `live` (rows of lifetimes, at some earlier event) to `event`. `next_born` is the first
+// row not yet visited: rows are in order of birth.
 void advance_live_set(const model::Lifetimes& lifetimes, std::int64_t event,
                       std::vector<std::uint32_t>& live, std::size_t& next_born) {
   const auto is_dead = [&](std::uint32_t row) {
@@ -72,7 +72,7 @@ void advance_live_set(const model::Lifetimes& lifetimes, std::int64_t event,
   }
 }
 
-// What each line holds of the live allocations after `event`, as the tables count it.
+// The live bytes of each line after `event`, as the tables count them.
 std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace& device,
                                           std::span<const std::uint32_t> live, std::int64_t event,
                                           const model::UserLines& lines) {
@@ -81,7 +81,7 @@ std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace&
     if (!model::is_live(device.lifetimes, lifetime, model::held(device), event)) continue;
     const std::uint32_t line = lines.line(trace.stack(device, lifetime)).value;
     if (line >= rows.size()) rows.resize(line + 1);
-    const std::uint64_t size = trace.held_bytes(device, lifetime);
+    const std::uint64_t size = trace.lifetime_bytes(device, lifetime);
     rows[line].bytes += size;
     rows[line].count += 1;
     rows[line].largest_bytes = std::max(rows[line].largest_bytes, size);
@@ -94,7 +94,7 @@ std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace&
   return rows;
 }
 
-// What steady growth holds of `by_line`.
+// The bytes in `by_line` due to steady growth.
 std::uint64_t grown_bytes_of(const report::Tables& tables, std::int32_t device,
                              std::span<const report::GroupRow> by_line) {
   std::uint64_t sum = 0;
@@ -121,7 +121,7 @@ std::uint64_t not_negative(std::int64_t bytes) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0));
 }
 
-// 0: the process may hold all that the device has, or nobody told.
+// 0: no limit below the device's memory, or unknown.
 std::uint64_t limit_of(const report::OomDetails& oom) {
   const std::uint64_t limit = oom.limit_bytes.value_or(0);
   return oom.device_total_bytes.value_or(0) > limit ? limit : 0;
@@ -188,6 +188,13 @@ class OomPass final : public Pass {
   const char* name() const override { return "oom"; }
   std::span<const char* const> depends_on() const override { return kDependsOn; }
   std::span<const char* const> runs_after() const override { return kRunsAfter; }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override {
+    for (report::DeviceReport& device : report.devices) {
+      device.ooms.clear();
+      device.oom_details.clear();
+    }
+  }
   Status run(PassContext& context) const override {
     const Trace& trace = context.trace;
     PLIMSOLL_CHECK(context.report.devices.size() == trace.devices.size());

@@ -1,6 +1,6 @@
-// oom: what the device looked like at each out-of-memory event: who asked, what was live and by
-// which lines, where the gaps were, and the cause class (cause.h). Segments are rolled back to the
-// event; the sizes of blocks are those of model/heap_layout.h.
+// oom: the state of the device at each out-of-memory event: the requesting line, live memory by
+// line, the gaps, and the cause class (cause.h). Segments are rolled back to the event; block sizes
+// are those of model/heap_layout.h.
 #pragma once
 
 #include <memory>

@@ -17,12 +17,13 @@ using tests::TraceMaker;
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
 
-// Stands for the passes that fill the totals and the growth table.
+// A fake for the passes that fill the totals and the growth table.
 class FakePass final : public Pass {
  public:
   FakePass(const char* name, std::vector<report::GrowthRow> growth = {}, std::int64_t baseline = 0)
       : name_(name), growth_(std::move(growth)), baseline_(baseline) {}
   const char* name() const override { return name_; }
+  void clear(report::Report&) const override {}
   Status run(PassContext& context) const override {
     if (context.report.devices.empty()) context.report.devices.resize(context.trace.devices.size());
     if (name_ == std::string("growth")) context.report.tables.growth = growth_;
@@ -60,7 +61,7 @@ void add_large_segment(TraceMaker& maker, std::uint64_t address, std::uint64_t s
   maker.builder().add_segment(segment, blocks);
 }
 
-TEST(Oom, sees_the_pieces_of_that_moment_not_of_the_end) {
+TEST(Oom, uses_the_free_pieces_at_the_event_not_at_the_end) {
   TraceMaker maker;
   const auto scratch = maker.stack({{"/home/u/eval.py", 3, "scratch"}});
   const auto keep = maker.stack({{"/home/u/eval.py", 4, "keep"}});
@@ -81,7 +82,7 @@ TEST(Oom, sees_the_pieces_of_that_moment_not_of_the_end) {
   const auto ooms = run(maker.finish());
   ASSERT_EQ(ooms.size(), 1u);
   const report::OomDetails& oom = ooms[0];
-  EXPECT_EQ(oom.line, "home/u/train.py:9 (attend)");
+  EXPECT_EQ(oom.line, "/home/u/train.py:9 (attend)");
   EXPECT_EQ(oom.event, 20u);
   EXPECT_EQ(oom.requested_bytes, 2 * kGib);
   EXPECT_EQ(oom.device_free_bytes, 200 * kMib);
@@ -91,14 +92,14 @@ TEST(Oom, sees_the_pieces_of_that_moment_not_of_the_end) {
   EXPECT_EQ(oom.largest_usable_bytes, 900 * kMib);
   EXPECT_EQ(oom.cause, "fragmentation");
   ASSERT_EQ(oom.pinning_lines.size(), 1u);
-  EXPECT_EQ(oom.pinning_lines[0].line, "home/u/eval.py:4 (keep)");
+  EXPECT_EQ(oom.pinning_lines[0].line, "/home/u/eval.py:4 (keep)");
   EXPECT_EQ(oom.pinning_lines[0].blocks, 4u);
   ASSERT_EQ(oom.top_lines.size(), 1u);
   EXPECT_EQ(oom.top_lines[0].bytes, 12 * kMib);
   EXPECT_DOUBLE_EQ(oom.top_lines[0].share, 1.0);
 }
 
-TEST(Oom, growth_is_the_cause_where_the_table_says_that_a_quarter_grew) {
+TEST(Oom, growth_is_the_cause_if_the_table_shows_that_a_quarter_grew) {
   TraceMaker maker;
   const auto weights = maker.stack({{"/home/u/model.py", 3, "build"}});
   const auto kept = maker.stack({{"/home/u/train.py", 9, "step"}});
@@ -112,7 +113,7 @@ TEST(Oom, growth_is_the_cause_where_the_table_says_that_a_quarter_grew) {
   maker.event(Action::kOom, 0, 300 * kMib, kept);
   add_large_segment(maker, 0, 2 * kGib, blocks);
   report::GrowthRow row;
-  row.line = "home/u/train.py:9 (step)";
+  row.line = "/home/u/train.py:9 (step)";
   row.steps = 9;
   row.first_bytes = 200 * kMib;
   row.last_bytes = 1000 * kMib;
@@ -136,7 +137,7 @@ TEST(Oom, every_event_of_a_burst_is_kept) {
   EXPECT_EQ(ooms[299].event, 299u);
 }
 
-TEST(Oom, what_is_live_at_each_event_is_the_live_set_of_that_event) {
+TEST(Oom, live_memory_at_each_event_is_the_live_set_of_that_event) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     for (const auto state : {tests::RandomTraceOptions::FinalState::kConsistent,
                              tests::RandomTraceOptions::FinalState::kUnrelated}) {
@@ -158,7 +159,7 @@ TEST(Oom, what_is_live_at_each_event_is_the_live_set_of_that_event) {
   }
 }
 
-TEST(Oom, without_segments_the_totals_are_still_told) {
+TEST(Oom, without_segments_the_totals_are_still_reported) {
   TraceMaker maker;
   maker.alloc(0, 5 * kGib).event(Action::kOom, 7, kGib);
   const auto ooms = run(maker.finish(), {}, static_cast<std::int64_t>(6 * kGib));

@@ -23,8 +23,8 @@ bool is_saved(const model::DeviceTrace& device, std::size_t lifetime) {
   return has(device.lifetimes.flags[lifetime], model::LifetimeFlags::kSavedForBackward);
 }
 
-// The backward that uses most of what is live at the peak, of the two around it; none if neither
-// uses anything.
+// Of the two backwards around the peak, the one that uses most of its live memory; nullopt if
+// neither uses any.
 std::optional<std::size_t> of_peak(const model::Trace& trace, const model::DeviceTrace& device,
                                    const std::vector<std::uint32_t>& begins,
                                    std::optional<std::uint64_t> peak) {
@@ -39,7 +39,7 @@ std::optional<std::size_t> of_peak(const model::Trace& trace, const model::Devic
       return is_live(device.lifetimes, row, model::held(device),
                      std::int64_t{begins[backward]} - 1);
     };
-    const std::uint64_t size = trace.held_bytes(device, row);
+    const std::uint64_t size = trace.lifetime_bytes(device, row);
     if (after > 0 && is_live_at(after - 1)) of_before += size;
     if (after < begins.size() && is_live_at(after)) of_after += size;
   }
@@ -47,7 +47,7 @@ std::optional<std::size_t> of_peak(const model::Trace& trace, const model::Devic
   return of_before >= of_after ? after - 1 : after;
 }
 
-// Which of the backwards sees most; the first of them.
+// The backward with the most bytes kept; the first of equals.
 std::size_t largest(const model::Trace& trace, const model::DeviceTrace& device,
                     const std::vector<std::uint32_t>& begins) {
   const auto bytes =
@@ -89,9 +89,9 @@ class DeviceSaved {
     const auto ends = model::step_ends(trace_, device_);
     const std::size_t step = model::step_of(ends, begin > 0 ? begin - 1 : 0);
     if (step < ends.size()) row.step = ends[step].step;
-    const auto moment = std::int64_t{begin} - 1;
-    for (const std::uint32_t live : live_set(device_, model::held(device_), moment)) {
-      const std::uint64_t size = trace_.held_bytes(device_, live);
+    const auto point = std::int64_t{begin} - 1;
+    for (const std::uint32_t live : live_set(device_, model::held(device_), point)) {
+      const std::uint64_t size = trace_.lifetime_bytes(device_, live);
       row.live_bytes += size;
       if (!is_saved(device_, live)) continue;
       row.bytes += size;
@@ -102,7 +102,7 @@ class DeviceSaved {
   }
 
   void append_groups(const SavedRow& row, report::Tables& tables) {
-    report::MomentRow whole;
+    report::PointInTime whole;
     whole.device = row.device;
     whole.live_bytes = row.bytes;
     Groups by_operator(trace_.strings.size());
@@ -144,6 +144,12 @@ class SavedPass final : public Pass {
   std::span<const char* const> runs_after() const override {
     static constexpr const char* kNames[] = {"timeline"};
     return kNames;
+  }
+  OptionSet uses() const override { return OptionSet::kDevice | OptionSet::kTop; }
+  void clear(report::Report& report) const override {
+    report.tables.saved.clear();
+    report.tables.saved_by_operator.clear();
+    report.tables.saved_by_layer.clear();
   }
   Status run(PassContext& context) const override {
     for (std::size_t i = 0; i < context.trace.devices.size(); ++i) {

@@ -1,9 +1,9 @@
-// What is kept for backward: what was made in forward and is live when a backward begins, and which
-// operators and layers made it. The backward is the one that uses what is live at the peak; if none
-// does, the one that begins with most.
+// Memory kept for backward: allocated in forward and live when a backward begins, by the operators
+// and layers that allocated it. The backward is the one that uses memory live at the peak; if none
+// does, the one that begins with the most memory.
 //
-// That is what autograd saved, and what the program itself retains of its forward. What made a
-// tensor is known, what retains it is not. Rows of the two tables sum to `bytes`.
+// This includes both what autograd saved and what the program itself retains of its forward. The
+// allocation site of a tensor is known, its owner is not. Rows of the two tables sum to `bytes`.
 #pragma once
 
 #include <memory>

@@ -19,7 +19,7 @@ using model::Phase;
 using report::GroupRow;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using tests::Told;
+using tests::Reported;
 using tests::TraceMaker;
 
 report::Tables run(const model::Trace& trace) {
@@ -34,7 +34,7 @@ std::vector<std::string> keys(const std::vector<GroupRow>& rows) {
   return keys;
 }
 
-Told saved(std::string_view layer, std::string_view op) {
+Reported saved(std::string_view layer, std::string_view op) {
   return {.layer = layer,
           .category = "activation",
           .phase = Phase::kForward,
@@ -42,16 +42,16 @@ Told saved(std::string_view layer, std::string_view op) {
           .flags = LifetimeFlags::kSavedForBackward};
 }
 
-TEST(Saved, the_backward_that_begins_with_most_is_told) {
+TEST(Saved, the_backward_that_begins_with_most_is_reported) {
   TraceMaker maker;
   maker.alloc(1, 5000)
-      .alloc_told(2, 100, saved("Net.a", "aten::conv2d"))
+      .alloc_reported(2, 100, saved("Net.a", "aten::conv2d"))
       .begin_backward()
       .free(2, 100)
       .step(1)
-      .alloc_told(3, 100, saved("Net.a", "aten::conv2d"))
-      .alloc_told(4, 50, saved("Net.b", "aten::relu"))
-      .alloc_told(5, 30, saved("Net.b", ""))
+      .alloc_reported(3, 100, saved("Net.a", "aten::conv2d"))
+      .alloc_reported(4, 50, saved("Net.b", "aten::relu"))
+      .alloc_reported(5, 30, saved("Net.b", ""))
       .begin_backward()
       .alloc(6, 9)
       .free(3, 100)
@@ -72,9 +72,9 @@ TEST(Saved, the_backward_that_begins_with_most_is_told) {
   EXPECT_DOUBLE_EQ(tables.saved_by_layer[0].share, 100.0 / 180.0);
 }
 
-TEST(Saved, without_marks_of_backward_nothing_is_said) {
+TEST(Saved, without_marks_of_backward_nothing_is_reported) {
   TraceMaker maker;
-  maker.alloc_told(2, 100, saved("Net.a", "aten::conv2d"));
+  maker.alloc_reported(2, 100, saved("Net.a", "aten::conv2d"));
   const auto tables = run(maker.finish());
   EXPECT_TRUE(tables.saved.empty());
   EXPECT_THAT(keys(tables.saved_by_operator), IsEmpty());
@@ -92,8 +92,10 @@ TEST(Saved, a_backward_that_keeps_nothing_has_a_row_of_zero) {
 TEST(Saved, random_traces_agree_with_the_definition) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const auto trace = tests::random_trace(
-        {.seed = seed, .events = 300, .telling = tests::RandomTraceOptions::Telling::kEverything});
+    const auto trace =
+        tests::random_trace({.seed = seed,
+                             .events = 300,
+                             .reporting = tests::RandomTraceOptions::Reporting::kEverything});
     const auto& device = trace.devices.at(0);
     std::uint64_t most = 0;
     std::map<std::string, std::uint64_t> by_layer;
@@ -102,8 +104,8 @@ TEST(Saved, random_traces_agree_with_the_definition) {
       std::uint64_t bytes = 0;
       std::map<std::string, std::uint64_t> layers_now;
       model::Layers layers(trace);
-      const auto moment = std::int64_t{device.mark_events[mark]} - 1;
-      for (const auto row : live_set(device, model::Liveness::kActive, moment)) {
+      const auto point = std::int64_t{device.mark_events[mark]} - 1;
+      for (const auto row : live_set(device, model::Liveness::kActive, point)) {
         const std::uint32_t born = device.lifetimes.alloc[row];
         if (born == model::kNone) continue;
         if (!has(device.lifetimes.flags[row], LifetimeFlags::kSavedForBackward)) continue;
@@ -116,11 +118,11 @@ TEST(Saved, random_traces_agree_with_the_definition) {
     }
     const auto tables = run(trace);
     EXPECT_EQ(tables.saved.at(0).bytes, most);
-    std::map<std::string, std::uint64_t> told;
+    std::map<std::string, std::uint64_t> reported;
     std::uint64_t by_operator = 0;
-    for (const auto& row : tables.saved_by_layer) told[row.key] = row.bytes;
+    for (const auto& row : tables.saved_by_layer) reported[row.key] = row.bytes;
     for (const auto& row : tables.saved_by_operator) by_operator += row.bytes;
-    EXPECT_EQ(told, by_layer);
+    EXPECT_EQ(reported, by_layer);
     EXPECT_EQ(by_operator, most);
   }
 }

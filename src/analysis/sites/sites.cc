@@ -16,7 +16,7 @@ using report::SiteRow;
 
 constexpr std::size_t kLifetimesPerProgress = 1 << 20;
 
-// What a line adds up to, before anyone needs its name.
+// The sums of a line, before its name is needed.
 struct SiteSums {
   std::uint64_t allocations = 0;
   std::uint64_t bytes = 0;
@@ -91,7 +91,7 @@ class DeviceSites {
            (static_cast<double>(died_ns) - static_cast<double>(born_ns));
   }
 
-  // The lines that lead by one of three measures, each once.
+  // The lines that lead by any of three measures, each once.
   std::vector<std::uint32_t> lines_to_keep() const {
     std::vector<std::uint32_t> kept;
     for (const auto measure :
@@ -136,7 +136,7 @@ class DeviceSites {
     return rows;
   }
 
-  // A second look at the lifetimes, so that sizes are counted for the kept lines only.
+  // A second pass over the lifetimes, so that sizes are counted only for the kept lines.
   void add_commonest_sizes(const std::vector<std::uint32_t>& kept, std::vector<SiteRow>& rows) {
     std::vector<std::uint32_t> place(sums_.size(), kNone);
     for (std::uint32_t i = 0; i < kept.size(); ++i) place[kept[i]] = i;
@@ -168,6 +168,8 @@ class SitesPass final : public Pass {
   std::string why_not(const model::Trace& trace) const override {
     return trace.event_count() > 0 ? "" : "needs events: this file has only the final state";
   }
+  OptionSet uses() const override { return OptionSet::kDevice | OptionSet::kTop; }
+  void clear(report::Report& report) const override { report.tables.sites.clear(); }
   Status run(PassContext& context) const override {
     for (const model::DeviceTrace& device : context.trace.devices) {
       if (context.options.device && device.device != *context.options.device) continue;

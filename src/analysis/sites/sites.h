@@ -1,7 +1,7 @@
-// What each source line allocated over the whole recording: how much, how often, how long it lived,
-// how much of it was freed at once (churn) and how much never. Only allocations made in the
-// recording count. Kept are the lines with most bytes, those with most bytes never freed, and those
-// with most temporary allocations.
+// The allocations of each source line over the whole recording: bytes, count, lifetimes, how much
+// was freed immediately (churn) and how much never. Only allocations made in the recording count.
+// The pass keeps the lines with most bytes, with most bytes never freed, and with most temporary
+// allocations.
 #pragma once
 
 #include <memory>

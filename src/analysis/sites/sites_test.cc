@@ -95,7 +95,7 @@ TEST(Sites, without_times_there_are_no_byte_seconds) {
   EXPECT_EQ(run(maker.finish()).at(0).byte_seconds, 0.0);
 }
 
-TEST(Sites, only_the_asked_for_device_is_shown) {
+TEST(Sites, only_the_selected_device_is_shown) {
   TraceMaker maker;
   maker.on({model::DeviceType::kCuda, 0}).alloc(1, 10);
   maker.on({model::DeviceType::kCuda, 1}).alloc(1, 20);
@@ -116,7 +116,7 @@ TEST(Sites, a_file_without_events_is_skipped_with_its_reason) {
   EXPECT_EQ(report.passes.at(0).reason, "needs events: this file has only the final state");
 }
 
-// The definitions, by address: in random traces each is used once.
+// The definitions, applied by address: in random traces each address is used once.
 std::map<std::string, SiteRow> slow_rows(const model::Trace& trace) {
   const model::UserLines lines(trace);
   std::map<std::string, SiteRow> rows;

@@ -21,7 +21,7 @@ using report::StepRow;
 
 constexpr std::size_t kMostRows = 10'000;
 
-// Categories numbered from 0; number 0 is unknown, whether the file says so or nothing.
+// Numbers categories from 0; number 0 is unknown, whether the file states that or nothing.
 class Categories {
  public:
   explicit Categories(const model::Trace& trace)
@@ -42,7 +42,7 @@ class Categories {
 
  private:
   const model::Trace& trace_;
-  std::vector<std::uint32_t> numbers_;  // by word
+  std::vector<std::uint32_t> numbers_;  // by the category's string
   std::vector<std::string> names_;
 };
 
@@ -95,7 +95,7 @@ class DeviceSteps {
   }
 
   // Calls begin(row) and end(row) for the steps, and born(size, event, category) and died(size,
-  // category) for what happens in and before them.
+  // category) for the events in and before them.
   template <typename Begin, typename End, typename Born, typename Died>
   void walk(Begin&& begin, End&& end, Born&& born, Died&& died) {
     std::size_t at = 0;
@@ -114,13 +114,13 @@ class DeviceSteps {
     for (std::size_t row = 0; row < device_.lifetimes.baseline_count; ++row) {
       const bool is_over =
           model::death(device_.lifetimes, row, liveness) == model::kBeforeRecording;
-      if (!is_over) born(trace_.held_bytes(device_, row), kNone, category_of_[row]);
+      if (!is_over) born(trace_.lifetime_bytes(device_, row), kNone, category_of_[row]);
     }
     replay(
         device_, liveness,
         [&](std::uint32_t row, std::uint32_t event) {
           advance_to(event);
-          const std::uint64_t size = trace_.held_bytes(device_, row);
+          const std::uint64_t size = trace_.lifetime_bytes(device_, row);
           born(size, event, category_of_[row]);
           if (!is_in) return;
           ++rows_[at].allocations;
@@ -128,7 +128,7 @@ class DeviceSteps {
         },
         [&](std::uint32_t row, std::uint32_t event) {
           advance_to(event);
-          died(trace_.held_bytes(device_, row), category_of_[row]);
+          died(trace_.lifetime_bytes(device_, row), category_of_[row]);
         });
     advance_to(device_.events.size());
   }
@@ -154,7 +154,7 @@ class DeviceSteps {
         [&](std::uint64_t size, std::uint32_t) { total -= size; });
   }
 
-  // A second walk, which knows where the peaks are.
+  // A second pass, after the peaks are known.
   void add_categories() {
     for (StepRow& row : rows_) row.allocations = row.allocated_bytes = 0;
     std::vector<std::uint64_t> live(categories_.names().size());
@@ -200,6 +200,8 @@ class DeviceSteps {
 class StepsPass final : public Pass {
  public:
   const char* name() const override { return "steps"; }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override { report.tables.steps.clear(); }
   Status run(PassContext& context) const override {
     const auto is_step = [](const model::Mark& mark) {
       return mark.kind == model::MarkKind::kStep;

@@ -1,8 +1,8 @@
-// Each step of the training loop: its peak, and what was live when it ended, by category. Bytes are
+// Each step of the training loop: its peak, and the memory live at its end, by category. Bytes are
 // those of the allocations in the file, live until free_completed.
 //
-// Promises that the categories of a step sum to its end_bytes and its peak_bytes, to the byte. Of
-// more than 10,000 steps the last ones are told.
+// Invariant: the categories of a step sum to its end_bytes and its peak_bytes, to the byte. With
+// more than 10,000 steps, only the last ones are listed.
 #pragma once
 
 #include <memory>

@@ -23,13 +23,13 @@ std::vector<StepRow> run(const model::Trace& trace) {
 TEST(Steps, each_step_has_its_peak_its_end_and_its_categories) {
   TraceMaker maker;
   maker
-      .alloc_told(1, 100, {.category = "parameter"})  // 0
-      .alloc_told(2, 40, {.category = "activation"})  // 1
-      .free(2, 40)                                    // 2, 3
+      .alloc_reported(1, 100, {.category = "parameter"})  // 0
+      .alloc_reported(2, 40, {.category = "activation"})  // 1
+      .free(2, 40)                                        // 2, 3
       .step(0)
-      .alloc_told(3, 30, {.category = "activation"})       // 4
-      .alloc_told(4, 20, {.category = "optimizer_state"})  // 5
-      .free(3, 30)                                         // 6, 7
+      .alloc_reported(3, 30, {.category = "activation"})       // 4
+      .alloc_reported(4, 20, {.category = "optimizer_state"})  // 5
+      .free(3, 30)                                             // 6, 7
       .at(5'000'000)
       .step(1)
       .step(2)
@@ -69,10 +69,10 @@ TEST(Steps, without_marks_there_are_no_rows) {
   EXPECT_TRUE(run(maker.finish()).empty());
 }
 
-TEST(Steps, of_very_many_steps_the_last_ones_are_told) {
+TEST(Steps, only_the_last_of_very_many_steps_are_reported) {
   TraceMaker maker;
   for (std::uint64_t step = 0; step < 10'500; ++step) {
-    maker.alloc_told(step + 1, 1, {.category = "other"}).step(step);
+    maker.alloc_reported(step + 1, 1, {.category = "other"}).step(step);
   }
   const auto rows = run(maker.finish());
   ASSERT_EQ(rows.size(), 10'000u);
@@ -102,8 +102,10 @@ Slow slow_live(const model::Trace& trace, std::int64_t event) {
 TEST(Steps, random_traces_agree_with_the_definitions_and_categories_always_sum) {
   for (std::uint32_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const auto trace = tests::random_trace(
-        {.seed = seed, .events = 200, .telling = tests::RandomTraceOptions::Telling::kEverything});
+    const auto trace =
+        tests::random_trace({.seed = seed,
+                             .events = 200,
+                             .reporting = tests::RandomTraceOptions::Reporting::kEverything});
     const auto rows = run(trace);
     const auto ends = model::step_ends(trace, trace.devices.at(0));
     ASSERT_GE(rows.size(), ends.size());

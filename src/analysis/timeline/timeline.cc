@@ -21,12 +21,12 @@ using report::SeriesTotals;
 using report::Timeline;
 using report::TimelineBucket;
 
-constexpr std::size_t kCoarseEnough = 64;  // a level this small needs no coarser one
+constexpr std::size_t kCoarseEnough = 64;  // a level this small needs no coarser level
 constexpr std::size_t kBucketsPerProgress = 1 << 13;
 
 std::int64_t as_signed(std::uint64_t total) { return static_cast<std::int64_t>(total); }
 
-// What the final segments hold, which also fills the counts of blocks.
+// The totals of the final segments; also fills in the counts of blocks.
 Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport& out) {
   Totals end{};
   out.segments = device.segment_count;
@@ -40,7 +40,7 @@ Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport&
       if (block.state != BlockState::kActiveAllocated) continue;
       of(end, Series::kRequestedAllocated) += block.requested_size;
       of(end, Series::kAllocatedRounded) +=
-          device.tells_blocks ? block.size : rounded(block.requested_size);
+          device.has_block_sizes ? block.size : rounded(block.requested_size);
       out.allocated_bytes_end += block.size;
       ++out.blocks_allocated;
     }
@@ -48,7 +48,7 @@ Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport&
   return end;
 }
 
-// What was live before the first event; `sum` is what all events together changed.
+// The totals before the first event; `sum` is the change by all events together.
 Totals baseline_of(const Trace& trace, const DeviceTrace& device, const Totals& sum,
                    DeviceReport& out) {
   Totals baseline = final_totals(trace, device, out);
@@ -64,7 +64,7 @@ Totals baseline_of(const Trace& trace, const DeviceTrace& device, const Totals& 
   return baseline;
 }
 
-// Takes events [first, first + count) into `totals` and says what they did.
+// Adds events [first, first + count) to `totals` and returns their changes.
 TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size_t count,
                            Totals& totals) {
   TimelineBucket bucket;
@@ -91,8 +91,8 @@ TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size
   return bucket;
 }
 
-// Counts from zero, since the baseline is known only after the last event; `totals` receives what
-// all events together changed.
+// Starts at zero, because the baseline is known only after the last event; `totals` receives the
+// change over all events.
 std::vector<TimelineBucket> finest_level(const EventView& events, Totals& totals,
                                          base::Progress& progress) {
   std::vector<TimelineBucket> level;
@@ -144,8 +144,8 @@ void add_coarser_levels(Timeline& timeline) {
   }
 }
 
-// The first event of `bucket` after which the series stands at its maximum there. `before` is where
-// it stood when the bucket began.
+// The first event in `bucket` after which the series reaches its maximum there. `before` is its
+// value at the beginning of the bucket.
 std::size_t event_of_maximum(const EventView& events, const TimelineBucket& bucket, Series which,
                              std::int64_t before) {
   const std::int64_t wanted = bucket.of(which).max_bytes;
@@ -191,7 +191,7 @@ void add_times(const EventView& events, DeviceReport& out) {
   out.last_time_ns = *last;
 }
 
-// Allocations that some free of the trace speaks of, but no alloc.
+// Allocations that have a free in the trace but no alloc.
 std::uint64_t frees_without_alloc(const model::Lifetimes& lifetimes) {
   const auto is_event = [](std::uint32_t event) {
     return event != kNone && event != model::kBeforeRecording;
@@ -233,11 +233,11 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   out.requested_allocated = totals(Series::kRequestedAllocated);
   out.requested_active = totals(Series::kRequestedActive);
   out.reserved = totals(Series::kReserved);
-  if (device.tells_blocks) out.allocated = totals(Series::kAllocatedRounded);
+  if (device.has_block_sizes) out.allocated = totals(Series::kAllocatedRounded);
   if (device.allocated_before_bytes) {
     // Kineto's running totals count blocks, not requests.
     const auto which =
-        device.tells_blocks ? Series::kAllocatedRounded : Series::kRequestedAllocated;
+        device.has_block_sizes ? Series::kAllocatedRounded : Series::kRequestedAllocated;
     const std::int64_t end_bytes = as_signed(of(baseline, which) + of(sum, which));
     out.allocated_bytes_end = static_cast<std::uint64_t>(std::max<std::int64_t>(end_bytes, 0));
   }
@@ -247,6 +247,8 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
 class TimelinePass final : public Pass {
  public:
   const char* name() const override { return "timeline"; }
+  OptionSet uses() const override { return OptionSet::kNone; }
+  void clear(report::Report& report) const override { report.devices.clear(); }
   Status run(PassContext& context) const override {
     context.report.devices.clear();
     for (const DeviceTrace& device : context.trace.devices) {

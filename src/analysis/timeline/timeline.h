@@ -1,12 +1,12 @@
 // The totals of each device and its timeline: the running sums of requested, active and reserved
 // bytes after each event, with the baseline rolled back from the final segments.
 //
-//   end      = what the final segments hold
+//   end      = totals of the final segments
 //   baseline = end - sum of all changes; signed: below zero means that events and segments disagree
 //   peak     = largest of the baseline and the sums after each event
 //
-// A file without segments, or one that says what was live before, begins at that, or at zero, and
-// ends where its events lead.
+// If a file has no segments, or states the earlier totals, the timeline begins at those or at zero,
+// and ends at the sum of its events.
 #pragma once
 
 #include <memory>

@@ -23,7 +23,7 @@ report::Report run(const model::Trace& trace) {
   return tests::run_passes(trace, tests::passes(make()));
 }
 
-// The definitions, as slowly and plainly as they can be written.
+// The definitions, implemented as slowly and plainly as possible.
 std::int64_t change_of(const model::Event& event, Series which) {
   const auto size = static_cast<std::int64_t>(event.size_bytes);
   const std::int64_t size_512 = (size + 511) / 512 * 512;
@@ -57,7 +57,7 @@ std::int64_t end_of(const model::Trace& trace, Series which) {
   return end;
 }
 
-// The running sum: [0] is the baseline, [e + 1] what holds after event e.
+// The running sum: [0] is the baseline, [e + 1] the value after event e.
 std::vector<std::int64_t> curve_of(const model::Trace& trace, Series which) {
   std::vector<std::int64_t> curve{0};
   for (std::size_t row = 0; row < trace.event_count(); ++row) {
@@ -156,14 +156,14 @@ TEST(Timeline, memory_live_before_the_recording_is_rolled_back_from_the_segments
   EXPECT_EQ(device.last_time_ns, 1'003'000);
 }
 
-TEST(Timeline, baseline_below_zero_is_not_clamped) {
+TEST(Timeline, a_baseline_below_zero_is_not_clamped) {
   TraceMaker maker;
   maker.alloc(0x1000, 100);
   maker.builder().final_state_known();
   EXPECT_EQ(run(maker.finish()).devices[0].requested_active.baseline_bytes, -100);
 }
 
-TEST(Timeline, peak_at_the_baseline_has_no_event) {
+TEST(Timeline, a_peak_at_the_baseline_has_no_event) {
   TraceMaker maker;
   maker.free(0x1000, 100).alloc(0x2000, 100);
   const auto trace = [&] {
@@ -187,13 +187,13 @@ TEST(Timeline, without_segments_it_begins_at_what_was_live_before) {
   EXPECT_EQ(report.devices[0].allocated_bytes_end, 1100u);
 }
 
-TEST(Timeline, what_the_first_events_state_of_older_memory_counts_at_the_start) {
-  const tests::Told older = {.flags = model::LifetimeFlags::kAdopted};
+TEST(Timeline, older_memory_in_the_first_events_counts_at_the_start) {
+  const tests::Reported older = {.flags = model::LifetimeFlags::kAdopted};
   TraceMaker maker;
-  maker.event(Action::kSegmentAlloc, 0x1000, 4096).alloc_told(0x1000, 100, older);
-  maker.alloc_told(0x1200, 50, older);
+  maker.event(Action::kSegmentAlloc, 0x1000, 4096).alloc_reported(0x1000, 100, older);
+  maker.alloc_reported(0x1200, 50, older);
   maker.event(Action::kSegmentAlloc, 0x9000, 8192).alloc(0x9000, 30);
-  maker.alloc_told(0x2000, 7, older);  // met too late: how much lived before it is unknown
+  maker.alloc_reported(0x2000, 7, older);  // seen too late: how much was live before it is unknown
   maker.builder().set_before({model::DeviceType::kCuda, 0}, 0, 0);
   const auto report = run(maker.finish());
   const report::DeviceReport& device = report.devices[0];
@@ -205,19 +205,19 @@ TEST(Timeline, what_the_first_events_state_of_older_memory_counts_at_the_start) 
 
 TEST(Timeline, without_older_memory_the_start_is_the_baseline) {
   TraceMaker maker;
-  maker.alloc(0x1000, 100).alloc_told(0x2000, 7, {.flags = model::LifetimeFlags::kAdopted});
+  maker.alloc(0x1000, 100).alloc_reported(0x2000, 7, {.flags = model::LifetimeFlags::kAdopted});
   maker.builder().set_before({model::DeviceType::kCuda, 0}, 1000, 5000);
   const auto report = run(maker.finish());
   EXPECT_EQ(report.devices[0].requested_allocated.start_bytes, 1000);
 }
 
-TEST(Timeline, where_the_start_is_told_a_lost_segment_changes_no_series) {
+TEST(Timeline, a_lost_segment_changes_no_series_if_the_start_is_reported) {
   TraceMaker maker;
   maker.alloc(0x1000, 1000);
   maker.alloc(0x900000, 5000);  // its segment was lost
   maker.segment(0x1000, 4096, {TraceMaker::block(0x1000, 1024, 1000)});
   maker.builder().set_before({model::DeviceType::kCuda, 0}, 0, 0);
-  maker.builder().blocks_told({model::DeviceType::kCuda, 0});
+  maker.builder().blocks_reported({model::DeviceType::kCuda, 0});
   const auto report = run(maker.finish());
   const report::DeviceReport& device = report.devices[0];
   for (const auto& series : {device.requested_allocated, device.requested_active}) {
@@ -229,7 +229,7 @@ TEST(Timeline, where_the_start_is_told_a_lost_segment_changes_no_series) {
   EXPECT_EQ(device.segments, 1u);
 }
 
-TEST(Timeline, device_without_events_reports_its_segments) {
+TEST(Timeline, a_device_without_events_reports_its_segments) {
   TraceMaker maker;
   maker.on({model::DeviceType::kCuda, 1});
   maker.segment(0, 4096, {TraceMaker::block(0x0, 512, 100)});

@@ -42,6 +42,10 @@ class CollapsedExporter final : public Exporter {
   }
   const char* suffix() const override { return ".folded"; }
 
+  std::span<const char* const> needs() const override {
+    static constexpr const char* kNames[] = {"composition"};
+    return kNames;
+  }
   Status write(const ExportInput& input, Output& output) const override {
     FlameFrames flame(input.trace);
     FoldedLines lines(output);

@@ -1,7 +1,7 @@
-// Brendan Gregg's folded stacks, `root;...;leaf bytes`: the live set at the report's moment. The
-// root frame is the device, the others are `function (file:line)`, without the interpreter's own.
-// What would break the format (semicolons, line breaks, other control characters) is replaced in
-// names.
+// Brendan Gregg's folded stacks, `root;...;leaf bytes`: the live set at the report's point in time.
+// The root frame is the device, the others are `function (file:line)`, without the interpreter's
+// own. Characters that would break the format (semicolons, line breaks, other control characters)
+// are replaced in names.
 #pragma once
 
 #include <memory>

@@ -35,10 +35,10 @@ INSTANTIATE_TEST_SUITE_P(CollapsedLayers, ExporterSuite,
                          testing::Values(ExporterCase{exporters::collapsed::make_layers,
                                                       folded_flaw}));
 
-TEST(CollapsedLayersExporter, layers_operators_and_lines_stand_in_place_of_calls) {
+TEST(CollapsedLayersExporter, layers_operators_and_lines_replace_calls) {
   TraceMaker maker;
   const auto line = maker.stack({{"net.py", 7, "forward"}, {"train.py", 1, "main"}});
-  maker.alloc_told(1, 10, {.layer = "Net.a;b", .op = "aten::relu", .stack = line});
+  maker.alloc_reported(1, 10, {.layer = "Net.a;b", .op = "aten::relu", .stack = line});
   EXPECT_EQ(exported(*exporters::collapsed::make_layers(), maker.finish()),
             "cuda:0;Net;Net.a:b;aten::relu;net.py:7 (forward) 10\n");
 }
@@ -56,7 +56,7 @@ TEST(CollapsedExporter, live_stacks_are_written_root_first_largest_first) {
             "cuda:0;[no stack recorded] 7\n");
 }
 
-TEST(CollapsedExporter, characters_that_nobody_sees_are_blanks) {
+TEST(CollapsedExporter, invisible_characters_become_spaces) {
   TraceMaker maker;
   maker.alloc(0x1000, 10, maker.stack({{"a\xff.py", 2, "\u202Eb\U000E0041;\x1b\u0085c"}}));
   EXPECT_EQ(exported(*exporters::collapsed::make(), maker.finish()),
@@ -70,18 +70,18 @@ TEST(CollapsedExporter, memory_waiting_for_a_stream_is_live) {
             "cuda:0;[no stack recorded] 10\n");
 }
 
-TEST(CollapsedExporter, the_moment_is_that_of_the_tables) {
+TEST(CollapsedExporter, the_point_in_time_is_that_of_the_tables) {
   TraceMaker maker;
   const model::Trace trace = maker.alloc(0x1000, 10).alloc(0x2000, 20).free(0x1000, 10).finish();
   report::Report report = report_at_end(trace);
-  report.tables.moments[0].event = 1;
+  report.tables.points[0].event = 1;
   EXPECT_EQ(exported(*exporters::collapsed::make(), trace, report),
             "cuda:0;[no stack recorded] 30\n");
-  report.tables.moments[0].event.reset();
+  report.tables.points[0].event.reset();
   EXPECT_EQ(exported(*exporters::collapsed::make(), trace, report), "");
 }
 
-TEST(CollapsedExporter, separators_in_names_are_replaced_and_unknown_lines_left_out) {
+TEST(CollapsedExporter, separators_in_names_are_replaced_and_unknown_lines_omitted) {
   TraceMaker maker;
   maker.alloc(0x1000, 10, maker.stack({{"a;b\n.py", 2, "f;\tg"}}));
   maker.alloc(0x2000, 1, maker.stack({{"a.py", model::kUnknownLine, "f"}}));

@@ -17,6 +17,10 @@ class CollapsedLayersExporter final : public Exporter {
   }
   const char* suffix() const override { return ".layers.folded"; }
 
+  std::span<const char* const> needs() const override {
+    static constexpr const char* kNames[] = {"composition"};
+    return kNames;
+  }
   Status write(const ExportInput& input, Output& output) const override {
     FoldedLines lines(output);
     for (const LayerStacks& live : layer_stacks(input)) {

@@ -1,4 +1,4 @@
-// FoldedLines: lines of frames and their bytes, handed on in large pieces.
+// FoldedLines: lines of frames with their bytes, written in large pieces.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class FoldedLines {
  public:
   explicit FoldedLines(Output& output) : output_(output) {}
 
-  // The text so far; frames of the line that is being made are appended to it.
+  // The text so far; append the frames of the current line to it.
   std::string& text() { return text_; }
 
   Status end_line(std::uint64_t bytes) {

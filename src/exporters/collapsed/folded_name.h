@@ -1,4 +1,4 @@
-// Names in folded stacks: what would break the form is replaced.
+// Names in folded stacks: characters that would break the format are replaced.
 #pragma once
 
 #include <cstddef>

@@ -25,11 +25,11 @@ TEST(JsonExporter, the_whole_report_is_written) {
   EXPECT_EQ(document["source"]["path"].text, "made.pickle");
   EXPECT_EQ(document["devices"].size(), 1u);
   EXPECT_TRUE(document["devices"][0]["reserved"]["peak_event"].is_null());
-  EXPECT_EQ(document["tables"]["moments"][0]["event"].integer(), 0);
+  EXPECT_EQ(document["tables"]["points_in_time"][0]["event"].integer(), 0);
   EXPECT_TRUE(document["findings"].is_array());
 }
 
-// The field lists and the page that documents them: renew with PLIMSOLL_BLESS=1.
+// The page must match the field lists; regenerate it with PLIMSOLL_BLESS=1.
 TEST(ReportSchema, the_page_in_docs_is_up_to_date) {
   TextOutput schema;
   ASSERT_TRUE(exporters::json::write_report_schema(schema).ok());

@@ -1,5 +1,5 @@
-// The JSON Schema of the json exporter's output, made from the field lists of report/.
-// docs/report.schema.json is a copy that a test keeps equal.
+// The JSON Schema of the json exporter's output, generated from the field lists of report/. A test
+// keeps the copy in docs/report.schema.json equal.
 #pragma once
 
 #include "exporters/exporter.h"

@@ -1,4 +1,4 @@
-// The allocations of a device in their order, as few enough samples for a browser to draw.
+// The allocations of a device in order, as a number of samples that a browser can draw.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ struct Sample {
   std::uint64_t bytes = 0;
 };
 
-// At most `most` samples, unless there are more distinct stacks than that. The allocations are cut
-// into windows of equal count, the smallest power of two that fits; in a window each stack is one
-// sample, where it first allocates.
+// At most `most` samples, unless there are more distinct stacks than that. The allocations are
+// divided into windows of equal count, the smallest power of two that fits; in a window each stack
+// is one sample, placed where it first allocates.
 std::vector<Sample> allocation_samples(const model::Trace& trace, const model::DeviceTrace& device,
                                        std::size_t most);
 

@@ -17,8 +17,8 @@ using model::LayerId;
 constexpr std::size_t kMostParts = 12;
 constexpr std::uint64_t kHighest = 32;  // steps
 
-// Layers, chosen so that no part is much larger than it need be: the largest is replaced by its
-// children for as long as there is room. A layer belongs to the nearest part around it.
+// Divides the layers into parts of similar size: repeatedly replaces the largest part by its
+// children, up to the maximum count. A layer belongs to the nearest enclosing part.
 class Parts {
  public:
   Parts(const ExportInput& input, const model::DeviceTrace& device) {
@@ -46,7 +46,7 @@ class Parts {
   }
 
   const std::vector<std::string>& names() const { return names_; }
-  // The part with this name; kNone if there is none.
+  // The part with this name, or kNone.
   std::uint32_t find(const std::string& path) const {
     const auto found = std::lower_bound(names_.begin(), names_.end() - 1, path);
     const bool is_there = found != names_.end() - 1 && *found == path;
@@ -88,7 +88,7 @@ class Walk {
     if (out.step_bytes == 0) out.step_bytes = 1;
     step_bytes_ = out.step_bytes;
     visit([&](std::uint32_t event) { see(event); });
-    if (!states_.empty()) add(last_ns_, bytes_);  // where the last one ends
+    if (!states_.empty()) add(last_ns_, bytes_);  // at the end of the last one
     for (std::size_t at = 0; at + 1 < states_.size(); ++at) {
       State& state = states_[at];
       const std::int64_t duration_ns = states_[at + 1].begin_ns - state.begin_ns;
@@ -106,8 +106,8 @@ class Walk {
     std::vector<std::uint32_t> heights;
   };
 
-  // Calls see(event) after each event that changes what is held. Sums wrap: a file may name any
-  // size.
+  // Calls see(event) after each event that changes live memory. Sums wrap: a hostile file may have
+  // any size.
   template <typename See>
   void visit(See&& see) {
     held_.assign(parts_.names().size(), 0);
@@ -127,7 +127,7 @@ class Walk {
   }
 
   void change(std::uint32_t row, std::uint64_t sign) {
-    const std::uint64_t by = sign * trace_.held_bytes(device_, row);
+    const std::uint64_t by = sign * trace_.lifetime_bytes(device_, row);
     held_[part_of_[row]] += by;
     bytes_ += by;
   }
@@ -152,7 +152,7 @@ class Walk {
     if (states_.size() >= 2 * most_) join_neighbours();
   }
 
-  // Of two, the higher lasts as long as both, so that peaks stay.
+  // Of two merged spans, the higher one is kept, so that peaks remain.
   void join_neighbours() {
     std::vector<State> joined;
     for (std::size_t at = 0; at < states_.size(); at += 2) {
@@ -163,8 +163,8 @@ class Walk {
     states_ = std::move(joined);
   }
 
-  // Each part is drawn from the sum of those above it to the sum with it, both rounded: so that the
-  // whole is as high as it should be, whatever is lost in rounding.
+  // Each part is drawn from the sum of the parts below it to the sum including it, both rounded, so
+  // that the total height is correct despite rounding.
   std::vector<std::uint32_t> heights_now() const {
     std::vector<std::uint32_t> heights;
     std::uint64_t sum = 0, drawn = 0;

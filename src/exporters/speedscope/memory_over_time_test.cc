@@ -32,11 +32,11 @@ MemoryOverTime usage_of(const model::Trace& trace, const std::vector<report::Lay
 }
 
 // Each event takes 1,000 ns.
-TEST(MemoryOverTime, parts_are_as_high_as_what_they_hold) {
+TEST(MemoryOverTime, parts_are_as_high_as_their_bytes) {
   TraceMaker maker;
-  maker.alloc_told(1, 16 * kMiB, {.layer = "Net.a"});
-  maker.alloc_told(2, 8 * kMiB, {.layer = "Net.b"});
-  maker.alloc(3, 8 * kMiB).free_at_once(1, 16 * kMiB).free_at_once(2, 8 * kMiB);
+  maker.alloc_reported(1, 16 * kMiB, {.layer = "Net.a"});
+  maker.alloc_reported(2, 8 * kMiB, {.layer = "Net.b"});
+  maker.alloc(3, 8 * kMiB).free_immediately(1, 16 * kMiB).free_immediately(2, 8 * kMiB);
   const MemoryOverTime usage =
       usage_of(maker.finish(),
                {layer("Net", 24 * kMiB), layer("Net.a", 16 * kMiB), layer("Net.b", 8 * kMiB)});
@@ -50,13 +50,13 @@ TEST(MemoryOverTime, parts_are_as_high_as_what_they_hold) {
   for (const UsageSpan& span : usage.spans) EXPECT_EQ(span.duration_ns, 1'000u);
 }
 
-TEST(MemoryOverTime, parts_that_round_away_keep_the_whole_as_high_as_it_is) {
+TEST(MemoryOverTime, parts_that_round_to_nothing_do_not_change_the_total_height) {
   TraceMaker maker;
   std::vector<report::LayerRow> layers = {layer("Net", 32 * kMiB)};
   for (std::uint64_t at = 0; at < 8; ++at) {
     const std::string path = "Net." + std::to_string(at);
     layers.push_back(layer(path, kMiB / 4));
-    maker.alloc_told(at, kMiB / 4, {.layer = path});
+    maker.alloc_reported(at, kMiB / 4, {.layer = path});
   }
   maker.alloc(100, 30 * kMiB).alloc(101, 0);
   const MemoryOverTime usage = usage_of(maker.finish(), layers);
@@ -68,7 +68,7 @@ TEST(MemoryOverTime, a_long_recording_keeps_its_peaks) {
   TraceMaker maker;
   for (std::uint64_t at = 0; at < 500; ++at) {
     const std::uint64_t size = at == 333 ? 64 * kMiB : kMiB;
-    maker.alloc(at, size).free_at_once(at, size);
+    maker.alloc(at, size).free_immediately(at, size);
   }
   const MemoryOverTime usage = usage_of(maker.finish(), {}, 20);
   EXPECT_LT(usage.spans.size(), 40u);
@@ -78,13 +78,13 @@ TEST(MemoryOverTime, a_long_recording_keeps_its_peaks) {
   EXPECT_EQ(whole_ns, 999'000u);
 }
 
-TEST(MemoryOverTime, a_model_with_many_layers_is_split_where_most_is) {
+TEST(MemoryOverTime, a_model_with_many_layers_is_split_at_the_largest) {
   std::vector<report::LayerRow> layers = {layer("Net", 100), layer("Net.large", 90),
                                           layer("Net.small", 10)};
   for (int at = 0; at < 40; ++at) layers.push_back(layer("Net.large." + std::to_string(at), 2));
   for (int at = 0; at < 3; ++at) layers.push_back(layer("Net.small." + std::to_string(at), 2));
   TraceMaker maker;
-  maker.alloc_told(1, 2, {.layer = "Net.large.7"}).alloc(2, 2);
+  maker.alloc_reported(1, 2, {.layer = "Net.large.7"}).alloc(2, 2);
   const MemoryOverTime usage = usage_of(maker.finish(), layers);
   EXPECT_THAT(usage.parts, ElementsAre("Net", "Net.large", "Net.small", "Net.small.0",
                                        "Net.small.1", "Net.small.2", "[no layer]"));

@@ -67,12 +67,12 @@ class Document {
   const ExportInput& input_;
   FlameFrames flame_;
   JsonOutput out_;
-  // Frames are numbered as samples meet them, and written last.
+  // Frames are numbered in order of first use, and written last.
   std::vector<std::uint32_t> frame_numbers_;
   std::unordered_map<std::string, std::uint32_t> label_numbers_;
   struct Shared {
     model::FrameId frame;
-    std::string label;  // instead of a frame, unless empty
+    std::string label;  // replaces the frame unless empty
   };
   std::vector<Shared> shared_;
 };
@@ -104,7 +104,7 @@ Status Document::write() {
   for (const LiveStacks& live : live_stacks(input_)) {
     const std::string device = model::to_string(live.device->device);
     std::vector<Sample> samples = live_samples(live);
-    if (!samples.empty()) write_profile(device + ", live at " + live.moment, samples);
+    if (!samples.empty()) write_profile(device + ", live at " + live.point, samples);
     is_empty = is_empty && samples.empty();
     samples = allocation_samples(input_.trace, *live.device, kMostSamples);
     if (!samples.empty()) write_profile(device + ", allocations over time", samples);
@@ -117,8 +117,7 @@ Status Document::write() {
   return out_.finish();
 }
 
-// In the order of their frames, so that neighbours share their callers and speedscope draws them as
-// one box.
+// Sorted by frames, so that speedscope draws neighbors with the same callers as one box.
 std::vector<Sample> Document::live_samples(const LiveStacks& live) {
   std::vector<std::pair<std::vector<model::FrameId>, Sample>> rows;
   for (const StackBytes& row : live.stacks) {
@@ -131,7 +130,7 @@ std::vector<Sample> Document::live_samples(const LiveStacks& live) {
 }
 
 void Document::write_layers(const LayerStacks& live) {
-  write_profile(model::to_string(live.device->device) + ", live at " + live.moment + " by layer",
+  write_profile(model::to_string(live.device->device) + ", live at " + live.point + " by layer",
                 "bytes", live.rows, &LayerStack::bytes, [&](const LayerStack& row) {
                   out_.json().begin_array();
                   for (const std::string& frame : row.frames)
@@ -140,8 +139,8 @@ void Document::write_layers(const LayerStacks& live) {
                 });
 }
 
-// The first frame reads what is in use; below it, each part is as many frames deep as it has steps,
-// and the last of them reads about what it holds.
+// The first frame shows the total; below it, each part is as many frames deep as it has steps, and
+// the last of them shows its approximate bytes.
 void Document::write_usage(const std::string& name, const MemoryOverTime& usage) {
   const auto text_of = [&](std::uint64_t steps) {
     return base::format_bytes(static_cast<std::int64_t>(steps * usage.step_bytes));
@@ -253,6 +252,10 @@ class SpeedscopeExporter final : public Exporter {
   }
   const char* suffix() const override { return ".speedscope.json"; }
 
+  std::span<const char* const> needs() const override {
+    static constexpr const char* kNames[] = {"layers"};
+    return kNames;
+  }
   Status write(const ExportInput& input, Output& output) const override {
     return Document(input, output).write();
   }

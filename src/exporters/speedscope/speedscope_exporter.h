@@ -1,17 +1,16 @@
-// Profiles for speedscope. Of each device:
+// Profiles for speedscope. For each device:
 //
 //   memory over time        a stacked area by layer over time (memory_over_time.h)
-//   live at the moment by layer   (where layers are known)
+//   live at the moment by layer   (if layers are known)
 //   live at the moment      each stack once, weighted by its live requested bytes
 //   allocations over time   stacks in the order of allocation, weighted by the bytes allocated
 //
-// Frames of the interpreter are left out (flame_frames.h).
+// Frames of the interpreter are omitted (flame_frames.h).
 //
-// The last is drawn along the sequence of allocations in speedscope's time order view: the x axis
-// is bytes allocated so far, so that a step's phases are side by side and a spike of allocation
-// is wide. Its left heavy view is churn by stack. A recording
-// with more allocations than a browser can draw is cut into windows; within one, the allocations of
-// a stack are added up.
+// Speedscope's Time Order view draws the last one along the sequence of allocations: the x axis is
+// bytes allocated so far, so that a step's phases are side by side and a spike of allocation is
+// wide. Its Left Heavy view is churn by stack. A recording with more allocations than a browser can
+// draw is divided into windows; within one, the allocations of a stack are summed.
 #pragma once
 
 #include <memory>

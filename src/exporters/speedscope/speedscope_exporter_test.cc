@@ -16,7 +16,7 @@ namespace {
 using exporters::speedscope::allocation_samples;
 using exporters::speedscope::Sample;
 
-// The rules of speedscope's file-format-schema.json for what we write, and that the sums hold.
+// Checks the relevant rules of speedscope's file-format-schema.json, and the sums.
 std::string speedscope_flaw(std::string_view text) {
   if (std::string flaw = json_flaw(text); !flaw.empty()) return flaw;
   const auto document = parsed_json(text);
@@ -62,7 +62,7 @@ std::string stack_text(const JsonValue& document, unsigned profile, unsigned sam
   return text;
 }
 
-TEST(SpeedscopeExporter, each_device_has_a_profile_of_the_live_set_and_one_over_time) {
+TEST(SpeedscopeExporter, each_device_has_a_live_set_profile_and_one_over_time) {
   TraceMaker maker;
   const auto first = maker.stack({{"a.py", 2, "leaf"}, {"a.py", 9, "root"}});
   const auto second = maker.stack({{"b.py", 3, "other"}, {"a.py", 9, "root"}});
@@ -97,11 +97,11 @@ TEST(SpeedscopeExporter, each_device_has_a_profile_of_the_live_set_and_one_over_
   EXPECT_EQ(placed, 3u);
 }
 
-TEST(SpeedscopeExporter, a_trace_that_knows_layers_shows_what_is_live_by_layer) {
+TEST(SpeedscopeExporter, a_trace_with_layers_shows_live_memory_by_layer) {
   TraceMaker maker;
   const auto line = maker.stack({{"net.py", 7, "forward"}});
-  maker.alloc_told(1, 30, {.layer = "Net.fc", .op = "aten::linear", .stack = line});
-  maker.alloc_told(2, 10, {.layer = "Net", .op = "aten::relu", .stack = line});
+  maker.alloc_reported(1, 30, {.layer = "Net.fc", .op = "aten::linear", .stack = line});
+  maker.alloc_reported(2, 10, {.layer = "Net", .op = "aten::relu", .stack = line});
   const std::string text = exported(*exporters::speedscope::make(), maker.finish());
   EXPECT_EQ(speedscope_flaw(text), "");
   const auto document = parsed_json(text);
@@ -112,7 +112,7 @@ TEST(SpeedscopeExporter, a_trace_that_knows_layers_shows_what_is_live_by_layer) 
   EXPECT_EQ(stack_text(document, 1, 1), "Net;aten::relu;net.py:7 (forward)");
 }
 
-TEST(AllocationSamples, many_allocations_are_added_up_in_windows) {
+TEST(AllocationSamples, many_allocations_are_summed_in_windows) {
   TraceMaker maker;
   const auto a = maker.stack({{"a.py", 1, "a"}});
   const auto b = maker.stack({{"b.py", 1, "b"}});

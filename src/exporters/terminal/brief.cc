@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "exporters/terminal/moment.h"
+#include "exporters/terminal/point_text.h"
 #include "exporters/terminal/words.h"
 #include "report/devices.h"
 #include "text/layout.h"
@@ -47,7 +47,7 @@ void add_marked(Lines& out, std::string_view mark, text::Style mark_style, std::
   }
 }
 
-// "  activation 32.1 MiB, optimizer_state 6.3 MiB, and 5 more", as many as fit into a line.
+// "  activation 32.1 MiB, optimizer_state 6.3 MiB, and 5 more", as many as fit on a line.
 std::string parts_line(const std::vector<const report::GroupRow*>& rows, std::string text,
                        std::size_t width) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -63,12 +63,12 @@ std::string parts_line(const std::vector<const report::GroupRow*>& rows, std::st
   return text::shorten_place(text, width);
 }
 
-// What holds the moment of the tables: by category, or the largest line where there are none.
+// What fills memory at the point in time: by category or, without categories, the largest line.
 std::string holders_line(const report::Report& report, const report::DeviceReport& device,
                          std::size_t width) {
-  const std::vector<const report::MomentRow*> moments = rows_of(report.tables.moments, device);
-  if (moments.empty()) return {};
-  const std::string& name = moments.front()->name;
+  const std::vector<const report::PointInTime*> points = rows_of(report.tables.points, device);
+  if (points.empty()) return {};
+  const std::string& name = points.front()->name;
   const std::string begin = name == "peak" ? "  " : "  at " + text::printable(name) + ": ";
   const auto categories = rows_of(report.tables.by_category, device);
   if (!categories.empty()) return parts_line(categories, begin, width);
@@ -83,7 +83,7 @@ std::string peak_line(const report::DeviceReport& device, const TextOptions& opt
   const report::SeriesTotals& held = device.held();
   std::string text = disagreement_bytes(device) > 0 ? "peak unknown, events and segments disagree"
                                                     : "peak " + base::format_bytes(held.peak_bytes);
-  if (held.peak_event) text += " at " + moment_text(device, held.peak_event, held.peak_time_ns);
+  if (held.peak_event) text += " at " + point_text(device, held.peak_event, held.peak_time_ns);
   text += ", end " + base::format_bytes(held.end_bytes);
   const std::string name = device_name(device);
   const std::size_t room = options.width - std::min(options.width, text::display_width(name) + 2);
@@ -113,7 +113,7 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
   return out;
 }
 
-// What is imperfect in the input, by name; the full report explains.
+// The diagnostics by name; the full report explains them.
 std::string input_line(const report::Report& report, const TextOptions& options) {
   std::string names;
   for (const report::DiagnosticReport& each : report.source.diagnostics) {

@@ -44,7 +44,7 @@ report::Report small() {
   report.source = report::Source{"run.plim", "plimsoll", 4096, 6486, {}};
   report.passes.push_back({"findings", report::PassState::kRan, "", 1});
   report.devices = {device(0, 12 * kGiB)};
-  report.tables.moments.push_back({0, "peak", 1843, {}, std::uint64_t{12} << 30, 1, 0});
+  report.tables.points.push_back({0, "peak", 1843, {}, std::uint64_t{12} << 30, 1, 0});
   add_category(report, 0, "activation", 8 * kGiB);
   add_category(report, 0, "parameter", 4 * kGiB);
   return report;
@@ -58,7 +58,7 @@ std::size_t lines_in(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count(text, '\n'));
 }
 
-TEST(BriefText, the_verdict_the_first_step_and_the_peak_stand_on_one_screen) {
+TEST(BriefText, the_verdict_the_first_step_and_the_peak_fit_on_one_screen) {
   report::Report report = small();
   report.findings = {finding("Too much.", "Use less."), finding("Odd.", "Look at it.")};
   EXPECT_EQ(to_brief_text(report, {}),
@@ -72,13 +72,13 @@ TEST(BriefText, the_verdict_the_first_step_and_the_peak_stand_on_one_screen) {
             "Full report: plimsoll report run.plim\n");
 }
 
-TEST(BriefText, without_a_finding_the_sentence_says_so) {
+TEST(BriefText, without_a_finding_a_sentence_states_that) {
   EXPECT_THAT(to_brief_text(small(), {}), StartsWith("Nothing wrong found. Peak 12.0 GiB"));
 }
 
-TEST(BriefText, other_moments_than_the_peak_are_named) {
+TEST(BriefText, points_other_than_the_peak_are_named) {
   report::Report report = small();
-  report.tables.moments.front().name = "oom";
+  report.tables.points.front().name = "oom";
   EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n  at oom: activation 8.0 GiB"));
 }
 
@@ -89,7 +89,7 @@ TEST(BriefText, without_categories_the_largest_line_is_named) {
   EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n  most of it: net.py:7 (f) 6.0 GiB\n"));
 }
 
-TEST(BriefText, an_imperfect_input_is_named) {
+TEST(BriefText, imperfect_input_is_reported) {
   report::Report report = small();
   report.source.diagnostics.push_back({"dropped_events", "data_loss", 1234, "help", ""});
   report.source.diagnostics.push_back({"note", "info", 1, "help", ""});
@@ -98,7 +98,7 @@ TEST(BriefText, an_imperfect_input_is_named) {
   EXPECT_THAT(text, Not(HasSubstr("note")));
 }
 
-TEST(BriefText, whatever_is_found_it_fits_on_one_screen) {
+TEST(BriefText, any_findings_fit_on_one_screen) {
   std::string words;
   for (int i = 0; i < 300; ++i) words += "word ";
   report::Report report = small();
@@ -106,7 +106,7 @@ TEST(BriefText, whatever_is_found_it_fits_on_one_screen) {
   report.tables = {};
   for (std::int32_t ordinal = 0; ordinal < 9; ++ordinal) {
     report.devices.push_back(device(ordinal, kGiB * (ordinal + 1)));
-    report.tables.moments.push_back({ordinal, "peak", 1843, {}, 8, 1, 0});
+    report.tables.points.push_back({ordinal, "peak", 1843, {}, 8, 1, 0});
     for (int i = 0; i < 20; ++i) add_category(report, ordinal, "category of things", kGiB);
   }
   for (int i = 0; i < 9; ++i) report.findings.push_back(finding(words, words));
@@ -129,7 +129,7 @@ TEST(BriefText, whatever_is_found_it_fits_on_one_screen) {
   EXPECT_LE(lines_in(to_brief_text(report, {})), kBriefLines);
 }
 
-TEST(BriefText, the_path_of_the_full_report_is_whole) {
+TEST(BriefText, the_path_of_the_full_report_is_not_shortened) {
   report::Report report = small();
   report.source.path = std::string(300, 'x') + ".plim";
   EXPECT_THAT(to_brief_text(report, {}),

@@ -33,7 +33,7 @@ bool is_same(const report::SeriesTotals& a, const report::SeriesTotals& b) {
          a.end_bytes == b.end_bytes && a.peak_event == b.peak_event;
 }
 
-// A row of the totals: the end alone where there are no events, and so no other time.
+// A row of totals; without events only the end is known.
 void add_totals(text::TextTable& table, const report::DeviceReport& device, std::string name,
                 const report::SeriesTotals& totals) {
   if (device.events == 0) {
@@ -43,7 +43,7 @@ void add_totals(text::TextTable& table, const report::DeviceReport& device, std:
   const auto known = [&](std::int64_t bytes) {
     return totals.baseline_bytes >= 0 ? base::format_bytes(bytes) : std::string("unknown");
   };
-  std::string when = totals.peak_event ? moment_text(device, totals.peak_event, totals.peak_time_ns)
+  std::string when = totals.peak_event ? point_text(device, totals.peak_event, totals.peak_time_ns)
                                        : "from the start";
   table.add_row({std::move(name), known(totals.start_bytes), known(totals.peak_bytes),
                  base::format_bytes(totals.end_bytes), std::move(when)});
@@ -77,7 +77,7 @@ std::string totals_text(const report::DeviceReport& device, std::size_t width, t
   return out;
 }
 
-// "  name       text, wrapped under itself"
+// "  name       text", wrapped to the column where it began
 std::string labelled(std::string_view name, std::string_view text, std::size_t width,
                      text::Color color) {
   constexpr std::size_t kIndent = 17;
@@ -138,10 +138,11 @@ std::string fragmentation_text(const report::DeviceReport& device, std::size_t w
 std::string oom_text(const report::DeviceReport& device, const report::OomDetails& oom) {
   std::string text = bytes_text(oom.requested_bytes) + " requested";
   if (!oom.line.empty()) text += " by " + text::printable(oom.line);
-  return text + ", " + moment_text(device, oom.event, oom.time_ns);
+  return text + ", " + point_text(device, oom.event, oom.time_ns);
 }
 
-// The findings explain them; here is when each was, by the number that --at takes.
+// The findings explain the failures; this lists when each occurred, by the number that --at
+// accepts.
 std::string ooms_text(const report::DeviceReport& device, std::size_t width, text::Color color) {
   constexpr std::size_t kMostListed = 5;
   const auto& ooms = device.oom_details;
@@ -149,7 +150,7 @@ std::string ooms_text(const report::DeviceReport& device, std::size_t width, tex
   if (ooms.size() == 1) {
     return labelled("out of memory",
                     "once: " + bytes_text(ooms[0].requested_bytes) + " requested at " +
-                        moment_text(device, ooms[0].event, ooms[0].time_ns),
+                        point_text(device, ooms[0].event, ooms[0].time_ns),
                     width, color);
   }
   std::string text = base::format_count(ooms.size()) + " times";
@@ -164,15 +165,15 @@ std::string ooms_text(const report::DeviceReport& device, std::size_t width, tex
   return text;
 }
 
-// Who else is on the device: at the last failure if there was one, else when it was fullest.
+// How the device is used: at the last failure if there was one, else when it was fullest.
 std::string bar_text(const report::DeviceReport& device, std::size_t width, text::Color color) {
   if (device.bars.empty()) return {};
   const report::BarReport& bar = device.bars.back();
   std::string text = bytes_text(bar.used_bytes) + " of " + bytes_text(bar.total_bytes) + " used";
-  if (bar.moment == "oom") {
+  if (bar.point == "oom") {
     text += " when it failed";
-  } else if (bar.looks > 1) {
-    text += ", the most of " + base::format_count(bar.looks) + " looks";
+  } else if (bar.readings > 1) {
+    text += ", the most of " + base::format_count(bar.readings) + " readings";
   }
   return labelled("on the device", text + ": " + text::printable(report::parts_text(bar.parts)),
                   width, color);

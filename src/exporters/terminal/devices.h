@@ -1,5 +1,5 @@
-// One device of the text report: its totals, where reserved bytes are not allocated, and each time
-// it ran out.
+// One device of the text report: its totals, which reserved bytes are not allocated, and each
+// out-of-memory event.
 #pragma once
 
 #include <cstddef>

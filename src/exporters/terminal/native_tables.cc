@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "exporters/terminal/moment.h"
+#include "exporters/terminal/point_text.h"
 #include "exporters/terminal/words.h"
 #include "text/layout.h"
 #include "text/table.h"
@@ -18,8 +18,8 @@ namespace {
 using enum text::TextTable::Align;
 
 constexpr std::size_t kGap = 2;           // before each column
-constexpr std::size_t kColumnWidth = 12;  // a number and the gap before it
-constexpr std::size_t kNameWidth = 24;    // what layers should have at least
+constexpr std::size_t kColumnWidth = 12;  // of a number and the gap before it
+constexpr std::size_t kNameWidth = 24;    // minimum width of layer names
 constexpr std::size_t kCategoriesShown = 4;
 
 std::string bytes_or_dash(std::uint64_t bytes) { return bytes == 0 ? "-" : bytes_text(bytes); }
@@ -64,7 +64,7 @@ class LayerTree {
   }
 
  private:
-  // More bytes come first, then the path.
+  // By bytes, descending, then by path.
   static bool is_less(const report::LayerRow* a, const report::LayerRow* b) {
     if (a->inclusive.bytes != b->inclusive.bytes) return a->inclusive.bytes < b->inclusive.bytes;
     return a->layer > b->layer;
@@ -93,7 +93,7 @@ struct LayerColumn {
   std::uint64_t report::LayerBytes::* bytes;
 };
 
-// The columns with figures, in the order in which they stand.
+// The columns with figures, in display order.
 std::vector<LayerColumn> layer_columns(const std::vector<const report::LayerRow*>& rows) {
   std::vector<LayerColumn> columns = {{"total", &report::LayerBytes::bytes},
                                       {"forward", &report::LayerBytes::forward_bytes},
@@ -113,7 +113,7 @@ bool is_phase(const LayerColumn& column) {
          column.bytes != &report::LayerBytes::peak_bytes;
 }
 
-// How the tree is to be read: what its columns are.
+// The legend of the tree: its columns.
 std::string tree_heading(const std::vector<LayerColumn>& columns) {
   std::string text = "; each with the layers inside it";
   if (std::ranges::any_of(columns, is_phase)) text += ", by the phase that allocated it";
@@ -121,7 +121,7 @@ std::string tree_heading(const std::vector<LayerColumn>& columns) {
   return has_peak ? text + ", and its own peak" : text;
 }
 
-// "  conv" under "Net.down.0": the path from the nearest row above that holds it.
+// "  conv" under "Net.down.0": the path below the nearest row above that contains it.
 std::string layer_name(const std::vector<const report::LayerRow*>& rows, std::size_t at) {
   const std::string& path = rows[at]->layer;
   if (path.empty()) return "[no layer]";
@@ -138,7 +138,7 @@ std::string layer_name(const std::vector<const report::LayerRow*>& rows, std::si
   return std::string(2 * depth, ' ') + text::printable(rest);
 }
 
-// Leaves all phases out where they have no room beside the names: some of them would not sum.
+// Omits all phases if they do not fit next to the names, because a subset would not add up.
 void fit_phases(std::vector<LayerColumn>& columns, const std::vector<const report::LayerRow*>& rows,
                 const std::vector<std::string>& names, std::size_t width) {
   std::size_t widest_name = 0;
@@ -174,7 +174,7 @@ std::string saved_heading(const report::DeviceReport& device, const report::Save
                      (row.count == 1 ? " allocation" : " allocations") + ", of " +
                      bytes_text(row.live_bytes) + " live when backward began";
   if (row.step) text += " in step " + base::format_count(*row.step);
-  text += ", " + moment_text(device, row.event, row.time_ns);
+  text += ", " + point_text(device, row.event, row.time_ns);
   if (row.backwards > 1) {
     text += row.is_of_peak ? "; the backward of the peak, of " : "; the most of ";
     text += base::format_count(row.backwards);

@@ -1,5 +1,5 @@
-// The tables of the text report that only native recordings can fill: layers side by side, what
-// is kept for backward, step after step. Empty where the report has no rows for the device.
+// The tables of the text report that only native recordings can fill: layers, memory kept for
+// backward, steps. Empty if the report has no rows for the device.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,7 @@
 
 namespace plimsoll::exporters::terminal {
 
-// The tree of layers, largest first, `top` rows of it, and how its columns are to be read: the end
-// of a heading.
+// The tree of layers, largest first, with `top` rows, and its legend: the end of a heading.
 struct LayerTreeText {
   std::string heading;
   std::string table;

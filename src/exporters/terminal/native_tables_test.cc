@@ -32,12 +32,12 @@ report::Report native() {
   device.device_type = "cpu";
   device.events = 500;
   report.devices.push_back(device);
-  report::MomentRow moment{-1, "peak", 120, {}, 30 * kMiB, 12, 0};
-  moment.step = 3;
-  moment.phase = "backward";
-  moment.layer = "Net.up.1";
-  moment.op = "ConvolutionBackward0";
-  report.tables.moments.push_back(moment);
+  report::PointInTime point{-1, "peak", 120, {}, 30 * kMiB, 12, 0};
+  point.step = 3;
+  point.phase = "backward";
+  point.layer = "Net.up.1";
+  point.op = "ConvolutionBackward0";
+  report.tables.points.push_back(point);
   report.tables.by_phase.push_back({-1, "forward", 30 * kMiB, 12, kMiB, 1.0, {}});
   report.tables.by_category.push_back({-1, "activation", 30 * kMiB, 12, kMiB, 1.0, {}});
   report.tables.by_line.push_back({-1, "net.py:7 (forward)", 30 * kMiB, 12, kMiB, 1.0, {}});
@@ -50,7 +50,7 @@ report::Report native() {
   return report;
 }
 
-TEST(ToldText, layers_stand_as_a_tree_with_forward_and_backward_side_by_side) {
+TEST(ReportedText, layers_are_a_tree_with_forward_and_backward_side_by_side) {
   const report::Report report = native();
   const LayerTreeText tree = layer_tree(report, report.devices[0], 10, 100, text::Color::kOff);
   EXPECT_EQ(tree.heading,
@@ -65,7 +65,7 @@ TEST(ToldText, layers_stand_as_a_tree_with_forward_and_backward_side_by_side) {
             "   1.0 MiB   1.0 MiB         -   1.0 MiB  [no layer]\n");
 }
 
-TEST(ToldText, of_many_layers_the_largest_branches_are_shown) {
+TEST(ReportedText, of_many_layers_the_largest_branches_are_shown) {
   const report::Report report = native();
   EXPECT_EQ(layer_tree(report, report.devices[0], 2, 60, text::Color::kOff).table,
             "     total   forward  backward      peak  layer\n"
@@ -73,7 +73,7 @@ TEST(ToldText, of_many_layers_the_largest_branches_are_shown) {
             "  21.0 MiB  12.0 MiB   9.0 MiB  25.0 MiB    up\n");
 }
 
-TEST(ToldText, a_tree_without_room_for_phases_has_none_and_says_nothing_of_them) {
+TEST(ReportedText, a_tree_without_space_for_phases_omits_them) {
   const report::Report report = native();
   const LayerTreeText tree = layer_tree(report, report.devices[0], 2, 45, text::Color::kOff);
   EXPECT_EQ(tree.heading, "; each with the layers inside it, and its own peak");
@@ -83,7 +83,7 @@ TEST(ToldText, a_tree_without_room_for_phases_has_none_and_says_nothing_of_them)
             "  21.0 MiB  25.0 MiB    up\n");
 }
 
-TEST(ToldText, our_own_recordings_are_told_by_category_layer_and_line) {
+TEST(ReportedText, native_recordings_are_reported_by_category_layer_and_line) {
   const std::string text = to_text(native(), {});
   EXPECT_THAT(text,
               HasSubstr("What fills cpu at its peak, event 120 of 500, in step 3, in backward "
@@ -94,7 +94,7 @@ TEST(ToldText, our_own_recordings_are_told_by_category_layer_and_line) {
   EXPECT_LT(text.find("    up\n"), text.find("net.py:7"));
 }
 
-TEST(ToldText, what_is_kept_for_backward_is_told_by_who_made_it) {
+TEST(ReportedText, memory_kept_for_backward_is_reported_by_its_allocator) {
   report::Report report = native();
   EXPECT_EQ(saved_table(report, report.devices[0], 10, 100, text::Color::kOff), "");
   report.tables.saved.push_back({-1, 99, {}, 3, 20 * kMiB, 4, 25 * kMiB, 8});
@@ -108,7 +108,7 @@ TEST(ToldText, what_is_kept_for_backward_is_told_by_who_made_it) {
   EXPECT_THAT(text, HasSubstr("20.0 MiB  100.0%      4  8.0 MiB  aten::conv2d\n"));
 }
 
-TEST(ToldText, the_last_steps_are_shown_with_their_largest_categories) {
+TEST(ReportedText, the_last_steps_are_shown_with_their_largest_categories) {
   report::Report report = native();
   for (std::uint64_t step = 0; step < 4; ++step) {
     report::StepRow row;
@@ -127,7 +127,7 @@ TEST(ToldText, the_last_steps_are_shown_with_their_largest_categories) {
             "MiB\n  * had not ended when the recording did\n");
 }
 
-TEST(ToldText, other_files_say_that_they_do_not_say) {
+TEST(ReportedText, other_files_report_missing_data) {
   report::Report report = native();
   report.tables = {};
   TextOptions options;
@@ -137,10 +137,10 @@ TEST(ToldText, other_files_say_that_they_do_not_say) {
   EXPECT_THAT(text, HasSubstr("this file marks no steps."));
 }
 
-TEST(ToldText, no_line_is_wider_than_asked_and_nothing_colours_the_terminal) {
+TEST(ReportedText, no_line_is_too_wide_and_nothing_colors_the_terminal) {
   report::Report report = native();
   report.tables.layers[1].layer = std::string(300, 'n') + "\x1b[2J";
-  report.tables.moments[0].layer = "\x1b[2J";
+  report.tables.points[0].layer = "\x1b[2J";
   report.tables.steps.push_back({});
   report.tables.steps[0].device = -1;
   report.tables.steps[0].categories = {{std::string(300, 'c') + "\x1b[2J", 1, 1}};

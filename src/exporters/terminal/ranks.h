@@ -1,4 +1,4 @@
-// A row for each rank of a run.
+// The table of a run's ranks, one row per rank.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "exporters/terminal/devices.h"
-#include "exporters/terminal/moment.h"
+#include "exporters/terminal/point_text.h"
 #include "exporters/terminal/words.h"
 #include "report/devices.h"
 #include "text/layout.h"
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kNearMissesNamed = 2;
 constexpr std::size_t kWidestProse = 100;  // longer lines are hard to read
 
-// A mark in the margin and a sentence wrapped beside it.
+// A mark in the margin with a sentence wrapped next to it.
 std::string marked(std::string_view mark, text::Style mark_style, std::string_view text,
                    text::Style style, const TextOptions& options) {
   const std::size_t indent = text::display_width(mark) + 1;
@@ -54,7 +54,7 @@ bool is_whole(const report::Report& report) {
                              [](const auto& each) { return each.severity == "info"; });
 }
 
-// A category as a sentence names it.
+// A category as it is named in a sentence.
 std::string plural_of(const std::string& category) {
   if (category == "optimizer_state") return "optimizer state";
   if (category == "activation_gradient") return "gradients of activations";
@@ -65,16 +65,16 @@ std::string plural_of(const std::string& category) {
                  : text::printable(category);
 }
 
-// "activations 26.2 GiB, optimizer state 25.4 GiB": what is known to hold a twentieth or more of
-// the peak, the three largest. Empty where categories are not known, or the tables are of another
-// moment.
+// "activations 26.2 GiB, optimizer state 25.4 GiB": the three largest known kinds that have at
+// least a twentieth of the peak. Empty if categories are unknown, or if the tables describe another
+// point in time.
 std::string holders_text(const report::Report& report, const report::DeviceReport& device) {
-  const std::vector<const report::MomentRow*> moments = rows_of(report.tables.moments, device);
-  if (moments.empty() || moments.front()->name != "peak") return {};
+  const std::vector<const report::PointInTime*> points = rows_of(report.tables.points, device);
+  if (points.empty() || points.front()->name != "peak") return {};
   std::string text;
   std::size_t named = 0;
   for (const report::GroupRow* row : rows_of(report.tables.by_category, device)) {
-    if (named == 3 || row->bytes < moments.front()->live_bytes / 20) break;
+    if (named == 3 || row->bytes < points.front()->live_bytes / 20) break;
     text += (named++ == 0 ? "" : ", ") + plural_of(row->key) + " " + bytes_text(row->bytes);
   }
   return text;
@@ -120,7 +120,7 @@ std::string devices_text(const report::Report& report, const TextOptions& option
                      {options.top, options.width, options.color, options.source_of});
       if (table.empty()) continue;
       out += "\n" + table;
-      if (is_about_moment(kind)) heading = Heading::kShort;
+      if (is_about_point(kind)) heading = Heading::kShort;
     }
   }
   if (!empty_ones.empty()) {
@@ -136,22 +136,22 @@ std::string diagnostics_text(const report::Report& report, const TextOptions& op
   const bool has_evicted = std::ranges::any_of(
       report.source.diagnostics, [](const auto& each) { return each.name == "evicted_events"; });
   for (const report::DiagnosticReport& each : report.source.diagnostics) {
-    // evicted_events says more.
+    // evicted_events is more specific
     if (has_evicted && each.name == "history_truncated") continue;
     if (out.empty())
       out = "\n" + text::styled("About the input", text::Style::kBold, options.color) + "\n";
-    const bool is_grave = each.severity != "info";
+    const bool is_severe = each.severity != "info";
     const std::string text =
         base::format_count(each.count) + " \u00d7 " + text::printable(each.name) + ": " +
         text::printable(each.help) +
-        (is_grave && !each.example.empty() ? " (" + text::printable(each.example) + ")" : "");
-    out += marked("  -", is_grave ? text::Style::kWarning : text::Style::kDim, text,
+        (is_severe && !each.example.empty() ? " (" + text::printable(each.example) + ")" : "");
+    out += marked("  -", is_severe ? text::Style::kWarning : text::Style::kDim, text,
                   text::Style::kPlain, options);
   }
   return out;
 }
 
-// The CPU has no segments to be fragmented: nobody asks.
+// The CPU has no segments, so its fragmentation is omitted.
 bool is_of_no_interest(const report::PassRun& pass, const report::Report& report) {
   const bool is_cpu_only =
       !report.devices.empty() &&
@@ -161,7 +161,7 @@ bool is_of_no_interest(const report::PassRun& pass, const report::Report& report
   return pass.name == "fragmentation" && is_cpu_only;
 }
 
-// Questions without an answer, those with the same reason in one line.
+// Skipped passes; those with the same reason share a line.
 std::string unanswered_text(const report::Report& report, const TextOptions& options) {
   std::vector<std::pair<std::string, std::string>> by_reason;
   for (const report::PassRun& pass : report.passes) {
@@ -186,8 +186,8 @@ std::string unanswered_text(const report::Report& report, const TextOptions& opt
   return out;
 }
 
-// "train.py --lr 0.1 \u00b7 torch 2.13.0 \u00b7 host \u00b7 2026-11-23 08:03:24 UTC": what the file
-// states of the program; empty for none of it.
+// "train.py --lr 0.1 \u00b7 torch 2.13.0 \u00b7 host \u00b7 2026-11-23 08:03:24 UTC": the file's
+// description of the program; empty without one.
 std::string program_text(const report::Source& source, std::size_t width) {
   std::string facts;
   const auto add = [&](const std::string& fact) {
@@ -203,7 +203,7 @@ std::string program_text(const report::Source& source, std::size_t width) {
   return text::shorten_end(command, width) + (fits ? " \u00b7 " : "\n") + facts;
 }
 
-// One line, or two where the path would have to be cut; and what was recorded.
+// One line, or two if the path would have to be shortened; and what was recorded.
 std::string footer_text(const report::Report& report, const TextOptions& options) {
   const report::Source& source = report.source;
   const std::string path = text::shorten_place(text::printable(source.path), options.width);
@@ -262,13 +262,13 @@ std::string calm_text(const report::Report& report, const TextOptions& options) 
                                         : "Nothing wrong found in the part that was recorded "
                                           "(see About the input).";
   if (disagreement_bytes(*device) > 0) {
-    return text + " But events and segments disagree, so the peak is not known.";
+    return text + " But events and segments disagree, so the peak is unknown.";
   }
   text += " Peak " + base::format_bytes(device->held().peak_bytes) +
           (device->allocated ? " allocated" : " requested");
   if (report.devices.size() > 1) text += " on " + device_name(*device);
   if (device->held().peak_event) {
-    text += " at " + moment_text(*device, device->held().peak_event, device->held().peak_time_ns);
+    text += " at " + point_text(*device, device->held().peak_event, device->held().peak_time_ns);
   }
   const std::string holders = holders_text(report, *device);
   text += holders.empty() ? "." : ": " + holders + ".";

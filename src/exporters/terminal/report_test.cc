@@ -64,10 +64,10 @@ TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_na
 TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named) {
   constexpr std::uint64_t kUnit = std::uint64_t{1} << 30;
   report::Report report = healthy();
-  report::MomentRow moment;
-  moment.name = "peak";
-  moment.live_bytes = 12 * kUnit;
-  report.tables.moments.push_back(moment);
+  report::PointInTime point;
+  point.name = "peak";
+  point.live_bytes = 12 * kUnit;
+  report.tables.points.push_back(point);
   const auto add = [&](const char* category, std::uint64_t bytes) {
     report::GroupRow row;
     row.key = category;
@@ -81,7 +81,7 @@ TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named)
   EXPECT_THAT(calm_text(report, {}),
               HasSubstr("(510.0 ms): activations 6.0 GiB, optimizer state 4.0 GiB, unknown 1.0 "
                         "GiB."));
-  report.tables.moments.front().name = "end";
+  report.tables.points.front().name = "end";
   EXPECT_THAT(calm_text(report, {}), HasSubstr("(510.0 ms)."));
 }
 
@@ -98,7 +98,7 @@ TEST(TextReport, findings_come_first_with_evidence_next_step_and_saving) {
                                               "  \u2192 Ask for less. Saves up to 1.0 GiB.\n"));
 }
 
-TEST(TextReport, a_saving_that_the_next_step_names_is_not_said_twice) {
+TEST(TextReport, a_saving_stated_in_the_next_step_is_not_repeated) {
   report::Report report = healthy();
   report.findings.push_back(
       report::Finding{"x", report::FindingSeverity::kInfo, "t", {}, "Frees 1.0 GiB.", 1u << 30});
@@ -115,27 +115,27 @@ TEST(TextReport, a_negative_baseline_is_unknown) {
   EXPECT_THAT(text, Not(HasSubstr("-2.0 GiB")));
 }
 
-TEST(TextReport, who_holds_the_whole_device_is_told_of_its_failure_before_its_fullest) {
+TEST(TextReport, the_users_of_the_device_are_those_at_its_failure_if_any) {
   report::Report report = healthy();
   TextOptions wide;
   wide.width = 200;
   report::BarReport bar{
-      .moment = "fullest", .looks = 45, .used_bytes = 3 << 20, .total_bytes = 4 << 20};
+      .point = "fullest", .readings = 45, .used_bytes = 3 << 20, .total_bytes = 4 << 20};
   bar.parts = {{"tensors", "tensors", 5 << 20, 0, 0},
                {"process", "process 7 e\x1bvil", 1 << 20, 7, 1},
                {"unexplained", "unexplained", -(3 << 20), 0, 0}};
   report.devices[0].bars = {bar};
   EXPECT_THAT(
       to_text(report, wide),
-      HasSubstr("\n  on the device  3.0 MiB of 4.0 MiB used, the most of 45 looks: tensors 5.0 "
+      HasSubstr("\n  on the device  3.0 MiB of 4.0 MiB used, the most of 45 readings: tensors 5.0 "
                 "MiB, process 7 e\xEF\xBF\xBDvil 1.0 MiB, less 3.0 MiB by which the figures "
                 "disagree\n"));
-  bar.moment = "oom";
+  bar.point = "oom";
   report.devices[0].bars.push_back(bar);
   EXPECT_THAT(to_text(report, wide), HasSubstr("3.0 MiB of 4.0 MiB used when it failed: "));
 }
 
-TEST(TextReport, devices_with_nothing_share_one_line) {
+TEST(TextReport, devices_without_content_share_one_line) {
   report::DeviceReport empty;
   empty.device = 1;
   empty.device_type = "cuda";
@@ -145,7 +145,7 @@ TEST(TextReport, devices_with_nothing_share_one_line) {
               HasSubstr("cuda:1, cuda:2: nothing recorded, nothing reserved.\n"));
 }
 
-TEST(TextReport, only_the_device_asked_for_is_shown) {
+TEST(TextReport, only_the_selected_device_is_shown) {
   TextOptions options;
   options.device = "cuda:1";
   const std::string text = to_text(report_of({device(0), device(1)}), options);
@@ -153,7 +153,7 @@ TEST(TextReport, only_the_device_asked_for_is_shown) {
   EXPECT_THAT(text, Not(HasSubstr("cuda:0")));
 }
 
-TEST(TextReport, questions_left_open_for_one_reason_share_a_line) {
+TEST(TextReport, passes_skipped_for_the_same_reason_share_a_line) {
   report::Report report = healthy();
   report.passes = {{"oom", report::PassState::kSkipped, "this file has no events", 0},
                    {"timeline", report::PassState::kRan, "", 5},
@@ -161,7 +161,7 @@ TEST(TextReport, questions_left_open_for_one_reason_share_a_line) {
   EXPECT_THAT(to_text(report, {}), HasSubstr("oom, sites: this file has no events\n"));
 }
 
-TEST(TextReport, lists_the_last_failures_by_the_number_that_at_takes) {
+TEST(TextReport, the_last_failures_are_listed_by_the_number_that_at_accepts) {
   report::Report report = healthy();
   auto& ooms = report.devices[0].oom_details;
   for (std::uint64_t event = 0; event < 7; ++event) {
@@ -179,26 +179,43 @@ TEST(TextReport, lists_the_last_failures_by_the_number_that_at_takes) {
   EXPECT_THAT(to_text(report, {}), HasSubstr("out of memory  once: 1.0 MiB requested at event 0"));
 }
 
-// Names from a file cannot colour the terminal or move its cursor.
+// Names from a file must not color the terminal or move its cursor.
 TEST(TextReport, text_from_the_file_is_made_printable) {
   report::Report report = healthy();
   report.source.path = "\x1b[2J.pickle";
   report.findings.push_back(
       report::Finding{"x", report::FindingSeverity::kInfo, "\x1b]0;t\x07", {"\r"}, "\n", 0});
-  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.points.push_back({0, "peak", 1843, {}, 8, 1, 0});
   report.tables.by_line.push_back({0, "\x1b[31mred.py:1", 8, 1, 8, 1.0, {}});
   EXPECT_THAT(to_text(report, {}), Not(HasSubstr("\x1b")));
 }
 
-TEST(TextReport, what_the_rows_leave_out_is_summed_up) {
+TEST(TextReport, omitted_rows_are_summed) {
   report::Report report = healthy();
-  report.tables.moments.push_back({0, "peak", 1843, {}, 100, 10, 0});
+  report.tables.points.push_back({0, "peak", 1843, {}, 100, 10, 0});
   report.tables.by_line.push_back({0, "a.py:1", 60, 4, 20, 0.6, {}});
   report.tables.by_line.push_back({0, "b.py:1", 30, 4, 20, 0.3, {}});
+  report.tables.by_line.push_back({0, "c.py:1", 10, 2, 5, 0.1, {}});
   TextOptions options;
   options.top = 1;
   EXPECT_THAT(to_text(report, options),
-              HasSubstr("   40 B  40.0%      6           everything else\n"));
+              HasSubstr("   40 B  40.0%      6           [other: 2 groups]\n"));
+  report.tables.by_line.back().key = "[other: 1,000 groups]";
+  EXPECT_THAT(to_text(report, options), HasSubstr(" [other: 2 groups]\n")) << "a name";
+  report.tables.by_line.back().key = "[other: 7 groups]";
+  EXPECT_THAT(to_text(report, options),
+              HasSubstr("   40 B  40.0%      6           [other: 8 groups]\n"));
+}
+
+TEST(TextReport, a_single_omitted_row_is_shown_by_its_name) {
+  report::Report report = healthy();
+  report.tables.points.push_back({0, "peak", 1843, {}, 100, 10, 0});
+  report.tables.by_line.push_back({0, "a.py:1", 60, 4, 20, 0.6, {}});
+  report.tables.by_line.push_back({0, "b.py:1", 40, 6, 20, 0.4, {}});
+  TextOptions options;
+  options.top = 1;
+  EXPECT_THAT(to_text(report, options), HasSubstr("   40 B  40.0%      6     20 B  b.py:1\n"));
+  EXPECT_THAT(to_text(report, options), Not(HasSubstr("[other")));
 }
 
 TEST(TextReport, sentences_are_no_wider_than_100_columns_on_a_wide_terminal) {
@@ -216,7 +233,7 @@ TEST(TextReport, sentences_are_no_wider_than_100_columns_on_a_wide_terminal) {
 
 TEST(TextReport, the_source_of_a_line_is_shown_with_it) {
   report::Report report = healthy();
-  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.points.push_back({0, "peak", 1843, {}, 8, 1, 0});
   report.tables.by_line.push_back({0, "net.py:7 (f)", 8, 1, 8, 1.0, {}});
   TextOptions options;
   options.source_of = [](const std::string& line) {
@@ -225,14 +242,14 @@ TEST(TextReport, the_source_of_a_line_is_shown_with_it) {
   EXPECT_THAT(to_text(report, options), HasSubstr("  net.py:7 (f)  y = x\uFFFD @ w\n"));
 }
 
-TEST(TextReport, no_line_is_wider_than_asked) {
+TEST(TextReport, no_line_is_wider_than_requested) {
   report::Report report = healthy();
   const std::string words(400, 'x');
   report.source.path = "folder/" + words;
   report.source.diagnostics.push_back({"name", "info", 3, words + " " + words, ""});
   report.findings.push_back(
       report::Finding{"x", report::FindingSeverity::kWarning, words, {words}, words, 7});
-  report.tables.moments.push_back({0, "peak", 1843, {}, 8, 1, 0});
+  report.tables.points.push_back({0, "peak", 1843, {}, 8, 1, 0});
   report.tables.by_line.push_back({0, words, 8, 1, 8, 1.0, {}});
   for (const std::size_t width : {60u, 80u, 100u, 200u}) {
     TextOptions options;

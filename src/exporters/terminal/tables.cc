@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "base/units.h"
-#include "exporters/terminal/moment.h"
+#include "exporters/stack_frames.h"
 #include "exporters/terminal/native_tables.h"
+#include "exporters/terminal/point_text.h"
 #include "exporters/terminal/words.h"
+#include "report/rest_row.h"
 #include "text/layout.h"
 #include "text/table.h"
 
@@ -17,9 +19,7 @@ namespace {
 
 using enum text::TextTable::Align;
 
-constexpr std::size_t kFramesShown = 8;
-
-// What the groups of a table about a moment are called.
+// The names of the groups in a table about a point in time.
 struct GroupTable {
   TableKind kind;
   const std::vector<report::GroupRow> report::Tables::* rows;
@@ -45,26 +45,16 @@ constexpr std::array kGroupTables = {
 
 std::string nothing(const std::string& sentence) { return "  " + sentence + "\n"; }
 
-// A frame of Python that is not torch's own: what a user recognizes.
-bool is_telling(std::string_view frame) {
-  return frame.find(".py:") != std::string_view::npos &&
-         frame.find("/torch/") == std::string_view::npos &&
-         frame.find("\\torch\\") == std::string_view::npos;
-}
-
-void add_frames(text::TextTable& table, const std::vector<std::string>& stack) {
-  std::size_t shown = 0;
-  for (const std::string& frame : stack) {
-    if (!is_telling(frame) || shown == kFramesShown) continue;
-    table.add_note(text::printable(frame));
-    ++shown;
-  }
-  if (stack.size() > shown && shown > 0) {
-    table.add_note("and " + base::format_count(stack.size() - shown) + " frames more (--json)");
+void add_frames(text::TextTable& table, const std::vector<std::string>& stack,
+                const std::vector<std::size_t>& shown) {
+  for (const std::size_t frame : shown) table.add_note(text::printable(stack[frame]));
+  if (stack.size() > shown.size() && !shown.empty()) {
+    table.add_note("and " + base::format_count(stack.size() - shown.size()) +
+                   " frames more (--json)");
   }
 }
 
-// The text of the line that the last row is about.
+// The source text of the last row's line.
 void add_source(text::TextTable& table, const std::string& line, const TableOptions& options) {
   if (!options.source_of) return;
   if (std::string text = text::printable(options.source_of(line)); !text.empty()) {
@@ -72,29 +62,57 @@ void add_source(text::TextTable& table, const std::string& line, const TableOpti
   }
 }
 
-text::TextTable group_rows(const std::vector<const report::GroupRow*>& rows,
-                           const report::MomentRow& moment, const GroupTable& what,
-                           const TableOptions& options) {
+// The rows of a table that are shown, and what the others sum to.
+struct ShownRows {
+  std::vector<const report::GroupRow*> rows;
+  std::uint64_t rest_groups = 0;  // 0: unknown
+};
+
+// The first `top` rows. A single other one is shown too: a row for the rest would be no shorter.
+ShownRows shown_rows(std::vector<const report::GroupRow*> rows, std::size_t top) {
+  ShownRows shown;
+  if (!rows.empty()) {
+    if (const auto groups = report::groups_in_rest(rows.back()->key)) {
+      shown.rest_groups = *groups;
+      rows.pop_back();
+    }
+  }
+  const std::size_t others = rows.size() - std::min(rows.size(), top);
+  if (others + shown.rest_groups > 1) {
+    shown.rest_groups += others;
+    rows.resize(rows.size() - others);
+  }
+  shown.rows = std::move(rows);
+  return shown;
+}
+
+text::TextTable group_rows(const ShownRows& shown, const report::PointInTime& point,
+                           const GroupTable& what, const TableOptions& options) {
+  const std::vector<const report::GroupRow*>& rows = shown.rows;
   text::TextTable table({{"bytes"}, {"share"}, {"count"}, {"largest"}, {what.key, kWords}});
-  if (const std::uint64_t bytes = older_bytes(moment); bytes > 0) {
-    table.add_row({bytes_text(bytes), share_text(bytes, moment), "", "",
+  if (const std::uint64_t bytes = older_bytes(point); bytes > 0) {
+    table.add_row({bytes_text(bytes), share_text(bytes, point), "", "",
                    "[allocated before the recording, not in the file]"});
   }
-  std::uint64_t rest_bytes = moment.live_bytes;
-  std::uint64_t rest_count = moment.live_count;
-  for (const report::GroupRow* row : rows) {
-    table.add_row({bytes_text(row->bytes), share_text(row->bytes, moment),
-                   base::format_count(row->count), bytes_text(row->largest_bytes),
-                   text::printable(row->key)});
-    if (what.kind == TableKind::kLine) add_source(table, row->key, options);
-    if (what.kind == TableKind::kStack) add_frames(table, row->stack);
-    rest_bytes -= std::min(rest_bytes, row->bytes);
-    rest_count -= std::min(rest_count, row->count);
+  std::uint64_t rest_bytes = point.live_bytes;
+  std::uint64_t rest_count = point.live_count;
+  const bool has_frames = what.kind == TableKind::kStack;
+  const auto frames = has_frames ? frames_shown(rows) : std::vector<std::vector<std::size_t>>{};
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    const report::GroupRow& row = *rows[at];
+    table.add_row({bytes_text(row.bytes), share_text(row.bytes, point),
+                   base::format_count(row.count), bytes_text(row.largest_bytes),
+                   text::printable(row.key)});
+    if (what.kind == TableKind::kLine) add_source(table, row.key, options);
+    if (has_frames) add_frames(table, row.stack, frames[at]);
+    rest_bytes -= std::min(rest_bytes, row.bytes);
+    rest_count -= std::min(rest_count, row.count);
   }
   if (rest_count > 0) {
-    table.add_row({bytes_text(rest_bytes), share_text(rest_bytes, moment),
-                   base::format_count(rest_count), "", "everything else"},
-                  text::Style::kDim);
+    table.add_row(
+        {bytes_text(rest_bytes), share_text(rest_bytes, point), base::format_count(rest_count), "",
+         shown.rest_groups > 0 ? report::rest_key(shown.rest_groups) : "[other]"},
+        text::Style::kDim);
   }
   return table;
 }
@@ -112,10 +130,10 @@ std::string inferred_text(std::uint64_t by_size_bytes) {
 std::string group_table(const report::Report& report, const report::DeviceReport& device,
                         const GroupTable& what, Heading kind, const TableOptions& options) {
   const auto& [top, width, color, source_of] = options;
-  const std::vector<const report::MomentRow*> moments = rows_of(report.tables.moments, device);
-  if (moments.empty()) return {};
-  const report::MomentRow& moment = *moments.front();
-  const std::string sentence = kind == Heading::kSentence ? moment_heading(device, moment)
+  const std::vector<const report::PointInTime*> points = rows_of(report.tables.points, device);
+  if (points.empty()) return {};
+  const report::PointInTime& point = *points.front();
+  const std::string sentence = kind == Heading::kSentence ? point_heading(device, point)
                                                           : "The same by " + std::string(what.key);
   const LayerTreeText tree = what.kind == TableKind::kLayer
                                  ? layer_tree(report, device, top, width, color)
@@ -125,25 +143,24 @@ std::string group_table(const report::Report& report, const report::DeviceReport
   }
   std::string text = bold_line(text::wrap(sentence, 2, width), color);
   std::vector<const report::GroupRow*> rows = rows_of(report.tables.*what.rows, device);
-  if (rows.empty() && moment.live_count == 0) return kind == Heading::kSentence ? text : "";
+  if (rows.empty() && point.live_count == 0) return kind == Heading::kSentence ? text : "";
   const bool is_on_others =
       what.kind == TableKind::kCategory && !(report.tables.*what.rows).empty();
   if (rows.empty() && is_on_others) return {};
   if (rows.empty()) {
     return text + nothing("Unknown: this file records no " + std::string(what.key) + ".");
   }
-  rows.resize(std::min(rows.size(), top));
-  text += group_rows(rows, moment, what, options).to_text(width, color);
-  if (what.kind == TableKind::kCategory && moment.inferred_by_size_bytes) {
-    text += nothing(text::wrap(inferred_text(*moment.inferred_by_size_bytes), 2, width));
+  text += group_rows(shown_rows(std::move(rows), top), point, what, options).to_text(width, color);
+  if (what.kind == TableKind::kCategory && point.inferred_by_size_bytes) {
+    text += nothing(text::wrap(inferred_text(*point.inferred_by_size_bytes), 2, width));
   }
-  if (moment.unexplained_bytes < 0) {
+  if (point.unexplained_bytes < 0) {
     text += nothing(text::wrap("The running total is " +
-                                   bytes_text(magnitude(moment.unexplained_bytes)) +
+                                   bytes_text(magnitude(point.unexplained_bytes)) +
                                    " less than these: events and blocks do not agree in this file.",
                                2, width));
   }
-  if (kind == Heading::kSentence && moment.name == "peak" && !device.oom_details.empty()) {
+  if (kind == Heading::kSentence && point.name == "peak" && !device.oom_details.empty()) {
     const char* const which =
         device.oom_details.size() == 1 ? "" : " (the last time; --at oom:1 the first)";
     text += text::styled(
@@ -253,7 +270,7 @@ std::vector<TableKind> natural_tables(const report::Report& report) {
   return {TableKind::kCategory, TableKind::kLayer, TableKind::kLine};
 }
 
-bool is_about_moment(TableKind kind) {
+bool is_about_point(TableKind kind) {
   return std::ranges::find(kGroupTables, kind, &GroupTable::kind) != kGroupTables.end();
 }
 

@@ -1,4 +1,4 @@
-// The tables of the text report: what the memory is made of.
+// The tables of the text report: what memory consists of.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +36,12 @@ enum class TableKind : std::uint8_t {
   kSegment,
 };
 
-// What a reader wants to see who did not say: category, layer and line of a native recording
-// (of one of a CUDA program, the library and the line), the line of other files.
+// The default tables: category, layer and line for a native recording (library and line for a CUDA
+// program's), and line for other files.
 std::vector<TableKind> natural_tables(const report::Report& report);
 
-// The heading of a table about a moment: the whole sentence, or a few words where the table above
-// has said it.
+// The heading of a table about a point in time: the whole sentence, or a few words if the previous
+// table has it.
 enum class Heading : std::uint8_t { kSentence, kShort };
 
 // "line", "stack", ... in the order above.
@@ -53,15 +53,14 @@ struct TableOptions {
   std::size_t top = 10;  // rows
   std::size_t width = 100;
   text::Color color = text::Color::kOff;
-  // The source text of a line as tables name it, empty where it is unknown; null: never shown.
+  // The source text of a line as tables show it, empty if unknown; null: never shown.
   std::function<std::string(const std::string& line)> source_of = nullptr;
 };
 
-// The table for one device, with its heading. Where the file has nothing to fill it: one line that
-// says so.
+// The table for one device, with its heading. Without data: one line that says so.
 std::string table_text(const report::Report& report, const report::DeviceReport& device,
                        TableKind kind, Heading heading, const TableOptions& options);
-// Whether it speaks of the moment that the user chose.
-bool is_about_moment(TableKind kind);
+// Whether it is about the point in time that the user chose.
+bool is_about_point(TableKind kind);
 
 }  // namespace plimsoll::exporters::terminal

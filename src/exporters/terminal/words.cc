@@ -27,8 +27,8 @@ bool is_asked_for(const report::DeviceReport& device, std::string_view text) {
   return text.empty() || text == device_name(device) || text == std::to_string(device.device);
 }
 
-std::string moment_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
-                        std::optional<std::int64_t> time_ns) {
+std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
+                       std::optional<std::int64_t> time_ns) {
   if (!event) return device.events == 0 ? "no events were recorded" : "before the first event";
   std::string text =
       "event " + base::format_count(*event) + " of " + base::format_count(device.events);

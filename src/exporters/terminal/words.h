@@ -1,4 +1,4 @@
-// The words that every part of the text report uses for the same things.
+// Labels shared by all parts of the text report.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace plimsoll::exporters::terminal {
 
-std::string bytes_text(std::uint64_t bytes);  // sizes of hostile files may exceed an int64_t
+std::string bytes_text(std::uint64_t bytes);  // sizes in hostile files may exceed an int64_t
 std::uint64_t magnitude(std::int64_t bytes);
 
 std::string device_name(const report::DeviceReport& device);  // "cuda:0", "cpu"
 // Whether `text` ("0", "cuda:0", "cpu"; empty: any) means this device.
 bool is_asked_for(const report::DeviceReport& device, std::string_view text);
 
-// "event 1,843 of 6,486 (25.4 ms)"; "before the first event" where there is no event.
-std::string moment_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
-                        std::optional<std::int64_t> time_ns);
+// "event 1,843 of 6,486 (25.4 ms)"; "before the first event" if there is no event.
+std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
+                       std::optional<std::int64_t> time_ns);
 
-// What events and segments disagree by: the most that a baseline rolled back below zero.
+// How much events and segments disagree: the most that a baseline was rolled back below zero.
 std::uint64_t disagreement_bytes(const report::DeviceReport& device);
 
 }  // namespace plimsoll::exporters::terminal

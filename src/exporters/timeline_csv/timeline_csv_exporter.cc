@@ -20,7 +20,7 @@ constexpr std::array kSeries = {Series::kRequestedAllocated, Series::kRequestedA
                                 Series::kAllocatedRounded, Series::kReserved};
 static_assert(kSeries.size() == report::kSeriesCount);
 
-// Builds lines and hands them on in large pieces.
+// Builds lines and writes them in large pieces.
 class Table {
  public:
   explicit Table(Output& output) : output_(output) {}
@@ -106,6 +106,10 @@ class TimelineCsvExporter final : public Exporter {
   const char* description() const override { return "running totals as CSV, for spreadsheets"; }
   const char* suffix() const override { return ".timeline.csv"; }
 
+  std::span<const char* const> needs() const override {
+    static constexpr const char* kNames[] = {"timeline"};
+    return kNames;
+  }
   Status write(const ExportInput& input, Output& output) const override {
     Table table(output);
     PLIMSOLL_TRY(write_header(table));

@@ -1,5 +1,5 @@
 // The running totals of all devices as one CSV table (RFC 4180: CRLF line ends, quotes doubled),
-// for spreadsheets and data frames: a header, then one line a bucket, with minimum, maximum and
+// for spreadsheets and data frames: a header, then one line per bucket, with minimum, maximum and
 // last value of each series. An unknown time is an empty field.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace plimsoll::tests {
 namespace {
 
-// Every line has as many fields as the header. Our fields hold no quotes here.
+// Every line has as many fields as the header. The fields here contain no quotes.
 std::string csv_flaw(std::string_view text) {
   constexpr std::ptrdiff_t kCommas = 5 + 3 * static_cast<std::ptrdiff_t>(report::kSeriesCount) - 1;
   if (text.empty()) return "no header";
@@ -28,7 +28,7 @@ std::string csv_flaw(std::string_view text) {
 INSTANTIATE_TEST_SUITE_P(TimelineCsv, ExporterSuite,
                          testing::Values(ExporterCase{exporters::timeline_csv::make, csv_flaw}));
 
-TEST(TimelineCsvExporter, one_line_a_point) {
+TEST(TimelineCsvExporter, there_is_one_line_per_point) {
   TraceMaker maker;
   const model::Trace trace = maker.alloc(0x1000, 10).alloc(0x2000, 20).finish();
   EXPECT_EQ(exported(*exporters::timeline_csv::make(), trace),

@@ -92,6 +92,10 @@ class TimelineJsonExporter final : public Exporter {
   const char* description() const override { return "running totals as JSON columns, for charts"; }
   const char* suffix() const override { return ".timeline.json"; }
 
+  std::span<const char* const> needs() const override {
+    static constexpr const char* kNames[] = {"timeline"};
+    return kNames;
+  }
   Status write(const ExportInput& input, Output& output) const override {
     JsonOutput out(output, base::JsonWriter::Style::kCompact);
     base::JsonWriter& json = out.json();

@@ -1,5 +1,5 @@
-// The running totals of each device as columns, for charts: at most kPoints buckets a device, each
-// with minimum, maximum and last value of each series, so that no peak is lost.
+// The running totals of each device as columns, for charts: at most kPoints buckets per device,
+// each with minimum, maximum and last value of each series, so that no peak is lost.
 //
 //   {"schema_version", "series": [names], "devices": [{"device", "device_type",
 //     "baseline_bytes": {series: bytes}, "points": {"first_event": [...], "event_count": [...],

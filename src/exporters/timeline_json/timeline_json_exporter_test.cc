@@ -11,7 +11,7 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(TimelineJson, ExporterSuite,
                          testing::Values(ExporterCase{exporters::timeline_json::make, json_flaw}));
 
-TEST(TimelineJsonExporter, columns_have_one_value_a_point) {
+TEST(TimelineJsonExporter, columns_have_one_value_per_point) {
   TraceMaker maker;
   const model::Trace trace = maker.alloc(0x1000, 10).alloc(0x2000, 20).alloc(0x3000, 30).finish();
   const auto document = parsed_json(exported(*exporters::timeline_json::make(), trace));

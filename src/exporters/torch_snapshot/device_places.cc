@@ -3,7 +3,7 @@
 namespace plimsoll::exporters::torch_snapshot {
 namespace {
 
-// Torch's own device numbers end at 127. Places are cheap, but not a thousand million of them.
+// PyTorch's own device numbers end at 127. Entries are cheap, but a billion of them are not.
 constexpr std::int32_t kMostPlaces = 1024;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Where each device of a trace stands in device_traces: PyTorch's readers take the place for the
-// device's number.
+// The index of each device in device_traces: PyTorch's readers use the index as the device's
+// number.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ class DevicePlaces {
  public:
   explicit DevicePlaces(const model::Trace& trace);
 
-  // By place; null where no device stands.
+  // By index; null if no device has it.
   const std::vector<const model::DeviceTrace*>& devices() const { return devices_; }
   std::uint64_t of(model::Device device) const;
-  // Pinned host memory stands in lists of its own; null if the trace has none.
+  // Pinned host memory has separate lists; null if the trace has none.
   const model::DeviceTrace* pinned_host() const { return pinned_host_; }
 
  private:

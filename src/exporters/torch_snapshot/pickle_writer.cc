@@ -12,8 +12,8 @@ constexpr std::size_t kFrameBytes = 1 << 16;
 constexpr std::uint32_t kBatchItems = 1000;
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// What Python decodes: UTF-8, and lone surrogates, which its pickles use for file names that are
-// not UTF-8.
+// Text that Python can decode: UTF-8, and the lone surrogates that its pickles use for file names
+// that are not UTF-8.
 std::size_t decodable_length(std::string_view text) {
   const std::size_t len = base::utf8_sequence_length(text);
   if (len != 0 || text.size() < 3) return len;
@@ -75,7 +75,7 @@ void PickleWriter::little_endian(std::uint64_t value, std::size_t len) {
   for (std::size_t i = 0; i < len; ++i) buffer_ += static_cast<char>((value >> (8 * i)) & 0xFF);
 }
 
-// LONG1: two's complement in as few bytes as keep the sign.
+// LONG1: two's complement in the fewest bytes that keep the sign.
 void PickleWriter::long_integer(std::uint64_t low, std::uint8_t sign_byte) {
   std::size_t len = 8;
   auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(low >> (8 * i)); };
@@ -114,7 +114,7 @@ void PickleWriter::integer(std::int64_t value) {
   }
 }
 
-void PickleWriter::real(double value) {  // big-endian, alone in this format
+void PickleWriter::real(double value) {  // big-endian, unlike everything else in this format
   const auto bits = std::bit_cast<std::uint64_t>(value);
   buffer_ += 'G';
   for (int shift = 56; shift >= 0; shift -= 8) buffer_ += static_cast<char>((bits >> shift) & 0xFF);

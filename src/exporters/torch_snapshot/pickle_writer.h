@@ -1,13 +1,13 @@
 // PickleWriter: streams one pickle (protocol 4) of dicts, lists, pairs, strings and numbers, in the
-// shape that CPython's own writer gives: frames of about 64 KiB, lists in batches of 1000
-// (PyTorch's viewer passes a whole batch as arguments of one call). Nothing is remembered unless
-// the caller asks: remember() names the value just written, recall() writes it again.
+// form of CPython's own pickler: frames of about 64 KiB, lists in batches of 1000 (PyTorch's viewer
+// passes a whole batch as arguments of one call). Memo entries are created only on request:
+// remember() stores the value just written, recall() writes it again.
 //
 //   ]        list()          }        dict()         K M J 0x8a  integer
 //   ( … e    its items       ( … u    its items      q r / h j   remember / recall
 //
-// Memo places are told by number (BINPUT), so that the caller may keep the first 256, which are
-// cheap to recall, for its commonest words.
+// Memo indexes are explicit (BINPUT), so that the caller may reserve the first 256, which are
+// cheapest to recall, for its most frequent strings.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class PickleWriter {
  public:
   explicit PickleWriter(Output& output);
 
-  void dict() { buffer_ += '}'; }  // then remember() if wanted, then items
+  void dict() { buffer_ += '}'; }  // then remember() if wanted, then the items
   void begin_dict_items() { buffer_ += '('; }
   void end_dict_items() { buffer_ += 'u'; }
   void list();  // then remember() if wanted, then item() before each item, then end_list()
@@ -36,14 +36,14 @@ class PickleWriter {
   void integer(std::uint64_t value);
   void integer(std::int64_t value);
   void real(double value);
-  void boolean(bool value) { buffer_ += value ? '\x88' : '\x89'; }  // a value, not a flag of ours
-  // Bytes that Python could not decode become U+FFFD.
+  void boolean(bool value) { buffer_ += value ? '\x88' : '\x89'; }  // a pickled boolean
+  // Bytes that Python cannot decode become U+FFFD.
   void string(std::string_view text);
 
   void remember(std::uint32_t place);
   void recall(std::uint32_t place);
 
-  // False once a write failed: loops stop there.
+  // False after a failed write, so that loops can stop.
   bool ok() const { return status_.ok(); }
   Status finish();
 

@@ -52,7 +52,7 @@ TEST(PickleWriter, integers_keep_their_value_and_take_few_bytes) {
   expect(std::numeric_limits<std::int64_t>::min(), 10);
 }
 
-TEST(PickleWriter, long_lists_come_in_batches_and_frames) {
+TEST(PickleWriter, long_lists_are_written_in_batches_and_frames) {
   for (std::uint64_t count : {0u, 1u, 999u, 1000u, 1001u, 60'000u}) {
     std::string expected = "[";
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -70,7 +70,7 @@ TEST(PickleWriter, long_lists_come_in_batches_and_frames) {
   }
 }
 
-TEST(PickleWriter, what_is_remembered_can_be_recalled) {
+TEST(PickleWriter, remembered_values_can_be_recalled) {
   EXPECT_EQ(text_of([](PickleWriter& p) {
               p.list();
               p.item();
@@ -89,7 +89,7 @@ TEST(PickleWriter, what_is_remembered_can_be_recalled) {
             "['short', 'short', [], []]");
 }
 
-TEST(PickleWriter, other_values) {
+TEST(PickleWriter, writes_other_values) {
   EXPECT_EQ(
       text_of([](PickleWriter& p) {
         p.dict();

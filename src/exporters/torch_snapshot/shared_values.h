@@ -29,14 +29,14 @@ class SharedValues {
     word(key);
     word(value);
   }
-  // Left out where the model has nothing.
+  // Omitted if the model has no value.
   void optional_member(Word key, model::StringId id);
   void optional_member(Word key, model::PoolId id);
   void optional_member(Word key, model::StackId id);
 
  private:
   void frame(model::FrameId id);
-  // True if `place` is taken: the value was recalled. Else it is to be written and remembered.
+  // True if `place` is taken: the value was recalled. Otherwise write the value and remember it.
   bool recalled(std::uint32_t place);
   void remember(std::uint32_t& place);
 

@@ -1,6 +1,7 @@
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "exporters/torch_snapshot/annotation_stages.h"
 #include "exporters/torch_snapshot/device_places.h"
@@ -49,6 +50,7 @@ class Snapshot {
       shared_.word(Word::kExternalAnnotations);
       write_annotations();
     }
+    write_devices();
     pickle_.end_dict_items();
     return pickle_.finish();
   }
@@ -64,6 +66,8 @@ class Snapshot {
   void write_event(const model::Event& event);
   void write_annotations();
   void write_stage(const Stage& stage);
+  void write_devices();
+  void write_names(Word key, const std::vector<model::Device>& devices);
 
   const model::Trace& trace_;
   DevicePlaces places_;
@@ -145,7 +149,7 @@ void Snapshot::write_events_of(const model::DeviceTrace& device) {
     model::Event event = trace_.event(device, row);
     if (event.action == model::Action::kAlloc) event.category = trace_.category(device, lifetime++);
     const bool is_both = event.action == model::Action::kFree;
-    if (is_both) event.action = model::Action::kFreeRequested;  // a snapshot has the two apart
+    if (is_both) event.action = model::Action::kFreeRequested;  // a snapshot has two events
     pickle_.item();
     write_event(event);
     if (!is_both) continue;
@@ -209,6 +213,35 @@ void Snapshot::write_stage(const Stage& stage) {
   pickle_.end_dict_items();
 }
 
+// PyTorch's readers take every device for CUDA's and an empty list of segments for no live memory.
+// Where that is wrong, two keys that they ignore say so to ours.
+void Snapshot::write_devices() {
+  std::vector<model::Device> names;
+  bool are_cuda = true;
+  for (std::size_t place = 0; place < places_.devices().size(); ++place) {
+    const model::DeviceTrace* device = places_.devices()[place];
+    const model::Device cuda{model::DeviceType::kCuda, static_cast<std::int32_t>(place)};
+    names.push_back(device == nullptr ? cuda : device->device);
+    are_cuda = are_cuda && names.back() == cuda;
+  }
+  if (!are_cuda) write_names(Word::kPlimsollDevices, names);
+  std::vector<model::Device> without_segments;
+  for (const model::DeviceTrace& device : trace_.devices) {
+    if (!device.has_final_state) without_segments.push_back(device.device);
+  }
+  if (!without_segments.empty()) write_names(Word::kPlimsollWithoutSegments, without_segments);
+}
+
+void Snapshot::write_names(Word key, const std::vector<model::Device>& devices) {
+  shared_.word(key);
+  pickle_.list();
+  for (const model::Device& device : devices) {
+    pickle_.item();
+    pickle_.string(model::to_string(device));
+  }
+  pickle_.end_list();
+}
+
 class TorchSnapshotExporter final : public Exporter {
  public:
   const char* name() const override { return "snapshot"; }
@@ -217,6 +250,10 @@ class TorchSnapshotExporter final : public Exporter {
   }
   const char* suffix() const override { return ".pickle"; }
 
+  std::span<const char* const> needs() const override {
+    static constexpr const char* kNames[] = {"timeline"};
+    return kNames;
+  }
   Status write(const ExportInput& input, Output& output) const override {
     return Snapshot(input.trace, output).write();
   }

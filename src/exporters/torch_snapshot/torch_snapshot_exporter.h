@@ -1,13 +1,12 @@
-// A PyTorch memory snapshot (pickle protocol 4), as torch.cuda.memory._dump_snapshot writes it:
-// what the model holds of segments, traces, allocator settings and annotations, in PyTorch's own
-// keys. Reading the file again gives the same model.
+// A PyTorch memory snapshot (pickle protocol 4), as torch.cuda.memory._dump_snapshot writes it: the
+// model's segments, traces, allocator settings and annotations, under PyTorch's own keys. Reading
+// the file again gives the same model.
 //
-//   - A device's place in device_traces is its ordinal; devices that have none (the CPU), or share
+//   - A device's index in device_traces is its ordinal; devices that have none (the CPU), or share
 //     one, come after the last. Pinned host memory has host_segments and host_traces.
-//   - Keys are left out where the model has nothing: time_us, frames (no stack was recorded),
+//   - Keys are omitted if the model has no value: time_us, frames (no stack was recorded),
 //     compile_context, user_metadata, category, pool_id.
-//   - Equal stacks are one list object, equal frames one dict: files come out smaller than
-//   PyTorch's.
+//   - Equal stacks are one list object, equal frames one dict: files are smaller than PyTorch's.
 //   - Operators and layers have no key in this format; they are not written.
 #pragma once
 

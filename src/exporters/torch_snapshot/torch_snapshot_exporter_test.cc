@@ -30,14 +30,17 @@ std::string snapshot_text(TraceMaker& maker) {
   return PickleText::of(exported(*exporters::torch_snapshot::make(), maker.finish()));
 }
 
-TEST(TorchSnapshotExporter, a_free_that_waits_for_nothing_is_two_events) {
+// The end of a snapshot of a trace that does not have the segments of cuda:0.
+constexpr const char* kWithoutSegments = ", 'plimsoll_without_segments': ['cuda:0']}";
+
+TEST(TorchSnapshotExporter, an_immediate_free_is_two_events) {
   TraceMaker at_once, apart;
   at_once.without_times().alloc(0x1000, 100).event(model::Action::kFree, 0x1000, 100);
   apart.without_times().alloc(0x1000, 100).free(0x1000, 100);
   EXPECT_EQ(snapshot_text(at_once), snapshot_text(apart));
 }
 
-TEST(TorchSnapshotExporter, events_have_the_keys_that_the_model_knows) {
+TEST(TorchSnapshotExporter, events_have_the_keys_that_the_model_has) {
   TraceMaker maker;
   model::Event event;
   event.action = model::Action::kAlloc;
@@ -56,18 +59,20 @@ TEST(TorchSnapshotExporter, events_have_the_keys_that_the_model_knows) {
             "'compile_context': 'N/A', 'user_metadata': 'note', 'category': 'gradient', "
             "'pool_id': (0, 1), 'frames': [{'filename': 'a.py', 'name': 'f', 'line': 7}]}, "
             "{'action': 'free_requested', 'addr': 4096, 'size': 100, 'stream': 0}, "
-            "{'action': 'free_completed', 'addr': 4096, 'size': 100, 'stream': 0}]]}");
+            "{'action': 'free_completed', 'addr': 4096, 'size': 100, 'stream': 0}]]" +
+                std::string(kWithoutSegments));
 }
 
-TEST(TorchSnapshotExporter, an_oom_tells_what_was_free_and_an_empty_stack_is_not_no_stack) {
+TEST(TorchSnapshotExporter, an_oom_has_the_free_bytes_and_an_empty_stack_is_not_no_stack) {
   TraceMaker maker;
   maker.without_times().event(model::Action::kOom, 5, 512, model::kEmptyStack);
   EXPECT_EQ(snapshot_text(maker),
             "{'segments': [], 'device_traces': [["
-            "{'action': 'oom', 'device_free': 5, 'size': 512, 'stream': 0, 'frames': []}]]}");
+            "{'action': 'oom', 'device_free': 5, 'size': 512, 'stream': 0, 'frames': []}]]" +
+                std::string(kWithoutSegments));
 }
 
-TEST(TorchSnapshotExporter, segments_hold_their_blocks) {
+TEST(TorchSnapshotExporter, segments_contain_their_blocks) {
   TraceMaker maker;
   const auto stack = maker.stack({{"a.py", 7, "f"}});
   const auto pool = maker.builder().pool({0, 0});
@@ -115,10 +120,11 @@ TEST(TorchSnapshotExporter, annotations_become_stages_in_the_order_of_time) {
             "{'segments': [], 'device_traces': [[]], 'external_annotations': [" +
                 entry("END", "early", 0) + ", " + entry("START", "outer", 1) + ", " +
                 entry("START", "inner", 2) + ", " + entry("END", "inner", 3) + ", " +
-                entry("END", "outer", 9) + ", " + entry("START", "late", 10) + "]}");
+                entry("END", "outer", 9) + ", " + entry("START", "late", 10) + "]" +
+                kWithoutSegments);
 }
 
-TEST(TorchSnapshotExporter, devices_stand_at_their_ordinal_and_the_cpu_comes_last) {
+TEST(TorchSnapshotExporter, devices_are_at_their_ordinal_and_the_cpu_comes_last) {
   TraceMaker maker;
   maker.without_times();
   maker.on({model::DeviceType::kCpu, -1}).event(model::Action::kSnapshot, 0, 1);
@@ -128,8 +134,12 @@ TEST(TorchSnapshotExporter, devices_stand_at_their_ordinal_and_the_cpu_comes_las
   const auto event = [](int size) {
     return "[{'action': 'snapshot', 'addr': 0, 'size': " + std::to_string(size) + ", 'stream': 0}]";
   };
-  EXPECT_EQ(snapshot_text(maker), "{'segments': [], 'device_traces': [[], [], " + event(2) + ", " +
-                                      event(3) + ", " + event(4) + ", " + event(1) + "]}");
+  EXPECT_EQ(snapshot_text(maker),
+            "{'segments': [], 'device_traces': [[], [], " + event(2) + ", " + event(3) + ", " +
+                event(4) + ", " + event(1) +
+                "], 'plimsoll_devices': ['cuda:0', 'cuda:1', 'cuda:2', 'hip:2', "
+                "'xpu:2000000000', 'cpu'], 'plimsoll_without_segments': ['cuda:2', 'hip:2', "
+                "'xpu:2000000000', 'cpu']}");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The fixed words of a snapshot: keys, states, stages and actions. A word's number is its place in
-// the pickle's memo, so each costs two bytes wherever it stands again.
+// The fixed strings of a snapshot: keys, states, stages and actions. A string's number is its memo
+// index in the pickle, so each repetition costs two bytes.
 #pragma once
 
 #include <array>
@@ -31,6 +31,8 @@ enum class Word : std::uint8_t {
   kExternalAnnotations,
   kHostSegments,
   kHostTraces,
+  kPlimsollDevices,
+  kPlimsollWithoutSegments,
   kDevice,
   kAddress,
   kTotalSize,
@@ -50,7 +52,7 @@ enum class Word : std::uint8_t {
   kStage,
   kStart,
   kEnd,
-  kFirstAction,  // model::Action follows
+  kFirstAction,  // followed by the values of model::Action
 };
 
 inline constexpr std::array kTexts = {"action",
@@ -73,6 +75,8 @@ inline constexpr std::array kTexts = {"action",
                                       "external_annotations",
                                       "host_segments",
                                       "host_traces",
+                                      "plimsoll_devices",
+                                      "plimsoll_without_segments",
                                       "device",
                                       "address",
                                       "total_size",

@@ -9,7 +9,7 @@
 namespace plimsoll::readers::kineto {
 namespace {
 
-constexpr std::size_t kLongestPath = 4096;  // no path of modules is believed beyond this
+constexpr std::size_t kLongestPath = 4096;  // longer module paths are implausible
 
 // "path/file.py(123): func", as torch.profiler names a Python call.
 struct PythonName {
@@ -52,29 +52,29 @@ Attribution::Attribution(const Recording& recording, model::TraceBuilder& builde
 Result<std::vector<Place>> Attribution::run(base::Progress& progress) {
   find_python_threads();
   find_forward_operators();
-  std::vector<Moment> moments;
+  std::vector<TimePoint> points;
   for (std::uint32_t row = 0; row < recording_.events.size(); ++row) {
     const MemoryEvent& event = recording_.events[row];
-    if (event.bytes > 0) moments.push_back({event.thread, event.time_ns, row});
+    if (event.bytes > 0) points.push_back({event.thread, event.time_ns, row});
   }
-  PLIMSOLL_TRY(place_all(moments, progress, [this](const Moment& moment, const Enclosing& around) {
-    place_own(moment, around);
+  PLIMSOLL_TRY(place_all(points, progress, [this](const TimePoint& point, const Enclosing& around) {
+    place_own(point, around);
   }));
   PLIMSOLL_TRY(place_all(
-      loan_moments_, progress,
-      [this](const Moment& moment, const Enclosing& around) { place_loan(moment, around); }));
+      loan_times_, progress,
+      [this](const TimePoint& point, const Enclosing& around) { place_loan(point, around); }));
   return std::move(places_);
 }
 
 template <typename PlaceOne>
-Status Attribution::place_all(std::vector<Moment>& moments, base::Progress& progress,
+Status Attribution::place_all(std::vector<TimePoint>& points, base::Progress& progress,
                               PlaceOne&& place) {
   std::uint64_t placed = 0;
   Status status;
-  index_.sweep(moments, [&](const Moment& moment, const Enclosing& enclosing) {
+  index_.sweep(points, [&](const TimePoint& point, const Enclosing& enclosing) {
     if (!status) return;
     if (++placed % 1024 == 0) {
-      progress.advance("attributing allocations", placed, moments.size());
+      progress.advance("attributing allocations", placed, points.size());
       const std::uint64_t used = recording_.memory_bytes() + builder_.stacks().memory_bytes();
       if (progress.interrupted()) {
         status = make_error(ErrorCode::kInterrupted, "stopped while attributing allocations");
@@ -82,12 +82,12 @@ Status Attribution::place_all(std::vector<Moment>& moments, base::Progress& prog
         status = out_of_memory_limit(memory_limit_);
       }
     }
-    place(moment, enclosing);
+    place(point, enclosing);
   });
   return status;
 }
 
-// Kineto files the calls of threads it cannot name under thread 0; nobody else's are there.
+// Kineto puts the calls of threads that it cannot identify under thread 0, and no others.
 void Attribution::find_python_threads() {
   has_python_.assign(recording_.threads.size(), false);
   for (const Span& span : recording_.spans) {
@@ -134,8 +134,8 @@ const Span* Attribution::forward_of(const Span& backward) const {
   return forward.sequence == backward.sequence ? &forward : nullptr;
 }
 
-void Attribution::place_own(const Moment& moment, const Enclosing& enclosing) {
-  Place& place = places_[moment.row];
+void Attribution::place_own(const TimePoint& point, const Enclosing& enclosing) {
+  Place& place = places_[point.row];
   place.op = operator_of(enclosing);
   place.layer = layer_of(enclosing);
   frames_.clear();
@@ -146,37 +146,37 @@ void Attribution::place_own(const Moment& moment, const Enclosing& enclosing) {
       recording_.spans[enclosing.python.back()].begin_ns > node->begin_ns;
   if (forward != nullptr && !has_python_in_node) {
     add_operator_frames(enclosing);
-    borrow(moment, forward);
-  } else if (!add_frames(enclosing) && !has_python_[moment.thread.index()] &&
+    borrow(point, forward);
+  } else if (!add_frames(enclosing) && !has_python_[point.thread.index()] &&
              only_python_thread_ != ThreadId{}) {
-    borrow(moment, nullptr);
+    borrow(point, nullptr);
   } else if (!frames_.empty()) {
     place.stack = builder_.stacks().intern_stack(frames_);
   }
 }
 
-// The rest of the stack comes from the forward operator, else from the only Python thread.
-void Attribution::borrow(const Moment& moment, const Span* forward) {
+// The rest of the stack comes from the forward operator, or else from the only Python thread.
+void Attribution::borrow(const TimePoint& point, const Span* forward) {
   const auto row = static_cast<std::uint32_t>(loans_.size());
-  loans_.push_back({moment.row, static_cast<std::uint32_t>(loan_frames_.size()),
+  loans_.push_back({point.row, static_cast<std::uint32_t>(loan_frames_.size()),
                     static_cast<std::uint32_t>(frames_.size()), forward != nullptr});
   loan_frames_.insert(loan_frames_.end(), frames_.begin(), frames_.end());
-  loan_moments_.push_back(forward != nullptr ? Moment{forward->thread, forward->begin_ns, row}
-                                             : Moment{only_python_thread_, moment.time_ns, row});
+  loan_times_.push_back(forward != nullptr ? TimePoint{forward->thread, forward->begin_ns, row}
+                                           : TimePoint{only_python_thread_, point.time_ns, row});
 }
 
-void Attribution::place_loan(const Moment& moment, const Enclosing& enclosing) {
-  const Loan& loan = loans_[moment.row];
+void Attribution::place_loan(const TimePoint& point, const Enclosing& enclosing) {
+  const Loan& loan = loans_[point.row];
   Place& place = places_[loan.event];
   const auto own = loan_frames_.begin() + loan.first_frame;
   frames_.assign(own, own + loan.frame_count);
   const bool found = add_python_frames(enclosing);
-  if (loan.is_forward) place.layer = layer_of(enclosing);  // the node's own thread is in none
+  if (loan.is_forward) place.layer = layer_of(enclosing);  // the node's own thread has no layer
   if (found) diagnostics_.add(loan.is_forward ? kChargedToForward : kPythonOfOtherThread);
   if (!frames_.empty()) place.stack = builder_.stacks().intern_stack(frames_);
 }
 
-// Python calls and operators, woven by the time they began.
+// Python calls and operators, merged by their start times.
 bool Attribution::add_frames(const Enclosing& enclosing) {
   const auto& spans = recording_.spans;
   std::size_t python = enclosing.python.size();

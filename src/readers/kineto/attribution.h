@@ -1,7 +1,6 @@
-// Attribution: who made an allocation. Gives each `[memory]` event that allocates the stack, the
-// operator and the module path that enclose it. Inside a node of the autograd graph stack and
-// module are those of the forward operator with the same sequence number, unless Python runs in the
-// node.
+// Attributes allocations: determines the stack, the operator and the module path that enclose each
+// allocating `[memory]` event. Inside an autograd node, stack and module are those of the forward
+// operator with the same sequence number, unless Python runs in the node.
 #pragma once
 
 #include <cstdint>
@@ -28,30 +27,30 @@ class Attribution {
   Attribution(const Recording& recording, model::TraceBuilder& builder,
               base::Diagnostics& diagnostics, std::uint64_t memory_limit);
 
-  // One place for each row of Recording::events; frees have none. One use.
+  // One place per row of Recording::events; frees have none. Call once.
   Result<std::vector<Place>> run(base::Progress& progress);
 
  private:
-  // An event whose Python stack must come from elsewhere.
+  // An event whose Python stack comes from another thread.
   struct Loan {
     std::uint32_t event = 0;
     std::uint32_t first_frame = 0;  // its own frames, in loan_frames_
     std::uint32_t frame_count = 0;
-    bool is_forward = false;  // from the forward operator, else from the only Python thread
+    bool is_forward = false;  // from the forward operator; false: from the only Python thread
   };
 
   void find_python_threads();
   void find_forward_operators();
-  // Calls place(moment, enclosing) for each moment, within the limits.
+  // Calls place(moment, enclosing) for each point in time, within the limits.
   template <typename PlaceOne>
-  Status place_all(std::vector<Moment>& moments, base::Progress& progress, PlaceOne&& place);
-  void place_own(const Moment& moment, const Enclosing& enclosing);
-  void place_loan(const Moment& moment, const Enclosing& enclosing);
-  void borrow(const Moment& moment, const Span* forward);
+  Status place_all(std::vector<TimePoint>& points, base::Progress& progress, PlaceOne&& place);
+  void place_own(const TimePoint& point, const Enclosing& enclosing);
+  void place_loan(const TimePoint& point, const Enclosing& enclosing);
+  void borrow(const TimePoint& point, const Span* forward);
   const Span* backward_node(const Enclosing& enclosing) const;
   const Span* forward_of(const Span& backward) const;
 
-  // These append to frames_, innermost first, and say whether there was any Python.
+  // These append to frames_, innermost first, and return whether there were any Python frames.
   bool add_frames(const Enclosing& enclosing);
   bool add_python_frames(const Enclosing& enclosing);
   void add_operator_frames(const Enclosing& enclosing);
@@ -67,15 +66,15 @@ class Attribution {
   std::uint64_t memory_limit_;
   SpanIndex index_;
   std::vector<bool> has_python_;        // by thread
-  ThreadId only_python_thread_;         // 0: there is none, or more than one
+  ThreadId only_python_thread_;         // 0: there is none, or there are several
   std::vector<std::uint32_t> forward_;  // span rows of forward operators by (sequence, begin)
   std::vector<Place> places_;
-  std::vector<model::FrameId> frame_ids_;  // by name; 0 where not made yet
+  std::vector<model::FrameId> frame_ids_;  // by name; 0: not created yet
   std::vector<bool> frame_is_made_;
   std::vector<model::FrameId> frames_;
   std::vector<model::FrameId> loan_frames_;
   std::vector<Loan> loans_;
-  std::vector<Moment> loan_moments_;
+  std::vector<TimePoint> loan_times_;
   std::string path_;
 };
 

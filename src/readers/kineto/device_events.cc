@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "plimsoll/caching_allocator.h"
 #include "readers/kineto/diagnostics.h"
 
 namespace plimsoll::readers::kineto {
@@ -15,7 +16,7 @@ std::uint64_t magnitude(std::int64_t bytes) {
   return static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes);
 }
 
-// A sum that stays in bounds whatever a hostile file names.
+// A sum that stays in bounds even for hostile files.
 struct Bytes {
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   std::int64_t value = 0;
@@ -51,26 +52,28 @@ void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
   }
 }
 
-// What was live before the first event: what the allocator's first total says, but no less than
-// what the trace itself shows (traces of 2021 tell no totals, damaged ones may tell any).
+// Memory live before the first event: taken from the allocator's first total, but at least what the
+// trace itself shows (traces from 2021 have no totals; damaged ones may have any).
 void DeviceEvents::set_before(model::Device device, const std::vector<std::uint32_t>& rows) {
   const MemoryEvent& first = recording_.events[rows.front()];
-  std::int64_t told = 0;
-  if (first.total_allocated != MemoryEvent::kNotTold) {
-    if (__builtin_sub_overflow(first.total_allocated, first.change(), &told) || told < 0) told = 0;
-    allocated_ = told;
+  std::int64_t reported = 0;
+  if (first.total_allocated != MemoryEvent::kNotReported) {
+    if (__builtin_sub_overflow(first.total_allocated, first.change(), &reported) || reported < 0)
+      reported = 0;
+    allocated_ = reported;
   } else {
     diagnostics_.add(kNoTotals, 1, to_string(device));
   }
   reserved_ = first.total_reserved;
-  builder_.set_before(device, std::max(static_cast<std::uint64_t>(told), least_before(rows)),
+  builder_.set_before(device, std::max(static_cast<std::uint64_t>(reported), least_before(rows)),
                       static_cast<std::uint64_t>(std::max<std::int64_t>(reserved_, 0)));
 }
 
-// The bytes that are freed without having been allocated; and never so few that the running sum
-// would fall below zero (a free may name more bytes than its allocation).
+// The bytes freed without an allocation, and at least enough to keep the running sum from falling
+// below zero (a free may have more bytes than its allocation).
 std::uint64_t DeviceEvents::least_before(const std::vector<std::uint32_t>& rows) const {
-  tsl::robin_map<std::uint64_t, std::uint64_t, Hash> live;  // by address, or by size without one
+  tsl::robin_map<std::uint64_t, std::uint64_t, Hash> live;  // by address, or by size if there is
+                                                            // none
   Bytes unmatched, sum, lowest;
   for (const std::uint32_t row : rows) {
     const MemoryEvent& event = recording_.events[row];
@@ -112,7 +115,7 @@ void DeviceEvents::add_free(const MemoryEvent& event) {
   builder_.add_event(device_, row);
 }
 
-// What the driver had left, which the model keeps instead of the address, is not reported.
+// The event lacks the driver's free bytes, which the model stores in place of the address.
 void DeviceEvents::add_out_of_memory(const MemoryEvent& event, const Place& place) {
   Event row;
   row.action = Action::kOom;
@@ -126,8 +129,8 @@ void DeviceEvents::add_out_of_memory(const MemoryEvent& event, const Place& plac
 }
 
 void DeviceEvents::add_segment_change(const MemoryEvent& event) {
-  if (event.total_reserved == MemoryEvent::kNotTold) return;
-  if (reserved_ == MemoryEvent::kNotTold) reserved_ = event.total_reserved;
+  if (event.total_reserved == MemoryEvent::kNotReported) return;
+  if (reserved_ == MemoryEvent::kNotReported) reserved_ = event.total_reserved;
   const std::int64_t change = event.total_reserved - reserved_;
   if (change == 0) return;
   reserved_ = event.total_reserved;
@@ -140,25 +143,25 @@ void DeviceEvents::add_segment_change(const MemoryEvent& event) {
   diagnostics_.add(kSyntheticSegments);
 }
 
-// After a disagreement the count goes on from the allocator's own total, so that one lost event is
-// counted once.
+// After a disagreement, the running sum continues from the allocator's own total, so that a lost
+// event is counted only once.
 void DeviceEvents::check_total(model::Device device, const MemoryEvent& event) {
-  if (event.total_allocated == MemoryEvent::kNotTold) return;
+  if (event.total_allocated == MemoryEvent::kNotReported) return;
   std::int64_t expected = event.total_allocated;
-  const bool is_known = allocated_ != MemoryEvent::kNotTold &&
+  const bool is_known = allocated_ != MemoryEvent::kNotReported &&
                         !__builtin_add_overflow(allocated_, event.change(), &expected);
   if (is_known && expected != event.total_allocated) {
     diagnostics_.add(kTotalsDisagree, 1,
                      to_string(device) + " at " + std::to_string(event.time_ns) +
                          " ns: " + std::to_string(expected) + " bytes by the events, " +
-                         std::to_string(event.total_allocated) + " told");
+                         std::to_string(event.total_allocated) + " reported");
   }
   allocated_ = event.total_allocated;
 }
 
 std::uint64_t DeviceEvents::new_address(std::uint64_t size_bytes) {
   const std::uint64_t address = next_address_;
-  next_address_ += (size_bytes + 511) / 512 * 512;
+  next_address_ += caching_allocator::block_bytes(size_bytes);
   return address;
 }
 

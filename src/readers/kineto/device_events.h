@@ -1,6 +1,6 @@
-// DeviceEvents: turns the memory events of one device, put in order of time, into the model's
-// events. Each free is requested and completed simultaneously; each change of the reserved total
-// becomes one segment; traces without addresses get some, by pairing frees with the latest
+// DeviceEvents converts the memory events of one device, sorted by time, into the model's events.
+// Each free is requested and completed simultaneously; each change of the reserved total becomes
+// one segment. Traces without addresses get synthetic ones, by pairing each free with the latest
 // allocation of the same size.
 #pragma once
 
@@ -24,7 +24,7 @@ class DeviceEvents {
                model::TraceBuilder& builder, base::Diagnostics& diagnostics)
       : recording_(recording), places_(places), builder_(builder), diagnostics_(diagnostics) {}
 
-  // `rows` of Recording::events, all of one device, in the order of the file. One use.
+  // `rows` of Recording::events, all of one device, in file order. Call once.
   void emit(model::Device device, std::vector<std::uint32_t> rows);
 
  private:
@@ -48,9 +48,9 @@ class DeviceEvents {
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
   model::Device device_;
-  std::int64_t allocated_ = MemoryEvent::kNotTold;
-  std::int64_t reserved_ = MemoryEvent::kNotTold;
-  // Addresses of our own making lie where no allocator puts any: above 2^62.
+  std::int64_t allocated_ = MemoryEvent::kNotReported;
+  std::int64_t reserved_ = MemoryEvent::kNotReported;
+  // Synthetic addresses are above 2^62, which no allocator uses.
   std::uint64_t next_address_ = std::uint64_t{1} << 62;
   tsl::robin_map<std::uint64_t, std::vector<std::uint64_t>, Hash> live_by_size_;
 };

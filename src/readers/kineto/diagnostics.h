@@ -1,4 +1,5 @@
-// What may be imperfect in a torch.profiler trace, and what it means for the numbers.
+// The diagnostics of torch.profiler traces: possible imperfections, and their effect on the
+// numbers.
 #pragma once
 
 #include "base/diagnostics.h"

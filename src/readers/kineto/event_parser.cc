@@ -57,7 +57,7 @@ bool EventParser::value(std::string_view text) {
                            "this is JSON, but not a torch.profiler trace: it is a single value"));
   }
   if (field_ != Field::kOther) keep(text);
-  field_ = Field::kOther;  // the members of an array have no key
+  field_ = Field::kOther;  // members of an array have no key
   return true;
 }
 

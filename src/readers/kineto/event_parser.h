@@ -1,6 +1,6 @@
-// EventParser: RapidJSON's SAX handler. Knows where in the document it stands (trace events are the
-// members of the root array, or of "traceEvents" in the root object), collects the fields of one
-// event and hands it to the Recorder.
+// EventParser is RapidJSON's SAX handler. It tracks its position in the document (trace events are
+// the members of the root array, or of "traceEvents" in the root object), collects the fields of
+// one event and passes it to the Recorder.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ class EventParser {
   // Why the handler stopped the parser, if it did.
   const std::optional<Error>& failure() const { return failure_; }
 
-  // The names are RapidJSON's. False stops the parser.
+  // These names are RapidJSON's. Returning false stops the parser.
   bool Null() { return value({}); }
   bool Bool(bool) { return value({}); }
-  bool Int(int) { return value({}); }  // numbers come as RawNumber
+  bool Int(int) { return value({}); }  // numbers arrive as RawNumber
   bool Uint(unsigned) { return value({}); }
   bool Int64(std::int64_t) { return value({}); }
   bool Uint64(std::uint64_t) { return value({}); }
@@ -75,8 +75,8 @@ class EventParser {
   TraceEvent event_;
   std::optional<Error> failure_;
   std::uint32_t depth_ = 0;         // open containers
-  std::uint32_t events_depth_ = 0;  // the depth of the array of trace events; 0: not in it
-  Field field_ = Field::kOther;     // the key last met where keys matter
+  std::uint32_t events_depth_ = 0;  // depth of the array of trace events; 0: not inside it
+  Field field_ = Field::kOther;     // the last relevant key
   bool root_is_array_ = false;
   bool in_event_ = false;
   bool in_args_ = false;

@@ -20,13 +20,13 @@
 namespace plimsoll::readers::kineto {
 namespace {
 
-// Numbers stay text (times need all their digits); the parser's own stack, not the machine's, holds
-// the nesting.
+// Numbers stay text, because times need all their digits. Nesting uses the parser's heap-allocated
+// stack instead of the machine's.
 constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag |
                             rapidjson::kParseTrailingCommasFlag | rapidjson::kParseNanAndInfFlag;
 
-// What a parse that did not reach its end means. Memory events that were read before a cut or a
-// damaged place are worth showing; anything else is the user's to know.
+// Interprets a parse that did not reach the end. Memory events before a truncation or damage are
+// worth showing; any other failure is an error.
 Status judge(const rapidjson::ParseResult& result, const WindowStream& stream,
              const EventParser& parser, const Recording& recording,
              base::Diagnostics& diagnostics) {
@@ -71,7 +71,7 @@ Status read_json(ByteSource& source, ReadContext& context, Recording& recording)
   return {};
 }
 
-void tell_what_to_know(const Recording& recording, base::Diagnostics& diagnostics) {
+void report_what_to_know(const Recording& recording, base::Diagnostics& diagnostics) {
   if (recording.events.empty()) {
     diagnostics.add(kNoMemoryEvents);
     return;
@@ -84,7 +84,7 @@ void tell_what_to_know(const Recording& recording, base::Diagnostics& diagnostic
   if (recording.memory_pids > 1) diagnostics.add(kSeveralProcesses);
 }
 
-// Annotations are the host's, and every device with events has its share in them.
+// Annotations belong to the host and apply to every device that has events.
 Status add_annotations(const Recording& recording, ReadContext& context) {
   model::TraceBuilder& builder = context.builder;
   const auto is_annotation = [](const Span& span) { return span.kind == SpanKind::kAnnotation; };
@@ -142,14 +142,14 @@ class KinetoReader final : public Reader {
     text.remove_prefix(1);
     skip_space();
     if (text.starts_with('{')) return has("\"ph\"") ? Confidence::kCertain : Confidence::kMaybe;
-    // A list of lists of numbers: export_memory_timeline. read() says so.
+    // A list of lists of numbers is an export_memory_timeline file; read() reports that.
     return text.empty() || text.starts_with('[') ? Confidence::kMaybe : Confidence::kNo;
   }
 
   Status read(ByteSource& source, ReadContext& context) const override {
     Recording recording;
     PLIMSOLL_TRY(read_json(source, context, recording));
-    tell_what_to_know(recording, context.diagnostics);
+    report_what_to_know(recording, context.diagnostics);
     PLIMSOLL_TRY(add_annotations(recording, context));
     return add_devices(recording, context);
   }

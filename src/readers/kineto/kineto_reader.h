@@ -1,6 +1,6 @@
-// The reader of torch.profiler traces: Chrome trace JSON as Kineto writes it, of every age since
-// 2021 and of every back end. Takes the `[memory]` events and the spans around them; all else in
-// the file is skipped. What is read, and what is assumed: docs/readers/kineto.md.
+// The reader of torch.profiler traces: Chrome trace JSON as Kineto has written it since 2021, from
+// any back end. It reads the `[memory]` events and the spans around them and skips everything else.
+// docs/readers/kineto.md lists what is read and what is assumed.
 #pragma once
 
 #include <memory>

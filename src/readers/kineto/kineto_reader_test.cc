@@ -40,13 +40,13 @@ Outcome read(std::string_view json, std::size_t piece = SIZE_MAX, Limits limits 
   return read(*source, limits);
 }
 
-// A trace of these events, in the layout of today.
+// A trace of these events, in the current layout.
 std::string trace_of(std::string_view events) {
   return R"({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [)" + std::string(events) +
          R"(], "traceName": "t.json"})";
 }
 
-// A line for each event: action, size, time, stack innermost first, operator and layer.
+// One line per event: action, size, time, stack innermost first, operator and layer.
 std::string describe(const model::Trace& trace) {
   std::ostringstream out;
   for (const model::DeviceTrace& device : trace.devices) {
@@ -103,7 +103,7 @@ const std::string kSmallStep =
              "," + span("user_annotation", "ProfilerStep#3", 1, 90) + "," +
              cuda("14.125", 512, 100, 1536, 4096) + "," + cuda("200", -512, 100, 1024, 4096));
 
-TEST(KinetoReader, an_allocation_has_the_stack_operator_and_module_that_enclose_it) {
+TEST(KinetoReader, an_allocation_has_its_enclosing_stack_operator_and_module) {
   EXPECT_EQ(describe(read(kSmallStep)),
             "cuda:0\n"
             "  alloc 512 @14125 | aten::empty | aten::linear"
@@ -119,7 +119,7 @@ TEST(KinetoReader, any_chunking_gives_the_same_trace) {
     EXPECT_EQ(describe(read(kSmallStep, piece)), whole);
 }
 
-TEST(KinetoReader, the_totals_give_what_was_there_before) {
+TEST(KinetoReader, the_totals_determine_the_memory_live_before) {
   const Outcome outcome = read(kSmallStep);
   ASSERT_TRUE(outcome.trace.ok());
   EXPECT_EQ(outcome.trace->devices[0].allocated_before_bytes, 1024u);
@@ -145,7 +145,7 @@ TEST(KinetoReader, the_array_form_is_read_too) {
             "cuda:0\n  alloc 512 @1000\n");
 }
 
-TEST(KinetoReader, events_are_put_in_order_of_time_and_ties_stay_as_in_the_file) {
+TEST(KinetoReader, events_are_sorted_by_time_and_ties_keep_file_order) {
   EXPECT_EQ(describe(read(trace_of(cuda("9", -512, 7, 0, 0) + "," + cuda("5", 512, 7, 512, 0) +
                                    "," + cuda("9", 64, 8, 64, 0)))),
             "cuda:0\n"
@@ -170,14 +170,14 @@ TEST(KinetoReader, changes_of_the_reserved_total_become_segments) {
   EXPECT_EQ(outcome.count(kSyntheticSegments), 2u);
 }
 
-TEST(KinetoReader, a_sum_that_differs_from_the_told_total_is_counted_once) {
+TEST(KinetoReader, a_sum_that_differs_from_the_reported_total_is_counted_once) {
   const Outcome outcome =
       read(trace_of(cuda("1", 512, 7, 512, 0) + "," + cuda("2", 512, 8, 2048, 0) + "," +
                     cuda("3", 512, 9, 2560, 0)));
   EXPECT_EQ(outcome.count(kTotalsDisagree), 1u);
 }
 
-TEST(KinetoReader, a_failed_request_changes_no_total_and_names_who_asked) {
+TEST(KinetoReader, a_failed_request_changes_no_total_and_has_its_site) {
   std::string failed = cuda("5", 1 << 20, 0, 512, 2048);
   failed.replace(failed.find("[memory]"), 8, "[OutOfMemory]");
   const Outcome outcome =
@@ -193,7 +193,7 @@ TEST(KinetoReader, a_failed_request_changes_no_total_and_names_who_asked) {
   EXPECT_EQ(outcome.count(kDriverFreeUnknown), 1u);
 }
 
-TEST(KinetoReader, what_was_there_before_is_no_less_than_what_is_freed) {
+TEST(KinetoReader, memory_live_before_is_at_least_what_is_freed) {
   const Outcome lost = read(trace_of(cuda("1", 512, 7, 512, 0) + "," + cuda("2", -900, 8, 0, 0)));
   ASSERT_TRUE(lost.trace.ok());
   EXPECT_EQ(lost.trace->devices[0].allocated_before_bytes, 900u);
@@ -216,7 +216,7 @@ TEST(KinetoReader, every_kind_of_device_has_its_own_events) {
   EXPECT_EQ(devices, (std::vector<std::string>{"cuda:0", "hip:1", "xpu:2", "cpu"}));
 }
 
-TEST(KinetoReader, without_addresses_a_free_is_of_the_latest_allocation_of_its_size) {
+TEST(KinetoReader, without_addresses_a_free_ends_the_latest_allocation_of_its_size) {
   const Outcome outcome =
       read(trace_of(memory("1", kCpu4) + "," + memory("2", kCpu4) + "," +
                     memory("3", R"("Device Type": 0, "Device Id": -1, "Bytes": -4)") + "," +
@@ -271,7 +271,7 @@ TEST(KinetoReader, backward_on_the_thread_of_the_forward_has_its_line_too) {
   EXPECT_EQ(describe(read(trace_of(before + "," + memory("43", kCpu4)))),
             "cpu\n  alloc 4 @43000 | MulBackward0 | net.py:9 forward"
             " op=MulBackward0 layer=Net_0\n");
-  // Python that runs in the node knows better: a backward of the user's own, a checkpoint.
+  // Python that runs in the node is more specific: a custom backward, a checkpoint.
   const Outcome own =
       read(trace_of(before + "," + span("python_function", "net.py(30): backward", 42, 5) + "," +
                     memory("43", kCpu4)));
@@ -281,7 +281,7 @@ TEST(KinetoReader, backward_on_the_thread_of_the_forward_has_its_line_too) {
   EXPECT_EQ(own.count(kChargedToForward), 0u);
 }
 
-TEST(KinetoReader, a_thread_without_python_shows_what_the_only_python_thread_did) {
+TEST(KinetoReader, a_thread_without_python_uses_the_only_python_thread) {
   const Outcome outcome = read(
       trace_of(span("python_function", "train.py(3): backward", 0, 50) + "," +
                span("python_function", "threading.py(9): wait", 0, 99, "0") + "," +
@@ -291,7 +291,7 @@ TEST(KinetoReader, a_thread_without_python_shows_what_the_only_python_thread_did
   EXPECT_EQ(outcome.count(kPythonOfOtherThread), 1u);
 }
 
-TEST(KinetoReader, spans_that_cross_do_not_lose_each_other) {
+TEST(KinetoReader, crossing_spans_do_not_lose_each_other) {
   // An operator entered in a call of __enter__ outlives that call.
   const Outcome outcome =
       read(trace_of(span("python_function", "a.py(1): f", 0, 100) + "," +
@@ -301,21 +301,21 @@ TEST(KinetoReader, spans_that_cross_do_not_lose_each_other) {
             "cpu\n  alloc 4 @30000 | Pregraph bytecode | a.py:1 f op=Pregraph bytecode\n");
 }
 
-TEST(KinetoReader, addresses_in_names_of_builtins_are_left_out) {
+TEST(KinetoReader, addresses_in_names_of_builtins_are_removed) {
   const Outcome outcome = read(trace_of(
       span("python_function", "<built-in method dim of Tensor object at 0x74956e48f0c0>", 0, 9) +
       "," + memory("3", kCpu4)));
   EXPECT_EQ(describe(outcome), "cpu\n  alloc 4 @3000 | <built-in method dim of Tensor object>\n");
 }
 
-TEST(KinetoReader, a_trace_without_memory_events_says_so) {
+TEST(KinetoReader, a_trace_without_memory_events_is_reported) {
   const Outcome outcome = read(trace_of(span("cpu_op", "aten::mul", 0, 5)));
   ASSERT_TRUE(outcome.trace.ok());
   EXPECT_EQ(outcome.trace->event_count(), 0u);
   EXPECT_EQ(outcome.count(kNoMemoryEvents), 1u);
 }
 
-TEST(KinetoReader, events_without_time_size_or_device_are_counted_and_left_out) {
+TEST(KinetoReader, events_without_time_size_or_device_are_counted_and_skipped) {
   const Outcome outcome = read(
       trace_of(memory("\"soon\"", kCpu4) + "," + memory("1", R"("Device Type": 0)") + "," +
                memory("1", R"("Bytes": 4)") + "," + memory("1", R"("Device Type": 0, "Bytes": 0)") +
@@ -325,13 +325,13 @@ TEST(KinetoReader, events_without_time_size_or_device_are_counted_and_left_out) 
   EXPECT_EQ(outcome.count(kZeroBytes), 1u);
 }
 
-TEST(KinetoReader, several_processes_on_one_device_are_told) {
+TEST(KinetoReader, several_processes_on_one_device_are_reported) {
   std::string other = cuda("2", 512, 8, 512, 0);
   other.replace(other.find(R"("pid": 1)"), 8, R"("pid": 2)");
   EXPECT_EQ(read(trace_of(cuda("1", 512, 7, 512, 0) + "," + other)).count(kSeveralProcesses), 1u);
 }
 
-TEST(KinetoReader, a_file_cut_at_any_byte_is_an_error_or_tells_what_is_missing) {
+TEST(KinetoReader, a_file_truncated_at_any_byte_is_an_error_or_reports_the_loss) {
   const std::size_t first_event_ends = kSmallStep.find(']', kSmallStep.find("14.125"));
   for (std::size_t size = 0; size < kSmallStep.size(); ++size) {
     const Outcome outcome = read(std::string_view(kSmallStep).substr(0, size));
@@ -344,7 +344,7 @@ TEST(KinetoReader, a_file_cut_at_any_byte_is_an_error_or_tells_what_is_missing) 
   }
 }
 
-TEST(KinetoReader, broken_json_names_the_byte) {
+TEST(KinetoReader, broken_json_is_reported_with_its_offset) {
   const Outcome outcome = read(R"({"traceEvents": [{"ph": !}]})");
   ASSERT_FALSE(outcome.trace.ok());
   EXPECT_EQ(outcome.trace.error().code, ErrorCode::kCorrupt);
@@ -357,7 +357,7 @@ TEST(KinetoReader, broken_json_after_memory_events_is_a_loss_of_the_rest) {
   EXPECT_EQ(outcome.count(kDamagedJson), 1u);
 }
 
-TEST(KinetoReader, json_that_is_no_trace_is_refused_in_words) {
+TEST(KinetoReader, json_that_is_not_a_trace_is_rejected_with_a_message) {
   for (const char* json : {"{}", "[[-1, 1, 37888, 7]]", "17", R"({"cells": [{"ph": "i"}]})"}) {
     const Outcome outcome = read(json);
     ASSERT_FALSE(outcome.trace.ok()) << json;
@@ -367,7 +367,7 @@ TEST(KinetoReader, json_that_is_no_trace_is_refused_in_words) {
             std::string::npos);
 }
 
-TEST(KinetoReader, nesting_strings_and_memory_have_bounds) {
+TEST(KinetoReader, nesting_strings_and_memory_are_limited) {
   const Outcome deep = read(std::string(100000, '['));
   EXPECT_EQ(deep.trace.error().code, ErrorCode::kUnsupported);  // a list of lists
   const Outcome deep_object = read(R"({"a": )" + std::string(100000, '['));
@@ -394,7 +394,7 @@ TEST(KinetoReader, nesting_strings_and_memory_have_bounds) {
   EXPECT_LT(read(trace_of(devices)).trace->devices.size(), 300u);
 }
 
-TEST(KinetoReader, sniffing_looks_at_the_content) {
+TEST(KinetoReader, sniffing_examines_the_content) {
   auto sniff = [](std::string_view head) { return make()->sniff(std::as_bytes(std::span(head))); };
   EXPECT_EQ(sniff(R"({"schemaVersion": 1, )"), Confidence::kCertain);
   EXPECT_EQ(sniff("\xEF\xBB\xBF\n {\"traceEvents\": ["), Confidence::kCertain);
@@ -418,7 +418,7 @@ TEST(KinetoReader, an_interrupt_stops_it) {
   EXPECT_EQ(const_cast<Status&>(status).error().code, ErrorCode::kInterrupted);
 }
 
-// Real traces: whatever their age, nothing is lost and the sums agree with the allocator's own.
+// Real traces: at any age, nothing is lost and the sums agree with the allocator's own.
 struct Sample {
   const char* file;
   std::vector<std::pair<const char*, std::size_t>> memory_events;  // by device
@@ -469,7 +469,7 @@ TEST(KinetoReader, samples_keep_every_memory_event_and_agree_with_the_allocator)
   }
 }
 
-TEST(KinetoReader, samples_without_allocations_say_what_they_are) {
+TEST(KinetoReader, samples_without_allocations_are_identified) {
   PLIMSOLL_NEEDS_SAMPLES();
   EXPECT_EQ(read_sample("no_memory_events.json.gz").count(kNoMemoryEvents), 1u);
   const Outcome timeline = read_sample("memory_timeline.raw.json.gz");

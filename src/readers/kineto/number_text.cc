@@ -18,7 +18,7 @@ struct Decimal {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Digits that no longer fit only move the exponent.
+// Digits that no longer fit only change the exponent.
 void add_digit(Decimal& number, char c) {
   if (number.digits > (kLargest - 9) / 10) {
     number.exponent = std::min(number.exponent + 1, 1000);

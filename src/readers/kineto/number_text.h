@@ -1,5 +1,5 @@
-// Numbers as a trace spells them. Times are microseconds with up to three decimals and sixteen
-// digits before them: a double would lose the nanoseconds, so they are read from the text itself.
+// Numbers as text in a trace. Times are microseconds with up to three decimals after sixteen
+// digits: a double would lose the nanoseconds, so they are parsed from the text.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace plimsoll::readers::kineto {
 
-// "1419247333400.919" -> 1419247333400919. Digits below a nanosecond are cut. Nothing if it is not
-// a number or does not fit.
+// "1419247333400.919" -> 1419247333400919. Digits below a nanosecond are dropped. nullopt if the
+// text is not a number or does not fit.
 std::optional<std::int64_t> nanoseconds_of_microseconds(std::string_view text);
 
 std::optional<std::int64_t> whole_number(std::string_view text);
-// Of an address: one that only fits without a sign keeps its bits.
+// For addresses: a number that only fits as unsigned keeps its bits.
 std::optional<std::int64_t> bits_of_number(std::string_view text);
 
 }  // namespace plimsoll::readers::kineto

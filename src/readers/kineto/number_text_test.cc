@@ -16,7 +16,7 @@ TEST(NumberText, microseconds_keep_every_nanosecond) {
   EXPECT_EQ(nanoseconds_of_microseconds("-1.25"), -1250);
 }
 
-TEST(NumberText, digits_below_a_nanosecond_are_cut) {
+TEST(NumberText, digits_below_a_nanosecond_are_dropped) {
   EXPECT_EQ(nanoseconds_of_microseconds("1.0009999999999999999999999999"), 1000);
   EXPECT_EQ(nanoseconds_of_microseconds("0.0001"), 0);
 }
@@ -28,14 +28,14 @@ TEST(NumberText, exponents_are_understood) {
   EXPECT_EQ(nanoseconds_of_microseconds("0e999999"), 0);
 }
 
-TEST(NumberText, what_is_not_a_time_or_does_not_fit_is_nothing) {
+TEST(NumberText, invalid_or_oversized_times_are_rejected) {
   for (const char* text : {"", "-", "abc", "1.5x", "1e", "1e1.5", "9e18", "1e999999", "Infinity",
                            "9999999999999999999999", "9223372036854776"}) {
     EXPECT_EQ(nanoseconds_of_microseconds(text), std::nullopt) << text;
   }
 }
 
-TEST(NumberText, whole_numbers_fit_or_are_nothing) {
+TEST(NumberText, whole_numbers_fit_or_are_rejected) {
   EXPECT_EQ(whole_number("-9223372036854775808"), std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(whole_number("128184607182336"), 128184607182336);
   for (const char* text : {"", "1.5", "12a", "18446744073709551615", "9223372036854775808"}) {

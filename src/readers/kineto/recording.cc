@@ -12,12 +12,12 @@ namespace plimsoll::readers::kineto {
 namespace {
 
 constexpr std::string_view kOutOfMemory = "[OutOfMemory]";
-constexpr std::size_t kMostDevices = 256;  // of one process; more are not believed
+constexpr std::size_t kMostDevices = 256;  // for one process; more is implausible
 constexpr std::string_view kModulePrefix = "nn.Module: ";
-// The autograd engine wraps each node in a span of its own; the node's name is what people know.
+// The autograd engine wraps each node in a separate span; users know the node's name.
 constexpr std::string_view kEvaluatePrefix = "autograd::engine::evaluate_function: ";
 
-// c10::DeviceType, as far as the model has words for it.
+// c10::DeviceType, as far as the model has names for it.
 model::DeviceType device_type_of(std::int64_t number) {
   switch (number) {
     case 0:
@@ -33,7 +33,7 @@ model::DeviceType device_type_of(std::int64_t number) {
   }
 }
 
-// In 2021 annotations were operators like any other. These names were never operators.
+// In 2021, annotations had the form of operators, but these names were never operators.
 bool is_annotation_name(std::string_view name) {
   return name.starts_with("ProfilerStep#") || name.starts_with("Optimizer.") ||
          name.starts_with("enumerate(DataLoader)#");
@@ -51,7 +51,7 @@ std::optional<SpanKind> span_kind_of(const TraceEvent& event) {
 }
 
 // "<built-in method dim of Tensor object at 0x7f61>" -> "<built-in method dim of Tensor object>":
-// the address would make each call a function of its own.
+// the address would make each call a separate function.
 void strip_addresses(std::string& name) {
   constexpr std::string_view kAt = " at 0x";
   for (std::size_t at = name.find(kAt); at != std::string::npos; at = name.find(kAt, at)) {
@@ -60,8 +60,8 @@ void strip_addresses(std::string& name) {
   }
 }
 
-std::int64_t total_or_not_told(const std::optional<std::int64_t>& total) {
-  return total && *total >= 0 ? *total : MemoryEvent::kNotTold;
+std::int64_t total_or_not_reported(const std::optional<std::int64_t>& total) {
+  return total && *total >= 0 ? *total : MemoryEvent::kNotReported;
 }
 
 }  // namespace
@@ -127,8 +127,8 @@ void Recorder::add_memory(const TraceEvent& event) {
   row.is_out_of_memory = event.name == kOutOfMemory;
   row.has_address = event.address.has_value();
   row.address = static_cast<std::uint64_t>(event.address.value_or(0));
-  row.total_allocated = total_or_not_told(event.total_allocated);
-  row.total_reserved = total_or_not_told(event.total_reserved);
+  row.total_allocated = total_or_not_reported(event.total_allocated);
+  row.total_reserved = total_or_not_reported(event.total_reserved);
   row.thread = thread_of(event);
   row.device = device_row(device);
   recording_.events.push_back(row);
@@ -158,7 +158,7 @@ void Recorder::add_span(const TraceEvent& event, SpanKind kind) {
 }
 
 std::uint32_t Recorder::device_row(model::Device device) {
-  auto& devices = recording_.devices;  // a handful
+  auto& devices = recording_.devices;  // only a few
   const auto found = std::ranges::find(devices, device);
   if (found == devices.end()) {
     devices.push_back(device);

@@ -1,5 +1,5 @@
-// Recording: what is kept of a trace while it is read: its memory events and the spans that may
-// enclose them, as compact columns, and each distinct name once.
+// Recording: the parts of a trace that are retained while it is read: its memory events and the
+// spans that may enclose them, as compact columns, and each distinct name once.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace plimsoll::readers::kineto {
 
-// The fields of one trace event that we use; the texts are as in the file.
+// The fields of a trace event that are used; texts are as in the file.
 struct TraceEvent {
   std::string phase;
   std::string category;
@@ -43,19 +43,19 @@ using ThreadId = model::StringId;  // row in Recording::threads
 
 struct MemoryEvent {
   std::int64_t time_ns = 0;
-  std::int64_t bytes = 0;  // allocated (or asked for in vain) above zero, freed below
+  std::int64_t bytes = 0;  // positive: allocated, or requested without success; negative: freed
   std::uint64_t address = 0;
-  std::int64_t total_allocated = kNotTold;  // after the event
-  std::int64_t total_reserved = kNotTold;
+  std::int64_t total_allocated = kNotReported;  // after the event
+  std::int64_t total_reserved = kNotReported;
   ThreadId thread;
   std::uint32_t device = 0;  // row in Recording::devices
   bool has_address = false;
   bool is_out_of_memory = false;  // the request failed
 
-  // What it adds to the allocated bytes.
+  // Its contribution to the allocated bytes.
   std::int64_t change() const { return is_out_of_memory ? 0 : bytes; }
 
-  static constexpr std::int64_t kNotTold = -1;
+  static constexpr std::int64_t kNotReported = -1;
 };
 
 enum class SpanKind : std::uint8_t { kOperator, kPython, kModule, kAnnotation };
@@ -65,7 +65,7 @@ struct Span {
   std::int64_t end_ns = 0;
   std::int64_t sequence = kNoSequence;  // links a forward operator with its backward
   NameId name;
-  NameId call_stack;  // traces of 2021: the Python stack stands in the operator
+  NameId call_stack;  // in traces from 2021, the operator has the Python stack
   ThreadId thread;
   SpanKind kind = SpanKind::kOperator;
   bool is_backward = false;
@@ -79,7 +79,7 @@ struct Recording {
   std::vector<model::Device> devices;
   base::Column<MemoryEvent> events;
   base::Column<Span> spans;
-  std::uint64_t memory_pids = 0;  // distinct processes with memory events, at least
+  std::uint64_t memory_pids = 0;  // lower bound on the number of processes with memory events
 
   std::uint64_t memory_bytes() const {
     return names.memory_bytes() + threads.memory_bytes() + events.memory_bytes() +
@@ -89,7 +89,7 @@ struct Recording {
 
 Error out_of_memory_limit(std::uint64_t limit_bytes);
 
-// Takes the events of a trace one by one, keeps those that matter and counts those it cannot use.
+// Receives the events of a trace one by one, retains the relevant ones and counts unusable ones.
 class Recorder {
  public:
   Recorder(Recording& recording, base::Diagnostics& diagnostics, std::uint64_t memory_limit)

@@ -29,21 +29,21 @@ SpanIndex::SpanIndex(const Recording& recording) : recording_(recording) {
   }
 }
 
-void SpanIndex::sort(std::vector<Moment>& moments) {
-  std::ranges::sort(moments, {}, [](const Moment& moment) {
-    return std::tuple(moment.thread, moment.time_ns, moment.row);
+void SpanIndex::sort(std::vector<TimePoint>& points) {
+  std::ranges::sort(points, {}, [](const TimePoint& point) {
+    return std::tuple(point.thread, point.time_ns, point.row);
   });
 }
 
-// A span holds its first and its last nanosecond: traces of 2021 count microseconds only, and an
-// allocation often falls on the operator's end.
+// A span includes its first and last nanosecond: traces from 2021 have only microseconds, and an
+// allocation often coincides with the operator's end.
 void SpanIndex::Sweep::advance(std::int64_t time_ns) {
   for (; next_ < rows_.size(); ++next_) {
     const Span& span = recording_.spans[rows_[next_]];
     if (span.begin_ns > time_ns) break;
     if (span.kind == SpanKind::kAnnotation || span.end_ns < time_ns) continue;
     auto& open = span.kind == SpanKind::kOperator ? open_.operators : open_.python;
-    // Of two neighbours that meet in one nanosecond, the later one holds it.
+    // If two neighbors share a nanosecond, it belongs to the later one.
     while (!open.empty() && recording_.spans[open.back()].end_ns <= span.begin_ns) open.pop_back();
     open.push_back(rows_[next_]);
   }
@@ -57,7 +57,7 @@ void SpanIndex::Sweep::pop_ended(std::vector<std::uint32_t>& open, std::int64_t 
   while (!open.empty() && recording_.spans[open.back()].end_ns < time_ns) open.pop_back();
 }
 
-// Crossing spans can leave one below the top that has ended.
+// Because spans may cross, one below the top may already have ended.
 void SpanIndex::Sweep::copy_open(const std::vector<std::uint32_t>& open, std::int64_t time_ns,
                                  std::vector<std::uint32_t>& into) const {
   into.clear();

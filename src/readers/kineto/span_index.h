@@ -1,5 +1,5 @@
-// SpanIndex: which spans enclose a moment on a thread. Spans of one thread are swept in order of
-// their beginning, beside the questions in order of their time; Python calls and operators are two
+// SpanIndex finds the spans that enclose a point in time on a thread. A sweep visits the spans of
+// one thread in order of start and the queries in order of time. Python calls and operators use two
 // stacks, because they may cross (an operator entered inside a call of __enter__ outlives it).
 #pragma once
 
@@ -12,17 +12,17 @@
 
 namespace plimsoll::readers::kineto {
 
-// A stack deeper than this is not believed; its outermost frames are left out.
+// Deeper stacks are implausible; their outermost frames are omitted.
 inline constexpr std::size_t kDeepestStack = 1024;
 
-// One moment asked about. `row` is the asker's own.
-struct Moment {
+// One query. `row` belongs to the caller.
+struct TimePoint {
   ThreadId thread;
   std::int64_t time_ns = 0;
   std::uint32_t row = 0;
 };
 
-// Rows of Recording::spans that enclose a moment, outermost first. Annotations are not among them.
+// Rows of Recording::spans that enclose a point in time, outermost first, without annotations.
 struct Enclosing {
   std::vector<std::uint32_t> python;  // Python calls and modules
   std::vector<std::uint32_t> operators;
@@ -32,11 +32,11 @@ class SpanIndex {
  public:
   explicit SpanIndex(const Recording& recording);
 
-  // Calls answer(moment, enclosing) for each moment, thread by thread in order of time.
+  // Calls answer(moment, enclosing) for each query, thread by thread in order of time.
   template <typename Answer>
-  void sweep(std::vector<Moment>& moments, Answer&& answer) const;
+  void sweep(std::vector<TimePoint>& points, Answer&& answer) const;
 
-  // Span rows of a thread in order of their beginning, the outer before the inner.
+  // Span rows of a thread by their start, outer before inner.
   std::span<const std::uint32_t> of_thread(ThreadId thread) const {
     return rows_.span(starts_[thread.index()],
                       starts_[thread.index() + 1] - starts_[thread.index()]);
@@ -62,7 +62,7 @@ class SpanIndex {
     Enclosing answer_;
   };
 
-  static void sort(std::vector<Moment>& moments);
+  static void sort(std::vector<TimePoint>& points);
 
   const Recording& recording_;
   base::Column<std::uint32_t> rows_;
@@ -70,14 +70,14 @@ class SpanIndex {
 };
 
 template <typename Answer>
-void SpanIndex::sweep(std::vector<Moment>& moments, Answer&& answer) const {
-  sort(moments);
-  for (std::size_t first = 0; first < moments.size();) {
-    Sweep sweep(recording_, of_thread(moments[first].thread));
+void SpanIndex::sweep(std::vector<TimePoint>& points, Answer&& answer) const {
+  sort(points);
+  for (std::size_t first = 0; first < points.size();) {
+    Sweep sweep(recording_, of_thread(points[first].thread));
     std::size_t at = first;
-    for (; at < moments.size() && moments[at].thread == moments[first].thread; ++at) {
-      sweep.advance(moments[at].time_ns);
-      answer(moments[at], sweep.enclosing());
+    for (; at < points.size() && points[at].thread == points[first].thread; ++at) {
+      sweep.advance(points[at].time_ns);
+      answer(points[at], sweep.enclosing());
     }
     first = at;
   }

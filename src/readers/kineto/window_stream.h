@@ -1,6 +1,6 @@
-// WindowStream: the input stream that RapidJSON wants, over a ByteSource, one 64 KiB window at a
-// time. Trouble (a failing source, the user's interrupt, a single token beyond all measure) ends
-// the stream early and is kept in failure().
+// WindowStream implements RapidJSON's input stream concept over a ByteSource, with one 64 KiB
+// window at a time. A failure (of the source, the user's interrupt, an oversized token) ends the
+// stream early; failure() returns it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace plimsoll::readers::kineto {
 
 class WindowStream {
  public:
-  using Ch = char;  // RapidJSON's name, and so are Peek, Take, Tell and those below
+  using Ch = char;  // RapidJSON's name, as are Peek, Take, Tell and those below
 
   WindowStream(ByteSource& source, base::Progress& progress)
       : source_(source), progress_(progress), total_(source.size_hint()), window_(kWindow + 1) {
@@ -41,12 +41,12 @@ class WindowStream {
     return static_cast<std::size_t>(before_window_ + static_cast<std::uint64_t>(at_ - first()));
   }
 
-  // RapidJSON asks for these and calls them only when it parses in place, which we never do.
+  // Required by RapidJSON, but called only when it parses in place, which never happens here.
   Ch* PutBegin() { return nullptr; }
   void Put(Ch) {}
   std::size_t PutEnd(Ch*) { return 0; }
 
-  // A token ended here: what is longer than kLongestToken without one is refused.
+  // A token ended here. A token longer than kLongestToken is an error.
   void mark_token() { token_end_ = Tell(); }
   bool at_end() const { return at_ == end_; }
   const std::optional<Error>& failure() const { return failure_; }
@@ -97,7 +97,7 @@ class WindowStream {
   std::vector<char> window_;
   const char* at_ = nullptr;
   const char* end_ = nullptr;
-  std::uint64_t before_window_ = 0;  // bytes in the windows before this one
+  std::uint64_t before_window_ = 0;  // bytes in earlier windows
   std::uint64_t token_end_ = 0;
   std::optional<Error> failure_;
 };

@@ -1,4 +1,4 @@
-// What hindsight shows of each allocation, and where the model has it.
+// What is known about each allocation in hindsight, and its row in the model.
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 
 namespace plimsoll::readers::native {
 
-// What is known of an allocation, next to its row of the builder's lifetimes.
+// Facts about an allocation that supplement its row in the builder's lifetimes.
 struct Allocation {
-  std::uint32_t lifetime = 0;  // of its device
+  std::uint32_t lifetime = 0;  // row of its device's lifetimes
   std::uint8_t role = 0;
   std::uint8_t phase = kPhaseOfSite;
   std::uint8_t device = 0;
@@ -21,17 +21,16 @@ struct Allocation {
   static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4, kIsPending = 8;
 };
 
-// Of what a tensor's tag says the memory is for: the highest holds. KNOWN says nothing of it.
+// Precedence of the roles in a tensor's tags: the highest wins. KNOWN does not determine a role.
 inline unsigned precedence(std::uint8_t role) {
   return role == PLIMSOLL_ROLE_KNOWN || role > PLIMSOLL_ROLE_INPUT ? 0 : 255u - role;
 }
 
-// The model's tables of a device, which stay where they are while the file is read; null: no
-// events.
+// The model's tables of a device, at a fixed address while the file is read; null: no events.
 struct Tables {
   model::Events* events = nullptr;
   model::Lifetimes* lifetimes = nullptr;
 };
-using DeviceTables = std::array<Tables, 256>;  // by the file's number of the device
+using DeviceTables = std::array<Tables, 256>;  // by the file's device number
 
 }  // namespace plimsoll::readers::native

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/segment_history.h"
+#include "plimsoll/caching_allocator.h"
 #include "readers/native/diagnostics.h"
 
 namespace plimsoll::readers::native {
@@ -17,10 +18,11 @@ using model::Segment;
 using model::SegmentType;
 
 SegmentType type_by_request(std::uint64_t requested_bytes) {
-  return requested_bytes <= model::kLargestSmallRequest ? SegmentType::kSmall : SegmentType::kLarge;
+  return caching_allocator::is_small_request(requested_bytes) ? SegmentType::kSmall
+                                                              : SegmentType::kLarge;
 }
 
-// Where an allocation was made, and in which segment: the last one that begins at or before it.
+// Where an allocation was made; its segment is the last one that begins at or before it.
 struct Live {
   std::size_t segment = 0;
   std::uint64_t address = 0;
@@ -41,7 +43,7 @@ std::size_t segment_around(std::span<const Segment> segments, model::Device devi
   return is_in ? static_cast<std::size_t>(after - 1 - segments.begin()) : segments.size();
 }
 
-// The blocks of one segment: the live ones by address, and what is free between them.
+// The blocks of one segment: the live ones by address, and the free ranges between them.
 class Tiles {
  public:
   explicit Tiles(Segment& segment) : segment_(segment) {}
@@ -73,7 +75,7 @@ class Tiles {
   }
 
   Segment& segment_;
-  std::uint64_t next_ = 0;  // what is tiled of it
+  std::uint64_t next_ = 0;  // the segment is tiled up to here
   std::vector<Block> blocks_;
 };
 
@@ -89,7 +91,7 @@ SegmentChange Caches::add(const format::Segment& segment) {
   return {taken - held_.apply(segment), taken};
 }
 
-// Neighbouring pages of an expandable segment are one segment, as in a snapshot.
+// Adjacent pages of an expandable segment form one segment, as in a snapshot.
 std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
                                             Definitions& definitions,
                                             model::TraceBuilder& builder) const {
@@ -123,7 +125,7 @@ std::vector<Segment> Caches::final_segments(const std::vector<Place>& places,
   return segments;
 }
 
-void Caches::tell(const base::Column<Allocation>& allocations, const DeviceTables& tables,
+void Caches::emit(const base::Column<Allocation>& allocations, const DeviceTables& tables,
                   const std::vector<Place>& places, Definitions& definitions,
                   ReadContext& context) const {
   if (devices_.none()) return;
@@ -145,8 +147,8 @@ void Caches::tell(const base::Column<Allocation>& allocations, const DeviceTable
       outside += is_live ? 1 : 0;
       continue;
     }
-    // A segment that tells no pool is of that of what was allocated in it: torch before 2.8 knows
-    // the pools of segments in snapshots alone.
+    // A segment without a pool gets the pool of its allocations: torch before 2.8 reports the pools
+    // of segments only in snapshots.
     if (segments[at].pool == model::PoolId{}) {
       segments[at].pool = builder.sites()[events.site[row]].pool;
     }
@@ -171,7 +173,7 @@ void Caches::tell(const base::Column<Allocation>& allocations, const DeviceTable
       Block block;
       block.address = next->address;
       block.requested_size = events.size_bytes[next->row];
-      block.size = block.requested_size + events.slack_bytes[next->row];
+      block.size = block.requested_size + events.padding_bytes[next->row];
       block.stack = builder.sites()[events.site[next->row]].stack;
       block.state = next->state;
       outside += tiles.add(block) ? 0 : 1;
@@ -182,8 +184,9 @@ void Caches::tell(const base::Column<Allocation>& allocations, const DeviceTable
   for (std::size_t id = 0; id < devices_.size(); ++id) {
     const model::Device device = definitions.device(static_cast<std::uint8_t>(id));
     if (devices_.test(id)) {
-      builder.blocks_told(device);
-      builder.set_before(device, 0, 0);  // what was there is told as adopted, or as held
+      builder.blocks_reported(device);
+      // memory from before is recorded as adopted or as existing segments
+      builder.set_before(device, 0, 0);
     }
     if (!with_segments_.test(id)) builder.final_state_unknown(device);
   }

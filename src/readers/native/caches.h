@@ -1,5 +1,5 @@
-// Caches: what the caching allocators of a recording hold, and, at its end, their segments with the
-// blocks in them, as a snapshot would tell them.
+// Caches tracks the caching allocators of a recording and, at its end, builds their segments with
+// the blocks in them, as they would be in a snapshot.
 #pragma once
 
 #include <bitset>
@@ -15,8 +15,8 @@
 
 namespace plimsoll::readers::native {
 
-// What a segment event changes, told so that sums are of what is held: what was given back unseen
-// comes before what is taken over it, and what was never held is not given back.
+// The effects of a segment event, ordered so that sums match the reserved memory: ranges freed
+// without an event precede those allocated over them, and ranges never allocated are not freed.
 struct SegmentChange {
   std::uint64_t returned = 0;
   std::uint64_t taken = 0;
@@ -25,17 +25,17 @@ struct SegmentChange {
 class Caches {
  public:
   SegmentChange add(const format::Segment& segment);
-  // This device has one, whether segments are told or not.
+  // Declares that this device has a caching allocator, with or without segment events.
   void are_on(std::uint8_t device) { devices_.set(device); }
   bool is_on(std::uint8_t device) const { return devices_.test(device); }
   std::uint64_t memory_bytes() const { return segment_events_ * kSegmentBytes; }
 
-  // Once every event has its place: gives the builder the final state.
-  void tell(const base::Column<Allocation>& allocations, const DeviceTables& tables,
+  // Call after the last event: passes the final state to the builder.
+  void emit(const base::Column<Allocation>& allocations, const DeviceTables& tables,
             const std::vector<Place>& places, Definitions& definitions, ReadContext& context) const;
 
  private:
-  static constexpr std::uint64_t kSegmentBytes = 256;  // of the rows that one event adds
+  static constexpr std::uint64_t kSegmentBytes = 256;  // size of the rows that one event adds
 
   std::vector<model::Segment> final_segments(const std::vector<Place>& places,
                                              Definitions& definitions,
@@ -43,8 +43,8 @@ class Caches {
 
   format::SegmentSet held_;
   std::uint64_t segment_events_ = 0;
-  std::bitset<256> devices_;        // with a caching allocator
-  std::bitset<256> with_segments_;  // that were told
+  std::bitset<256> devices_;        // devices with a caching allocator
+  std::bitset<256> with_segments_;  // devices that have segment events
 };
 
 }  // namespace plimsoll::readers::native

@@ -1,4 +1,4 @@
-// What caching allocators leave in a trace file, as the model has it.
+// The model of caching allocators in a trace file.
 #include <bit>
 #include <string>
 #include <string_view>
@@ -25,8 +25,8 @@ using testing::SizeIs;
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint8_t kCuda = 1;
 
-// One thread, events a microsecond apart. Site 1 is on the CPU, 2 on cuda:3, 3 there on stream 7 in
-// the pool "4.5".
+// One thread, with events a microsecond apart. Site 1 is on the CPU, site 2 on cuda:3, and site 3
+// also there, on stream 7 in the pool "4.5".
 class Caches : public testing::Test {
  protected:
   Caches() : encoder(file) {
@@ -38,9 +38,9 @@ class Caches : public testing::Test {
     encoder.define_site(2, {.stack = 1, .device = kCuda});
     encoder.define_site(3, {.stack = 1, .device = kCuda, .stream = 7, .pool = 1});
   }
-  void alloc(std::uint64_t serial, std::uint64_t address, std::uint64_t size, std::uint64_t slack,
+  void alloc(std::uint64_t serial, std::uint64_t address, std::uint64_t size, std::uint64_t padding,
              std::uint32_t site = 2) {
-    encoder.alloc({now += 1'000, 1, site, serial, address, size, false, slack});
+    encoder.alloc({now += 1'000, 1, site, serial, address, size, false, padding});
   }
   void free_requested(std::uint64_t serial) {
     encoder.free_requested({now += 1'000, 1, serial, false});
@@ -73,7 +73,7 @@ class Caches : public testing::Test {
     }
     return all;
   }
-  // "4096+512 inactive", of one segment.
+  // "4096+512 inactive", for each block of one segment.
   std::vector<std::string> blocks(const model::Segment& segment) const {
     std::vector<std::string> all;
     for (const auto& block : trace.blocks.span(segment.first_block, segment.block_count)) {
@@ -105,7 +105,7 @@ TEST_F(Caches, their_segments_and_blocks_are_the_final_state) {
   EXPECT_THAT(actions(device), ElementsAre("segment_alloc", "alloc", "alloc", "alloc",
                                            "free_requested", "free_requested", "free_completed"));
   EXPECT_TRUE(device.has_final_state);
-  EXPECT_TRUE(device.tells_blocks);
+  EXPECT_TRUE(device.has_block_sizes);
   ASSERT_EQ(device.segment_count, 1u);
   const model::Segment& only = trace.segments[0];
   EXPECT_THAT(blocks(only), ElementsAre("0+1024 pending", "1024+512 inactive", "1536+512 allocated",
@@ -121,12 +121,12 @@ TEST_F(Caches, their_segments_and_blocks_are_the_final_state) {
   EXPECT_EQ(diagnostics.count(kBlockOutsideSegments), 0u);
 }
 
-TEST_F(Caches, pages_that_touch_are_one_segment_of_the_size_of_its_requests) {
+TEST_F(Caches, adjacent_pages_form_one_segment) {
   segment(PLIMSOLL_SEGMENT_MAP, 40 * kMiB, 20 * kMiB, 3);
   segment(PLIMSOLL_SEGMENT_MAP, 60 * kMiB, 20 * kMiB, 3);
   alloc(1, 40 * kMiB, 3 * kMiB, 0, 3);
   free(1);
-  segment(PLIMSOLL_SEGMENT_MAP, 80 * kMiB, 20 * kMiB, 2);  // another stream's
+  segment(PLIMSOLL_SEGMENT_MAP, 80 * kMiB, 20 * kMiB, 2);  // of another stream
   segment(PLIMSOLL_SEGMENT_UNMAP, 40 * kMiB, 20 * kMiB, 3);
   const model::DeviceTrace& device = finish();
   ASSERT_EQ(device.segment_count, 2u);
@@ -151,10 +151,10 @@ TEST_F(Caches, streams_and_pools_are_those_of_the_site) {
   EXPECT_EQ(trace.segments[0].type, SegmentType::kLarge);
 }
 
-TEST_F(Caches, a_segment_that_nothing_was_allocated_in_has_its_pool) {
+TEST_F(Caches, a_segment_without_allocations_has_its_pool) {
   segment(PLIMSOLL_SEGMENT_ALLOC, 40 * kMiB, 20 * kMiB, 3);
   segment(PLIMSOLL_SEGMENT_MAP, 80 * kMiB, 20 * kMiB, 3);
-  segment(PLIMSOLL_SEGMENT_MAP, 100 * kMiB, 20 * kMiB, 2);  // of no pool: another segment
+  segment(PLIMSOLL_SEGMENT_MAP, 100 * kMiB, 20 * kMiB, 2);  // without a pool: a different segment
   const model::DeviceTrace& device = finish();
   ASSERT_EQ(device.segment_count, 3u);
   EXPECT_EQ(trace.pools[trace.segments[0].pool.index()], (model::Pool{4, 5}));
@@ -163,17 +163,17 @@ TEST_F(Caches, a_segment_that_nothing_was_allocated_in_has_its_pool) {
   EXPECT_EQ(trace.pools[trace.site(device, 0).pool.index()], (model::Pool{4, 5}));
 }
 
-TEST_F(Caches, the_settings_of_the_allocator_are_those_told_last) {
+TEST_F(Caches, the_last_reported_allocator_settings_count) {
   encoder.define_name(10, "expandable_segments");
   encoder.define_name(11, "garbage_collection_threshold");
   encoder.define_name(12, "PYTORCH_CUDA_ALLOC_CONF");
   encoder.define_name(13, "roundup_power2_divisions.1");
-  encoder.setting({10, PLIMSOLL_SETTING_TRUTH, 0});
+  encoder.setting({10, PLIMSOLL_SETTING_BOOLEAN, 0});
   encoder.setting({11, PLIMSOLL_SETTING_NUMBER, std::bit_cast<std::uint64_t>(0.8)});
   encoder.setting({12, PLIMSOLL_SETTING_TEXT, 0});
   encoder.setting({13, PLIMSOLL_SETTING_INTEGER, ~std::uint64_t{0}});
-  encoder.setting({10, PLIMSOLL_SETTING_TRUTH, 1});
-  encoder.setting({10, 77, 0});  // of a later version
+  encoder.setting({10, PLIMSOLL_SETTING_BOOLEAN, 1});
+  encoder.setting({10, 77, 0});  // from a later version
   segment(PLIMSOLL_SEGMENT_ALLOC, 40 * kMiB, 20 * kMiB);
   finish();
   EXPECT_TRUE(trace.has_settings);
@@ -185,22 +185,22 @@ TEST_F(Caches, the_settings_of_the_allocator_are_those_told_last) {
   EXPECT_EQ(diagnostics.count(kLaterVersion), 1u);
 }
 
-TEST_F(Caches, what_the_recorder_noticed_is_told_once_with_its_last_count) {
+TEST_F(Caches, notices_are_reported_once_with_their_last_count) {
   encoder.define_name(10, "no compiler was found");
-  encoder.notice({PLIMSOLL_NOTICE_SIZES_MENDED, kCuda, 3, 0});
-  encoder.notice({PLIMSOLL_NOTICE_SIZES_MENDED, kCuda, 5, 0});
-  encoder.notice({PLIMSOLL_NOTICE_HISTORY_STANDS_IN, 0, 1, 10});
+  encoder.notice({PLIMSOLL_NOTICE_SIZES_CORRECTED, kCuda, 3, 0});
+  encoder.notice({PLIMSOLL_NOTICE_SIZES_CORRECTED, kCuda, 5, 0});
+  encoder.notice({PLIMSOLL_NOTICE_CUDA_ADAPTER_UNAVAILABLE, 0, 1, 10});
   encoder.notice({99, 0, 1, 0});
   segment(PLIMSOLL_SEGMENT_ALLOC, 40 * kMiB, 20 * kMiB);
   finish();
-  EXPECT_EQ(diagnostics.count(kSizesMended), 5u);
+  EXPECT_EQ(diagnostics.count(kSizesCorrected), 5u);
   EXPECT_EQ(diagnostics.count(kLaterVersion), 1u);
   const auto& all = diagnostics.all();
   EXPECT_EQ(all.front().first_example, "cuda:3");
   EXPECT_EQ(all[1].first_example, "no compiler was found");
 }
 
-TEST_F(Caches, running_out_of_memory_tells_who_asked_and_what_was_left) {
+TEST_F(Caches, running_out_of_memory_reports_the_site_and_free_memory) {
   encoder.out_of_memory({now, 1, 3, 5 * kMiB, 77, 8 * kMiB, 9 * kMiB});
   const model::DeviceTrace& device = finish();
   const model::Event event = trace.event(device, 0);
@@ -214,7 +214,7 @@ TEST_F(Caches, running_out_of_memory_tells_who_asked_and_what_was_left) {
   EXPECT_EQ(diagnostics.count(kDeviceFreeUnknown), 0u);
 }
 
-TEST_F(Caches, leave_the_other_devices_as_they_are) {
+TEST_F(Caches, leave_other_devices_unchanged) {
   alloc(1, 64, 100, 0, 1);
   segment(PLIMSOLL_SEGMENT_ALLOC, 2 * kMiB, 2 * kMiB);
   alloc(2, 2 * kMiB, 1000, 24);
@@ -223,25 +223,25 @@ TEST_F(Caches, leave_the_other_devices_as_they_are) {
   for (const model::DeviceTrace& device : trace.devices) {
     const bool is_cuda = device.device.type == model::DeviceType::kCuda;
     EXPECT_EQ(device.has_final_state, is_cuda);
-    EXPECT_EQ(device.tells_blocks, is_cuda);
+    EXPECT_EQ(device.has_block_sizes, is_cuda);
     EXPECT_EQ(device.lifetimes.baseline_count, 0u);
   }
 }
 
-TEST_F(Caches, a_block_outside_every_segment_is_said) {
+TEST_F(Caches, a_block_outside_every_segment_is_reported) {
   segment(PLIMSOLL_SEGMENT_ALLOC, 2 * kMiB, 2 * kMiB);
   alloc(1, 2 * kMiB, 1000, 24);
-  alloc(2, 2 * kMiB + 512, 512, 0);  // over the other one
+  alloc(2, 2 * kMiB + 512, 512, 0);  // overlaps the other block
   alloc(3, 9 * kMiB, 512, 0);
   alloc(4, 9 * kMiB, 3 * kMiB, 0);
   finish();
   EXPECT_EQ(diagnostics.count(kBlockOutsideSegments), 3u);
-  EXPECT_EQ(trace.devices[0].allocated_before_bytes, 0u);  // so they are counted all the same
+  EXPECT_EQ(trace.devices[0].allocated_before_bytes, 0u);  // so they are counted anyway
   EXPECT_EQ(trace.devices[0].reserved_before_bytes, 0u);
   EXPECT_THAT(blocks(trace.segments[0]), ElementsAre("0+1024 allocated", "1024+2096128 inactive"));
 }
 
-TEST_F(Caches, reserved_bytes_are_those_of_the_segments_held) {
+TEST_F(Caches, reserved_bytes_are_those_of_the_existing_segments) {
   segment(PLIMSOLL_SEGMENT_UNMAP, 2 * kMiB, kMiB << 20);
   segment(PLIMSOLL_SEGMENT_FREE, 2 * kMiB, 2 * kMiB);
   segment(PLIMSOLL_SEGMENT_ALLOC, 2 * kMiB, 2 * kMiB);

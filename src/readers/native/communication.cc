@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kFiles = {
     "/torch/nn/parallel/distributed.py", "/torch/distributed/fsdp/", "/torch/distributed/utils.py"};
-// Called by all of torch's Python.
+// Called by all of torch's Python code.
 constexpr std::array<std::string_view, 2> kPlumbing = {"/torch/_ops.py", "/torch/_library/"};
 
 template <std::size_t kCount>

@@ -1,5 +1,5 @@
-// Recognizes what DistributedDataParallel and FSDP allocate for their exchanges: gradient buckets,
-// gathered parameters, the buffers that gradients are reduced in.
+// Recognizes the communication buffers of DistributedDataParallel and FSDP: gradient buckets,
+// gathered parameters, reduction buffers.
 #pragma once
 
 #include "model/trace_builder.h"
@@ -7,8 +7,8 @@
 
 namespace plimsoll::readers::native {
 
-// By the code that allocates: the innermost Python frame is in one of their files, or the operator
-// or autograd node is theirs.
+// Decides by the allocating code: the innermost Python frame is in one of their files, or the
+// operator or autograd node is theirs.
 bool is_communication(const Place& place, model::TraceBuilder& builder);
 
 }  // namespace plimsoll::readers::native

@@ -12,7 +12,7 @@ const std::string kTorch = "/env/lib/python3.11/site-packages/torch";
 
 class Communication : public testing::Test {
  protected:
-  // Innermost first.
+  // `files` are innermost first.
   bool of_stack(const std::vector<std::string>& files) {
     std::vector<model::FrameId> frames;
     for (const std::string& file : files) {
@@ -33,13 +33,13 @@ class Communication : public testing::Test {
   model::TraceBuilder builder_{diagnostics_};
 };
 
-TEST_F(Communication, is_what_the_files_of_ddp_and_fsdp_allocate) {
+TEST_F(Communication, includes_allocations_in_files_of_ddp_and_fsdp) {
   EXPECT_TRUE(of_stack({kTorch + "/nn/parallel/distributed.py", "train.py"}));
   EXPECT_TRUE(of_stack({kTorch + "/distributed/fsdp/_fully_shard/_fsdp_param.py", "train.py"}));
   EXPECT_TRUE(of_stack({kTorch + "/_ops.py", kTorch + "/distributed/fsdp/_collectives.py"}));
 }
 
-TEST_F(Communication, is_not_what_a_wrapped_model_allocates) {
+TEST_F(Communication, excludes_allocations_of_a_wrapped_model) {
   EXPECT_FALSE(
       of_stack({kTorch + "/nn/modules/linear.py", kTorch + "/nn/parallel/distributed.py"}));
   EXPECT_FALSE(of_stack({"model.py", kTorch + "/distributed/fsdp/_fully_shard/_fsdp_state.py"}));
@@ -48,7 +48,7 @@ TEST_F(Communication, is_not_what_a_wrapped_model_allocates) {
   EXPECT_FALSE(of_stack({}));
 }
 
-TEST_F(Communication, is_what_the_operators_and_nodes_of_fsdp_allocate) {
+TEST_F(Communication, includes_allocations_of_operators_and_nodes_of_fsdp) {
   EXPECT_TRUE(of_operators("fsdp::all_gather_copy_in", "aten::empty"));
   EXPECT_TRUE(of_operators("AddmmBackward0", "fsdp::chunk_cat"));
   EXPECT_TRUE(of_operators("RegisterPostBackwardFunctionBackward", "aten::empty"));

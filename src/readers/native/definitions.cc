@@ -13,11 +13,11 @@ namespace {
 
 using model::DeviceType;
 
-// Ids may be given before anything that takes bytes in this file has been.
+// Ids may be assigned before they take any bytes in this file.
 constexpr std::uint64_t kFreeIds = 1 << 12;
-// No allocator has so many settings, and no process so many devices with something to say of them.
+// More settings, or more notices per device, are implausible.
 constexpr std::size_t kMostSettings = 256, kMostNotices = 256;
-// What one definition takes in a file, at least.
+// The smallest size of a definition in a file.
 constexpr std::uint64_t kNameBytes = 3, kStackBytes = 5, kSiteBytes = 10, kTensorBytes = 7;
 
 }  // namespace
@@ -82,7 +82,7 @@ void Definitions::tensor(std::uint32_t id, const format::Tensor& tensor) {
 
 namespace {
 
-// The last one of its kind holds.
+// The last one of its kind wins.
 template <typename Fact, typename IsSame>
 bool put(std::vector<Fact>& facts, std::size_t most, const Fact& fact, IsSame is_same) {
   const auto known = std::ranges::find_if(facts, is_same);
@@ -98,18 +98,18 @@ bool put(std::vector<Fact>& facts, std::size_t most, const Fact& fact, IsSame is
 
 const base::DiagnosticKind& kind_of(std::uint8_t notice) {
   switch (notice) {
-    case PLIMSOLL_NOTICE_SIZES_MENDED:
-      return kSizesMended;
+    case PLIMSOLL_NOTICE_SIZES_CORRECTED:
+      return kSizesCorrected;
     case PLIMSOLL_NOTICE_SUMS_UNEXPLAINED:
       return kSumsUnexplained;
-    case PLIMSOLL_NOTICE_SIZES_UNPROVED:
-      return kSizesUnproved;
-    case PLIMSOLL_NOTICE_HISTORY_STANDS_IN:
-      return kHistoryStandsIn;
-    case PLIMSOLL_NOTICE_DEVICE_UNSEEN:
-      return kDeviceUnseen;
-    case PLIMSOLL_NOTICE_FAILURES_UNTOLD:
-      return kFailuresUntold;
+    case PLIMSOLL_NOTICE_SIZES_UNVERIFIED:
+      return kSizesUnverified;
+    case PLIMSOLL_NOTICE_CUDA_ADAPTER_UNAVAILABLE:
+      return kCudaAdapterUnavailable;
+    case PLIMSOLL_NOTICE_DEVICE_NOT_RECORDED:
+      return kDeviceNotRecorded;
+    case PLIMSOLL_NOTICE_FAILURES_NOT_PRINTED:
+      return kFailuresNotPrinted;
     case PLIMSOLL_NOTICE_NAMES_REFUSED:
       return kNamesRefused;
     case PLIMSOLL_NOTICE_DETAILS_LOST:
@@ -128,16 +128,16 @@ const base::DiagnosticKind& kind_of(std::uint8_t notice) {
 void Definitions::setting(const format::Setting& setting) {
   if (setting.type > format::kTextSetting) return diagnostics_.add(kLaterVersion);
   check(put(settings_, kMostSettings, setting,
-            [&](const format::Setting& told) { return told.name == setting.name; }));
+            [&](const format::Setting& reported) { return reported.name == setting.name; }));
 }
 
 void Definitions::notice(const format::Notice& notice) {
-  check(put(notices_, kMostNotices, notice, [&](const format::Notice& told) {
-    return told.notice == notice.notice && told.device == notice.device;
+  check(put(notices_, kMostNotices, notice, [&](const format::Notice& reported) {
+    return reported.notice == notice.notice && reported.device == notice.device;
   }));
 }
 
-void Definitions::tell_settings() {
+void Definitions::report_settings() {
   for (const format::Setting& setting : settings_) {
     model::Setting row{std::string(builder_.strings()[name(setting.name)]), {}};
     switch (setting.type) {
@@ -160,7 +160,7 @@ void Definitions::tell_settings() {
   }
 }
 
-void Definitions::tell_notices() {
+void Definitions::report_notices() {
   for (const format::Notice& notice : notices_) {
     std::string example(builder_.strings()[name(notice.text)]);
     const bool is_of_device = notice.notice != PLIMSOLL_NOTICE_CHILDREN_UNRECORDED;
@@ -182,7 +182,7 @@ model::PoolId Definitions::pool(std::uint32_t id) {
   return pool;
 }
 
-// A name that is none is a pool of its own.
+// A name that is not a pool id becomes a separate pool.
 model::PoolId Definitions::read_pool(std::uint32_t id) const {
   const std::string_view text = builder_.strings()[name(id)];
   const char* const end = text.data() + text.size();

@@ -1,5 +1,5 @@
-// What the ids of a trace file stand for. Definitions may come in any order and may be missing, so
-// nothing is resolved before the file has been read.
+// Resolves the ids of a trace file. Definitions may come in any order and may be missing, so
+// nothing is resolved until the whole file has been read.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace plimsoll::readers::native {
 
-// Where memory was allocated, as the model has it.
+// Where memory was allocated, as rows of the model.
 struct Place {
   model::Site site;
   model::SiteId row;              // of `site`
@@ -26,11 +26,11 @@ struct Place {
 model::Phase phase_of(std::uint8_t phase);
 model::Device device_of(const format::Device& device);
 
-// Rows by id. A file cannot make it hold more than in proportion to itself: ids count from 0.
+// Rows by id. Memory is bounded by the file's size, because ids count from 0.
 template <typename T>
 class IdTable {
  public:
-  // False if the id is `limit` or beyond. A later definition of the same id is skipped.
+  // Returns false if the id is `limit` or beyond. Later definitions of the same id are skipped.
   bool define(std::uint32_t id, std::uint64_t limit, const T& value) {
     if (id >= limit) return false;
     if (id >= rows_.size()) {
@@ -58,7 +58,7 @@ class Definitions {
   Definitions(model::TraceBuilder& builder, base::Diagnostics& diagnostics)
       : builder_(builder), diagnostics_(diagnostics) {}
 
-  // Where in the file the definitions that follow end: what stands before bounds their ids.
+  // Sets the file offset of the definitions that follow: the bytes before it bound their ids.
   void set_end(std::uint64_t end) { end_ = end; }
   void name(std::uint32_t id, std::string_view text);
   void stack(std::uint32_t id, std::span<const format::Frame> frames);
@@ -68,7 +68,7 @@ class Definitions {
   void setting(const format::Setting& setting);
   void notice(const format::Notice& notice);
 
-  // While reading.
+  // May be called while reading.
   const format::Site* find_site(std::uint32_t id) const { return sites_.find(id); }
   const format::Tensor* find_tensor(std::uint32_t id) const { return tensors_.find(id); }
   model::Device device(std::uint8_t id) const { return devices_[id]; }
@@ -76,11 +76,11 @@ class Definitions {
   model::PoolId pool(std::uint32_t name);  // named "FIRST.SECOND"; 0: the default pools
   std::size_t memory_bytes() const;
 
-  // Once everything has been read.
+  // After the whole file has been read:
   std::vector<Place> places();                 // by site id; their sites are the model's
   std::vector<model::TensorId> tensor_rows();  // by tensor id
-  void tell_settings();                        // to the builder
-  void tell_notices();                         // to the diagnostics
+  void report_settings();                      // to the builder
+  void report_notices();                       // to the diagnostics
 
  private:
   struct FrameRange {
@@ -98,7 +98,7 @@ class Definitions {
   base::Diagnostics& diagnostics_;
   std::uint64_t end_ = 0;
   IdTable<model::StringId> names_;
-  IdTable<model::PoolId> pools_;  // by name, those that were asked for
+  IdTable<model::PoolId> pools_;  // by name; only those requested
   IdTable<FrameRange> stacks_;
   base::Column<format::Frame> frames_;
   IdTable<format::Site> sites_;
@@ -108,7 +108,7 @@ class Definitions {
   std::vector<format::Notice> notices_;
 };
 
-// The CPU is number 0; a number whose definition is lost is a device of its own.
+// The CPU is number 0; a number without a definition is a separate device.
 constexpr std::array<model::Device, 256> Definitions::unknown_devices() {
   std::array<model::Device, 256> devices{};
   for (std::int32_t id = 0; id < 256; ++id) {

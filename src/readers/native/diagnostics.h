@@ -1,4 +1,4 @@
-// What may be imperfect in a trace file, and what it means for the numbers.
+// The diagnostics of trace files: possible imperfections, and their effect on the numbers.
 #pragma once
 
 #include "base/diagnostics.h"
@@ -11,7 +11,7 @@ inline constexpr base::DiagnosticKind kNoEvents{"no_events", base::Severity::kEr
 inline constexpr base::DiagnosticKind kNoEventsWritten{
     "no_events_written", base::Severity::kError,
     "The file has no memory events, because the recording ended before the first one was written."};
-// Their examples say in numbers what is missing.
+// Their examples state the missing amounts.
 inline constexpr base::DiagnosticKind kFileCut{
     "file_cut", base::Severity::kDataLoss,
     "The recording has no end: the program was killed, or is still running."};
@@ -75,9 +75,9 @@ inline constexpr base::DiagnosticKind kDeviceFreeUnknown{
     "device_free_unknown", base::Severity::kInfo,
     "The recording does not have the device's free memory when memory ran out: it is shown as 0."};
 
-// As the recorder noticed them: enum plimsoll_notice.
-inline constexpr base::DiagnosticKind kSizesMended{
-    "sizes_mended", base::Severity::kInfo,
+// Reported by the recorder: enum plimsoll_notice.
+inline constexpr base::DiagnosticKind kSizesCorrected{
+    "sizes_corrected", base::Severity::kInfo,
     "Blocks whose size differs from the allocator's rules. The allocator's statistics gave the "
     "size immediately, so the figures are right."};
 inline constexpr base::DiagnosticKind kSumsUnexplained{
@@ -85,18 +85,18 @@ inline constexpr base::DiagnosticKind kSumsUnexplained{
     "Differences from the allocator's statistics that no single block explains. The device was "
     "compared with the allocator's own list of blocks soon after; between the two, figures may be "
     "off."};
-inline constexpr base::DiagnosticKind kSizesUnproved{
-    "sizes_unproved", base::Severity::kInfo,
+inline constexpr base::DiagnosticKind kSizesUnverified{
+    "sizes_unverified", base::Severity::kInfo,
     "Allocations whose block sizes follow from the allocator's rules alone, without its "
     "statistics: CUDA memory was in use before the recorder was first attached. Start recording "
     "earlier to have them checked."};
-inline constexpr base::DiagnosticKind kHistoryStandsIn{
-    "history_stands_in", base::Severity::kInfo,
+inline constexpr base::DiagnosticKind kCudaAdapterUnavailable{
+    "cuda_adapter_unavailable", base::Severity::kInfo,
     "The CUDA adapter was unavailable: CUDA memory comes from torch's own allocator history."};
-inline constexpr base::DiagnosticKind kDeviceUnseen{"device_unseen", base::Severity::kDataLoss,
-                                                    "CUDA memory was not recorded at all."};
-inline constexpr base::DiagnosticKind kFailuresUntold{
-    "failures_untold", base::Severity::kInfo,
+inline constexpr base::DiagnosticKind kDeviceNotRecorded{
+    "device_not_recorded", base::Severity::kDataLoss, "CUDA memory was not recorded at all."};
+inline constexpr base::DiagnosticKind kFailuresNotPrinted{
+    "failures_not_printed", base::Severity::kInfo,
     "Failed allocations that were recorded, but not printed while the program ran: it ran out of "
     "memory many times."};
 inline constexpr base::DiagnosticKind kNamesRefused{

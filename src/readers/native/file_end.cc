@@ -23,7 +23,8 @@ std::string of_all(std::uint64_t missing, std::uint64_t all) {
          (all == 1 ? " record" : " records");
 }
 
-// Written, and no longer there. Where events were evicted the two numbers do not compare.
+// The number of events that the recorder wrote but the file lacks. After evictions the two counts
+// are not comparable.
 std::uint64_t lost_afterwards(const Recording& recording, const FileState& state,
                               const format::Damage& damage) {
   const std::uint64_t there = recording.events_in_blocks() + damage.events;
@@ -33,8 +34,8 @@ std::uint64_t lost_afterwards(const Recording& recording, const FileState& state
 
 }  // namespace
 
-void tell_end(const Recording& recording, std::int64_t last_event_ns, const format::Damage& damage,
-              base::Diagnostics& diagnostics) {
+void report_end(const Recording& recording, std::int64_t last_event_ns,
+                const format::Damage& damage, base::Diagnostics& diagnostics) {
   if (diagnostics.count(kFileCut) > 0) return;
   const auto& state = recording.file_state();
   if (!state) {

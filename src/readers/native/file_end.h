@@ -1,4 +1,4 @@
-// What a trace file lacks at its end, in numbers: diagnostics for recordings that were not ended.
+// Diagnostics for recordings that did not end properly: what the file lacks, in numbers.
 #pragma once
 
 #include "base/diagnostics.h"
@@ -7,8 +7,8 @@
 
 namespace plimsoll::readers::native {
 
-// `last_event_ns`: of the events in the file.
-void tell_end(const Recording& recording, std::int64_t last_event_ns, const format::Damage& damage,
-              base::Diagnostics& diagnostics);
+// `last_event_ns`: time of the last event in the file.
+void report_end(const Recording& recording, std::int64_t last_event_ns,
+                const format::Damage& damage, base::Diagnostics& diagnostics);
 
 }  // namespace plimsoll::readers::native

@@ -1,5 +1,5 @@
-// Recording, once everything has been read: what hindsight shows of each allocation goes into the
-// model's lifetimes, and the file's sites become the model's.
+// The part of Recording that runs after the whole file has been read: it fills in the model's
+// lifetimes and converts the file's sites to the model's.
 
 #include "readers/native/recording.h"
 
@@ -18,7 +18,7 @@ namespace plimsoll::readers::native {
 using model::LifetimeFlags;
 using model::Phase;
 
-// The words of DESIGN section 5, as the model's strings.
+// The names in docs/attribution.md, as strings of the model.
 struct Recording::Words {
   explicit Words(model::StringTable& strings)
       : roles{{},
@@ -57,7 +57,8 @@ void Recording::count_unknown(std::uint64_t size_bytes) {
   if (__builtin_add_overflow(bytes, size_bytes, &bytes)) bytes = UINT64_MAX;
 }
 
-// One device's columns that hindsight fills, and its marks. Allocations come in order of birth.
+// A device's columns that are filled in hindsight, and its marks. Allocations are in order of
+// birth.
 class Recording::OnDevice {
  public:
   OnDevice(const Tables& tables, model::TraceBuilder& builder, model::Device device,
@@ -80,12 +81,12 @@ class Recording::OnDevice {
   std::uint64_t size_bytes(const Allocation& allocation) const {
     return events_.size_bytes[row(allocation)];
   }
-  // Was it live when the first backward after its birth began?
+  // Whether it was live when the first backward after its birth began.
   bool is_saved(const Allocation& allocation) {
     next_backward_ = after(backwards_, next_backward_, row(allocation));
     return next_backward_ < backwards_.size() && backwards_[next_backward_] <= freed(allocation);
   }
-  // Was it gone when the step it was made in ended?
+  // Whether it was freed when its step ended.
   bool is_scratch(const Allocation& allocation) {
     if (freed(allocation) == model::kNone) return false;
     next_step_ = after(steps_, next_step_, row(allocation));
@@ -130,7 +131,7 @@ class Recording::OnDevice {
 };
 
 void Recording::attribute() {
-  besides_.finish();
+  side_records_.finish();
   const bool has_events = context_.builder.event_count() > 0;
   if (has_events) context_.builder.attribution_known();
   std::vector<Place> places = has_events ? definitions_.places() : std::vector<Place>();
@@ -167,18 +168,18 @@ void Recording::attribute() {
   for (const Placed& other : others_) {
     tables_[other.device].events->site[other.row] = place_of(other.site).row;
   }
-  caches_.tell(allocations_, tables_, places, definitions_, context_);
-  definitions_.tell_settings();
-  tell_counts();
+  caches_.emit(allocations_, tables_, places, definitions_, context_);
+  definitions_.report_settings();
+  report_counts();
 }
 
-void Recording::tell_counts() {
+void Recording::report_counts() {
   base::Diagnostics& diagnostics = context_.diagnostics;
   diagnostics.add(kUnseenFree, counts_.unseen_frees);
   diagnostics.add(kUndefined, counts_.undefined_sites);
   diagnostics.add(kAllocatedBeforeRecording, counts_.adopted_unknown,
                   std::to_string(counts_.adopted_unknown_bytes) + " bytes in all");
-  definitions_.tell_notices();
+  definitions_.report_notices();
   if (!is_limited_) return;
   for (std::size_t id = 0; id < tables_.size(); ++id) {
     if (tables_[id].lifetimes == nullptr || tables_[id].lifetimes->size() == 0) continue;

@@ -47,7 +47,7 @@ Status read_pieces(ByteSource& source, ReadContext& context, Decoder& decoder,
     }
     const auto got = source.read(piece);
     if (!got) {
-      // A compressed file that is cut: what there is of it is worth reading.
+      // A truncated compressed file: read as much of it as possible.
       if (got.error().code != ErrorCode::kCorrupt || done == 0) return got.error();
       context.diagnostics.add(kFileCut, 1, got.error().message);
       return {};
@@ -60,7 +60,7 @@ Status read_pieces(ByteSource& source, ReadContext& context, Decoder& decoder,
   }
 }
 
-void tell_damage(const Decoder& decoder, base::Diagnostics& diagnostics) {
+void report_damage(const Decoder& decoder, base::Diagnostics& diagnostics) {
   const format::Damage& damage = decoder.damage();
   if (damage.is_prelude_damaged) diagnostics.add(kCorruptHead);
   diagnostics.add(kCorruptBlock, damage.blocks,
@@ -88,14 +88,14 @@ class NativeReader final : public Reader {
     decoder.finish();
     PLIMSOLL_TRY(check_kind(decoder));
     if (recording.failure()) return *recording.failure();
-    tell_damage(decoder, context.diagnostics);
+    report_damage(decoder, context.diagnostics);
     if (!decoder.is_ended()) {
-      tell_end(recording, recording.last_event_ns(), decoder.damage(), context.diagnostics);
+      report_end(recording, recording.last_event_ns(), decoder.damage(), context.diagnostics);
     }
     recording.attribute();
     if (context.builder.event_count() == 0)
       context.diagnostics.add(decoder.is_ended() ? kNoEvents : kNoEventsWritten);
-    // Where frees may be lost, an allocation ends at the latest when another takes its address.
+    // If frees may be missing, an allocation ends at the latest when another one takes its address.
     if (decoder.damage().blocks == 0) recording.pairs_known();
     return {};
   }

@@ -1,6 +1,6 @@
-// The reader of Plimsoll's own trace files (docs/format.md): of any prefix of one, and of one that
-// is damaged, as far as it goes. What is read, and how categories are decided:
-// docs/readers/native.md.
+// The reader of Plimsoll's own trace files (docs/format.md). It accepts any prefix of a file, and a
+// damaged file up to the damage. docs/readers/native.md describes what is read and how categories
+// are decided.
 #pragma once
 
 #include <memory>

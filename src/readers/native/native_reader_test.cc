@@ -54,7 +54,7 @@ Read read(std::span<const std::byte> bytes, std::size_t piece = SIZE_MAX) {
   return result;
 }
 
-// Writes a file by hand: one thread, events a microsecond apart.
+// Writes a file record by record: one thread, with events a microsecond apart.
 class Writer {
  public:
   static constexpr std::int64_t kStartNs = 1'000'000'000;
@@ -113,62 +113,62 @@ class Writer {
   std::int64_t now_ = 1'000'000;
 };
 
-TEST(NativeReader, reads_what_the_driver_told_of_a_device) {
+TEST(NativeReader, reads_the_drivers_figures_for_a_device) {
   Writer writer;
   writer.encoder().define_device(1, {PLIMSOLL_DEVICE_CUDA, 3});
   writer.encoder().define_name(1, "serve");
-  const auto tell = [&](std::uint8_t device, std::uint8_t figure, std::uint64_t value,
+  const auto emit = [&](std::uint8_t device, std::uint8_t figure, std::uint64_t value,
                         std::uint32_t pid = 0, std::uint32_t name = 0) {
     writer.encoder().device_figure({5'000'000, device, figure, value, pid, name});
   };
   writer.site(1, PLIMSOLL_PHASE_OTHER, 1).site(2, PLIMSOLL_PHASE_OTHER, 0).alloc(0, 2);
-  tell(1, PLIMSOLL_FIGURE_FREE, 1);  // its beginning is not in the file
-  tell(1, PLIMSOLL_FIGURE_TOTAL, 1000);
-  tell(2, PLIMSOLL_FIGURE_TOTAL, 9);  // its end is not
-  tell(1, PLIMSOLL_FIGURE_DRIVER, 50);
-  tell(1, PLIMSOLL_FIGURE_OWN, 400);
-  tell(1, PLIMSOLL_FIGURE_CONTEXT, 60);
-  tell(1, PLIMSOLL_FIGURE_NCCL, 0);
-  tell(1, PLIMSOLL_FIGURE_PROCESS, 100, 77, 1);
-  tell(1, PLIMSOLL_FIGURE_PROCESS_UNTOLD, 0, 78, 99);
-  tell(1, 200, 1);  // of a later version
-  tell(1, PLIMSOLL_FIGURE_FREE, 300);
+  emit(1, PLIMSOLL_FIGURE_FREE, 1);  // its beginning is not in the file
+  emit(1, PLIMSOLL_FIGURE_TOTAL, 1000);
+  emit(2, PLIMSOLL_FIGURE_TOTAL, 9);  // its end is not, either
+  emit(1, PLIMSOLL_FIGURE_DRIVER, 50);
+  emit(1, PLIMSOLL_FIGURE_OWN, 400);
+  emit(1, PLIMSOLL_FIGURE_CONTEXT, 60);
+  emit(1, PLIMSOLL_FIGURE_NCCL, 0);
+  emit(1, PLIMSOLL_FIGURE_PROCESS, 100, 77, 1);
+  emit(1, PLIMSOLL_FIGURE_PROCESS_UNTOLD, 0, 78, 99);
+  emit(1, 200, 1);  // from a later version
+  emit(1, PLIMSOLL_FIGURE_FREE, 300);
   writer.alloc(1, 1);
-  tell(1, PLIMSOLL_FIGURE_TOTAL, 1000);
-  tell(1, PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
-  tell(1, PLIMSOLL_FIGURE_FREE, 200);
+  emit(1, PLIMSOLL_FIGURE_TOTAL, 1000);
+  emit(1, PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
+  emit(1, PLIMSOLL_FIGURE_FREE, 200);
   const Read result = writer.finish();
-  ASSERT_EQ(result.trace.looks.size(), 2u);
-  const model::DeviceLook& look = result.trace.looks[0];
-  EXPECT_EQ(to_string(look.device), "cuda:3");
-  EXPECT_EQ(look.time_ns, 5'000'000);
-  EXPECT_EQ(look.events_before, 0u);
-  EXPECT_EQ(look.figures.total_bytes, 1000u);
-  EXPECT_EQ(look.figures.free_bytes, 300u);
-  EXPECT_EQ(look.figures.driver_bytes, 50u);
-  EXPECT_EQ(look.figures.own_bytes, 400u);
-  EXPECT_EQ(look.figures.context_bytes, 60u);
-  EXPECT_TRUE(look.figures.has_nccl);
-  EXPECT_TRUE(look.figures.tells_processes);
-  ASSERT_EQ(look.figures.processes.size(), 2u);
-  EXPECT_EQ(look.figures.processes[0].pid, 77);
-  EXPECT_EQ(look.figures.processes[0].name, "serve");
-  EXPECT_EQ(look.figures.processes[0].used_bytes, 100u);
-  EXPECT_EQ(look.figures.processes[1].name, "");
-  EXPECT_FALSE(look.figures.processes[1].used_bytes);
-  EXPECT_EQ(result.trace.looks[1].events_before, 1u);
-  EXPECT_FALSE(result.trace.looks[1].figures.own_bytes);
-  EXPECT_FALSE(result.trace.looks[1].figures.tells_processes);
+  ASSERT_EQ(result.trace.readings.size(), 2u);
+  const model::DeviceReading& reading = result.trace.readings[0];
+  EXPECT_EQ(to_string(reading.device), "cuda:3");
+  EXPECT_EQ(reading.time_ns, 5'000'000);
+  EXPECT_EQ(reading.events_before, 0u);
+  EXPECT_EQ(reading.figures.total_bytes, 1000u);
+  EXPECT_EQ(reading.figures.free_bytes, 300u);
+  EXPECT_EQ(reading.figures.driver_bytes, 50u);
+  EXPECT_EQ(reading.figures.own_bytes, 400u);
+  EXPECT_EQ(reading.figures.context_bytes, 60u);
+  EXPECT_TRUE(reading.figures.has_nccl);
+  EXPECT_TRUE(reading.figures.reports_processes);
+  ASSERT_EQ(reading.figures.processes.size(), 2u);
+  EXPECT_EQ(reading.figures.processes[0].pid, 77);
+  EXPECT_EQ(reading.figures.processes[0].name, "serve");
+  EXPECT_EQ(reading.figures.processes[0].used_bytes, 100u);
+  EXPECT_EQ(reading.figures.processes[1].name, "");
+  EXPECT_FALSE(reading.figures.processes[1].used_bytes);
+  EXPECT_EQ(result.trace.readings[1].events_before, 1u);
+  EXPECT_FALSE(result.trace.readings[1].figures.own_bytes);
+  EXPECT_FALSE(result.trace.readings[1].figures.reports_processes);
 }
 
-TEST(NativeReader, knows_its_files_by_their_first_bytes) {
+TEST(NativeReader, recognizes_its_files_by_their_first_bytes) {
   const TraceFile file;
   EXPECT_EQ(make()->sniff(file.bytes()), Confidence::kCertain);
   EXPECT_EQ(make()->sniff(std::span(file.bytes()).first(7)), Confidence::kNo);
   EXPECT_EQ(make()->sniff(std::as_bytes(std::span("PLIMSOLL"))), Confidence::kNo);
 }
 
-TEST(NativeReader, gives_on_what_stands_beside_the_events) {
+TEST(NativeReader, passes_on_side_data) {
   Writer writer;
   writer.encoder().define_name(1, "Net.fc");
   writer.encoder().define_name(2, "aten::mm");
@@ -181,40 +181,40 @@ TEST(NativeReader, gives_on_what_stands_beside_the_events) {
   base::Diagnostics diagnostics;
   model::TraceBuilder builder(diagnostics);
   base::Progress progress;
-  Beside beside;
-  ReadContext context{builder, diagnostics, progress, Limits{.memory_bytes = 1 << 30}, &beside};
+  SideData side_data;
+  ReadContext context{builder, diagnostics, progress, Limits{.memory_bytes = 1 << 30}, &side_data};
   const auto source = view_memory(writer.file().bytes(), 1'000);
   ASSERT_TRUE(make()->read(*source, context).ok());
-  ASSERT_EQ(beside.attachments.size(), 2u);
-  EXPECT_EQ(beside.attachments[0].format, "one");
-  EXPECT_EQ(beside.attachments[0].bytes, std::vector<std::byte>(5, std::byte{2}));
-  EXPECT_EQ(beside.attachments[1].bytes, std::vector<std::byte>(3));
-  ASSERT_EQ(beside.doings.size(), 4u);
+  ASSERT_EQ(side_data.attachments.size(), 2u);
+  EXPECT_EQ(side_data.attachments[0].format, "one");
+  EXPECT_EQ(side_data.attachments[0].bytes, std::vector<std::byte>(5, std::byte{2}));
+  EXPECT_EQ(side_data.attachments[1].bytes, std::vector<std::byte>(3));
+  ASSERT_EQ(side_data.activities.size(), 4u);
   const auto text = [&](model::StringId id) { return builder.strings()[id]; };
-  EXPECT_EQ(text(beside.doings[2].layer), "Net.fc");
-  EXPECT_EQ(text(beside.doings[2].op), "aten::mm");
-  EXPECT_EQ(beside.doings[2].phase, Phase::kBackward);
-  EXPECT_EQ(beside.doings[2].time_ns, 1'003'000);
-  EXPECT_EQ(text(beside.doings[3].op), "");
-  EXPECT_EQ(builder.event_count(), 0u);  // of them there is nothing in the trace itself
+  EXPECT_EQ(text(side_data.activities[2].layer), "Net.fc");
+  EXPECT_EQ(text(side_data.activities[2].op), "aten::mm");
+  EXPECT_EQ(side_data.activities[2].phase, Phase::kBackward);
+  EXPECT_EQ(side_data.activities[2].time_ns, 1'003'000);
+  EXPECT_EQ(text(side_data.activities[3].op), "");
+  EXPECT_EQ(builder.event_count(), 0u);  // the trace itself shows no sign of them
 }
 
-TEST(NativeReader, refuses_attachments_beyond_its_memory) {
+TEST(NativeReader, rejects_attachments_beyond_its_memory) {
   Writer writer;
   writer.encoder().attachment("one", std::vector<std::byte>(3 << 20));
   writer.encoder().finish(9'000'000);
   base::Diagnostics diagnostics;
   model::TraceBuilder builder(diagnostics);
   base::Progress progress;
-  Beside beside;
-  ReadContext context{builder, diagnostics, progress, Limits{.memory_bytes = 1 << 20}, &beside};
+  SideData side_data;
+  ReadContext context{builder, diagnostics, progress, Limits{.memory_bytes = 1 << 20}, &side_data};
   const auto source = view_memory(writer.file().bytes());
   const Status status = make()->read(*source, context);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kLimit);
 }
 
-TEST(NativeReader, tells_an_allocation_with_all_that_is_known_of_it) {
+TEST(NativeReader, reports_an_allocation_with_its_full_attribution) {
   Writer writer;
   format::Encoder& encoder = writer.encoder();
   const char* const names[] = {"net.fc1",        "aten::linear", "aten::addmm",
@@ -291,11 +291,11 @@ TEST(NativeReader, decides_categories_with_hindsight) {
   EXPECT_EQ(read.diagnostics.count(kAllocatedBeforeRecording), 1u);
 }
 
-TEST(NativeReader, what_an_optimizer_keeps_beyond_its_step_is_no_scratch) {
+TEST(NativeReader, memory_kept_beyond_an_optimizer_step_is_not_scratch) {
   Writer writer;
   writer.site(1, PLIMSOLL_PHASE_OPTIMIZER);
   writer.alloc(0, 1).alloc(1, 1).alloc(2, 1).free(0).mark(PLIMSOLL_MARK_STEP, 1);
-  writer.alloc(3, 1).free(1).free(3);  // the last step was not ended
+  writer.alloc(3, 1).free(1).free(3);  // the last step has not ended
   const Read read = writer.finish();
   std::map<std::uint64_t, std::string_view> words;  // by serial
   for (std::uint32_t row = 0; row < read.trace.event_count(); ++row) {
@@ -308,7 +308,7 @@ TEST(NativeReader, what_an_optimizer_keeps_beyond_its_step_is_no_scratch) {
   EXPECT_EQ(words[3], "optimizer_scratch");
 }
 
-TEST(NativeReader, flags_what_is_alive_when_its_backward_begins) {
+TEST(NativeReader, flags_allocations_live_when_their_backward_begins) {
   Writer writer;
   writer.site(1, PLIMSOLL_PHASE_FORWARD).site(2, PLIMSOLL_PHASE_BACKWARD);
   writer.alloc(0, 1).alloc(1, 1).free(0).mark(PLIMSOLL_MARK_BACKWARD_BEGIN).free(1);
@@ -339,7 +339,7 @@ TEST(NativeReader, puts_marks_between_the_events) {
   EXPECT_EQ(read.diagnostics.count(kLaterVersion), 1u);
 }
 
-TEST(NativeReader, keeps_devices_apart_that_alternate) {
+TEST(NativeReader, separates_alternating_devices) {
   Writer writer;
   writer.encoder().define_device(0, {PLIMSOLL_DEVICE_CPU, 0});
   writer.encoder().define_device(1, {PLIMSOLL_DEVICE_CUDA, 1});
@@ -358,7 +358,7 @@ TEST(NativeReader, keeps_devices_apart_that_alternate) {
                       {"cpu", 90}, {"cuda:1", 160}, {"pinned_host", 40}}));
 }
 
-TEST(NativeReader, says_what_is_missing) {
+TEST(NativeReader, reports_what_is_missing) {
   Writer killed;
   killed.site(1, 0).alloc(0, 1);
   EXPECT_EQ(killed.kill().diagnostics.count(kFileCut), 1u);
@@ -381,7 +381,7 @@ TEST(NativeReader, says_what_is_missing) {
   EXPECT_EQ(Writer().finish().diagnostics.count(kNoEvents), 1u);
 }
 
-TEST(NativeReader, says_in_numbers_what_is_missing_at_the_end) {
+TEST(NativeReader, reports_how_much_is_missing_at_the_end) {
   using format::FileState;
   using format::RecordingState;
   const auto example = [](const Read& read, const base::DiagnosticKind& kind) -> std::string {
@@ -423,7 +423,7 @@ TEST(NativeReader, says_in_numbers_what_is_missing_at_the_end) {
   got = left({.events = 9});
   EXPECT_EQ(example(got, kFileTruncated), "7 of 9 records missing");
 
-  Writer old;  // of version 2, or a stream
+  Writer old;  // a version 2 file, or a stream
   old.site(1, 0).alloc(0, 1);
   EXPECT_EQ(example(old.kill(), kFileCut), "How much is missing at the end is unknown");
   Writer ended;
@@ -431,14 +431,14 @@ TEST(NativeReader, says_in_numbers_what_is_missing_at_the_end) {
   EXPECT_EQ(example(ended.finish(), kFileCut), "none");
 }
 
-TEST(NativeReader, says_that_nothing_was_allocated_only_of_a_recording_that_was_ended) {
+TEST(NativeReader, reports_that_nothing_was_allocated_only_if_the_recording_ended) {
   EXPECT_EQ(Writer().finish().diagnostics.count(kNoEvents), 1u);
   const Read killed = Writer().kill();
   EXPECT_EQ(killed.diagnostics.count(kNoEvents), 0u);
   EXPECT_EQ(killed.diagnostics.count(kNoEventsWritten), 1u);
 }
 
-TEST(NativeReader, tells_that_memory_ran_out) {
+TEST(NativeReader, reports_out_of_memory_events) {
   Writer writer;
   writer.site(1, 0).alloc(0, 1).mark(PLIMSOLL_MARK_OUT_OF_MEMORY, 1 << 30);
   const Read read = writer.finish();
@@ -447,7 +447,7 @@ TEST(NativeReader, tells_that_memory_ran_out) {
   EXPECT_EQ(read.trace.devices.at(0).events.size_bytes[1], 1u << 30);
 }
 
-TEST(NativeReader, refuses_what_it_cannot_read) {
+TEST(NativeReader, rejects_what_it_cannot_read) {
   std::vector<std::byte> bytes = TraceFile().bytes();
   bytes[10] = std::byte{9};
   format::write_prelude(bytes.data(), {9, 9});
@@ -456,7 +456,7 @@ TEST(NativeReader, refuses_what_it_cannot_read) {
   EXPECT_THAT(later.status.error().message, HasSubstr("version 9"));
 }
 
-TEST(NativeReader, does_not_take_the_memory_that_a_few_bytes_ask_for) {
+TEST(NativeReader, does_not_allocate_memory_that_a_few_bytes_request) {
   Writer writer;
   writer.encoder().define_name(UINT32_MAX, "far");
   writer.encoder().define_site(UINT32_MAX, {});
@@ -469,9 +469,9 @@ TEST(NativeReader, does_not_take_the_memory_that_a_few_bytes_ask_for) {
   EXPECT_EQ(read.diagnostics.count(kBadDefinition), 2u);
 }
 
-// ---- against an obvious reference -------------------------------------------------------------
+// ---- compared with an obvious reference -------------------------------------------------------
 
-// What the events say, by maps.
+// The state after the events, kept in maps.
 struct Reference {
   explicit Reference(const RandomRecording& recording) {
     for (const AnyEvent& event : recording.events()) {
@@ -537,7 +537,7 @@ struct Reference {
   std::set<std::uint64_t> born_since_mark, born_in_step;
 };
 
-TEST(NativeReader, agrees_with_an_obvious_reference) {
+TEST(NativeReader, matches_an_obvious_reference) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     RandomRecording recording(seed, 3'000);
     const TraceFile file = recording.file();
@@ -599,7 +599,7 @@ TEST(NativeReader, reads_every_prefix) {
   }
 }
 
-TEST(NativeReader, reports_a_bit_that_flips_anywhere) {
+TEST(NativeReader, reports_a_flipped_bit_anywhere) {
   const TraceFile file = RandomRecording(3, 60).file();
   for (std::size_t bit = format::kMagic.size() * 8; bit < file.bytes().size() * 8; ++bit) {
     std::vector<std::byte> bytes = file.bytes();

@@ -23,7 +23,7 @@ void Recording::check_limits() {
   const std::uint64_t memory_bytes = context_.builder.memory_bytes() + definitions_.memory_bytes() +
                                      serials_.memory_bytes() + allocations_.memory_bytes() +
                                      others_.memory_bytes() + free_sites_.memory_bytes() +
-                                     caches_.memory_bytes() + besides_.memory_bytes();
+                                     caches_.memory_bytes() + side_records_.memory_bytes();
   if (memory_bytes > context_.limits.memory_bytes && !failure_) {
     failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
                                                  std::to_string(context_.limits.memory_bytes) +
@@ -56,8 +56,8 @@ void Recording::on_stack(std::uint32_t id, std::span<const format::Frame> frames
   if (!failure_) definitions_.stack(id, frames);
 }
 
-// A definition may follow the first events of its device. Of two numbers for one device, only a
-// damaged file can say so late.
+// A definition may follow the first events of its device. Only in a damaged file do two numbers
+// refer to one device, which is detected late.
 void Recording::on_device(std::uint8_t id, const format::Device& device) {
   const model::Device before = definitions_.device(id);
   const model::Device now = device_of(device);
@@ -86,8 +86,8 @@ void Recording::on_alloc(const format::Alloc& alloc) {
   const std::size_t row = events->size();
   events->push_back_plain(Action::kAlloc, alloc.address, alloc.size_bytes, alloc.time_ns,
                           model::SiteId{alloc.site});
-  if (alloc.slack_bytes != 0) {
-    events->slack_bytes.set(row, alloc.slack_bytes);
+  if (alloc.padding_bytes != 0) {
+    events->padding_bytes.set(row, alloc.padding_bytes);
     caches_.are_on(allocation.device);
   }
   allocation.lifetime = static_cast<std::uint32_t>(lifetimes->size());
@@ -97,7 +97,7 @@ void Recording::on_alloc(const format::Alloc& alloc) {
   serials_.add(alloc.serial);
 }
 
-// The event that asked for it; kNone: none yet.
+// The event that requested the free; kNone if there is none yet.
 std::uint32_t& Recording::free_of(const Allocation& allocation) {
   return tables_[allocation.device].lifetimes->free_requested[allocation.lifetime];
 }
@@ -143,11 +143,11 @@ std::uint32_t Recording::add_free(Action action, const Allocation& allocation,
   const std::uint32_t born = lifetimes->alloc[allocation.lifetime];
   events->push_back_plain(action, events->address[born], events->size_bytes[born], time_ns,
                           has_streams_ ? site_of_free(events->site[born].value) : model::SiteId{});
-  if (events->slack_bytes.present()) events->slack_bytes.set(row, events->slack_bytes[born]);
+  if (events->padding_bytes.present()) events->padding_bytes.set(row, events->padding_bytes[born]);
   return static_cast<std::uint32_t>(row);
 }
 
-// On the stream and in the pool of the allocation; of a free nothing else is known.
+// On the allocation's stream and in its pool; nothing else is known about a free.
 model::SiteId Recording::site_of_free(std::uint32_t site_id) {
   if (site_id < free_sites_.size() && free_sites_[site_id] != model::kNone) {
     return model::SiteId{free_sites_[site_id]};
@@ -165,7 +165,7 @@ model::SiteId Recording::site_of_free(std::uint32_t site_id) {
   return id;
 }
 
-// An event that is recorded with its place, and that is no allocation.
+// Adds an event that has a site but is not an allocation.
 void Recording::add_placed(const Event& event, std::uint32_t site, std::uint8_t device) {
   model::Events& events = *tables_of(device).events;
   others_.push_back({static_cast<std::uint32_t>(events.size()), site, device});
@@ -267,10 +267,10 @@ void Recording::on_mark(const format::Mark& mark) {
       return;
     case PLIMSOLL_MARK_LAYER:
     case PLIMSOLL_MARK_OPERATOR:
-      besides_.on_doing(mark, name_of(mark));
+      side_records_.on_activity(mark, name_of(mark));
       return;
     case PLIMSOLL_MARK_PHASE:
-      besides_.on_doing(mark, {});
+      side_records_.on_activity(mark, {});
       return;
     default:
       context_.diagnostics.add(kLaterVersion);
@@ -279,7 +279,7 @@ void Recording::on_mark(const format::Mark& mark) {
   context_.builder.add_mark(row);
 }
 
-// On the device of the last event, which is all that the mark tells of where.
+// Uses the device of the last event, because the mark itself has none.
 void Recording::out_of_memory(const format::Mark& mark) {
   Event event;
   event.action = Action::kOom;

@@ -1,6 +1,6 @@
-// Recording: takes the records of a trace file and puts the events into the model as they come,
-// with what is known of them then. Until attribute(), which fills in what hindsight shows (tags,
-// phases, when something was freed), sites and tensors in the model's columns are ids of the file.
+// Recording takes the records of a trace file and adds the events to the model in order. Until
+// attribute() fills in what is only known in hindsight (tags, phases, frees), the sites and tensors
+// in the model's columns are ids of the file.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 #include "base/column.h"
 #include "format/decoder.h"
 #include "model/trace_builder.h"
-#include "readers/native/besides.h"
 #include "readers/native/caches.h"
 #include "readers/native/definitions.h"
-#include "readers/native/looks.h"
+#include "readers/native/device_readings.h"
 #include "readers/native/serial_index.h"
+#include "readers/native/side_records.h"
 #include "readers/reader.h"
 
 namespace plimsoll::readers::native {
@@ -25,8 +25,8 @@ class Recording : public format::NoRecords {
   explicit Recording(ReadContext& context)
       : context_(context),
         definitions_(context.builder, context.diagnostics),
-        besides_(context.beside, context.diagnostics),
-        looks_(context.builder, definitions_) {}
+        side_records_(context.side_data, context.diagnostics),
+        readings_(context.builder, definitions_) {}
 
   void on_block(const format::Block& block);
   void on_process(const format::Process& process);
@@ -48,7 +48,7 @@ class Recording : public format::NoRecords {
   void on_free_requested(const format::FreeRequested& free);
   void on_segment(const format::Segment& segment);
   void on_out_of_memory(const format::OutOfMemory& failed);
-  void on_device_figure(const format::DeviceFigure& figure) { looks_.add(figure); }
+  void on_device_figure(const format::DeviceFigure& figure) { readings_.add(figure); }
   void on_tag(const format::Tag& tag);
   void on_set_phase(const format::SetPhase& set);
   void on_mark(const format::Mark& mark);
@@ -56,19 +56,19 @@ class Recording : public format::NoRecords {
   void on_evicted(const format::Evicted& evicted);
   void on_end(const format::End& end);
   void on_file_state(const format::FileState& state) { file_state_ = state; }
-  void on_attachment(const format::AttachmentPiece& piece) { besides_.on_piece(piece); }
+  void on_attachment(const format::AttachmentPiece& piece) { side_records_.on_piece(piece); }
 
-  // As the recorder left it; none in files of before version 3 and in streams.
+  // As written by the recorder; nullopt in files before version 3 and in streams.
   const std::optional<format::FileState>& file_state() const { return file_state_; }
   std::int64_t started_ns() const { return started_ns_; }
   std::uint64_t events_in_blocks() const { return events_in_blocks_; }
 
-  // What makes going on pointless: too many events, too much memory.
+  // Set if reading further is pointless: too many events, too much memory.
   const std::optional<Error>& failure() const { return failure_; }
-  // Everything has been read: fills in what hindsight shows.
+  // Call after the last record: fills in what is known in hindsight.
   void attribute();
-  // No event of the file is missing: where there is no cache, each allocation is ended by the one
-  // event that the file names.
+  // Declares that no event is missing: without a cache, each allocation is ended by the one event
+  // that the file names.
   void pairs_known();
   std::int64_t last_event_ns() const;
 
@@ -91,25 +91,27 @@ class Recording : public format::NoRecords {
   model::StringId category(const Allocation& allocation, const Place& place, model::Phase phase,
                            const Words& words);
   void count_unknown(std::uint64_t size_bytes);
-  void tell_counts();
+  void report_counts();
 
   ReadContext& context_;
   Definitions definitions_;
-  Besides besides_;
+  SideRecords side_records_;
   SerialIndex serials_;
   base::Column<Allocation> allocations_;
   Caches caches_;
-  Looks looks_;
+  DeviceReadings readings_;
   struct Placed {
     std::uint32_t row = 0;
     std::uint32_t site = 0;
     std::uint8_t device = 0;
   };
-  base::Column<Placed> others_;  // events that are no allocations and have a place
+  base::Column<Placed> others_;  // events that have a site but are not allocations
   DeviceTables tables_;
-  base::Column<std::uint32_t> free_sites_;  // by the file's site of the allocation; kNone: not yet
-  std::uint8_t last_device_ = 0;            // that an event was added to
-  bool has_streams_ = false;                // some site is not on the default stream and pool
+  base::Column<std::uint32_t> free_sites_;  // by the allocation's site in the file; kNone: not
+                                            // created yet
+  std::uint8_t last_device_ = 0;            // of the last event added
+  bool has_streams_ = false;                // some site is not on the default stream or in the
+                                            // default pool
   bool is_limited_ = false;                 // by max_events
   Counts counts_;
   std::optional<format::FileState> file_state_;

@@ -1,5 +1,5 @@
-// SerialIndex: from an allocation's serial number to its place among the allocations of the file.
-// Serials ascend, mostly by one: only those that do not (what was live at the start) need a map.
+// SerialIndex maps an allocation's serial number to its index among the allocations of the file.
+// Serials ascend, mostly by one: only the others (allocations live at the start) need a map.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class SerialIndex {
  public:
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
 
-  // The next allocation of the file has this serial.
+  // Adds the next allocation of the file, which has this serial.
   void add(std::uint64_t serial) {
     const std::uint32_t index = count_++;
     const std::uint64_t next = run_.first + run_.length;
@@ -48,8 +48,8 @@ class SerialIndex {
 
  private:
   struct Run {
-    std::uint64_t first = 0;  // serial
-    std::uint32_t index = 0;  // of it
+    std::uint64_t first = 0;  // first serial
+    std::uint32_t index = 0;  // its index
     std::uint32_t length = 0;
   };
   struct Hash {
@@ -62,7 +62,7 @@ class SerialIndex {
   }
 
   Run run_;                 // the last one
-  base::Column<Run> runs_;  // those before, by serial
+  base::Column<Run> runs_;  // earlier runs, by serial
   tsl::robin_map<std::uint64_t, std::uint32_t, Hash> strays_;
   std::uint32_t count_ = 0;
 };

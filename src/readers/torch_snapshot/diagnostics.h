@@ -1,4 +1,4 @@
-// What can be imperfect about a PyTorch memory snapshot.
+// The diagnostics of PyTorch memory snapshots.
 #pragma once
 
 #include "base/diagnostics.h"
@@ -23,7 +23,7 @@ inline constexpr base::DiagnosticKind kSegmentSizeDiffers{
 inline constexpr base::DiagnosticKind kMadeUpSegments{
     "made_up_segments", base::Severity::kDataLoss,
     "Segments that torch.profiler invented around its allocations (profile_plot): one per device, "
-    "the CPU last. Reserved and cached bytes and fragmentation mean nothing in this file; "
+    "the CPU last. Reserved and cached bytes and fragmentation are meaningless in this file; "
     "requested bytes and categories are valid."};
 inline constexpr base::DiagnosticKind kUnpairedAnnotation{
     "unpaired_annotation", base::Severity::kInfo,

@@ -77,7 +77,7 @@ class HtmlSource final : public ByteSource {
     return static_cast<char>(text_[at_++]);
   }
 
-  // To just after  "base64": "
+  // Skips past `"base64": "`.
   Status find_text() {
     std::size_t matched = 0;
     while (matched < kBefore.size()) {

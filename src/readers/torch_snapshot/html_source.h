@@ -1,4 +1,4 @@
-// The pickle inside a page that torch.cuda._memory_viz.trace_plot (or segment_plot) wrote: base64
+// The pickle inside a page written by torch.cuda._memory_viz.trace_plot (or segment_plot): base64
 // text after `"base64": "`.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace plimsoll::readers::torch_snapshot {
 
-// Yields the decoded bytes; errors if the page holds none, or text that is not base64. `page` must
+// Returns the decoded bytes; fails if the page has no such text or it is not base64. `page` must
 // outlive the source.
 std::unique_ptr<ByteSource> unpack_html(ByteSource& page);
 

@@ -11,7 +11,7 @@ enum class Seen : std::uint8_t { kNever, kOpen, kDone };
 
 struct Open {
   Value container;
-  std::size_t next = 0;  // of its items
+  std::size_t next = 0;  // index of its next item
 };
 
 // The item, or null after the last one. A dict's items are key, value, key, value, ... .

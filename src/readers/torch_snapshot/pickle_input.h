@@ -1,6 +1,6 @@
-// PickleInput: a window over a ByteSource. The machine reads between `cursor` and `limit` and asks
-// for more when it needs it. The window only ever grows by bytes that really arrived: a length
-// field that lies costs nothing.
+// PickleInput: a window over a ByteSource. The machine reads between `cursor` and `limit` and
+// requests more when necessary. The window only grows by bytes that have arrived, so a false length
+// field costs nothing.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ class PickleInput {
   const std::uint8_t* limit;
 
   std::size_t available() const { return static_cast<std::size_t>(limit - cursor); }
-  // Makes at least `need` bytes available; false in `value` if the input ends before.
+  // Makes at least `need` bytes available; returns false if the input ends first.
   Result<bool> fill(std::size_t need);
-  // Where `cursor` stands, from the start of the pickle.
+  // Position of `cursor` from the start of the pickle.
   std::uint64_t offset() const {
     return passed_ + static_cast<std::uint64_t>(cursor - window_.data());
   }

@@ -9,7 +9,7 @@
 
 namespace plimsoll::readers::torch_snapshot {
 
-// The machine's tables: stack, memo, containers, bounds. How it runs stands in pickle_run.cc.
+// The machine's tables: stack, memo, containers, bounds. pickle_run.cc executes the opcodes.
 
 // --- errors ------------------------------------------------------------------------------------
 
@@ -26,7 +26,7 @@ Error PickleMachine::cut_off() const {
                                              std::to_string(opcode_at_));
 }
 
-// What the opcode would import, when that can be told: for the refusal's sentence only.
+// The name the opcode would import, if it can be determined; only for the error message.
 std::string PickleMachine::named_import(const char* name) {
   if (std::string_view(name) == "STACK_GLOBAL" && stack_.size() >= 2) {
     const Value& module = stack_[stack_.size() - 2];
@@ -76,7 +76,7 @@ Error PickleMachine::foreign(std::uint8_t opcode) const {
 
 Status PickleMachine::refill() {
   PLIMSOLL_TRY_ASSIGN(const bool is_enough, input_.fill(kLeastWindow));
-  static_cast<void>(is_enough);  // near the end there is less, and that is fine
+  static_cast<void>(is_enough);  // near the end there are fewer, which is fine
   const std::uint64_t offset = input_.offset();
   if (const std::uint64_t left = input_.bytes_left_hint(); total_bytes_ == 0 && left > 0) {
     total_bytes_ = offset + input_.available() + left;
@@ -129,7 +129,7 @@ Status PickleMachine::push_mark() {
   if (marks_.size() >= limits_.open_containers) {
     return make_error(ErrorCode::kLimit,
                       "more than " + std::to_string(limits_.open_containers) +
-                          " MARKs are open at once: this is not a memory snapshot");
+                          " MARKs are open simultaneously: this is not a memory snapshot");
   }
   marks_.push_back(stack_.size());
   return {};
@@ -196,7 +196,7 @@ Status PickleMachine::memo_get(std::uint64_t index) {
     return {};
   }
   auto tag = static_cast<Tag>(slot >> kTagShift);
-  // A container that is referred to before it was filled is an empty one (filling it later would
+  // A reference to a container that is not filled yet yields an empty one (filling it later would
   // make it contain itself).
   if (is_fresh(tag)) {
     tag = tag == Tag::kFreshList ? Tag::kEmptyList : Tag::kEmptyDict;
@@ -208,14 +208,14 @@ Status PickleMachine::memo_get(std::uint64_t index) {
 
 Status PickleMachine::memo_put(std::uint64_t index) {
   PLIMSOLL_TRY(need_on_stack(1));
-  // Picklers number memos one after the other; a gap of this size is a trap.
+  // Picklers number memos consecutively; a gap this large is an attack.
   if (index > memo_.size() + 65536) {
     return make_error(ErrorCode::kLimit, "memo number " + std::to_string(index) + " at byte " +
                                              std::to_string(opcode_at_) + " where " +
                                              std::to_string(memo_.size()) + " was due");
   }
   Value& value = stack_.back();
-  if (index < memo_.size()) runs_.clear();  // what they refer to may change
+  if (index < memo_.size()) runs_.clear();  // the cached runs may refer to it
   if (index >= memo_.size()) memo_.resize(index + 1, pack(Tag::kNone, 0));
   if (is_wide(value.tag)) {
     wide_memo_.push_back(value);
@@ -230,7 +230,7 @@ Status PickleMachine::memo_put(std::uint64_t index) {
   return {};
 }
 
-// The container at stack position `at` turns out to be `what`; its memo learns it too.
+// The container at stack position `at` becomes `what`; its memo slot is updated too.
 Status PickleMachine::become(std::size_t at, Value what) {
   Value& container = stack_[at];
   if (is_fresh(container.tag)) --unfilled_;
@@ -254,7 +254,7 @@ Result<std::size_t> PickleMachine::pop_mark() {
   return first;
 }
 
-// Items on their way into a container: what was not filled by now is empty.
+// Finalizes items that are put into a container: those not filled by now are empty.
 void PickleMachine::settle(std::span<Value> items) {
   for (Value& item : items) {
     if (is_fresh(item.tag)) {
@@ -265,7 +265,7 @@ void PickleMachine::settle(std::span<Value> items) {
   }
 }
 
-// Dicts that were filled key by key are looked at again when they are put into a list.
+// Dicts filled key by key are checked again when they are put into a list.
 void PickleMachine::revisit_dicts(std::span<Value> items) {
   for (Value& item : items) {
     if (item.tag != Tag::kDict) continue;
@@ -291,7 +291,7 @@ Status PickleMachine::make_tuple(std::size_t first) {
   Value tuple;
   if (items.size() == 2 && items[0].is_unsigned() && items[1].is_unsigned()) {
     const std::pair pair(items[0].bits, items[1].bits);
-    auto& pairs = arena_.pairs;  // pool ids: a few, again and again
+    auto& pairs = arena_.pairs;  // pool ids: few distinct ones, repeated often
     const auto recent = pairs.size() > 64 ? pairs.end() - 64 : pairs.begin();
     auto found = std::find(recent, pairs.end(), pair);
     if (found == pairs.end()) {
@@ -347,7 +347,7 @@ Status PickleMachine::append(std::size_t first) {
   return {};
 }
 
-// `is_whole`: these are likely all its keys (SETITEMS). A key alone (SETITEM) may be followed by
+// `is_whole`: these are likely all its keys (SETITEMS). A single key (SETITEM) may be followed by
 // others.
 Status PickleMachine::set_items(std::size_t first, bool is_whole) {
   if (first == 0) return corrupt("keys without a dict");

@@ -1,9 +1,9 @@
-// PickleMachine: a streaming pickle machine that can build plain data and nothing else. It knows
-// protocols 2 to 5 as CPython and torch::jit::Pickler write them; every opcode that could import a
-// name, call something or set an object's state is refused by name. Depth, memo numbers, string
-// lengths and memory are bounded before they are spent.
+// PickleMachine: a streaming pickle machine that can build plain data and nothing else. It supports
+// protocols 2 to 5 as written by CPython and torch::jit::Pickler; it rejects, by name, every opcode
+// that could import a name, call something or set an object's state. Depth, memo numbers, string
+// lengths and memory are checked before they are used.
 //
-// Pickle's opcodes: Lib/pickletools.py of CPython.
+// Pickle's opcodes: Lib/pickletools.py in CPython.
 #pragma once
 
 #include <cstddef>
@@ -23,26 +23,26 @@
 
 namespace plimsoll::readers::torch_snapshot {
 
-// Asked about each container when it is complete enough to tell: is it a record?
+// Called for each container that may be a complete record.
 class RecordMaker {
  public:
   virtual ~RecordMaker() = default;
-  // `items` is key, value, key, value, ... . Returns the record, or kFreshDict for "none of mine".
+  // `items` is key, value, key, value, ... . Returns the record, or kFreshDict if it is not one.
   virtual Value from_dict(std::span<const Value> items, PickleArena& arena) = 0;
-  // Returns the record, or kFreshList for "none of mine".
+  // Returns the record, or kFreshList if it is not one.
   virtual Value from_list(std::span<const Value> items, PickleArena& arena) = 0;
-  // More items for a list that is a record already. False: together they no longer are one.
+  // Adds items to a list that is already a record. Returns false if together they are not a record.
   virtual bool extend(Value& list, std::span<const Value> items, PickleArena& arena) = 0;
   // The items of a list that is a record.
   virtual Items to_items(const Value& list, const PickleArena& arena) const = 0;
-  // Bytes held for the records so far.
+  // Bytes used by the records so far.
   virtual std::uint64_t memory_bytes() const = 0;
 };
 
 struct MachineLimits {
   std::uint64_t memory_bytes = std::uint64_t{1} << 36;
   std::uint64_t string_bytes = std::uint64_t{1} << 26;
-  std::uint64_t open_containers = 1'000'000;  // unfilled ones on the stack: nesting, mostly
+  std::uint64_t open_containers = 1'000'000;  // unfilled ones on the stack, mostly from nesting
 };
 
 class PickleMachine {
@@ -105,16 +105,17 @@ class PickleMachine {
   base::Column<Value> stack_;
   base::Column<std::uint64_t> marks_;
   base::Column<std::uint64_t> memo_;  // tag in the top byte, bits below
-  base::Column<Value> wide_memo_;  // what does not fit into 56 bits: numbers, which nobody memoizes
-  RunCache runs_;                  // lists that are memo references only, by their bytes
+  base::Column<Value> wide_memo_;  // values that do not fit into 56 bits: numbers, which are never
+                                   // memoized in practice
+  RunCache runs_;                  // lists that consist only of memo references, by their bytes
   base::Column<Value> run_;        // scratch
   model::StringId last_string_;
-  std::uint64_t total_bytes_ = 0;  // of the input, if known; for progress
+  std::uint64_t total_bytes_ = 0;  // of the input, if known; for progress reports
   std::uint64_t opcode_at_ = 0;
   std::uint64_t arena_bytes_ = 0;
   std::uint64_t unfilled_ = 0;  // fresh containers on the stack
   bool stopped_ = false;
-  bool grew_ = false;  // a container was filled in several goes, and may hold itself
+  bool grew_ = false;  // a container was filled in several steps and may contain itself
 };
 
 }  // namespace plimsoll::readers::torch_snapshot

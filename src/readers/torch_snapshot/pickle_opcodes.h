@@ -1,4 +1,4 @@
-// The opcodes of pickle, by their names in CPython's Lib/pickle.py, and what we think of them.
+// The opcodes of pickle, named as in CPython's Lib/pickle.py, and how the machine treats them.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ enum class Opcode : std::uint8_t {
   kFrame = 0x95,
 };
 
-// The bytes of an opcode's argument; a number, or the length of what follows.
+// The size of an opcode's argument: a number, or the length of the data that follows.
 inline std::size_t argument_width(Opcode opcode) {
   switch (opcode) {
     case Opcode::kBinGet:
@@ -81,7 +81,7 @@ inline std::size_t argument_width(Opcode opcode) {
   }
 }
 
-// It pushes a value that holds no other.
+// Whether it pushes a value that contains no other value.
 inline bool is_plain_value(Opcode opcode) {
   switch (opcode) {
     case Opcode::kNone:

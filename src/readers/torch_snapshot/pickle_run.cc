@@ -1,5 +1,5 @@
-// How the machine runs: a hot loop for the dozen opcodes that make up nearly all of a snapshot, and
-// step() for any opcode at any place.
+// Executes opcodes: a hot loop for the dozen opcodes that make up nearly all of a snapshot, and
+// step() for any opcode at any position.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -14,9 +14,9 @@
 namespace plimsoll::readers::torch_snapshot {
 namespace {
 
-// No opcode that the hot loop handles itself is longer, so one comparison a turn is enough.
+// The longest opcode that the hot loop executes, so one comparison per iteration is enough.
 constexpr std::size_t kHotBytes = 16;
-// How much of the window the hot loop takes at a time: it bounds the room it needs on the stack.
+// Bytes of the window per run of the hot loop: bounds the stack capacity to reserve.
 constexpr std::size_t kHotStretch = 1 << 16;
 
 }  // namespace
@@ -35,9 +35,9 @@ Result<Value> PickleMachine::run() {
   return stack_.back();
 }
 
-// A list of memo references only, `] MEMOIZE? ( ref ref ... e`, whose bytes were met before or
-// whose items turn out to be a record. Returns where the input goes on, or null if it is none of
-// that and must be run opcode by opcode.
+// Fast path for a list of memo references only, `] MEMOIZE? ( ref ref ... e`, if its bytes have
+// been seen before or its items are a record. Returns the position after it, or null if it must be
+// run opcode by opcode.
 const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::uint8_t* safe,
                                             Value& list) {
   const bool is_memoized = at[1] == static_cast<std::uint8_t>(Opcode::kMemoize);
@@ -83,10 +83,9 @@ const std::uint8_t* PickleMachine::take_run(const std::uint8_t* at, const std::u
   return end + 1;
 }
 
-// The opcodes that make up nearly all of a snapshot, as long as plenty of input is in the window.
-// Returns at the first opcode that it does not know, which step() then takes. The top of the stack
-// lives in a register here: `leave` and every call that looks at the stack must see it written back
-// first.
+// Runs the opcodes that make up nearly all of a snapshot, while the window has plenty of input.
+// Returns at any other opcode, for step(). The top of the stack is in a register here: it must be
+// written back before `leave` and before every call that reads the stack.
 Status PickleMachine::run_hot() {
   const std::uint8_t* at = input_.cursor;
   if (input_.available() < kHotBytes) return {};
@@ -135,7 +134,7 @@ Status PickleMachine::run_hot() {
         const std::size_t len = at[1];
         if (static_cast<std::size_t>(input_.limit - at) < 2 + len) goto leave;
         const std::string_view text(reinterpret_cast<const char*>(at + 2), len);
-        // PyTorch writes "N/A" anew for each event: ask for the string just seen before hashing.
+        // PyTorch repeats "N/A" for each event: compare with the previous string before hashing.
         if (text != strings_[last_string_]) last_string_ = strings_.intern(text);
         *top++ = Value{Tag::kString, kNoMemo, last_string_.value};
         at += 2 + len;
@@ -193,7 +192,7 @@ leave:
   return {};
 }
 
-// Any opcode, at any place in the window. Its argument, if it has one, is a number of fixed width.
+// Any opcode, at any position in the window. Its argument, if any, is a number of fixed width.
 Status PickleMachine::step() {
   opcode_at_ = input_.offset();
   PLIMSOLL_TRY(need(1));
@@ -304,7 +303,7 @@ Status PickleMachine::run_structure(Opcode opcode, std::uint64_t argument) {
       return memo_put(argument);
     case Opcode::kMemoize:
       return memo_put(memo_.size());
-    case Opcode::kFrame:  // lengths that only help buffering
+    case Opcode::kFrame:  // a length that only helps buffering
       return {};
     case Opcode::kProto:
       if (argument <= 5) return {};

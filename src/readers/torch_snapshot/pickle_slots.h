@@ -1,5 +1,4 @@
-// How the machine packs values into memo slots, and how it reads numbers. Its own business: shared
-// by its two sources.
+// How the machine packs values into memo slots, and reads numbers. Private to its two source files.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +9,18 @@
 
 namespace plimsoll::readers::torch_snapshot {
 
-// With less input than this in the window, the machine asks for more.
+// With less input than this in the window, the machine requests more.
 inline constexpr std::size_t kLeastWindow = 64;
 
 inline constexpr int kTagShift = 56;
 inline constexpr std::uint64_t kBitsMask = (std::uint64_t{1} << kTagShift) - 1;
-// The top byte of a slot whose value stands in the wide memo, because it needs all 64 bits.
+// The top byte of a slot whose value is in the wide memo, because it needs all 64 bits.
 inline constexpr std::uint64_t kWide = std::uint64_t{0xFF} << kTagShift;
 
 inline bool is_fresh(Tag tag) { return tag == Tag::kFreshList || tag == Tag::kFreshDict; }
 inline bool is_wide(Tag tag) { return tag == Tag::kInt || tag == Tag::kUint || tag == Tag::kFloat; }
 
-// A memo slot that can go onto the stack as it is.
+// A memo slot that can be pushed unchanged.
 inline bool is_plain(std::uint64_t slot) {
   return (slot & kWide) != kWide && !is_fresh(static_cast<Tag>(slot >> kTagShift));
 }
@@ -37,7 +36,7 @@ inline Value integer(std::int64_t value) {
   return Value{Tag::kInt, kNoMemo, static_cast<std::uint64_t>(value)};
 }
 
-// Pickle is little-endian, and so are the machines we build for.
+// Pickle is little-endian, and so are all supported machines.
 template <typename T>
 T load(const std::uint8_t* at) {
   T value;

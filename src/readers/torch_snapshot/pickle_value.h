@@ -1,6 +1,6 @@
-// Values of the pickle machine: sixteen bytes on the stack, eight in the memo. Plain data is held
-// here; dicts and lists that are records of a snapshot (events, frames, blocks, stacks) are turned
-// into rows as soon as they are complete, and the value only names the row.
+// Values of the pickle machine: sixteen bytes on the stack, eight in the memo. Plain data is stored
+// here; dicts and lists that are records of a snapshot (events, frames, blocks, stacks) become rows
+// as soon as they are complete, and the value is the row's number.
 #pragma once
 
 #include <bit>
@@ -25,15 +25,15 @@ enum class Tag : std::uint8_t {
   kTuple,      // bits: row in PickleArena::lists
   kList,       // bits: row in PickleArena::lists
   kDict,       // bits: row in PickleArena::dicts
-  kFreshList,  // just made, nothing in it yet
+  kFreshList,  // just created, nothing in it yet
   kFreshDict,
-  kEmptyList,  // made, never filled, and referred to again: it stays empty
+  kEmptyList,  // created, never filled, and referenced again: it stays empty
   kEmptyDict,
-  // Records of a snapshot.
+  // Records of a snapshot:
   kFrame,       // bits: FrameId
   kStack,       // bits: StackId; a list of frames
   kEvent,       // bits: row in the builder
-  kEventRange,  // bits: row in PickleArena::ranges; a list of events that stand in successive rows
+  kEventRange,  // bits: row in PickleArena::ranges; a list of events in successive rows
   kBlock,       // bits: row in SnapshotRecords::blocks
 };
 
@@ -42,7 +42,7 @@ inline constexpr std::uint32_t kNoMemo = 0xFFFFFFFFu;
 struct Value {
   Tag tag = Tag::kNone;
   std::uint32_t memo =
-      kNoMemo;  // fresh containers only: the memo slot that must learn what they become
+      kNoMemo;  // fresh containers only: the memo slot to update with the final value
   std::uint64_t bits = 0;
 
   std::int64_t as_int() const { return static_cast<std::int64_t>(bits); }
@@ -59,9 +59,9 @@ struct EventRange {
 using Items = std::vector<Value>;
 using Entries = std::vector<std::pair<Value, Value>>;
 
-// Everything that does not fit into a value.
+// The parts of values that do not fit into a Value.
 struct PickleArena {
-  std::vector<Items> lists;  // and tuples
+  std::vector<Items> lists;  // also holds tuples
   std::vector<Entries> dicts;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs;
   std::vector<EventRange> ranges;

@@ -1,6 +1,6 @@
-// RunCache: what a run of memo references stands for, by its bytes. The stack of an allocation is
-// such a run of 20 to 80 references to frames; there are few different ones, and looking at the
-// bytes once is much cheaper than running them. Valid as long as no memo slot changes: the machine
+// RunCache caches the value of a run of memo references by its bytes. The stack of an allocation is
+// such a run of 20 to 80 references to frames; few runs are distinct, and comparing the bytes is
+// much cheaper than executing them. The cache is valid as long as no memo slot changes: the machine
 // clears it when one does.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace plimsoll::readers::torch_snapshot {
 
 class RunCache {
  public:
-  // The value of these bytes, or null. The pointer is good until the next insert.
+  // The value of these bytes, or null. The pointer is valid until the next insert.
   const Value* find(std::span<const std::uint8_t> run, std::uint64_t hash) const;
   void insert(std::span<const std::uint8_t> run, std::uint64_t hash, const Value& value);
   void clear();

@@ -41,6 +41,8 @@ constexpr std::pair<Key, std::string_view> kNames[] = {
     {Key::kExternalAnnotations, "external_annotations"},
     {Key::kHostSegments, "host_segments"},
     {Key::kHostTraces, "host_traces"},
+    {Key::kPlimsollDevices, "plimsoll_devices"},
+    {Key::kPlimsollWithoutSegments, "plimsoll_without_segments"},
 };
 static_assert(std::size(kNames) + 1 == kKeyCount);
 

@@ -1,6 +1,6 @@
-// The keys and words of a snapshot that we understand, by the string's row: one array look-up
-// instead of comparing text. Schema: torch/csrc/cuda/Module.cpp and memory_snapshot.cpp; docs of
-// torch.cuda.memory._snapshot.
+// The keys and string values of a snapshot that are used here, by the string's row: one array
+// lookup instead of a text comparison. Schema: torch/csrc/cuda/Module.cpp and memory_snapshot.cpp;
+// docs of torch.cuda.memory._snapshot.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +47,16 @@ enum class Key : std::uint8_t {
   kBlocks,
   // annotations
   kStage,
-  // the whole
+  // top level
   kSegments,
   kDeviceTraces,
   kAllocatorSettings,
   kExternalAnnotations,
   kHostSegments,
   kHostTraces,
+  // added by the exporter "snapshot"
+  kPlimsollDevices,
+  kPlimsollWithoutSegments,
   kCount,
 };
 inline constexpr std::size_t kKeyCount = static_cast<std::size_t>(Key::kCount);
@@ -71,7 +74,7 @@ class SnapshotKeys {
   std::vector<Key> keys_;
 };
 
-// A dict's values by key, unknown ones aside.
+// A dict's values by key, without unknown keys.
 class Fields {
  public:
   template <typename Pairs>

@@ -25,7 +25,7 @@ constexpr Action kActions[] = {
 model::BlockState state_of(std::string_view name, bool& is_known) {
   is_known = true;
   if (name == "active_allocated") return model::BlockState::kActiveAllocated;
-  // The documentation says "awaiting", the code writes "pending".
+  // The documentation says "awaiting", but the code writes "pending".
   if (name == "active_pending_free" || name == "active_awaiting_free") {
     return model::BlockState::kActivePendingFree;
   }
@@ -37,7 +37,7 @@ bool all_of_tag(std::span<const Value> items, Tag tag) {
   return std::ranges::all_of(items, [&](const Value& item) { return item.tag == tag; });
 }
 
-// The run of rows that `items` are, if they are events that follow each other.
+// The range of rows of `items`, if they are successive events.
 std::optional<EventRange> successive_rows(std::span<const Value> items) {
   const std::uint64_t first = items.front().bits;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -113,7 +113,7 @@ Value SnapshotRecords::make_frame(const Fields& fields, std::span<const Value> i
       std::min<std::uint64_t>(line, std::numeric_limits<std::uint32_t>::max()));
   if (frame.line == 0) split_profiler_name(frame);
   if (fields.has(Key::kUnknown)) {
-    model::FrameNotes notes;  // fx_node_op and its like
+    model::FrameNotes notes;  // such as fx_node_op
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       if (keys_.of(items[i]) != Key::kUnknown) continue;
       if (items[i].tag == Tag::kString && items[i + 1].tag == Tag::kString) {
@@ -127,7 +127,7 @@ Value SnapshotRecords::make_frame(const Fields& fields, std::span<const Value> i
   return Value{Tag::kFrame, kNoMemo, builder_.stacks().intern_frame(frame).value};
 }
 
-// torch.profiler's profile_plot leaves the file "none" and puts the place into the name:
+// torch.profiler's profile_plot writes "none" as the file and puts the location into the name:
 // "train.py(6): step".
 void SnapshotRecords::split_profiler_name(model::Frame& frame) {
   const std::string_view name = builder_.strings()[frame.function];
@@ -161,7 +161,7 @@ Value SnapshotRecords::make_block(const Fields& fields, const PickleArena& arena
   return Value{Tag::kBlock, kNoMemo, blocks_.size() - 1};
 }
 
-// torch 2.0: the block's last allocation stands in history[0] = {addr, real_size, frames}.
+// In torch 2.0, the block's last allocation is history[0] = {addr, real_size, frames}.
 void SnapshotRecords::read_history(const Value& history, const PickleArena& arena, RawBlock& raw,
                                    bool has_requested) {
   if (history.tag == Tag::kEmptyList) return;
@@ -307,7 +307,7 @@ model::StreamId SnapshotRecords::stream_of(const Fields& fields) {
     bad_value("stream");
     return {};
   }
-  if (value->bits != last_stream_handle_) {  // events of a stream come in runs
+  if (value->bits != last_stream_handle_) {  // consecutive events often have the same stream
     last_stream_ = builder_.stream(value->bits);
     last_stream_handle_ = value->bits;
   }

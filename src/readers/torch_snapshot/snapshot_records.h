@@ -1,7 +1,7 @@
-// SnapshotRecords: recognizes the dicts and lists of a snapshot by their keys, as the machine
-// completes them, and turns them into rows: frames, stacks and sites are interned, events become
-// rows of one table, from which the walk takes those of each device. So a trace of millions of
-// events never exists as millions of dicts.
+// SnapshotRecords recognizes the dicts and lists of a snapshot by their keys as the machine
+// completes them, and converts them into rows: frames, stacks and sites are interned, and events
+// become rows of one table, from which the walk takes those of each device. A trace of millions of
+// events therefore never exists as millions of dicts.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace plimsoll::readers::torch_snapshot {
 
 struct RawBlock {
   model::Block block;
-  bool has_address = false;  // torch 2.0 does not write it: blocks follow each other
+  bool has_address = false;  // torch 2.0 does not write it: blocks are contiguous
 };
 
 class SnapshotRecords final : public RecordMaker {
@@ -36,7 +36,7 @@ class SnapshotRecords final : public RecordMaker {
   const RawBlock& block(const Value& value) const { return blocks_[value.bits]; }
   model::Events& events() { return events_; }  // in the order of the file
 
-  // Readings of one value. A missing or impossible one is counted, and zero, or unknown.
+  // Converts one value. A missing or impossible value is counted, and becomes zero or unknown.
   std::uint64_t unsigned_of(const Fields& fields, Key key, const char* record);
   model::StackId stack_of(const Fields& fields, const PickleArena& arena);
   model::StringId string_of(const Fields& fields, Key key);

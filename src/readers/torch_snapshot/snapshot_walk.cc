@@ -1,11 +1,14 @@
 #include "readers/torch_snapshot/snapshot_walk.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,8 +17,8 @@
 namespace plimsoll::readers::torch_snapshot {
 namespace {
 
-// PyTorch has some thirty settings. A dict may stand in itself many times over without being large
-// in the file, so the walk needs an end of its own.
+// PyTorch has about thirty settings. A dict may be referenced many times without being large in the
+// file, so the walk needs a separate limit.
 constexpr std::size_t kMostSettings = 1000;
 
 using model::Annotation;
@@ -23,12 +26,32 @@ using model::Device;
 using model::DeviceType;
 
 constexpr std::int32_t kMostDevices = 4096;
-constexpr std::int32_t kPinnedHostOrdinal = -2;  // no device's, and not the CPU's
+constexpr std::int32_t kPinnedHostOrdinal = -2;  // neither a device nor the CPU
+constexpr std::int32_t kCpuOrdinal = -1;
+
+// "cpu", "cuda:1": what model::to_string() writes.
+std::optional<Device> device_named(std::string_view name) {
+  for (const auto type : {DeviceType::kCpu, DeviceType::kPinnedHost}) {
+    if (name != model::to_string(type)) continue;
+    return Device{type, type == DeviceType::kCpu ? kCpuOrdinal : kPinnedHostOrdinal};
+  }
+  const std::size_t colon = std::min(name.find(':'), name.size());
+  for (const auto type :
+       {DeviceType::kCuda, DeviceType::kHip, DeviceType::kXpu, DeviceType::kOther}) {
+    if (name.substr(0, colon) != model::to_string(type)) continue;
+    Device device{type, 0};
+    const std::string_view number = name.substr(std::min(colon + 1, name.size()));
+    const char* const end = number.data() + number.size();
+    const auto parsed = std::from_chars(number.data(), end, device.ordinal);
+    if (parsed.ec == std::errc{} && parsed.ptr == end && device.ordinal >= 0) return device;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
 Status SnapshotWalk::walk(const Value& root) {
-  // Old dumps are the list of segments alone.
+  // Old dumps consist only of the list of segments.
   if (root.tag == Tag::kList || root.tag == Tag::kEmptyList) {
     const bool is_segments =
         root.tag == Tag::kEmptyList ||
@@ -59,6 +82,10 @@ Status SnapshotWalk::walk(const Value& root) {
         ErrorCode::kUnsupported,
         "this pickle has no memory snapshot: it has neither 'segments' nor 'device_traces'");
   }
+  if (const Value* names = fields.find(Key::kPlimsollDevices)) walk_devices(*names);
+  if (const Value* names = fields.find(Key::kPlimsollWithoutSegments)) {
+    walk_without_segments(*names);
+  }
   if (segments != nullptr) {
     builder_.final_state_known();
     walk_segments(*segments, DeviceType::kCuda);
@@ -83,7 +110,7 @@ Status SnapshotWalk::walk(const Value& root) {
   return {};
 }
 
-// The items of a list or tuple that is no record; null, and counted, for anything else.
+// The items of a list or tuple that is not a record; null, and counted, for anything else.
 const Items* SnapshotWalk::items_of(const Value& value, const char* what) {
   static const Items kNoItems;
   if (value.tag == Tag::kEmptyList || value.tag == Tag::kNone) return &kNoItems;
@@ -99,6 +126,48 @@ void SnapshotWalk::count_unknown(const Entries& entries, const char* record) {
         key.tag == Tag::kString ? std::string(builder_.strings()[key.as_string()]) : "?";
     diagnostics_.add(kUnknownKey, 1, std::string(record) + "." + name);
   }
+}
+
+// --- devices that are not CUDA's ---------------------------------------------------------------
+
+void SnapshotWalk::walk_devices(const Value& list) {
+  const Items* items = items_of(list, "plimsoll_devices");
+  if (items == nullptr) return;
+  std::set<Device> distinct;
+  for (const Value& item : *items) {
+    if (devices_.size() == static_cast<std::size_t>(kMostDevices)) return;
+    const auto device = device_named_by(item, "snapshot.plimsoll_devices");
+    if (device && distinct.insert(*device).second) {
+      devices_.push_back(*device);
+      continue;
+    }
+    // Two traces of one device would be mixed up: the names of the whole list are not used.
+    if (device) records_.bad_value("snapshot.plimsoll_devices");
+    devices_.clear();
+    return;
+  }
+}
+
+void SnapshotWalk::walk_without_segments(const Value& list) {
+  const Items* items = items_of(list, "plimsoll_without_segments");
+  if (items == nullptr) return;
+  const std::size_t count = std::min<std::size_t>(items->size(), kMostDevices);
+  for (std::size_t at = 0; at < count; ++at) {
+    const auto device = device_named_by((*items)[at], "snapshot.plimsoll_without_segments");
+    if (device) builder_.final_state_unknown(*device);
+  }
+}
+
+std::optional<Device> SnapshotWalk::device_named_by(const Value& value, const char* field) {
+  std::optional<Device> device;
+  if (value.tag == Tag::kString) device = device_named(builder_.strings()[value.as_string()]);
+  if (!device) records_.bad_value(field);
+  return device;
+}
+
+Device SnapshotWalk::device_at(std::int32_t ordinal) const {
+  const auto at = static_cast<std::size_t>(ordinal);
+  return at < devices_.size() ? devices_[at] : Device{DeviceType::kCuda, ordinal};
 }
 
 // --- segments ----------------------------------------------------------------------------------
@@ -124,7 +193,7 @@ void SnapshotWalk::walk_segment(const Value& dict, DeviceType type) {
   if (fields.has(Key::kDevice) && type != DeviceType::kPinnedHost) {
     const std::uint64_t ordinal = records_.unsigned_of(fields, Key::kDevice, "segment");
     if (ordinal < static_cast<std::uint64_t>(kMostDevices)) {
-      segment.device.ordinal = static_cast<std::int32_t>(ordinal);
+      segment.device = device_at(static_cast<std::int32_t>(ordinal));
     } else {
       records_.bad_value("segment.device");
     }
@@ -177,7 +246,7 @@ void SnapshotWalk::walk_segment(const Value& dict, DeviceType type) {
 // --- traces ------------------------------------------------------------------------------------
 
 void SnapshotWalk::walk_traces(const Value& list, DeviceType type) {
-  // Pinned host memory is one place, whatever the number of devices.
+  // Pinned host memory is one device, however many devices there are.
   if (type == DeviceType::kPinnedHost) {
     const Device host{type, kPinnedHostOrdinal};
     if (list.tag == Tag::kEventRange) return walk_trace(list, host);
@@ -193,7 +262,7 @@ void SnapshotWalk::walk_traces(const Value& list, DeviceType type) {
   }
   const std::size_t count = std::min<std::size_t>(traces->size(), kMostDevices);
   for (std::size_t ordinal = 0; ordinal < count; ++ordinal) {
-    walk_trace((*traces)[ordinal], Device{type, static_cast<std::int32_t>(ordinal)});
+    walk_trace((*traces)[ordinal], device_at(static_cast<std::int32_t>(ordinal)));
   }
 }
 
@@ -204,7 +273,7 @@ void SnapshotWalk::walk_trace(const Value& list, Device device) {
   const Items* items = items_of(list, "device_traces");
   if (items == nullptr) return;
   // Events that are not in successive rows: the same dict twice, or shared between lists. Each use
-  // is an event.
+  // counts as an event.
   for (const Value& item : *items) {
     if (item.tag != Tag::kEvent) {
       diagnostics_.add(kForeignItem, 1, "device_traces");
@@ -225,7 +294,7 @@ void SnapshotWalk::add_run(Device device, EventRange rows) {
   runs_.push_back({device, rows});
 }
 
-// Whether each device has one run of rows, and the runs follow each other: as PyTorch writes it.
+// Whether each device has one range of rows and the ranges do not overlap, as PyTorch writes them.
 bool SnapshotWalk::are_runs_apart() const {
   std::set<Device> devices;
   std::uint64_t end = 0;
@@ -294,8 +363,9 @@ void SnapshotWalk::walk_settings(const Value& dict, const std::string& prefix, i
 void SnapshotWalk::walk_annotations(const Value& list) {
   const Items* items = items_of(list, "external_annotations");
   if (items == nullptr) return;
-  std::vector<std::optional<Annotation>> begun;  // empty: it has ended
-  std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<std::size_t>> open;  // in `begun`
+  std::vector<std::optional<Annotation>> begun;  // empty: already ended
+  std::map<std::pair<std::uint32_t, Device>, std::vector<std::size_t>>
+      open;  // indices into `begun`
   std::uint64_t unpaired = 0;
   for (const Value& item : *items) {
     if (item.tag != Tag::kDict) {
@@ -307,19 +377,19 @@ void SnapshotWalk::walk_annotations(const Value& list) {
     annotation.name = records_.string_of(fields, Key::kName);
     if (const Value* device = fields.find(Key::kDevice);
         device != nullptr && device->is_unsigned()) {
-      annotation.device.ordinal =
-          static_cast<std::int32_t>(std::min<std::uint64_t>(device->bits, kMostDevices));
+      annotation.device =
+          device_at(static_cast<std::int32_t>(std::min<std::uint64_t>(device->bits, kMostDevices)));
     }
     const std::int64_t time_ns = records_.time_ns_of(fields);
     const std::string_view stage = builder_.strings()[records_.string_of(fields, Key::kStage)];
-    std::vector<std::size_t>& same = open[{annotation.name.value, annotation.device.ordinal}];
+    std::vector<std::size_t>& same = open[{annotation.name.value, annotation.device}];
     if (stage == "START") {
       annotation.begin_ns = time_ns;
       same.push_back(begun.size());
       begun.emplace_back(annotation);
       continue;
     }
-    // Ranges nest, so an END closes the last START of its name.
+    // Ranges nest, so an END closes the last START with its name.
     if (same.empty()) {
       ++unpaired;
     } else {

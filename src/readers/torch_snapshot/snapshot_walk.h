@@ -1,9 +1,10 @@
-// Walks the value that the machine leaves: segments, device traces, settings, annotations, in
-// whatever layout the PyTorch version wrote, into the builder. Every key is optional by version;
-// what is missing or strange is counted.
+// Walks the value that the machine produced (segments, device traces, settings, annotations, in the
+// layout of any PyTorch version) and adds it to the builder. Depending on the version, any key may
+// be missing; missing or unexpected ones are counted.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ class SnapshotWalk {
   Status walk(const Value& root);
 
  private:
+  void walk_devices(const Value& list);
+  void walk_without_segments(const Value& list);
+  std::optional<model::Device> device_named_by(const Value& value, const char* field);
+  model::Device device_at(std::int32_t ordinal) const;
   void walk_segments(const Value& list, model::DeviceType type);
   void walk_segment(const Value& dict, model::DeviceType type);
   void walk_traces(const Value& list, model::DeviceType type);
@@ -39,14 +44,15 @@ class SnapshotWalk {
   SnapshotRecords& records_;
   model::TraceBuilder& builder_;
   base::Diagnostics& diagnostics_;
-  struct Run {  // successive rows of the records' events that are a device's next
+  struct Run {  // successive rows of the records' events that are a device's next events
     model::Device device;
     EventRange rows;
   };
   std::vector<Run> runs_;
   std::vector<model::Device> traced_;
+  std::vector<model::Device> devices_;  // by index, where the file names them
   std::size_t settings_seen_ = 0;
-  bool has_overflowed_ = false;  // the file says that the recorder's ring was full
+  bool has_overflowed_ = false;  // the file reports that the recorder's ring was full
 };
 
 }  // namespace plimsoll::readers::torch_snapshot

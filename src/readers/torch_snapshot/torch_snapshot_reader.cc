@@ -34,8 +34,7 @@ class TorchSnapshotReader final : public Reader {
     if (is_html(text)) {
       return text.find("base64") != text.npos ? Confidence::kCertain : Confidence::kMaybe;
     }
-    // A pickle of a protocol that we do not read deserves its own sentence rather than "unknown
-    // format".
+    // A pickle of an unsupported protocol gets its own message rather than "unknown format".
     return !text.empty() && text[0] == '\x80' ? Confidence::kMaybe : Confidence::kNo;
   }
 

@@ -1,5 +1,5 @@
-// Reads what torch.cuda.memory._dump_snapshot and its relatives write: a pickle of protocol 2 to 5
-// from Python's or from LibTorch's pickler, bare or inside a trace_plot page, of any PyTorch
+// Reads the files of torch.cuda.memory._dump_snapshot and similar functions: a pickle of protocol 2
+// to 5 from Python's or LibTorch's pickler, bare or inside a trace_plot page, from any PyTorch
 // since 2.0. docs/readers/torch_snapshot.md.
 #pragma once
 

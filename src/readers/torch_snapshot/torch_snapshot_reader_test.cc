@@ -1,5 +1,5 @@
-// Snapshots of each layout, in pieces of each size, and pickles that no PyTorch writes. The pickles
-// of whole snapshots are the fuzzer's seeds: Python made them.
+// Snapshots of each layout, in pieces of each size, and pickles that PyTorch never writes. The
+// pickles of full snapshots are the fuzzer's seeds, created by Python.
 #include "readers/torch_snapshot/torch_snapshot_reader.h"
 
 #include <fstream>
@@ -45,7 +45,7 @@ std::string seed(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Everything that reading can get wrong, as text.
+// The observable result of reading, as text.
 std::string picture(const model::Trace& trace) {
   std::string text;
   auto say = [&](auto value) { text += std::to_string(value) + " "; };
@@ -92,7 +92,7 @@ TEST(TorchSnapshotReader, any_protocol_and_any_chunking_gives_the_same_trace) {
   }
 }
 
-TEST(TorchSnapshotReader, every_cut_is_one_clear_error) {
+TEST(TorchSnapshotReader, every_truncation_is_one_clear_error) {
   for (const char* name :
        {"snapshot/python_2.pickle", "snapshot/python_4.pickle", "snapshot/page.html"}) {
     const std::string bytes = seed(name);
@@ -119,14 +119,14 @@ TEST(TorchSnapshotReader,
   EXPECT_EQ(trace.devices[0].history, model::History::kNoEvents);
 }
 
-TEST(TorchSnapshotReader, a_list_of_segments_alone_is_a_snapshot) {
+TEST(TorchSnapshotReader, a_bare_list_of_segments_is_a_snapshot) {
   const Outcome outcome = read(seed("snapshot/segments_only.pickle"));
   ASSERT_TRUE(outcome.trace.ok()) << outcome.trace.error().message;
   EXPECT_EQ(outcome.trace->segments.size(), 1U);
   EXPECT_FALSE(outcome.trace->has_settings);
 }
 
-TEST(TorchSnapshotReader, code_is_refused_by_name) {
+TEST(TorchSnapshotReader, code_is_rejected_by_name) {
   const Outcome outcome = read(seed("pickle/os_system_4.pickle"));
   ASSERT_FALSE(outcome.trace.ok());
   EXPECT_EQ(outcome.trace.error().code, ErrorCode::kUnsafe);
@@ -134,7 +134,7 @@ TEST(TorchSnapshotReader, code_is_refused_by_name) {
   EXPECT_THAT(error_of(seed("pickle/os_system_2.pickle")), HasSubstr("os.system"));
 }
 
-TEST(TorchSnapshotReader, what_lies_about_its_size_is_refused_before_memory_is_taken) {
+TEST(TorchSnapshotReader, false_sizes_are_rejected_before_memory_is_allocated) {
   EXPECT_THAT(error_of(seed("pickle/lying_length.pickle")),
               HasSubstr("a string of 9223372036854775807 bytes"));
   EXPECT_THAT(error_of("\x80\x04X\xff\xff\xff\x03short"), HasSubstr("truncated"));
@@ -144,11 +144,11 @@ TEST(TorchSnapshotReader, what_lies_about_its_size_is_refused_before_memory_is_t
   EXPECT_THAT(error_of("\x80\x04" + std::string(1'100'000, '(')), HasSubstr("MARK"));
 }
 
-TEST(TorchSnapshotReader, a_container_that_contains_itself_is_refused) {
+TEST(TorchSnapshotReader, a_container_that_contains_itself_is_rejected) {
   EXPECT_THAT(error_of(seed("pickle/recursive.pickle")), HasSubstr("contains itself"));
 }
 
-TEST(TorchSnapshotReader, plain_data_of_another_kind_is_named_as_such) {
+TEST(TorchSnapshotReader, plain_data_of_another_kind_is_reported_as_such) {
   EXPECT_THAT(error_of(seed("pickle/values_4.pickle")),
               HasSubstr("a list, but not of a memory snapshot's segments"));
   EXPECT_THAT(error_of("\x80\x04K\x01."), HasSubstr("neither a dict nor a list"));
@@ -156,7 +156,7 @@ TEST(TorchSnapshotReader, plain_data_of_another_kind_is_named_as_such) {
   EXPECT_THAT(error_of("\x80\x06K\x01."), HasSubstr("protocol 6"));
 }
 
-// {'device_traces': [[e, e]]} where e was filled key by key and stands in the list twice.
+// {'device_traces': [[e, e]]}, where e was filled key by key and is in the list twice.
 constexpr std::string_view kSharedEvent =
     "\x80\x02}q\x00X\x0d\x00\x00\x00"
     "device_traces"
@@ -178,7 +178,7 @@ constexpr std::string_view kSharedEvent =
     "a"
     "as."sv;
 
-TEST(TorchSnapshotReader, an_event_that_stands_twice_is_two_events) {
+TEST(TorchSnapshotReader, an_event_listed_twice_is_two_events) {
   const Outcome outcome = read(kSharedEvent);
   ASSERT_TRUE(outcome.trace.ok()) << outcome.trace.error().message;
   EXPECT_EQ(outcome.trace->devices[0].events.size(), 2U);
@@ -200,7 +200,7 @@ constexpr std::string_view kOverflowed =
     "trace_alloc_overflowed"
     "\x88ss."sv;
 
-TEST(TorchSnapshotReader, a_ring_that_says_it_overflowed_is_truncated_history) {
+TEST(TorchSnapshotReader, an_overflowed_ring_is_a_truncated_history) {
   const Outcome outcome = read(kOverflowed);
   ASSERT_TRUE(outcome.trace.ok()) << outcome.trace.error().message;
   EXPECT_EQ(outcome.trace->devices.at(0).history, model::History::kTruncated);

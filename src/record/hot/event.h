@@ -1,6 +1,6 @@
-// What a thread leaves in its ring: one event, 48 bytes, written by the hook and read by the drain.
-// Nothing in it points anywhere. What caching allocators tell of a block does not fit beside the
-// rest: it stands in a second slot, which is published together with the first.
+// One event in a thread's ring: 48 bytes, written by the hook and read by the drain, without
+// pointers. The block details of caching allocators do not fit: they use a second slot, which is
+// published together with the first.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ enum class Kind : std::uint8_t {
   kMark,
   kFreeRequested,
   kDeviceFigure,
-  // With details in the next slot.
+  // With details in the next slot:
   kAllocBlock,
   kAdoptBlock,
   kSegment,
@@ -28,16 +28,17 @@ enum class Kind : std::uint8_t {
 };
 constexpr bool has_details(Kind kind) { return kind >= Kind::kAllocBlock; }
 
-inline constexpr unsigned kTickBits = 56;
+inline constexpr unsigned kPhaseBits = 4, kKindBits = 6, kTickBits = 64 - kPhaseBits - kKindBits;
+static_assert(static_cast<unsigned>(Kind::kOutOfMemory) < 1u << kKindBits);
 inline constexpr std::uint64_t kTickMask = (std::uint64_t{1} << kTickBits) - 1;
 inline constexpr std::uint64_t kMaxSizeBytes = (std::uint64_t{1} << 56) - 1;
 
 struct Event {
-  std::uint64_t stamp;    // ticks in the upper 56 bits, kind in 4, phase in 4
-  std::uint64_t address;  // mark, figure: its value; out of memory: what the device had left
+  std::uint64_t stamp;    // ticks in the upper 54 bits, kind in 6, phase in 4
+  std::uint64_t address;  // mark, figure: its value; out of memory: free device memory
   std::uint64_t
       size;  // size in the upper 56 bits, device in 8; mark, figure: its kind in the upper bits
-  std::uint32_t layer;  // as in plimsoll_context; figure: the process's name
+  std::uint32_t layer;  // as in plimsoll_context; figure: the name of the process
   std::uint32_t outer_op;
   std::uint32_t inner_op;
   std::uint32_t forward_op;
@@ -45,36 +46,37 @@ struct Event {
   std::uint32_t op_instance;  // adopt, tag: the tensor; figure: the process
 
   std::uint64_t slots() const { return has_details(kind()) ? 2 : 1; }
-  Kind kind() const { return static_cast<Kind>((stamp >> 4) & 15u); }
+  Kind kind() const { return static_cast<Kind>((stamp >> kPhaseBits) & ((1u << kKindBits) - 1)); }
   std::uint8_t phase() const { return static_cast<std::uint8_t>(stamp & 15u); }
-  std::uint64_t ticks() const { return stamp >> 8; }  // the lower 56 bits of them
+  std::uint64_t ticks() const { return stamp >> (64 - kTickBits); }  // only the lower 54 bits
   std::uint64_t size_bytes() const { return size >> 8; }
   std::uint8_t device() const { return static_cast<std::uint8_t>(size & 255u); }
 };
 static_assert(sizeof(Event) == 48 && std::is_trivially_copyable_v<Event>);
 
 struct EventDetails {
-  std::uint64_t requested_bytes = 0;  // the event's own size is the block's
+  std::uint64_t requested_bytes = 0;  // the event's own size is the block size
   std::uint64_t stream = 0;
   std::uint64_t limit_bytes = 0;         // out of memory
-  std::uint64_t device_total_bytes = 0;  // the same
+  std::uint64_t device_total_bytes = 0;  // out of memory
   std::uint32_t pool = 0;
   std::uint8_t action = 0;  // segment
   std::uint8_t unused[11] = {};
 };
-// A slot of the ring as either.
+// Reinterpret a slot of the ring as one or the other.
 inline EventDetails details_of(const Event& slot) { return std::bit_cast<EventDetails>(slot); }
 inline Event slot_of(const EventDetails& details) { return std::bit_cast<Event>(details); }
 
 inline std::uint64_t make_stamp(std::uint64_t ticks, Kind kind, std::uint8_t phase) {
-  return ticks << 8 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 4 | (phase & 15u);
+  return ticks << (64 - kTickBits) | std::uint64_t{static_cast<std::uint8_t>(kind)} << kPhaseBits |
+         (phase & 15u);
 }
 
 inline std::uint64_t make_size(std::uint64_t size_bytes, std::uint8_t device) {
   return (size_bytes < kMaxSizeBytes ? size_bytes : kMaxSizeBytes) << 8 | device;
 }
 
-// The full ticks of an event that happened within 2^55 ticks of `now`.
+// The full tick count of an event within 2^53 ticks of `now`: a month at 3 GHz.
 inline std::uint64_t full_ticks(std::uint64_t low, std::uint64_t now) {
   const std::uint64_t ago = (now - low) & kTickMask;
   const bool is_ahead = (ago >> (kTickBits - 1)) != 0;

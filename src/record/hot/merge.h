@@ -1,5 +1,5 @@
-// Events of many rings in the order of their times. Each source is one ring's events, which are in
-// order already; a run of one source costs nothing but the comparison with the next best.
+// Merges the events of many rings by time. Each source is the events of one ring, already in order;
+// in a run of events from one source, each costs a single comparison with the next-best source.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,15 @@ struct Source {
   std::uint64_t ticks = 0;  // of the next event
 };
 
-// Tells `apply(event, details, ticks, state)` every event up to the horizon, and gives their slots
-// back. `details` is the slot behind the event, if the event has any.
-// Within one tick the order is that of the sources. `apply` may throw: what it was told is gone
-// from the rings or not.
+// Calls `apply(event, details, ticks, state)` for every event up to the horizon, and frees its
+// slots. `details` is the slot after the event, if the event has any. Within one tick the order is
+// that of the sources. If `apply` throws, the events passed to it may or may not have been removed
+// from the rings.
 template <typename Apply>
 void merge(std::vector<Source>& sources, std::uint64_t horizon, Apply&& apply) {
   constexpr std::uint64_t kReleaseEvery = 4096;
   const auto is_later = [](const Source& a, const Source& b) { return a.ticks > b.ticks; };
-  // Whether there is an event to tell; if so, its time stands in the source.
+  // Whether there is a next event; if so, sets the source's time to it.
   const auto look = [horizon](Source& source) {
     if (source.at == source.end) return false;
     source.ticks = full_ticks(source.state->ring.at(source.at).ticks(), horizon);

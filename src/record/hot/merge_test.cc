@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Rings with events at given ticks.
+// Rings with events at the given ticks.
 struct Rings {
   explicit Rings(const std::vector<std::vector<std::uint64_t>>& ticks) {
     for (const auto& of_thread : ticks) {
@@ -46,21 +46,21 @@ struct Rings {
   std::vector<std::unique_ptr<Slots>> rings;
 };
 
-TEST(Merge, goes_by_time) {
+TEST(Merge, orders_events_by_time) {
   Rings rings({{10, 40}, {20, 30, 50}});
   EXPECT_THAT(rings.take(100), ElementsAre(std::pair(10, 0), std::pair(20, 1), std::pair(30, 1),
                                            std::pair(40, 0), std::pair(50, 1)));
   EXPECT_THAT(rings.take(100), IsEmpty());
 }
 
-TEST(Merge, leaves_what_lies_beyond_the_horizon) {
+TEST(Merge, leaves_events_beyond_the_horizon) {
   Rings rings({{10, 40}, {20, 60}});
   EXPECT_THAT(rings.take(40), ElementsAre(std::pair(10, 0), std::pair(20, 1), std::pair(40, 0)));
   EXPECT_THAT(rings.take(59), IsEmpty());
   EXPECT_THAT(rings.take(60), ElementsAre(std::pair(60, 1)));
 }
 
-TEST(Merge, is_a_sort_that_keeps_each_threads_order) {
+TEST(Merge, keeps_the_order_of_each_thread) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 200; ++round) {
     std::vector<std::vector<std::uint64_t>> ticks(1 + random() % 9);

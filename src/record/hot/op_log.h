@@ -1,5 +1,4 @@
-// What a thread's running outermost operator has allocated so far: its phase may be told with
-// hindsight.
+// The allocations of a thread's running outermost operator, whose phase may be set retroactively.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +20,9 @@ struct OpLog {
   std::uint32_t thread = 0;
   std::uint32_t op_instance = 0;
   std::vector<OpAllocation> allocations;
-  std::size_t most = kMost;  // of them, until those that are not alive any more are forgotten
+  std::size_t most = kMost;  // capacity; when full, entries that are no longer live are removed
 
-  // Begins anew when this is another operator.
+  // Clears the log if the operator differs from the current one.
   void enter(std::uint32_t of_thread, std::uint32_t of_op_instance) {
     if (thread == of_thread && op_instance == of_op_instance) return;
     thread = of_thread;

@@ -1,9 +1,9 @@
-// A ring of events between the one thread that makes them and the one that drains them. Neither
-// waits for the other: who finds it full drops, and counts. The memory is touched only as far as it
-// is used.
+// A ring of events with one writer thread and one reader, the drain. Neither waits for the other:
+// an event that finds the ring full is dropped and counted. Memory is touched only as slots are
+// used.
 //
-// A part at the end is kept for everything but allocations. A dropped allocation is missed until it
-// is freed; a dropped free would make memory look alive for ever.
+// The last part is reserved for events other than allocations. A dropped allocation is missing
+// until it is freed; a dropped free would make its memory look live forever.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // Takes `capacity` zeroed events, a power of two. Not while anyone uses the ring.
+  // `slots` are `capacity` zeroed events, a power of two. Not while a thread uses the ring.
   void attach(Event* slots, std::uint64_t capacity) {
     slots_ = slots;
     mask_ = capacity - 1;
@@ -32,7 +32,7 @@ class Ring {
     quarter_ = capacity / 4;
     restart();
   }
-  // Begins at the first slot again. Not while anyone uses the ring.
+  // Resets it to the first slot. Not while a thread uses the ring.
   void restart() {
     head_.store(0, std::memory_order_relaxed);
     tail_.store(0, std::memory_order_relaxed);
@@ -42,9 +42,9 @@ class Ring {
   std::uint64_t capacity() const { return capacity_; }
   Event* slots() const { return slots_; }
 
-  // ---- the thread that makes events ----
+  // ---- the writing thread ----
 
-  // The slot for the next event, or null: it is dropped and counted. There is room for `slots`.
+  // Reserves `slots` slots and returns the first, or null: then the event is dropped and counted.
   Event* claim(Need need, std::uint64_t slots = 1) {
     const std::uint64_t last = head_.load(std::memory_order_relaxed) + slots - 1;
     const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
@@ -58,19 +58,20 @@ class Ring {
     sure_until_ = std::min(seen_tail_ + alloc_limit_, (last + 1) | (quarter_ - 1));
     return &slots_[(last - slots + 1) & mask_];
   }
-  // The slot for the next event where neither claim() nor publish() has to look at the drain; else
-  // null, and they do. publish_at_once() follows.
-  Event* claim_at_once() {
+  // The fast path: the slot for the next event, without reading the drain's position; or null: then
+  // use claim() and publish() instead. Follow with publish_one().
+  Event* try_claim() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     return head < sure_until_ ? &slots_[head & mask_] : nullptr;
   }
-  void publish_at_once() {
+  void publish_one() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed) + 1;
     head_.store(head, std::memory_order_release);  // pairs with head() of the drain
   }
-  // The slot behind the claimed one, if there was room asked for it.
+  // The slot after the claimed one, if it was reserved.
   Event* second() { return &slots_[(head_.load(std::memory_order_relaxed) + 1) & mask_]; }
-  // The claimed slots are filled. True now and then when the ring is half full: wake the drain.
+  // Publishes the claimed slots. Returns true now and then while the ring is at least half full:
+  // the caller should wake the drain.
   bool publish(std::uint64_t slots = 1) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed) + slots;
     head_.store(head, std::memory_order_release);  // pairs with head() of the drain
@@ -93,11 +94,12 @@ class Ring {
   std::uint64_t capacity_ = 0;
   std::uint64_t alloc_limit_ = 0;
   std::uint64_t quarter_ = 0;
-  std::uint64_t seen_tail_ = 0;   // the maker's last look at tail_
-  std::uint64_t sure_until_ = 0;  // before it there is room, and no quarter ends
+  std::uint64_t seen_tail_ = 0;   // tail_ when the writer last read it
+  std::uint64_t sure_until_ = 0;  // slots before it are free and do not cross the end of a quarter
   std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint64_t> dropped_{0};
-  alignas(64) std::atomic<std::uint64_t> tail_{0};  // on a line of its own: the drain writes it
+  // on its own cache line, because the drain writes it
+  alignas(64) std::atomic<std::uint64_t> tail_{0};
 };
 
 }  // namespace plimsoll::record

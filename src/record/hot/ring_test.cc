@@ -26,7 +26,7 @@ struct SmallRing {
   Ring ring;
 };
 
-TEST(Ring, gives_back_what_was_put_in) {
+TEST(Ring, returns_the_events_that_were_written) {
   SmallRing small(8);
   EXPECT_TRUE(small.push(1));
   EXPECT_TRUE(small.push(2));
@@ -35,7 +35,7 @@ TEST(Ring, gives_back_what_was_put_in) {
   EXPECT_EQ(small.ring.at(1).address, 2u);
 }
 
-TEST(Ring, drops_what_does_not_fit_and_counts_it) {
+TEST(Ring, drops_events_that_do_not_fit_and_counts_them) {
   SmallRing small(8);
   for (std::uint64_t i = 0; i < 11; ++i) EXPECT_EQ(small.push(i), i < 8);
   EXPECT_EQ(small.ring.dropped(), 3u);
@@ -46,7 +46,7 @@ TEST(Ring, drops_what_does_not_fit_and_counts_it) {
   EXPECT_EQ(small.ring.at(9).address, 12u);
 }
 
-TEST(Ring, keeps_room_for_frees) {
+TEST(Ring, reserves_slots_for_frees) {
   SmallRing small(16);
   int allocs = 0;
   while (small.push(1, Ring::Need::kAlloc)) ++allocs;
@@ -67,7 +67,7 @@ TEST(Ring, two_slots_are_claimed_and_published_together) {
   EXPECT_EQ(small.ring.claim(Ring::Need::kOther, 2), nullptr);  // one slot is left
   EXPECT_EQ(small.ring.dropped(), 1u);
   small.ring.release(2);
-  ASSERT_NE(small.ring.claim(Ring::Need::kOther, 2), nullptr);  // around the end of the ring
+  ASSERT_NE(small.ring.claim(Ring::Need::kOther, 2), nullptr);  // wraps around the end of the ring
   small.ring.second()->address = 9;
   small.ring.publish(2);
   EXPECT_EQ(small.ring.at(5).address, 2u);
@@ -81,35 +81,35 @@ TEST(Ring, without_memory_drops_everything) {
   EXPECT_EQ(ring.dropped(), 1u);
 }
 
-// As hooks do: at once where that is possible. False: dropped.
+// Like the hooks: with the fast path if possible. Returns false if the event was dropped.
 bool put(Ring& ring, std::uint64_t value, Ring::Need need, int& asked) {
-  Event* event = ring.claim_at_once();
-  const bool is_at_once = event != nullptr;
-  if (!is_at_once) event = ring.claim(need);
+  Event* event = ring.try_claim();
+  const bool is_immediate = event != nullptr;
+  if (!is_immediate) event = ring.claim(need);
   if (event == nullptr) return false;
   event->address = value;
-  if (is_at_once) {
-    ring.publish_at_once();
+  if (is_immediate) {
+    ring.publish_one();
   } else if (ring.publish()) {
     ++asked;
   }
   return true;
 }
 
-TEST(Ring, asks_for_the_drain_when_it_is_half_full) {
-  SmallRing with_a_look(64), at_once(64);
+TEST(Ring, wakes_the_drain_when_it_is_half_full) {
+  SmallRing with_try_claim(64), without_try_claim(64);
   int asked = 0, asked_by_hooks = 0;
   for (std::uint64_t i = 0; i < 64; ++i) {
-    ASSERT_NE(with_a_look.ring.claim(Ring::Need::kOther), nullptr);
-    if (with_a_look.ring.publish()) ++asked;
-    ASSERT_TRUE(put(at_once.ring, i, Ring::Need::kOther, asked_by_hooks));
+    ASSERT_NE(with_try_claim.ring.claim(Ring::Need::kOther), nullptr);
+    if (with_try_claim.ring.publish()) ++asked;
+    ASSERT_TRUE(put(without_try_claim.ring, i, Ring::Need::kOther, asked_by_hooks));
     EXPECT_EQ(asked_by_hooks, asked) << i;
   }
   EXPECT_GE(asked, 1);
   EXPECT_LE(asked, 4);
 }
 
-TEST(Ring, what_is_put_in_at_once_takes_no_more_room) {
+TEST(Ring, the_fast_path_takes_no_more_slots) {
   SmallRing small(64);
   int asked = 0;
   std::uint64_t allocs = 0;
@@ -125,12 +125,12 @@ TEST(Ring, what_is_put_in_at_once_takes_no_more_room) {
   for (std::uint64_t i = 40; i < small.ring.head(); ++i) EXPECT_EQ(small.ring.at(i).address, i);
 }
 
-TEST(Ring, is_mostly_written_at_once) {
+TEST(Ring, is_mostly_written_by_the_fast_path) {
   SmallRing small(64);
   int slow = 0;
   for (std::uint64_t i = 0; i < 6'400; ++i) {
-    if (small.ring.claim_at_once() != nullptr) {
-      small.ring.publish_at_once();
+    if (small.ring.try_claim() != nullptr) {
+      small.ring.publish_one();
     } else {
       ++slow;
       ASSERT_NE(small.ring.claim(Ring::Need::kAlloc), nullptr);
@@ -141,7 +141,7 @@ TEST(Ring, is_mostly_written_at_once) {
   EXPECT_LE(slow, 2 * 6'400 / 16);
 }
 
-TEST(RingThreads, loses_nothing_but_what_it_counts_and_keeps_the_order) {
+TEST(RingThreads, counts_every_lost_event_and_keeps_the_order) {
   constexpr std::uint64_t kEvents = 300'000;
   SmallRing small(1024);
   std::atomic<bool> is_over{false};
@@ -172,17 +172,21 @@ TEST(RingThreads, loses_nothing_but_what_it_counts_and_keeps_the_order) {
 
 TEST(Event, keeps_ticks_sizes_and_kinds) {
   Event event{};
-  event.stamp = make_stamp(0x00AB'CDEF'0123'4567, Kind::kMark, 4);
+  event.stamp = make_stamp(0x002B'CDEF'0123'4567, Kind::kMark, 4);
   event.size = make_size(123'456'789'012, 200);
-  EXPECT_EQ(event.ticks(), 0x00AB'CDEF'0123'4567u);
+  EXPECT_EQ(event.ticks(), 0x002B'CDEF'0123'4567u);
   EXPECT_EQ(event.kind(), Kind::kMark);
   EXPECT_EQ(event.phase(), 4);
+  const auto last = static_cast<Kind>((1u << kKindBits) - 1);
   EXPECT_EQ(event.size_bytes(), 123'456'789'012u);
   EXPECT_EQ(event.device(), 200);
   EXPECT_EQ(make_size(~std::uint64_t{0}, 1) >> 8, kMaxSizeBytes);
+  event.stamp = make_stamp(kTickMask, last, 15);
+  EXPECT_EQ(event.kind(), last);
+  EXPECT_EQ(event.ticks(), kTickMask);
 }
 
-TEST(Event, its_ticks_survive_the_end_of_their_bits) {
+TEST(Event, its_ticks_survive_wraparound) {
   const std::uint64_t now = 5 * (kTickMask + 1) + 10;
   for (const std::uint64_t ticks : {now, now - 1, now - 11, now + 7, now - (kTickMask >> 2)}) {
     EXPECT_EQ(full_ticks(ticks & kTickMask, now), ticks);

@@ -20,7 +20,7 @@
 namespace plimsoll::record {
 namespace {
 
-// Surely a thread that began to leave is gone by then.
+// Longer than any thread takes to exit.
 constexpr std::uint64_t kLeavingNs = 10'000'000'000;
 
 constexpr std::size_t kRingBytes = kRingEvents * sizeof(Event);
@@ -55,8 +55,8 @@ bool is_gone(std::int32_t system_id) noexcept {
 #endif
 }
 
-// For threads that come when there is no memory left at all. The last one is shared by all that
-// come when the others are taken: their events are dropped, but their contexts mix.
+// For threads created when no memory is available. All further threads share the last one: their
+// events are dropped, but their contexts mix.
 constinit std::array<ThreadState, 32> g_last_resorts;
 constinit std::atomic<std::size_t> g_last_resorts_taken{0};
 thread_local ThreadState* t_last_resort [[gnu::tls_model("initial-exec")]] = nullptr;
@@ -92,7 +92,7 @@ ThreadState* ThreadRegistry::take_state() noexcept try {
   for (ThreadState* other : states_) {
     if (other->life == ThreadState::Life::kUnused) {
       state = other;
-      if (other->ring.capacity() > 0) break;  // one with a ring, if there is one
+      if (other->ring.capacity() > 0) break;  // prefer one with a ring
     }
   }
   if (state == nullptr) {
@@ -121,7 +121,8 @@ void ThreadRegistry::give_ring(ThreadState& state) noexcept {
   void* memory = mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
   if (memory == MAP_FAILED) return;
 #if defined(MADV_NOHUGEPAGE)
-  madvise(memory, kRingBytes, MADV_NOHUGEPAGE);  // a few events must not cost two megabytes
+  madvise(memory, kRingBytes, MADV_NOHUGEPAGE);  // avoid two megabytes of huge page for a few
+                                                 // events
 #endif
   ++rings_;
   state.ring.attach(static_cast<Event*>(memory), kRingEvents);
@@ -140,8 +141,8 @@ void ThreadRegistry::list(std::vector<ThreadState*>& states) {
   }
 }
 
-// A thread that leaves may still run destructors of thread-local data, and they may free memory:
-// its state goes to another thread only when the system does not know it any more.
+// An exiting thread may still run destructors of thread-local data, which may free memory: its
+// state is reused only when the system no longer knows the thread.
 void ThreadRegistry::sweep() noexcept {
   const std::lock_guard lock(mutex_);
   const std::uint64_t now_ns = clock_ns();
@@ -151,7 +152,7 @@ void ThreadRegistry::sweep() noexcept {
         state->life == ThreadState::Life::kLeaving && now_ns - state->left_at_ns > kLeavingNs;
     if (!left_long_ago && !is_gone(state->system_id)) continue;
     Ring& ring = state->ring;
-    if (ring.head() != ring.tail() || ring.dropped() != state->dropped_told) continue;
+    if (ring.head() != ring.tail() || ring.dropped() != state->dropped_reported) continue;
     state->life = ThreadState::Life::kUnused;
     if (ring.capacity() == 0) continue;
     ring.restart();
@@ -165,7 +166,7 @@ void ThreadRegistry::forget_other_threads() noexcept {
     if (state == t_state) {
       state->system_id = system_thread_id();
     } else {
-      state->system_id = -1;  // no thread's: gone
+      state->system_id = -1;  // no such thread any more: it has exited
     }
   }
 }

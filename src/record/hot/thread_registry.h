@@ -1,9 +1,9 @@
-// The threads that make events, each with its context and its ring. A thread is met at its first
-// call and left when the system does not know it any more: after its last destructor of
-// thread-local data, so that what they free is recorded too. Its ring goes to a new thread then.
+// The threads that write events, each with its context and its ring. A thread is added at its first
+// call and removed when the system no longer knows it: after its last destructor of thread-local
+// data, so that frees in those are recorded too. A new thread can then reuse its ring.
 //
-// Threads beyond kMaxRings, and those for whose ring there is no memory, have a context all the
-// same; their events are dropped and counted.
+// Threads beyond kMaxRings, and those whose ring cannot be allocated, still have a context; their
+// events are dropped and counted.
 #pragma once
 
 #include <atomic>
@@ -21,23 +21,23 @@ namespace plimsoll::record {
 inline constexpr std::uint64_t kRingEvents = 65'536;
 inline constexpr std::size_t kMaxRings = 4'096;
 
-// What the hooks write through; a plimsoll_context* of ours points to its first member.
+// The hooks' state; our plimsoll_context* pointers point to its first member.
 struct alignas(64) ThreadState {
   plimsoll_context context{};
   Ring ring;
-  std::uint32_t number = 0;  // of the thread, from 0, in the order of their first calls
+  std::uint32_t number = 0;  // of the thread, from 0, in order of first call
 
-  // The registry's, under its lock.
+  // Owned by the registry, under its lock:
   enum class Life : std::uint8_t { kUnused, kRunning, kLeaving };
   Life life = Life::kUnused;
   std::int32_t system_id = 0;
   std::uint64_t left_at_ns = 0;
 
-  bool is_listed = false;  // once it was, for ever
+  bool is_listed = false;  // never reset
 
-  // The drain's.
-  std::uint64_t dropped_told = 0;
-  OpLog* op_log = nullptr;  // made when it is needed, kept for ever
+  // Owned by the drain:
+  std::uint64_t dropped_reported = 0;
+  OpLog* op_log = nullptr;  // created on demand, never freed
 };
 static_assert(std::is_standard_layout_v<ThreadState>);
 
@@ -53,21 +53,21 @@ class ThreadRegistry {
     return reinterpret_cast<ThreadState*>(context);
   }
 
-  // Of threads for which there was no memory at all: events that no ring has counted.
+  // Counts an event of a thread without a ring of its own, which no ring has counted.
   void count_lost() noexcept { lost_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
-  // Appends every state whose ring may hold events. For the drain.
+  // Appends every state whose ring may contain events; called by the drain.
   void list(std::vector<ThreadState*>& states);
-  // Gives up threads that are gone and whose rings are empty. For the drain, now and then.
+  // Removes threads that have exited and whose rings are empty. The drain calls it occasionally.
   void sweep() noexcept;
 
-  // Around fork. In the child only the calling thread is left.
+  // Around fork. The child has only the calling thread.
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
   void forget_other_threads() noexcept;  // between lock() and unlock()
 
-  // The thread has begun to end; called by the system.
+  // Called by the system when the thread begins to exit.
   void leave(ThreadState* state) noexcept;
 
  private:
@@ -75,7 +75,7 @@ class ThreadRegistry {
   void give_ring(ThreadState& state) noexcept;
 
   std::mutex mutex_;
-  std::vector<ThreadState*> states_;  // they are never deleted: contexts may be held for ever
+  std::vector<ThreadState*> states_;  // never deleted: a context may be used at any time
   std::uint32_t next_number_ = 0;
   std::size_t rings_ = 0;
   std::atomic<std::uint64_t> lost_{0};

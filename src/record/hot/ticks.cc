@@ -12,14 +12,14 @@ namespace plimsoll::record {
 namespace {
 
 #if defined(__x86_64__)
-// The counter goes at one speed in every state of the processor.
+// The counter runs at a constant speed in every power state of the processor.
 bool tsc_is_invariant() noexcept {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 8)) != 0;
 }
 
-// Linux watches whether the counters of all processors agree; where they did not, it keeps time by
-// something else.
+// Linux checks whether the counters of all processors agree; if they do not, it uses another clock
+// source.
 bool kernel_distrusts_tsc() noexcept {
   std::FILE* file =
       std::fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
@@ -55,8 +55,8 @@ TickClock::TickClock(TickSource source) noexcept : source_(source) {
   count_ = 1;
 }
 
-// Reads the clock between two looks at the counter; the closest of a few tries. False when the
-// thread was interrupted in each.
+// Reads the clock between two readings of the counter and keeps the tightest of a few tries.
+// Returns false if the thread was interrupted in every try.
 bool TickClock::look(Anchor& anchor) const noexcept {
   std::uint64_t narrowest = ~std::uint64_t{0};
   for (int i = 0; i < 4; ++i) {
@@ -68,7 +68,7 @@ bool TickClock::look(Anchor& anchor) const noexcept {
     anchor.ticks = before + width / 2;
     anchor.time_ns = static_cast<std::int64_t>(now_ns) + epoch_offset_ns_;
   }
-  return narrowest < 20'000;  // some microseconds on any processor
+  return narrowest < 20'000;  // a few microseconds on any processor
 }
 
 void TickClock::calibrate() noexcept {
@@ -87,7 +87,7 @@ std::int64_t TickClock::to_ns(std::uint64_t ticks) const noexcept {
   if (source_ == TickSource::kClock) return static_cast<std::int64_t>(ticks) + epoch_offset_ns_;
   if (count_ < 2) return anchor(0).time_ns;
   const std::size_t oldest = std::min(count_, kAnchors) - 1;
-  std::size_t end = 0;  // the newest anchor that does not lie before `ticks`, or the newest at all
+  std::size_t end = 0;  // the newest anchor not after `ticks`, or the newest one
   while (end + 1 < oldest && anchor(end + 1).ticks > ticks) ++end;
   const Anchor& b = anchor(end);
   const Anchor& a = anchor(end + 1);

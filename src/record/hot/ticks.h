@@ -1,7 +1,7 @@
-// Time, cheap enough for every event: the processor's time-stamp counter where it counts steadily,
-// the monotonic clock elsewhere. The drain turns ticks into nanoseconds since the Unix epoch by
-// looking at both clocks again and again, and going straight in between; wall-clock jumps during
-// the life of the process are not followed, so time never goes back.
+// Time, cheap enough for every event: the processor's time-stamp counter if it is steady, else the
+// monotonic clock. The drain converts ticks into nanoseconds since the Unix epoch by reading both
+// clocks regularly and interpolating. Jumps of the wall clock during the life of the process are
+// ignored, so time never goes backwards.
 #pragma once
 
 #include <time.h>
@@ -27,8 +27,8 @@ inline std::uint64_t clock_ns() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Ticks now, read after every load before it: what one thread saw of another one's doing has the
-// later ticks. The order of a free and the allocation that reuses its memory depends on it.
+// The current ticks, read after every earlier load: if one thread observed another's action, its
+// ticks are later. The order of a free and the allocation that reuses its memory depends on this.
 inline std::uint64_t read_ticks(TickSource source) noexcept {
 #if defined(__x86_64__)
   if (source == TickSource::kTsc) [[likely]] {
@@ -45,7 +45,7 @@ class TickClock {
  public:
   explicit TickClock(TickSource source) noexcept;
 
-  // Looks at both clocks. Call it before times of new events are asked for.
+  // Reads both clocks. Call it before converting the times of new events.
   void calibrate() noexcept;
   std::int64_t to_ns(std::uint64_t ticks) const noexcept;  // since the Unix epoch
 
@@ -62,9 +62,9 @@ class TickClock {
   bool look(Anchor& anchor) const noexcept;
 
   TickSource source_;
-  std::int64_t epoch_offset_ns_ = 0;  // what the wall clock is ahead of the monotonic one
+  std::int64_t epoch_offset_ns_ = 0;  // wall clock minus monotonic clock
   std::array<Anchor, kAnchors> anchors_{};
-  std::size_t count_ = 0;  // of all anchors ever; the last kAnchors are there
+  std::size_t count_ = 0;  // of all anchors so far; the last kAnchors are stored
 };
 
 }  // namespace plimsoll::record

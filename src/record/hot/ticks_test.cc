@@ -31,7 +31,7 @@ TEST_P(EachSource, follows_the_wall_clock) {
     const std::int64_t before = wall_ns();
     const std::uint64_t ticks = read_ticks(GetParam());
     const std::int64_t after = wall_ns();
-    // Between two looks at both clocks the way is straight; the wall clock may be slewed meanwhile.
+    // Between two anchors the interpolation is linear; the wall clock may be slewed meanwhile.
     EXPECT_GT(clock.to_ns(ticks), before - 1'000'000);
     EXPECT_LT(clock.to_ns(ticks), after + 1'000'000);
   }

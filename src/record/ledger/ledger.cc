@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/categories.h"
 #include "plimsoll/recorder_c.h"
 
 namespace plimsoll::record {
@@ -96,18 +97,18 @@ void Ledger::alloc(const Event& event, const EventDetails& details, const Origin
   if (op_instance != 0) {
     remember(row, *origin.op_log);
   }
-  format::Alloc told;
-  told.time_ns = origin.time_ns;
-  told.thread = origin.thread;
-  told.site = row.site;
-  told.serial = row.serial;
-  told.address = row.address;
-  told.size_bytes = row.requested_bytes;
-  told.slack_bytes = row.size_bytes - row.requested_bytes;
-  told.is_adopted = row.is_adopted;
+  format::Alloc reported;
+  reported.time_ns = origin.time_ns;
+  reported.thread = origin.thread;
+  reported.site = row.site;
+  reported.serial = row.serial;
+  reported.address = row.address;
+  reported.size_bytes = row.requested_bytes;
+  reported.padding_bytes = row.size_bytes - row.requested_bytes;
+  reported.is_adopted = row.is_adopted;
   LiveTotals live = live_totals(row.device);
   live.phase = known_phase(event.phase());
-  for (EventReceiver* receiver : receivers) receiver->on_alloc(told, live);
+  for (EventReceiver* receiver : receivers) receiver->on_alloc(reported, live);
 }
 
 DeviceTotals& Ledger::totals_of(std::uint8_t device) {
@@ -137,7 +138,7 @@ void Ledger::begin_life(const LiveRow& row) {
   ++totals.live_count;
 }
 
-// It is active yet.
+// The block still counts as active.
 void Ledger::end_live(const LiveRow& row) {
   live_bytes_ -= row.size_bytes;
   --live_count_;
@@ -154,8 +155,8 @@ void Ledger::end_life(const LiveRow* row) {
   rows_.erase(row);
 }
 
-// An operator that allocates and frees on and on is remembered by what is alive of it: the log
-// grows with the live set, not with time.
+// When the log is full, drops what is no longer live: an operator that keeps allocating and freeing
+// grows the log with its live set, not with time.
 void Ledger::remember(const LiveRow& row, OpLog& log) {
   log.enter(row.thread, row.op_instance);
   if (log.allocations.size() >= log.most) {
@@ -170,36 +171,36 @@ void Ledger::remember(const LiveRow& row, OpLog& log) {
 
 void Ledger::end_older(const LiveRow* row, const Origin& origin, Receivers receivers) {
   ++replaced_;
-  const format::Free told{origin.time_ns, origin.thread, row->serial, row->address, false};
+  const format::Free reported{origin.time_ns, origin.thread, row->serial, row->address, false};
   end_life(row);
-  for (EventReceiver* receiver : receivers) receiver->on_free(told);
+  for (EventReceiver* receiver : receivers) receiver->on_free(reported);
 }
 
 void Ledger::free(const Event& event, const Origin& origin, Receivers receivers) {
-  format::Free told;
-  told.time_ns = origin.time_ns;
-  told.thread = origin.thread;
-  told.address = event.address;
+  format::Free reported;
+  reported.time_ns = origin.time_ns;
+  reported.thread = origin.thread;
+  reported.address = event.address;
   const LiveRow* row = rows_.find({event.address, event.device()});
   if (row == nullptr) {
     ++unmatched_;
   } else {
-    told.serial = row->serial;
-    told.in_op = !row->is_pending && was_in_op(event, origin, *row);
+    reported.serial = row->serial;
+    reported.in_op = !row->is_pending && was_in_op(event, origin, *row);
     end_life(row);
   }
-  for (EventReceiver* receiver : receivers) receiver->on_free(told);
+  for (EventReceiver* receiver : receivers) receiver->on_free(reported);
 }
 
-// Of an unknown address the free that follows tells.
+// For an unknown address, the free() that follows reports the event.
 void Ledger::free_requested(const Event& event, const Origin& origin, Receivers receivers) {
   LiveRow* row = rows_.find({event.address, event.device()});
   if (row == nullptr || row->is_pending) return;
   end_live(*row);
   row->is_pending = true;
-  const format::FreeRequested told{origin.time_ns, origin.thread, row->serial,
-                                   was_in_op(event, origin, *row)};
-  for (EventReceiver* receiver : receivers) receiver->on_free_requested(told);
+  const format::FreeRequested reported{origin.time_ns, origin.thread, row->serial,
+                                       was_in_op(event, origin, *row)};
+  for (EventReceiver* receiver : receivers) receiver->on_free_requested(reported);
 }
 
 void Ledger::adopt(const Event& event, const EventDetails& details, const Origin& origin,
@@ -211,33 +212,36 @@ void Ledger::adopt(const Event& event, const EventDetails& details, const Origin
 
 void Ledger::segment(const Event& event, const EventDetails& details, const Origin& origin,
                      Receivers receivers) {
-  format::Segment told;
-  told.time_ns = origin.time_ns;
-  told.thread = origin.thread;
-  told.site = sites_.id(site_of(event, details));
-  told.action = details.action;
-  told.device = event.device();
-  told.address = event.address;
-  told.size_bytes = event.size_bytes();
-  DeviceTotals& totals = totals_of(told.device);
-  totals.reserved_bytes += segments_.apply(told);
+  format::Segment reported;
+  reported.time_ns = origin.time_ns;
+  reported.thread = origin.thread;
+  reported.site = sites_.id(site_of(event, details));
+  reported.action = details.action;
+  reported.device = event.device();
+  reported.address = event.address;
+  reported.size_bytes = event.size_bytes();
+  DeviceTotals& totals = totals_of(reported.device);
+  totals.reserved_bytes += segments_.apply(reported);
   totals.has_segments = true;
-  const LiveTotals live = live_totals(told.device);
-  for (EventReceiver* receiver : receivers) receiver->on_segment(told, live);
+  const LiveTotals live = live_totals(reported.device);
+  for (EventReceiver* receiver : receivers) {
+    receiver->on_reserved(live);
+    receiver->on_segment(reported);
+  }
 }
 
 void Ledger::out_of_memory(const Event& event, const EventDetails& details, const Origin& origin,
                            Receivers receivers) {
-  format::OutOfMemory told;
-  told.time_ns = origin.time_ns;
-  told.thread = origin.thread;
-  told.site = sites_.id(site_of(event, details));
-  told.size_bytes = event.size_bytes();
-  told.device_free_bytes = event.address;
-  told.limit_bytes = details.limit_bytes;
-  told.device_total_bytes = details.device_total_bytes;
-  failures_[event.device()] = told;
-  for (EventReceiver* receiver : receivers) receiver->on_out_of_memory(told);
+  format::OutOfMemory reported;
+  reported.time_ns = origin.time_ns;
+  reported.thread = origin.thread;
+  reported.site = sites_.id(site_of(event, details));
+  reported.size_bytes = event.size_bytes();
+  reported.device_free_bytes = event.address;
+  reported.limit_bytes = details.limit_bytes;
+  reported.device_total_bytes = details.device_total_bytes;
+  failures_[event.device()] = reported;
+  for (EventReceiver* receiver : receivers) receiver->on_out_of_memory(reported);
 }
 
 const format::OutOfMemory* Ledger::last_failure(std::uint8_t device) const {
@@ -261,18 +265,14 @@ std::uint8_t Ledger::role_of(std::uint32_t tensor) const {
   return tensor == 0 ? std::uint8_t{PLIMSOLL_ROLE_KNOWN} : roles_[tensor - 1];
 }
 
-// Parameter before gradient before optimizer state …, and what is only known comes last.
-bool Ledger::is_graver(std::uint32_t tensor, std::uint32_t than) const {
-  const auto weight = [&](std::uint32_t id) {
-    const std::uint8_t role = role_of(id);
-    return role == PLIMSOLL_ROLE_KNOWN ? 255 : int{role};
-  };
-  return than == 0 || weight(tensor) <= weight(than);
+bool Ledger::has_precedence(std::uint32_t tensor, std::uint32_t than) const {
+  return than == 0 ||
+         base::role_precedence(role_of(tensor)) >= base::role_precedence(role_of(than));
 }
 
 void Ledger::tag(LiveRow* row, std::uint32_t tensor, Receivers receivers) {
   if (row == nullptr || tensor == 0 || tensor > roles_.size()) return;
-  if (row->tensor == tensor || !is_graver(tensor, row->tensor)) return;
+  if (row->tensor == tensor || !has_precedence(tensor, row->tensor)) return;
   const RoleChange change{row->serial, row->size_bytes, row->device, role_of(row->tensor),
                           role_of(tensor)};
   row->tensor = tensor;

@@ -1,15 +1,15 @@
-// What the events of all threads, in order, mean: which allocation a free ends, what is alive, what
-// was temporary. It tells each receiver the events of the file.
+// The ledger interprets the events of all threads, in order: which allocation a free ends, what is
+// live, what was temporary. It passes the events of the file to each receiver.
 //
-// The rules. An allocation at an address that is alive ends the older one (a free was missed). A
-// free of an unknown address is reported as such. Adopting what is alive only tags it; tagging what
-// is not alive does nothing. A free on the thread and within the operator of its allocation is
-// marked in_op. A phase in hindsight goes to all that the thread's running operator has allocated.
+// The rules. An allocation at a live address ends the older one (a free was missed). A free of an
+// unknown address is reported as such. Adopting a live allocation only tags it; tagging one that is
+// not live does nothing. A free on the thread and within the operator of its allocation is marked
+// in_op. A retroactive phase applies to everything that the thread's running operator allocated.
 //
-// Of a caching allocator the sizes are those of its blocks. What was given back but waits for a
-// stream is active, not live; a free without the request before it is both.
+// For a caching allocator, sizes are block sizes. A freed block that waits for a stream is active
+// but not live; a free without an earlier request ends both.
 //
-// One thread at a time. Functions may throw std::bad_alloc; then the ledger is of no use any more.
+// One thread at a time. Functions may throw std::bad_alloc; after that the ledger is unusable.
 #pragma once
 
 #include <array>
@@ -31,15 +31,15 @@
 
 namespace plimsoll::record {
 
-// What is live, on all devices together and on the device of the event that is told.
+// Live memory, on all devices together and on the device of the current event.
 struct LiveTotals {
   std::uint64_t bytes = 0;
   std::uint64_t device_bytes = 0;
   std::uint64_t device_reserved_bytes = 0;
   RoleBytes roles{};              // of device_bytes
-  std::uint64_t next_serial = 0;  // of the allocation after this one
+  std::uint64_t next_serial = 0;  // of the next allocation
   std::uint8_t device = 0;
-  std::uint8_t phase = 0;  // of the event that is told
+  std::uint8_t phase = 0;  // of the current event
 };
 
 class EventReceiver {
@@ -47,14 +47,13 @@ class EventReceiver {
   virtual void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept = 0;
   virtual void on_free(const format::Free& event) noexcept = 0;
   virtual void on_free_requested(const format::FreeRequested& event) noexcept = 0;
-  virtual void on_segment(const format::Segment& event, const LiveTotals& live) noexcept = 0;
-  virtual void on_out_of_memory(const format::OutOfMemory& event) noexcept = 0;
-  virtual void on_device_figure(const format::DeviceFigure& event) noexcept = 0;
-  virtual void on_tag(const format::Tag& event) noexcept = 0;
   virtual void on_role(const RoleChange& change) noexcept = 0;
-  virtual void on_set_phase(const format::SetPhase& event) noexcept = 0;
-  virtual void on_mark(const format::Mark& event) noexcept = 0;
-  virtual void on_dropped(const format::Dropped& event) noexcept = 0;
+  // Called before the segment event that changed them.
+  virtual void on_reserved(const LiveTotals& live) noexcept = 0;
+  // on_segment(), on_mark() and so on.
+#define PLIMSOLL_EVENT(Struct, method, number, meaning) \
+  virtual void on_##method(const format::Struct& event) noexcept = 0;
+#include "format/records.def"
 
  protected:
   ~EventReceiver() = default;
@@ -63,11 +62,11 @@ class EventReceiver {
 struct DeviceTotals {
   std::uint64_t live_bytes = 0;  // blocks, as the allocator counts them
   std::uint64_t live_count = 0;
-  std::uint64_t requested_bytes = 0;  // of what is live
-  std::uint64_t active_bytes = 0;     // with what waits for a stream
+  std::uint64_t requested_bytes = 0;  // of live blocks
+  std::uint64_t active_bytes = 0;     // including blocks that wait for a stream
   std::uint64_t reserved_bytes = 0;
   RoleBytes roles{};          // of live_bytes
-  bool has_segments = false;  // some were told
+  bool has_segments = false;  // a segment event has been seen
 };
 
 struct LiveKey {
@@ -77,7 +76,7 @@ struct LiveKey {
 };
 
 struct LiveRow {
-  std::uint64_t address = 0;     // 0: no row
+  std::uint64_t address = 0;     // 0: an empty row
   std::uint64_t size_bytes = 0;  // of the block
   std::uint64_t requested_bytes = 0;
   std::uint64_t serial = 0;
@@ -87,7 +86,7 @@ struct LiveRow {
   std::uint32_t tensor = 0;
   std::uint8_t device = 0;
   bool is_adopted = false;
-  bool is_pending = false;  // it was given back and waits for a stream
+  bool is_pending = false;  // freed, but waits for a stream
 
   LiveKey key() const { return {address, device}; }
   bool is_empty() const { return address == 0; }
@@ -97,14 +96,14 @@ struct LiveRow {
   }
 };
 
-// Whose event it is.
+// Where an event comes from.
 struct Origin {
   std::int64_t time_ns = 0;
   std::uint32_t thread = 0;
   OpLog* op_log = nullptr;
 };
 
-// What was live when a step ended.
+// The live memory when a step ended.
 struct StepEnd {
   std::uint64_t step = 0;
   std::vector<RoleBytes> roles;  // by device
@@ -112,7 +111,7 @@ struct StepEnd {
 
 class Ledger {
  public:
-  // `slot` is the ring's slot behind the event, where an event that has details has them.
+  // `slot` is the ring slot after the event; it has the details of an event that has them.
   void apply(const Event& event, const Event& slot, const Origin& origin,
              std::span<EventReceiver* const> receivers);
 
@@ -120,21 +119,21 @@ class Ledger {
   const format::SegmentSet& segments() const { return segments_; }
   std::uint64_t live_bytes() const { return live_bytes_; }
   std::uint64_t live_count() const { return live_count_; }
-  // By device, the CPU first; those beyond the highest one seen are not there.
+  // By device, the CPU first, up to the highest one seen.
   std::span<const DeviceTotals> devices() const { return {devices_.data(), device_count_}; }
   std::uint64_t next_serial() const { return next_serial_; }
   const SiteTable& sites() const { return sites_; }
   std::uint64_t replaced() const { return replaced_; }
   std::uint64_t unmatched() const { return unmatched_; }
-  // The roles of all tensors so far, by id - 1; to be kept up to date by the owner.
+  // The roles of all tensors so far, by id - 1. The owner keeps them up to date.
   std::vector<std::uint8_t>& roles() { return roles_; }
 
-  // The last request on the device that could not be met; null: there was none.
+  // The last failed request on the device, or null.
   const format::OutOfMemory* last_failure(std::uint8_t device) const;
-  // What was live by role when the last step ended; null: none has.
+  // Live memory by role at the end of the last step, or null before the first.
   const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
 
-  // Nothing is known to be alive, or to be held.
+  // Resets live allocations and segments to none.
   void forget_live();
 
  private:
@@ -155,7 +154,7 @@ class Ledger {
   void tag(LiveRow* row, std::uint32_t tensor, Receivers receivers);
   void set_phase(const Event& event, const Origin& origin, Receivers receivers);
   void mark(const Event& event, const Origin& origin, Receivers receivers);
-  bool is_graver(std::uint32_t tensor, std::uint32_t than) const;
+  bool has_precedence(std::uint32_t tensor, std::uint32_t than) const;
   std::uint8_t role_of(std::uint32_t tensor) const;
   void begin_life(const LiveRow& row);
   void end_live(const LiveRow& row);
@@ -168,7 +167,7 @@ class Ledger {
   std::uint64_t live_bytes_ = 0;
   std::uint64_t live_count_ = 0;
   std::array<DeviceTotals, 256> devices_{};
-  std::size_t device_count_ = 1;  // the CPU is always there
+  std::size_t device_count_ = 1;  // the CPU always exists
   SiteTable sites_;
   std::uint64_t next_serial_ = 0;
   std::uint64_t replaced_ = 0;

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Writes down what it is told, a word an event.
+// Records the events it receives, one token per event.
 class Notes final : public EventReceiver {
  public:
   void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override {
@@ -31,9 +31,11 @@ class Notes final : public EventReceiver {
   void on_free_requested(const format::FreeRequested& event) noexcept override {
     note((event.in_op ? "request in op " : "request ") + std::to_string(event.serial));
   }
-  void on_segment(const format::Segment& event, const LiveTotals& live) noexcept override {
-    note("segment " + std::to_string(event.action) + " held " +
-         std::to_string(live.device_reserved_bytes));
+  void on_reserved(const LiveTotals& live) noexcept override {
+    reserved_bytes_ = live.device_reserved_bytes;
+  }
+  void on_segment(const format::Segment& event) noexcept override {
+    note("segment " + std::to_string(event.action) + " held " + std::to_string(reserved_bytes_));
   }
   void on_out_of_memory(const format::OutOfMemory& event) noexcept override {
     note("out of " + std::to_string(event.size_bytes) + " left " +
@@ -56,6 +58,7 @@ class Notes final : public EventReceiver {
     note("mark " + std::to_string(event.kind) + " " + std::to_string(event.value));
   }
   void on_dropped(const format::Dropped&) noexcept override {}
+  void on_evicted(const format::Evicted&) noexcept override {}
 
   std::vector<std::string> take() { return std::exchange(notes_, {}); }
   std::uint32_t last_site = 0;
@@ -64,11 +67,12 @@ class Notes final : public EventReceiver {
  private:
   void note(std::string text) { notes_.push_back(std::move(text)); }
   std::vector<std::string> notes_;
+  std::uint64_t reserved_bytes_ = 0;
 };
 
 class LedgerTest : public testing::Test {
  protected:
-  void tell(Kind kind, std::uint64_t address, std::uint64_t size, std::uint32_t op_or_tensor = 0,
+  void emit(Kind kind, std::uint64_t address, std::uint64_t size, std::uint32_t op_or_tensor = 0,
             std::uint32_t thread = 0, std::uint8_t phase = 0, std::uint8_t device = 0) {
     Event event{};
     event.stamp = make_stamp(0, kind, phase);
@@ -78,8 +82,8 @@ class LedgerTest : public testing::Test {
     event.op_instance = op_or_tensor;
     ledger.apply(event, {}, {++time_ns, thread, &logs[thread]}, receivers);
   }
-  void tell_cuda(Kind kind, std::uint64_t address, std::uint64_t size,
-                 const EventDetails& details = {}) {
+  void report_cuda(Kind kind, std::uint64_t address, std::uint64_t size,
+                   const EventDetails& details = {}) {
     Event event{};
     event.stamp = make_stamp(0, kind, 0);
     event.address = address;
@@ -88,10 +92,10 @@ class LedgerTest : public testing::Test {
   }
   void alloc(std::uint64_t address, std::uint64_t size, std::uint32_t op = 0,
              std::uint32_t thread = 0) {
-    tell(Kind::kAlloc, address, size, op, thread);
+    emit(Kind::kAlloc, address, size, op, thread);
   }
   void free(std::uint64_t address, std::uint32_t op = 0, std::uint32_t thread = 0) {
-    tell(Kind::kFree, address, 0, op, thread);
+    emit(Kind::kFree, address, 0, op, thread);
   }
 
   Ledger ledger;
@@ -101,8 +105,8 @@ class LedgerTest : public testing::Test {
   std::int64_t time_ns = 0;
 };
 
-TEST_F(LedgerTest, a_figure_of_the_driver_is_told_as_it_is) {
-  tell(Kind::kDeviceFigure, 1 << 30, PLIMSOLL_FIGURE_PROCESS, 42, 0, 0, 1);
+TEST_F(LedgerTest, a_figure_of_the_driver_is_reported_unchanged) {
+  emit(Kind::kDeviceFigure, 1 << 30, PLIMSOLL_FIGURE_PROCESS, 42, 0, 0, 1);
   EXPECT_THAT(notes.take(), ElementsAre("figure 6 of 1 is 1073741824 by 42 named 3"));
   EXPECT_EQ(ledger.live_count(), 0u);
 }
@@ -123,24 +127,24 @@ TEST_F(LedgerTest, an_allocation_over_a_live_one_ends_it) {
   EXPECT_EQ(ledger.replaced(), 1u);
 }
 
-TEST_F(LedgerTest, a_free_of_what_nobody_saw_is_told_with_its_address) {
+TEST_F(LedgerTest, an_unmatched_free_is_reported_with_its_address) {
   free(64);
   EXPECT_THAT(notes.take(), ElementsAre("free unknown 64"));
   EXPECT_EQ(ledger.unmatched(), 1u);
 }
 
-TEST_F(LedgerTest, one_address_on_two_devices_is_two_places) {
-  tell(Kind::kAlloc, 64, 10, 0, 0, 0, 0);
-  tell(Kind::kAlloc, 64, 20, 0, 0, 0, 1);
-  tell(Kind::kFree, 64, 0, 0, 0, 0, 0);
+TEST_F(LedgerTest, an_address_on_two_devices_is_two_addresses) {
+  emit(Kind::kAlloc, 64, 10, 0, 0, 0, 0);
+  emit(Kind::kAlloc, 64, 20, 0, 0, 0, 1);
+  emit(Kind::kFree, 64, 0, 0, 0, 0, 0);
   EXPECT_EQ(ledger.live_bytes(), 20u);
   EXPECT_EQ(ledger.replaced(), 0u);
 }
 
-TEST_F(LedgerTest, nothing_lives_at_address_0) {
+TEST_F(LedgerTest, nothing_is_live_at_address_0) {
   alloc(0, 10);
   free(0);
-  tell(Kind::kAdopt, 0, 10);
+  emit(Kind::kAdopt, 0, 10);
   EXPECT_THAT(notes.take(), IsEmpty());
 }
 
@@ -152,52 +156,52 @@ TEST_F(LedgerTest, a_free_within_the_operator_of_its_allocation_is_marked) {
   notes.take();
   free(64, 7);
   free(128, 8);
-  free(192, 7, 1);  // another thread's operator of that number
+  free(192, 7, 1);  // an operator with this number on another thread
   free(256, 0);
   EXPECT_THAT(notes.take(), ElementsAre("free in op 0", "free 1", "free 2", "free 3"));
 }
 
-TEST_F(LedgerTest, adopting_what_is_alive_only_tags_it) {
+TEST_F(LedgerTest, adopting_a_live_allocation_only_tags_it) {
   ledger.roles() = {PLIMSOLL_ROLE_PARAMETER};
   alloc(64, 10);
-  tell(Kind::kAdopt, 64, 99, 1);
-  tell(Kind::kAdopt, 128, 5, 1);
-  tell(Kind::kAdopt, 192, 5, 0);
+  emit(Kind::kAdopt, 64, 99, 1);
+  emit(Kind::kAdopt, 128, 5, 1);
+  emit(Kind::kAdopt, 192, 5, 0);
   EXPECT_THAT(notes.take(), ElementsAre("alloc 0 live 10", "tag 0 as 1", "adopt 1 live 15",
                                         "tag 1 as 1", "adopt 2 live 20"));
 }
 
-TEST_F(LedgerTest, of_several_roles_the_gravest_holds) {
+TEST_F(LedgerTest, the_role_of_highest_precedence_wins) {
   ledger.roles() = {PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT, PLIMSOLL_ROLE_PARAMETER,
                     PLIMSOLL_ROLE_BUFFER};
   alloc(64, 10);
   notes.take();
   for (const std::uint32_t tensor : {1u, 2u, 1u, 4u, 2u, 3u, 2u, 9u, 0u})
-    tell(Kind::kTag, 64, 0, tensor);
+    emit(Kind::kTag, 64, 0, tensor);
   EXPECT_THAT(notes.take(), ElementsAre("tag 0 as 1", "tag 0 as 2", "tag 0 as 3"));
-  tell(Kind::kTag, 4096, 0, 1);
+  emit(Kind::kTag, 4096, 0, 1);
   EXPECT_THAT(notes.take(), IsEmpty());
 }
 
-TEST_F(LedgerTest, a_phase_with_hindsight_goes_to_all_of_the_running_operator) {
+TEST_F(LedgerTest, a_retroactive_phase_applies_to_all_of_the_running_operator) {
   alloc(64, 10, 6);
   alloc(128, 10, 7);
   alloc(192, 10, 7);
-  alloc(256, 10, 7, 1);  // another thread's
+  alloc(256, 10, 7, 1);  // on another thread
   free(128, 7);
   notes.take();
-  tell(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
+  emit(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
   EXPECT_THAT(notes.take(), ElementsAre("phase 1 is 1", "phase 2 is 1"));
-  tell(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
-  EXPECT_THAT(notes.take(), IsEmpty());  // it is so already
-  tell(Kind::kSetPhase, 0, 0, 6, 0, PLIMSOLL_PHASE_FORWARD);
-  EXPECT_THAT(notes.take(), IsEmpty());  // that one is over
+  emit(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
+  EXPECT_THAT(notes.take(), IsEmpty());  // it is already so
+  emit(Kind::kSetPhase, 0, 0, 6, 0, PLIMSOLL_PHASE_FORWARD);
+  EXPECT_THAT(notes.take(), IsEmpty());  // the operator has ended
   alloc(320, 10, 8);
-  tell(Kind::kSetPhase, 0, 0, 0, 0, PLIMSOLL_PHASE_FORWARD);
+  emit(Kind::kSetPhase, 0, 0, 0, 0, PLIMSOLL_PHASE_FORWARD);
   EXPECT_THAT(notes.take(), ElementsAre(testing::HasSubstr("alloc")));
 }
 
-TEST_F(LedgerTest, an_operator_without_end_is_remembered_by_what_is_alive_of_it) {
+TEST_F(LedgerTest, the_log_of_an_endless_operator_is_bounded_by_its_live_set) {
   alloc(64, 10, 7);
   for (int i = 0; i < 200'000; ++i) {
     alloc(128, 10, 7);
@@ -205,13 +209,13 @@ TEST_F(LedgerTest, an_operator_without_end_is_remembered_by_what_is_alive_of_it)
   }
   EXPECT_LE(logs[0].allocations.size(), OpLog::kMost);
   notes.take();
-  tell(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
+  emit(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
   EXPECT_EQ(notes.take().front(), "phase 0 is 1");
 }
 
-TEST_F(LedgerTest, what_lives_remembers_its_phase_for_later_recordings) {
+TEST_F(LedgerTest, live_allocations_keep_their_phase_for_later_recordings) {
   alloc(64, 10, 7);
-  tell(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
+  emit(Kind::kSetPhase, 0, 0, 7, 0, PLIMSOLL_PHASE_FORWARD);
   std::uint32_t site = 0;
   ledger.rows().for_each([&](const LiveRow& row) { site = row.site; });
   EXPECT_EQ(ledger.sites()[site].phase, PLIMSOLL_PHASE_FORWARD);
@@ -219,17 +223,17 @@ TEST_F(LedgerTest, what_lives_remembers_its_phase_for_later_recordings) {
 }
 
 TEST_F(LedgerTest, marks_pass_through) {
-  tell(Kind::kMark, 12, PLIMSOLL_MARK_STEP);
+  emit(Kind::kMark, 12, PLIMSOLL_MARK_STEP);
   EXPECT_THAT(notes.take(), ElementsAre("mark 0 12"));
 }
 
-TEST_F(LedgerTest, a_phase_that_does_not_exist_is_other) {
-  tell(Kind::kAlloc, 64, 10, 0, 0, 14);
+TEST_F(LedgerTest, an_unknown_phase_is_other) {
+  emit(Kind::kAlloc, 64, 10, 0, 0, 14);
   EXPECT_EQ(ledger.sites()[notes.last_site].phase, PLIMSOLL_PHASE_OTHER);
 }
 
-TEST_F(LedgerTest, blocks_count_with_their_own_size_and_are_told_with_their_slack) {
-  tell_cuda(Kind::kAllocBlock, 4096, 1024, {.requested_bytes = 1000, .stream = 7, .pool = 3});
+TEST_F(LedgerTest, blocks_count_by_block_size_and_are_reported_with_padding) {
+  report_cuda(Kind::kAllocBlock, 4096, 1024, {.requested_bytes = 1000, .stream = 7, .pool = 3});
   EXPECT_THAT(notes.take(), ElementsAre("alloc 0 live 1024"));
   EXPECT_EQ(ledger.sites()[notes.last_site].stream, 7u);
   EXPECT_EQ(ledger.sites()[notes.last_site].pool, 3u);
@@ -237,38 +241,38 @@ TEST_F(LedgerTest, blocks_count_with_their_own_size_and_are_told_with_their_slac
   EXPECT_EQ(ledger.devices()[1].requested_bytes, 1000u);
 }
 
-TEST_F(LedgerTest, what_waits_for_a_stream_is_active_and_not_live) {
-  tell_cuda(Kind::kAllocBlock, 4096, 1024, {.requested_bytes = 1000});
-  tell_cuda(Kind::kFreeRequested, 4096, 0);
-  tell_cuda(Kind::kFreeRequested, 4096, 0);  // a second time is nothing
+TEST_F(LedgerTest, a_block_waiting_for_a_stream_is_active_and_not_live) {
+  report_cuda(Kind::kAllocBlock, 4096, 1024, {.requested_bytes = 1000});
+  report_cuda(Kind::kFreeRequested, 4096, 0);
+  report_cuda(Kind::kFreeRequested, 4096, 0);  // a second request has no effect
   EXPECT_THAT(notes.take(), ElementsAre("alloc 0 live 1024", "request 0"));
   EXPECT_EQ(ledger.devices()[1].live_bytes, 0u);
   EXPECT_EQ(ledger.devices()[1].requested_bytes, 0u);
   EXPECT_EQ(ledger.devices()[1].active_bytes, 1024u);
   EXPECT_EQ(ledger.live_count(), 0u);
-  tell_cuda(Kind::kFree, 4096, 0);
+  report_cuda(Kind::kFree, 4096, 0);
   EXPECT_THAT(notes.take(), ElementsAre("free 0"));
   EXPECT_EQ(ledger.devices()[1].active_bytes, 0u);
   EXPECT_EQ(ledger.rows().size(), 0u);
 }
 
-TEST_F(LedgerTest, a_request_of_an_unknown_address_is_left_to_the_free_that_follows) {
-  tell_cuda(Kind::kFreeRequested, 4096, 0);
-  tell_cuda(Kind::kFree, 4096, 0);
+TEST_F(LedgerTest, a_free_request_for_an_unknown_address_is_left_to_the_free) {
+  report_cuda(Kind::kFreeRequested, 4096, 0);
+  report_cuda(Kind::kFree, 4096, 0);
   EXPECT_THAT(notes.take(), ElementsAre("free unknown 4096"));
   EXPECT_EQ(ledger.unmatched(), 1u);
 }
 
-TEST_F(LedgerTest, segments_make_up_reserved_bytes) {
+TEST_F(LedgerTest, segments_add_up_to_reserved_bytes) {
   const auto segment = [&](std::uint8_t action, std::uint64_t address, std::uint64_t size) {
-    tell_cuda(Kind::kSegment, address, size, {.action = action});
+    report_cuda(Kind::kSegment, address, size, {.action = action});
   };
   segment(PLIMSOLL_SEGMENT_ALLOC, 1000, 200);
   segment(PLIMSOLL_SEGMENT_MAP, 5000, 60);
   segment(PLIMSOLL_SEGMENT_MAP, 5060, 60);
-  segment(PLIMSOLL_SEGMENT_UNMAP, 5020, 60);  // the end of one and the beginning of the other
+  segment(PLIMSOLL_SEGMENT_UNMAP, 5020, 60);  // the end of one range and the beginning of the other
   segment(PLIMSOLL_SEGMENT_FREE, 1000, 200);
-  segment(PLIMSOLL_SEGMENT_FREE, 1000, 200);  // nobody knows it any more
+  segment(PLIMSOLL_SEGMENT_FREE, 1000, 200);  // the segment is no longer known
   EXPECT_THAT(notes.take(),
               ElementsAre("segment 0 held 200", "segment 2 held 260", "segment 2 held 320",
                           "segment 3 held 260", "segment 1 held 60", "segment 1 held 60"));
@@ -280,22 +284,22 @@ TEST_F(LedgerTest, segments_make_up_reserved_bytes) {
   EXPECT_FALSE(ledger.devices()[0].has_segments);
 }
 
-TEST_F(LedgerTest, running_out_of_memory_is_told_with_its_place) {
-  tell_cuda(Kind::kOutOfMemory, 0, 9000, {.stream = 5});
+TEST_F(LedgerTest, running_out_of_memory_is_reported_with_its_site) {
+  report_cuda(Kind::kOutOfMemory, 0, 9000, {.stream = 5});
   EXPECT_THAT(notes.take(), ElementsAre("out of 9000 left 0"));
   EXPECT_EQ(ledger.sites()[notes.last_site].stream, 5u);
   EXPECT_EQ(ledger.sites()[notes.last_site].device, 1);
 }
 
-TEST_F(LedgerTest, roles_sum_to_what_is_live) {
+TEST_F(LedgerTest, roles_sum_to_live_bytes) {
   ledger.roles() = {PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT};
   const auto role = [&](plimsoll_role of) { return ledger.devices()[0].roles[of]; };
   alloc(0x1000, 100);
   alloc(0x2000, 30);
   EXPECT_EQ(role(PLIMSOLL_ROLE_KNOWN), 130u);
-  tell(Kind::kTag, 0x1000, 0, 1);  // known to be a tensor: the same role
+  emit(Kind::kTag, 0x1000, 0, 1);  // already a tensor: it keeps its role
   EXPECT_TRUE(notes.changes.empty());
-  tell(Kind::kTag, 0x1000, 0, 2);
+  emit(Kind::kTag, 0x1000, 0, 2);
   EXPECT_EQ(role(PLIMSOLL_ROLE_GRADIENT), 100u);
   EXPECT_EQ(role(PLIMSOLL_ROLE_KNOWN), 30u);
   ASSERT_EQ(notes.changes.size(), 1u);

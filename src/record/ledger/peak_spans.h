@@ -1,13 +1,12 @@
-// The most bytes that were live, with their roles, and reserved, during each of several spans of
-// time, which may overlap in any way.
+// The peaks of live bytes, by role, and of reserved bytes in each of several time spans, which may
+// overlap arbitrarily.
 //
-// What an allocation is may be told after the peak (a gradient, once it is accumulated): then the
-// peaks that it was part of learn of it.
+// An allocation's role may become known after the peak (a gradient, once it is accumulated): then
+// the peaks that include it are updated.
 //
-// An event is looked at once, however many spans run: they lie in the order in which they
-// began, each keeps the peak from its own beginning to that of the next one, and so the peak of a
-// span is the greatest among it and all that began later. One that ends leaves its peak to the one
-// before it.
+// Processing an event takes the same time however many spans run: spans are ordered by beginning,
+// and each stores the peak from its own beginning to that of the next one, so the peak of a span is
+// the maximum of its own and all later ones. A span that ends passes its peak to the one before it.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +24,8 @@ using RoleBytes = std::array<std::uint64_t, 6>;
 
 struct DevicePeaks {
   std::uint64_t live_bytes = 0;
-  RoleBytes roles{};         // of live_bytes, which they sum to
-  std::uint64_t serial = 0;  // allocations from this one on came after the peak of live bytes
+  RoleBytes roles{};         // of live_bytes; they sum to it
+  std::uint64_t serial = 0;  // allocations from this serial on came after the peak of live bytes
   std::uint64_t reserved_bytes = 0;
   std::uint8_t phase = 0;  // plimsoll_phase of the allocation that made the peak
 
@@ -40,7 +39,7 @@ struct DevicePeaks {
   }
 };
 
-// An allocation that lives has become something else.
+// A live allocation's role has changed.
 struct RoleChange {
   std::uint64_t serial = 0;
   std::uint64_t size_bytes = 0;
@@ -51,11 +50,12 @@ struct RoleChange {
 
 class PeakSpans {
  public:
-  static constexpr std::size_t kMost = 1024;  // spans that nobody ends must not fill the memory
+  static constexpr std::size_t kMost = 1024;  // bounds the memory taken by spans that are never
+                                              // ended
 
   bool is_empty() const { return spans_.empty(); }
 
-  // So much there is on `device` now. Told at the beginning of a span for all devices.
+  // Updates the totals of `device`; call it for all devices when a span begins.
   void see(std::uint8_t device, const DevicePeaks& now) {
     if (!spans_.empty()) (*spans_.back().peaks)[device].raise(now);
   }
@@ -67,7 +67,7 @@ class PeakSpans {
       peaks.roles[change.to] += change.size_bytes;
     }
   }
-  // Its id; 0 when there is no room for it.
+  // Returns the id of the span; 0 if there is no space for it.
   std::uint64_t begin() noexcept {
     if (spans_.size() >= kMost) return 0;
     try {
@@ -77,7 +77,7 @@ class PeakSpans {
     }
     return next_id_++;
   }
-  // 0 for a span that does not run.
+  // 0 if the span is unknown.
   DevicePeaks peaks(std::uint64_t id, std::uint8_t device) const {
     DevicePeaks peaks;
     for (auto span = find(id); span != spans_.end(); ++span) peaks.raise((*span->peaks)[device]);
@@ -109,7 +109,7 @@ class PeakSpans {
     return span != spans_.end() && span->id == id ? span : spans_.end();
   }
 
-  std::vector<Span> spans_;  // by id, which is the order of their beginnings
+  std::vector<Span> spans_;  // by id, in order of their beginnings
   std::uint64_t next_id_ = 1;
 };
 

@@ -12,9 +12,9 @@
 namespace plimsoll::record {
 namespace {
 
-TEST(PeakSpans, peak_is_that_since_the_beginning_of_each_span) {
+TEST(PeakSpans, the_peak_counts_from_the_beginning_of_each_span) {
   PeakSpans spans;
-  spans.see(0, {.live_bytes = 900});  // before any span: nobody's
+  spans.see(0, {.live_bytes = 900});  // before any span: ignored
   const std::uint64_t outer = spans.begin();
   spans.see(0, {.live_bytes = 100});
   spans.see(0, {.live_bytes = 500});
@@ -35,7 +35,7 @@ TEST(PeakSpans, reserved_bytes_have_a_peak_of_their_own) {
   EXPECT_EQ(spans.peaks(span, 2).reserved_bytes, 100u);
 }
 
-TEST(PeakSpans, a_span_that_ends_leaves_its_peak_to_those_around_it) {
+TEST(PeakSpans, a_span_that_ends_passes_its_peak_to_enclosing_spans) {
   PeakSpans spans;
   const std::uint64_t outer = spans.begin();
   const std::uint64_t inner = spans.begin();
@@ -43,12 +43,12 @@ TEST(PeakSpans, a_span_that_ends_leaves_its_peak_to_those_around_it) {
   spans.end(inner);
   EXPECT_EQ(spans.peaks(outer, 3).live_bytes, 70u);
   EXPECT_EQ(spans.peaks(inner, 3).live_bytes, 0u);
-  spans.end(inner);  // a second time does nothing
+  spans.end(inner);  // a second call does nothing
   spans.end(outer);
   EXPECT_TRUE(spans.is_empty());
 }
 
-TEST(PeakSpans, spans_that_nobody_ends_have_a_limit) {
+TEST(PeakSpans, spans_that_are_never_ended_are_limited) {
   PeakSpans spans;
   for (std::size_t i = 0; i < PeakSpans::kMost; ++i) ASSERT_NE(spans.begin(), 0u);
   EXPECT_EQ(spans.begin(), 0u);
@@ -76,12 +76,12 @@ TEST(PeakSpans, roles_are_those_of_the_peak) {
   EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_PARAMETER], 50u);
 }
 
-TEST(PeakSpans, what_becomes_known_later_was_so_at_the_peak) {
+TEST(PeakSpans, roles_learned_later_apply_at_the_peak) {
   PeakSpans spans;
   const std::uint64_t outer = spans.begin();
   spans.see(0, of_roles(0, 100, 5));  // allocations 0 to 4
   const std::uint64_t inner = spans.begin();
-  spans.see(0, of_roles(0, 80, 9));  // of which 4 lives, and one of 5 to 8
+  spans.see(0, of_roles(0, 80, 9));  // 4 is live, and one of 5 to 8
   const auto becomes = [&](std::uint64_t serial, std::uint64_t bytes) {
     spans.see({serial, bytes, 0, PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT});
   };
@@ -94,7 +94,7 @@ TEST(PeakSpans, what_becomes_known_later_was_so_at_the_peak) {
   EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_KNOWN], 70u);
 }
 
-// Against one that looks at every span at every allocation.
+// Compares with a reference that visits every span at every allocation.
 TEST(PeakSpans, random_spans_have_the_peaks_of_a_slow_reference) {
   std::mt19937 dice(7);
   PeakSpans spans;

@@ -6,13 +6,13 @@
 #include <span>
 #include <utility>
 
+#include "base/release_units.h"
+#include "plimsoll/caching_allocator.h"
+
 namespace plimsoll::record {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-// Of torch's caching allocator: requests up to 1 MiB are served from segments of 2 MiB, or, where
-// segments can grow, from pages of 2 MiB; all others from larger ones, or pages of 20 MiB.
-constexpr std::uint64_t kLargestSmallRequest = kMiB, kSmallBytes = 2 * kMiB, kLargePage = 20 * kMiB;
+using namespace caching_allocator;
 
 struct Range {
   std::uint64_t address = 0;
@@ -23,7 +23,7 @@ struct Range {
   std::uint64_t end() const { return address + size_bytes; }
 };
 
-// Whole segments, and of those that grow the pages that touch.
+// Whole segments; for expandable ones, runs of adjacent pages.
 std::vector<Range> ranges_of(const Ledger& ledger, std::uint8_t device) {
   std::vector<Range> ranges;
   ledger.segments().for_each([&](const format::Segment& segment) {
@@ -60,22 +60,23 @@ class Account {
     const auto first = std::ranges::lower_bound(blocks_, range.address, {}, &LiveRow::address);
     const auto last = std::ranges::lower_bound(blocks_, range.end(), {}, &LiveRow::address);
     const std::span<const LiveRow* const> blocks(first, last);
-    const bool wants_small = wanted_bytes_ <= kLargestSmallRequest;
-    const bool is_small = !range.is_expandable ? range.size_bytes <= kSmallBytes
-                          : blocks.empty()
-                              ? wants_small
-                              : blocks.front()->requested_bytes <= kLargestSmallRequest;
-    unit_bytes_ = !range.is_expandable ? range.size_bytes : is_small ? kSmallBytes : kLargePage;
+    const bool wants_small = is_small_request(wanted_bytes_);
+    const bool is_small = !range.is_expandable ? range.size_bytes <= kSmallSegmentBytes
+                          : blocks.empty()     ? wants_small
+                                               : is_small_request(blocks.front()->requested_bytes);
+    unit_bytes_ = range.is_expandable ? page_bytes(is_small) : range.size_bytes;
     serves_ =
         range.stream == wanted_.stream && range.pool == wanted_.pool && is_small == wants_small;
-    free_in_unit_.clear();
+    pinned_units_.clear();
     charged_.clear();
+    base::ReleaseUnits units(range.address, range.end(), unit_bytes_);
     std::uint64_t at = range.address;
     for (const LiveRow* block : blocks) {
-      add_gap(range, at, block->address);
+      add_gap(units, at, block->address);
       at = std::max(at, block->address + block->size_bytes);
     }
-    add_gap(range, at, range.end());
+    add_gap(units, at, range.end());
+    units.finish([&](const base::ReleaseUnit& unit) { add_unit(unit); });
     for (const LiveRow* block : blocks) charge(range, *block);
   }
 
@@ -86,8 +87,7 @@ class Account {
   }
 
  private:
-  // The pages that are free as a whole lie in the middle of a gap; its ends are pinned.
-  void add_gap(const Range& range, std::uint64_t begin, std::uint64_t end) {
+  void add_gap(base::ReleaseUnits& units, std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) return;
     const std::uint64_t bytes = end - begin;
     pins_.sums.free_bytes += bytes;
@@ -95,21 +95,16 @@ class Account {
       pins_.sums.largest_usable_bytes = std::max(pins_.sums.largest_usable_bytes, bytes);
     }
     const bool is_stranded = !(serves_ && bytes >= wanted_bytes_);
-    const std::uint64_t first = (begin - range.address) / unit_bytes_;
-    const std::uint64_t last = (end - 1 - range.address) / unit_bytes_;
-    for (const std::uint64_t unit : {first, last}) {
-      const std::uint64_t unit_begin = range.address + unit * unit_bytes_;
-      const std::uint64_t unit_end = std::min(unit_begin + unit_bytes_, range.end());
-      const std::uint64_t piece = std::min(end, unit_end) - std::max(begin, unit_begin);
-      if (piece < unit_end - unit_begin) {
-        free_in_unit_[unit] += piece;
-        if (is_stranded) pins_.sums.stranded_bytes += piece;
-      }
-      if (first == last) break;
-    }
+    units.add_gap(begin, end, is_stranded, [&](const base::ReleaseUnit& unit) { add_unit(unit); });
   }
 
-  // Every block that touches a unit pins what is free in it; a place does so once.
+  void add_unit(const base::ReleaseUnit& unit) {
+    if (unit.is_free()) return;
+    pins_.sums.stranded_bytes += unit.stranded_bytes;
+    pinned_units_.push_back(unit);
+  }
+
+  // A block pins the free memory of every unit it touches; each site counts once per unit.
   void charge(const Range& range, const LiveRow& block) {
     const std::uint64_t last_byte =
         block.address + std::max<std::uint64_t>(block.size_bytes, 1) - 1;
@@ -117,11 +112,13 @@ class Account {
     const std::uint64_t last = (std::min(last_byte, range.end() - 1) - range.address) / unit_bytes_;
     std::uint64_t pinned = 0;
     bool is_pin = false;
-    for (const std::uint64_t unit : {first, last}) {  // those between are full
-      const auto found = free_in_unit_.find(unit);
-      if (found != free_in_unit_.end()) {
+    for (const std::uint64_t unit : {first, last}) {  // units in between have no free memory
+      const std::uint64_t begin = range.address + unit * unit_bytes_;
+      const auto found =
+          std::ranges::lower_bound(pinned_units_, begin, {}, &base::ReleaseUnit::begin);
+      if (found != pinned_units_.end() && found->begin == begin) {
         is_pin = true;
-        if (charged_.emplace(unit, block.site).second) pinned += found->second;
+        if (charged_.emplace(unit, block.site).second) pinned += found->free_bytes;
       }
       if (first == last) break;
     }
@@ -144,10 +141,10 @@ class Account {
   std::vector<const LiveRow*> blocks_;  // by address
   Pins pins_;
   std::map<std::uint32_t, plimsoll_pin> by_site_;
-  // Of the range at hand.
-  std::uint64_t unit_bytes_ = 1;  // what is given back at once
-  bool serves_ = false;           // the allocator looks for room for the request here
-  std::map<std::uint64_t, std::uint64_t> free_in_unit_;
+  // State of the range being processed:
+  std::uint64_t unit_bytes_ = 1;  // returned to the driver as one piece
+  bool serves_ = false;           // the allocator searches this range for the request
+  std::vector<base::ReleaseUnit> pinned_units_;                // by address
   std::set<std::pair<std::uint64_t, std::uint32_t>> charged_;  // unit and site
 };
 

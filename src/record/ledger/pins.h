@@ -1,8 +1,8 @@
-// What of a device's reserved memory was of no use to a request that could not be met, and which
-// blocks keep it from being given back to the driver: the rule of analysis/pinning.h, on what the
-// ledger knows now. For a report while the program still runs, where no engine is installed.
+// Which reserved memory of a device a failed request could not use, and which blocks prevent its
+// return to the driver: the rule of analysis/pinning.h, applied to the ledger's current state. Used
+// for reports while the program still runs, without the engine.
 //
-// Asked for when memory has run out, once; it sorts the blocks of the device.
+// Computed only when memory has run out; sorts the device's blocks.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,10 @@ namespace plimsoll::record {
 
 struct Pins {
   plimsoll_stranded sums{};
-  std::vector<plimsoll_pin> rows;  // one for each site, those that pin most first
+  std::vector<plimsoll_pin> rows;  // one per site, most pinned bytes first
 };
 
-// Against the last request on the device that could not be met; nothing without one. May throw
-// std::bad_alloc.
+// For the last failed request on the device; empty without one. May throw std::bad_alloc.
 Pins find_pins(const Ledger& ledger, std::uint8_t device);
 
 }  // namespace plimsoll::record

@@ -1,8 +1,8 @@
-// Rows found by a key: open addressing with linear probing. Taking a row out moves its followers
+// A table of rows by key: open addressing with linear probing. Erasing a row moves its followers
 // up, so the table never fills with tombstones.
 //
-// A Row has `key()`, `bool is_empty() const`, `void make_empty()` and a static `hash(key)`; a row
-// made by default is empty.
+// A Row has `key()`, `bool is_empty() const`, `void make_empty()` and a static `hash(key)`; a
+// default-constructed row is empty.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class ProbeTable {
 
   std::size_t size() const { return size_; }
 
-  // The row with this key, until the next insert or erase; or null.
+  // The row with this key, or null; valid until the next insert or erase.
   Row* find(const Key& key) {
     if (rows_.empty()) return nullptr;
     for (std::size_t i = home(key);; i = next(i)) {
@@ -29,18 +29,18 @@ class ProbeTable {
       if (row.key() == key) return &row;
     }
   }
-  // Its key is not in the table. May throw std::bad_alloc, and then nothing has changed.
+  // The key must not be in the table. May throw std::bad_alloc, with no effect.
   void insert(const Row& row) {
     if ((size_ + 1) * 2 > rows_.size()) grow();
     place(row);
     ++size_;
   }
-  // `row` as find() gave it.
+  // `row` is a result of find().
   void erase(const Row* row) {
     --size_;
     auto hole = static_cast<std::size_t>(row - rows_.data());
     for (std::size_t i = next(hole); !rows_[i].is_empty(); i = next(i)) {
-      // A row may move up unless its home lies behind the hole.
+      // A row may move up unless its home slot is after the hole.
       const std::size_t from_home = (i - home(rows_[i].key())) & mask();
       if (from_home < ((i - hole) & mask())) continue;
       rows_[hole] = rows_[i];
@@ -76,7 +76,7 @@ class ProbeTable {
     }
   }
 
-  std::vector<Row> rows_;  // none, or a power of two of them
+  std::vector<Row> rows_;  // empty, or a power of two
   std::size_t size_ = 0;
 };
 

@@ -15,11 +15,11 @@ struct Row {
   std::uint64_t key() const { return number; }
   bool is_empty() const { return number == 0; }
   void make_empty() { number = 0; }
-  // Few homes, so that runs are long and go round the end.
+  // Few home slots, so that runs are long and wrap around.
   static std::uint64_t hash(std::uint64_t key) { return key % 7 + 1020; }
 };
 
-TEST(ProbeTable, does_what_a_map_does) {
+TEST(ProbeTable, behaves_like_a_map) {
   std::mt19937_64 random(1);
   ProbeTable<Row> table;
   std::map<std::uint64_t, std::uint64_t> map;
@@ -46,7 +46,7 @@ TEST(ProbeTable, does_what_a_map_does) {
   EXPECT_EQ(rows, map.size());
 }
 
-TEST(ProbeTable, finds_nothing_before_the_first_row_and_after_the_last) {
+TEST(ProbeTable, finds_nothing_before_the_first_insert_and_after_the_last_erase) {
   ProbeTable<Row> table;
   EXPECT_EQ(table.find(5), nullptr);
   table.insert({5, 1});

@@ -1,4 +1,4 @@
-// The sites of all events so far, interned for the life of the process. The drain's alone.
+// The sites of all events so far, interned for the life of the process. Used only by the drain.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ class SiteTable {
  public:
   explicit SiteTable(std::size_t limit = 1u << 21) : limit_(limit) {}
 
-  // May throw std::bad_alloc. Beyond the limit a site loses its stack, then all but its device and
-  // phase, and then it is 0.
+  // May throw std::bad_alloc. Beyond the limit a site loses its stack, then everything but its
+  // device and phase, and finally becomes 0.
   std::uint32_t id(const format::Site& site) {
     const std::uint64_t hash = hash_of(site);
     const std::uint32_t known = find(site, hash);
@@ -63,7 +63,7 @@ class SiteTable {
   static constexpr std::size_t kSpare = 4096;  // for bare sites: 16 phases on 256 devices
 
   const std::size_t limit_;
-  std::vector<format::Site> sites_;  // id - 1
+  std::vector<format::Site> sites_;  // by id - 1
   IdIndex index_;
   std::uint64_t refused_ = 0;
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 256u << 10;
 constexpr std::size_t kMaxDevices = 255;
-constexpr std::uint8_t kOtherDevice = 255;  // all devices beyond
+constexpr std::uint8_t kOtherDevice = 255;  // for all devices beyond the limit
 constexpr std::size_t kRoles = 8;
 constexpr std::string_view kNameBeyond = "(beyond the limit of names)";
 
@@ -24,7 +24,7 @@ bool same_frames(std::span<const format::Frame> a, std::span<const format::Frame
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-// Cut between characters, not within one.
+// Truncates between characters, not within one.
 std::string_view shortened(std::string_view text, std::size_t most_bytes) noexcept {
   if (text.size() <= most_bytes) return text;
   std::size_t end = most_bytes;
@@ -41,7 +41,7 @@ std::uint32_t Definitions::refuse() noexcept {
   return 0;
 }
 
-// Under the lock, as the next.
+// Requires the lock, like the next function.
 std::uint32_t Definitions::name_beyond() {
   refuse();
   if (beyond_.name == 0) {
@@ -125,7 +125,7 @@ std::span<const format::Frame> Definitions::frames_of(std::uint32_t stack) const
   return {frames_.data() + row.first, row.count};
 }
 
-// May throw, and then the stack is as it was.
+// May throw; then the stack is unchanged.
 void Definitions::fill(std::uint32_t stack, std::span<const format::Frame> frames) {
   const std::size_t first = frames_.size();
   defined_stacks_.push_back(stack);
@@ -201,7 +201,7 @@ std::uint32_t Definitions::tensor(const format::Tensor& tensor) noexcept try {
   return refuse();
 }
 
-// 0 where there are `most` already.
+// Returns 0 if there are already `most`.
 std::uint32_t Definitions::find_or_add(const format::Tensor& tensor, std::size_t most) {
   const std::uint64_t hash =
       base::hash_mix(base::hash_u64(std::uint64_t{tensor.name} << 32 | tensor.dtype),
@@ -238,11 +238,11 @@ std::uint8_t Definitions::device(const format::Device& device) noexcept try {
 }
 
 template <typename Fact, typename IsSame>
-void Definitions::tell(std::vector<Told<Fact>>& facts, std::size_t limit, const Fact& fact,
-                       IsSame is_same) {
+void Definitions::define(std::vector<Reported<Fact>>& facts, std::size_t limit, const Fact& fact,
+                         IsSame is_same) {
   const std::lock_guard lock(mutex_);
-  const auto known =
-      std::ranges::find_if(facts, [&](const Told<Fact>& told) { return is_same(told.fact); });
+  const auto known = std::ranges::find_if(
+      facts, [&](const Reported<Fact>& reported) { return is_same(reported.fact); });
   if (known == facts.end() && facts.size() == limit) {
     refuse();
   } else if (known == facts.end()) {
@@ -255,15 +255,15 @@ void Definitions::tell(std::vector<Told<Fact>>& facts, std::size_t limit, const 
 
 void Definitions::setting(const format::Setting& setting) noexcept try {
   if (setting.name == 0) return;
-  tell(settings_, limits_.settings, setting,
-       [&](const format::Setting& told) { return told.name == setting.name; });
+  define(settings_, limits_.settings, setting,
+         [&](const format::Setting& reported) { return reported.name == setting.name; });
 } catch (...) {
   refuse();
 }
 
 void Definitions::notice(const format::Notice& notice) noexcept try {
-  tell(notices_, limits_.notices, notice, [&](const format::Notice& told) {
-    return told.notice == notice.notice && told.device == notice.device;
+  define(notices_, limits_.notices, notice, [&](const format::Notice& reported) {
+    return reported.notice == notice.notice && reported.device == notice.device;
   });
 } catch (...) {
   refuse();

@@ -1,9 +1,9 @@
-// What ids stand for: names, stacks, tensors and devices, each interned once for the life of the
-// process; and the facts that hold until they are told anew: settings of allocators, and notices.
-// Any thread adds; the drain copies what is new into the files. Nothing is evicted, as hooks keep
-// ids for the life of the process; the tables are bounded. Beyond its limits a table gives one name
-// or stack that says so, and a tensor of the same role; without memory it gives 0. Both are
-// counted.
+// The values of ids: names, stacks, tensors and devices, each interned once for the life of the
+// process; and facts that hold until they change: allocator settings and notices. Any thread may
+// add; the drain copies new values into the files. Nothing is evicted, because hooks store ids for
+// the life of the process; the tables are bounded. Beyond its limits a table returns a placeholder
+// name or stack, or a tensor with only the role; if memory is unavailable it returns 0. Both cases
+// are counted.
 #pragma once
 
 #include <atomic>
@@ -23,16 +23,16 @@ namespace plimsoll::record {
 
 struct DefinitionLimits {
   std::size_t names = 1u << 20;
-  std::size_t name_bytes = 256u << 20;         // of all together
-  std::size_t longest_name_bytes = 64u << 10;  // longer ones are cut
+  std::size_t name_bytes = 256u << 20;         // all names together
+  std::size_t longest_name_bytes = 64u << 10;  // longer ones are truncated
   std::size_t stacks = 1u << 20;
-  std::size_t frames = 32u << 20;  // of all together
+  std::size_t frames = 32u << 20;  // all stacks together
   std::size_t tensors = 1u << 20;
   std::size_t settings = 1u << 10;
   std::size_t notices = 1u << 10;
 };
 
-// How far a file has got with them.
+// How far a file has received the definitions.
 struct DefinitionCursor {
   std::size_t names = 0;
   std::size_t stacks = 0;
@@ -55,24 +55,24 @@ class Definitions {
   std::uint8_t device(const format::Device& device) noexcept;
   void setting(const format::Setting& setting) noexcept;
   void notice(const format::Notice& notice) noexcept;
-  void forget_notices() noexcept;  // what went wrong in a recording that has ended
+  void forget_notices() noexcept;  // of a recording that has ended
 
-  // What stands for names and stacks beyond the limits; 0: nothing was refused yet.
+  // The placeholders for names and stacks beyond the limits; 0 before any is needed.
   struct Beyond {
     std::uint32_t name = 0;
     std::uint32_t stack = 0;
-    std::uint32_t tensor = 0;  // and all tensors after it
+    std::uint32_t tensor = 0;  // and for all tensors after it
   };
   Beyond beyond() noexcept;
   bool is_beyond(std::uint32_t tensor) noexcept;
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
-  // What is new since the cursor.
+  // Everything added since the cursor.
   void write_new(DefinitionCursor& cursor, format::Encoder& encoder) noexcept;
-  // Appends the roles of the tensors that are new since there were `roles.size()` of them.
+  // Appends the roles of the tensors after the first `roles.size()`.
   void copy_roles(std::vector<std::uint8_t>& roles);
 
-  // For ever; "" for an id that was not given.
+  // Valid forever; "" for an unknown id.
   std::string_view text(std::uint32_t name) noexcept;
   // Visits all tensors so far, by id - 1, under the lock.
   template <typename Visit>
@@ -81,7 +81,7 @@ class Definitions {
     visit(std::span<const format::Tensor>(tensors_));
   }
   format::Device device_of(std::uint8_t id) noexcept;
-  // How many frames a stack has, of which the first ones are copied; 0 for an id without any.
+  // Returns the number of frames of a stack, 0 for an unknown id, and copies the first ones.
   std::size_t copy_frames(std::uint32_t stack, std::span<format::Frame> frames) noexcept;
 
   // Around fork.
@@ -95,9 +95,9 @@ class Definitions {
     bool is_defined = false;
   };
 
-  // As it is now, and the count of facts when it was told.
+  // The current value, and the fact count when it was reported.
   template <typename Fact>
-  struct Told {
+  struct Reported {
     Fact fact;
     std::uint64_t at = 0;
   };
@@ -106,7 +106,8 @@ class Definitions {
   std::uint32_t name_beyond();
   std::uint32_t stack_beyond();
   template <typename Fact, typename IsSame>
-  void tell(std::vector<Told<Fact>>& facts, std::size_t limit, const Fact& fact, IsSame is_same);
+  void define(std::vector<Reported<Fact>>& facts, std::size_t limit, const Fact& fact,
+              IsSame is_same);
   std::uint32_t find_or_add(const format::Tensor& tensor, std::size_t most);
   std::string_view keep(std::string_view text);
   std::span<const format::Frame> frames_of(std::uint32_t stack) const noexcept;
@@ -134,8 +135,8 @@ class Definitions {
 
   std::vector<format::Device> devices_;  // id
 
-  std::vector<Told<format::Setting>> settings_;  // by name
-  std::vector<Told<format::Notice>> notices_;    // by kind and device
+  std::vector<Reported<format::Setting>> settings_;  // by name
+  std::vector<Reported<format::Notice>> notices_;    // by kind and device
   std::uint64_t facts_ = 0;
 };
 

@@ -49,23 +49,24 @@ TEST(Definitions, the_same_text_has_the_same_id) {
   EXPECT_EQ(definitions.refused(), 0u);
 }
 
-TEST(Definitions, facts_are_written_when_they_are_new_and_when_they_change) {
+TEST(Definitions, facts_are_written_when_new_and_when_changed) {
   Definitions definitions;
   DefinitionCursor cursor;
   const std::uint32_t one = definitions.name("expandable_segments");
-  definitions.setting({one, PLIMSOLL_SETTING_TRUTH, 0});
-  definitions.setting({one, PLIMSOLL_SETTING_TRUTH, 1});
-  definitions.notice({PLIMSOLL_NOTICE_SIZES_MENDED, 1, 3, 0});
-  definitions.notice({PLIMSOLL_NOTICE_SIZES_MENDED, 2, 7, 0});
+  definitions.setting({one, PLIMSOLL_SETTING_BOOLEAN, 0});
+  definitions.setting({one, PLIMSOLL_SETTING_BOOLEAN, 1});
+  definitions.notice({PLIMSOLL_NOTICE_SIZES_CORRECTED, 1, 3, 0});
+  definitions.notice({PLIMSOLL_NOTICE_SIZES_CORRECTED, 2, 7, 0});
   TraceReplay first = written(definitions, cursor);
-  EXPECT_THAT(first.settings, ElementsAre(format::Setting{one, PLIMSOLL_SETTING_TRUTH, 1}));
-  EXPECT_THAT(first.notices, ElementsAre(format::Notice{PLIMSOLL_NOTICE_SIZES_MENDED, 1, 3, 0},
-                                         format::Notice{PLIMSOLL_NOTICE_SIZES_MENDED, 2, 7, 0}));
-  definitions.setting({one, PLIMSOLL_SETTING_TRUTH, 1});
-  definitions.notice({PLIMSOLL_NOTICE_SIZES_MENDED, 1, 4, 0});
+  EXPECT_THAT(first.settings, ElementsAre(format::Setting{one, PLIMSOLL_SETTING_BOOLEAN, 1}));
+  EXPECT_THAT(first.notices, ElementsAre(format::Notice{PLIMSOLL_NOTICE_SIZES_CORRECTED, 1, 3, 0},
+                                         format::Notice{PLIMSOLL_NOTICE_SIZES_CORRECTED, 2, 7, 0}));
+  definitions.setting({one, PLIMSOLL_SETTING_BOOLEAN, 1});
+  definitions.notice({PLIMSOLL_NOTICE_SIZES_CORRECTED, 1, 4, 0});
   TraceReplay second = written(definitions, cursor);
   EXPECT_TRUE(second.settings.empty());
-  EXPECT_THAT(second.notices, ElementsAre(format::Notice{PLIMSOLL_NOTICE_SIZES_MENDED, 1, 4, 0}));
+  EXPECT_THAT(second.notices,
+              ElementsAre(format::Notice{PLIMSOLL_NOTICE_SIZES_CORRECTED, 1, 4, 0}));
   definitions.forget_notices();
   DefinitionCursor anew;
   EXPECT_THAT(written(definitions, anew).settings, ElementsAre(format::Setting{one, 0, 1}));
@@ -89,7 +90,7 @@ TEST(Definitions, the_same_frames_are_the_same_stack) {
   EXPECT_EQ(definitions.stack({}), 0u);
 }
 
-TEST(Definitions, a_stack_may_be_told_later_than_its_id) {
+TEST(Definitions, a_stack_may_be_reported_later_than_its_id) {
   Definitions definitions;
   const std::vector<Frame> frames = {{1, 2, 3}};
   const std::uint32_t stack = definitions.reserve_stack();
@@ -98,13 +99,13 @@ TEST(Definitions, a_stack_may_be_told_later_than_its_id) {
   definitions.define_stack(stack, frames);
   EXPECT_EQ(written(definitions, cursor).stacks.at(stack).at(0).line, 3u);
   const std::vector<Frame> others = {{7, 8, 9}};
-  definitions.define_stack(stack, others);  // once and for all
-  definitions.define_stack(99, others);     // no such id
+  definitions.define_stack(stack, others);  // too late: it is already defined
+  definitions.define_stack(99, others);     // unknown id
   EXPECT_EQ(definitions.stack(frames), stack);
   EXPECT_TRUE(written(definitions, cursor).stacks.empty());
 }
 
-TEST(Definitions, a_file_gets_what_is_new_to_it) {
+TEST(Definitions, a_file_receives_only_new_definitions) {
   Definitions definitions;
   const std::uint32_t first = definitions.name("first");
   DefinitionCursor cursor;
@@ -119,14 +120,14 @@ TEST(Definitions, a_file_gets_what_is_new_to_it) {
   EXPECT_EQ(written(definitions, other).names.size(), 2u);
 }
 
-TEST(Definitions, beyond_its_limits_gives_one_name_that_says_so_and_counts) {
+TEST(Definitions, beyond_its_limits_returns_a_placeholder_and_counts) {
   DefinitionLimits limits;
   limits.names = 2;
   limits.longest_name_bytes = 5;
   limits.stacks = 1;
   limits.tensors = 1;
   Definitions definitions(limits);
-  EXPECT_EQ(definitions.name("abcdefgh"), definitions.name("abcdeXYZ"));  // cut
+  EXPECT_EQ(definitions.name("abcdefgh"), definitions.name("abcdeXYZ"));  // truncated
   EXPECT_EQ(definitions.name("abcd\xC3\xA4"), definitions.name("abcd"));  // not within a character
   EXPECT_EQ(definitions.beyond().name, 0u);
   const std::uint32_t beyond = definitions.name("third");
@@ -139,10 +140,10 @@ TEST(Definitions, beyond_its_limits_gives_one_name_that_says_so_and_counts) {
   const std::uint32_t stack = definitions.stack(frames);
   EXPECT_EQ(definitions.reserve_stack(), stack);
   EXPECT_EQ(definitions.beyond().stack, stack);
-  std::vector<Frame> told(2);
-  EXPECT_EQ(definitions.copy_frames(stack, told), 1u);
-  EXPECT_EQ(told[0].file, beyond);
-  EXPECT_EQ(told[0].function, beyond);
+  std::vector<Frame> reported(2);
+  EXPECT_EQ(definitions.copy_frames(stack, reported), 1u);
+  EXPECT_EQ(reported[0].file, beyond);
+  EXPECT_EQ(reported[0].function, beyond);
   EXPECT_EQ(definitions.tensor({1, 1, 1, 1}), 1u);
   const std::uint32_t tensor = definitions.tensor({2, 1, 1, 1});  // its role is kept
   EXPECT_EQ(definitions.tensor({2, 7, 7, 7}), tensor);
@@ -155,7 +156,7 @@ TEST(Definitions, beyond_its_limits_gives_one_name_that_says_so_and_counts) {
   EXPECT_EQ(names.at(beyond), "(beyond the limit of names)");
 }
 
-TEST(Definitions, every_cpu_is_device_0_and_what_is_too_much_is_one_device) {
+TEST(Definitions, every_cpu_is_device_0_and_excess_devices_share_one) {
   Definitions definitions;
   EXPECT_EQ(definitions.device({PLIMSOLL_DEVICE_CPU, -1}), 0);
   EXPECT_EQ(definitions.device({PLIMSOLL_DEVICE_CUDA, 0}), 1);
@@ -166,7 +167,7 @@ TEST(Definitions, every_cpu_is_device_0_and_what_is_too_much_is_one_device) {
   EXPECT_GT(definitions.refused(), 0u);
 }
 
-TEST(SiteTable, gives_one_id_to_one_site) {
+TEST(SiteTable, gives_each_site_one_id) {
   SiteTable sites;
   const std::uint32_t id = sites.id({1, 2, 3, 4, 5, 1, 0});
   EXPECT_EQ(sites.id({1, 2, 3, 4, 5, 1, 0}), id);
@@ -175,7 +176,7 @@ TEST(SiteTable, gives_one_id_to_one_site) {
   EXPECT_EQ(sites[id].layer, 1u);
 }
 
-TEST(SiteTable, beyond_its_limit_says_less_but_keeps_phase_and_device) {
+TEST(SiteTable, beyond_its_limit_keeps_only_phase_and_device) {
   SiteTable sites(2);
   const std::uint32_t known = sites.id({1, 2, 3, 4, 0, 1, 0});
   sites.id({1, 2, 3, 4, 77, 1, 0});

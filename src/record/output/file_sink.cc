@@ -1,5 +1,6 @@
 #include "record/output/file_sink.h"
 
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@ namespace plimsoll::record {
 namespace {
 
 constexpr int kMostNumbers = 9999;
-constexpr int kMostTries = 8;  // while other processes make and remove files of this name
+constexpr int kMostTries = 8;  // other processes may create and remove files with this name in
+                               // between
 
 // run.plim, run.2.plim, run.3.plim
 std::string numbered(const std::string& path, int number) {
@@ -34,10 +36,10 @@ std::string absolute(const std::string& path) {
   return error ? path : whole;
 }
 
-// Any other error means that the file system has no locks.
+// Any other error means that the file system does not support locks.
 bool is_taken(int lock_error) { return lock_error == EWOULDBLOCK; }
 
-// A file without a name gets one through this folder.
+// A file without a name is linked to its name through this folder.
 bool can_publish() { return access("/proc/self/fd", X_OK) == 0; }
 
 bool make_folder_of(const std::string& path) {
@@ -89,12 +91,12 @@ void FileSink::aim_at(const std::string& wanted, int number) {
   place_ = absolute(path_);
 }
 
-// EEXIST where the name is taken.
+// Returns EEXIST if the name is taken.
 int FileSink::take(Earlier earlier) {
   for (int i = 0; i < kMostTries; ++i) {
     int error = file_.create(place_.c_str());
     if (error == ENOENT && make_folder_of(place_)) error = file_.create(place_.c_str());
-    // Between the two calls another process may have found the file empty and locked it; it may
+    // Another process may have found the file empty and locked it between the two calls, and may
     // have ended since.
     if (error == 0) {
       is_made_ = !is_taken(file_.lock()) && file_.size_bytes() == 0;
@@ -107,13 +109,13 @@ int FileSink::take(Earlier earlier) {
   return EEXIST;
 }
 
-// ENOENT where the name has become free.
+// Returns ENOENT if the name has become free.
 int FileSink::take_existing(Earlier earlier) {
   struct stat status{};
   if (lstat(place_.c_str(), &status) != 0) return errno;
   if (S_ISDIR(status.st_mode)) return EISDIR;
   if (!S_ISREG(status.st_mode)) {
-    // A link to a file, or to nothing, is a name that is taken. No number helps under /dev.
+    // A link takes the name, even if it is dangling. A numbered name makes no sense under /dev.
     if (S_ISLNK(status.st_mode) && (stat(place_.c_str(), &status) != 0 || S_ISREG(status.st_mode)))
       return place_.starts_with("/dev/") ? ELOOP : EEXIST;
     return file_.open(place_.c_str());
@@ -124,10 +126,11 @@ int FileSink::take_existing(Earlier earlier) {
   const int lock_error = file_.lock();
   if (is_taken(lock_error)) return EEXIST;
   if (!file_.is_at(place_.c_str())) return ENOENT;  // it has been replaced
-  // An empty file that cannot be locked may be one that another process has just made.
+  // If an empty file cannot be locked, another process may just have created it.
   if (file_.size_bytes() == 0) return lock_error == 0 ? 0 : EEXIST;
   if (earlier == Earlier::kKeep || !holds_trace(file_)) return EEXIST;
-  return unlink(place_.c_str()) == 0 ? ENOENT : EEXIST;  // who reads it goes on reading
+  return unlink(place_.c_str()) == 0 ? ENOENT : EEXIST;  // processes that have it open can still
+                                                         // read it
 }
 
 void FileSink::remove() noexcept {
@@ -135,10 +138,11 @@ void FileSink::remove() noexcept {
   file_.close();
 }
 
-void FileSink::let_go() noexcept {
+void FileSink::abandon() noexcept {
   file_.close();
   replacement_.close();
-  ::new (static_cast<void*>(&since_)) std::vector<std::byte>;  // the writer may have been in it
+  ::new (static_cast<void*>(&since_)) std::vector<std::byte>;  // the writer may have been using it
+                                                               // at the fork
 }
 
 int FileSink::close() noexcept {
@@ -159,11 +163,13 @@ int FileSink::append(std::span<const std::byte> bytes) noexcept try {
 
 int FileSink::begin_replacement() noexcept try {
   since_.clear();
+  std::uint64_t random = 0;  // others must not be able to take the name first
+  if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0) random = 0;
+  temporary_ = place_ + ".tmp." + std::to_string(getpid()) + "." + std::to_string(random);
   const std::string folder = std::filesystem::path(place_).parent_path().string();
-  // Without a name until it is whole, so that a killed program leaves no half of it behind.
+  // Stays unnamed until it is complete, so that a killed program leaves no partial file.
   int error = can_publish() ? replacement_.create_unnamed(folder.c_str()) : EOPNOTSUPP;
-  if (error != 0)
-    error = replacement_.create((place_ + ".tmp." + std::to_string(getpid())).c_str());
+  if (error != 0) error = replacement_.create(temporary_.c_str());
   if (error == 0) replacement_.lock();
   return error;
 } catch (...) {
@@ -171,16 +177,15 @@ int FileSink::begin_replacement() noexcept try {
 }
 
 int FileSink::end_replacement() noexcept try {
-  const std::string temporary = place_ + ".tmp." + std::to_string(getpid());
   if (!file_.is_at(place_.c_str())) {
-    drop_replacement();  // the file was renamed or removed: what has its name now is another's
+    drop_replacement();  // the file was renamed or removed, and its name is now another file's
     return ECANCELED;
   }
   int error = replacement_.write(since_);
-  if (error == 0 && !replacement_.is_at(temporary.c_str())) {
-    error = replacement_.publish(temporary.c_str());
+  if (error == 0 && !replacement_.is_at(temporary_.c_str())) {
+    error = replacement_.publish(temporary_.c_str());
   }
-  if (error == 0 && std::rename(temporary.c_str(), place_.c_str()) != 0) error = errno;
+  if (error == 0 && std::rename(temporary_.c_str(), place_.c_str()) != 0) error = errno;
   if (error != 0) {
     drop_replacement();
     return error;
@@ -192,14 +197,11 @@ int FileSink::end_replacement() noexcept try {
   return ENOMEM;
 }
 
-void FileSink::drop_replacement() noexcept try {
+void FileSink::drop_replacement() noexcept {
   if (!replacement_.is_open()) return;
-  const std::string temporary = place_ + ".tmp." + std::to_string(getpid());
-  if (replacement_.is_at(temporary.c_str())) unlink(temporary.c_str());
+  if (replacement_.is_at(temporary_.c_str())) unlink(temporary_.c_str());
   replacement_.close();
   since_.clear();
-} catch (...) {
-  replacement_.close();
 }
 
 }  // namespace plimsoll::record

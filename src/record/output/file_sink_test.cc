@@ -1,4 +1,4 @@
-// A recording never writes to what it finds: every kind of thing that may have the wanted name.
+// A recording never overwrites an existing file, whatever kind of file has the wanted name.
 #include "record/output/file_sink.h"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ std::string trace_text() {
 class FileSinkTest : public testing::Test {
  protected:
   std::string at(const std::string& name) const { return folder_.path() + "/" + name; }
-  // The name of the file that a recording gets.
+  // The name of the file that a recording opens.
   std::string opened(const std::string& name, Earlier earlier = Earlier::kKeep) {
     FileSink sink;
     const int error = sink.open(at(name), earlier);
@@ -52,7 +52,7 @@ class FileSinkTest : public testing::Test {
   tests::TemporaryFolder folder_;
 };
 
-TEST_F(FileSinkTest, takes_a_name_that_is_free) {
+TEST_F(FileSinkTest, takes_a_free_name) {
   EXPECT_EQ(opened("run.plim"), "run.plim");
   EXPECT_EQ(contents(at("run.plim")), "mine");
 }
@@ -68,7 +68,7 @@ TEST_F(FileSinkTest, without_a_name_appears_with_its_first_bytes) {
   EXPECT_EQ(sink.path(), at("child.plim"));
 }
 
-TEST_F(FileSinkTest, without_a_name_takes_the_next_one_that_is_free) {
+TEST_F(FileSinkTest, without_a_name_takes_the_next_free_one) {
   FileSink sink;
   ASSERT_EQ(sink.open_unnamed(at("child.plim")), 0);
   write_text(at("child.plim"), "of another");
@@ -78,7 +78,7 @@ TEST_F(FileSinkTest, without_a_name_takes_the_next_one_that_is_free) {
   EXPECT_EQ(sink.path(), at("child.2.plim"));
 }
 
-TEST_F(FileSinkTest, lets_nobody_else_read_a_new_file) {
+TEST_F(FileSinkTest, makes_new_files_private_to_the_user) {
   const mode_t before = umask(0);
   FileSink sink;
   EXPECT_EQ(sink.open(at("run.plim"), Earlier::kKeep), 0);
@@ -92,7 +92,7 @@ TEST_F(FileSinkTest, lets_nobody_else_read_a_new_file) {
   EXPECT_EQ(second.st_mode & 0777U, 0600U);
 }
 
-TEST_F(FileSinkTest, keeps_a_file_that_is_there_and_takes_the_next_name) {
+TEST_F(FileSinkTest, keeps_an_existing_file_and_takes_the_next_name) {
   write_text(at("run.plim"), "a thesis");
   EXPECT_EQ(opened("run.plim"), "run.2.plim");
   EXPECT_EQ(opened("run.plim"), "run.3.plim");
@@ -110,13 +110,13 @@ TEST_F(FileSinkTest, uses_an_empty_file) {
 TEST_F(FileSinkTest, keeps_a_file_that_is_being_written) {
   FileSink first;
   ASSERT_EQ(first.open(at("run.plim"), Earlier::kKeep), 0);
-  EXPECT_EQ(opened("run.plim"), "run.2.plim");  // though it is empty
+  EXPECT_EQ(opened("run.plim"), "run.2.plim");  // even though it is empty
   ASSERT_EQ(first.append(bytes_of(trace_text())), 0);
   EXPECT_EQ(opened("run.plim", Earlier::kReplace), "run.3.plim");
   EXPECT_EQ(contents(at("run.plim")), trace_text());
 }
 
-TEST_F(FileSinkTest, replaces_a_trace_alone_and_only_when_asked) {
+TEST_F(FileSinkTest, replaces_only_traces_and_only_on_request) {
   write_text(at("run.plim"), trace_text());
   EXPECT_EQ(opened("run.plim"), "run.2.plim");
   EXPECT_EQ(opened("run.plim", Earlier::kReplace), "run.plim");
@@ -126,21 +126,21 @@ TEST_F(FileSinkTest, replaces_a_trace_alone_and_only_when_asked) {
   EXPECT_EQ(contents(at("train.py")), "print('hello, world')");
 }
 
-TEST_F(FileSinkTest, replaces_the_wanted_name_alone) {
+TEST_F(FileSinkTest, replaces_only_the_wanted_name) {
   write_text(at("run.plim"), "notes");
   write_text(at("run.2.plim"), trace_text());
   EXPECT_EQ(opened("run.plim", Earlier::kReplace), "run.3.plim");
   EXPECT_EQ(contents(at("run.2.plim")), trace_text());
 }
 
-TEST_F(FileSinkTest, a_reader_of_a_replaced_trace_reads_on) {
+TEST_F(FileSinkTest, a_reader_of_a_replaced_trace_can_continue) {
   write_text(at("run.plim"), trace_text());
   std::ifstream reader(at("run.plim"), std::ios::binary);
   EXPECT_EQ(opened("run.plim", Earlier::kReplace), "run.plim");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), trace_text());
 }
 
-TEST_F(FileSinkTest, follows_no_link_to_a_file) {
+TEST_F(FileSinkTest, does_not_follow_links_to_files) {
   write_text(at("thesis"), "a thesis");
   std::filesystem::create_symlink(at("thesis"), at("run.plim"));
   std::filesystem::create_symlink(at("nothing"), at("other.plim"));
@@ -152,25 +152,25 @@ TEST_F(FileSinkTest, follows_no_link_to_a_file) {
   EXPECT_FALSE(std::filesystem::exists(at("nothing")));
 }
 
-TEST_F(FileSinkTest, writes_to_devices_also_through_a_link) {
+TEST_F(FileSinkTest, writes_to_devices_even_through_a_link) {
   std::filesystem::create_symlink("/dev/null", at("null"));
   EXPECT_EQ(opened("null"), "null");
   EXPECT_TRUE(std::filesystem::is_symlink(at("null")));
 }
 
-TEST_F(FileSinkTest, makes_the_folders_of_its_file) {
+TEST_F(FileSinkTest, creates_missing_folders) {
   EXPECT_EQ(opened("runs/of/today/run.plim"), "runs/of/today/run.plim");
   EXPECT_EQ(opened("runs/of/today/run.plim"), "runs/of/today/run.2.plim");
 }
 
-TEST_F(FileSinkTest, says_what_cannot_be_opened) {
+TEST_F(FileSinkTest, reports_what_cannot_be_opened) {
   write_text(at("thesis"), "text");
   EXPECT_EQ(opened("thesis/run.plim"), "error " + std::to_string(ENOTDIR));
   std::filesystem::create_directory(at("folder"));
   EXPECT_EQ(opened("folder"), "error " + std::to_string(EISDIR));
 }
 
-TEST_F(FileSinkTest, a_replacement_takes_its_place_with_what_was_appended_meanwhile) {
+TEST_F(FileSinkTest, a_replacement_includes_what_was_appended_meanwhile) {
   FileSink sink;
   ASSERT_EQ(sink.open(at("run.plim"), Earlier::kKeep), 0);
   ASSERT_EQ(sink.append(bytes_of("old")), 0);
@@ -182,9 +182,20 @@ TEST_F(FileSinkTest, a_replacement_takes_its_place_with_what_was_appended_meanwh
   EXPECT_EQ(contents(at("run.plim")), "new and more");
   ASSERT_EQ(sink.append(bytes_of(" and more")), 0);
   EXPECT_EQ(contents(at("run.plim")), "new and more and more");
-  EXPECT_EQ(opened("run.plim", Earlier::kReplace), "run.2.plim");  // it is still locked
+  EXPECT_EQ(opened("run.plim", Earlier::kReplace), "run.2.plim");  // still locked
   sink.close();
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(at("")), {}), 2);
+}
+
+TEST_F(FileSinkTest, a_replacement_has_a_name_that_nobody_can_take_first) {
+  FileSink sink;
+  ASSERT_EQ(sink.open(at("run.plim"), Earlier::kKeep), 0);
+  write_text(at("run.plim.tmp." + std::to_string(getpid())), "of another");
+  ASSERT_EQ(sink.begin_replacement(), 0);
+  ASSERT_EQ(sink.extend_replacement(bytes_of("new")), 0);
+  ASSERT_EQ(sink.end_replacement(), 0);
+  EXPECT_EQ(contents(at("run.plim")), "new");
+  EXPECT_EQ(contents(at("run.plim.tmp." + std::to_string(getpid()))), "of another");
 }
 
 TEST_F(FileSinkTest, a_replacement_leaves_a_file_that_took_the_name) {
@@ -199,7 +210,7 @@ TEST_F(FileSinkTest, a_replacement_leaves_a_file_that_took_the_name) {
   EXPECT_EQ(contents(at("moved.plim")), "mine");
 }
 
-TEST_F(FileSinkTest, removes_only_what_it_made) {
+TEST_F(FileSinkTest, removes_only_files_it_created) {
   FileSink sink;
   ASSERT_EQ(sink.open(at("run.plim"), Earlier::kKeep), 0);
   sink.remove();
@@ -211,7 +222,7 @@ TEST_F(FileSinkTest, removes_only_what_it_made) {
   EXPECT_TRUE(std::filesystem::exists(at("run.plim")));
 }
 
-// Both processes of each pair ask for the same name at the same time.
+// Both processes of each pair request the same name simultaneously.
 TEST_F(FileSinkTest, gives_two_processes_two_files) {
   for (int round = 0; round < 200; ++round) {
     const std::string path = at("run." + std::to_string(round));

@@ -102,7 +102,7 @@ void KeptBlocks::add(const format::FinishedBlock& block) {
   while (max_events_ != 0 && events_ - blocks_.front().events >= max_events_) evict_front();
 }
 
-// The last one of a name counts: those before are forgotten.
+// If several attachments share a name, the last one counts: earlier ones are dropped.
 void KeptBlocks::add_attachment(std::span<const std::byte> block) {
   const auto piece = format::read_attachment(block.subspan(format::kBlockHeadBytes));
   if (!piece) return;
@@ -123,17 +123,17 @@ void KeptBlocks::evict_front() {
   blocks_.pop_front();
 }
 
-// What the base tells at one moment: one of the three.
-struct KeptBlocks::Moment {
+// One kind of state in the base: exactly one pointer is set.
+struct KeptBlocks::TimePoint {
   std::int64_t time_ns = 0;
   const format::Segment* segment = nullptr;
   const BaseRow* born = nullptr;
   const BaseRow* given_back = nullptr;
 };
 
-// As it came to be, so that times ascend; allocations also by their serials.
-std::vector<KeptBlocks::Moment> KeptBlocks::moments(std::span<const BaseRow> rows) const {
-  std::vector<Moment> all;
+// In order of birth, so that times ascend; allocations are also in order of serial.
+std::vector<KeptBlocks::TimePoint> KeptBlocks::points(std::span<const BaseRow> rows) const {
+  std::vector<TimePoint> all;
   base_segments_.for_each([&](const format::Segment& segment) {
     all.push_back({.time_ns = segment.time_ns, .segment = &segment});
   });
@@ -144,7 +144,7 @@ std::vector<KeptBlocks::Moment> KeptBlocks::moments(std::span<const BaseRow> row
     if (!row.is_pending) continue;
     all.push_back({.time_ns = std::max(born_ns, row.requested.time_ns), .given_back = &row});
   }
-  std::ranges::stable_sort(all, {}, &Moment::time_ns);
+  std::ranges::stable_sort(all, {}, &TimePoint::time_ns);
   return all;
 }
 
@@ -156,11 +156,11 @@ void KeptBlocks::encode_base(format::Encoder& encoder) const {
             [](const BaseRow& a, const BaseRow& b) { return a.key() < b.key(); });
   encoder.evicted({evicted_events_});
   if (dropped_.count > 0) encoder.dropped(dropped_);
-  for (const Moment& moment : moments(rows)) {
-    if (moment.segment != nullptr) encoder.segment(*moment.segment);
-    if (moment.given_back != nullptr) encoder.free_requested(moment.given_back->requested);
-    if (moment.born == nullptr) continue;
-    const BaseRow& row = *moment.born;
+  for (const TimePoint& point : points(rows)) {
+    if (point.segment != nullptr) encoder.segment(*point.segment);
+    if (point.given_back != nullptr) encoder.free_requested(point.given_back->requested);
+    if (point.born == nullptr) continue;
+    const BaseRow& row = *point.born;
     encoder.alloc(row.alloc);
     if (row.tensor != 0) encoder.tag({row.alloc.serial, row.tensor});
     if (row.has_phase) encoder.set_phase({row.alloc.serial, row.phase});

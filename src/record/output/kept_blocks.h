@@ -1,5 +1,5 @@
-// The newest blocks of a trace, in memory. A block that is forgotten is read once more: what it
-// leaves alive goes into a base, from which what follows is exact.
+// The newest blocks of a trace, in memory. When a block is evicted, the allocations that it leaves
+// live are added to a base state, so that the later events stay exact.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ namespace plimsoll::record {
 
 class KeptBlocks {
  public:
-  // Keeps blocks with at least so many of the newest events; 0: all.
+  // Keeps blocks with at least N of the newest events; 0: all.
   explicit KeptBlocks(std::uint64_t max_events) : max_events_(max_events) {}
 
   // May throw std::bad_alloc.
   void add(const format::FinishedBlock& block);
   std::uint64_t evicted() const { return evicted_; }  // records
-  // Of them: allocations, frees, segments and failed requests, as reports count.
+  // Evicted allocations, frees, segments and failed requests, as reports count them.
   std::uint64_t evicted_events() const { return evicted_events_; }
   std::int64_t evicted_until_ns() const { return evicted_until_ns_; }
   // Whether assemble() leaves out anything that was added.
   bool has_forgotten() const { return evicted_ > 0 || has_replaced_attachment_; }
 
-  // The trace as it would stand in a file: made with malloc; null without memory.
+  // The trace as it would be in a file, allocated with malloc; null if memory is unavailable.
   std::byte* assemble(const format::FileState& state, std::size_t& size_bytes) const;
 
  private:
@@ -47,8 +47,8 @@ class KeptBlocks {
     format::FreeRequested requested;
     std::uint32_t tensor = 0;
     std::uint8_t phase = 0;
-    bool has_phase = false;   // set in hindsight
-    bool is_pending = false;  // `requested` says since when
+    bool has_phase = false;   // set retroactively
+    bool is_pending = false;  // `requested` is the time of the request
     bool is_used = false;
 
     std::uint64_t key() const { return alloc.serial; }
@@ -57,11 +57,11 @@ class KeptBlocks {
     static std::uint64_t hash(std::uint64_t serial) { return base::hash_u64(serial); }
   };
   struct Fold;  // a visitor
-  struct Moment;
+  struct TimePoint;
 
   void add_attachment(std::span<const std::byte> block);
   void evict_front();
-  std::vector<Moment> moments(std::span<const BaseRow> rows) const;
+  std::vector<TimePoint> points(std::span<const BaseRow> rows) const;
   void encode_base(format::Encoder& encoder) const;
 
   const std::uint64_t max_events_;
@@ -76,7 +76,7 @@ class KeptBlocks {
   bool has_replaced_attachment_ = false;
   ProbeTable<BaseRow> base_;
   format::SegmentSet base_segments_;
-  format::Dropped dropped_;  // in blocks that were forgotten
+  format::Dropped dropped_;  // in evicted blocks
   format::EventDecoder decoder_;
 };
 

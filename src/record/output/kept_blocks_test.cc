@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <random>
 #include <utility>
@@ -22,7 +23,7 @@ using tests::name;
 using tests::Recorded;
 using tests::TraceReplay;
 
-// What two traces of one run say of what is alive at their end.
+// Compares what two traces of one run say about the memory live at their end.
 void expect_same_end(const TraceReplay& some, const TraceReplay& all) {
   EXPECT_EQ(some.live_bytes, all.live_bytes);
   ASSERT_EQ(some.live.size(), all.live.size());
@@ -39,7 +40,7 @@ void expect_same_end(const TraceReplay& some, const TraceReplay& all) {
   EXPECT_EQ(some.tags, all.tags);
 }
 
-std::map<std::uint64_t, std::uint8_t> phases_alive(const TraceReplay& replay) {
+std::map<std::uint64_t, std::uint8_t> live_phases(const TraceReplay& replay) {
   std::map<std::uint64_t, std::uint8_t> phases;
   for (const format::SetPhase& event : replay.phases) {
     if (replay.live.contains(event.serial)) phases[event.serial] = event.phase;
@@ -54,7 +55,7 @@ void expect_newest(const TraceReplay& some, const TraceReplay& all, std::uint64_
     EXPECT_EQ(some.frees.size(), all.frees.size());
     return;
   }
-  // At least as many of the newest as were asked for, and not many more than that.
+  // At least the requested number of the newest events, and not many more.
   const std::uint64_t kept = some.frees.size();
   EXPECT_LE(kept, max_events + max_events / 8 + 128);
   EXPECT_LE(some.evicted, events * 3);
@@ -68,7 +69,7 @@ void expect_newest(const TraceReplay& some, const TraceReplay& all, std::uint64_
   }
 }
 
-TEST(KeptBlocks, forgetting_is_exact) {
+TEST(KeptBlocks, eviction_is_exact) {
   std::mt19937_64 random(11);
   const std::uint32_t tensors[] = {api().tensor(PLIMSOLL_ROLE_PARAMETER, name("kept.p"), 0, 0),
                                    api().tensor(PLIMSOLL_ROLE_KNOWN, name("kept.k"), 0, 0)};
@@ -99,7 +100,7 @@ TEST(KeptBlocks, forgetting_is_exact) {
         EXPECT_EQ(some.damaged_blocks, 0u);
         EXPECT_EQ(some.unmatched, 0u);
         expect_same_end(some, whole);
-        EXPECT_EQ(phases_alive(some), phases_alive(whole));
+        EXPECT_EQ(live_phases(some), live_phases(whole));
         expect_newest(some, whole, max_events);
       }
     }
@@ -130,7 +131,7 @@ TEST(KeptBlocks, memory_stays_bounded) {
   }
 }
 
-TEST(KeptBlocks, a_limited_file_is_whole_whenever_it_is_flushed) {
+TEST(KeptBlocks, a_limited_file_is_complete_after_every_flush) {
   const tests::TemporaryPath path("kept_file");
   Recorded recording = Recorded::into_file(path.str(), 500);
   EXPECT_EQ(TraceReplay::of_file(path.str()).live_bytes, 0u);
@@ -149,12 +150,31 @@ TEST(KeptBlocks, a_limited_file_is_whole_whenever_it_is_flushed) {
   EXPECT_EQ(replay.live_bytes, 20'000u);
 }
 
-TEST(KeptBlocks, of_attachments_the_last_of_a_format_is_kept) {
+TEST(KeptBlocks, a_file_that_cannot_be_shortened_has_all_events_and_this_is_said_once) {
+  const tests::TemporaryPath path("kept_grows");
+  const tests::TemporaryPath moved("kept_moved");
+  testing::internal::CaptureStderr();
+  Recorded recording = Recorded::into_file(path.str(), 500);
+  recording.flush();
+  std::filesystem::rename(path.str(), moved.str());
+  for (std::uint64_t i = 1; i <= 200'000; ++i) {
+    api().alloc(api().context(), 0, i * 64, 2);
+    if (i % 20'000 == 0) recording.flush();
+  }
+  EXPECT_EQ(recording.stop().evicted, 0u);
+  EXPECT_EQ(TraceReplay::of_file(moved.str()).live_bytes, 400'000u);
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(printed, "plimsoll: " + path.str() +
+                         ": earlier events cannot be removed (it was renamed or removed), so the "
+                         "file grows beyond max_events\n");
+}
+
+TEST(KeptBlocks, keeps_the_last_attachment_of_each_format) {
   struct Pieces : format::NoRecords {
     void on_attachment(const format::AttachmentPiece& piece) {
-      told += std::string(piece.name) + std::to_string(piece.bytes.size()) + " ";
+      reported += std::string(piece.name) + std::to_string(piece.bytes.size()) + " ";
     }
-    std::string told;
+    std::string reported;
   };
   const tests::TemporaryPath path("kept_attachments");
   Recorded recording = Recorded::into_file(path.str(), 500);
@@ -170,9 +190,9 @@ TEST(KeptBlocks, of_attachments_the_last_of_a_format_is_kept) {
     const auto file = TraceReplay::bytes_of(path.str());
     decoder.push(file);
     decoder.finish();
-    return pieces.told;
+    return pieces.reported;
   };
-  EXPECT_EQ(read(), "one7 two20 one50 ");  // the last of a format counts
+  EXPECT_EQ(read(), "one7 two20 one50 ");  // the last one of each format counts
   recording.stop();
   EXPECT_EQ(read(), "one50 two20 ");
 }

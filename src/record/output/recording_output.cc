@@ -1,4 +1,4 @@
-// The half of Recording that brings finished blocks to the sink, outside of the state lock.
+// The output side of Recording: writes finished blocks to the sink, without the state lock.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -14,9 +14,10 @@
 namespace plimsoll::record {
 namespace {
 
-constexpr std::uint64_t kFailedStateNs = 1'000'000'000;  // between two states of a sink that failed
-// A file that keeps the newest events grows to twice what is kept, and so much, before it is made
-// anew. That goes piece by piece, so that new events need not wait for the whole of it.
+// between two state records after a failure of the sink
+constexpr std::uint64_t kFailedStateNs = 1'000'000'000;
+// A file of the newest events grows to twice the retained size, plus this, before it is rewritten.
+// The rewrite is done piece by piece, so that new events need not wait for all of it.
 constexpr std::uint64_t kSpareBytes = 256u << 10;
 constexpr std::size_t kPieceBytes = 4u << 20;
 
@@ -81,20 +82,24 @@ void Recording::send(std::mutex& state_mutex) noexcept {
 void Recording::send_whole(std::mutex& state_mutex) noexcept try {
   std::size_t size_bytes = 0;
   std::unique_ptr<std::byte, decltype(&std::free)> whole(nullptr, &std::free);
+  Extent extent;
   {
     const std::lock_guard lock(state_mutex);
     if (has_failed()) return;
-    whole.reset(kept_->assemble(file_state(extent_of_blocks()), size_bytes));
+    extent = extent_of_blocks();
+    whole.reset(kept_->assemble(file_state(extent), size_bytes));
   }
   if (whole == nullptr) return fail(ENOMEM);
   const int error = file_.append({whole.get(), size_bytes});
   if (error != 0) return fail(error);
   written_bytes_.store(size_bytes, std::memory_order_relaxed);
+  const std::lock_guard lock(state_mutex);
+  sent_ = extent;
 } catch (...) {
   fail(ENOMEM);
 }
 
-// What is kept, in the place of a file that has grown. Where that fails, the file grows on.
+// Replaces a file that has grown with the retained blocks. If that fails, the file keeps growing.
 void Recording::shorten(std::mutex& state_mutex) noexcept try {
   std::unique_ptr<std::byte, decltype(&std::free)> whole(nullptr, &std::free);
   std::size_t size_bytes = 0;
@@ -109,28 +114,45 @@ void Recording::shorten(std::mutex& state_mutex) noexcept try {
   }
   deliver(batch, state_mutex);
   shortened_bytes_ = written_bytes();
-  if (whole == nullptr || has_failed() || file_.begin_replacement() != 0) return;
+  if (has_failed()) return;
+  if (whole == nullptr) return report_growth(ENOMEM);
+  if (const int error = file_.begin_replacement(); error != 0) return report_growth(error);
   const std::span<const std::byte> bytes(whole.get(), size_bytes);
   for (std::size_t at = 0; at < size_bytes; at += kPieceBytes) {
     const auto piece = bytes.subspan(at, std::min(kPieceBytes, size_bytes - at));
-    if (file_.extend_replacement(piece) != 0) return file_.drop_replacement();
+    if (const int error = file_.extend_replacement(piece); error != 0) {
+      file_.drop_replacement();
+      return report_growth(error);
+    }
     send(state_mutex);
   }
   const std::uint64_t meanwhile_bytes = written_bytes() - shortened_bytes_;
-  if (file_.end_replacement() != 0) return;
+  if (const int error = file_.end_replacement(); error != 0) return report_growth(error);
   shortened_bytes_ = size_bytes;
   const std::lock_guard lock(state_mutex);
   sent_.evicted = batch.extent.evicted;
+  sent_.evicted_events = batch.extent.evicted_events;
   sent_.evicted_until_ns = batch.extent.evicted_until_ns;
   written_bytes_.store(size_bytes + meanwhile_bytes, std::memory_order_relaxed);
 } catch (...) {
   return file_.drop_replacement();
 }
 
+// Prints once that the file is not limited: it may fill the disk.
+void Recording::report_growth(int error) noexcept try {
+  if (!std::exchange(reports_growth_, false)) return;
+  const char* const why = error == ECANCELED ? "it was renamed or removed" : std::strerror(error);
+  base::write_to_stderr("plimsoll: " + path_ + ": earlier events cannot be removed (" + why +
+                        "), so the file grows beyond max_events\n");
+} catch (...) {
+  return;
+}
+
 Recording::Extent Recording::extent_of_blocks() const noexcept {
   return {.events = encoder_->events() - encoder_->pending_events(),
           .until_ns = sealed_ns_,
           .evicted = kept_ ? kept_->evicted() : 0,
+          .evicted_events = kept_ ? kept_->evicted_events() : 0,
           .evicted_until_ns = kept_ ? kept_->evicted_until_ns() : 0};
 }
 
@@ -170,15 +192,15 @@ void Recording::write_state(std::mutex& state_mutex, Due due) noexcept {
   file_.overwrite(format::kFileStateOffset, format::encode_file_state(state));
 }
 
-// Where it is unknown who would ask, as at a full disk in the middle of the night.
+// Prints the failure: nothing may query the state, for example when a disk fills up overnight.
 void Recording::report_failure() noexcept try {
   if (!has_failed() || !std::exchange(reports_failure_, false)) return;
   const std::int64_t after_ns = std::max<std::int64_t>(0, sent_.until_ns - started_ns_);
   base::write_to_stderr("plimsoll: " + path_ + ": " + std::strerror(error()) +
                         ": the recording ends here, " + base::format_duration(after_ns) +
-                        " after its start; the program goes on\n");
+                        " after its start; the program continues\n");
 } catch (...) {
-  return;  // the state of the recording says it too
+  return;  // the recording's state reports it too
 }
 
 void Recording::write_rest(std::mutex& state_mutex) noexcept {

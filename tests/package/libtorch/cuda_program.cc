@@ -18,7 +18,7 @@
 
 #include "plimsoll/libtorch/memory_tracer.h"
 
-// Of the device in memory that the tests bring along.
+// Of the device in the tests' fake memory.
 extern "C" {
 void fake_initialize();
 std::uint64_t fake_allocated(int device);

@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t kWidth = 64;
 
 // Shares the embedding's matrix with its last layer, calls one layer through a view of its weight,
-// and has a parameter of its own.
+// and has its own parameter.
 struct NetImpl : torch::nn::Module {
   NetImpl()
       : embedding(register_module("embedding", torch::nn::Embedding(kWidth, kWidth))),
@@ -55,7 +55,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-// Before and after the end of the recording the results are there; the later ones are written.
+// The results are available before and after the end of the recording; the later ones are written.
 void write_results(plimsoll::MemoryTracer& tracer, const std::string& folder) {
   const std::size_t before = tracer.events().size();
   tracer.stop();

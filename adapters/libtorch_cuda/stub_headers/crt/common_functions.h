@@ -1,2 +1,2 @@
-// See host_defines.h: of this file nothing is needed.
+// See host_defines.h: none of this file's content is needed.
 #pragma once

@@ -1,6 +1,6 @@
-// In place of the file of this name, where CUDA's headers have come without their folder crt/ (the
-// packages that torch's wheels for CUDA 13 depend on). The headers of the runtime, read by a host
-// compiler, need no more of it than these words. This folder is searched last.
+// Replaces the file of this name for CUDA headers packaged without their folder crt/ (the packages
+// that torch's wheels for CUDA 13 depend on). A host compiler needs only these macros to read the
+// runtime's headers. This folder is searched last.
 #pragma once
 
 #define __host__

@@ -1,0 +1,95 @@
+#include "registry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "plimsoll/quiet_writing_c.h"
+
+namespace plimsoll::cuda_driver {
+namespace {
+
+// Never destroyed: processes record until their last destructor.
+std::string& roll_path() {
+  static auto* const kPath = new std::string;
+  return *kPath;
+}
+std::string& out_path() {
+  static auto* const kPath = new std::string;
+  return *kPath;
+}
+
+std::string from_environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// The process list, opened and locked by this process alone.
+class Roll {
+ public:
+  Roll() {
+    if (roll_path().empty()) return;
+    file_ = open(roll_path().c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
+    while (file_ >= 0 && flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  Roll(const Roll&) = delete;
+  Roll& operator=(const Roll&) = delete;
+  ~Roll() {
+    if (file_ >= 0) close(file_);
+  }
+
+  bool is_there() const { return file_ >= 0; }
+  bool is_empty() const {
+    struct stat reported{};
+    return fstat(file_, &reported) == 0 && reported.st_size == 0;
+  }
+  void write_line(const std::string& word, const std::string& rest) const {
+    std::string line = word;
+    line += ' ';
+    line += std::to_string(getpid());
+    if (!rest.empty()) line += ' ';
+    line += rest;
+    line += '\n';
+    if (file_ < 0) return;
+    const int state = plimsoll_begin_quiet_writing();
+    [[maybe_unused]] const ssize_t count = write(file_, line.data(), line.size());
+    plimsoll_end_quiet_writing(state);  // what could not be written is not reported
+  }
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace
+
+void sign_in() noexcept try {
+  roll_path() = from_environment("PLIMSOLL_CUDA_ROLL");
+  out_path() = from_environment("PLIMSOLL_CUDA_OUT");
+  if (out_path().empty()) out_path() = "plimsoll-cuda.plim";
+  const Roll roll;
+  if (roll.is_there() && roll.is_empty()) roll.write_line("loaded", "");
+} catch (...) {
+  // Without memory for two paths nothing else would work either; the program continues.
+}
+
+std::string wanted_path() {
+  return roll_path().empty() ? out_path() + "." + std::to_string(getpid()) : out_path();
+}
+
+void report_recording(const char* path) {
+  const Roll roll;
+  roll.write_line("recording", path);
+}
+
+void report_failure(const char* sentence) {
+  const Roll roll;
+  roll.write_line("failed", sentence != nullptr ? sentence : "");
+}
+
+}  // namespace plimsoll::cuda_driver

@@ -1,0 +1,21 @@
+// Reports this process to `plimsoll run`, and where it records: the list is a text file that exists
+// for the duration of the run ($PLIMSOLL_CUDA_ROLL). The first process into which the library is
+// loaded writes "loaded PID"; each one that records writes "recording PID PATH" or "failed PID
+// SENTENCE".
+#pragma once
+
+#include <string>
+
+namespace plimsoll::cuda_driver {
+
+// Reads the environment, because the program may change it later, and writes "loaded".
+void sign_in() noexcept;
+
+// $PLIMSOLL_CUDA_OUT; without a process list, that path and the process's pid.
+std::string wanted_path();
+
+void report_recording(const char* path);
+
+void report_failure(const char* sentence);
+
+}  // namespace plimsoll::cuda_driver

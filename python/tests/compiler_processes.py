@@ -1,0 +1,30 @@
+"""What tests of supervised compilers need: processes, and a compiler that hangs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def hanging_compiler(folder: Path) -> Path:
+    """A compiler that waits for its child, and writes the child's pid to a file."""
+    path = folder / "hanging"
+    path.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {folder}/pid.new\n"
+                    f"mv {folder}/pid.new {folder}/pid\nwait\n")  # fmt: skip
+    path.chmod(0o755)
+    return path

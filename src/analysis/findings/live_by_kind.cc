@@ -1,0 +1,51 @@
+#include "analysis/findings/live_by_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "analysis/findings/text.h"
+#include "model/categories.h"
+#include "model/live_set.h"
+
+namespace plimsoll::analysis::findings {
+
+LiveByKind live_by_kind(const Facts& facts, const DeviceFacts& device, std::int64_t event) {
+  LiveByKind held;
+  const model::Trace& trace = facts.trace;
+  for (const std::uint32_t row : live_set(device.trace, model::held(device.trace), event)) {
+    const std::uint64_t bytes = trace.lifetime_bytes(device.trace, row);
+    const std::string_view category = trace.strings[trace.category(device.trace, row)];
+    held.all += bytes;
+    if (category == model::kActivation) {
+      held.activations += bytes;
+    } else if (category == model::kActivationGradient) {
+      held.activation_gradients += bytes;
+    } else if (category == model::kParameter || category == model::kBuffer) {
+      held.parameters += bytes;
+    } else if (category == model::kGradient) {
+      held.gradients += bytes;
+    } else if (category == model::kOptimizerState) {
+      held.optimizer_state += bytes;
+    }
+  }
+  return held;
+}
+
+std::string kinds_text(const LiveByKind& held) {
+  std::array kinds{std::pair{"parameters", held.parameters}, std::pair{"gradients", held.gradients},
+                   std::pair{"optimizer state", held.optimizer_state},
+                   std::pair{"activations", held.activations},
+                   std::pair{"gradients of activations", held.activation_gradients}};
+  std::ranges::stable_sort(kinds, std::ranges::greater{},
+                           [](const auto& kind) { return kind.second; });
+  std::string text;
+  for (const auto& [kind, bytes] : kinds) {
+    if (bytes > 0)
+      text += (text.empty() ? "" : ", ") + (std::string(kind) + " ") + bytes_text(bytes);
+  }
+  return text;
+}
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,47 @@
+// The names that a dump and docs/format.md use for the numbers in plimsoll/recorder_c.h.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "base/recorder_names.h"
+
+namespace plimsoll::format {
+
+inline constexpr std::array<std::string_view, 4> kSettingTypeNames = {"boolean", "integer",
+                                                                      "number", "text"};
+
+inline constexpr std::array<std::string_view, 4> kSegmentActionNames = {"alloc", "free", "map",
+                                                                        "unmap"};
+
+inline constexpr std::array<std::string_view, 12> kMarkNames = {
+    "step",  "region_begin", "region_end", "backward_begin", "backward_end", "out_of_memory",
+    "layer", "operator",     "phase",      "layer_begin",    "layer_end",    "own_steps"};
+
+inline constexpr std::array<std::string_view, 9> kFigureNames = {"total",
+                                                                 "free",
+                                                                 "driver",
+                                                                 "own",
+                                                                 "context",
+                                                                 "nccl",
+                                                                 "process",
+                                                                 "process_unreported",
+                                                                 "processes_unreported"};
+
+inline constexpr std::array<std::string_view, 11> kNoticeNames = {"none",
+                                                                  "sizes_corrected",
+                                                                  "sums_unexplained",
+                                                                  "sizes_unverified",
+                                                                  "cuda_adapter_unavailable",
+                                                                  "device_not_recorded",
+                                                                  "failures_not_printed",
+                                                                  "names_refused",
+                                                                  "details_lost",
+                                                                  "report_failed",
+                                                                  "children_unrecorded"};
+
+// Indexed by RecordingState.
+inline constexpr std::array<std::string_view, 4> kRecordingStateNames = {"none", "running", "ended",
+                                                                         "failed"};
+
+}  // namespace plimsoll::format
