@@ -72,3 +72,4 @@ using Argument = std::tuple_element_t<kIndex, typename ArgumentsOf<typename Func
 
 using namespace plimsoll::cuda_driver;
 #include "functions.def"
+#undef PLIMSOLL_FUNCTION

@@ -26,7 +26,7 @@ constinit std::mutex starting;
 
 const plimsoll_recorder_api& api() { return *plimsoll_recorder(); }
 
-std::uint32_t name_id(const char* text) { return api().name(text, std::strlen(text)); }
+std::uint32_t operation_id(const char* text) { return api().name(text, std::strlen(text)); }
 
 State start() {
   std::vector<std::string> texts = {"adapter", "cuda-driver", "program",
@@ -124,7 +124,7 @@ Allocation describe(const char* operation, Place place, int ordinal,
                     std::uint64_t size_bytes) noexcept {
   Allocation allocation;
   allocation.size_bytes = size_bytes;
-  allocation.operation = name_id(operation);
+  allocation.operation = operation_id(operation);
   allocation.stack = call_stack();
   allocation.device = place == Place::kDevice ? api().device(PLIMSOLL_DEVICE_CUDA, ordinal)
                                               : api().device(PLIMSOLL_DEVICE_PINNED_HOST, 0);

@@ -6,7 +6,6 @@
 namespace generator {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kMinBlockBytes = 512;
 constexpr uint64_t kSmallLimitBytes = kMiB;
 constexpr uint64_t kSmallSegmentBytes = 2 * kMiB;

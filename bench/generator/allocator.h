@@ -17,6 +17,8 @@
 
 namespace generator {
 
+inline constexpr uint64_t kMiB = 1 << 20;
+
 enum class BlockState : uint8_t { kInactive, kAllocated, kPendingFree };
 
 struct Segment;

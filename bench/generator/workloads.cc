@@ -5,7 +5,6 @@
 namespace generator {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kGiB = 1 << 30;
 
 // What a framework allocates while it starts, from deep stacks of its own. They take the short memo

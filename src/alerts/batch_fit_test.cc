@@ -15,8 +15,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::kMb;
-using testing::made_sample;
+using tests::kMb;
+using tests::made_sample;
 
 // 9000 MB at the peak: 4000 are fixed, and 5000 belong to 32 items, 156.25 MB each.
 MemorySample sample_of_32() {

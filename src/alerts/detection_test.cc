@@ -19,8 +19,8 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::kMb;
 using ::testing::SizeIs;
+using tests::kMb;
 
 // A run of synthetic samples, ten iterations apart; `change` adapts sample i to the test case.
 using Change = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
@@ -34,7 +34,7 @@ struct Watched {
 Watched run(std::uint64_t samples, const Change& change, const DetectionOptions& options = {}) {
   Watched result{Detector(options), {}, {}};
   for (std::uint64_t i = 0; i < samples; ++i) {
-    MemorySample sample = testing::made_sample();
+    MemorySample sample = tests::made_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
     for (Alert& alert : result.detector.observe(sample)) {
@@ -358,7 +358,7 @@ std::vector<std::string> titles_of_failure(const MemorySample& sample) {
 }
 
 MemorySample failed_beside_an_idle_gpu() {
-  MemorySample sample = testing::made_sample();
+  MemorySample sample = tests::made_sample();
   sample.ran_out = true;
   DeviceMemory idle = sample.devices[1];
   idle.name = "cuda:1";

@@ -14,7 +14,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::kMb;
+using tests::kMb;
 
 DeviceMemory device_at(std::uint64_t percent) {
   DeviceMemory device;
@@ -85,7 +85,7 @@ TEST(FragmentationNote, ignores_small_devices_and_the_cpu) {
   device.reserved_bytes = 10 * kMb;
   device.allocated_bytes = kMb;
   add_fragmentation_note(device, 1, {}, {}, findings);
-  add_fragmentation_note(testing::made_cpu(), 1, {}, {}, findings);
+  add_fragmentation_note(tests::made_cpu(), 1, {}, {}, findings);
   EXPECT_THAT(findings, IsEmpty());
 }
 

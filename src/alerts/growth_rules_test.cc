@@ -17,23 +17,23 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::kMb;
+using tests::kMb;
 
 // Adapts sample i to the test case.
-using Change = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
+using SampleChange = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
 
-std::vector<std::string> ids(const std::vector<Alert>& alerts) {
+std::vector<std::string> alert_ids(const std::vector<Alert>& alerts) {
   std::vector<std::string> names;
   for (const Alert& alert : alerts) names.push_back(alert.id);
   return names;
 }
 
 // The alerts for a run of synthetic samples, ten iterations apart.
-std::vector<Alert> run(std::uint64_t samples, const Change& change) {
+std::vector<Alert> run_unrecorded(std::uint64_t samples, const SampleChange& change) {
   Detector detector;
   std::vector<Alert> alerts;
   for (std::uint64_t i = 0; i < samples; ++i) {
-    MemorySample sample = testing::made_sample();
+    MemorySample sample = tests::made_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
     for (Alert& alert : detector.observe(sample)) alerts.push_back(std::move(alert));
@@ -43,7 +43,7 @@ std::vector<Alert> run(std::uint64_t samples, const Change& change) {
 
 // The same with the GPU's allocations, of which each sample leaves `kept_bytes` behind.
 std::vector<Alert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
-                                const Change& change, const DetectionOptions& options = {}) {
+                                const SampleChange& change, const DetectionOptions& options = {}) {
   Detector detector(options);
   Survivors survivors;
   std::vector<plimsoll_live> rows;
@@ -52,7 +52,7 @@ std::vector<Alert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
   gpu.device = 1;
   std::vector<Alert> alerts;
   for (std::uint64_t i = 0; i < samples; ++i) {
-    MemorySample sample = testing::made_sample();
+    MemorySample sample = tests::made_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
     if (kept_bytes > 0) {
@@ -68,7 +68,7 @@ std::vector<Alert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
   return alerts;
 }
 
-const Change kLongerInputs = [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
+const SampleChange kLongerInputs = [](MemorySample&, DeviceMemory& gpu, std::uint64_t i) {
   gpu.categories[0].size_bytes += i * 50 * kMb;  // activations
   gpu.live_bytes += i * 50 * kMb;
   gpu.large_count += i;
@@ -76,7 +76,7 @@ const Change kLongerInputs = [](MemorySample&, DeviceMemory& gpu, std::uint64_t 
 };
 
 TEST(GrowthRules, ignores_growth_that_is_not_retained) {
-  EXPECT_THAT(ids(run(60, kLongerInputs)), Contains("activations_stay"));
+  EXPECT_THAT(alert_ids(run_unrecorded(60, kLongerInputs)), Contains("activations_stay"));
   EXPECT_THAT(run_recorded(60, 0, kLongerInputs), IsEmpty());
 }
 
@@ -86,14 +86,14 @@ TEST(GrowthRules, reports_growing_peaks_that_will_not_fit) {
     gpu.live_bytes = 8000 * kMb;
     gpu.used_bytes = 12'000 * kMb + i * 50 * kMb;
   });
-  ASSERT_THAT(ids(alerts), Contains("memory_growth"));
+  ASSERT_THAT(alert_ids(alerts), Contains("memory_growth"));
   EXPECT_EQ(alerts[0].subject, "peak");
 }
 
 TEST(GrowthRules, names_what_is_retained_and_the_number_of_allocations) {
-  const Change none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
+  const SampleChange none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
   const auto alerts = run_recorded(21, 200 * kMb, none);
-  ASSERT_THAT(ids(alerts), ElementsAre("activations_stay"));
+  ASSERT_THAT(alert_ids(alerts), ElementsAre("activations_stay"));
   EXPECT_EQ(alerts[0].subject, "activation");
   EXPECT_EQ(alerts[0].title,
             "Activations on cuda:0 keep growing: 2.5 GiB more from iteration 40 to 170, 20.0 MiB "
@@ -108,9 +108,9 @@ TEST(GrowthRules, names_what_is_retained_and_the_number_of_allocations) {
 }
 
 TEST(GrowthRules, requires_many_samples_if_little_is_retained) {
-  const Change none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
+  const SampleChange none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
   EXPECT_THAT(run_recorded(95, 2 * kMb, none), IsEmpty());
-  EXPECT_THAT(ids(run_recorded(97, 2 * kMb, none)), ElementsAre("activations_stay"));
+  EXPECT_THAT(alert_ids(run_recorded(97, 2 * kMb, none)), ElementsAre("activations_stay"));
   EXPECT_THAT(run_recorded(95, 2 * kMb, none, {.growth_percent = 0.2}), Not(IsEmpty()));
 }
 

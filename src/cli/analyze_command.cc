@@ -54,7 +54,7 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
   return logs;
 }
 
-Result<logs::LogSummary> summary_of(const std::string& file) {
+Result<logs::LogSummary> log_summary_of(const std::string& file) {
   ProgressBar bar(file);
   auto summary = logs::summarize_log(file, [&](std::uint64_t done, std::uint64_t total) {
     return bar.advance("reading", done, total);
@@ -80,7 +80,7 @@ int compare(const std::vector<std::string>& logs, const Arguments& arguments,
   std::vector<logs::UnreadLog> unread;
   bool is_to_fail = false;
   for (const std::string& log : logs) {
-    auto summary = summary_of(log);
+    auto summary = log_summary_of(log);
     if (!summary) {
       if (summary.error().code == ErrorCode::kInterrupted) return complain(summary.error());
       complain(summary.error());
@@ -110,7 +110,7 @@ int run_analyze(const Arguments& arguments) {
   const auto logs = chosen_logs(arguments);
   if (!logs) return complain(logs.error());
   if (logs->size() > 1) return compare(*logs, arguments, options);
-  const auto summary = summary_of(logs->front());
+  const auto summary = log_summary_of(logs->front());
   return summary ? show_one(*summary, arguments, options) : complain(summary.error());
 }
 

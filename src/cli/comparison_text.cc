@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/units.h"
+#include "sample/quantities.h"
 #include "text/layout.h"
 #include "text/table.h"
 
@@ -18,17 +18,12 @@ namespace {
 
 using logs::ComparedFigure;
 using logs::LogComparison;
+using sample::number_text;
 using text::TextTable;
 
 // With more runs than this, runs are rows instead of columns.
 constexpr std::size_t kMostColumns = 4;
 constexpr std::size_t kMostFiguresOfVerdict = 3;
-
-std::string number_text(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 bool is_bytes(const ComparedFigure& figure) {
   return figure.group == "category" || figure.group == "dtype" || figure.name.ends_with("_bytes");
@@ -38,7 +33,7 @@ bool is_memory(const ComparedFigure& figure) {
   return figure.group == "device" || figure.group == "category";
 }
 
-std::string value_text(const ComparedFigure& figure, const std::optional<double>& value) {
+std::string compared_text(const ComparedFigure& figure, const std::optional<double>& value) {
   if (!value) return "-";
   if (!std::isfinite(*value)) return number_text(*value, "%g");
   if (is_bytes(figure)) return base::format_bytes(std::llround(*value));
@@ -62,7 +57,7 @@ std::string difference_text(const ComparedFigure& figure) {
   if (!figure.difference) return "";
   const double difference = *figure.difference;
   if (difference == 0) return "=";
-  std::string text = (difference > 0 ? "+" : "") + value_text(figure, difference);
+  std::string text = (difference > 0 ? "+" : "") + compared_text(figure, difference);
   const double first = figure.values[0].value_or(0);
   if (first != 0 && !figure.name.ends_with("_percent")) {
     text += " (" + number_text(100 * difference / std::abs(first), "%+.1f%%") + ")";
@@ -92,7 +87,7 @@ std::vector<std::string> extremes_text(const LogComparison& comparison,
   if (!least) return {"-", "-"};
   std::vector<std::string> texts;
   for (const std::size_t run : {*least, *most}) {
-    texts.push_back(value_text(figure, figure.values[run]));
+    texts.push_back(compared_text(figure, figure.values[run]));
     if (*figure.values[*least] != *figure.values[*most]) {
       texts.back() += " " + label(comparison, run);
     }
@@ -119,12 +114,12 @@ std::vector<TextTable::Column> columns_of(const LogComparison& comparison) {
 std::vector<std::string> row_of(const LogComparison& comparison, const ComparedFigure& figure) {
   std::vector<std::string> row = {name_of(figure)};
   if (comparison.runs.size() > kMostColumns) {
-    row.push_back(value_text(figure, figure.median));
+    row.push_back(compared_text(figure, figure.median));
     for (std::string& text : extremes_text(comparison, figure)) row.push_back(std::move(text));
     row.push_back(odd_text(comparison, figure));
     return row;
   }
-  for (const auto& value : figure.values) row.push_back(value_text(figure, value));
+  for (const auto& value : figure.values) row.push_back(compared_text(figure, value));
   row.push_back(comparison.runs.size() == 2 ? difference_text(figure)
                                             : odd_text(comparison, figure));
   return row;
@@ -165,8 +160,8 @@ std::string verdict_of_two(const LogComparison& comparison) {
   if (difference == 0) return second + " and " + first + " use the same at their highest samples.";
   std::string text = second + " uses " + base::format_bytes(std::llround(std::abs(difference))) +
                      (difference > 0 ? " more than " : " less than ") + first +
-                     " at the highest sample: " + value_text(*main, main->values[1]) + ", not " +
-                     value_text(*main, main->values[0]) + ".";
+                     " at the highest sample: " + compared_text(*main, main->values[1]) + ", not " +
+                     compared_text(*main, main->values[0]) + ".";
   const ComparedFigure* largest = nullptr;
   for (const ComparedFigure& figure : comparison.figures) {
     if (figure.group != "category" || !figure.difference || *figure.difference == 0) continue;
@@ -197,8 +192,8 @@ std::string verdict_of_many(const LogComparison& comparison) {
     std::string name = name_of(figure);
     name.erase(0, name.find_first_not_of(' '));
     text += (shown++ == 0 ? " " : "; ") + name + " " +
-            value_text(figure, figure.values[*figure.outlier]) + " (median " +
-            value_text(figure, figure.median) + ")";
+            compared_text(figure, figure.values[*figure.outlier]) + " (median " +
+            compared_text(figure, figure.median) + ")";
   }
   return text + ".";
 }

@@ -42,7 +42,7 @@ std::string find_library() {
 }
 
 // Prints what was recorded. Returns kFine, or why nothing was, as in linked_program_run.cc.
-int report(const RunLog& log, const std::string& program) {
+int report_driver_run(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
   if (!log.is_loaded) {
     complain(kLibrary + std::string(" could not be loaded into ") + program +
@@ -99,7 +99,7 @@ int run_with_cuda_driver(const std::string& path, const std::vector<std::string>
   const auto status = run_in_our_place(program);
   if (!status) return complain(status.error());
   log.read();
-  const int ours = report(log, program.front());
+  const int ours = report_driver_run(log, program.front());
   return *status != 0 ? *status : ours;
 }
 

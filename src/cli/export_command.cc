@@ -55,7 +55,7 @@ Status write_export(const Session& session, const std::string& format, OutputFil
   return output.finish();  // it has the reason why the output was rejected
 }
 
-Result<std::string> output_path(const Arguments& arguments, const std::string& suffix) {
+Result<std::string> export_path(const Arguments& arguments, const std::string& suffix) {
   const std::string input = arguments.value("FILE");
   std::string path = arguments.value("--output", stem(input) + suffix);
   if (path != "-" && is_same_file(input, path)) {
@@ -82,7 +82,7 @@ Status write_redacted(const Arguments& arguments) {
     return make_error(ErrorCode::kInvalidArgument,
                       std::string("--redact writes the whole recording: leave out ") + option);
   }
-  PLIMSOLL_TRY_ASSIGN(const std::string path, output_path(arguments, ".redacted.plim"));
+  PLIMSOLL_TRY_ASSIGN(const std::string path, export_path(arguments, ".redacted.plim"));
   PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
   const auto done = engine::redact(arguments.value("FILE"), [&](std::string_view bytes) {
     return !is_interrupted() && output.write(bytes);
@@ -111,7 +111,7 @@ Status run(const Arguments& arguments) {
   if (format == formats.end()) {  // --to is checked as a choice, so there are no formats at all
     return make_error(ErrorCode::kInvalidArgument, "this build has no export formats");
   }
-  PLIMSOLL_TRY_ASSIGN(const std::string path, output_path(arguments, format->suffix));
+  PLIMSOLL_TRY_ASSIGN(const std::string path, export_path(arguments, format->suffix));
   PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
   const std::string input = arguments.value("FILE");
   ProgressBar bar(input);

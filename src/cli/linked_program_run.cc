@@ -13,7 +13,7 @@ namespace plimsoll::cli {
 namespace {
 
 // Prints what was recorded. Returns kFine, or the reason why nothing was.
-int report(const RunLog& log, const std::string& program) {
+int report_linked_run(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
   if (log.recordings.empty() && !log.failures.empty()) return kInternalError;
   if (log.processes == 0) {
@@ -48,7 +48,7 @@ int run_linked_program(const std::string& path, const std::vector<std::string>& 
   const auto status = run_in_our_place(program);
   if (!status) return complain(status.error());
   log.read();
-  const int ours = report(log, program.front());
+  const int ours = report_linked_run(log, program.front());
   return *status != 0 ? *status : ours;
 }
 

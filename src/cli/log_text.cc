@@ -1,9 +1,7 @@
 #include "cli/log_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "cli/profile_summary_text.h"
 #include "exporters/terminal/report.h"
 #include "report/finding.h"
+#include "sample/quantities.h"
 #include "text/layout.h"
 #include "text/table.h"
 
@@ -21,18 +20,9 @@ namespace plimsoll::cli {
 namespace {
 
 using logs::Figure;
+using sample::bytes_text;
+using sample::number_text;
 using text::TextTable;
-
-std::string bytes_text(double bytes) {
-  return base::format_bytes(static_cast<std::int64_t>(std::llround(bytes)));
-}
-std::string bytes_text(std::uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
-
-std::string number_text(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 std::string duration_text(std::int64_t duration_ns) {
   constexpr std::int64_t kMinuteNs = 60'000'000'000;
@@ -81,7 +71,7 @@ std::string figures_text(const std::vector<Figure>& figures, const std::string& 
   return table.empty() ? "" : table.to_text(options.width, options.color);
 }
 
-std::string heading(std::string_view text, const LogTextOptions& options) {
+std::string log_heading(std::string_view text, const LogTextOptions& options) {
   return "\n" + text::styled(text, text::Style::kBold, options.color) + "\n";
 }
 
@@ -132,7 +122,7 @@ std::string device_text(const logs::DeviceSummary& device, const std::string& st
                         const LogTextOptions& options) {
   std::string title = text::printable(device.device);
   if (device.total_bytes) title += ", " + bytes_text(*device.total_bytes);
-  std::string text = heading(title, options) + figures_text(device.figures, step, options);
+  std::string text = log_heading(title, options) + figures_text(device.figures, step, options);
   if (!device.categories.empty()) {
     text += "\nWhat fills " + text::printable(device.device) + " at the end\n" +
             shares_text(device.categories, "category", options);
@@ -213,7 +203,7 @@ std::string to_text(const logs::LogSummary& summary, const LogTextOptions& optio
     }
   }
   if (!summary.host.empty()) {
-    text += heading("host", options) + figures_text(summary.host, step, options);
+    text += log_heading("host", options) + figures_text(summary.host, step, options);
   }
   text += loss_text(summary, step, options);
   return text + "\n" + source_text(summary, step, options);

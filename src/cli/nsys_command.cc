@@ -1,10 +1,11 @@
 // plimsoll nsys: command lines of Nsight Systems that suit memory, and summaries of their results.
 
+#include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <sstream>
@@ -32,7 +33,7 @@ const Words& trace_options() {
   return kOptions;
 }
 
-Error wrong_use(const std::string& sentence) {
+Error usage_error(const std::string& sentence) {
   return make_error(ErrorCode::kInvalidArgument, sentence);
 }
 
@@ -77,12 +78,12 @@ Result<double> seconds_of(const std::string& text) {
   constexpr double kLongest = 86'400;
   if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) ||
       seconds > kLongest) {
-    return wrong_use("--attach-seconds " + text + " is not a number of seconds up to a day");
+    return usage_error("--attach-seconds " + text + " is not a number of seconds up to a day");
   }
   return seconds;
 }
 
-bool exists(const std::string& path) {
+bool is_there(const std::string& path) {
   struct stat reported{};
   return ::stat(path.c_str(), &reported) == 0;
 }
@@ -106,23 +107,23 @@ Result<Request> request_of(const Arguments& arguments) {
   }
   const int ways = (request.attach_s > 0 ? 1 : 0) + (arguments.has("--summarize") ? 1 : 0) +
                    (request.command.empty() ? 0 : 1);
-  if (ways == 0) return wrong_use("no program given after -- (plimsoll nsys --help)");
+  if (ways == 0) return usage_error("no program given after -- (plimsoll nsys --help)");
   if (ways > 1 || (arguments.has("--launch") && request.command.empty())) {
-    return wrong_use(
+    return usage_error(
         "use only one of a COMMAND after --, --attach-seconds and --summarize; --launch needs a "
         "COMMAND (plimsoll nsys --help)");
   }
   if (!arguments.has("--summarize") && !arguments.has("--launch") && !request.may_replace &&
-      !request.only_prints && exists(request.report)) {
-    return wrong_use(request.report +
-                     " exists; replace it with --force, or name another file with -o");
+      !request.only_prints && is_there(request.report)) {
+    return usage_error(request.report +
+                       " exists; replace it with --force, or name another file with -o");
   }
   return request;
 }
 
 Status need_nsys() {
   if (is_on_path("nsys")) return {};
-  return wrong_use(
+  return usage_error(
       "nsys is not installed, or not on PATH: it comes with the CUDA toolkit, as the package "
       "nsight-systems-cli of NVIDIA's repositories, or from "
       "https://developer.nvidia.com/nsight-systems");
@@ -150,21 +151,27 @@ Result<std::string> find_session() {
   const Words names = session_names(reported.out);
   if (names.size() == 1) return names.front();
   if (names.empty()) {
-    return wrong_use(
+    return usage_error(
         "nsys has no program to record; it cannot attach to one that was started without it: start "
         "yours with plimsoll nsys --launch -- COMMAND");
   }
-  return wrong_use("nsys has several sessions: " + base::joined(names) +
-                   "; choose one with --session");
+  return usage_error("nsys has several sessions: " + base::joined(names) +
+                     "; choose one with --session");
 }
 
 // Seconds, or until Ctrl-C.
-void wait_for(double seconds) {
+void sleep_for(double seconds) {
   const auto whole = static_cast<time_t>(seconds);
   const auto ns = static_cast<long>((seconds - static_cast<double>(whole)) * 1e9);
-  timespec rest{whole, ns};
-  while (!is_interrupted() && ::nanosleep(&rest, &rest) != 0 && errno == EINTR) {
-  }
+  const timespec rest{whole, ns};
+  sigset_t interruption;
+  sigset_t before;
+  sigemptyset(&interruption);
+  sigaddset(&interruption, SIGINT);
+  // Only ppoll() unblocks it, so that none is missed between the check and the wait.
+  ::pthread_sigmask(SIG_BLOCK, &interruption, &before);
+  if (!is_interrupted()) ::ppoll(nullptr, 0, &rest, &before);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // The last line of its output, as the reason.
@@ -176,7 +183,7 @@ std::string reason_of(const ProgramOutput& reported) {
 }
 
 Status summarize(const std::string& report, text::Color color) {
-  if (!exists(report)) {
+  if (!is_there(report)) {
     return make_error(ErrorCode::kNotFound, "nsys has written no report " + report);
   }
   PLIMSOLL_TRY_ASSIGN(const ProgramOutput reported, read_program(stats_line(report)));
@@ -265,7 +272,7 @@ int attach(Request request) {
     complain("nsys start ended with exit status " + std::to_string(*started));
     return *started;
   }
-  wait_for(request.attach_s);
+  sleep_for(request.attach_s);
   const auto stopped = run_program(stop);
   return stopped ? summarize_after(*stopped, request) : complain(stopped.error());
 }

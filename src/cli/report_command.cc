@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kWidestTables = 200;
 constexpr std::size_t kRowsShown = 10;  // rows per table, unless the user says otherwise
 
-struct Question {
+struct ReportQuestion {
   std::vector<std::string> files;
   plimsoll::Question ask;
   exporters::terminal::TextOptions text;
@@ -34,8 +34,8 @@ struct Question {
   bool is_brief = false;
 };
 
-Result<Question> make_question(const Arguments& arguments) {
-  Question question;
+Result<ReportQuestion> make_question(const Arguments& arguments) {
+  ReportQuestion question;
   question.files = arguments.values("FILE");
   question.ask.device = arguments.value("--device");
   question.ask.at = arguments.value("--at", "peak");
@@ -67,7 +67,7 @@ struct Answer {
   int exit_code = kFine;
 };
 
-Result<Answer> answer(const std::string& path, const Question& question,
+Result<Answer> answer(const std::string& path, const ReportQuestion& question,
                       const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   ProgressBar bar(path);
@@ -95,7 +95,7 @@ Result<Answer> answer(const std::string& path, const Question& question,
   return answer;
 }
 
-std::string heading(const std::string& text, const Question& question) {
+std::string report_heading(const std::string& text, const ReportQuestion& question) {
   return text::styled("== " + text::printable(text) + " ==", text::Style::kBold,
                       question.text.color) +
          "\n\n";
@@ -104,13 +104,13 @@ std::string heading(const std::string& text, const Question& question) {
 // Separators between the answers of several files: headings, or the brackets of a JSON array.
 class Sequence {
  public:
-  explicit Sequence(const Question& question) : question_(question) {}
+  explicit Sequence(const ReportQuestion& question) : question_(question) {}
 
   std::string before(const std::string& path) {
     const bool is_first = std::exchange(is_first_, false);
     if (question_.files.size() == 1) return {};
     if (question_.is_json) return is_first ? "[\n" : ",\n";
-    return (is_first ? "" : "\n\n") + heading(path, question_);
+    return (is_first ? "" : "\n\n") + report_heading(path, question_);
   }
   std::string end() const {
     if (question_.files.size() == 1 || !question_.is_json) return {};
@@ -118,21 +118,21 @@ class Sequence {
   }
 
  private:
-  const Question& question_;
+  const ReportQuestion& question_;
   bool is_first_ = true;
 };
 
 // The comparison of a run's ranks, then the full report for the most important one.
 std::string ranks_text(const comparison::RankComparison& comparison,
                        const std::vector<report::Report>& reports, const std::vector<Answer>& ranks,
-                       const Question& question) {
-  std::string text = heading(std::to_string(ranks.size()) + " ranks", question);
+                       const ReportQuestion& question) {
+  std::string text = report_heading(std::to_string(ranks.size()) + " ranks", question);
   text += comparison.findings.empty()
               ? text::styled("The ranks are alike.", text::Style::kGood, question.text.color) + "\n"
               : exporters::terminal::findings_text(comparison.findings, question.text);
   text += "\n" + exporters::terminal::ranks_table(comparison, reports, question.text) + "\n\n";
   const Answer& first = ranks[comparison.first_to_read];
-  text += heading(first.report.source.path, question) + first.text;
+  text += report_heading(first.report.source.path, question) + first.text;
   return text + "\nFor the report of another rank: plimsoll report FILE.\n";
 }
 

@@ -89,7 +89,7 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
   return options;
 }
 
-int run_program(const std::vector<std::string>& words, const std::vector<std::string>& program) {
+int record_program(const std::vector<std::string>& words, const std::vector<std::string>& program) {
   if (program.empty()) {
     complain("no program given after -- (plimsoll run --help)");
     return kWrongUse;
@@ -127,8 +127,8 @@ std::vector<std::string>::const_iterator end_of_options(const std::vector<std::s
 int run_words(const std::vector<std::string>& words) {
   const auto end = end_of_options(words);
   if (end != words.end() && *end == "--")
-    return run_program({words.begin(), end}, {end + 1, words.end()});
-  if (std::find(words.begin(), end, "--cuda-driver") != end) return run_program({}, {});
+    return record_program({words.begin(), end}, {end + 1, words.end()});
+  if (std::find(words.begin(), end, "--cuda-driver") != end) return record_program({}, {});
   std::vector<std::string> line = package_file("_command/launch.py");
   line.insert(line.end(), words.begin(), words.end());
   return become(line);

@@ -15,11 +15,6 @@ namespace {
 using model::Site;
 using model::StringId;
 
-Cells row_numbers(TableBuilder& table) {
-  return table.compute<std::uint32_t>(
-      [](std::size_t row) { return static_cast<std::uint32_t>(row); });
-}
-
 template <typename IdOf>
 void add_text(TableBuilder& table, const char* name, const char* description, IdOf&& id_of) {
   table.add(name, description, table.with_nulls(table.strings(id_of), [&](std::size_t row) {
@@ -43,7 +38,7 @@ template <typename TextOf>
 Cells own_texts(TableBuilder& table, std::size_t rows, TextOf&& text_at) {
   auto texts = std::make_shared<Dictionary>();
   for (std::size_t row = 0; row < rows; ++row) TableBuilder::append(*texts, text_at(row));
-  Cells cells = row_numbers(table);
+  Cells cells = table.row_numbers();
   cells.dictionary = std::move(texts);
   return cells;
 }
@@ -71,7 +66,7 @@ Table site_table(const StatePtr& state) {
     return trace.sites[model::SiteId{static_cast<std::uint32_t>(row)}];
   };
   table.begin_batch(trace.sites.size());
-  table.add("site", "number of the site", row_numbers(table));
+  table.add("site", "number of the site", table.row_numbers());
   table.add("stack", "row of the table stacks",
             table.compute<model::StackId>([&](std::size_t row) { return site(row).stack; }));
   table.add("stream", "handle of the stream, 0 for the default",
@@ -96,7 +91,7 @@ Table tensor_table(const StatePtr& state) {
   TableBuilder table("tensors", state);
   const auto& tensors = table.trace().tensors;
   table.begin_batch(tensors.size());
-  table.add("tensor", "number of the tensor; 0: unknown", row_numbers(table));
+  table.add("tensor", "number of the tensor; 0: unknown", table.row_numbers());
   add_text(table, "name", "null: it has none", [&](std::size_t row) { return tensors[row].name; });
   add_text(table, "dtype", "null: unknown", [&](std::size_t row) { return tensors[row].dtype; });
   add_text(table, "shape", "null: unknown", [&](std::size_t row) { return tensors[row].shape; });

@@ -12,7 +12,7 @@
 namespace plimsoll::engine {
 namespace {
 
-constexpr std::size_t kPieceBytes = 1 << 18;
+constexpr std::size_t kDumpPieceBytes = 1 << 18;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ Status dump(const std::string& path, const std::function<bool(std::string_view)>
   PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<readers::ByteSource> source, open_plain(path));
   bool is_taken = true;
   format::Dump dump([&](std::string_view lines) { is_taken = is_taken && write(lines); });
-  std::vector<std::byte> piece(kPieceBytes);
+  std::vector<std::byte> piece(kDumpPieceBytes);
   bool is_readable = true;
   while (is_taken && is_readable) {
     auto got = source->read(piece);

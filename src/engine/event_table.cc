@@ -26,14 +26,6 @@ std::shared_ptr<const Dictionary> action_names() {
   return names;
 }
 
-std::shared_ptr<const Dictionary> phase_names() {
-  auto names = std::make_shared<Dictionary>();
-  for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
-    TableBuilder::append(*names, to_string(static_cast<model::Phase>(phase)));
-  }
-  return names;
-}
-
 template <typename IsPresent>
 bool on_some_device(const model::Trace& trace, IsPresent&& is_present) {
   return std::ranges::any_of(trace.devices, is_present);
@@ -145,7 +137,7 @@ class EventTable {
     if (trace_.has_phases()) {
       Cells cells = table_.compute<std::uint8_t>(
           [&](std::size_t row) { return static_cast<std::uint8_t>(site(row).phase); });
-      cells.dictionary = phase_names();
+      cells.dictionary = TableBuilder::phase_names();
       table_.add("phase", "phase of the thread", std::move(cells));
     }
     const auto has_flags = [](const DeviceTrace& each) { return each.lifetimes.flags.present(); };

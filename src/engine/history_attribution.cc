@@ -140,15 +140,15 @@ void Device::take_point(Attribution& into, std::size_t row) const {
   // Without recorded operators, temporary memory cannot be identified.
   if (is_reported(into.category) || !timeline_.reports_operators()) return;
   into.category = category(into, row, at);
-  if (into.category == model::kTemporary) into.flags = LifetimeFlags::kTemporary;
+  if (into.category == model::kTemporaryCategory) into.flags = LifetimeFlags::kTemporary;
 }
 
 // The recorder's own rule: docs/recording.md.
 std::string_view Device::category(const Attribution& of, std::size_t row, std::size_t at) const {
-  if (timeline_.is_in_op(at, died_ns(row))) return model::kTemporary;
+  if (timeline_.is_in_op(at, died_ns(row))) return model::kTemporaryCategory;
   if (of.site.phase == Phase::kForward) return model::kActivation;
   if (of.site.phase == Phase::kBackward) return model::kActivationGradient;
-  return model::kOther;
+  return model::kOtherCategory;
 }
 
 }  // namespace

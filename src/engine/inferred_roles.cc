@@ -125,16 +125,17 @@ class DeviceRoles {
         const bool is_left =
             next.backward == kNever ? made.died == kNever : made.died > next.backward;
         if (is_left) return model::kOptimizerState;
-        return made.activity == Activity::kOptimizerMade ? model::kOther : model::kOptimizerScratch;
+        return made.activity == Activity::kOptimizerMade ? model::kOtherCategory
+                                                         : model::kOptimizerScratch;
       }
       case Activity::kModelMade: {
         // Made for a forward pass that is yet to come.
         const bool is_used =
             next.forward == kNever ? made.died == kNever : made.died > next.forward;
-        return is_used ? model::kParameter : model::kOther;
+        return is_used ? model::kParameter : model::kOtherCategory;
       }
       case Activity::kForward:
-        return made.died - made.born == 1 ? model::kTemporary : model::kActivation;
+        return made.died - made.born == 1 ? model::kTemporaryCategory : model::kActivation;
       case Activity::kBackward: {
         const bool outlives_backward = made.died > next.not_backward || made.died == kNever;
         return outlives_backward && has_size_of_model(made.size_bytes) ? model::kGradient
@@ -143,7 +144,7 @@ class DeviceRoles {
       case Activity::kData:
         return model::kInput;
       case Activity::kWorkspace:
-        return model::kOther;
+        return model::kOtherCategory;
       case Activity::kProgram:
         break;
     }

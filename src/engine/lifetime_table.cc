@@ -29,7 +29,7 @@ void add_events(TableBuilder& table, const model::Lifetimes& rows) {
             }));
 }
 
-void add_batch(TableBuilder& table, const DeviceTrace& device, std::size_t number) {
+void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t number) {
   const model::Trace& trace = table.trace();
   const model::Lifetimes& rows = device.lifetimes;
   table.begin_batch(rows.size());
@@ -65,9 +65,9 @@ Table lifetime_table(const StatePtr& state) {
   TableBuilder table("lifetimes", state);
   const auto& devices = table.trace().devices;
   for (std::size_t number = 0; number < devices.size(); ++number) {
-    add_batch(table, devices[number], number);
+    add_lifetimes(table, devices[number], number);
   }
-  if (devices.empty()) add_batch(table, DeviceTrace{}, 0);
+  if (devices.empty()) add_lifetimes(table, DeviceTrace{}, 0);
   return table.finish();
 }
 

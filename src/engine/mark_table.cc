@@ -16,7 +16,7 @@ std::shared_ptr<const Dictionary> kind_names() {
   return names;
 }
 
-void add_batch(TableBuilder& table, const model::DeviceTrace& device, std::size_t number) {
+void add_marks(TableBuilder& table, const model::DeviceTrace& device, std::size_t number) {
   const auto& marks = table.trace().marks;
   table.begin_batch(device.mark_events.size());
   table.add("device", "name of the device, such as cuda:0",
@@ -44,9 +44,9 @@ Table mark_table(const StatePtr& state) {
   TableBuilder table("marks", state);
   const auto& devices = table.trace().devices;
   for (std::size_t number = 0; number < devices.size(); ++number) {
-    add_batch(table, devices[number], number);
+    add_marks(table, devices[number], number);
   }
-  if (devices.empty()) add_batch(table, model::DeviceTrace{}, 0);
+  if (devices.empty()) add_marks(table, model::DeviceTrace{}, 0);
   return table.finish();
 }
 

@@ -26,7 +26,7 @@ using format::BlockKind;
 using format::DefinitionKind;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kPieceBytes = 1 << 18;
+constexpr std::size_t kRedactionPieceBytes = 1 << 18;
 
 // What a name is used for, as bits.
 enum Use : unsigned {
@@ -231,7 +231,7 @@ class Writer {
 Status read_all(const std::string& path,
                 const std::function<bool(std::span<const std::byte>)>& take) {
   PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<readers::ByteSource> source, open_plain(path));
-  Bytes piece(kPieceBytes);
+  Bytes piece(kRedactionPieceBytes);
   while (true) {
     const auto got = source->read(piece);
     if (!got) return make_error(got.error().code, path + ": " + got.error().message);

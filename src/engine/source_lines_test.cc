@@ -1,5 +1,6 @@
 #include "engine/source_lines.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,19 +29,23 @@ class SourceText : public testing::Test {
 
  protected:
   std::string path_ = folder() + "/net.py";
-  // The program is written now; the recording begins this many seconds later.
+  static constexpr std::int64_t kWrittenAtS = 1'700'000'000;
+  // The recording begins this many seconds after the program was written.
   std::int64_t begins_after_s_ = 3600;
 
   const std::string& folder() const { return folder_.path(); }
   static void write(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
+    const timespec written{kWrittenAtS, 0};
+    const timespec times[] = {written, written};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
 
   // The source text of the only frame of a recording.
   std::string text(const std::string& file, std::uint32_t line,
                    const std::string& function = "Net.forward") {
     tests::TraceMaker maker;
-    maker.at((std::time(nullptr) + begins_after_s_) * 1'000'000'000);
+    maker.at((kWrittenAtS + begins_after_s_) * 1'000'000'000);
     const model::StackId stack = maker.stack({{file, line, function}});
     maker.alloc(64, 8, stack);
     const model::Trace trace = maker.finish();
@@ -99,7 +104,7 @@ TEST_F(SourceText, huge_files_and_text_that_is_not_utf8_are_skipped) {
 
 TEST_F(SourceText, two_files_with_the_same_label_have_no_text) {
   tests::TraceMaker maker;
-  maker.at((std::time(nullptr) + 3600) * 1'000'000'000);
+  maker.at((kWrittenAtS + 3600) * 1'000'000'000);
   for (const char* const root : {"/x", "/y"}) {
     const std::string inside = folder() + root + "/a/b";
     std::filesystem::create_directories(inside);

@@ -10,18 +10,13 @@ namespace {
 // Arrow's offsets are signed; ours are smaller than any size in memory, so the bits are equal.
 static_assert(sizeof(model::FrameId) == sizeof(std::uint32_t));
 
-Cells row_numbers(TableBuilder& table) {
-  return table.compute<std::uint32_t>(
-      [](std::size_t row) { return static_cast<std::uint32_t>(row); });
-}
-
 }  // namespace
 
 Table stack_table(const StatePtr& state) {
   TableBuilder table("stacks", state);
   const model::StackTable& stacks = table.trace().stacks;
   table.begin_batch(stacks.stack_count());
-  table.add("stack", "number of the stack", row_numbers(table));
+  table.add("stack", "number of the stack", table.row_numbers());
   Cells frames{ColumnType::kUint32List, {}, nullptr};
   frames.column.values = stacks.all_frame_ids().data();
   frames.column.offsets = stacks.starts().data();
@@ -38,7 +33,7 @@ Table frame_table(const StatePtr& state) {
     return stacks.frame(model::FrameId{static_cast<std::uint32_t>(row)});
   };
   table.begin_batch(stacks.frame_count());
-  table.add("frame", "number of the frame", row_numbers(table));
+  table.add("frame", "number of the frame", table.row_numbers());
   table.add("file", "path of the source file, as recorded",
             table.strings([&](std::size_t row) { return frame(row).file; }));
   table.add("function", "name of the function, as recorded",

@@ -48,4 +48,12 @@ std::uint32_t TableBuilder::append(Dictionary& dictionary, std::string_view text
   return static_cast<std::uint32_t>(dictionary.size() - 1);
 }
 
+std::shared_ptr<const Dictionary> TableBuilder::phase_names() {
+  auto names = std::make_shared<Dictionary>();
+  for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
+    append(*names, to_string(static_cast<model::Phase>(phase)));
+  }
+  return names;
+}
+
 }  // namespace plimsoll::engine

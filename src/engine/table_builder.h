@@ -51,6 +51,9 @@ class TableBuilder {
     for (std::size_t row = 0; row < rows_; ++row) values[row] = value_at(row);
     return borrow(values);
   }
+  Cells row_numbers() {
+    return compute<std::uint32_t>([](std::size_t row) { return static_cast<std::uint32_t>(row); });
+  }
   template <typename Function>
   Cells flags(Function&& is_set) {
     Cells cells{ColumnType::kBool, {}, nullptr};
@@ -102,6 +105,8 @@ class TableBuilder {
 
   // Returns the text's row. Bytes that are not UTF-8 become U+FFFD.
   static std::uint32_t append(Dictionary& dictionary, std::string_view text);
+  // The dictionary of a column of phases.
+  static std::shared_ptr<const Dictionary> phase_names();
 
  private:
   template <typename T>

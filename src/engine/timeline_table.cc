@@ -22,23 +22,15 @@ std::shared_ptr<const Dictionary> type_names() {
   return names;
 }
 
-std::shared_ptr<const Dictionary> phase_names() {
-  auto names = std::make_shared<Dictionary>();
-  for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
-    TableBuilder::append(*names, to_string(static_cast<model::Phase>(phase)));
-  }
-  return names;
-}
-
-struct Row {
+struct TimelineTableRow {
   TimelineRow happened;
   std::uint32_t device = 0;  // row of Trace::devices
   std::uint32_t layer = 0;
 };
 
-class Rows {
+class TimelineTableRows {
  public:
-  explicit Rows(TableBuilder& table) : table_(table), layers_(table.trace()) {
+  explicit TimelineTableRows(TableBuilder& table) : table_(table), layers_(table.trace()) {
     const model::Trace& trace = table.trace();
     for (std::uint32_t number = 0; number < trace.devices.size(); ++number) {
       const model::DeviceTrace& device = trace.devices[number];
@@ -74,10 +66,10 @@ class Rows {
   }
 
  private:
-  Row described(const TimelineRow& happened, const model::DeviceTrace& device,
-                std::uint32_t number) {
+  TimelineTableRow described(const TimelineRow& happened, const model::DeviceTrace& device,
+                             std::uint32_t number) {
     const model::Trace& trace = table_.trace();
-    Row row{.happened = happened, .device = number};
+    TimelineTableRow row{.happened = happened, .device = number};
     if (happened.mark != model::kNone) {
       row.layer = layers_.named(trace.strings[trace.marks[happened.mark].name]).value;
     } else if (happened.lifetime != model::kNone) {
@@ -138,21 +130,21 @@ class Rows {
           is_none(row) ? model::Phase::kOther
                        : trace.birth(device(row), rows_[row].happened.lifetime).phase);
     });
-    phases.dictionary = phase_names();
+    phases.dictionary = TableBuilder::phase_names();
     table_.add("phase", "phase in which the memory was allocated",
                table_.with_nulls(std::move(phases), is_none));
   }
 
   TableBuilder& table_;
   model::Layers layers_;
-  std::vector<Row> rows_;
+  std::vector<TimelineTableRow> rows_;
 };
 
 }  // namespace
 
 Table timeline_table(const StatePtr& state) {
   TableBuilder table("timeline", state);
-  Rows(table).add();
+  TimelineTableRows(table).add();
   return table.finish();
 }
 

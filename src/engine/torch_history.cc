@@ -46,7 +46,7 @@ const DeviceTrace* find(const Trace& trace, model::Device device) {
 }
 
 // One event and, for an alloc, what is known in hindsight.
-struct Row {
+struct HistoryRow {
   Event event;
   model::Hindsight hindsight;
 };
@@ -66,11 +66,11 @@ class DeviceRows {
   void rest() { rows_until(static_cast<std::uint32_t>(device_.events.size())); }
 
  protected:
-  virtual Row row(std::uint32_t number) { return {copy_.event(device_, number), {}}; }
+  virtual HistoryRow row(std::uint32_t number) { return {copy_.event(device_, number), {}}; }
   void rows_until(std::uint32_t end) {
     for (; next_ < end; ++next_) add(row(next_));
   }
-  void add(const Row& row) {
+  void add(const HistoryRow& row) {
     if (row.event.action == model::Action::kAlloc) {
       builder_.add_alloc(device_.device, row.event, row.hindsight);
     } else {
@@ -90,8 +90,8 @@ class RecordedRows final : public DeviceRows {
   void until(std::uint32_t recorded_events, std::int64_t) override { rows_until(recorded_events); }
 
  protected:
-  Row row(std::uint32_t number) override {
-    Row row = DeviceRows::row(number);
+  HistoryRow row(std::uint32_t number) override {
+    HistoryRow row = DeviceRows::row(number);
     if (row.event.action == model::Action::kAlloc) {
       row.hindsight = copy_.hindsight(device_, device_.lifetimes.born_at(number));
     }
@@ -124,9 +124,9 @@ class HistoryRows final : public DeviceRows {
   }
 
  protected:
-  Row row(std::uint32_t number) override {
+  HistoryRow row(std::uint32_t number) override {
     if (!is_adopted_) adopt_baseline();
-    Row row = DeviceRows::row(number);
+    HistoryRow row = DeviceRows::row(number);
     if (row.event.action == model::Action::kAlloc) {
       attribute(row, attributions_[device_.lifetimes.born_at(number)]);
     } else if (row.event.action == model::Action::kOom) {
@@ -143,7 +143,7 @@ class HistoryRows final : public DeviceRows {
     is_adopted_ = true;
     const model::Lifetimes& lifetimes = device_.lifetimes;
     for (std::uint32_t row = 0; row < lifetimes.baseline_count; ++row) {
-      Row adopted;
+      HistoryRow adopted;
       Event& event = adopted.event;
       event.action = model::Action::kAlloc;
       event.address = history_.address(device_, row);
@@ -161,7 +161,7 @@ class HistoryRows final : public DeviceRows {
     }
   }
 
-  void attribute(Row& row, const Attribution& reported) {
+  void attribute(HistoryRow& row, const Attribution& reported) {
     const bool is_known = !reported.category.empty();
     row.hindsight.category =
         builder_.strings().intern(is_known ? reported.category : model::kUnknownCategory);
@@ -192,10 +192,10 @@ class HistoryRows final : public DeviceRows {
   bool is_adopted_ = false;
 };
 
-using Rows = std::vector<std::unique_ptr<DeviceRows>>;
+using HistoryOfDevices = std::vector<std::unique_ptr<DeviceRows>>;
 
 // Marks and the driver's readings, each after the events that precede it.
-void report_points(const Trace& recorded, TraceCopy& copy, const Rows& rows,
+void report_points(const Trace& recorded, TraceCopy& copy, const HistoryOfDevices& rows,
                    model::TraceBuilder& builder) {
   auto reading = recorded.readings.begin();
   const auto report_readings = [&](std::int64_t until_ns) {
@@ -248,7 +248,7 @@ Result<Trace> join_torch_history(const Trace& recorded, const Trace& history,
   TraceCopy recorded_copy(recorded, builder);
   TraceCopy history_copy(history, builder);
   const Timeline timeline(recorded, activities);
-  Rows rows;
+  HistoryOfDevices rows;
   std::vector<HistoryRows*> history_rows;
 
   for (const DeviceTrace& device : recorded.devices) {

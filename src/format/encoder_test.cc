@@ -21,14 +21,8 @@ using tests::encode;
 using tests::RandomEvents;
 using tests::read_file;
 using tests::ReadBack;
-using tests::text_of;
+using tests::texts_of;
 using tests::TraceFile;
-
-std::vector<std::string> texts(const std::vector<AnyEvent>& events) {
-  std::vector<std::string> all;
-  for (const AnyEvent& event : events) all.push_back(text_of(event));
-  return all;
-}
 
 TEST(Encoder, round_trips_definitions) {
   TraceFile file;
@@ -109,7 +103,7 @@ TEST(Encoder, round_trips_any_event) {
     EXPECT_EQ(encoder.events(), events.size());
     EXPECT_EQ(encoder.lost(), 0u);
     const auto read = read_file(file.bytes());
-    ASSERT_EQ(read.read.events, texts(events)) << "seed " << seed;
+    ASSERT_EQ(read.read.events, texts_of(events)) << "seed " << seed;
     EXPECT_EQ(read.damage.blocks, 0u);
   }
 }

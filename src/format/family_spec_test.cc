@@ -24,6 +24,7 @@ namespace {
 
 using tests::AnyEvent;
 using tests::text_of;
+using tests::texts_of;
 
 class SpecReader {
  public:
@@ -181,12 +182,6 @@ std::vector<std::string> read_by_spec(std::span<const std::byte> bytes) {
   return events;
 }
 
-std::vector<std::string> texts(const std::vector<AnyEvent>& events) {
-  std::vector<std::string> all;
-  for (const AnyEvent& event : events) all.push_back(text_of(event));
-  return all;
-}
-
 TEST(FamilySpec, describes_how_the_encoder_writes_any_event) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     tests::RandomEvents random(seed);
@@ -199,7 +194,7 @@ TEST(FamilySpec, describes_how_the_encoder_writes_any_event) {
       if (random.below(200) == 0) encoder.flush();
     }
     encoder.finish(0);
-    ASSERT_EQ(read_by_spec(file.bytes()), texts(events)) << "seed " << seed;
+    ASSERT_EQ(read_by_spec(file.bytes()), texts_of(events)) << "seed " << seed;
   }
 }
 
@@ -208,7 +203,7 @@ TEST(FamilySpec, describes_how_the_decoder_reads_recordings) {
     tests::RandomRecording recording(seed, 5'000);
     const tests::TraceFile file = recording.file();
     const auto events = read_by_spec(file.bytes());
-    ASSERT_EQ(events, texts(recording.events())) << "seed " << seed;
+    ASSERT_EQ(events, texts_of(recording.events())) << "seed " << seed;
     ASSERT_EQ(events, tests::read_file(file.bytes()).read.events) << "seed " << seed;
   }
 }

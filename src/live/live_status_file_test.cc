@@ -85,13 +85,13 @@ TEST(LiveStatusFile, a_failed_iteration_round_trips_with_its_peak) {
 TEST(LiveStatusFile, the_users_of_the_device_round_trip) {
   MemorySample reported = sample(3);
   reported.devices[0].uuid = "MIG-1";
-  reported.devices[0].bar = testing::made_bar();
+  reported.devices[0].bar = tests::made_bar();
   const auto back = decode_sample(encode_sample(reported));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->devices[0].uuid, "MIG-1");
   EXPECT_FALSE(back->devices[1].bar);
   const DeviceBar& bar = back->devices[0].bar.value();
-  EXPECT_EQ(bar.total_bytes, 16'000 * testing::kMb);
+  EXPECT_EQ(bar.total_bytes, 16'000 * tests::kMb);
   ASSERT_EQ(bar.parts.size(), 7U);
   EXPECT_EQ(bar.parts[4].name, "serve");
   EXPECT_EQ(bar.parts[4].pid, 77);

@@ -9,19 +9,19 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <filesystem>
-#include <thread>
+#include <optional>
 
 #include "live/live_status_folder.h"
 #include "probes/process_memory.h"
 #include "tests/support/made_machine.h"
+#include "tests/support/wait_until.h"
 
 namespace plimsoll::live {
 namespace {
 
 using testing::HasSubstr;
-using namespace std::chrono_literals;
+using tests::wait_until;
 
 constexpr std::int64_t kMinuteNs = 60'000'000'000;
 
@@ -36,11 +36,18 @@ MemorySample one_sample() {
 class LiveStatus : public testing::Test {
  protected:
   std::string folder() const { return machine_.root() + "/live"; }
-  LiveStatusOptions options() const { return {{folder()}, 1'000'000, 1'000'000, 1'000'000}; }
+  LiveStatusOptions options() {
+    return {{folder()}, 1'000'000, 1'000'000, 1'000'000, [this] { ++looks_; }};
+  }
+  // Waits until the publisher has completed a check that began after this call.
+  void wait_for_a_look() const {
+    const int before = looks_;
+    EXPECT_TRUE(wait_until([&] { return looks_ >= before + 2; }));
+  }
   LiveStatusPlace place(int pid = ::getpid()) const { return {pid, folder()}; }
   std::string path() const { return folder() + "/" + std::to_string(::getpid()); }
 
-  auto publisher() const {
+  auto publisher() {
     auto started = LiveStatusPublisher::start(one_sample, options());
     EXPECT_TRUE(started.ok()) << started.error().message;
     return std::move(started).value();
@@ -48,8 +55,16 @@ class LiveStatus : public testing::Test {
   // Waits for the thread to write the header.
   LiveStatusReader reader() const {
     auto opened = LiveStatusReader::open(place());
-    while (!opened) opened = LiveStatusReader::open(place());
+    EXPECT_TRUE(wait_until([&] {
+      if (!opened) opened = LiveStatusReader::open(place());
+      return opened.ok();
+    }));
     return std::move(opened).value();
+  }
+  static std::optional<MemorySample> next_sample(LiveStatusReader& reader) {
+    std::optional<MemorySample> sample;
+    EXPECT_TRUE(wait_until([&] { return (sample = reader.read()).has_value(); }));
+    return sample;
   }
   void use(const std::string& text) const {
     machine_.write("/live/" + std::to_string(::getpid()), text);
@@ -57,6 +72,7 @@ class LiveStatus : public testing::Test {
   }
 
   tests::MadeMachine machine_;
+  std::atomic<int> looks_ = 0;
 };
 
 TEST_F(LiveStatus, a_watcher_receives_the_samples_it_requests) {
@@ -65,8 +81,8 @@ TEST_F(LiveStatus, a_watcher_receives_the_samples_it_requests) {
   EXPECT_TRUE(seen.is_alive());
   EXPECT_FALSE(seen.read());
   ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
-  std::optional<MemorySample> sample;
-  while (!sample) sample = seen.read();
+  const std::optional<MemorySample> sample = next_sample(seen);
+  ASSERT_TRUE(sample);
   EXPECT_EQ(sample->devices[0].live_bytes, 4711U);
   struct stat reported{};
   ASSERT_EQ(::stat(path().c_str(), &reported), 0);
@@ -85,13 +101,13 @@ TEST_F(LiveStatus, without_a_watcher_no_sample_is_taken) {
     auto started = LiveStatusPublisher::start(take, options());
     ASSERT_TRUE(started.ok());
     LiveStatusReader seen = reader();
-    std::this_thread::sleep_for(50ms);
+    wait_for_a_look();
     EXPECT_EQ(taken, 0);
     ASSERT_TRUE(seen.ask_for(0).ok());
-    std::this_thread::sleep_for(20ms);
+    wait_for_a_look();
     EXPECT_EQ(taken, 0);
     ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
-    while (taken < 2) std::this_thread::yield();
+    EXPECT_TRUE(wait_until([&] { return taken >= 2; }));
   }
   EXPECT_THAT(find_live_statuses({folder()}), testing::IsEmpty());
 }
@@ -103,17 +119,21 @@ TEST_F(LiveStatus, a_request_without_end_is_invalid) {
   const std::int64_t for_ever = INT64_MAX;
   ASSERT_EQ(::pwrite(fd, &for_ever, sizeof(for_ever), kWantedAt), 8);
   ::close(fd);
-  std::this_thread::sleep_for(30ms);
+  wait_for_a_look();
   EXPECT_FALSE(seen.read());
 }
 
 TEST_F(LiveStatus, a_failing_sample_ends_only_the_publishing) {
-  const auto take = []() -> MemorySample { throw std::bad_alloc(); };
+  std::atomic<bool> has_failed = false;
+  const auto take = [&]() -> MemorySample {
+    has_failed = true;
+    throw std::bad_alloc();
+  };
   auto started = LiveStatusPublisher::start(take, options());
   ASSERT_TRUE(started.ok());
   LiveStatusReader seen = reader();
   ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
-  std::this_thread::sleep_for(20ms);
+  EXPECT_TRUE(wait_until([&] { return has_failed.load(); }));
   EXPECT_FALSE(seen.read());
 }
 
@@ -126,7 +146,7 @@ TEST_F(LiveStatus, a_removed_file_is_recreated) {
   std::filesystem::remove_all(gone);
   LiveStatusReader seen = reader();
   ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
-  while (!seen.read()) std::this_thread::yield();
+  EXPECT_TRUE(next_sample(seen));
 }
 
 TEST_F(LiveStatus, a_folder_that_cannot_be_created_now_is_created_later) {
@@ -138,12 +158,12 @@ TEST_F(LiveStatus, a_folder_that_cannot_be_created_now_is_created_later) {
       ::open(folder().c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);  // instead of the folder
   if (file >= 0) {  // otherwise the publisher was faster
     ::close(file);
-    std::this_thread::sleep_for(20ms);  // lets it fail
+    wait_for_a_look();  // and for it to fail
     std::filesystem::remove(folder());
   }
   LiveStatusReader seen = reader();
   ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
-  while (!seen.read()) std::this_thread::yield();
+  EXPECT_TRUE(next_sample(seen));
 }
 
 TEST_F(LiveStatus, the_next_folder_is_used_if_one_is_unavailable) {
@@ -221,7 +241,7 @@ TEST_F(LiveStatus, a_new_publisher_removes_stale_files_first) {
   machine_.write("/live/999999999", "");
   ::chmod(folder().c_str(), 0700);
   const auto shown = publisher();
-  while (std::filesystem::exists(folder() + "/999999999")) std::this_thread::yield();
+  EXPECT_TRUE(wait_until([&] { return !std::filesystem::exists(folder() + "/999999999"); }));
   EXPECT_EQ(find_live_statuses({folder()}).size(), 1U);
 }
 
@@ -275,7 +295,7 @@ TEST_F(LiveStatus, a_forked_child_is_silent_and_leaves_the_file_alone) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
-  while (!seen.read()) std::this_thread::yield();
+  EXPECT_TRUE(next_sample(seen));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr std::array<std::array<std::string_view, 4>, 5> kIdNames = {{
 }};
 
 constexpr std::size_t kMostRows = 4'000'000;
-constexpr std::size_t kMostDevices = 256;
+constexpr std::size_t kMostSmiDevices = 256;
 constexpr std::size_t kMostFields = 256;
 constexpr std::size_t kMostLinesOfARow = 8;
 // Rows of one round follow each other directly.
@@ -235,7 +235,7 @@ bool NvidiaSmiLog::take_row(const std::vector<std::string>& fields) {
 std::optional<std::uint32_t> NvidiaSmiLog::device_of(Id id) {
   const auto found = ids_.find(id);
   if (found != ids_.end()) return found->second;
-  if (ids_.size() == kMostDevices) return std::nullopt;
+  if (ids_.size() == kMostSmiDevices) return std::nullopt;
   const auto number = static_cast<std::uint32_t>(ids_.size());
   ids_.emplace(std::move(id), number);
   return number;

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
-std::vector<MemorySample> read(const std::string& text) {
+std::vector<MemorySample> read_smi_log(const std::string& text) {
   std::vector<MemorySample> samples;
   const auto contents = read_log_bytes(
       text, "smi.csv", [&](LogFormat, const MemorySample& sample) { samples.push_back(sample); });
@@ -32,7 +32,7 @@ std::vector<std::string> reported(const std::string& text) {
   const auto mib = [](const std::optional<std::uint64_t>& bytes) {
     return bytes ? std::to_string(*bytes / kMib) : "?";
   };
-  for (const MemorySample& sample : read(text)) {
+  for (const MemorySample& sample : read_smi_log(text)) {
     std::string& line = lines.emplace_back();
     for (const DeviceMemory& device : sample.devices) {
       line += (line.empty() ? "" : ", ") + device.name + " " + mib(device.used_bytes) + " of " +
@@ -43,7 +43,7 @@ std::vector<std::string> reported(const std::string& text) {
 }
 
 TEST(NvidiaSmiLog, is_read_as_nvidia_smi_writes_it) {
-  const auto samples = read(
+  const auto samples = read_smi_log(
       "timestamp, index, memory.used [MiB], memory.total [MiB]\n"
       "2026/04/25 16:06:06.780, 0, 2 MiB, 100 MiB\n"
       "2026/04/25 16:06:06.790, 1, 3 MiB, 100 MiB\n"

@@ -19,22 +19,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Result<LogContents> read(const std::string& bytes) {
+Result<LogContents> read_contents(const std::string& bytes) {
   return read_log_bytes(bytes, "x.log", [](LogFormat, const MemorySample&) {});
 }
 
 std::string a_log() {
-  return text_log::text_log_header(0) + text_log::text_log_snapshot(testing::made_sample(), {});
+  return text_log::text_log_header(0) + text_log::text_log_snapshot(tests::made_sample(), {});
 }
 
 std::string sentence(const std::string& bytes) {
-  const auto contents = read(bytes);
+  const auto contents = read_contents(bytes);
   return contents.ok() ? "read" : contents.error().message;
 }
 
 TEST(LogReader, finds_a_text_log_by_its_content) {
   const auto contents =
-      read("joined after this line\n" + a_log() + a_log() + "=== Iteration 5 ===");
+      read_contents("joined after this line\n" + a_log() + a_log() + "=== Iteration 5 ===");
   ASSERT_TRUE(contents.ok());
   EXPECT_EQ(contents->format, LogFormat::kTextLog);
   EXPECT_EQ(contents->snapshots, 2U);
@@ -83,7 +83,7 @@ TEST_F(LogReaderTest, reads_a_file_in_pieces) {
   const std::string path = folder_ + "/long.log";
   {
     std::ofstream file(path);
-    for (int i = 0; i < 300; ++i) file << text_log::text_log_snapshot(testing::made_sample(), {});
+    for (int i = 0; i < 300; ++i) file << text_log::text_log_snapshot(tests::made_sample(), {});
   }
   std::uint64_t seen = 0;
   const auto contents = read_log(path, [&](LogFormat, const MemorySample&) { ++seen; });

@@ -12,7 +12,7 @@
 namespace plimsoll::logs {
 namespace {
 
-constexpr std::size_t kMostDevices = 256;  // a hostile log may name more
+constexpr std::size_t kMostSummaryDevices = 256;  // a hostile log may name more
 
 void note(std::vector<Figure>& figures, std::string_view name, double value,
           std::int64_t iteration) {
@@ -127,7 +127,7 @@ void LogSummarizer::add(const MemorySample& sample) {
     summary_.last_time_ns = sample.time_ns;
   }
   for (const DeviceMemory& device : sample.devices) {
-    if (devices_.size() < kMostDevices || numbers_.contains(device.name)) {
+    if (devices_.size() < kMostSummaryDevices || numbers_.contains(device.name)) {
       add_device(device, sample);
     }
   }

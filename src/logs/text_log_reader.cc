@@ -23,7 +23,7 @@ constexpr std::string_view kEnd = " ===";
 constexpr std::array<std::string_view, 2> kThresholds = {", each above ", ", each at least "};
 constexpr std::uint64_t kFormat = 1;
 // More than any of our logs has; other logs may have more.
-constexpr std::size_t kMostDevices = 128;
+constexpr std::size_t kMostLogDevices = 128;
 constexpr std::size_t kMostShares = 256;
 constexpr std::size_t kMostLargeTensors = 64;
 
@@ -277,7 +277,7 @@ bool TextLogReader::take(std::string_view line) {
   const std::string_view key = line.substr(0, colon);
   const std::string_view value = line.substr(colon + 2);
   if (key == text_log::kDeviceKey) {
-    if (sample_->devices.size() == kMostDevices) return false;
+    if (sample_->devices.size() == kMostLogDevices) return false;
     sample_->devices.emplace_back().name = name_in(value);
     speaking_of_ = sample_->devices.size();
     return true;

@@ -13,18 +13,18 @@
 namespace plimsoll::logs {
 namespace {
 
-using testing::kMb;
-using testing::made_cpu;
-using testing::made_sample;
+using tests::kMb;
+using tests::made_cpu;
+using tests::made_sample;
 
-struct Read {
+struct ReadTextLog {
   std::vector<MemorySample> samples;
   std::uint64_t unread_lines = 0;
   std::uint64_t cut_snapshots = 0;
 };
 
-Read read(const std::string& text) {
-  Read result;
+ReadTextLog read_text_log(const std::string& text) {
+  ReadTextLog result;
   TextLogReader reader([&](const MemorySample& sample) { result.samples.push_back(sample); });
   LogLines lines([&](std::string_view line) { reader.line(line); });
   lines.feed(text);
@@ -40,11 +40,11 @@ TEST(TextLogReader, round_trips_written_logs) {
   sample.batch_size = 32;
   sample.ran_out = true;
   sample.ran_out_of = "cuda:0";
-  sample.devices[1].bar = testing::made_bar();
+  sample.devices[1].bar = tests::made_bar();
   sample.devices[1].at_peak = {{"parameter", 2000 * kMb, 0}, {"(rest)", 7000 * kMb, 0}};
   sample.devices[1].growth_bytes = kMb / 4;
   const std::string snapshot = text_log::text_log_snapshot(sample, {});
-  const Read result = read(text_log::text_log_header(5) + snapshot);
+  const ReadTextLog result = read_text_log(text_log::text_log_header(5) + snapshot);
   EXPECT_EQ(result.unread_lines, 0U);
   EXPECT_EQ(result.cut_snapshots, 0U);
   ASSERT_EQ(result.samples.size(), 1U);
@@ -76,7 +76,7 @@ TEST(TextLogReader, reads_names_that_look_like_the_format) {
   sample.devices[1].layers = {{"a, b 3 MB in 4", kMb, 1}, {"x | y\n=== Iteration 5 ===", kMb, 2}};
   sample.devices[1].large_tensors[0].name = "a | b";
   const std::string snapshot = text_log::text_log_snapshot(sample, {});
-  const Read result = read(snapshot);
+  const ReadTextLog result = read_text_log(snapshot);
   ASSERT_EQ(result.samples.size(), 1U);
   EXPECT_EQ(result.unread_lines, 0U);
   EXPECT_EQ(text_log::text_log_snapshot(result.samples.front(), {}), snapshot);
@@ -86,7 +86,7 @@ TEST(TextLogReader, reads_names_that_look_like_the_format) {
 TEST(TextLogReader, omits_a_truncated_snapshot) {
   const std::string one = text_log::text_log_snapshot(made_sample(), {});
   for (std::size_t size = 1; size < one.size(); ++size) {
-    const Read result = read(one + one.substr(0, size));
+    const ReadTextLog result = read_text_log(one + one.substr(0, size));
     EXPECT_EQ(result.samples.size(), 1U) << size;
     EXPECT_LE(result.cut_snapshots + result.unread_lines, 2U) << size;
   }
@@ -95,7 +95,7 @@ TEST(TextLogReader, omits_a_truncated_snapshot) {
 TEST(TextLogReader, reads_a_log_with_only_a_cpu) {
   MemorySample sample;
   sample.devices = {made_cpu()};
-  const Read result = read(text_log::text_log_snapshot(sample, {}));
+  const ReadTextLog result = read_text_log(text_log::text_log_snapshot(sample, {}));
   ASSERT_EQ(result.samples.size(), 1U);
   ASSERT_EQ(result.samples[0].devices.size(), 1U);
   EXPECT_EQ(result.samples[0].devices[0].live_bytes, 30 * kMb);
@@ -103,7 +103,7 @@ TEST(TextLogReader, reads_a_log_with_only_a_cpu) {
 }
 
 TEST(TextLogReader, rejects_impossible_numbers) {
-  const Read result = read(
+  const ReadTextLog result = read_text_log(
       "=== Iteration 1 ===\nDevice: cuda:0\nAllocated: 99999999999999999999 MB\n"
       "Reserved: -1 MB\nPeak: nan MB\nDevice used: 1e999 MB\nTensors: 1e3 in 5 MB\n"
       "Categories: a 1 MB in -1\nFragmentation: inf%\nDevice used: 5 MB of x\nHost: ram 5 MB\n\n"
@@ -119,7 +119,7 @@ TEST(TextLogReader, rejects_impossible_numbers) {
 }
 
 TEST(TextLogReader, rejects_figures_whose_sums_would_overflow) {
-  const Read result = read(
+  const ReadTextLog result = read_text_log(
       "=== Iteration 1 ===\nDevice: cuda:0\nAllocated: 1099511627776.0 MB\n"
       "Categories: a 1 MB in 18446744073709551615\nTensors: 9223372036854775807 in 5 MB\n"
       "Device bar: tensors 1.0 MB, unexplained -3.0 MB\n\n"
@@ -135,7 +135,7 @@ TEST(TextLogReader, rejects_figures_whose_sums_would_overflow) {
 
 TEST(TextLogReader, rejects_a_snapshot_without_a_number) {
   for (const char* line : {"=== Iteration ===", "=== Iteration  ===", "=== Iteration x ==="}) {
-    const Read result = read(std::string(line) + "\nDevice: cpu\n\n");
+    const ReadTextLog result = read_text_log(std::string(line) + "\nDevice: cpu\n\n");
     EXPECT_TRUE(result.samples.empty()) << line;
     EXPECT_EQ(result.unread_lines, 2U) << line;
   }

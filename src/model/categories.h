@@ -1,5 +1,5 @@
 // The categories of docs/attribution.md, as events name them. Memory that no reader could attribute
-// has the category kUnknown or none at all; both mean the same.
+// has the category kUnknownCategory or none at all; both mean the same.
 #pragma once
 
 #include <string_view>
@@ -13,12 +13,12 @@ inline constexpr std::string_view kBuffer = "buffer";
 inline constexpr std::string_view kInput = "input";
 inline constexpr std::string_view kActivation = "activation";
 inline constexpr std::string_view kActivationGradient = "activation_gradient";
-inline constexpr std::string_view kTemporary = "temporary";
+inline constexpr std::string_view kTemporaryCategory = "temporary";
 // Communication buffers of DDP and FSDP: gradient buckets, gathered parameters.
 inline constexpr std::string_view kCommunication = "communication";
 // Allocated in an optimizer's step and freed before it ended.
 inline constexpr std::string_view kOptimizerScratch = "optimizer_scratch";
-inline constexpr std::string_view kOther = "other";
+inline constexpr std::string_view kOtherCategory = "other";
 inline constexpr std::string_view kUnknownCategory = "unknown";
 
 }  // namespace plimsoll::model

@@ -7,11 +7,12 @@
 
 #include "model/live_set.h"
 #include "model/trace_builder.h"
+#include "tests/support/units.h"
 
 namespace plimsoll::model {
 namespace {
 
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+using tests::kMib;
 
 SegmentRange large_segment(std::uint64_t address, std::uint64_t size) {
   return SegmentRange{address, size, {}, {}, SegmentType::kLarge, false};

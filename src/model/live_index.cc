@@ -5,11 +5,10 @@
 #include "model/trace.h"
 
 namespace plimsoll::model {
-namespace {
 
 // The first point in time at which the lifetime is no longer live, where 0 is "before the first
 // event" and k + 1 is "after event k": 0 if it was never live, the largest number if it never ends.
-class Ends {
+class LiveIndex::Ends {
  public:
   Ends(const Lifetimes& lifetimes, Liveness liveness)
       : requested_(liveness == Liveness::kAllocated ? lifetimes.free_requested.data() : nullptr),
@@ -26,8 +25,6 @@ class Ends {
   const std::uint32_t* requested_;
   const std::uint32_t* completed_;
 };
-
-}  // namespace
 
 LiveIndex::LiveIndex(const Lifetimes& lifetimes, Liveness liveness)
     : row_count_(lifetimes.size()), liveness_(liveness) {

@@ -35,6 +35,7 @@ class LiveIndex {
   std::size_t memory_bytes() const;
 
  private:
+  class Ends;
   class Query;
 
   std::vector<std::vector<std::uint32_t>> levels_;  // lowest first; the last has one group

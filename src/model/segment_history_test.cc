@@ -9,11 +9,13 @@
 
 #include "model/trace_builder.h"
 #include "plimsoll/caching_allocator.h"
+#include "tests/support/units.h"
 
 namespace plimsoll::model {
 namespace {
 
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+using tests::kMib;
+
 constexpr std::uint64_t kPage = 2 * kMib;
 constexpr std::uint64_t kExpandable = std::uint64_t{1} << 40;  // where its pages are
 

@@ -10,14 +10,14 @@
 
 #include "plimsoll/monitor.h"
 #include "plimsoll/recorder_c.h"
+#include "tests/support/made_sample.h"
 
 namespace plimsoll {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-constexpr std::uint64_t kMb = 1 << 20;
+using tests::kMb;
 
 const plimsoll_recorder_api& api() { return *plimsoll_recorder(); }
 plimsoll_context* here() { return api().context(); }

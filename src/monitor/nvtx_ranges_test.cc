@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -107,7 +106,7 @@ TEST_F(NvtxRanges, EndsOfRangesQueryNoBytes) {
     EXPECT_TRUE(start_nvtx().ok());
     const plimsoll_recorder_api& api = *plimsoll_recorder();
     api.alloc(api.context(), 0, 4096, 12345);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    api.settle();
     {
       PLIMSOLL_REGION("training");
     }

@@ -158,7 +158,7 @@ class DeviceSums {
         sum.count += share.count;
       }
     };
-    merge(layers_.largest_first(text_of));
+    merge(layers_.largest_first(sample::text_of));
     for (std::size_t kind = 0; kind < owned_.size(); ++kind) {
       merge(owned_[kind].largest_first([&](std::uint32_t tensor_name) {
         return owners.owner(tensor_name, static_cast<base::OwnedAs>(kind));

@@ -14,6 +14,7 @@
 
 #include "plimsoll/process_rank.h"
 #include "plimsoll/recorder_c.h"
+#include "tests/support/made_sample.h"
 #include "tests/support/temporary_folder.h"
 
 namespace plimsoll {
@@ -23,8 +24,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-constexpr std::uint64_t kMb = 1 << 20;
+using tests::kMb;
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

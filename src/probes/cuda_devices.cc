@@ -11,10 +11,10 @@ namespace plimsoll::probes {
 namespace {
 
 // The parts of the CUDA driver's types that are needed here.
-using Answer = int;
-using Device = int;
-constexpr Answer kSuccess = 0;
-constexpr int kMostDevices = 256;
+using CudaAnswer = int;
+using CudaDevice = int;
+constexpr CudaAnswer kCudaSuccess = 0;
+constexpr int kMostCudaDevices = 256;
 using Uuid = std::array<unsigned char, 16>;
 
 std::string text_of(const Uuid& uuid) {
@@ -50,9 +50,9 @@ std::vector<std::string> cuda_device_uuids(const std::string& library) {
           reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(opened, symbol));
     }
   };
-  Answer (*count_of)(int*) = nullptr;
-  Answer (*device_of)(Device*, int) = nullptr;
-  Answer (*uuid_of)(Uuid*, Device) = nullptr;
+  CudaAnswer (*count_of)(int*) = nullptr;
+  CudaAnswer (*device_of)(CudaDevice*, int) = nullptr;
+  CudaAnswer (*uuid_of)(Uuid*, CudaDevice) = nullptr;
   look(count_of, "cuDeviceGetCount");
   look(device_of, "cuDeviceGet");
   look(uuid_of, "cuDeviceGetUuid_v2");  // for a MIG instance: its own
@@ -60,12 +60,12 @@ std::vector<std::string> cuda_device_uuids(const std::string& library) {
   std::vector<std::string> reported;
   int count = 0;
   if (count_of != nullptr && device_of != nullptr && uuid_of != nullptr &&
-      count_of(&count) == kSuccess) {
-    for (int ordinal = 0; ordinal < std::min(count, kMostDevices); ++ordinal) {
-      Device device = 0;
+      count_of(&count) == kCudaSuccess) {
+    for (int ordinal = 0; ordinal < std::min(count, kMostCudaDevices); ++ordinal) {
+      CudaDevice device = 0;
       Uuid uuid{};
       const bool is_reported =
-          device_of(&device, ordinal) == kSuccess && uuid_of(&uuid, device) == kSuccess;
+          device_of(&device, ordinal) == kCudaSuccess && uuid_of(&uuid, device) == kCudaSuccess;
       reported.push_back(is_reported ? text_of(uuid) : std::string());
     }
   }

@@ -22,23 +22,6 @@ constexpr Answer kDriverNotLoaded = 9;
 constexpr Answer kVersionMismatch = 18;
 constexpr std::uint64_t kNotAvailable = UINT64_MAX;
 
-struct Memory {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
-struct MemoryV2 {
-  unsigned version;
-  unsigned long long total;
-  unsigned long long reserved;
-  unsigned long long free;
-  unsigned long long used;
-};
-constexpr unsigned kMemoryV2 = sizeof(MemoryV2) | (2U << 24);
-struct Utilization {
-  unsigned gpu;
-  unsigned memory;
-};
 struct ProcessV1 {
   unsigned pid;
   unsigned long long used;
@@ -98,6 +81,25 @@ bool read_any_list(Processes v3, Processes v2, Processes v1, Handle device,
 }  // namespace
 
 struct Nvml::Functions {
+  // Layouts as in NVML's reference.
+  struct Memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+  };
+  struct MemoryV2 {
+    unsigned version;
+    unsigned long long total;
+    unsigned long long reserved;
+    unsigned long long free;
+    unsigned long long used;
+  };
+  static constexpr unsigned kMemoryV2 = sizeof(MemoryV2) | (2U << 24);
+  struct Utilization {
+    unsigned gpu;
+    unsigned memory;
+  };
+
   // Each of these may be null.
   Answer (*init)() = nullptr;
   Answer (*shutdown)() = nullptr;

@@ -5,21 +5,21 @@
 #include <stdlib.h>
 
 #include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <new>
 #include <string>
-#include <thread>
 
 #include "probes/nvml_watcher.h"
 #include "tests/support/made_machine.h"
+#include "tests/support/threads.h"
+#include "tests/support/wait_until.h"
 
 namespace plimsoll::probes {
 namespace {
 
 using testing::HasSubstr;
+using tests::kLongestWaitNs;
+using tests::wait_until;
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 
@@ -30,11 +30,18 @@ constexpr const char* kTwoDevices =
     "process 42 graphics 15100\n"
     "device A100|GPU-bbb|80000|1|0|-1\n";
 
+bool has_watcher_thread() { return tests::has_thread("plimsoll-nvml"); }
+
 // The fake libraries that these tests load, one case at a time.
 class NvmlTest : public testing::Test {
  protected:
   NvmlTest() { ::setenv("FAKE_NVML", (machine_.root() + "/script").c_str(), 1); }
-  ~NvmlTest() override { ::unsetenv("FAKE_NVML"); }
+  // A watcher that does not wait for its thread leaves it behind; it reads the environment.
+  ~NvmlTest() override {
+    play("");
+    EXPECT_TRUE(wait_until([] { return !has_watcher_thread(); }));
+    ::unsetenv("FAKE_NVML");
+  }
 
   void play(const std::string& script) const { machine_.write("/script", script); }
   static std::string library(const std::string& kind) {
@@ -172,14 +179,14 @@ TEST_F(NvmlTest, without_a_gpu_a_sentence_explains_why) {
 TEST_F(NvmlTest, the_watcher_reports_the_newest_answer) {
   play(kTwoDevices);
   const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 1'000'000});
-  EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
+  EXPECT_EQ(watcher.first_view(kLongestWaitNs).devices.size(), 2U);
   play("device T4|GPU-a|16000|1|0|0\n");
-  while (watcher.view().devices.size() != 1) std::this_thread::yield();
+  EXPECT_TRUE(wait_until([&] { return watcher.view().devices.size() == 1; }));
 }
 
 TEST_F(NvmlTest, the_watcher_reports_why_there_is_no_gpu) {
   const NvmlWatcher watcher({.library = library("nowhere"), .read_every_ns = 1'000'000});
-  const GpuView view = watcher.first_view(10 * kSecondNs);
+  const GpuView view = watcher.first_view(kLongestWaitNs);
   EXPECT_TRUE(view.is_known);
   EXPECT_THAT(view.why_none, HasSubstr("no NVIDIA driver"));
 }
@@ -187,15 +194,15 @@ TEST_F(NvmlTest, the_watcher_reports_why_there_is_no_gpu) {
 TEST_F(NvmlTest, the_watcher_queries_immediately_on_request) {
   play(kTwoDevices);
   const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 3600 * kSecondNs});
-  EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
+  EXPECT_EQ(watcher.first_view(kLongestWaitNs).devices.size(), 2U);
   play("device T4|GPU-a|16000|1|0|0\n");
-  EXPECT_TRUE(watcher.read_now(10 * kSecondNs));
+  EXPECT_TRUE(watcher.read_now(kLongestWaitNs));
   EXPECT_EQ(watcher.view().devices.size(), 1U);
   play("hang nvmlDeviceGetCount\n");
   EXPECT_FALSE(watcher.read_now(20'000'000));
   play("");
   const NvmlWatcher nobody({.library = library("nowhere"), .read_every_ns = kSecondNs});
-  EXPECT_FALSE(nobody.read_now(10 * kSecondNs));  // there is no driver to query
+  EXPECT_FALSE(nobody.read_now(kLongestWaitNs));  // there is no driver to query
 }
 
 TEST_F(NvmlTest, the_watcher_queries_early_if_that_is_urgent) {
@@ -206,10 +213,10 @@ TEST_F(NvmlTest, the_watcher_queries_early_if_that_is_urgent) {
   options.read_every_ns = 3600 * kSecondNs;
   options.is_urgent = [is_wanted] { return is_wanted->exchange(false); };
   const NvmlWatcher watcher(std::move(options));
-  EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
+  EXPECT_EQ(watcher.first_view(kLongestWaitNs).devices.size(), 2U);
   play("device T4|GPU-a|16000|1|0|0\n");
   *is_wanted = true;
-  while (watcher.view().devices.size() != 1) std::this_thread::yield();
+  EXPECT_TRUE(wait_until([&] { return watcher.view().devices.size() == 1; }));
 }
 
 TEST_F(NvmlTest, a_reading_that_fails_leaves_the_answer_before_it) {
@@ -224,37 +231,26 @@ TEST_F(NvmlTest, a_reading_that_fails_leaves_the_answer_before_it) {
     return nvml.read();
   };
   const NvmlWatcher watcher(std::move(options));
-  EXPECT_EQ(watcher.first_view(10 * kSecondNs).devices.size(), 2U);
+  EXPECT_EQ(watcher.first_view(kLongestWaitNs).devices.size(), 2U);
   *fails = true;
-  while (*failed < 3) std::this_thread::yield();
-  EXPECT_FALSE(watcher.read_now(3600 * kSecondNs));  // does not wait for what will not come
+  EXPECT_TRUE(wait_until([&] { return *failed >= 3; }));
+  EXPECT_FALSE(watcher.read_now(INT64_MAX / 2));  // does not wait for what will not come
   EXPECT_EQ(watcher.view().devices.size(), 2U);
   play("device T4|GPU-a|16000|1|0|0\n");
   *fails = false;
-  while (watcher.view().devices.size() != 1) std::this_thread::yield();
-}
-
-bool has_watcher_thread() {
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm"), name);
-    if (name == "plimsoll-nvml") return true;
-  }
-  return false;
+  EXPECT_TRUE(wait_until([&] { return watcher.view().devices.size() == 1; }));
 }
 
 TEST_F(NvmlTest, a_hanging_driver_blocks_no_caller) {
   play(kTwoDevices + std::string("hang nvmlInit\n"));
-  const auto began = std::chrono::steady_clock::now();
+  constexpr std::int64_t kShortNs = 20'000'000;
   {
     const NvmlWatcher watcher({.library = library("now"), .read_every_ns = 1'000'000});
-    const GpuView view = watcher.first_view(20'000'000);
-    EXPECT_FALSE(view.is_known);
-    EXPECT_GE(view.age_ns, 20'000'000);
+    EXPECT_FALSE(watcher.first_view(kShortNs).is_known);
+    EXPECT_TRUE(wait_until([&] { return watcher.view().age_ns >= kShortNs; }));
+    EXPECT_FALSE(watcher.view().is_known);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
-  play(kTwoDevices);  // lets the thread end, for which only this test waits
-  while (has_watcher_thread()) std::this_thread::yield();
+  EXPECT_TRUE(has_watcher_thread());  // nothing above waited for the driver
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 using tests::api;
+using tests::here;
 using tests::Recorded;
 using tests::TraceReplay;
 
-plimsoll_context* here() { return api().context(); }
 std::uint8_t cuda() { return api().device(PLIMSOLL_DEVICE_CUDA, 0); }
 plimsoll_block block(std::uint64_t address, std::uint64_t requested, std::uint64_t size) {
   return {.address = address,

@@ -95,6 +95,8 @@ class Recorder {
     if (kind == Kind::kAlloc || kind == Kind::kAllocBlock) children_.allocates();
   }
   void wake_drain() noexcept { drainer_.waker().nudge(); }
+  // Keeps the rings from being drained, for tests of full rings.
+  std::unique_lock<std::mutex> pause_drain() { return std::unique_lock(state_); }
 
   Hot hot;
   ThreadRegistry threads;

@@ -13,12 +13,12 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::IsSupersetOf;
-using testing::made_cpu;
-using testing::made_gpu;
-using testing::made_sample;
 using ::testing::Not;
 using ::testing::Pair;
 using ::testing::StartsWith;
+using tests::made_cpu;
+using tests::made_gpu;
+using tests::made_sample;
 
 using Values = std::map<std::string, double>;
 
@@ -74,8 +74,8 @@ TEST(Scalars, sum_layers_by_component_and_keep_the_largest) {
 TEST(Scalars, include_the_bytes_left_by_an_iteration) {
   MemorySample sample = made_sample();
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_growth"));
-  sample.devices[1].growth_bytes = testing::kMb;
-  EXPECT_EQ(values_of(sample)["Memory/vram_growth_bytes"], testing::kMb);
+  sample.devices[1].growth_bytes = tests::kMb;
+  EXPECT_EQ(values_of(sample)["Memory/vram_growth_bytes"], tests::kMb);
 }
 
 TEST(Scalars, are_in_the_requested_section) {
@@ -97,7 +97,7 @@ TEST(Scalars, describe_the_cpu_if_there_is_nothing_else) {
   MemorySample sample;
   sample.devices = {made_cpu()};
   EXPECT_FALSE(values_of(sample).contains("Memory/cpu_peak"));
-  sample.devices[0].peak_bytes = 45 * testing::kMb;
+  sample.devices[0].peak_bytes = 45 * tests::kMb;
   const Values values = values_of(sample);
   EXPECT_THAT(values, IsSupersetOf(Values{{"Memory/Tensor_Category/other_MB", 30},
                                           {"Memory/Tensor_Other/input_MB", 20},
@@ -114,7 +114,7 @@ TEST(Scalars, report_several_devices_together_and_each) {
   MemorySample sample;
   sample.devices = {made_cpu(), made_gpu(), made_gpu()};
   sample.devices[2].name = "cuda:1";
-  sample.devices[2].used_bytes = 4000 * testing::kMb;
+  sample.devices[2].used_bytes = 4000 * tests::kMb;
   EXPECT_THAT(values_of(sample), IsSupersetOf(Values{{"Memory/vram_reserved", 20260 / 1024.0},
                                                      {"Memory/vram_percent", 50},
                                                      {"Memory/Tensor_DType/float32_MB", 12000},
@@ -130,7 +130,7 @@ TEST(Scalars, report_several_devices_together_and_each) {
 
 TEST(Scalars, report_non_pytorch_memory_of_each_device) {
   MemorySample sample = made_sample();
-  sample.devices[1].bar = testing::made_bar();
+  sample.devices[1].bar = tests::made_bar();
   EXPECT_EQ(values_of(sample)["Memory/vram_non_pytorch"], 2000 / 1024.0);
   sample.devices.push_back(sample.devices[1]);
   sample.devices[2].name = "cuda:1";
@@ -144,7 +144,7 @@ TEST(Scalars, report_non_pytorch_memory_of_each_device) {
 
 TEST(Scalars, have_tags_that_are_text) {
   MemorySample sample = made_sample();
-  sample.devices[1].layers = {{"net\n\xFF", testing::kMb, 1}};
+  sample.devices[1].layers = {{"net\n\xFF", tests::kMb, 1}};
   EXPECT_EQ(values_of(sample)["Memory/Tensor_Layer/net \xEF\xBF\xBD_MB"], 1);
 }
 

@@ -14,11 +14,11 @@ namespace plimsoll::text_log {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::made_cpu;
-using testing::made_sample;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
+using tests::made_cpu;
+using tests::made_sample;
 
 constexpr const char* kExpected =
     R"(=== Iteration 100 | 2026-11-20T16:40:13.125Z | loss 0.014553 ===
@@ -50,9 +50,9 @@ TEST(TextLog, writes_a_snapshot_that_can_be_grepped) {
 TEST(TextLog, writes_the_batch_and_what_was_live_at_the_peak) {
   MemorySample sample = made_sample();
   sample.batch_size = 32;
-  sample.devices[1].at_peak = {{"parameter", 2000 * testing::kMb, 0},
-                               {"gradient", 1500 * testing::kMb, 0},
-                               {"(rest)", 5500 * testing::kMb, 0}};
+  sample.devices[1].at_peak = {{"parameter", 2000 * tests::kMb, 0},
+                               {"gradient", 1500 * tests::kMb, 0},
+                               {"(rest)", 5500 * tests::kMb, 0}};
   const std::string text = text_log_snapshot(sample, {});
   EXPECT_THAT(text, HasSubstr("| loss 0.014553 | batch 32 ===\n"));
   EXPECT_THAT(text, HasSubstr("Peak: 9000.0 MB\nAt peak: parameter 2000.0 MB, gradient 1500.0 MB, "
@@ -75,7 +75,7 @@ TEST(TextLog, calls_cpu_tensors_allocated_if_there_is_nothing_else) {
 
 TEST(TextLog, reports_the_users_of_the_device) {
   MemorySample sample = made_sample();
-  sample.devices[1].bar = testing::made_bar();
+  sample.devices[1].bar = tests::made_bar();
   EXPECT_THAT(
       text_log_snapshot(sample, {}),
       HasSubstr("\nDevice bar: tensors 8000.0 MB, cached 2000.0 MB, context 500.0 MB, outside "

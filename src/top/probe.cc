@@ -13,7 +13,6 @@ namespace plimsoll::top {
 namespace {
 
 constexpr std::size_t kMostProcesses = 10;
-constexpr std::int64_t kPssEveryNs = 10'000'000'000;
 
 std::string clock_text() {
   const time_t now = ::time(nullptr);
@@ -110,7 +109,7 @@ std::string TopProbe::command_of(int pid) const {
 // PSS is read rarely, and only for the process family that the user selected.
 probes::ProcessFamily TopProbe::family_of(int pid, std::int64_t now_ns) {
   const bool is_asked = sources_.pid == pid;
-  const bool is_due = is_asked && (pss_ns_ == 0 || now_ns - pss_ns_ >= kPssEveryNs);
+  const bool is_due = is_asked && (pss_ns_ == 0 || now_ns - pss_ns_ >= sources_.pss_every_ns);
   const auto depth = is_due ? probes::Depth::kWithPss : probes::Depth::kQuick;
   auto family =
       probes::read_process_family(pid, depth, sources_.root).value_or(probes::ProcessFamily{});

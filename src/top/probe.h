@@ -20,6 +20,7 @@ struct TopSources {
   std::vector<std::string> live_folders = live::live_status_folders();
   std::optional<int> pid;  // only this process and its children
   std::int64_t interval_ns = 2'000'000'000;
+  std::int64_t pss_every_ns = 10'000'000'000;  // how often to read the PSS of `pid`'s family
 };
 
 class TopProbe {

@@ -4,19 +4,21 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <thread>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include "live/live_status.h"
 #include "tests/support/made_machine.h"
+#include "tests/support/threads.h"
+#include "tests/support/wait_until.h"
 
 namespace plimsoll::top {
 namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr std::int64_t kLongNs = 20'000'000'000;
 
 // A machine with a fake driver, and one run, which is this process.
 class TopProbeTest : public testing::Test {
@@ -25,7 +27,11 @@ class TopProbeTest : public testing::Test {
     ::setenv("FAKE_NVML", (machine_.root() + "/script").c_str(), 1);
     machine_.write("/proc/meminfo", "MemTotal: 8000 kB\nMemAvailable: 5000 kB\n");
   }
-  ~TopProbeTest() override { ::unsetenv("FAKE_NVML"); }
+  // The probe may leave the driver's thread behind; it reads the environment.
+  ~TopProbeTest() override {
+    EXPECT_TRUE(tests::wait_until([] { return !tests::has_thread("plimsoll-nvml"); }));
+    ::unsetenv("FAKE_NVML");
+  }
 
   // The files of /proc that show when this process began are copies of the real ones.
   TopSources sources() const {
@@ -38,8 +44,9 @@ class TopProbeTest : public testing::Test {
   }
 
   static MemorySample sample() {
+    static std::atomic<std::int64_t> now_ns = 1'700'000'000'000'000'000;
     MemorySample made;
-    made.time_ns = std::chrono::system_clock::now().time_since_epoch().count();
+    made.time_ns = ++now_ns;  // each sample is newer
     made.iteration = 7;
     made.devices.resize(2);
     made.devices[0].name = "cpu";
@@ -69,7 +76,7 @@ TEST_F(TopProbeTest, the_host_and_its_largest_processes_are_reported) {
   }
   machine_.write("/script", "");
   TopProbe probe(sources());
-  probe.wait_for_answers(kLongNs);
+  probe.wait_for_answers(tests::kLongestWaitNs);
   const TopView view = probe.look();
   EXPECT_EQ(view.why_no_gpu, "the NVIDIA driver finds no GPU");
   EXPECT_EQ(view.machine.available_bytes, 5000U << 10);
@@ -87,6 +94,7 @@ TEST_F(TopProbeTest, one_process_is_reported_with_its_children_and_shared_memory
   machine_.add_pss(11, 200);
   TopSources chosen = sources();
   chosen.pid = 10;
+  chosen.pss_every_ns = INT64_MAX;
   TopProbe probe(chosen);
   for (int look = 0; look < 2; ++look) {  // the second keeps the PSS of the first
     const TopView view = probe.look();
@@ -111,7 +119,7 @@ TEST_F(TopProbeTest, a_run_is_queried_and_its_gpu_is_found_by_uuid) {
   TopProbe probe(sources());
   TopView view;
   while (view.runs.empty() || !view.runs[0].sample || view.gpus.empty()) {
-    probe.wait_for_answers(kLongNs);
+    probe.wait_for_answers(tests::kLongestWaitNs);
     view = probe.look();
   }
   EXPECT_EQ(view.runs[0].command, "python train.py");
@@ -129,7 +137,7 @@ TEST_F(TopProbeTest, a_run_is_queried_and_its_gpu_is_found_by_uuid) {
 TEST_F(TopProbeTest, a_run_that_has_ended_disappears) {
   auto shown = publisher();
   TopProbe probe(sources());
-  while (probe.look().runs.empty()) std::this_thread::yield();
+  EXPECT_TRUE(tests::wait_until([&] { return !probe.look().runs.empty(); }));
   shown.reset();
   EXPECT_THAT(probe.look().runs, IsEmpty());
 }

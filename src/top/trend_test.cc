@@ -5,11 +5,11 @@
 namespace plimsoll::top {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kSecondNs = 1'000'000'000;
 
 Trend trend(std::initializer_list<std::pair<std::int64_t, std::uint64_t>> points) {
   Trend made;
-  for (const auto& [seconds, bytes] : points) made.add(seconds * kSecond, bytes);
+  for (const auto& [seconds, bytes] : points) made.add(seconds * kSecondNs, bytes);
   return made;
 }
 
@@ -26,7 +26,7 @@ TEST(Trend, small_changes_are_flat) {
 TEST(Trend, a_minute_is_kept) {
   Trend made = trend({{0, 9'000'000}, {10, 1024}, {65, 3072}});
   EXPECT_EQ(made.change(), "+2.0 KiB in 55 s");
-  made.add(90 * kSecond, 1024);
+  made.add(90 * kSecondNs, 1024);
   EXPECT_EQ(made.change(), "-2.0 KiB in 25 s");
 }
 
@@ -37,7 +37,7 @@ Trend in_steps(std::uint64_t per_step, std::int64_t first_step = 100) {
   for (std::int64_t i = 0; i <= 30; ++i) {
     const auto in_step = static_cast<std::uint64_t>(i * 7 % 5) * 1'000'000U;
     const std::uint64_t grown = static_cast<std::uint64_t>(4 * i) * per_step;
-    made.add(2 * i * kSecond, 10'000'000U + in_step + grown, first_step + 4 * i);
+    made.add(2 * i * kSecondNs, 10'000'000U + in_step + grown, first_step + 4 * i);
   }
   return made;
 }
@@ -53,12 +53,12 @@ TEST(Trend, growth_needs_steps_and_a_continuing_rise) {
   EXPECT_EQ(in_steps(1'048'576, -56).growth(), "+1.0 MiB per step");  // the last 16 points
   Trend once;
   for (std::int64_t i = 0; i <= 30; ++i) {
-    once.add(2 * i * kSecond, i < 12 ? 1000U : 2000U, 100 + 4 * i);
+    once.add(2 * i * kSecondNs, i < 12 ? 1000U : 2000U, 100 + 4 * i);
   }
   EXPECT_EQ(once.growth(), "");
   Trend slow;  // with one step every 20 s, no growth can be stated
   for (std::int64_t i = 0; i <= 30; ++i) {
-    slow.add(2 * i * kSecond, static_cast<std::uint64_t>(1000 * (i + 1)), 1 + i / 10);
+    slow.add(2 * i * kSecondNs, static_cast<std::uint64_t>(1000 * (i + 1)), 1 + i / 10);
   }
   EXPECT_EQ(slow.growth(), "");
 }

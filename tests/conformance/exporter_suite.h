@@ -5,6 +5,7 @@
 // where the flaw function describes the defect of an output, and returns "" if it is well-formed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -56,16 +57,17 @@ class ExporterSuite : public testing::TestWithParam<ExporterCase> {
     EXPECT_EQ(output, exported(*exporter, trace)) << "two runs differ";
   }
 
-  // Two devices, a segment, annotations, a setting, and enough events to fill any buffer.
+  // Two devices, a segment, annotations, a setting, and by default enough events to fill any
+  // buffer.
   static model::Trace busy_trace(std::string_view file = "train.py",
-                                 std::string_view function = "step") {
+                                 std::string_view function = "step", std::uint32_t events = 4000) {
     TraceMaker maker;
     maker.builder().add_setting({"expandable_segments", true});
     maker.builder().add_setting({"roundup_power2_divisions.1", std::int64_t{0}});
     maker.annotation(function, 1'000'000, 2'000'000);
     for (int ordinal : {0, 1}) {
       maker.on(model::Device{model::DeviceType::kCuda, ordinal});
-      for (std::uint32_t i = 0; i < 4000; ++i) {
+      for (std::uint32_t i = 0; i < events; ++i) {
         const auto stack = maker.stack({{file, i, function}, {"main.py", 1, "<module>"}});
         maker.alloc(0x7f00'0000'0000 + i * 512, 100 + i, stack);
         if (i % 2 == 0) maker.free(0x7f00'0000'0000 + i * 512, 100 + i);
@@ -108,7 +110,7 @@ TEST_P(ExporterSuite, strange_names_are_well_formed) {
         "not utf-8: \xff\xfe\xc3("sv, "cut short: \xe2\x82"sv, "surrogate: \xed\xb3\xbf"sv,
         "\xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\x9a\xa2"sv, ",;=\t'"sv, ""sv,
         std::string_view(long_name)}) {
-    expect_well_formed(busy_trace(name, name));
+    expect_well_formed(busy_trace(name, name, 100));
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "plimsoll/memory_sample.h"
 
-namespace plimsoll::testing {
+namespace plimsoll::tests {
 
 inline constexpr std::uint64_t kMb = std::uint64_t{1} << 20;
 
@@ -73,4 +73,4 @@ inline MemorySample made_sample() {
   return sample;
 }
 
-}  // namespace plimsoll::testing
+}  // namespace plimsoll::tests

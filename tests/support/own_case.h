@@ -12,10 +12,12 @@
 #include "analysis/findings/rules.h"
 #include "model/live_set.h"
 #include "tests/support/trace_maker.h"
+#include "tests/support/units.h"
 
 namespace plimsoll::analysis::findings {
 
-inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+using tests::kGib;
+using tests::kMib;
 
 class Case {
  public:

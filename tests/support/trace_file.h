@@ -78,6 +78,11 @@ struct RecordText {
 };
 
 inline std::string text_of(const AnyEvent& event) { return std::visit(RecordText{}, event); }
+inline std::vector<std::string> texts_of(const std::vector<AnyEvent>& events) {
+  std::vector<std::string> texts;
+  for (const AnyEvent& event : events) texts.push_back(text_of(event));
+  return texts;
+}
 
 inline void encode(format::Encoder& encoder, const AnyEvent& event) {
   struct Give {

@@ -17,11 +17,9 @@
 namespace plimsoll::libtorch_cuda {
 namespace {
 
-constexpr std::uint64_t kMiB = HeapSettings::kMiB;
-
 int g_descriptions = 0;
 
-plimsoll_context* describe(plimsoll_context* before) {
+plimsoll_context* describe_and_count(plimsoll_context* before) {
   ++g_descriptions;
   plimsoll_context* context = FakeRecorder::context();
   *before = *context;
@@ -136,7 +134,7 @@ class CudaRecordingTest : public testing::Test {
  protected:
   CudaRecordingTest() {
     FakeRecorder::clear();
-    recording.prepare(FakeRecorder::api(), 2, &describe);
+    recording.prepare(FakeRecorder::api(), 2, &describe_and_count);
     recording.start();
   }
   ~CudaRecordingTest() override { recording.stop(); }
@@ -377,7 +375,7 @@ TEST_F(CudaRecordingTest, OthersAllocateWhileTheDeviceIsSeeded) {
       meanwhile = device.alloc(2000);
       device.free(before);
     });
-    ASSERT_EQ(other.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    ASSERT_EQ(other.wait_for(std::chrono::minutes(5)), std::future_status::ready);
   };
   device.seed();
   EXPECT_FALSE(reported().blocks.at(meanwhile).is_adopted);

@@ -6,7 +6,7 @@
 namespace plimsoll::libtorch_cuda {
 namespace {
 
-plimsoll_context* describe(plimsoll_context* before) {
+plimsoll_context* describe_context(plimsoll_context* before) {
   plimsoll_context* context = plimsoll_recorder()->context();
   *before = *context;
   return context;
@@ -34,7 +34,7 @@ class DeviceTrackerTest : public testing::Test {
   }
 
   DeviceTracker tracker{*plimsoll_recorder(), plimsoll_recorder()->device(PLIMSOLL_DEVICE_CUDA, 0),
-                        &describe};
+                        &describe_context};
 
  private:
   plimsoll_recording* recording_ = nullptr;

@@ -14,6 +14,8 @@
 
 namespace plimsoll::libtorch_cuda {
 
+inline constexpr std::uint64_t kMiB = 1 << 20;
+
 struct ModelBlock {
   std::uint64_t address = 0, size = 0, requested = 0;
   BlockState state = BlockState::kInactive;
@@ -34,8 +36,6 @@ struct ModelEvent {
 
 class ModelAllocator {
  public:
-  static constexpr std::uint64_t kMiB = 1 << 20;
-
   ModelAllocator(HeapSettings settings, std::function<void(const ModelEvent&)> emit)
       : settings_(settings), emit_(std::move(emit)) {}
 

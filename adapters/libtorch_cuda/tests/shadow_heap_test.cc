@@ -18,7 +18,6 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kBase = 0x7f0000000000;
 constexpr std::uint8_t kAlloc = 0, kFree = 1, kMap = 2, kUnmap = 3;
 

@@ -5,6 +5,7 @@
 
 #include "plimsoll/monitor.h"
 #include "plimsoll/quiet_writing_c.h"
+#include "plimsoll/recorder_c.h"
 
 namespace plimsoll::python {
 
@@ -16,6 +17,8 @@ void bind_program_errors(nanobind::module_& module);
 void bind_quiet_writing(nanobind::module_& module);
 void bind_sample(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
+
+inline const plimsoll_recorder_api& recorder() { return *plimsoll_recorder(); }
 
 // Called when a recording begins: the activity of the threads must be reported again.
 void renew_activity();

@@ -19,8 +19,6 @@ namespace nb = nanobind;
 namespace plimsoll::python {
 namespace {
 
-const plimsoll_recorder_api& recorder() { return *plimsoll_recorder(); }
-
 // Each recording needs the complete activity; marks in another recording do not count.
 std::atomic<std::uint32_t> g_recordings{0};
 

@@ -30,8 +30,6 @@ namespace nb = nanobind;
 namespace plimsoll::python {
 namespace {
 
-const plimsoll_recorder_api& recorder() { return *plimsoll_recorder(); }
-
 std::uint32_t name_id(const std::string& text) {
   return text.empty() ? 0 : recorder().name(text.data(), text.size());
 }

@@ -24,7 +24,7 @@ constexpr double kLargestBlock = 0.25;
 // If the children hold at least this share of a layer, they replace it.
 constexpr double kShareOfChildren = 0.8;
 // The smallest block that is worth a checkpoint.
-constexpr double kSmallestBlock = 0.05;
+constexpr double kLeastShareOfBlock = 0.05;
 constexpr std::size_t kBlocksNamed = 4;
 constexpr double kLeastInBlocks = 0.2;
 // As a share of the peak; a smaller saving does not justify running a forward twice.
@@ -37,37 +37,37 @@ std::string_view parent_path(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-using Rows = std::vector<const LayerRow*>;
+using LayerRows = std::vector<const LayerRow*>;
 
 // What counts for a layer: bytes saved for backward or, if those are unknown, its activations at
 // the peak.
 using Measure = std::uint64_t report::LayerBytes::*;
 
-std::uint64_t sum_of(const Rows& rows, Measure measure) {
+std::uint64_t sum_of(const LayerRows& rows, Measure measure) {
   std::uint64_t sum = 0;
   for (const LayerRow* row : rows) sum += row->inclusive.*measure;
   return sum;
 }
 
 // Layers side by side, none inside another, that are worth a checkpoint; largest first.
-Rows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Measure measure) {
+LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Measure measure) {
   const auto bytes = [measure](const LayerRow* row) { return row->inclusive.*measure; };
-  std::map<std::string_view, Rows> children;
+  std::map<std::string_view, LayerRows> children;
   for (const LayerRow& row : layers) {
     if (row.device != device || row.layer.empty() || bytes(&row) == 0) continue;
     children[parent_path(row.layer)].push_back(&row);
   }
-  Rows open = children[""];
+  LayerRows open = children[""];
   const auto whole = static_cast<double>(sum_of(open, measure));
-  Rows blocks;
+  LayerRows blocks;
   while (!open.empty()) {
     const LayerRow* row = open.back();
     open.pop_back();
-    const Rows& inside = children[row->layer];
+    const LayerRows& inside = children[row->layer];
     const bool is_large = static_cast<double>(bytes(row)) > kLargestBlock * whole;
     if (is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes(row))) {
       open.insert(open.end(), inside.begin(), inside.end());
-    } else if (static_cast<double>(bytes(row)) >= kSmallestBlock * whole) {
+    } else if (static_cast<double>(bytes(row)) >= kLeastShareOfBlock * whole) {
       blocks.push_back(row);
     }
   }
@@ -77,7 +77,7 @@ Rows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Measure
   return blocks;
 }
 
-std::string names_of(const Rows& blocks) {
+std::string names_of(const LayerRows& blocks) {
   std::string names;
   for (const LayerRow* row : std::span(blocks).first(std::min(kBlocksNamed, blocks.size()))) {
     names += (names.empty() ? "" : ", ") + row->layer;
@@ -106,16 +106,16 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
 }
 
 // The events of the device at which a block runs, ascending.
-struct Runs {
+struct BlockRuns {
   std::vector<std::uint32_t> forward;   // births of allocations that backward uses
   std::vector<std::uint32_t> backward;  // births during its backward
 };
 
 // How much the peak falls if everything allocated inside the blocks, except the last tensor of
 // each, is freed after the block has run and allocated again when its backward begins.
-std::uint64_t saving_of_checkpoints(Peak& peak, const Rows& blocks) {
+std::uint64_t saving_of_checkpoints(Peak& peak, const LayerRows& blocks) {
   model::Layers& layers = peak.layers();
-  std::map<std::uint32_t, Runs> runs;  // by layer
+  std::map<std::uint32_t, BlockRuns> runs;  // by layer
   for (const LayerRow* block : blocks) runs[layers.named(block->layer).value];
   std::vector<std::uint32_t> block_of;  // by layer: the enclosing block, or 0
   const auto run_of = [&](const PeakAllocation& allocation) {
@@ -153,7 +153,7 @@ std::uint64_t saving_of_checkpoints(Peak& peak, const Rows& blocks) {
 }
 
 void add_blocks(Peak& peak, Measure measure, std::uint64_t bytes, report::Finding& finding) {
-  const Rows blocks =
+  const LayerRows blocks =
       blocks_of(peak.facts().report.tables.layers, peak.device().report.device, measure);
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
@@ -224,7 +224,7 @@ void explain_activations(Peak& peak, Explanations& out) {
       both.add(peak, part);
     }
     if (category == model::kActivation ||
-        (category == model::kTemporary && is_of_forward(peak, peak.live()[part]))) {
+        (category == model::kTemporaryCategory && is_of_forward(peak, peak.live()[part]))) {
       working.add(peak, part);
     }
   }

@@ -35,6 +35,11 @@ Backwards outermost(const std::vector<std::uint32_t>& begins,
 
 std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }
 
+std::uint64_t layer_operator(const Peak& peak, const PeakAllocation& allocation) {
+  const model::Site& site = peak.site(allocation);
+  return std::uint64_t{site.layer.value} << 32 | site.op.value;
+}
+
 bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation) {
   return peak.category(allocation) == model::kActivation &&
          peak.phase(allocation) == model::Phase::kForward &&

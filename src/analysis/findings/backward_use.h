@@ -14,6 +14,9 @@ namespace plimsoll::analysis::findings {
 // The root module of a layer: "Net" for "Net.blocks.0".
 std::string_view root_of(std::string_view layer);
 
+// Identifies the operator that allocated it, in its layer.
+std::uint64_t layer_operator(const Peak& peak, const PeakAllocation& allocation);
+
 bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation);
 
 class BackwardUse {

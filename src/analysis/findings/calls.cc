@@ -48,15 +48,15 @@ class Callers {
   std::unordered_map<std::uint32_t, std::string> by_stack_;
 };
 
-struct Runs {
+struct CallerRuns {
   std::size_t most = 0;     // tensors of one operator in one layer, on one stack
   std::uint64_t bytes = 0;  // allocated in forward
   std::uint64_t freed = 0;  // the part freed by a backward
 };
 
-Runs runs_of(const Peak& peak, const Explanation& explanation, Callers& callers,
-             const std::string& caller) {
-  Runs runs;
+CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& callers,
+                   const std::string& caller) {
+  CallerRuns runs;
   std::map<std::array<std::uint32_t, 3>, std::size_t> calls;
   const BackwardUse use(peak);
   for (const std::uint32_t part : explanation.parts) {
@@ -160,7 +160,7 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   const auto most =
       std::ranges::max_element(bytes, {}, [](const auto& caller) { return caller.second; });
   if (most == bytes.end()) return;
-  const Runs runs = runs_of(peak, explanation, callers, most->first);
+  const CallerRuns runs = runs_of(peak, explanation, callers, most->first);
   const bool is_repeated =
       runs.most >= kFewestRuns && is_at_least(most->second, kShareOfCaller, explanation.bytes);
   if (is_repeated) {

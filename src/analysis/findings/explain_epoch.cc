@@ -18,21 +18,20 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr double kShareOfPeak = 0.25;
+constexpr double kEpochShareOfPeak = 0.25;
 // Takes precedence over a layer that allocates half of it.
-constexpr double kWeight = 1.8;
+constexpr double kEpochWeight = 1.8;
 // Fewer could be a queue, or an average over a few steps.
-constexpr std::size_t kFewestSteps = 8;
+constexpr std::size_t kFewestEpochSteps = 8;
 // A queue frees one tensor for each that it adds; the end of an epoch frees nearly all.
 constexpr double kFreedTogether = 0.8;
-constexpr std::uint64_t kSmallBytes = 4096;
-constexpr std::size_t kLinesNamed = 3;
+constexpr std::size_t kEpochLinesNamed = 3;
 
 bool may_be_gathered(const Peak& peak, const PeakAllocation& allocation) {
-  if (allocation.size_bytes < kSmallBytes || !peak.has_line(allocation)) return false;
+  if (allocation.size_bytes < kSmallTensorBytes || !peak.has_line(allocation)) return false;
   const std::string_view category = peak.category(allocation);
   const bool is_kind = category == model::kActivation || category == model::kInput ||
-                       category == model::kOther || category == model::kTemporary;
+                       category == model::kOtherCategory || category == model::kTemporaryCategory;
   return is_kind && peak.phase(allocation) != model::Phase::kOptimizer;
 }
 
@@ -55,7 +54,7 @@ using FreedBySteps = std::map<std::size_t, Freed>;
 bool is_cleared(const FreedBySteps& freed, std::size_t last_step) {
   for (auto step = freed.begin(); step != freed.end() && step->first < last_step; ++step) {
     const auto& [births, count] = step->second;
-    if (births.size() < kFewestSteps) continue;
+    if (births.size() < kFewestEpochSteps) continue;
     std::size_t left = 0;  // left by those same steps
     for (auto later = std::next(step); later != freed.end(); ++later) {
       left += later->second.count_before(step->first);
@@ -71,7 +70,7 @@ std::string lines_text(const Peak& peak, const std::map<std::uint32_t, Explanati
   std::ranges::stable_sort(by_bytes, std::ranges::greater{}, &Explanation::bytes);
   std::string text;
   for (const Explanation* each :
-       std::span(by_bytes).first(std::min(kLinesNamed, by_bytes.size()))) {
+       std::span(by_bytes).first(std::min(kEpochLinesNamed, by_bytes.size()))) {
     text += (text.empty() ? "" : "; ") + parts_text(peak, each->parts) + ", made at " +
             peak.line_label(peak.live()[each->parts.front()]);
   }
@@ -89,7 +88,8 @@ void explain_epoch(Peak& peak, Explanations& out) {
     if (!may_be_gathered(peak, allocation) || peak.step(allocation.born) >= now) continue;
     lines[peak.line(allocation).value].add(peak, part);
   }
-  std::erase_if(lines, [](const auto& each) { return each.second.parts.size() < kFewestSteps; });
+  std::erase_if(lines,
+                [](const auto& each) { return each.second.parts.size() < kFewestEpochSteps; });
   if (lines.empty()) return;
   std::unordered_map<std::uint32_t, FreedBySteps> freed;
   peak.for_each([&](const PeakAllocation& allocation) {
@@ -112,8 +112,8 @@ void explain_epoch(Peak& peak, Explanations& out) {
     }
   }
   if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
-  explanation.weight = kWeight;
+  if (!is_at_least(explanation.bytes, kEpochShareOfPeak, peak.bytes())) return;
+  explanation.weight = kEpochWeight;
   report::Finding& finding = explanation.finding;
   finding.id = "batches_kept";
   finding.title = "Tensors that " + counted(steps.size(), "earlier step") + " made are " +

@@ -20,15 +20,15 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr double kShareOfPeak = 0.25;
-constexpr double kWeight = 2.0;
+constexpr double kGraphShareOfPeak = 0.25;
+constexpr double kGraphWeight = 2.0;
 // If the graph is certain, and what would be freed without it is known: above
 // peak_outside_training, which includes the same forwards.
-constexpr double kWeightOfCertain = 2.5;
+constexpr double kGraphWeightOfCertain = 2.5;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live: in a U-Net, the skip connections are a third of the total.
-constexpr double kKeptShare = 0.45;
-constexpr std::size_t kFewestKept = 6;
+constexpr double kGraphKeptShare = 0.45;
+constexpr std::size_t kGraphFewestKept = 6;
 // A small module keeps fewer tensors, and its results are live even without a graph. Its forwards
 // therefore count only if several are live, as in a buffer, if most of their bytes are not results,
 // and if the first tensor is kept, which few modules return. Alternatively, each operator keeps as
@@ -80,12 +80,6 @@ struct Made {
   }
 };
 
-// Identifies an operator of a layer.
-std::uint64_t call_of(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Site& site = peak.site(allocation);
-  return std::uint64_t{site.layer.value} << 32 | site.op.value;
-}
-
 // The number of the sorted births in [first, last].
 std::size_t count_between(const std::vector<std::uint32_t>& births, std::uint32_t first,
                           std::uint32_t last) {
@@ -98,16 +92,16 @@ using Parts = std::span<const std::uint32_t>;
 // Whether a forward that keeps `count` of the allocations in `window` keeps a graph.
 bool is_graph(const Made& made, std::size_t count, std::size_t window) {
   const std::size_t in_training = made.freed_by_backward.size();
-  const bool is_most = is_at_least(count, kKeptShare, window);
+  const bool is_most = is_at_least(count, kGraphKeptShare, window);
   const bool is_as_in_training = is_at_least(count * made.trained, kShareOfTraining, in_training);
-  if (count < kFewestKept) return is_most && is_as_in_training;
+  if (count < kGraphFewestKept) return is_most && is_as_in_training;
   return is_most || (in_training > 0 && is_as_in_training);
 }
 
 // Whether each call keeps at least as many tensors as a training forward of the module does.
 bool keeps_as_in_training(const Peak& peak, const Made& made, Parts parts) {
   std::unordered_map<std::uint64_t, std::size_t> kept;
-  for (const std::uint32_t part : parts) ++kept[call_of(peak, peak.live()[part])];
+  for (const std::uint32_t part : parts) ++kept[layer_operator(peak, peak.live()[part])];
   std::size_t used = 0;
   for (const auto& [call, count] : made.used_calls) {
     // Operators of a branch that few forwards take do not count.
@@ -139,7 +133,7 @@ bool is_followed_by_graph(const Peak& peak, const Made& made, const Turns& turns
 // Whether a forward keeps `parts` for no backward.
 bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made, const Turns& turns,
                      Parts parts, std::size_t window) {
-  const bool is_small = parts.size() < kFewestKept;
+  const bool is_small = parts.size() < kGraphFewestKept;
   const bool is_as_in_training = is_small && keeps_as_in_training(peak, made, parts) &&
                                  is_followed_by_graph(peak, made, turns, parts, window);
   if (!is_as_in_training) {
@@ -148,7 +142,7 @@ bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made,
   const std::uint64_t in_result = peak.live()[parts.back()].size_bytes;
   const bool is_result = !is_at_least(bytes_of(peak, parts), 1 / kMostInResult, in_result);
   const bool keeps_first = std::ranges::any_of(parts, [&](std::uint32_t part) {
-    return call_of(peak, peak.live()[part]) == made.first_call;
+    return layer_operator(peak, peak.live()[part]) == made.first_call;
   });
   if (is_small && (is_result || !(keeps_first || is_as_in_training))) return false;
   const std::size_t freed = count_between(made.freed_by_backward, peak.live()[parts.front()].born,
@@ -233,7 +227,7 @@ void describe(const Peak& peak, Graphs& graphs) {
   Explanation& explanation = graphs.explanation;
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   report::Finding& finding = explanation.finding;
-  explanation.weight = graphs.freed_bytes > 0 ? kWeightOfCertain : kWeight;
+  explanation.weight = graphs.freed_bytes > 0 ? kGraphWeightOfCertain : kGraphWeight;
   finding.id = "graph_without_backward";
   finding.title = (graphs.forwards == 1 ? "A forward of " + graphs.roots + " builds a graph"
                                         : "Forwards of " + graphs.roots + " build graphs") +
@@ -262,7 +256,7 @@ using PartsByRoot = std::map<std::string_view, std::vector<std::uint32_t>>;
 // Judges forwards by the number of activations that they keep.
 std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, PartsByRoot unused) {
   const auto& trace = peak.trace();
-  std::erase_if(unused, [](const auto& parts) { return parts.second.size() < kFewestKept; });
+  std::erase_if(unused, [](const auto& parts) { return parts.second.size() < kGraphFewestKept; });
   if (unused.empty()) return {};
   std::map<std::string_view, Made> made_by;
   for (const auto& [root, parts] : unused) made_by[root];
@@ -278,7 +272,7 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
     const auto found = made_by.find(root_of(layer_now));
     if (found == made_by.end()) return;
     Made& made = found->second;
-    const std::uint64_t call = call_of(peak, allocation);
+    const std::uint64_t call = layer_operator(peak, allocation);
     if (made.allocations++ == 0) made.first_call = call;
     ++made.calls[call];
     if (use.is_freed_by_backward(allocation)) {
@@ -312,11 +306,11 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
       begin = end;
     }
     if (forwards.size() < kFewestSmallForwards) {
-      std::erase_if(forwards, [](Parts each) { return each.size() < kFewestKept; });
+      std::erase_if(forwards, [](Parts each) { return each.size() < kGraphFewestKept; });
     }
     std::set<std::uint64_t> calls;
     for (const std::uint32_t part : forwards | std::views::join) {
-      calls.insert(call_of(peak, peak.live()[part]));
+      calls.insert(layer_operator(peak, peak.live()[part]));
     }
     const bool are_as_in_training = std::ranges::all_of(
         forwards, [&](Parts each) { return keeps_as_in_training(peak, made, each); });
@@ -331,7 +325,7 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
     }
     graphs.kept = graphs.explanation.parts.size();
     // Few modules can have this much, so the losses are searched only a few times.
-    const bool is_much = is_at_least(graphs.explanation.bytes, kShareOfPeak / 2, peak.bytes());
+    const bool is_much = is_at_least(graphs.explanation.bytes, kGraphShareOfPeak / 2, peak.bytes());
     if (graphs.kept > 0 && is_much) found.push_back(std::move(graphs));
   }
   return found;
@@ -366,7 +360,7 @@ bool add_graphs(const Peak& peak, const BackwardUse& use, std::vector<Graphs> fo
     if (loss.born >= first.born && !use.may_be_used(loss)) explanation.add(peak, part);
   }
   if (explanation.bytes < kLeastPeakBytes) return false;
-  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return false;
+  if (!is_at_least(explanation.bytes, kGraphShareOfPeak, peak.bytes())) return false;
   describe(peak, graphs);
   out.push_back(std::move(explanation));
   return true;

@@ -14,20 +14,20 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr double kShareOfPeak = 0.25;
-constexpr double kWeight = 2.0;
+constexpr double kSnapshotGraphShareOfPeak = 0.25;
+constexpr double kSnapshotGraphWeight = 2.0;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live.
-constexpr double kKeptShare = 0.45;
+constexpr double kSnapshotGraphKeptShare = 0.45;
 // Local variables may hold fewer than this.
-constexpr std::size_t kFewestKept = 16;
+constexpr std::size_t kSnapshotGraphFewestKept = 16;
 
 bool is_of_backward(std::string_view category) {
   return category == model::kActivationGradient || category == model::kGradient;
 }
 
 // Births and deaths of activations up to the peak, and births in backward, by event.
-struct Forward {
+struct SnapshotForward {
   std::vector<std::pair<std::uint32_t, int>> changes;  // event, +1 or -1
   std::vector<std::uint32_t> births;
   std::vector<std::uint32_t> backward;
@@ -37,8 +37,8 @@ struct Forward {
   bool shows_backward() const { return !backward.empty() || !has_optimizer; }
 };
 
-Forward forward_of(const Peak& peak) {
-  Forward forward;
+SnapshotForward forward_of(const Peak& peak) {
+  SnapshotForward forward;
   std::vector<bool> is_known(peak.trace().stacks.stack_count());
   peak.for_each([&](const PeakAllocation& allocation) {
     const std::string_view category = peak.category(allocation);
@@ -57,7 +57,7 @@ Forward forward_of(const Peak& peak) {
 }
 
 // The first activation of the forward at the peak: no activation was live before it.
-std::uint32_t begin_of(const Forward& forward) {
+std::uint32_t begin_of(const SnapshotForward& forward) {
   std::uint32_t begin = 0;
   int live = 0;
   for (const auto& [event, change] : forward.changes) {
@@ -84,7 +84,7 @@ bool is_compiled(const Peak& peak, const std::vector<std::uint32_t>& parts) {
 }  // namespace
 
 void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
-  const Forward forward = forward_of(peak);
+  const SnapshotForward forward = forward_of(peak);
   if (!forward.shows_backward()) return;
   const std::uint32_t begin = begin_of(forward);
   Explanation explanation;
@@ -100,12 +100,12 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   const std::size_t kept = explanation.parts.size();
   const auto made = static_cast<std::size_t>(forward.births.end() -
                                              std::ranges::lower_bound(forward.births, begin));
-  if (kept < kFewestKept || !is_at_least(kept, kKeptShare, made)) return;
+  if (kept < kSnapshotGraphFewestKept || !is_at_least(kept, kSnapshotGraphKeptShare, made)) return;
   if (forward.backward.empty() && is_compiled(peak, explanation.parts)) return;
   if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
+  if (!is_at_least(explanation.bytes, kSnapshotGraphShareOfPeak, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
-  explanation.weight = kWeight;
+  explanation.weight = kSnapshotGraphWeight;
   finding.id = "graph_without_backward";
   finding.title = "A forward keeps what only a backward uses, and none follows: " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +

@@ -16,22 +16,21 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr double kShareOfPeak = 0.15;
-constexpr double kWeight = 1.6;
+constexpr double kRetainedShareOfPeak = 0.15;
+constexpr double kRetainedWeight = 1.6;
 // A copy contains almost all parameters; a smaller set is not one.
 constexpr double kShareOfParameters = 0.8;
-constexpr std::uint64_t kSmallBytes = 4096;
 constexpr std::uint64_t kLargeModel = std::uint64_t{4} << 20;
 constexpr double kLeastShareOfModel = 0.001;
 // Double buffering is two batches.
 constexpr std::size_t kFewestBatches = 4;
 
 // "Net" for "Net.fc.weight", and for "Net#2.fc.weight", the second Net.
-struct Root {
+struct ModelName {
   std::string_view name;
   std::string_view kind;
 };
-Root root_of(std::string_view tensor) {
+ModelName model_name_of(std::string_view tensor) {
   const std::string_view name = tensor.substr(0, tensor.find('.'));
   return {name, name.substr(0, name.find('#'))};
 }
@@ -54,10 +53,10 @@ std::map<std::string_view, Model> models_of(const Peak& peak) {
     if (!is_owned(peak.category(allocation))) continue;
     const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
     if (name.empty()) continue;
-    Model& model = models[root_of(name).name];
+    Model& model = models[model_name_of(name).name];
     model.parts.push_back(part);
     model.bytes += allocation.size_bytes;
-    if (allocation.size_bytes < kSmallBytes) continue;
+    if (allocation.size_bytes < kSmallTensorBytes) continue;
     model.sizes.insert(allocation.size_bytes);
     model.distinct_sizes.insert(allocation.size_bytes);
   }
@@ -69,7 +68,7 @@ std::map<std::string_view, Model> models_of(const Peak& peak) {
 void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models,
                Explanation& explanation, std::vector<std::string>& names) {
   for (const auto& [name, model] : models) {
-    const std::string_view kind = root_of(name).kind;
+    const std::string_view kind = model_name_of(name).kind;
     const auto first = models.find(kind);
     if (name == kind || first == models.end() || first->second.sizes != model.sizes) continue;
     for (const std::uint32_t part : model.parts) explanation.add(peak, part);
@@ -120,9 +119,9 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     const std::string_view category = peak.category(allocation);
-    if (category != model::kOther && category != model::kUnknownCategory) continue;
+    if (category != model::kOtherCategory && category != model::kUnknownCategory) continue;
     if (peak.phase(allocation) == model::Phase::kOptimizer) continue;
-    if (allocation.size_bytes < 4 * kSmallBytes || !peak.has_line(allocation)) continue;
+    if (allocation.size_bytes < 4 * kSmallTensorBytes || !peak.has_line(allocation)) continue;
     const std::string_view op = peak.trace().strings[peak.site(allocation).op];
     if (is_random(op)) continue;
     Snapshot& line = lines[peak.line(allocation).value];
@@ -195,12 +194,12 @@ void explain_copies(Peak& peak, Explanations& out) {
   add_snapshots(peak, models, explanation, names);
   const bool has_snapshots = names.size() > twins;
   if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
+  if (!is_at_least(explanation.bytes, kRetainedShareOfPeak, peak.bytes())) return;
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   report::Finding& finding = explanation.finding;
-  explanation.weight = kWeight;
+  explanation.weight = kRetainedWeight;
   finding.id = "model_copies";
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
@@ -253,9 +252,9 @@ void explain_batches(Peak& peak, Explanations& out) {
     const PeakAllocation& allocation = peak.live()[part];
     const std::string_view category = peak.category(allocation);
     const model::Phase phase = peak.phase(allocation);
-    if (category != model::kInput && category != model::kOther) continue;
+    if (category != model::kInput && category != model::kOtherCategory) continue;
     if (phase != model::Phase::kOther && phase != model::Phase::kData) continue;
-    if (!peak.has_line(allocation) || allocation.size_bytes < kSmallBytes) continue;
+    if (!peak.has_line(allocation) || allocation.size_bytes < kSmallTensorBytes) continue;
     const std::uint64_t size = allocation.size_bytes;
     const bool is_like_parameter = model_sizes.contains(size) || model_sizes.contains(size / 2) ||
                                    model_sizes.contains(size * 2);
@@ -264,11 +263,11 @@ void explain_batches(Peak& peak, Explanations& out) {
   }
   for (auto& [key, explanation] : queues) {
     if (explanation.parts.size() < kFewestBatches || explanation.bytes < kLeastPeakBytes) continue;
-    if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) continue;
+    if (!is_at_least(explanation.bytes, kRetainedShareOfPeak, peak.bytes())) continue;
     const PeakAllocation& first = peak.live()[explanation.parts.front()];
     const std::string line = peak.line_label(first);
     report::Finding& finding = explanation.finding;
-    explanation.weight = kWeight;
+    explanation.weight = kRetainedWeight;
     // A model on another device does not show when it runs.
     if (!forwards.empty() && std::ranges::none_of(explanation.parts, meets_forward)) {
       finding.id = "one_line_dominates";

@@ -19,12 +19,11 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 // Below few large tensors, copies and batches, because those say what the tensors are.
-constexpr double kWeight = 1.5;
+constexpr double kManyWeight = 1.5;
 // Above the layer that makes them.
 constexpr double kWeightOfOutputs = 1.8;
 constexpr std::size_t kFewestTensors = 5;
-constexpr std::size_t kFewestSteps = 8;  // that collect outputs
-constexpr std::uint64_t kSmallBytes = 4096;
+constexpr std::size_t kFewestCollectingSteps = 8;  // that collect outputs
 
 // Whether a function of the program allocates it in backward: a hook, or an autograd.Function. The
 // program's nodes have no number ("GateBackward"); torch's do ("MulBackward0").
@@ -45,18 +44,18 @@ bool is_used_by_backward(const Peak& peak, const PeakAllocation& allocation) {
 // ends may be for a backward that has not begun.
 bool is_kept_output(const Peak& peak, const PeakAllocation& allocation) {
   if (peak.category(allocation) != model::kActivation || peak.is_inferred()) return false;
-  if (allocation.size_bytes < kSmallBytes) return false;
+  if (allocation.size_bytes < kSmallTensorBytes) return false;
   const bool is_open = allocation.died == model::kNone && !peak.meets_backward(allocation);
   return !is_open && !is_used_by_backward(peak, allocation);
 }
 
 bool is_outside_model(const Peak& peak, const PeakAllocation& allocation) {
-  if (allocation.born == model::kNone || allocation.size_bytes < kSmallBytes) return false;
+  if (allocation.born == model::kNone || allocation.size_bytes < kSmallTensorBytes) return false;
   const std::string_view category = peak.category(allocation);
   const model::Phase phase = peak.phase(allocation);
   if (category == model::kActivationGradient) return is_of_own_backward(peak, allocation);
   const bool is_kind =
-      category == model::kOther || category == model::kInput || category == model::kBuffer;
+      category == model::kOtherCategory || category == model::kInput || category == model::kBuffer;
   return is_kind && (phase == model::Phase::kOther || phase == model::Phase::kData);
 }
 
@@ -66,7 +65,7 @@ bool are_for_training(const Peak& peak, const std::vector<std::uint32_t>& parts)
   if (!peak.is_in_training()) return false;
   std::set<std::size_t> steps;
   for (const std::uint32_t part : parts) steps.insert(peak.step(peak.live()[part].born));
-  return !peak.has_steps() || steps.size() < kFewestSteps;
+  return !peak.has_steps() || steps.size() < kFewestCollectingSteps;
 }
 
 }  // namespace
@@ -95,7 +94,7 @@ void explain_many(Peak& peak, Explanations& out) {
     report::Finding& finding = explanation.finding;
     const bool are_outputs = key[2] != 0;
     explanation.weight =
-        are_outputs && are_for_training(peak, explanation.parts) ? kWeightOfOutputs : kWeight;
+        are_outputs && are_for_training(peak, explanation.parts) ? kWeightOfOutputs : kManyWeight;
     finding.id = "one_line_dominates";
     finding.title = counted(explanation.parts.size(), "tensor") + " of one line fill " +
                     share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +

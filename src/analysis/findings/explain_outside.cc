@@ -15,8 +15,8 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr double kShareOfPeak = 0.15;
-constexpr double kWeight = 1.8;
+constexpr double kOutsideShareOfPeak = 0.15;
+constexpr double kOutsideWeight = 1.8;
 
 // The most that is live in a backward or an optimizer step.
 std::uint64_t most_in_training(const Peak& peak) {
@@ -79,8 +79,8 @@ bool ends_in_the_middle_of_a_forward(const Peak& peak) {
 bool awaits_a_backward_that_is_missing(const Peak& peak) {
   const std::uint32_t last_begin = peak.backward_begins().back();
   if (last_begin > peak.event()) return false;
-  constexpr double kShareOfKept = 0.8;
-  constexpr std::size_t kFewestCalls = 4;  // a smaller model keeps as many in an evaluation
+  constexpr double kShareOfKeptCalls = 0.8;
+  constexpr std::size_t kFewestKeptCalls = 4;  // a smaller model keeps as many in an evaluation
   constexpr std::size_t kMostAfter = 8;
   std::size_t after = 0;
   using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
@@ -101,8 +101,8 @@ bool awaits_a_backward_that_is_missing(const Peak& peak) {
     const bool is_last = allocation.born != model::kNone && allocation.born > last_begin;
     if (is_last && kept.contains(call_of(allocation))) live.insert(call_of(allocation));
   }
-  return after <= kMostAfter && kept.size() >= kFewestCalls &&
-         is_at_least(live.size(), kShareOfKept, kept.size());
+  return after <= kMostAfter && kept.size() >= kFewestKeptCalls &&
+         is_at_least(live.size(), kShareOfKeptCalls, kept.size());
 }
 
 const char* stage(const Peak& peak) {
@@ -119,7 +119,7 @@ void explain_outside(Peak& peak, Explanations& out) {
   if (ends_in_the_middle_of_a_forward(peak) || awaits_a_backward_that_is_missing(peak)) return;
   const std::uint64_t training = most_in_training(peak);
   const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
-  if (excess < kLeastPeakBytes || !is_at_least(excess, kShareOfPeak, peak.bytes())) return;
+  if (excess < kLeastPeakBytes || !is_at_least(excess, kOutsideShareOfPeak, peak.bytes())) return;
   Explanation explanation;
   const PeakAllocation* largest = nullptr;
   const auto& begins = peak.backward_begins();
@@ -139,7 +139,7 @@ void explain_outside(Peak& peak, Explanations& out) {
   if (explanation.bytes == 0) return;
   // Freeing more than the excess would not lower the peak further.
   const double made = static_cast<double>(explanation.bytes);
-  explanation.weight = kWeight * std::min(1.0, static_cast<double>(excess) / made);
+  explanation.weight = kOutsideWeight * std::min(1.0, static_cast<double>(excess) / made);
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   report::Finding& finding = explanation.finding;
   finding.id = "peak_outside_training";

@@ -18,7 +18,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 // Takes precedence over the category of its bytes if it has 5/8 of them.
-constexpr double kWeight = 1.6;
+constexpr double kPartWeight = 1.6;
 constexpr double kWeightOfLayer = 1.7;  // a line in a container may call several layers
 // A function that is not a forward but allocates nearly all of its layer's bytes is more specific.
 constexpr double kWeightOfFunction = 1.8;
@@ -42,7 +42,7 @@ constexpr double kWeightOfWholePeak = 2.0;
 
 bool is_of_training(std::string_view category) {
   return category == model::kActivation || category == model::kActivationGradient ||
-         category == model::kTemporary;
+         category == model::kTemporaryCategory;
 }
 
 bool is_of_model(std::string_view category) {
@@ -216,7 +216,7 @@ void explain_line(Peak& peak, Explanations& out) {
     const bool is_whole = is_at_least(peak.live()[largest].size_bytes, kWholePeak, peak.bytes());
     explanation.weight = is_whole                            ? kWeightOfWholePeak
                          : is_called_by_forward(peak, first) ? kWeightOfFunction
-                                                             : kWeight;
+                                                             : kPartWeight;
     const std::uint64_t bytes = explanation.bytes;
     Explanation reported = report_line(peak, std::move(explanation), is_line);
     const std::uint64_t all = all_of_line[place.line];
@@ -304,7 +304,7 @@ void explain_layer(Peak& peak, Explanations& out) {
 namespace {
 
 // Parameters that receive a dense gradient from the backward of an embedding.
-std::set<std::string_view> embeddings_of(const Peak& peak) {
+std::set<std::string_view> embedding_parameters(const Peak& peak) {
   std::set<std::string_view> names;
   const auto& strings = peak.trace().strings;
   std::map<std::string_view, std::uint64_t> sizes;
@@ -337,7 +337,7 @@ void explain_parameter(Peak& peak, Explanations& out) {
     }
     if (!name.empty()) parameters[name].add(peak, part);
   }
-  const std::set<std::string_view> embeddings = embeddings_of(peak);
+  const std::set<std::string_view> embeddings = embedding_parameters(peak);
   for (auto& [name, explanation] : parameters) {
     if (explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
@@ -349,7 +349,7 @@ void explain_parameter(Peak& peak, Explanations& out) {
       if (peak.category(allocation) == model::kGradient) gradient += allocation.size_bytes;
       if (peak.category(allocation) == model::kOptimizerState) state += allocation.size_bytes;
     }
-    explanation.weight = kWeight;
+    explanation.weight = kPartWeight;
     finding.id = "one_tensor_dominates";
     const std::string_view kind = peak.category(peak.live()[explanation.parts.front()]);
     finding.title =

@@ -17,12 +17,12 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 // Takes precedence over gradients_kept if both explain the same gradients.
-constexpr double kWeight = 2.1;
-constexpr double kShareOfPeak = 0.05;
-constexpr std::size_t kFewestBackwards = 4;
+constexpr double kUnownedWeight = 2.1;
+constexpr double kUnownedShareOfPeak = 0.05;
+constexpr std::size_t kUnownedFewestBackwards = 4;
 // A gradient must survive this share of the backwards in which other gradients are allocated.
 constexpr double kShareOfBackwards = 0.5;
-constexpr double kShareOfOwner = 0.9;
+constexpr double kUnownedShareOfOwner = 0.9;
 
 std::size_t backwards_in(const Peak& peak, std::uint32_t from, std::uint32_t to) {
   const auto& begins = peak.backward_begins();
@@ -54,7 +54,7 @@ std::map<std::string_view, Gradient> gradients_of(const Peak& peak) {
 
 void explain_unowned(Peak& peak, Explanations& out) {
   const std::size_t backwards = peak.backward_begins().size();
-  if (backwards < kFewestBackwards) return;
+  if (backwards < kUnownedFewestBackwards) return;
   const auto gradients = gradients_of(peak);
   const auto cleared = std::ranges::count_if(gradients, [&](const auto& each) {
     return is_at_least(each.second.made, kShareOfBackwards, backwards);
@@ -70,7 +70,8 @@ void explain_unowned(Peak& peak, Explanations& out) {
     const auto found = gradients.find(name);
     if (found == gradients.end() || found->second.made > 1 || found->second.has_state) continue;
     const std::size_t lived = backwards_in(peak, allocation.born, allocation.died);
-    if (lived < kFewestBackwards - 1 || !is_at_least(lived + 1, kShareOfBackwards, backwards)) {
+    if (lived < kUnownedFewestBackwards - 1 ||
+        !is_at_least(lived + 1, kShareOfBackwards, backwards)) {
       continue;
     }
     explanation.add(peak, part);
@@ -78,9 +79,9 @@ void explain_unowned(Peak& peak, Explanations& out) {
     fewest = std::min(fewest, lived);
   }
   if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kShareOfPeak, peak.bytes())) return;
-  explanation.weight = kWeight;
-  const Owner owner = owner_of_most(bytes, kShareOfOwner);
+  if (!is_at_least(explanation.bytes, kUnownedShareOfPeak, peak.bytes())) return;
+  explanation.weight = kUnownedWeight;
+  const Owner owner = owner_of_most(bytes, kUnownedShareOfOwner);
   const std::string what = owner.path.empty() ? "these parameters" : owner.path;
   report::Finding& finding = explanation.finding;
   finding.id = "gradients_kept";

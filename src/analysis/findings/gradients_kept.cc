@@ -15,17 +15,17 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 // A mistake takes precedence over a category with the same bytes.
-constexpr double kWeight = 2.0;
-constexpr double kShareOfPeak = 0.05;
+constexpr double kKeptGradientsWeight = 2.0;
+constexpr double kKeptGradientsShareOfPeak = 0.05;
 // With fewer, accumulating gradients over two batches looks the same.
-constexpr std::size_t kFewestBackwards = 4;
+constexpr std::size_t kKeptGradientsFewestBackwards = 4;
 
 // The smallest number of gradient bytes live at the beginning of any backward but the first: with
 // gradient accumulation, each round begins with none.
 std::uint64_t least_kept(const Peak& peak) {
   const model::Trace& trace = peak.trace();
   const auto& begins = peak.backward_begins();
-  if (begins.size() < kFewestBackwards) return 0;
+  if (begins.size() < kKeptGradientsFewestBackwards) return 0;
   const auto bytes = held_at(begins, trace, peak.device().trace, [&](std::size_t row) {
     return trace.strings[trace.category(peak.device().trace, row)] == model::kGradient;
   });
@@ -60,8 +60,9 @@ void explain_gradients(Peak& peak, Explanations& out) {
     if (allocation.born < before) explanation.add(peak, part);
   }
   const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastHabitBytes || !is_at_least(bytes, kShareOfPeak, peak.bytes())) return;
-  explanation.weight = kWeight;
+  if (bytes < kLeastHabitBytes || !is_at_least(bytes, kKeptGradientsShareOfPeak, peak.bytes()))
+    return;
+  explanation.weight = kKeptGradientsWeight;
   report::Finding& finding = explanation.finding;
   finding.id = "gradients_kept";
   finding.title = "Gradients of the previous step stay allocated while forward runs on " +

@@ -19,13 +19,13 @@ namespace {
 
 // If growth accounts for this share of the live memory at the end, the run will run out of memory.
 constexpr double kCriticalShareOfLive = 0.25;
-constexpr std::size_t kLinesNamed = 4;
+constexpr std::size_t kGrowthLinesNamed = 4;
 
-using Rows = std::vector<report::GrowthRow>;
+using GrowthRows = std::vector<report::GrowthRow>;
 
 // The device's rows that grow fast enough to report, steepest first.
-Rows rows_of(const Rows& table, std::int32_t device) {
-  Rows rows;
+GrowthRows rows_of(const GrowthRows& table, std::int32_t device) {
+  GrowthRows rows;
   for (const report::GrowthRow& row : table) {
     if (row.device == device && row.bytes_per_step >= base::kLeastGrowthPerStep)
       rows.push_back(row);
@@ -47,7 +47,8 @@ std::string rate_with_interval(const report::GrowthRow& row) {
 }
 
 // "The category that grows most: activation, by 1.5 MiB a step."
-void add_kind(const char* kind, const Rows& table, std::int32_t device, report::Finding& finding) {
+void add_kind(const char* kind, const GrowthRows& table, std::int32_t device,
+              report::Finding& finding) {
   const auto first = std::ranges::find(table, device, &report::GrowthRow::device);
   if (first == table.end()) return;
   finding.evidence.push_back("The " + std::string(kind) + " that grows most: " + first->key +
@@ -66,16 +67,17 @@ std::string place_text(const report::GrowthRow& row) {
   return row.key + (row.caller.empty() ? "" : ", called from " + row.caller);
 }
 
-void add_rows(const Rows& rows, report::Finding& finding) {
-  for (const auto& row : std::span(rows).first(std::min(kLinesNamed, rows.size()))) {
+void add_rows(const GrowthRows& rows, report::Finding& finding) {
+  for (const auto& row : std::span(rows).first(std::min(kGrowthLinesNamed, rows.size()))) {
     const std::string members =
         row.is_appended ? ". Each of its tensors is the one before it and what is appended to it."
                         : ", the latter in " + counted(row.last_count, "allocation") + ".";
     finding.evidence.push_back(place_text(row) + ": " + rate_with_interval(row) + ". " +
                                first_and_last_text(row) + members);
   }
-  if (rows.size() > kLinesNamed) {
-    finding.evidence.push_back(counted(rows.size() - kLinesNamed, "more line") + " grow as well.");
+  if (rows.size() > kGrowthLinesNamed) {
+    finding.evidence.push_back(counted(rows.size() - kGrowthLinesNamed, "more line") +
+                               " grow as well.");
   }
 }
 
@@ -137,7 +139,7 @@ bool is_in_autograd_function(const Facts& facts, const std::string& line) {
   return false;
 }
 
-std::string retained_text(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
+std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows) {
   const report::GrowthRow& first = rows.front();
   Retained retained = retained_in(growing_category(facts.report.tables, device.report.device));
   // A graph retains several tensors of each forward.
@@ -175,7 +177,8 @@ std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
 }
 
 // `rows` are lines or, if each line alone grows too little to report, categories.
-report::Finding make_finding(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
+report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
+                             const GrowthRows& rows) {
   report::Finding finding;
   double per_step = 0;
   std::uint64_t grown = 0;
@@ -223,7 +226,7 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
 }
 
 // A model that gets new parts in a few stages is reported as a fact: it may be intended.
-report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
+report::Finding model_in_stages(const DeviceFacts& device, const GrowthRows& rows) {
   report::Finding finding;
   std::int64_t first_bytes = 0, last_bytes = 0;
   std::uint64_t stages = 0;
@@ -231,7 +234,7 @@ report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
     first_bytes += row.first_bytes;
     last_bytes += row.last_bytes;
     stages = std::max(stages, row.stages);
-    if (finding.evidence.size() == kLinesNamed) continue;
+    if (finding.evidence.size() == kGrowthLinesNamed) continue;
     finding.evidence.push_back((row.line.empty() ? "Of the category " : "At ") + place_text(row) +
                                ": " + bytes_text(row.first_bytes) + " at the end of step " +
                                base::format_count(row.first_step) + ", " +
@@ -254,11 +257,11 @@ report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
 }
 
 // Removes and returns the rows of a model that grows in stages.
-Rows take_stages(Rows& rows) {
+GrowthRows take_stages(GrowthRows& rows) {
   const auto stages = std::ranges::stable_partition(rows, [](const report::GrowthRow& row) {
     return !row.is_model_in_stages || row.is_of_lbfgs;
   });
-  Rows taken(stages.begin(), stages.end());
+  GrowthRows taken(stages.begin(), stages.end());
   rows.erase(stages.begin(), stages.end());
   return taken;
 }
@@ -269,8 +272,8 @@ Findings memory_growth(const Facts& facts) {
   Findings findings;
   const report::Tables& tables = facts.report.tables;
   for (const DeviceFacts& device : devices_of(facts)) {
-    Rows rows = rows_of(tables.growth, device.report.device);
-    Rows stages = take_stages(rows);
+    GrowthRows rows = rows_of(tables.growth, device.report.device);
+    GrowthRows stages = take_stages(rows);
     if (rows.empty() && stages.empty()) {
       rows = rows_of(tables.growth_by_category, device.report.device);
       stages = take_stages(rows);

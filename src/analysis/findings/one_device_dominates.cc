@@ -31,12 +31,12 @@ constexpr double kTimesLarger = 4.0;
 constexpr std::size_t kPlacesNamed = 3;
 
 // A device's memory at its peak, by line and category.
-using Place = std::pair<std::uint32_t, std::string_view>;
+using LineOfCategory = std::pair<std::uint32_t, std::string_view>;
 
 struct Used {
   const DeviceFacts* device;
   std::uint64_t peak_bytes;
-  std::map<Place, std::uint64_t> places;
+  std::map<LineOfCategory, std::uint64_t> places;
   std::map<std::uint32_t, std::uint64_t> largest_of_line;  // over the whole history
 };
 
@@ -108,7 +108,7 @@ std::uint64_t bytes_of_shared_lines(const Facts& facts, const std::vector<Used>&
 }
 
 struct Extra {
-  Place place;
+  LineOfCategory place;
   std::uint64_t bytes;
 };
 

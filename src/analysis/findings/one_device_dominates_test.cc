@@ -6,6 +6,7 @@
 
 #include "analysis/findings/rules.h"
 #include "tests/support/trace_maker.h"
+#include "tests/support/units.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -15,8 +16,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 using tests::FrameText;
+using tests::kGib;
 
-constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
 constexpr FrameText kLogits{"/u/model.py", 88, "forward"};
 
 struct Allocated {

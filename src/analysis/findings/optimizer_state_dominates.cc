@@ -21,7 +21,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::size_t kKindsNamed = 3;
-constexpr double kShareOfOwner = 0.8;
+constexpr double kStateShareOfOwner = 0.8;
 constexpr double kShareOfStale = 0.5;
 constexpr double kShareOfEmbeddings = 0.5;
 constexpr double kShareOfHistory = 0.5;
@@ -65,7 +65,7 @@ void find_stale(const Peak& peak, const Explanation& explanation, State& state) 
 }
 
 // The layers that look up rows of a table.
-std::set<std::string_view> embeddings_of(const Peak& peak) {
+std::set<std::string_view> embedding_layers(const Peak& peak) {
   std::set<std::string_view> layers;
   const model::StringTable& strings = peak.trace().strings;
   peak.for_each([&](const PeakAllocation& allocation) {
@@ -132,7 +132,7 @@ void advise(const Peak& peak, const State& state, std::uint64_t bytes, report::F
     return;
   }
   if (peak.is_inferred()) return;
-  const auto embeddings = embeddings_of(peak);
+  const auto embeddings = embedding_layers(peak);
   std::uint64_t of_embeddings = 0;
   for (const auto& [parameter, of_parameter] : state.by_parameter) {
     if (is_of_layer(embeddings, parameter)) of_embeddings += of_parameter;
@@ -198,7 +198,7 @@ void explain_state(const Peak& peak, Explanations& out) {
   finding.title = "Optimizer state is " + share_text(peak, bytes) + ": " + bytes_text(bytes) +
                   " of " + bytes_text(peak.bytes());
   if (!state.by_kind.empty()) finding.evidence.push_back("It is " + kinds_text(state) + ".");
-  const Owner owner = owner_of_most(state.by_parameter, kShareOfOwner);
+  const Owner owner = owner_of_most(state.by_parameter, kStateShareOfOwner);
   if (owner.path.find('.') != std::string::npos) {
     finding.evidence.push_back(bytes_text(owner.bytes) + " of it belong to " +
                                counted(owner.tensors, "parameter") + " of " + owner.path + ".");
@@ -227,8 +227,9 @@ void explain_state(const Peak& peak, Explanations& out) {
 
 bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
   const std::string_view category = peak.category(allocation);
-  const bool is_short_lived = category == model::kOptimizerScratch || category == model::kOther ||
-                              category == model::kTemporary;
+  const bool is_short_lived = category == model::kOptimizerScratch ||
+                              category == model::kOtherCategory ||
+                              category == model::kTemporaryCategory;
   return is_short_lived && peak.is_of_optimizer(allocation) &&
          !is_of_lbfgs(peak.trace(), allocation.stack);  // it has no foreach implementation
 }

@@ -142,6 +142,8 @@ inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{4} << 20;
 // For habits of most programs, which cost little while the programs are small: gradients that are
 // live through forward, the scratch of an optimizer.
 inline constexpr std::uint64_t kLeastHabitBytes = std::uint64_t{16} << 20;
+// Smaller tensors are scalars, counters or biases: explanations that count tensors ignore them.
+inline constexpr std::uint64_t kSmallTensorBytes = 4096;
 // Half of the peak: nothing else can be larger.
 inline constexpr double kShareOfActivations = 0.5;
 // Adam's state is half of parameters, gradients and state together; with activations it may be a

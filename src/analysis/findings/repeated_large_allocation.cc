@@ -14,7 +14,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 // Smaller requests share a segment, so a single size does not matter.
-constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kLeastRepeatedBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kFewest = 50;
 // "Frees it immediately": nearly all are temporary.
 constexpr double kTemporaryShare = 0.9;
@@ -47,7 +47,7 @@ std::vector<Population> populations_of(const Facts& facts, const DeviceFacts& de
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const std::uint32_t born = lifetimes.alloc[row];
     const std::uint64_t size = events.size_bytes[born];
-    if (size < kLeastBytes) continue;
+    if (size < kLeastRepeatedBytes) continue;
     const model::StackId stack = facts.trace.site(device.trace, born).stack;
     const model::LineId line = facts.lines.line(stack);
     Population& population = by_size[{line.value, size}];

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/trace_maker.h"
+#include "tests/support/units.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -17,15 +18,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using tests::kGib;
+using tests::kMib;
 using tests::TraceMaker;
 
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
-
 // One device whose report the test fills in.
-class Case {
+class FactsCase {
  public:
-  Case() { maker.on(model::Device{}); }
+  FactsCase() { maker.on(model::Device{}); }
 
   report::DeviceReport& device() {
     if (report.devices.empty()) report.devices.resize(1);
@@ -47,7 +47,7 @@ class Case {
   bool is_snapshot = false;  // its categories are inferred
 };
 
-void set_expandable(Case& c) {
+void set_expandable(FactsCase& c) {
   c.maker.builder().add_setting(model::Setting{"expandable_segments", true});
 }
 
@@ -72,7 +72,7 @@ report::OomDetails oom(std::string cause, std::string line = "a.py:1 (f)") {
 
 // With 10 GiB live.
 Findings too_big(const char* category, bool is_snapshot) {
-  Case c;
+  FactsCase c;
   c.maker.alloc_reported(1, 7 * kGib, {.category = category});
   c.maker.alloc_reported(2, 3 * kGib, {.category = "parameter"});
   c.is_snapshot = is_snapshot;
@@ -97,7 +97,7 @@ TEST(OutOfMemory, advises_on_a_model_that_is_too_big_by_what_fills_the_device) {
 
 TEST(OutOfMemory, advises_expandable_segments_unless_they_are_on) {
   for (const bool is_on : {false, true}) {
-    Case c;
+    FactsCase c;
     if (is_on) set_expandable(c);
     c.device().oom_details = {oom("fragmentation")};
     c.device().oom_details[0].pinning_lines = {pinning_line("keep.py:2 (g)")};
@@ -112,7 +112,7 @@ TEST(OutOfMemory, advises_expandable_segments_unless_they_are_on) {
 }
 
 TEST(OutOfMemory, does_not_name_a_pin_without_a_line_by_its_brackets) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("fragmentation")};
   c.device().oom_details[0].pinning_lines = {pinning_line("[backward, no Python frame]")};
   EXPECT_THAT(c.run(out_of_memory)[0].next_step,
@@ -120,7 +120,7 @@ TEST(OutOfMemory, does_not_name_a_pin_without_a_line_by_its_brackets) {
 }
 
 TEST(OutOfMemory, states_how_much_is_missing) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(2));
@@ -131,7 +131,7 @@ TEST(OutOfMemory, states_how_much_is_missing) {
 
 TEST(OutOfMemory, reports_other_users_of_the_device_if_the_driver_was_queried) {
   for (const bool is_much : {true, false}) {
-    Case c;
+    FactsCase c;
     c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
     report::BarReport bar{.point = "oom", .total_bytes = 10 * kGib};
     const auto bytes = [](std::uint64_t gib) { return static_cast<std::int64_t>(gib * kGib); };
@@ -154,7 +154,7 @@ TEST(OutOfMemory, reports_other_users_of_the_device_if_the_driver_was_queried) {
 }
 
 TEST(OutOfMemory, under_a_limit_free_device_memory_does_not_help) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("too_big")};
   c.device().oom_details[0].device_free_bytes = 40 * kGib;
   c.device().oom_details[0].is_limited = true;
@@ -164,7 +164,7 @@ TEST(OutOfMemory, under_a_limit_free_device_memory_does_not_help) {
 }
 
 TEST(OutOfMemory, names_a_limit_with_its_share_of_the_device) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("process_limit")};
   report::OomDetails& failed = c.device().oom_details[0];
   failed.device_free_bytes = 45 * kGib;
@@ -180,7 +180,7 @@ TEST(OutOfMemory, names_a_limit_with_its_share_of_the_device) {
 }
 
 TEST(OutOfMemory, reports_the_memory_of_others_if_the_device_is_known) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("too_big")};
   report::OomDetails& failed = c.device().oom_details[0];
   failed.device_total_bytes = 80 * kGib;
@@ -190,7 +190,7 @@ TEST(OutOfMemory, reports_the_memory_of_others_if_the_device_is_known) {
 }
 
 TEST(OutOfMemory, names_no_limit_if_there_is_none) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("too_big")};
   c.device().oom_details[0].device_total_bytes = 80 * kGib;
   c.device().oom_details[0].limit_bytes = 80 * kGib;
@@ -199,7 +199,7 @@ TEST(OutOfMemory, names_no_limit_if_there_is_none) {
 }
 
 TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
-  Case c;
+  FactsCase c;
   for (int i = 0; i < 4; ++i) {
     c.device().oom_details.push_back(oom("too_big"));
     c.device().oom_details.back().requested_bytes = (4 + static_cast<std::uint64_t>(i)) * kGib;
@@ -211,7 +211,7 @@ TEST(OutOfMemory, retries_of_one_line_are_one_finding) {
 }
 
 TEST(OutOfMemory, counts_the_rest_beyond_three_lines) {
-  Case c;
+  FactsCase c;
   for (int i = 0; i < 10; ++i) c.device().oom_details.push_back(oom("too_big", std::to_string(i)));
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(3));
@@ -220,7 +220,7 @@ TEST(OutOfMemory, counts_the_rest_beyond_three_lines) {
 }
 
 TEST(OutOfMemory, points_a_process_with_little_memory_to_the_others) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("one_large_request"), oom("one_large_request", "b.py:2 (g)")};
   c.device().oom_details[0].reserved_bytes = static_cast<std::int64_t>(2 * kGib);
   c.device().oom_details[1].reserved_bytes = static_cast<std::int64_t>(20 * kGib);
@@ -231,7 +231,7 @@ TEST(OutOfMemory, points_a_process_with_little_memory_to_the_others) {
 
 TEST(OutOfMemory, is_less_severe_if_the_program_continued) {
   const auto after = [](std::uint64_t events) {
-    Case c;
+    FactsCase c;
     c.device().oom_details = {oom("too_big")};
     c.device().events = events;
     return c.run(out_of_memory)[0];
@@ -248,7 +248,7 @@ struct Stranded {
 };
 
 Findings stranded_case(Stranded bytes) {
-  Case c;
+  FactsCase c;
   c.device().reserved.peak_bytes = static_cast<std::int64_t>(bytes.reserved);
   c.device().requested_active.peak_bytes = static_cast<std::int64_t>(bytes.live);
   auto& peak = c.device().fragmentation.at_reserved_peak;
@@ -276,7 +276,7 @@ TEST(StrandedMemory, the_usual_cost_of_a_caching_allocator_is_not_reported) {
 }
 
 TEST(StrandedMemory, is_not_reported_twice) {
-  Case c;
+  FactsCase c;
   c.device().oom_details = {oom("fragmentation")};
   c.device().reserved.peak_bytes = static_cast<std::int64_t>(93 * kGib);
   c.device().fragmentation.at_reserved_peak.event = 7;
@@ -298,7 +298,7 @@ report::GrowthRow growth(double bytes_per_step) {
 
 TEST(MemoryGrowth, is_critical_at_a_quarter_of_live_memory) {
   for (const std::uint64_t live : {3600 * kMib, 3601 * kMib}) {
-    Case c;
+    FactsCase c;
     c.device().requested_active.end_bytes = static_cast<std::int64_t>(live);
     c.report.tables.growth = {growth(100.0 * kMib)};
     const Findings found = c.run(memory_growth);
@@ -311,13 +311,13 @@ TEST(MemoryGrowth, is_critical_at_a_quarter_of_live_memory) {
 }
 
 TEST(MemoryGrowth, a_list_of_scalar_losses_is_not_reported) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(512)};
   EXPECT_THAT(c.run(memory_growth), IsEmpty());
 }
 
 TEST(MemoryGrowth, uncertain_growth_is_information) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].is_certain = false;
   const Findings found = c.run(memory_growth);
@@ -328,7 +328,7 @@ TEST(MemoryGrowth, uncertain_growth_is_information) {
 }
 
 TEST(MemoryGrowth, in_the_history_of_lbfgs_is_information) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].is_of_lbfgs = true;
   const Findings found = c.run(memory_growth);
@@ -338,7 +338,7 @@ TEST(MemoryGrowth, in_the_history_of_lbfgs_is_information) {
 }
 
 TEST(MemoryGrowth, in_a_forward_only_program_is_information) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].is_of_calls = true;
   const Findings found = c.run(memory_growth);
@@ -349,14 +349,14 @@ TEST(MemoryGrowth, in_a_forward_only_program_is_information) {
 }
 
 TEST(MemoryGrowth, certain_growth_is_reported_alone) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(100.0 * kMib), growth(1.0 * kMib)};
   c.report.tables.growth[0].is_certain = false;
   EXPECT_THAT(c.run(memory_growth)[0].title, HasSubstr("grows by 1.0 MiB a step"));
 }
 
 TEST(MemoryGrowth, the_rate_has_an_interval_if_steps_differ) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(2.0 * kMib)};
   c.report.tables.growth[0].low_bytes_per_step = 1.5 * kMib;
   c.report.tables.growth[0].high_bytes_per_step = 2.5 * kMib;
@@ -365,7 +365,7 @@ TEST(MemoryGrowth, the_rate_has_an_interval_if_steps_differ) {
 }
 
 TEST(MemoryGrowth, many_lines_that_grow_little_are_reported_by_their_category) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(512), growth(512)};
   c.report.tables.growth_by_category = {growth(100.0 * 1024)};
   c.report.tables.growth_by_category[0].line.clear();
@@ -377,7 +377,7 @@ TEST(MemoryGrowth, many_lines_that_grow_little_are_reported_by_their_category) {
 }
 
 TEST(MemoryGrowth, moving_cpu_tensors_to_the_cpu_is_not_advised) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(2.0 * kMib)};
   c.report.tables.growth[0].device = c.device().device = -1;
   EXPECT_THAT(c.run(memory_growth)[0].next_step, Not(HasSubstr(".cpu()")));
@@ -385,7 +385,7 @@ TEST(MemoryGrowth, moving_cpu_tensors_to_the_cpu_is_not_advised) {
 
 TEST(MemoryGrowth, the_advice_follows_from_the_category_that_grows) {
   const auto advice = [](const char* category, std::uint64_t survivors = 50) {
-    Case c;
+    FactsCase c;
     c.report.tables.growth = {growth(2.0 * kMib)};
     c.report.tables.growth[0].survivors = survivors;
     c.report.tables.growth_by_category = {growth(2.0 * kMib)};
@@ -401,7 +401,7 @@ TEST(MemoryGrowth, the_advice_follows_from_the_category_that_grows) {
 
 TEST(MemoryGrowth, of_more_than_128_steps_groups_are_compared) {
   const auto finding = [](std::uint64_t grown_groups) {
-    Case c;
+    FactsCase c;
     c.report.tables.growth = {growth(2.0 * kMib)};
     report::GrowthRow& row = c.report.tables.growth[0];
     row.steps = 500;
@@ -420,7 +420,7 @@ TEST(MemoryGrowth, of_more_than_128_steps_groups_are_compared) {
 
 TEST(MemoryGrowth, item_is_advised_only_for_what_may_have_one_element) {
   const auto advice = [](std::int32_t device, std::uint64_t survivors, const char* category) {
-    Case c;
+    FactsCase c;
     c.report.tables.growth = {growth(2.0 * kMib)};
     c.report.tables.growth[0].survivors = survivors;
     c.report.tables.growth[0].steps = survivors;
@@ -443,7 +443,7 @@ TEST(MemoryGrowth, item_is_advised_only_for_what_may_have_one_element) {
 }
 
 TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_alongside_a_leak) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(2.0 * kMib), growth(1.0 * kMib)};
   c.report.tables.growth[0].is_model_in_stages = true;
   c.report.tables.growth[0].stages = 4;
@@ -456,17 +456,17 @@ TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_alongside_a_leak) {
 }
 
 TEST(MemoryGrowth, on_another_device_is_reported_for_that_device) {
-  Case c;
+  FactsCase c;
   c.report.tables.growth = {growth(100.0 * kMib)};
   c.report.tables.growth[0].device = 1;
   EXPECT_THAT(c.run(memory_growth), IsEmpty());
 }
 
 TEST(Settings, max_split_size_with_expandable_segments_is_a_conflict) {
-  Case c;
+  FactsCase c;
   set_expandable(c);
   EXPECT_THAT(c.run(allocator_settings_conflict), IsEmpty());
-  Case d;
+  FactsCase d;
   set_expandable(d);
   d.maker.builder().add_setting(model::Setting{"max_split_size", std::int64_t{128 << 20}});
   d.maker.builder().add_setting(model::Setting{"garbage_collection_threshold", 0.8});
@@ -474,7 +474,7 @@ TEST(Settings, max_split_size_with_expandable_segments_is_a_conflict) {
 }
 
 TEST(Settings, a_setting_without_effect_is_reported) {
-  Case c;
+  FactsCase c;
   c.maker.builder().add_setting(
       model::Setting{"PYTORCH_CUDA_ALLOC_CONF", std::string("expandable_segments:True")});
   c.maker.builder().add_setting(model::Setting{"expandable_segments", false});
@@ -484,7 +484,7 @@ TEST(Settings, a_setting_without_effect_is_reported) {
 }
 
 TEST(RecordingWasEmpty, states_what_to_call_and_what_is_known) {
-  Case c;
+  FactsCase c;
   c.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
   const Findings found = c.run(recording_was_empty);
   ASSERT_THAT(found, SizeIs(1));
@@ -493,7 +493,7 @@ TEST(RecordingWasEmpty, states_what_to_call_and_what_is_known) {
 }
 
 TEST(RecordingWasEmpty, gives_advice_for_the_tool_that_wrote_the_file) {
-  Case c;
+  FactsCase c;
   c.report.source.format = "plimsoll";
   c.maker.segment(0, kGib, {});
   const Findings found = c.run(recording_was_empty);
@@ -502,30 +502,30 @@ TEST(RecordingWasEmpty, gives_advice_for_the_tool_that_wrote_the_file) {
 }
 
 TEST(RecordingWasEmpty, a_ring_of_one_event_is_not_a_history_but_two_are) {
-  Case c;
+  FactsCase c;
   c.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
   c.maker.event(Action::kFreeCompleted, 5 * kMib, 8);
   EXPECT_THAT(c.run(recording_was_empty), SizeIs(1));
-  Case d;
+  FactsCase d;
   d.maker.segment(0, kGib, {TraceMaker::block(0, kMib, kMib)});
   d.maker.free(5 * kMib, 8);
   EXPECT_THAT(d.run(recording_was_empty), IsEmpty());
 }
 
 TEST(NoMemoryEvents, comes_from_the_readers_diagnostic) {
-  Case c;
+  FactsCase c;
   EXPECT_THAT(c.run(no_memory_events), IsEmpty());
-  Case d;
+  FactsCase d;
   d.report.source.diagnostics.push_back({"no_memory_events", "error", 1, "", ""});
   EXPECT_THAT(d.run(no_memory_events), SizeIs(1));
 }
 
 TEST(RecordingIncomplete, comes_from_the_readers_diagnostics_with_their_numbers) {
-  Case c;
+  FactsCase c;
   c.report.source.diagnostics.push_back({"file_cut", "data_loss", 1, "", ""});
   c.report.source.diagnostics.push_back({"dropped_events", "data_loss", 9, "", ""});
   EXPECT_THAT(c.run(recording_incomplete), IsEmpty());
-  Case d;
+  FactsCase d;
   const std::string example = "No space left on device, 0.3 s after the start; 7 of 9 missing";
   d.report.source.diagnostics.push_back({"sink_failed", "data_loss", 7, "", example});
   d.report.source.diagnostics.push_back({"corrupt_block", "data_loss", 2, "", "at byte 16"});
@@ -537,7 +537,7 @@ TEST(RecordingIncomplete, comes_from_the_readers_diagnostics_with_their_numbers)
 }
 
 TEST(HistoryTruncated, suggests_ten_times_the_ring) {
-  Case c;
+  FactsCase c;
   for (std::uint64_t i = 0; i < 1000; ++i) c.maker.event(Action::kSnapshot, 0, 0);
   c.maker.builder().mark_truncated(model::Device{});
   c.device().frees_without_alloc = 1;
@@ -548,13 +548,13 @@ TEST(HistoryTruncated, suggests_ten_times_the_ring) {
 }
 
 // One wave: returns `segments` segments to the driver, then requests one again.
-void add_wave(Case& c, int segments, model::StackId stack) {
+void add_wave(FactsCase& c, int segments, model::StackId stack) {
   for (int i = 0; i < segments; ++i) c.maker.event(Action::kSegmentFree, 0, 2 * kMib, stack);
   for (int i = 0; i < segments; ++i) c.maker.event(Action::kSegmentAlloc, 0, 2 * kMib, stack);
 }
 
 TEST(SegmentChurn, names_empty_cache_if_that_was_the_cause) {
-  Case c;
+  FactsCase c;
   const auto stack = c.maker.stack({{"/x/site-packages/torch/cuda/memory.py", 9, "empty_cache"},
                                     {"/home/u/train.py", 5, "loop"}});
   for (int i = 0; i < 5; ++i) add_wave(c, 10, stack);
@@ -565,7 +565,7 @@ TEST(SegmentChurn, names_empty_cache_if_that_was_the_cause) {
 }
 
 TEST(SegmentChurn, emptying_the_cache_between_phases_is_not_reported) {
-  Case c;
+  FactsCase c;
   for (int i = 0; i < 4; ++i) add_wave(c, 100, model::kNoStack);
   EXPECT_THAT(c.run(segment_churn), IsEmpty());
 }
@@ -581,7 +581,7 @@ report::SiteRow throwaway(std::uint64_t count, std::uint64_t size) {
 
 TEST(Churn, is_reported_when_one_line_makes_half_of_all_allocations) {
   for (const int others : {2000, 2001}) {
-    Case c;
+    FactsCase c;
     for (int i = 0; i < 2000 + others; ++i) c.maker.alloc(0, 8).free(0, 8);
     c.report.tables.sites = {throwaway(2000, 8)};
     EXPECT_THAT(c.run(churn), SizeIs(others == 2000 ? 1 : 0));
@@ -589,7 +589,7 @@ TEST(Churn, is_reported_when_one_line_makes_half_of_all_allocations) {
 }
 
 TEST(Churn, on_a_stack_without_a_line_is_not_reported) {
-  Case c;
+  FactsCase c;
   for (int i = 0; i < 3000; ++i) c.maker.alloc(0, 8).free(0, 8);
   c.report.tables.sites = {throwaway(3000, 8)};
   c.report.tables.sites[0].line = "[backward, no Python frame]";
@@ -597,25 +597,25 @@ TEST(Churn, on_a_stack_without_a_line_is_not_reported) {
 }
 
 // Allocates `count` times `mib` MiB and frees each immediately.
-void throw_away(Case& c, int count, std::uint64_t mib, model::StackId stack) {
+void throw_away(FactsCase& c, int count, std::uint64_t mib, model::StackId stack) {
   for (int i = 0; i < count; ++i) c.maker.alloc(1, mib * kMib, stack).free(1, mib * kMib);
 }
 
 TEST(RepeatedLargeAllocation, from_the_cache_is_free_and_not_reported) {
-  Case c;
+  FactsCase c;
   throw_away(c, 60, 64, c.maker.stack({{"a.py", 1, "f"}}));
   throw_away(c, 61, 64, model::kNoStack);
   EXPECT_THAT(c.run(repeated_large_allocation), IsEmpty());
 }
 
 TEST(RepeatedLargeAllocation, is_reported_if_it_reached_the_driver_or_is_most_of_all_bytes) {
-  Case c;
+  FactsCase c;
   throw_away(c, 60, 64, c.maker.stack({{"a.py", 1, "f"}}));
   const Findings found = c.run(repeated_large_allocation);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("cudaMalloc"))));
 
-  Case d;
+  FactsCase d;
   const auto line = d.maker.stack({{"a.py", 1, "f"}});
   throw_away(d, 200, 64, model::kNoStack);
   throw_away(d, 54, 64, line);
@@ -628,7 +628,7 @@ TEST(RepeatedLargeAllocation, is_reported_if_it_reached_the_driver_or_is_most_of
 }
 
 TEST(RepeatedLargeAllocation, one_size_counts_regardless_of_the_lines_other_sizes) {
-  Case c;
+  FactsCase c;
   const auto stack = c.maker.stack({{"a.py", 1, "f"}});
   throw_away(c, 60, 64, stack);
   for (std::uint64_t i = 0; i < 40; ++i) c.maker.alloc(100 + i, kMib + i, stack);  // these are kept
@@ -637,7 +637,7 @@ TEST(RepeatedLargeAllocation, one_size_counts_regardless_of_the_lines_other_size
   EXPECT_THAT(found[0].title, HasSubstr("64.0 MiB 60 times"));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("That is 3.8 GiB of the 3.8 GiB")));
 
-  Case d;  // two sizes, neither of which is half of the total
+  FactsCase d;  // two sizes, neither of which is half of the total
   const auto line = d.maker.stack({{"a.py", 1, "f"}});
   throw_away(d, 60, 64, line);
   throw_away(d, 40, 128, line);

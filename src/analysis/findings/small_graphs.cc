@@ -14,45 +14,40 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr double kShareOfPeak = 0.25;
+constexpr double kSmallGraphsShareOfPeak = 0.25;
 // While a forward runs, the input and the result of its current operator are live without a graph.
 constexpr std::size_t kOfRunningForward = 2;
 
 using Calls = std::unordered_map<std::uint64_t, std::size_t>;  // activations, by layer and operator
 
-struct Forward {
+struct ModuleForward {
   std::vector<PeakAllocation> activations;  // by birth; empty if it has none at the peak
   std::uint32_t next_graph = model::kNone;  // birth of the first tensor outside that is of a graph
   bool is_used = false;                     // a backward frees one of its activations
 };
 
 // The forwards of a root module over the whole recording.
-struct Root {
-  std::vector<Forward> forwards;
+struct RootModule {
+  std::vector<ModuleForward> forwards;
   std::optional<std::uint64_t> first_call;
   Calls kept;                     // by forwards in training, for their backwards
   std::size_t used_forwards = 0;  // forwards in training
   std::size_t first_pending = 0;  // the forwards from here on wait for an operator outside
   bool is_open = false;           // the last forward still runs
 };
-using Roots = std::map<std::string_view, Root>;
-
-std::uint64_t call_of(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Site& site = peak.site(allocation);
-  return std::uint64_t{site.layer.value} << 32 | site.op.value;
-}
+using RootModules = std::map<std::string_view, RootModule>;
 
 // The roots with enough activations that are live at the peak and that no backward frees.
-Roots roots_at_peak(const Peak& peak, const BackwardUse& use) {
+RootModules roots_at_peak(const Peak& peak, const BackwardUse& use) {
   std::map<std::string_view, std::uint64_t> bytes;
   for (const PeakAllocation& allocation : peak.live()) {
     if (!is_forward_activation(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
     const std::string_view root = root_of(peak.trace().strings[peak.site(allocation).layer]);
     if (!root.empty()) bytes[root] += allocation.size_bytes;
   }
-  Roots roots;
+  RootModules roots;
   for (const auto& [root, of_root] : bytes) {
-    if (is_at_least(of_root, kShareOfPeak, peak.bytes())) roots[root];
+    if (is_at_least(of_root, kSmallGraphsShareOfPeak, peak.bytes())) roots[root];
   }
   return roots;
 }
@@ -62,14 +57,14 @@ bool is_live_at_peak(const Peak& peak, const PeakAllocation& allocation) {
 }
 
 // Keeps of a forward that has ended only what the rule needs: a recording may have millions.
-void close_forward(const Peak& peak, const BackwardUse& use, Root& root) {
+void close_forward(const Peak& peak, const BackwardUse& use, RootModule& root) {
   root.is_open = false;
   if (root.forwards.empty()) return;
-  Forward& forward = root.forwards.back();
+  ModuleForward& forward = root.forwards.back();
   if (forward.is_used) {
     if (!forward.activations.empty()) ++root.used_forwards;
     for (const PeakAllocation& each : forward.activations) {
-      if (use.is_freed_by_backward(each)) ++root.kept[call_of(peak, each)];
+      if (use.is_freed_by_backward(each)) ++root.kept[layer_operator(peak, each)];
     }
   }
   const bool is_at_peak = std::ranges::any_of(
@@ -78,32 +73,33 @@ void close_forward(const Peak& peak, const BackwardUse& use, Root& root) {
 }
 
 void add_activation(const Peak& peak, const BackwardUse& use, const PeakAllocation& allocation,
-                    Root& root) {
-  const std::uint64_t call = call_of(peak, allocation);
+                    RootModule& root) {
+  const std::uint64_t call = layer_operator(peak, allocation);
   if (!root.first_call) root.first_call = call;
   if (!root.is_open || call == root.first_call) {
     close_forward(peak, use, root);
     root.forwards.emplace_back();
     root.is_open = true;
   }
-  Forward& forward = root.forwards.back();
+  ModuleForward& forward = root.forwards.back();
   forward.activations.push_back(allocation);
   forward.is_used |= use.is_freed_by_backward(allocation);
 }
 
 // An operator outside all modules that builds a graph ends the wait of all forwards before it. If a
 // backward uses one of them, the graph may be of that one alone.
-void end_wait(Root& root, std::uint32_t event) {
+void end_wait(RootModule& root, std::uint32_t event) {
   const auto pending = root.forwards.begin() + static_cast<std::ptrdiff_t>(root.first_pending);
-  const bool is_clear = std::none_of(pending, root.forwards.end(), std::mem_fn(&Forward::is_used));
+  const bool is_clear =
+      std::none_of(pending, root.forwards.end(), std::mem_fn(&ModuleForward::is_used));
   if (is_clear) {
     std::for_each(pending, root.forwards.end(),
-                  [&](Forward& forward) { forward.next_graph = event; });
+                  [&](ModuleForward& forward) { forward.next_graph = event; });
   }
   root.first_pending = root.forwards.size();
 }
 
-void split_by_forward(const Peak& peak, const BackwardUse& use, Roots& roots) {
+void split_by_forward(const Peak& peak, const BackwardUse& use, RootModules& roots) {
   peak.for_each([&](const PeakAllocation& allocation) {
     const std::string_view name = root_of(peak.trace().strings[peak.site(allocation).layer]);
     const bool is_forward = peak.phase(allocation) == model::Phase::kForward;
@@ -127,7 +123,7 @@ void split_by_forward(const Peak& peak, const BackwardUse& use, Roots& roots) {
 }
 
 // What a forward in training keeps for its backward.
-Calls kept_in_training(const Root& root) {
+Calls kept_in_training(const RootModule& root) {
   Calls kept;
   for (const auto& [call, count] : root.kept) {
     // Operators of a branch that few forwards take do not count.
@@ -137,14 +133,15 @@ Calls kept_in_training(const Root& root) {
   return kept;
 }
 
-bool outlives(const Forward& forward, const PeakAllocation& activation) {
+bool outlives(const ModuleForward& forward, const PeakAllocation& activation) {
   return activation.died > forward.next_graph;
 }
 
-bool builds_graph(const Peak& peak, const BackwardUse& use, const Forward& forward, Calls wanted) {
+bool builds_graph(const Peak& peak, const BackwardUse& use, const ModuleForward& forward,
+                  Calls wanted) {
   if (forward.activations.empty() || forward.next_graph == model::kNone) return false;
   for (const PeakAllocation& each : forward.activations) {
-    const auto found = wanted.find(call_of(peak, each));
+    const auto found = wanted.find(layer_operator(peak, each));
     if (found != wanted.end() && found->second > 0 && outlives(forward, each)) --found->second;
   }
   const bool is_as_in_training =
@@ -158,7 +155,7 @@ bool builds_graph(const Peak& peak, const BackwardUse& use, const Forward& forwa
 }
 
 // Adds the activations of a forward that are live at the peak.
-void add_forward(const Peak& peak, const Forward& forward,
+void add_forward(const Peak& peak, const ModuleForward& forward,
                  const std::unordered_map<std::uint32_t, std::uint32_t>& part_of,
                  SmallGraphs& graphs) {
   const auto after =
@@ -183,7 +180,7 @@ void add_forward(const Peak& peak, const Forward& forward,
 }  // namespace
 
 std::vector<SmallGraphs> small_graphs(const Peak& peak, const BackwardUse& use) {
-  Roots roots = roots_at_peak(peak, use);
+  RootModules roots = roots_at_peak(peak, use);
   if (roots.empty()) return {};
   split_by_forward(peak, use, roots);
   std::unordered_map<std::uint32_t, std::uint32_t> part_of;  // by lifetime
@@ -196,10 +193,10 @@ std::vector<SmallGraphs> small_graphs(const Peak& peak, const BackwardUse& use) 
     if (wanted.empty() && !peak.backward_begins().empty()) continue;
     SmallGraphs graphs;
     graphs.root = name;
-    for (const Forward& forward : root.forwards) {
+    for (const ModuleForward& forward : root.forwards) {
       if (builds_graph(peak, use, forward, wanted)) add_forward(peak, forward, part_of, graphs);
     }
-    const bool is_much = is_at_least(graphs.freed_bytes, kShareOfPeak, peak.bytes());
+    const bool is_much = is_at_least(graphs.freed_bytes, kSmallGraphsShareOfPeak, peak.bytes());
     if (graphs.forwards > 0 && is_much) found.push_back(std::move(graphs));
   }
   return found;

@@ -12,10 +12,10 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr double kShareOfPeak = 0.01;
+constexpr double kUnknownShareOfPeak = 0.01;
 // A snapshot has only sizes for memory from before its history.
 constexpr double kShareOfSnapshot = 0.5;
-constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLeastUnknownBytes = std::uint64_t{1} << 20;
 
 void add_unknown_of_snapshot(const Peak& peak, Findings& findings) {
   std::uint64_t bytes = 0, kept = 0, count = 0;
@@ -60,7 +60,8 @@ Findings unknown_memory(const Facts& facts) {
       finding.evidence.push_back(bytes_text(row.bytes) + " in " + counted(row.count, "allocation") +
                                  ": " + row.key + ".");
     }
-    if (bytes < kLeastBytes || !is_at_least(bytes, kShareOfPeak, peak->live_bytes)) continue;
+    if (bytes < kLeastUnknownBytes || !is_at_least(bytes, kUnknownShareOfPeak, peak->live_bytes))
+      continue;
     finding.id = "unknown_memory";
     finding.title =
         bytes_text(bytes) + " of the peak on " + device.name + " have an unknown category (" +

@@ -25,7 +25,7 @@ constexpr std::array kExplanations{
 constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
                                               explain_optimizer, explain_activations};
 // The minimum share that earlier explanations must leave to a later one.
-constexpr double kShareOfPeak = 0.15;
+constexpr double kLeastShareLeft = 0.15;
 
 double worth(const Explanation& explanation) {
   return static_cast<double>(explanation.bytes) * explanation.weight;
@@ -65,7 +65,7 @@ void append_best(Peak& peak, Findings& findings) {
       is_explained[part] = true;
     }
     const bool is_of_note = more >= kLeastPeakBytes && more * 2 > explanation.bytes &&
-                            is_at_least(more, kShareOfPeak, peak.bytes());
+                            is_at_least(more, kLeastShareLeft, peak.bytes());
     if (is_first || is_of_note) {
       auto& evidence = explanation.finding.evidence;
       if (peak.is_inferred() && is_first) evidence.push_back(whole_text(peak));

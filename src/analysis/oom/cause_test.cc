@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/units.h"
+
 namespace plimsoll::analysis::oom {
 namespace {
 
-constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
+using tests::kGib;
 
 // A full, well-packed device of 24 GiB: 20 GiB live, a request of 4 GiB.
 OomFacts too_big() {

@@ -6,16 +6,16 @@
 #include "tests/support/random_trace.h"
 #include "tests/support/run_pass.h"
 #include "tests/support/trace_maker.h"
+#include "tests/support/units.h"
 
 namespace plimsoll::analysis::oom {
 namespace {
 
 using model::Action;
 using model::BlockState;
+using tests::kGib;
+using tests::kMib;
 using tests::TraceMaker;
-
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
 
 // A fake for the passes that fill the totals and the growth table.
 class FakePass final : public Pass {

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr std::int64_t kBriefGiB = std::int64_t{1} << 30;
 
 report::DeviceReport device(std::int32_t ordinal, std::int64_t peak_bytes) {
   report::DeviceReport made;
@@ -25,7 +25,7 @@ report::DeviceReport device(std::int32_t ordinal, std::int64_t peak_bytes) {
   made.first_time_ns = 1'000'000'000;
   for (report::SeriesTotals report::DeviceReport::* series :
        {&report::DeviceReport::requested_allocated, &report::DeviceReport::requested_active}) {
-    made.*series = report::SeriesTotals{0, peak_bytes, 1843, 1'510'000'000, kGiB};
+    made.*series = report::SeriesTotals{0, peak_bytes, 1843, 1'510'000'000, kBriefGiB};
   }
   return made;
 }
@@ -43,10 +43,10 @@ report::Report small() {
   report::Report report;
   report.source = report::Source{"run.plim", "plimsoll", 4096, 6486, {}};
   report.passes.push_back({"findings", report::PassState::kRan, "", 1});
-  report.devices = {device(0, 12 * kGiB)};
+  report.devices = {device(0, 12 * kBriefGiB)};
   report.tables.points.push_back({0, "peak", 1843, {}, std::uint64_t{12} << 30, 1, 0});
-  add_category(report, 0, "activation", 8 * kGiB);
-  add_category(report, 0, "parameter", 4 * kGiB);
+  add_category(report, 0, "activation", 8 * kBriefGiB);
+  add_category(report, 0, "parameter", 4 * kBriefGiB);
   return report;
 }
 
@@ -105,9 +105,9 @@ TEST(BriefText, any_findings_fit_on_one_screen) {
   report.devices.clear();
   report.tables = {};
   for (std::int32_t ordinal = 0; ordinal < 9; ++ordinal) {
-    report.devices.push_back(device(ordinal, kGiB * (ordinal + 1)));
+    report.devices.push_back(device(ordinal, kBriefGiB * (ordinal + 1)));
     report.tables.points.push_back({ordinal, "peak", 1843, {}, 8, 1, 0});
-    for (int i = 0; i < 20; ++i) add_category(report, ordinal, "category of things", kGiB);
+    for (int i = 0; i < 20; ++i) add_category(report, ordinal, "category of things", kBriefGiB);
   }
   for (int i = 0; i < 9; ++i) report.findings.push_back(finding(words, words));
   report.source.diagnostics.push_back({"x", "data_loss", 1, words, words});

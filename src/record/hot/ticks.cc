@@ -44,11 +44,21 @@ TickSource best_tick_source() noexcept {
   return TickSource::kClock;
 }
 
-TickClock::TickClock(TickSource source) noexcept : source_(source) {
-  timespec wall{};
-  clock_gettime(CLOCK_REALTIME, &wall);
-  const auto wall_ns = std::int64_t{wall.tv_sec} * 1'000'000'000 + std::int64_t{wall.tv_nsec};
-  epoch_offset_ns_ = wall_ns - static_cast<std::int64_t>(clock_ns());
+TickReaders TickReaders::of(TickSource source) noexcept {
+  constexpr auto kWallNs = []() noexcept {
+    timespec wall{};
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return std::int64_t{wall.tv_sec} * 1'000'000'000 + std::int64_t{wall.tv_nsec};
+  };
+  if (source == TickSource::kClock) return {record::clock_ns, record::clock_ns, kWallNs};
+  constexpr auto kTicks = []() noexcept { return read_ticks(TickSource::kTsc); };
+  return {kTicks, record::clock_ns, kWallNs};
+}
+
+TickClock::TickClock(TickSource source, const TickReaders& readers) noexcept
+    : source_(source), readers_(readers) {
+  const std::int64_t wall_ns = readers_.wall_ns();
+  epoch_offset_ns_ = wall_ns - static_cast<std::int64_t>(readers_.clock_ns());
   Anchor first;
   look(first);
   anchors_[0] = first;
@@ -60,9 +70,9 @@ TickClock::TickClock(TickSource source) noexcept : source_(source) {
 bool TickClock::look(Anchor& anchor) const noexcept {
   std::uint64_t narrowest = ~std::uint64_t{0};
   for (int i = 0; i < 4; ++i) {
-    const std::uint64_t before = read_ticks(source_);
-    const std::uint64_t now_ns = clock_ns();
-    const std::uint64_t width = read_ticks(source_) - before;
+    const std::uint64_t before = readers_.ticks();
+    const std::uint64_t now_ns = readers_.clock_ns();
+    const std::uint64_t width = readers_.ticks() - before;
     if (width >= narrowest) continue;
     narrowest = width;
     anchor.ticks = before + width / 2;

@@ -41,9 +41,20 @@ inline std::uint64_t read_ticks(TickSource source) noexcept {
   return clock_ns();
 }
 
+// What a TickClock reads: the counter, the monotonic clock and the wall clock.
+struct TickReaders {
+  std::uint64_t (*ticks)() noexcept;
+  std::uint64_t (*clock_ns)() noexcept;
+  std::int64_t (*wall_ns)() noexcept;  // since the Unix epoch
+
+  static TickReaders of(TickSource source) noexcept;
+};
+
 class TickClock {
  public:
-  explicit TickClock(TickSource source) noexcept;
+  // Tests pass fake readers.
+  explicit TickClock(TickSource source) noexcept : TickClock(source, TickReaders::of(source)) {}
+  TickClock(TickSource source, const TickReaders& readers) noexcept;
 
   // Reads both clocks. Call it before converting the times of new events.
   void calibrate() noexcept;
@@ -62,6 +73,7 @@ class TickClock {
   bool look(Anchor& anchor) const noexcept;
 
   TickSource source_;
+  TickReaders readers_;
   std::int64_t epoch_offset_ns_ = 0;  // wall clock minus monotonic clock
   std::array<Anchor, kAnchors> anchors_{};
   std::size_t count_ = 0;  // of all anchors so far; the last kAnchors are stored

@@ -1,0 +1,26 @@
+// Tests that run a part of themselves in a child process.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace plimsoll::tests {
+
+// Runs `body` in a child, which exits with its result; returns the status from waitpid().
+template <typename Body>
+pid_t spawn(Body&& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  return child;
+}
+inline int wait_for(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+inline void expect_success(int status) {
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+}
+
+}  // namespace plimsoll::tests
