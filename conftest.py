@@ -32,7 +32,41 @@ def fail_if_skipped_in_ci(report) -> None:
         report.longrepr = f"{why}\nUnder CI this is a failure: see ALLOWED_SKIPS in conftest.py."
 
 
-def pytest_configure():
+# Many torch processes, adapters and packages to compile, or packages that are installed only by
+# scripts/setup --integrations: all tests in these folders and files are slow.
+SLOW_PATHS = (
+    "adapters/libtorch_cuda/tests",
+    "adapters/libtorch/tests",
+    "python/tests/test_integrations.py",
+    "python/tests/test_trainers.py",
+    "tests/causes/test_advice.py",
+    "tests/e2e/test_scaling.py",
+    "tests/examples",
+    "tests/habits",
+    "tests/package",
+    "tests/recording",
+    "tests/reliability",
+)
+
+
+def is_slow_path(path: Path) -> bool:
+    return any(path.is_relative_to(ROOT / each) for each in SLOW_PATHS)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import slow tests, and torch with them, when the gate runs."""
+    return True if config.option.markexpr == "not slow" and is_slow_path(collection_path) else None
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_slow_path(item.path):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_configure(config):
+    slow = "slow: more than 3 s, a compilation, or several torch processes; not part of the gate"
+    config.addinivalue_line("markers", slow)
     # A shell starts its background jobs with SIGINT ignored, which programs under test inherit.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -87,6 +121,20 @@ def golden(request):
     return compare
 
 
+def built_file(name: str) -> Path:
+    """A file of the build folder, of whichever preset has been built."""
+    for preset in ("gate", "dev", "release", "asan"):
+        found = ROOT / "build" / preset / name
+        if found.is_file():
+            return found
+    pytest.skip(f"{name} is not built: run scripts/test cpp")
+
+
+@pytest.fixture(scope="session")
+def built():
+    return built_file
+
+
 @pytest.fixture(scope="session")
 def samples() -> Path:
     """The real files that are too big for the repository."""
@@ -100,16 +148,11 @@ def samples() -> Path:
 
 @pytest.fixture(scope="session")
 def plimsoll_command() -> str:
-    """The command: PLIMSOLL_BIN, or the one beside this Python, or that of the dev preset."""
+    """The command: PLIMSOLL_BIN, or the one next to this Python, or that of a build folder."""
     if "PLIMSOLL_BIN" in os.environ:
         return os.environ["PLIMSOLL_BIN"]
     beside = str(Path(sys.executable).parent)
-    found = shutil.which("plimsoll", path=beside) or shutil.which(
-        "plimsoll", path=str(ROOT / "build/dev/src/cli")
-    )
-    if found is None:
-        pytest.skip("plimsoll is not built: run scripts/test cpp, or pip install .")
-    return found
+    return shutil.which("plimsoll", path=beside) or str(built_file("src/cli/plimsoll"))
 
 
 @pytest.fixture(scope="session")
@@ -125,12 +168,8 @@ def nvtx_tool(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def snapshot_generator() -> str:
-    """The generator of made-up snapshots, of whichever preset has been built."""
-    for preset in ("dev", "release", "clang"):
-        found = ROOT / "build" / preset / "bench/generator/plimsoll_snapshot_generator"
-        if found.is_file():
-            return str(found)
-    pytest.skip("plimsoll_snapshot_generator is not built: run scripts/test cpp")
+    """The generator of made-up snapshots."""
+    return str(built_file("bench/generator/plimsoll_snapshot_generator"))
 
 
 @pytest.fixture(scope="session")

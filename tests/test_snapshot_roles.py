@@ -82,6 +82,7 @@ with plimsoll.record(path):
 @pytest.mark.parametrize(
     "model", ["mlp", "convolutional", "recurrent", "transformer", "own_optimizer"]
 )
+@pytest.mark.slow
 def test_inferred_categories_are_right(model: str, tmp_path: Path) -> None:
     script, recording = tmp_path / "train.py", tmp_path / "run.plim"
     script.write_text(TRAINING)

@@ -95,7 +95,7 @@ def wrapped_in(container, data):
 @settings(
     max_examples=200,
     deadline=None,
-    database=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -50,6 +50,7 @@ def at_peak(log: str) -> dict[str, float]:
     return {name: float(size) for name, size, _ in pairs}
 
 
+@pytest.mark.slow
 def test_a_prediction_from_one_batch_is_the_peak_of_another(tmp_path: Path) -> None:
     log = train(64, 4, tmp_path / "a")
     assert "| batch 64 ===" in log

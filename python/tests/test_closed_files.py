@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import os, sys, time
+import os
 import torch, plimsoll
 {begin}
 torch.ones(1000)
@@ -17,7 +17,7 @@ kept = []
 for step in range(200):
     kept.append(torch.ones(1000) + step)
     {step}
-time.sleep(0.3)
+{write}
 for file in mine:
     file.write("six by")
     file.close()
@@ -27,11 +27,13 @@ print("went on")
 RECORDED = {
     "begin": 'recording = plimsoll.record("run.plim").start()',
     "step": "plimsoll.step()",
+    "write": "recording.flush()",
     "end": "recording.stop()",
 }
 MONITORED = {
     "begin": 'monitor = plimsoll.TrainingMonitor(interval=1, tensorboard="true")',
     "step": "monitor.step()",
+    "write": "",  # each step has written
     "end": "monitor.close()",
 }
 

@@ -1,9 +1,10 @@
 """The options of monitoring, from all their sources."""
 
 import argparse
+import resource
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import omegaconf
@@ -158,7 +159,7 @@ CONFIGS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.dictionaries(NAMES | LEAVES, CONFIGS, max_size=4))
 def test_any_dict_is_options_or_one_sentence(source):
     try:
@@ -332,6 +333,25 @@ def test_reading_options_brings_neither_yaml_nor_omegaconf_nor_torch():
     assert ran.stdout == "set()\n"
 
 
+@pytest.fixture
+def bounded():
+    """One GiB more memory than now, and an end of what takes minutes."""
+
+    def too_long(*_):
+        raise TimeoutError
+
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    handler = signal.signal(signal.SIGALRM, too_long)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), limit[1]))
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
+    resource.setrlimit(resource.RLIMIT_AS, limit)
+    signal.signal(signal.SIGALRM, handler)
+
+
 def bomb(kind):
     """A few lines that stand for 10^9 texts or pairs."""
     lines = {"lists": ["a0: &a0 [x, x]"], "merges": ["a0: &a0 {k: 1}"]}[kind]
@@ -352,13 +372,11 @@ def bomb(kind):
         ("merges", "*a9"),
     ],
 )
-def test_a_bomb_does_not_go_off(kind, block, tmp_path):
+def test_a_bomb_does_not_go_off(kind, block, tmp_path, bounded):
     path = tmp_path / "bomb.yaml"
     path.write_text(bomb(kind) + f"plimsoll: {block}\n")
-    began = time.process_time()
     with pytest.raises(plimsoll.Error) as raised:
         plimsoll.load_options(path)
-    assert time.process_time() - began < 5
     assert len(str(raised.value)) < 1000
 
 

@@ -55,6 +55,7 @@ def test_a_script_that_does_not_import_plimsoll_is_recorded(environment, tmp_pat
     assert trace.report["devices"][0]["requested_active"]["peak_bytes"] >= 4000
 
 
+@pytest.mark.slow
 def test_a_program_that_first_asks_whether_torch_is_there_is_recorded(environment, tmp_path):
     python, *_ = enabled(environment)
     code = "from importlib.util import find_spec; find_spec('torch'); import torch; torch.ones(9)"

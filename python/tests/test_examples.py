@@ -29,6 +29,7 @@ LINES = {
 }
 
 
+@pytest.mark.slow
 def test_all_demonstrations_run_as_a_program(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "plimsoll.examples"],

@@ -56,6 +56,7 @@ def diagnostics(trace) -> dict[str, dict]:
 
 
 @pytest.mark.parametrize("limit", ["", "2000"])
+@pytest.mark.slow
 def test_a_full_disk_is_reported_once_and_every_report_counts_what_is_missing(tmp_path, limit):
     process = start(FILLS_THE_DISK, tmp_path, PLIMSOLL_MAX_EVENTS=limit)
     out, err = process.communicate(timeout=300)
@@ -76,25 +77,30 @@ def test_a_full_disk_is_reported_once_and_every_report_counts_what_is_missing(tm
 
 
 @pytest.mark.parametrize("limit", ["", "2000"])
-def test_a_killed_process_loses_less_than_a_second(tmp_path, limit):
+def test_a_killed_process_loses_only_what_had_not_reached_the_file(tmp_path, limit):
     process = start(WAITS, tmp_path, PLIMSOLL_MAX_EVENTS=limit)
     assert process.stdout is not None
-    seen = int(process.stdout.readline())  # what precedes it takes long on a busy machine
-    begin = time.monotonic()
-    while time.monotonic() - begin < 3:
-        seen = int(process.stdout.readline())
+    seen, wanted, end = 0, 10_000, time.monotonic() + 120
+    while True:
+        while seen < wanted:  # the process waits for a reader of its lines
+            seen = int(process.stdout.readline())
+        running = plimsoll.open(tmp_path / "run.plim")
+        is_limited = "evicted_events" in diagnostics(running)
+        if running.report["source"]["events"] > 1000 and is_limited == bool(limit):
+            break
+        assert time.monotonic() < end
+        wanted *= 2
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     trace = plimsoll.open(tmp_path / "run.plim")
     known = diagnostics(trace)
     assert re.match(
-        r"Everything until [1-9][.0-9]* s after the start is in the file. "
+        r"Everything until [1-9][.0-9]* m?s after the start is in the file. "
         r"Events took at most [.0-9]+ m?s to get there",
         known["file_cut"]["example"],
     )
     assert ("evicted_events" in known) == bool(limit)
     assert trace.report["source"]["events"] > 1000
-    assert seen > 10_000
     assert "Nothing wrong found." not in report(tmp_path / "run.plim")
 
 

@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 LIMIT = 1 << 20
 
 PROGRAM = """
@@ -47,6 +49,7 @@ def report(tmp_path, *words):
     return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_two_million_names_take_bounded_memory_and_the_report_counts_events_without_names(tmp_path):
     grown, events, dropped, refused = run(tmp_path, max_events=10_000)
     assert (events, dropped) == (4_000_000, 0)

@@ -309,6 +309,7 @@ def test_lite_counts_the_same_bytes_without_operators():
     assert peaks[0] == peaks[1] == 4 * ROWS * 256
 
 
+@pytest.mark.slow
 def test_the_example_runs(tmp_path):
     ran = subprocess.run(
         [sys.executable, ROOT / "examples/memory_tracer_demo.py"],

@@ -113,13 +113,14 @@ def test_performance_overhead_is_nothing_outside_of_blocks():
     ]
     model, tracer = Net(), MemoryTracer()
     before = [dict(each) for each in registries]
+    threads = set(threading.enumerate())
     for _ in range(3):
         with tracer.trace(model):
             assert attachment.attached() is not None
             assert model._forward_hooks == model._forward_pre_hooks == {}
         assert [dict(each) for each in registries] == before
         assert attachment.attached() is None
-        assert threading.active_count() == 1
+        assert set(threading.enumerate()) <= threads
 
 
 def test_performance_overhead_no_analysis_in_blocks(monkeypatch):
@@ -142,6 +143,7 @@ def test_no_weak_reference_to_a_tensor_outlives_a_block():
     assert not batch.any()
 
 
+@pytest.mark.slow
 def test_unread_blocks_do_not_pile_up(monkeypatch):
     monkeypatch.setattr(memory_tracer, "_SUMMED_EVENTS", 300)
     model, tracer = Net(), MemoryTracer(max_events=300)
@@ -231,12 +233,12 @@ def test_events_that_are_discarded_are_reported(monkeypatch, capfd):
     model, tracer = Net(), MemoryTracer(max_events=500)
     for _ in range(2):
         with tracer.trace(model):
-            for _ in range(2_000):
+            for _ in range(200):
                 train_step(model)
     printed = capfd.readouterr().err.splitlines()
     assert len(printed) == 1
     assert "statistics of layers lack them" in printed[0]
-    assert 0 < tracer.get_layer_stats()["up"].calls < 4_000
+    assert 0 < tracer.get_layer_stats()["up"].calls < 400
 
 
 def test_in_an_open_block_exports_and_summary_name_the_reason(tmp_path, capsys):

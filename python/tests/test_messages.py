@@ -61,6 +61,7 @@ def test_what_drives_a_terminal_is_escaped(capsys):
     assert capsys.readouterr().err == "plimsoll: a\\nb\\x1b[31m\\u202e\\udcff\n  é 文\n"
 
 
+@pytest.mark.slow
 def test_a_pipe_without_a_reader_fails_the_start_and_not_the_program(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     program = 'import os; os.environ.update(PLIMSOLL="1", PLIMSOLL_OUT="pipe")\n'
@@ -71,7 +72,7 @@ def test_a_pipe_without_a_reader_fails_the_start_and_not_the_program(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert (ran.returncode, ran.stdout) == (0, "goes on\n")
     assert ran.stderr.startswith("plimsoll: Cannot open '")
@@ -166,6 +167,7 @@ os.write(2, b"the program's")
         (10**5, "before torch"),
     ],
 )
+@pytest.mark.slow
 def test_a_file_limit_ends_no_program(limit, when, tmp_path):
     lowered = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
     places = {

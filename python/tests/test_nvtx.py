@@ -121,6 +121,7 @@ def run(tmp_path: Path, nvtx_tool: str) -> Run:
 FORWARD = "forward(Net(Net.fc1 Net.fc2))"
 
 
+@pytest.mark.slow
 def test_a_run_nests_as_it_ran(run: Run) -> None:
     reported = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n")
     (roots,) = reported.threads
@@ -136,6 +137,7 @@ def test_a_run_nests_as_it_ran(run: Run) -> None:
     assert sum(line.startswith("end ") for line in reported.lines) == 3
 
 
+@pytest.mark.slow
 def test_bytes_are_reported_at_steps(run: Run) -> None:
     code = (
         "ballast = torch.zeros(1 << 20)\n"
@@ -146,6 +148,7 @@ def test_bytes_are_reported_at_steps(run: Run) -> None:
     assert all(4 << 20 <= value < (4 << 20) + 20_000 for value in counted)
 
 
+@pytest.mark.slow
 def test_an_exception_leaves_no_range_open(run: Run) -> None:
     code = """
 class Fails(torch.autograd.Function):
@@ -195,6 +198,7 @@ with plimsoll.record('t.plim', nvtx=True):
         assert all(node.tree().startswith(f"work({FORWARD} backward(") for node in roots)
 
 
+@pytest.mark.slow
 def test_the_monitor_has_the_same_by_its_option(run: Run, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("plimsoll: {nvtx: true, text_log: false}\n")
     reported = run("with plimsoll.TrainingMonitor('c.yaml') as monitor:\n    train()\n")
@@ -206,11 +210,13 @@ def test_the_monitor_has_the_same_by_its_option(run: Run, tmp_path: Path) -> Non
     assert FORWARD in reported.threads[0][1].tree()
 
 
+@pytest.mark.slow
 def test_the_environment_asks_for_recordings(run: Run) -> None:
     reported = run("with plimsoll.record('t.plim'):\n    train()\n", PLIMSOLL_MONITOR_NVTX="1")
     assert FORWARD in reported.threads[0][1].tree()
 
 
+@pytest.mark.slow
 def test_off_loads_and_hooks_nothing(run: Run) -> None:
     code = (
         "with plimsoll.record('t.plim'), plimsoll.TrainingMonitor(text_log=False):\n    train()\n"
@@ -220,6 +226,7 @@ def test_off_loads_and_hooks_nothing(run: Run) -> None:
     assert run(code, PLIMSOLL_MONITOR_NVTX="1").lines == []
 
 
+@pytest.mark.slow
 def test_without_a_tool_one_line_is_printed(run: Run) -> None:
     reported = run("with plimsoll.record('t.plim', nvtx=True):\n    train()\n", tool=None)
     assert reported.lines == []

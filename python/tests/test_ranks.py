@@ -81,6 +81,7 @@ def names(folder: Path, pattern: str) -> list[str]:
     return sorted(str(path.parent.relative_to(folder)) for path in folder.glob(pattern))
 
 
+@pytest.mark.slow
 def test_each_rank_has_its_own_log_event_file_and_trace(
     tmp_path: Path, plimsoll_command: str
 ) -> None:
@@ -104,12 +105,14 @@ def test_each_rank_has_its_own_log_event_file_and_trace(
     assert analyzed.returncode == 0
 
 
+@pytest.mark.slow
 def test_by_option_only_the_first_rank_prints(tmp_path: Path) -> None:
     printed, _ = torchrun(TRAIN, tmp_path, PLIMSOLL_MONITOR_PRINT_RANKS="first")
     assert [line[:8] for line in printed] == ["[rank 0]"] * 3
     assert names(tmp_path, "profiles/**/*.log") == ["profiles/rank0", "profiles/rank1"]
 
 
+@pytest.mark.slow
 def test_ranks_without_a_launcher_are_those_of_torch_distributed(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SPAWNED.replace("{store}", str(tmp_path / "store")))
     printed, _ = run(["train.py"], tmp_path)
@@ -119,6 +122,7 @@ def test_ranks_without_a_launcher_are_those_of_torch_distributed(tmp_path: Path)
     assert sorted(found) == ["[rank 0] trained:", "[rank 1] trained:"]
 
 
+@pytest.mark.slow  # needs scripts/setup --integrations
 def test_accelerate_has_its_tracker_on_the_main_process(tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     torchrun(ACCELERATED, tmp_path)

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from compiler_processes import hanging_compiler, is_running, wait_until
+from compiler_processes import hanging_compiler, is_running
+from waiting import wait_until
 
 from plimsoll._torch import adapter, supervised
 
@@ -47,7 +48,10 @@ def test_a_supervisor_that_is_ended_before_it_is_ready_leaves_no_process(tmp_pat
     code = (
         "import signal, sys, time\nfrom plimsoll._torch import supervised\n"
         "install = signal.signal\n"
-        "signal.signal = lambda *words: (time.sleep(2), install(*words))\n"
+        "def install_late(*words):\n"
+        "    while signal.SIGTERM not in signal.sigpending(): time.sleep(0.01)\n"
+        "    install(*words)\n"
+        "signal.signal = install_late\n"
         f"sys.argv[1:] = ['600', {str(hanging_compiler(tmp_path))!r}]\nsupervised.main()"
     )
     supervisor = subprocess.Popen([sys.executable, "-c", code])

@@ -6,6 +6,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow  # pages of running programs
+
 LOOP = """
 import select, sys, torch
 net = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256))
@@ -52,7 +56,7 @@ class Run:
         self.process.wait()
 
     def end(self) -> int:
-        self.process.communicate("end\n", timeout=60)
+        self.process.communicate("end\n", timeout=120)
         return self.process.returncode
 
     def shown(self) -> list[str]:
@@ -61,10 +65,10 @@ class Run:
     def top(self, command: str, *wanted: str) -> str:
         """Return the page as soon as it has all these words."""
         words = [command, "top", "--once", "--pid", str(self.process.pid)]
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while True:
             page = subprocess.run(
-                words, env=self.env, capture_output=True, text=True, check=True, timeout=60
+                words, env=self.env, capture_output=True, text=True, check=True, timeout=120
             ).stdout
             if all(word in page for word in wanted):
                 return page

@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import plimsoll
 from plimsoll import _record
 
@@ -89,6 +91,7 @@ def test_a_forked_child_does_not_keep_the_trace_locked(tmp_path):
     os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 def test_subprocesses_that_inherit_the_variables_leave_the_parents_trace(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", PARENT],

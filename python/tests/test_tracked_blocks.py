@@ -102,14 +102,14 @@ def test_one_block_on_two_threads_has_the_figures_of_each(capsys):
     def second():
         with block:
             second_is_in.set()
-            first_is_out.wait(10)
+            assert first_is_out.wait(120)
         changes["second"] = block.change_bytes
 
     with block:
         kept = torch.zeros(2**20)
         thread = threading.Thread(target=second)
         thread.start()
-        second_is_in.wait(10)
+        assert second_is_in.wait(120)
     changes["first"] = block.change_bytes
     first_is_out.set()
     thread.join()
@@ -133,6 +133,7 @@ for event in profiler.events():
 """
 
 
+@pytest.mark.slow
 def test_the_test_of_the_adapter_is_not_in_the_programs_profile():
     plain, tracked = (
         subprocess.run(

@@ -171,6 +171,7 @@ def transformers():
     return plimsoll.integrations.transformers
 
 
+@pytest.mark.slow
 def test_transformers_epochs_have_lines_and_logged_steps_their_loss(
     transformers, options, tmp_path, capsys
 ):
@@ -183,6 +184,7 @@ def test_transformers_epochs_have_lines_and_logged_steps_their_loss(
     assert len(re.findall(r"(?i)\bloss\b", log.read_text())) >= 4
 
 
+@pytest.mark.slow
 def test_transformers_off_leaves_no_trace(transformers, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     transformers_run(transformers.MemoryCallback({}), tmp_path)
@@ -217,6 +219,7 @@ def test_accelerate_logs_are_samples(options, tmp_path):
     assert logged_batches(tmp_path) == ["2"] * 3
 
 
+@pytest.mark.slow
 def test_the_older_name_of_lightning_is_used_if_imported(tmp_path):
     code = """
 import pytorch_lightning as pl, torch, sys

@@ -84,6 +84,7 @@ def test_alerts_go_to_the_callback(tmp_path: Path) -> None:
     assert alerts[0].next_step in str(alerts[0])
 
 
+@pytest.mark.slow
 def test_memory_above_a_threshold_alerts_once_and_again_after_it_has_fallen(tmp_path: Path) -> None:
     alerts: list[plimsoll.MemoryAlert] = []
     now = _record.take_sample().host.rss_bytes or 0
@@ -290,6 +291,7 @@ print("trained")
 
 
 @pytest.mark.parametrize(("steps", "status"), [(2, 0), (40, 1)])
+@pytest.mark.slow
 def test_an_alert_fails_the_run_at_its_end_if_asked(
     tmp_path: Path, steps: int, status: int
 ) -> None:

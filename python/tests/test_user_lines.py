@@ -49,12 +49,14 @@ def lines_of(script, tmp_path, adapter):
 
 
 @pytest.mark.parametrize("adapter", ["libtorch", "python"])
+@pytest.mark.slow
 def test_a_cell_has_its_number_and_any_other_file_its_name(tmp_path, adapter):
     lines = lines_of(NOTEBOOK, tmp_path, adapter)
     assert sorted(lines) == ["/tmp/ipykernel_1/3.py:1 (<module>)", "In[7]:2 (<module>)"]
 
 
 @pytest.mark.parametrize("adapter", ["libtorch", "python"])
+@pytest.mark.slow
 def test_what_packages_and_the_standard_library_allocate_is_charged_to_the_line_that_calls(
     tmp_path, adapter
 ):

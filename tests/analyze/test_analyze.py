@@ -29,7 +29,7 @@ def analyze(plimsoll_command, tmp_path):
             text=True,
             encoding="utf-8",
             check=False,
-            timeout=60,
+            timeout=120,
         )
 
     return run

@@ -55,12 +55,31 @@ def controls() -> list[str]:
     return listed.stdout.split()
 
 
+CONTROLS = controls()
+
+
+def in_gate() -> set[str]:
+    """The first program of each finding, and the first clean ones."""
+    first = {row["finding"].split("|")[0]: name for name, row in reversed(expected().items())}
+    return {*first.values(), *CONTROLS[:4]}
+
+
+GATE = in_gate()
+
+
+def marked(programs) -> list:
+    """Parameters of a test: the programs that are not in the gate are slow."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=[] if name in GATE else slow) for name in programs]
+
+
 @functools.cache
-def findings_of(architecture: str) -> dict[str, dict]:
-    """The findings by program; one process records all programs of an architecture."""
+def findings_of(*programs: str) -> dict[str, dict]:
+    """The findings by program. One process records all of them; a name is a program's or an
+    architecture's."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.causes.record_all", folder, architecture],
+            [sys.executable, "-m", "tests.causes.record_all", folder, *programs],
             capture_output=True,
             text=True,
             check=False,
@@ -71,12 +90,17 @@ def findings_of(architecture: str) -> dict[str, dict]:
     return {row["program"]: row for row in rows}
 
 
+def answer(program: str) -> dict:
+    together = sorted(GATE) if program in GATE else [program.partition("/")[0]]
+    return findings_of(*together)[program]
+
+
 def found(program: str) -> list[dict]:
-    return findings_of(program.partition("/")[0])[program]["findings"]
+    return answer(program)["findings"]
 
 
 def peak_step_of(program: str) -> int | None:
-    return findings_of(program.partition("/")[0])[program]["peak_step"]
+    return answer(program)["peak_step"]
 
 
 def is_right(row: dict[str, str], findings: list[dict]) -> bool:
@@ -103,13 +127,13 @@ def steps_of(finding: dict) -> set[str]:
     return set(re.findall(r"in step (\d+(?:,\d+)*)", text))
 
 
-@pytest.mark.parametrize("program", expected())
+@pytest.mark.parametrize("program", marked(expected()))
 def test_the_first_finding_names_the_cause(program):
     findings = found(program)
     assert is_right(expected()[program], findings), [(f["id"], f["title"]) for f in findings]
 
 
-@pytest.mark.parametrize("program", expected())
+@pytest.mark.parametrize("program", marked(expected()))
 def test_evidence_is_of_the_step_of_the_peak(program):
     found(program)
     for finding in found(program):
@@ -117,7 +141,7 @@ def test_evidence_is_of_the_step_of_the_peak(program):
             assert steps_of(finding) <= {str(peak_step_of(program))}, finding
 
 
-@pytest.mark.parametrize("program", controls())
+@pytest.mark.parametrize("program", marked(CONTROLS))
 def test_a_clean_program_has_no_finding_but_what_fills_it(program):
     assert false_alarms(found(program)) == []
 
@@ -132,7 +156,7 @@ def main() -> None:
             for finding in findings[:3]:
                 print(f"    {finding['severity']} {finding['id']}: {finding['title']}")
     print(f"{right} of {len(expected())} causes named first")
-    clean = {program: false_alarms(found(program)) for program in controls()}
+    clean = {program: false_alarms(found(program)) for program in CONTROLS}
     for program, alarms in clean.items():
         for alarm in alarms:
             print(f"{program}: {alarm}")

@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -19,7 +21,7 @@ class Plimsoll:
         self.command = command
 
     def __call__(
-        self, *words, env=None, cwd=None, stdout=subprocess.PIPE, timeout=60, **how
+        self, *words, env=None, cwd=None, stdout=subprocess.PIPE, timeout=120, **how
     ) -> Outcome:
         """Run with these arguments, in an environment without color settings."""
         ran = subprocess.run(
@@ -33,6 +35,14 @@ class Plimsoll:
             **how,
         )
         return Outcome(ran.returncode, (ran.stdout or b"").decode(), ran.stderr.decode())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; the time limit only ends a hang."""
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def environment() -> dict[str, str]:

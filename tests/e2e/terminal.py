@@ -11,9 +11,10 @@ import subprocess
 import termios
 import time
 
-PATIENCE_S = 20
+PATIENCE_S = 120
 ENTER = "\x1b[?1049h"
 LEAVE = "\x1b[?1049l"
+END = b"\0the end\0"
 
 
 class Terminal:
@@ -71,7 +72,8 @@ class Terminal:
         while self.process.poll() is None:
             assert time.monotonic() < end, "it does not end"
             self._read(0.05)
-        self._read(0.05)
+        os.write(self._theirs, END)  # after everything that the program has written
+        self.shown = self.until(END.decode()).removesuffix(END.decode())
         return self.process.returncode
 
     def is_as_before(self) -> bool:

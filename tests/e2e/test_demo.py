@@ -89,6 +89,7 @@ def text_of_picture() -> str:
     return "\n".join(lines[y] for y in sorted(lines))
 
 
+@pytest.mark.slow
 def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_path):
     env = {"PLIMSOLL_PYTHON": sys.executable}
     tmp_path = tmp_path / "work/demo"  # the folder in the README's picture

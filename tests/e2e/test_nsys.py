@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
-from .running import complains, environment
+from .running import complains, environment, wait_until
 
 FAKE = """#!{python}
 import json, os, pathlib, subprocess, sys
@@ -29,6 +29,7 @@ if words[0] == "profile":
     pathlib.Path(options["--output"]).write_text("a report")
     sys.exit(status)
 if words[0] == "start":
+    (folder / "pid").write_text(str(os.getpid()))
     (folder / "started").write_text(options["--output"])
 if words[0] == "stop":
     pathlib.Path((folder / "started").read_text()).write_text("a report")
@@ -147,11 +148,11 @@ def test_control_c_ends_the_looking_early(plimsoll_command, nsys, tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     ) as running:
-        while not (nsys.folder / "started").exists():
-            time.sleep(0.01)
-        time.sleep(0.3)  # until the start has ended
+        wait_until((nsys.folder / "started").exists)
+        start = Path("/proc", (nsys.folder / "pid").read_text())
+        wait_until(lambda: not start.exists())  # it has ended, and plimsoll has seen that
         running.send_signal(signal.SIGINT)
-        out, _ = running.communicate(timeout=30)
+        out, _ = running.communicate(timeout=120)
     assert running.returncode == 0
     assert "384.0 MiB" in out
 
@@ -235,6 +236,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 def test_nsys_gets_the_ranges_of_recorded_programs(plimsoll, nsys, tmp_path, nvtx_tool):
     (tmp_path / "train.py").write_text(TRAIN)
     log = tmp_path / "nvtx.log"

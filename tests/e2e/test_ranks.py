@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Rank 2 keeps what it collects; the other ranks are equal.
 RANK = """
 import os, sys, torch, plimsoll

@@ -189,6 +189,7 @@ def modes(plimsoll, path):
     return [line for line in dump.splitlines() if line.startswith("meta") and "mode" in line]
 
 
+@pytest.mark.slow
 def test_variables_apply_if_there_is_no_option(run, plimsoll, tmp_path):
     for options, expected in (((), "lite"), (("--mode", "full"), "full")):
         outcome = run(TRAIN + "train()", *options, "--force", PLIMSOLL_MODE="lite")

@@ -31,7 +31,7 @@ def observed(command: list[str], program: Program, folder, python: str):
         input=program.stdin.encode(),
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     lines = ran.stderr.decode(errors="replace").splitlines(keepends=True)
     ours = [line for line in lines if line.startswith("plimsoll: ")]
@@ -64,6 +64,7 @@ def test_the_fake_torch_is_recorded(plimsoll_command, tmp_path):
     assert "events, peak" in ours[-1]
 
 
+@pytest.mark.slow
 def test_the_environment_names_the_file_where_no_option_does(plimsoll_command, tmp_path):
     (tmp_path / "train.py").write_text("import torch\ntorch.ones(10)\n")
     for words, name in (([], "mine.plim"), (["-o", "other.plim"], "other.plim")):

@@ -51,6 +51,7 @@ def test_each_case_has_its_function(table):
         assert (cases.ROOT / "examples" / f"{name}.py").is_file()
 
 
+@pytest.mark.slow
 def test_a_trace_is_read_without_the_engine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     driver = loaded("driver")

@@ -188,13 +188,15 @@ def test_a_signal_ends_the_program_and_what_was_recorded_is_there(
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert command.stdout.readline() == "waiting\n"
-    time.sleep(0.3)  # a block is on disk within 100 ms
+    end = time.monotonic() + 120
+    while "\nalloc " not in run(plimsoll_command, "dump", tmp_path / "run.plim").stdout:
+        assert time.monotonic() < end
     if number == signal.SIGTERM:
         command.send_signal(number)  # the command forwards it
     else:
         children = run("ps", "-o", "pid=", "--ppid", command.pid).stdout.split()
         os.kill(int(children[0]), number)
-    _, errors = command.communicate(timeout=30)
+    _, errors = command.communicate(timeout=120)
     assert command.returncode == 128 + number
     assert "run.plim: 1 allocation," in errors
 

@@ -21,7 +21,7 @@ import torch._dynamo  # the optimizers import it
 import plimsoll
 from plimsoll._command.environment import begin_as_environment_says
 
-HANG_SECONDS = 60
+HANG_SECONDS = 120
 
 
 def train(after_step: Callable[[torch.Tensor], object]) -> None:
