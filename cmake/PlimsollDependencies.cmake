@@ -25,7 +25,6 @@ target_include_directories(rapidjson INTERFACE ${RapidJSON_INCLUDE_DIRS})
 
 if(PLIMSOLL_TESTS)
   find_package(GTest CONFIG REQUIRED)
-  include(GoogleTest)
 endif()
 if(PLIMSOLL_BENCH)
   find_package(benchmark CONFIG REQUIRED)

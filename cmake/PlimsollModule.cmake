@@ -12,7 +12,9 @@
 #
 # plimsoll_test(<name> [THREADED] SOURCES … DEPS …)
 #
-# The GoogleTest program <name>_test, which may use the modules in DEPS; ctest shows each case as <name>.<Suite>.<case>.
+# The GoogleTest program <name>_test, which may use the modules in DEPS. For ctest it is one test, <name>, since starting a process
+# for each case takes longer than most cases. Cases whose name begins with slow_ are a test of their own, <name>.slow, with the
+# label slow.
 # plimsoll_module() calls this for the module's tests; tests of several modules are in tests/ and call it themselves.
 
 add_custom_target(threaded COMMENT "Tests that start threads")
@@ -97,11 +99,26 @@ function(plimsoll_test name)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}) # for "tests/conformance/…"
   # Where tests find their data; the samples outside the repository are looked for from here, too.
   target_compile_definitions(${name}_test PRIVATE PLIMSOLL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set(labels)
   if(test_THREADED)
     add_dependencies(threaded ${name}_test)
-    set(labels LABELS threaded)
+    set(labels threaded)
   endif()
-  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 ${labels})
+  plimsoll_test_cases(${name} "-*.slow_*" "${labels}")
+  foreach(source ${test_SOURCES})
+    file(STRINGS ${source} slow REGEX "^TEST(_F|_P)?\\(.*, slow_" LIMIT_COUNT 1)
+    if(slow)
+      plimsoll_test_cases(${name}.slow "*.slow_*" "${labels};slow")
+      break()
+    endif()
+  endforeach()
+endfunction()
+
+# One process for all cases of a program that match the filter.
+function(plimsoll_test_cases name filter labels)
+  string(REGEX REPLACE "\\.slow$" "" program ${name})
+  add_test(NAME ${name} COMMAND ${program}_test --gtest_filter=${filter})
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
 endfunction()
 
 # plimsoll_fake_library(<target> <source in tests/support> <file name> <folder of the build>): a shared library that tests load by its path.

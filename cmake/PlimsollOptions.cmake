@@ -35,7 +35,7 @@ endif()
 
 if(PLIMSOLL_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    message(FATAL_ERROR "PLIMSOLL_FUZZ needs Clang with libFuzzer: use the preset `clang`.")
+    message(FATAL_ERROR "PLIMSOLL_FUZZ needs Clang with libFuzzer: use the preset `asan`.")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link) # every module reports its coverage to the fuzzer
 endif()
