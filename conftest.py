@@ -65,7 +65,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_configure(config):
-    slow = "slow: more than 3 s, a compilation, or several torch processes; not part of the gate"
+    slow = (
+        "slow: takes more than 3 s, compiles another adapter, starts several torch processes, "
+        "or depends on the clock; not in the gate"
+    )
     config.addinivalue_line("markers", slow)
     # A shell starts its background jobs with SIGINT ignored, which programs under test inherit.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -1,7 +1,7 @@
 # plimsoll_fuzz(<name> DEPS <modules…>)
 #
 # One fuzz target: tests/fuzz/fuzz_<name>.cc, seeds in tests/fuzz/corpus/<name>/. Under the preset `asan` it is a libFuzzer program that
-# scripts/test runs for 30 seconds; in every other preset it is a test that replays the seeds once, so that a seed which
+# scripts/test fuzz runs for 30 seconds; in every other preset it is a test that replays the seeds once, so that a seed which
 # once broke a reader stays a regression test on every compiler and sanitizer.
 
 add_custom_target(fuzzers COMMENT "Fuzz targets")

@@ -2,8 +2,8 @@
 #
 # A module of src/: the static library plimsoll_<name>, with the alias plimsoll::<name>, and its test program.
 #   SOURCES   .cc files; a module without any is headers only
-#   HEADERS   .h files; each must compile alone, which the build checks (see plimsoll_headers_to_verify)
-#   TESTS     *_test.cc beside the sources
+#   HEADERS   .h files; each must compile alone, which `scripts/test headers` checks (see plimsoll_headers_to_verify)
+#   TESTS     *_test.cc next to the sources
 #   DEPS      modules that this one includes; tools/check_layers.py says which it may include
 #   LIBS      third-party targets of PlimsollDependencies.cmake
 #   THREADED  the tests start threads: they also run under ThreadSanitizer (label and target `threaded`)
@@ -94,10 +94,10 @@ function(plimsoll_test name)
 
   add_executable(${name}_test ${test_SOURCES})
   target_link_libraries(${name}_test PRIVATE plimsoll_options ${test_DEPS} GTest::gmock GTest::gtest_main)
-  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Debug>:-O0>) # a third less time to compile; the modules stay optimized
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Debug>:-O0>) # takes a third less time to compile; the modules stay optimized
   plimsoll_precompiled(${name}_test TEST)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}) # for "tests/conformance/…"
-  # Where tests find their data; the samples outside the repository are looked for from here, too.
+  # The folder with the tests' data, from which the samples are also found.
   target_compile_definitions(${name}_test PRIVATE PLIMSOLL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(labels)
   if(test_THREADED)
@@ -106,7 +106,7 @@ function(plimsoll_test name)
   endif()
   plimsoll_test_cases(${name} "-*.slow_*" "${labels}")
   foreach(source ${test_SOURCES})
-    file(STRINGS ${source} slow REGEX "^TEST(_F|_P)?\\(.*, slow_" LIMIT_COUNT 1)
+    file(STRINGS ${source} slow REGEX "(, |^ +)slow_[a-z_]*\\)" LIMIT_COUNT 1)
     if(slow)
       plimsoll_test_cases(${name}.slow "*.slow_*" "${labels};slow")
       break()

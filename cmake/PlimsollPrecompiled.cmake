@@ -1,5 +1,5 @@
-# PLIMSOLL_PRECOMPILED: the headers of the standard library and GoogleTest are compiled once. For builds that check something else:
-# the preset dev compiles without, so that a missing #include is found.
+# PLIMSOLL_PRECOMPILED: the headers of the standard library and GoogleTest are compiled once. The preset dev
+# does not use it, so that it finds missing #include lines.
 #
 # plimsoll_precompiled(<target> LIBRARY|TEST)
 option(PLIMSOLL_PRECOMPILED "Precompile the standard library's headers" OFF)

@@ -18,15 +18,11 @@ def must_run(*words) -> str:
 
 
 @pytest.fixture(scope="session")
-def installed_package(tmp_path_factory) -> Path:
+def installed_package(built, tmp_path_factory) -> Path:
     """The prefix of an installation that was moved afterwards: no file may have the old path."""
-    build = ROOT / "build/package"  # persistent, so that a second run compiles nothing
-    flags = "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1 -D_GLIBCXX_ASSERTIONS"  # as in the preset dev
-    settings = ["-DCMAKE_BUILD_TYPE=Debug", flags, "-DPLIMSOLL_TESTS=OFF", "-DPLIMSOLL_WERROR=ON"]
-    must_run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *settings)
-    must_run("cmake", "--build", build)
+    build = built("CMakeCache.txt").parent
     first = tmp_path_factory.mktemp("install") / "first"
-    must_run("cmake", "--install", build, "--prefix", first)
+    must_run("cmake", "--install", build, "--component", "cpp", "--prefix", first)
     prefix = ROOT / "build/package-prefix"  # always the same path, so that ccache finds it
     shutil.rmtree(prefix, ignore_errors=True)
     shutil.move(first, prefix)

@@ -1,4 +1,4 @@
-"""Print the 25 tests that took longest, of the JUnit files in a folder (GoogleTest's and pytest's).
+"""Print the skipped and the 25 slowest tests in a folder of JUnit files from GoogleTest and pytest.
 
 python3 tools/slowest_tests.py FOLDER
 """
@@ -10,19 +10,26 @@ from xml.etree import ElementTree
 SHOWN = 25
 
 
-def seconds_of_tests(folder: Path) -> list[tuple[float, str]]:
+def tests_in(folder: Path) -> list[tuple[float, str, bool]]:
+    """Return the seconds and the name of each test, and whether it was skipped."""
     tests = []
     for path in sorted(folder.glob("*.xml")):
-        for case in ElementTree.parse(path).iter("testcase"):
+        try:
+            cases = list(ElementTree.parse(path).iter("testcase"))
+        except ElementTree.ParseError:
+            print(f"{path} is incomplete")  # its program was ended
+            continue
+        for case in cases:
             name = f"{case.get('classname')}.{case.get('name')}"
-            tests.append((float(case.get("time", "0")), name))
+            tests.append((float(case.get("time", "0")), name, case.find("skipped") is not None))
     return tests
 
 
 def main() -> None:
-    tests = seconds_of_tests(Path(sys.argv[1]))
-    print(f"{len(tests)} tests")
-    for seconds, name in sorted(tests, reverse=True)[:SHOWN]:
+    tests = tests_in(Path(sys.argv[1]))
+    skipped = [name for _, name, is_skipped in tests if is_skipped]
+    print(f"{len(tests)} tests, {len(skipped)} skipped", *skipped, sep="\n          ")
+    for seconds, name, _ in sorted(tests, reverse=True)[:SHOWN]:
         print(f"{seconds:7.2f} s  {name}")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from compiler_processes import hanging_compiler, is_running
-from waiting import wait_until
+from tests.support.waiting import wait_until
 
 from plimsoll._torch import adapter, adapter_cache
 from plimsoll.errors import AdapterError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from waiting import wait_until
+from tests.support.waiting import wait_until
 
 import plimsoll
 

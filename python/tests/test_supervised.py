@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from compiler_processes import hanging_compiler, is_running
-from waiting import wait_until
+from tests.support.waiting import wait_until
 
 from plimsoll._torch import adapter, supervised
 

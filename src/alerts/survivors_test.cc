@@ -232,7 +232,7 @@ TEST(Survivors, the_bytes_left_by_an_iteration_are_known_after_20_samples) {
   EXPECT_EQ(Survivors().growth_bytes_on("cuda:0"), std::nullopt);
 }
 
-TEST(Survivors, slow_growth_is_not_reported) {
+TEST(Survivors, gradual_growth_is_not_reported) {
   const Step step = [](Program& program, std::size_t) { program.make(60 * kKib, kForEver); };
   EXPECT_THAT(run(100, step).growing(), IsEmpty());
 }

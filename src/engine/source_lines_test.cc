@@ -30,7 +30,7 @@ class SourceText : public testing::Test {
  protected:
   std::string path_ = folder() + "/net.py";
   static constexpr std::int64_t kWrittenAtS = 1'700'000'000;
-  // The recording begins this many seconds after the program was written.
+  // Seconds from the last change of the source file to the start of the recording.
   std::int64_t begins_after_s_ = 3600;
 
   const std::string& folder() const { return folder_.path(); }

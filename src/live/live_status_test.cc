@@ -37,12 +37,12 @@ class LiveStatus : public testing::Test {
  protected:
   std::string folder() const { return machine_.root() + "/live"; }
   LiveStatusOptions options() {
-    return {{folder()}, 1'000'000, 1'000'000, 1'000'000, [this] { ++looks_; }};
+    return {{folder()}, 1'000'000, 1'000'000, 1'000'000, [this] { ++checks_; }};
   }
   // Waits until the publisher has completed a check that began after this call.
-  void wait_for_a_look() const {
-    const int before = looks_;
-    EXPECT_TRUE(wait_until([&] { return looks_ >= before + 2; }));
+  void wait_for_a_check() const {
+    const int before = checks_;
+    EXPECT_TRUE(wait_until([&] { return checks_ >= before + 2; }));
   }
   LiveStatusPlace place(int pid = ::getpid()) const { return {pid, folder()}; }
   std::string path() const { return folder() + "/" + std::to_string(::getpid()); }
@@ -72,7 +72,7 @@ class LiveStatus : public testing::Test {
   }
 
   tests::MadeMachine machine_;
-  std::atomic<int> looks_ = 0;
+  std::atomic<int> checks_ = 0;
 };
 
 TEST_F(LiveStatus, a_watcher_receives_the_samples_it_requests) {
@@ -101,10 +101,10 @@ TEST_F(LiveStatus, without_a_watcher_no_sample_is_taken) {
     auto started = LiveStatusPublisher::start(take, options());
     ASSERT_TRUE(started.ok());
     LiveStatusReader seen = reader();
-    wait_for_a_look();
+    wait_for_a_check();
     EXPECT_EQ(taken, 0);
     ASSERT_TRUE(seen.ask_for(0).ok());
-    wait_for_a_look();
+    wait_for_a_check();
     EXPECT_EQ(taken, 0);
     ASSERT_TRUE(seen.ask_for(kMinuteNs).ok());
     EXPECT_TRUE(wait_until([&] { return taken >= 2; }));
@@ -119,7 +119,7 @@ TEST_F(LiveStatus, a_request_without_end_is_invalid) {
   const std::int64_t for_ever = INT64_MAX;
   ASSERT_EQ(::pwrite(fd, &for_ever, sizeof(for_ever), kWantedAt), 8);
   ::close(fd);
-  wait_for_a_look();
+  wait_for_a_check();
   EXPECT_FALSE(seen.read());
 }
 
@@ -158,7 +158,7 @@ TEST_F(LiveStatus, a_folder_that_cannot_be_created_now_is_created_later) {
       ::open(folder().c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);  // instead of the folder
   if (file >= 0) {  // otherwise the publisher was faster
     ::close(file);
-    wait_for_a_look();  // and for it to fail
+    wait_for_a_check();  // which fails
     std::filesystem::remove(folder());
   }
   LiveStatusReader seen = reader();

@@ -36,7 +36,7 @@ bool has_watcher_thread() { return tests::has_thread("plimsoll-nvml"); }
 class NvmlTest : public testing::Test {
  protected:
   NvmlTest() { ::setenv("FAKE_NVML", (machine_.root() + "/script").c_str(), 1); }
-  // A watcher that does not wait for its thread leaves it behind; it reads the environment.
+  // The thread of a watcher may outlive it, and reads the environment.
   ~NvmlTest() override {
     play("");
     EXPECT_TRUE(wait_until([] { return !has_watcher_thread(); }));
@@ -234,7 +234,7 @@ TEST_F(NvmlTest, a_reading_that_fails_leaves_the_answer_before_it) {
   EXPECT_EQ(watcher.first_view(kLongestWaitNs).devices.size(), 2U);
   *fails = true;
   EXPECT_TRUE(wait_until([&] { return *failed >= 3; }));
-  EXPECT_FALSE(watcher.read_now(INT64_MAX / 2));  // does not wait for what will not come
+  EXPECT_FALSE(watcher.read_now(INT64_MAX / 2));  // returns immediately: no reading can come
   EXPECT_EQ(watcher.view().devices.size(), 2U);
   play("device T4|GPU-a|16000|1|0|0\n");
   *fails = false;

@@ -105,8 +105,8 @@ bool is_same(const Reported& reported, const LoggedEvent& logged) {
   return reported.address == logged.address && reported.size_bytes == logged.size_bytes;
 }
 
-// How many of the thread's events come before the end of the file if the first ones were evicted:
-// found by comparing the newest events in the file.
+// Returns how many of the thread's events precede the end of the file, if the first were evicted.
+// Matches the newest events of the file.
 std::size_t find_end(const std::vector<Reported>& reported, const ThreadLog& thread) {
   const std::size_t compared = std::min<std::size_t>(reported.size(), 200);
   const auto newest = std::span(reported).last(compared);
@@ -118,8 +118,8 @@ std::size_t find_end(const std::vector<Reported>& reported, const ThreadLog& thr
   return thread.begun.load();
 }
 
-// The file must have a prefix of each thread's actions, in the thread's order, and nothing else; or
-// the part of it that max_events retains.
+// The file must have exactly a prefix of each thread's actions in order, or the part of it that
+// max_events retains.
 Loss compare(const TraceReplay& replay, const Log& log, std::uint64_t killed_ns) {
   std::map<std::uint64_t, std::vector<Reported>> by_base;
   std::map<std::uint64_t, std::uint64_t> address_of;
@@ -225,8 +225,8 @@ Killed kill_recordings(int kills, std::uint64_t max_events, Wait&& wait_before_k
   return killed;
 }
 
-// Each process is killed after a number of events, when the file has the first of them; the last
-// process, when the file no longer has all of them.
+// Kills each process after the file has its first events, and the last one after events were
+// evicted, if max_events is set.
 TEST_P(Kill, loses_only_the_last_events) {
   constexpr int kKills = 4;
   const bool is_limited = GetParam() > 0;

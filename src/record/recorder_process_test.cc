@@ -316,7 +316,7 @@ TEST(Exit, ends_the_recordings_that_are_still_running) {
 int record_and_wait(const TemporaryPath& path) {
   new Recorded(file_options(path));
   for (std::uint64_t i = 1; i <= 100; ++i) alloc(i * 64, 1);
-  // Written because of their age.
+  // The drain writes these events because of their age.
   if (!wait_until([&] { return TraceReplay::of_file(path.str()).live_bytes >= 100; })) return 1;
   alloc(64 * 101, 1);
   return 0;

@@ -329,7 +329,7 @@ std::uint64_t unread_events() {
   return ring.head() - ring.tail();
 }
 
-// While it is closed, it blocks the thread that writes.
+// A sink that blocks the writing thread until it is opened.
 struct BlockingSink {
   static int take(void* user, const void*, std::size_t) {
     auto& sink = *static_cast<BlockingSink*>(user);

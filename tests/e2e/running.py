@@ -2,8 +2,6 @@
 
 import os
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -35,14 +33,6 @@ class Plimsoll:
             **how,
         )
         return Outcome(ran.returncode, (ran.stdout or b"").decode(), ran.stderr.decode())
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition; the time limit only ends a hang."""
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def environment() -> dict[str, str]:

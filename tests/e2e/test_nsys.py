@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import wait_until
 
-from .running import complains, environment, wait_until
+from .running import complains, environment
 
 FAKE = """#!{python}
 import json, os, pathlib, subprocess, sys

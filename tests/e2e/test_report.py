@@ -12,9 +12,10 @@ import termios
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import wait_until
 
 from .bombs import bomb
-from .running import complains, environment, wait_until
+from .running import complains, environment
 
 
 def test_json_of_one_file_is_an_object(plimsoll, healthy):

@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import wait_until
 
-from .running import Outcome, complains, environment, wait_until
+from .running import Outcome, complains, environment
 from .terminal import ENTER, LEAVE, Terminal, plain
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_nvml.cc"
@@ -72,6 +73,7 @@ def answered(plimsoll):
     return run
 
 
+@pytest.mark.slow  # the driver has to answer in time
 def test_once_prints_a_plain_page(plimsoll, answered, place):
     outcome = answered(env=place(ONE_GPU))
     assert outcome.status == 0, outcome
@@ -84,6 +86,7 @@ def test_once_prints_a_plain_page(plimsoll, answered, place):
     assert "\x1b[" in plimsoll("top", "--once", "--color", "always", env=place(ONE_GPU)).out
 
 
+@pytest.mark.slow  # the driver has to answer in time
 def test_one_line(answered, place):
     outcome = answered("--line", env=place(ONE_GPU))
     assert outcome == type(outcome)(0, "GPU Memory: 15.6 GB / 16.0 GB (97%)\n", "")
@@ -91,6 +94,7 @@ def test_one_line(answered, place):
     assert outcome.out.splitlines()[1] == "GPU 1 Memory: 1.0 GB / 80.0 GB (1%)"
 
 
+@pytest.mark.slow  # the driver has to answer in time
 def test_without_a_gpu_lines_show_the_host_and_the_reason_is_printed_once(plimsoll_command, place):
     command = [plimsoll_command, "top", "--line", "--interval", "0.1"]
     lines, errors = [], ""

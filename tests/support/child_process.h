@@ -7,13 +7,15 @@
 
 namespace plimsoll::tests {
 
-// Runs `body` in a child, which exits with its result; returns the status from waitpid().
+// Runs `body` in a child process, which exits with its result. Returns the child's pid.
 template <typename Body>
 pid_t spawn(Body&& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
   return child;
 }
+
+// Returns the child's status from waitpid().
 inline int wait_for(pid_t child) {
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);

@@ -25,7 +25,7 @@ struct RandomTraceOptions {
     kConsistent,
     kUnrelated
   } final_state = FinalState::kConsistent;
-  // As our own recorder records it: layers, categories, phases, tensors, flags and marks.
+  // As the native recorder records it: layers, categories, phases, tensors, flags and marks.
   enum class Reporting : std::uint8_t {
     kStacksOnly,
     kEverything

@@ -134,7 +134,7 @@ class TraceMaker {
     return event(model::Action::kFreeCompleted, address, size_bytes, stack);
   }
 
-  // One event, as our own recorder writes it for the CPU.
+  // One event, as the native recorder writes it for the CPU.
   TraceMaker& free_immediately(std::uint64_t address, std::uint64_t size_bytes) {
     return event(model::Action::kFree, address, size_bytes);
   }

@@ -7,7 +7,7 @@
 namespace plimsoll::tests {
 
 // Only a condition that never becomes true takes this long, even on a loaded machine.
-inline constexpr std::chrono::minutes kLongestWait{5};
+inline constexpr std::chrono::minutes kLongestWait{2};
 inline constexpr std::chrono::nanoseconds::rep kLongestWaitNs =
     std::chrono::nanoseconds(kLongestWait).count();
 
