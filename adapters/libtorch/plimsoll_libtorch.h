@@ -36,7 +36,7 @@ void plimsoll_libtorch_observe(int is_wanted);
 
 // For the adapter of another allocator, right before it reports an allocation: fills in this
 // thread's context, stores in `before` what to restore afterwards, and returns the context; null
-// while nothing is attached. Takes only leaf locks of our own.
+// while nothing is attached. Takes only leaf locks of the adapter.
 plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_context* before);
 
 // The recorder of a C++ program's CUDA devices, if it is linked.

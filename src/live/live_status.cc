@@ -86,7 +86,7 @@ void LiveStatusPublisher::State::run() noexcept {
   while (worker.waker().sleep(options.look_every_ns)) {
     const std::int64_t began_ns = live_status_clock_ns();
     try {
-      if (options.on_look) options.on_look();
+      if (options.on_check) options.on_check();
       if (began_ns >= next_care_ns) {
         // A cleaner may remove the folder at this point; the next attempt may recreate it.
         look_after_file();

@@ -27,7 +27,7 @@ struct LiveStatusOptions {
   std::int64_t show_every_ns = 500'000'000;                  // shortest interval between samples
   std::int64_t care_every_ns = 10'000'000'000;  // how often to check that the file exists
   // Called on the thread before each check for a watcher, for tests.
-  std::function<void()> on_look = {};
+  std::function<void()> on_check = {};
 };
 
 // Owns a thread that calls `take` while a watcher is present, at most every show_every_ns and for

@@ -33,7 +33,7 @@ enum class LogForm : std::uint8_t {
   kLarge           // "2 in 1536.0 MB, each above 100.0 MB", and one line for each of the largest
 };
 
-// The uses of a field besides bytes and an attribute; nullptr: none.
+// The uses of a field other than bytes and an attribute; nullptr: none.
 struct Uses {
   LogForm log = LogForm::kNone;
   const char* log_key = nullptr;

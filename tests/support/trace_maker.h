@@ -24,7 +24,7 @@ struct FrameText {
   std::string_view function;
 };
 
-// The data of a native recording about an allocation, besides its size.
+// The data of a native recording about an allocation, without its size.
 struct Reported {
   std::string_view layer = {};
   std::string_view category = {};

@@ -39,8 +39,8 @@ class Reference {
 };
 
 // The value of an object's own attribute; null if it has none. Never runs code of the program, such
-// as a property: an exception of that code, or of a signal handler during it, could not be told
-// from an internal error. `name` is interned.
+// as a property: an exception of that code, or of a signal handler during it, would look like
+// an internal error. `name` is interned.
 //
 // Up to CPython 3.12, asking for the dict of an object with inline attributes moves them into a
 // dict, which makes the program's own accesses ten times slower from then on.

@@ -97,7 +97,7 @@ class PythonAttachment(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Tell torch that compiled code may stay compiled under this mode."""
+        """Allow compiled code to stay compiled under this mode."""
         return True
 
     def is_on(self) -> bool:
