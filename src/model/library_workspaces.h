@@ -33,9 +33,10 @@ inline constexpr std::array kCublasWorkspaceSizes = {kSmallCublasWorkspaceBytes,
 
 // The default by the major compute capability (9: Hopper) and torch's minor version (11: 2.11).
 constexpr std::uint64_t cublas_workspace_bytes(int compute_capability, int torch_minor) {
-  // Data center and consumer Blackwell: since 2.12.
+  // Blackwell: since 2.12, on Thor (11) since 2.14.
   const bool is_blackwell = compute_capability == 10 || compute_capability == 12;
-  const bool is_large = compute_capability == 9 || (is_blackwell && torch_minor >= 12);
+  const bool is_large = compute_capability == 9 || (is_blackwell && torch_minor >= 12) ||
+                        (compute_capability == 11 && torch_minor >= 14);
   return is_large ? kLargeCublasWorkspaceBytes : kSmallCublasWorkspaceBytes;
 }
 

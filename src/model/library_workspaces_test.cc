@@ -15,6 +15,8 @@ TEST(LibraryWorkspaces, DefaultsByArchitectureAndVersion) {
   EXPECT_EQ(cublas_workspace_bytes(10, 11), 8'519'680u);
   EXPECT_EQ(cublas_workspace_bytes(10, 12), 33'554'432u);
   EXPECT_EQ(cublas_workspace_bytes(12, 12), 33'554'432u);
+  EXPECT_EQ(cublas_workspace_bytes(11, 13), 8'519'680u);
+  EXPECT_EQ(cublas_workspace_bytes(11, 14), 33'554'432u);
 }
 
 TEST(LibraryWorkspaces, ConfigSumsItsPairs) {
